@@ -1,0 +1,35 @@
+/*
+ * map.h - from a 64-bit key to a 64-bit value, with a maximum number of entries.
+ *
+ * Open addressing; keys may be any value. tide_map_init -> put/get/remove -> tide_map_release.
+ */
+#ifndef TIDE_MAP_H
+#define TIDE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tide_map_slot;
+
+struct tide_map {
+    struct tide_map_slot *slots;
+    size_t slot_count; /* a power of two, or 0 */
+    size_t count;      /* live entries */
+    size_t used;       /* live entries and tombstones */
+    size_t max_count;
+};
+
+void tide_map_init(struct tide_map *map, size_t max_count);
+void tide_map_release(struct tide_map *map);
+void tide_map_clear(struct tide_map *map);
+
+/* 0, or -1 when full or out of memory (the map is then as it was). */
+int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);
+bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value);
+bool tide_map_remove(struct tide_map *map, uint64_t key);
+
+/* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
+bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
+
+#endif

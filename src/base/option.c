@@ -1,0 +1,206 @@
+#include "base/option.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64 };
+
+static const struct tide_option *by_name(const struct tide_option *table, const char *name, size_t len)
+{
+    for (; table->name; table++)
+        if (strlen(table->name) == len && !memcmp(table->name, name, len))
+            return table;
+    return NULL;
+}
+
+static const struct tide_option *by_letter(const struct tide_option *table, char letter)
+{
+    for (; table->name; table++)
+        if (table->letter == letter)
+            return table;
+    return NULL;
+}
+
+static int unknown(const struct tide_option *table, const char *word, size_t len, struct tide_err *err)
+{
+    char shown[96], name[64];
+    tide_text_escape(word, len, shown, sizeof shown);
+    tide_err_set(err, "unknown option '%s'", shown);
+    const char *names[MAX_OPTIONS + 1];
+    size_t n = 0;
+    for (const struct tide_option *o = table; o->name && n < MAX_OPTIONS; o++)
+        names[n++] = o->name;
+    names[n] = NULL;
+    size_t dashes = strspn(word, "-");
+    if (dashes == 2 && len - dashes < sizeof name) {
+        memcpy(name, word + dashes, len - dashes);
+        name[len - dashes] = '\0';
+        const char *nearest = tide_text_nearest(name, names);
+        if (nearest)
+            return tide_err_hint(err, "did you mean '--%s'?", nearest);
+    }
+    return tide_err_hint(err, "-h lists the options");
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t len = strlen(value);
+    for (const char *p = choices; *p;) {
+        size_t n = strcspn(p, "|");
+        if (n == len && !memcmp(p, value, len))
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+static int bad_value(const struct tide_option *o, const char *value, struct tide_err *err)
+{
+    char shown[96];
+    tide_text_escape(value, strlen(value), shown, sizeof shown);
+    tide_err_set(err, "option '--%s': '%s' is not a valid %s", o->name, shown, o->arg);
+    switch (o->kind) {
+    case TIDE_OPTION_SIZE:
+        return tide_err_hint(err, "sizes look like 64K, 512M, 1.5G");
+    case TIDE_OPTION_DURATION:
+        return tide_err_hint(err, "durations look like 500ms, 5s, 2m");
+    case TIDE_OPTION_CHOICE:
+        return tide_err_hint(err, "one of %s", o->choices);
+    default:
+        return -1;
+    }
+}
+
+static int in_range(const struct tide_option *o, int64_t value, const char *text, struct tide_err *err)
+{
+    int64_t least = o->least, most = o->most ? o->most : INT64_MAX;
+    if (value >= least && value <= most)
+        return 0;
+    char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT], shown[96];
+    tide_text_escape(text, strlen(text), shown, sizeof shown);
+    tide_err_set(err, "option '--%s': '%s' is out of range", o->name, shown);
+    if (o->kind == TIDE_OPTION_DURATION) {
+        tide_duration_text((double)least / 1e9, low);
+        tide_duration_text((double)most / 1e9, high);
+    } else if (o->kind == TIDE_OPTION_SIZE) {
+        tide_size_text((double)least, low);
+        tide_size_text((double)most, high);
+    } else {
+        tide_count_text((double)least, low);
+        tide_count_text((double)most, high);
+    }
+    return o->most ? tide_err_hint(err, "from %s to %s", low, high) : tide_err_hint(err, "at least %s", low);
+}
+
+static int store(const struct tide_option *o, const char *value, void *values, struct tide_err *err)
+{
+    char *field = (char *)values + o->offset;
+    int64_t number;
+    int bad;
+    switch (o->kind) {
+    case TIDE_OPTION_FLAG:
+        *(bool *)(void *)field = true;
+        return 0;
+    case TIDE_OPTION_TEXT:
+        *(const char **)(void *)field = value;
+        return 0;
+    case TIDE_OPTION_CHOICE:
+        if (!is_choice(o->choices, value))
+            return bad_value(o, value, err);
+        *(const char **)(void *)field = value;
+        return 0;
+    case TIDE_OPTION_REAL:
+        return tide_real_parse(value, (double *)(void *)field) ? bad_value(o, value, err) : 0;
+    case TIDE_OPTION_SIZE:
+        bad = tide_size_parse(value, &number);
+        break;
+    case TIDE_OPTION_DURATION:
+        bad = tide_duration_parse(value, &number);
+        break;
+    default:
+        bad = tide_count_parse(value, &number);
+        break;
+    }
+    if (bad)
+        return bad_value(o, value, err);
+    if (in_range(o, number, value, err))
+        return -1;
+    *(int64_t *)(void *)field = number;
+    return 0;
+}
+
+/* One word that starts with "--". */
+static int parse_long(const struct tide_option *table, int argc, char **argv, int *at, void *values,
+                      struct tide_err *err)
+{
+    const char *word = argv[*at], *name = word + 2;
+    const char *equals = strchr(name, '=');
+    size_t len = equals ? (size_t)(equals - name) : strlen(name);
+    const struct tide_option *o = by_name(table, name, len);
+    if (!o)
+        return unknown(table, word, len + 2, err);
+    if (o->kind == TIDE_OPTION_FLAG) {
+        if (equals)
+            return tide_err_set(err, "option '--%s' takes no value", o->name);
+        return store(o, NULL, values, err);
+    }
+    if (equals)
+        return store(o, equals + 1, values, err);
+    if (*at + 1 >= argc)
+        return tide_err_set(err, "option '--%s' needs a %s", o->name, o->arg);
+    return store(o, argv[++*at], values, err);
+}
+
+/* One word that starts with a single "-": a bundle of flags, perhaps ended by an option with a value. */
+static int parse_short(const struct tide_option *table, int argc, char **argv, int *at, void *values,
+                       struct tide_err *err)
+{
+    for (const char *p = argv[*at] + 1; *p; p++) {
+        const struct tide_option *o = by_letter(table, *p);
+        if (!o)
+            return unknown(table, argv[*at], strlen(argv[*at]), err);
+        if (o->kind == TIDE_OPTION_FLAG) {
+            store(o, NULL, values, err);
+            continue;
+        }
+        if (p[1])
+            return store(o, p + 1, values, err);
+        if (*at + 1 >= argc)
+            return tide_err_set(err, "option '-%c' needs a %s", o->letter, o->arg);
+        return store(o, argv[++*at], values, err);
+    }
+    return 0;
+}
+
+int tide_options_parse(const struct tide_option *table, int flags, int argc, char **argv, void *values,
+                       char ***ret_operands, int *ret_count, int *ret_dashes, struct tide_err *err)
+{
+    int count = 0, dashes = -1, at = 1;
+    for (; at < argc; at++) {
+        char *word = argv[at];
+        if (!strcmp(word, "--")) {
+            dashes = count;
+            at++;
+            break;
+        }
+        if (word[0] == '-' && word[1]) {
+            int bad = word[1] == '-' ? parse_long(table, argc, argv, &at, values, err)
+                                     : parse_short(table, argc, argv, &at, values, err);
+            if (bad)
+                return -1;
+            continue;
+        }
+        if (flags & TIDE_OPTIONS_STOP_AT_OPERAND)
+            break;
+        argv[1 + count++] = word;
+    }
+    for (; at < argc; at++)
+        argv[1 + count++] = argv[at];
+    *ret_operands = argv + 1;
+    *ret_count = count;
+    if (ret_dashes)
+        *ret_dashes = dashes;
+    return 0;
+}

@@ -1,0 +1,28 @@
+/*
+ * text.h - strings from strangers, made safe to show.
+ *
+ * Process names, command lines, symbols and file contents may hold control characters, escape sequences or
+ * bytes that are no UTF-8. Nothing of that kind may reach a terminal, a page or a JSON document as it is.
+ */
+#ifndef TIDE_TEXT_H
+#define TIDE_TEXT_H
+
+#include <stddef.h>
+
+/* Length in bytes of the valid UTF-8 sequence at text (1 to 4), or 0 if there is none. Decodes it into
+ * *ret_rune if not NULL. */
+size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune);
+
+/* Copies text into out (size bytes, always NUL-terminated), with control characters (C0, DEL, C1), line and
+ * paragraph separators, bidirectional overrides and bytes that are no UTF-8 written as \xNN or \u{NNNN}. A
+ * result that does not fit ends in "..". Returns out. The result is valid UTF-8. */
+char *tide_text_escape(const char *text, size_t len, char *out, size_t size);
+
+/* Terminal columns that the first len bytes take (wide East Asian runes count 2, combining ones 0). */
+size_t tide_text_columns(const char *text, size_t len);
+
+/* The name in names (NULL-terminated) nearest to word by edit distance, if near enough to be a slip; else
+ * NULL. Borrowed. */
+const char *tide_text_nearest(const char *word, const char *const *names);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * channel.h - the tracker's end of the channel (lane.h has the layout and the protocol).
+ *
+ * tide_channel_new (makes the directory; sweeps up those of trackers that are dead) -> put
+ * tide_channel_path() into the environment of the command as TIDEMARK_CHANNEL -> tide_channel_drain() every
+ * tick -> tide_channel_free (removes the directory).
+ *
+ * Lanes are strangers' files: wrong sizes, magics, counts, times and unterminated names are ignored or made
+ * harmless. At most TIDE_CHANNEL_LANES lanes are followed. A drain gives at most TIDE_CHANNEL_STEPS step
+ * marks per lane: of a faster program it keeps the first and the last of a drain and an even choice between,
+ * which loses nothing that a sample could show; it counts what it left out
+ * (`thinned`, harmless) apart from what was overwritten before it was read (`lost`).
+ */
+#ifndef TIDE_CHANNEL_H
+#define TIDE_CHANNEL_H
+
+#include "base/err.h"
+#include "channel/lane.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_CHANNEL_LANES = 8192, TIDE_CHANNEL_STEPS = 16 };
+
+struct tide_channel;
+
+struct tide_channel_event {
+    int64_t pid;
+    uint64_t start_ticks;
+    int64_t t_ns; /* CLOCK_MONOTONIC, not later than the drain */
+    int64_t number;
+    enum tide_lane_kind kind;
+    const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
+};
+
+struct tide_channel_counts {
+    uint64_t lanes, events, thinned, lost;
+};
+
+int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err);
+void tide_channel_free(struct tide_channel *channel);
+
+/* Borrowed. */
+const char *tide_channel_path(const struct tide_channel *channel);
+
+/* Calls on_event for everything new, per lane in order. A lane of a process that is gone is read to its end
+ * and then dropped. */
+int tide_channel_drain(struct tide_channel *channel,
+                       void (*on_event)(void *context, const struct tide_channel_event *event), void *context,
+                       struct tide_channel_counts *ret_totals, struct tide_err *err);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * lane.h - the layout of the memory through which a tracked process speaks to its tracker.
+ *
+ * The tracker makes a channel: a directory, mode 0700, on a memory file system, whose path it puts into the
+ * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane,
+ * named "marks-PID-START" (START: field 22 of /proc/PID/stat, so that a reused PID is another lane; a writer
+ * in another language adds a suffix, "marks-PID-START-py"), of exactly TIDE_LANE_BYTES, maps it and writes
+ * marks into a ring. A fork leaves the parent's lane alone and makes its own at its first mark. The tracker
+ * never maps a lane (a hostile process could truncate it under its feet): it reads with pread, so what a
+ * process did last is still there after it was killed.
+ *
+ * Writing slot number n (n = head, taken with an atomic add, so that several threads can write):
+ *     slot = slots[n % TIDE_LANE_SLOTS]; slot.sequence = 0; fill the rest; slot.sequence = n + 1 (release).
+ * Reading: read head, the new slots, then head again; a slot is good if sequence == n + 1 and n +
+ * TIDE_LANE_SLOTS > second head (otherwise it may have been overwritten meanwhile and counts as lost); a slot
+ * whose sequence is not yet n + 1 ends the read.
+ *
+ * All numbers are little-endian native; the magic tells a lane of another layout.
+ */
+#ifndef TIDE_LANE_H
+#define TIDE_LANE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TIDE_CHANNEL_ENV "TIDEMARK_CHANNEL"
+#define TIDE_LANE_MAGIC  UINT64_C(0x31656e616c646974) /* the bytes "tidlane1" */
+
+enum { TIDE_LANE_SLOTS = 4096, TIDE_LANE_NAME = 96 };
+
+struct tide_lane_head {
+    uint64_t magic; /* written last by the creator */
+    uint32_t pid;
+    uint32_t slot_count;
+    uint64_t start_ticks;
+    _Atomic uint64_t head; /* slots taken so far */
+    uint8_t reserved[96];
+};
+
+struct tide_lane_slot {
+    _Atomic uint64_t sequence; /* n + 1 once the slot is complete */
+    int64_t t_ns;              /* CLOCK_MONOTONIC */
+    int64_t number;
+    uint32_t kind;             /* enum tide_lane_kind */
+    uint32_t tid;              /* thread, or 0 */
+    char name[TIDE_LANE_NAME]; /* NUL-terminated */
+};
+
+enum tide_lane_kind {
+    TIDE_LANE_STEP = 1,
+    TIDE_LANE_EPOCH,
+    TIDE_LANE_PHASE_BEGIN,
+    TIDE_LANE_PHASE_END,
+    TIDE_LANE_ITEMS,
+    TIDE_LANE_GAUGE,
+};
+
+_Static_assert(sizeof(struct tide_lane_head) == 128, "lane head is 128 bytes in every language");
+_Static_assert(sizeof(struct tide_lane_slot) == 128, "lane slot is 128 bytes in every language");
+
+#define TIDE_LANE_BYTES (sizeof(struct tide_lane_head) + TIDE_LANE_SLOTS * sizeof(struct tide_lane_slot))
+
+#endif

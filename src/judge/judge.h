@@ -1,0 +1,102 @@
+/*
+ * judge.h - a series in, a verdict out.
+ *
+ * Pure: no I/O, no clock, no globals, the same answer for the same input. docs/STATISTICS.md derives the
+ * method; every threshold is in thresholds.h.
+ *
+ * The axis is steps where the run has steps, else seconds. Points may come irregularly, with gaps and in any
+ * order; several points at the same x are one moment looked at several times. Values that are not finite are
+ * left out.
+ */
+#ifndef TIDE_JUDGE_H
+#define TIDE_JUDGE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum tide_verdict_kind {
+    TIDE_FLAT,      /* neither floor nor peaks move */
+    TIDE_SPIKES,    /* the floor is flat, memory rises above it and comes back */
+    TIDE_LEAK,      /* the floor rises and has not stopped */
+    TIDE_PLATEAU,   /* the floor rose and has stopped */
+    TIDE_JUMP,      /* the floor made one step */
+    TIDE_UNDECIDED, /* not enough data to tell */
+    TIDE_VERDICTS
+};
+
+enum tide_shape {
+    TIDE_SHAPE_LEVEL,        /* flat, spikes */
+    TIDE_SHAPE_LINEAR,       /* leak: the same amount per step */
+    TIDE_SHAPE_STAIRCASE,    /* leak: in jumps, at epochs or phases or by itself */
+    TIDE_SHAPE_ACCELERATING, /* leak: more per step as it goes */
+    TIDE_SHAPE_SATURATING,   /* plateau */
+    TIDE_SHAPE_STEP,         /* jump */
+    TIDE_SHAPE_UNKNOWN,      /* undecided */
+    TIDE_SHAPES
+};
+
+/* A stretch of the axis in which a phase was running. */
+struct tide_span {
+    double from, to;
+    int name; /* index of the phase, for the caller; spikes report it back */
+};
+
+struct tide_judge_input {
+    const double *x; /* steps or seconds */
+    const double *bytes;
+    size_t count;
+    bool x_is_steps;
+    const struct tide_span *phases; /* may be NULL */
+    size_t phase_count;
+    const double *epochs; /* x at which epochs began; may be NULL */
+    size_t epoch_count;
+    double items;          /* in one pass over the data; NAN: unknown */
+    double items_per_step; /* NAN: unknown */
+    double limit_bytes;    /* NAN: unknown */
+};
+
+struct tide_spikes {
+    size_t count;
+    double typical_bytes; /* median height over the floor */
+    double largest_bytes;
+    int phase;       /* index of the phase that holds most of them, or -1 */
+    size_t in_phase; /* how many that phase holds */
+    size_t returned; /* how many came back to the floor */
+};
+
+/* NAN where a number does not apply. */
+struct tide_verdict {
+    enum tide_verdict_kind kind;
+    enum tide_shape shape;
+    double confidence; /* 0.5 to 1: that the kind is right */
+    double x_first, x_last;
+    double start_x;     /* where warm-up ends */
+    double floor_first; /* bytes, at start_x, of the fitted floor */
+    double floor_last;
+    double peak;                               /* largest value seen */
+    double growth_bytes;                       /* of the floor, start_x to x_last */
+    double slope, slope_low, slope_high;       /* bytes per step or second, with a 95 % interval */
+    double knee_x, knee_low, knee_high;        /* plateau */
+    double ceiling_bytes;                      /* plateau: where it levels off */
+    double bytes_per_item;                     /* where items per step are known and it grows or grew */
+    bool one_pass;                             /* plateau: the knee is where one pass over the items ends */
+    double jump_x, jump_bytes;                 /* jump */
+    double stair_period;                       /* staircase: x between two stairs; NAN if irregular */
+    size_t stairs;                             /* staircase: how many */
+    double limit_x, limit_x_low, limit_x_high; /* leak: where the peaks over the floor reach limit_bytes */
+    double steps_needed;                       /* undecided: x units more that would settle it */
+    double detectable; /* undecided, flat: smallest slope that this run would have shown */
+    struct tide_spikes spikes;
+};
+
+/* Judges. scratch is used and given back. 0, or -1 (no memory, no points at all). */
+int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
+               struct tide_verdict *ret_verdict, struct tide_err *err);
+
+const char *tide_verdict_name(enum tide_verdict_kind kind);
+const char *tide_shape_name(enum tide_shape shape);
+
+#endif

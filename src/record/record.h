@@ -1,0 +1,141 @@
+/*
+ * record.h - what a recording holds: the rows that its writer takes and its reader gives.
+ *
+ * A recording is a SQLite database in WAL mode (docs/RECORDING.md has the tables). Times are nanoseconds
+ * since the recording began, on CLOCK_MONOTONIC; bytes are bytes; TIDE_UNKNOWN stands for "not known" and is
+ * NULL in the database. Processes are numbered from 1 within a recording (`id`): a PID that the kernel uses
+ * twice is two rows.
+ */
+#ifndef TIDE_RECORD_H
+#define TIDE_RECORD_H
+
+#include <stdint.h>
+
+#define TIDE_UNKNOWN ((int64_t)-1)
+
+enum { TIDE_RECORD_VERSION = 1 }; /* PRAGMA user_version */
+
+/* Names of the meta table that the writer of a recording must or may set. */
+#define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
+#define TIDE_META_COMMAND  "command"        /* the command line that was run, or "attach PID" */
+#define TIDE_META_HOST     "host"           /* host name */
+#define TIDE_META_STARTED  "started_wall_s" /* seconds since 1970 at t = 0 */
+#define TIDE_META_CLOCK    "clock_base_ns"  /* CLOCK_MONOTONIC at t = 0 */
+#define TIDE_META_INTERVAL "interval_ns"    /* time between looks that was asked for */
+#define TIDE_META_MEMTOTAL "host_memory_bytes"
+#define TIDE_META_ENDED    "ended_ns"    /* set by a clean end; absent: still running, or killed */
+#define TIDE_META_EXIT     "exit_status" /* of the command: 0..255, 128 + signal */
+#define TIDE_META_KERNEL_PEAK                                                                                \
+    "kernel_peak_rss_bytes"                 /* largest RSS of any one waited-for process, by the kernel */
+#define TIDE_META_ITEMS    "items"          /* --items */
+#define TIDE_META_PER_STEP "items_per_step" /* --per-step */
+#define TIDE_META_LIMIT    "limit_bytes"    /* --limit */
+
+/* One process, from its first sight to its last. Strings are borrowed, as they are in the system: unescaped.
+ */
+struct tide_process {
+    int64_t id;
+    int64_t pid;
+    int64_t parent;      /* id of the parent in this recording; 0: none (a root of the tree) */
+    int64_t start_ticks; /* field 22 of /proc/PID/stat: with pid, tells apart reused PIDs */
+    const char *name;    /* comm */
+    const char *command; /* arguments joined by spaces; empty for a zombie or kernel thread */
+    const char *role;    /* processes with the same role are shown as one row ("20 x compile_worker") */
+    int64_t began_ns;
+    int64_t ended_ns; /* TIDE_UNKNOWN while it runs */
+    int64_t peak_rss_bytes;
+};
+
+/* One look at the whole tree. */
+struct tide_tick {
+    int64_t id; /* 1, 2, ...; set by the writer */
+    int64_t t_ns;
+    int64_t processes;
+    int64_t rss_bytes;       /* sum over processes: a shared page counts once per process */
+    int64_t counted_bytes;   /* a shared page counts once, as far as PSS is known; else equal to RSS */
+    int64_t pss_known_bytes; /* the part of rss_bytes whose PSS is known */
+    int64_t cgroup_bytes;    /* memory.current of the tree's cgroup */
+    int64_t cgroup_peak_bytes;
+    int64_t pressure_ppm; /* share of time some task stalled on memory, 10 s average (PSI some avg10), parts
+                             per million */
+    int64_t available_bytes; /* MemAvailable of the host */
+};
+
+/* Cheap counters of one process at one tick. Written only when one of them changed since the process's last
+ * row. */
+struct tide_sample {
+    int64_t tick;
+    int64_t process;
+    int64_t anon_bytes;  /* RssAnon */
+    int64_t file_bytes;  /* RssFile: mapped files, reclaimable */
+    int64_t shmem_bytes; /* RssShmem */
+    int64_t swap_bytes;  /* VmSwap */
+    int64_t huge_bytes;  /* HugetlbPages: not part of RSS */
+    int64_t threads;
+};
+
+/* Expensive counters (smaps_rollup), read on a time budget. */
+struct tide_smaps {
+    int64_t tick;
+    int64_t process;
+    int64_t pss_bytes;
+    int64_t uss_bytes; /* Private_Clean + Private_Dirty + Private_Hugetlb */
+    int64_t swap_pss_bytes;
+    int64_t cost_ns; /* what the read cost */
+};
+
+enum tide_mark_kind {
+    TIDE_MARK_STEP = 1,    /* number = step */
+    TIDE_MARK_EPOCH,       /* number = epoch */
+    TIDE_MARK_PHASE_BEGIN, /* name */
+    TIDE_MARK_PHASE_END,   /* name */
+    TIDE_MARK_ITEMS,       /* number = items seen so far, in all */
+    TIDE_MARK_GAUGE,       /* name, number = bytes */
+    TIDE_MARK_KINDS
+};
+
+enum tide_mark_source {
+    TIDE_SOURCE_PROGRAM = 1, /* the program said it, through the channel */
+    TIDE_SOURCE_OUTPUT,      /* read from what it printed */
+    TIDE_SOURCE_TRACKER,     /* the tracker saw it: "oom_kill", ... */
+};
+
+struct tide_mark {
+    int64_t t_ns;
+    int64_t process; /* id, or 0: not known which */
+    enum tide_mark_kind kind;
+    enum tide_mark_source source;
+    int64_t number;
+    const char *name; /* "" where there is none; borrowed, unescaped */
+};
+
+/* GPU memory: of one process on one device, or of the device as a whole. */
+struct tide_gpu_sample {
+    int64_t tick;
+    int64_t device;
+    int64_t process; /* id; 0: the whole device, whoever uses it; TIDE_UNKNOWN: a process that could not be
+                        told */
+    int64_t bytes;
+};
+
+struct tide_gpu_device {
+    int64_t device;
+    const char *name;
+    const char *uuid;
+    int64_t total_bytes;
+};
+
+/* A bound that applies from t_ns on. The forecast uses the lowest. */
+struct tide_limit {
+    int64_t t_ns;
+    const char *name; /* "--limit", "cgroup /a/b memory.max", "host memory", "gpu 0" */
+    int64_t bytes;    /* TIDE_UNKNOWN: no longer applies */
+};
+
+/* Something a reader of the recording should know: "disk full from here on", "412 marks lost". */
+struct tide_note {
+    int64_t t_ns;
+    const char *text;
+};
+
+#endif

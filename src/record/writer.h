@@ -1,0 +1,66 @@
+/*
+ * writer.h - writes a recording.
+ *
+ * tide_writer_new -> _meta_* -> repeat { _tick, then rows of that tick, marks, processes; _commit } -> _free.
+ *
+ * Rows become durable against a kill of this process at _commit (one transaction); the caller commits about
+ * once a second. After `kill -9` the file opens and holds everything up to the last commit. The writer never
+ * blocks on a reader. All rows reference processes by id, from tide_writer_process().
+ *
+ * Full disk and I/O errors: the failing call returns -1 with a sentence; the transaction in progress is
+ * rolled back; the file stays readable up to the last commit. Later calls return 0 and do nothing except that
+ * a commit at least 10 s later tries again (tide_writer_failed() tells), and if it succeeds a note with the
+ * gap is written. So the caller reports the first error once and goes on.
+ *
+ * One thread. The path must not exist: a recording is never overwritten.
+ */
+#ifndef TIDE_WRITER_H
+#define TIDE_WRITER_H
+
+#include "base/err.h"
+#include "record/record.h"
+
+#include <stdbool.h>
+
+struct tide_writer;
+
+/* Caller frees with tide_writer_free. Fails if the file exists, with a hint. */
+int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct tide_err *err);
+
+/* Commits what is open, checkpoints so that only the one file is left, closes. NULL is allowed. Returns -1 if
+ * that failed. */
+int tide_writer_free(struct tide_writer *writer, struct tide_err *err);
+
+int tide_writer_meta_text(struct tide_writer *writer, const char *key, const char *text,
+                          struct tide_err *err);
+int tide_writer_meta_integer(struct tide_writer *writer, const char *key, int64_t value,
+                             struct tide_err *err);
+
+/* A new process; process->id is ignored and the id given is returned through ret_id. */
+int tide_writer_process(struct tide_writer *writer, const struct tide_process *process, int64_t *ret_id,
+                        struct tide_err *err);
+/* Its name, command, role, parent changed (exec, rename, reparenting), or it ended, or its peak rose: the row
+ * is replaced. */
+int tide_writer_process_update(struct tide_writer *writer, const struct tide_process *process,
+                               struct tide_err *err);
+
+/* Starts a tick; tick->id is ignored and the id given is returned. */
+int tide_writer_tick(struct tide_writer *writer, const struct tide_tick *tick, int64_t *ret_id,
+                     struct tide_err *err);
+
+/* Written only if it differs from the last row of that process. */
+int tide_writer_sample(struct tide_writer *writer, const struct tide_sample *sample, struct tide_err *err);
+int tide_writer_smaps(struct tide_writer *writer, const struct tide_smaps *smaps, struct tide_err *err);
+int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, struct tide_err *err);
+int tide_writer_gpu(struct tide_writer *writer, const struct tide_gpu_sample *gpu, struct tide_err *err);
+int tide_writer_gpu_device(struct tide_writer *writer, const struct tide_gpu_device *device,
+                           struct tide_err *err);
+int tide_writer_limit(struct tide_writer *writer, const struct tide_limit *limit, struct tide_err *err);
+int tide_writer_note(struct tide_writer *writer, const struct tide_note *note, struct tide_err *err);
+
+int tide_writer_commit(struct tide_writer *writer, struct tide_err *err);
+
+/* Whether writing has failed and not yet recovered. */
+bool tide_writer_failed(const struct tide_writer *writer);
+
+#endif

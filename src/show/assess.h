@@ -1,0 +1,77 @@
+/*
+ * assess.h - the verdict on a whole recording: which series are judged, which is the worst, and how to say
+ * it.
+ *
+ * From a history it makes one series per process (private bytes), per role with several or short-lived
+ * members (their sum), for the tree (counted bytes), per process and device for GPUs, and per gauge; on the
+ * axis of steps where there are any, else of seconds; judges each; picks the worst; and forecasts when the
+ * lowest limit is reached. Text and JSON for people and for CI come from here, for recordings and for plain
+ * series alike, so that `run`, `attach`, `watch` and `judge` say the same thing.
+ */
+#ifndef TIDE_ASSESS_H
+#define TIDE_ASSESS_H
+
+#include "base/err.h"
+#include "judge/judge.h"
+#include "show/history.h"
+
+#include <stdio.h>
+
+enum tide_subject {
+    TIDE_SUBJECT_PROCESS,
+    TIDE_SUBJECT_ROLE,
+    TIDE_SUBJECT_TREE,
+    TIDE_SUBJECT_GPU,
+    TIDE_SUBJECT_GAUGE,
+    TIDE_SUBJECT_COLUMN, /* of a plain series */
+};
+
+struct tide_judged {
+    enum tide_subject subject;
+    int64_t process; /* id, for PROCESS and GPU; else 0 */
+    int64_t device;  /* for GPU; else TIDE_UNKNOWN */
+    size_t members;  /* for ROLE and TREE */
+    char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "process tree"
+                      */
+    bool x_is_steps;
+    double seconds_per_step; /* NAN without steps */
+    struct tide_verdict verdict;
+    const double *x, *bytes; /* the series that was judged; lives in the assessment */
+    size_t count;
+};
+
+struct tide_assessment {
+    struct tide_judged *judged; /* the worst first */
+    size_t count;
+    double limit_bytes; /* lowest that applies to the tree; NAN: none known */
+    char limit_name[96];
+    double steps;     /* seen; NAN without steps */
+    char others[256]; /* one line about the processes that are not the worst; "" when there are none */
+    struct tide_assessment_private *private;
+};
+
+struct tide_assess_options {
+    double items, items_per_step; /* NAN: what the recording says, else unknown */
+    double limit_bytes;           /* NAN: what the recording says */
+};
+
+/* Caller frees with tide_assessment_free. */
+int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
+                        struct tide_assessment **ret_assessment, struct tide_err *err);
+void tide_assessment_free(struct tide_assessment *assessment);
+
+/* The answer in one sentence, then the evidence, for a person. `next` may be NULL: the last line, what to run
+ * next. */
+void tide_assessment_print(const struct tide_assessment *assessment, const char *next, FILE *out);
+
+/* One short line without numbers that move much: "floor +208 KiB/step, limit in 9 h 10 m". For status lines;
+ * escaped. */
+void tide_assessment_brief(const struct tide_assessment *assessment, char *out, size_t size);
+
+/* The document "tidemark.verdict/1". */
+void tide_assessment_json(const struct tide_assessment *assessment, const char *source, FILE *out);
+
+/* 0 nothing found, 1 leak (or jump over the limit), 3 undecided. */
+int tide_assessment_exit_code(const struct tide_assessment *assessment);
+
+#endif

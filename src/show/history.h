@@ -1,0 +1,100 @@
+/*
+ * history.h - a recording in memory, in the form that verdicts and views want.
+ *
+ * tide_history_new -> tide_history_load() once, or again and again while the recording grows (it reads only
+ * what is new)
+ * -> look at the arrays -> tide_history_free(). Everything reachable from a history is borrowed from it and
+ * valid until the next load.
+ *
+ * A process's points are fully spelled out here: the recording leaves out rows that did not change, the
+ * history puts nothing in between, so a value holds from its point until the next point or the process's end.
+ * At most max_bytes are used: a recording that is larger is thinned (every second tick, every fourth ...;
+ * `thinned` says so), keeping for each process the lowest and highest of what is merged.
+ */
+#ifndef TIDE_HISTORY_H
+#define TIDE_HISTORY_H
+
+#include "base/err.h"
+#include "record/reader.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tide_history_point {
+    int64_t t_ns;
+    int64_t rss_bytes;     /* anon + file + shmem */
+    int64_t private_bytes; /* anon + shmem + swap + hugetlb: what cannot be reclaimed; the series that is
+                              judged */
+    int64_t swap_bytes;
+    int32_t threads;
+};
+
+struct tide_history_smaps {
+    int64_t t_ns;
+    int64_t pss_bytes;
+    int64_t uss_bytes;
+};
+
+struct tide_history_process {
+    struct tide_process row; /* strings owned by the history, unescaped */
+    struct tide_history_point *points;
+    size_t point_count, point_capacity;
+    struct tide_history_smaps *smaps;
+    size_t smaps_count, smaps_capacity;
+};
+
+struct tide_history_mark {
+    int64_t t_ns;
+    int64_t process;
+    int64_t number;
+    enum tide_mark_kind kind;
+    enum tide_mark_source source;
+    int32_t name; /* index into names, -1: none */
+};
+
+struct tide_history_gpu {
+    int64_t t_ns;
+    int64_t device;
+    int64_t process; /* as in tide_gpu_sample */
+    int64_t bytes;
+};
+
+struct tide_history {
+    struct tide_history_process *processes; /* processes[id - 1] */
+    size_t process_count;
+    struct tide_tick *ticks;
+    size_t tick_count;
+    struct tide_history_mark *marks; /* in order of time */
+    size_t mark_count;
+    char **names; /* of phases and gauges, unescaped */
+    size_t name_count;
+    struct tide_history_gpu *gpu;
+    size_t gpu_count;
+    struct tide_gpu_device *devices;
+    size_t device_count;
+    struct tide_limit *limits;
+    size_t limit_count;
+    struct tide_note *notes;
+    size_t note_count;
+    char *command;          /* "" when unknown */
+    int64_t started_wall_s; /* TIDE_UNKNOWN when unknown */
+    int64_t interval_ns;
+    int64_t ended_ns;    /* TIDE_UNKNOWN: running, or killed */
+    int64_t exit_status; /* TIDE_UNKNOWN likewise */
+    int64_t kernel_peak_bytes;
+    int64_t items, items_per_step; /* as given to the recorder, or TIDE_UNKNOWN */
+    int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */
+    int64_t skipped_rows;
+    unsigned thinned; /* 1: every tick is here; 2: every second; ... */
+    struct tide_history_private *private;
+};
+
+/* Caller frees with tide_history_free. max_bytes 0: 1 GiB. */
+int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct tide_err *err);
+void tide_history_free(struct tide_history *history);
+
+/* Reads what is new. On failure the history is as far as it got, and consistent. */
+int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err);
+
+#endif
