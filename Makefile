@@ -28,7 +28,7 @@ LAYERS  := base record channel sense judge plan show
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(sort $(wildcard src/cli/*.c))
 # What a program under observation links: the writing end of the channel and nothing else.
-MARK_SRC := src/channel/mark.c
+MARK_SRC := $(wildcard src/channel/mark.c)
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 
 UNIT      := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -39,7 +39,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 .PHONY: all build setup demo check check-unit check-cli check-fuzz check-sanitizers check-long lint format bench bench-judge bench-sense bench-marks fuzz docs install uninstall clean
 all: build
 
-build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(WORKLOADS)
+build: $(B)/tidemark $(if $(MARK_SRC),$(B)/libtidemark.so $(B)/libtidemark.a) $(WORKLOADS)
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
 	@rm -f $@

@@ -21,7 +21,9 @@ struct tide_command {
     const char *name;
     const char *synopsis; /* "[-o FILE] [options] -- CMD..." */
     const char *summary;  /* one line, no full stop */
-    const char *details;  /* paragraphs for -h and the manual */
+    const char
+        *details; /* paragraphs for -h and the manual, with an empty line between; they are filled, except
+                     that one whose first character is a space is shown line by line as it stands */
     const char *examples; /* lines of shell; may be NULL */
     const struct tide_option *options;
     int (*run)(int argc, char **argv);
@@ -30,8 +32,15 @@ struct tide_command {
 extern const struct tide_command tide_command_run, tide_command_attach, tide_command_watch,
     tide_command_judge, tide_command_show;
 
+/* About the program itself. */
+extern const struct tide_command tide_command_help, tide_command_version, tide_command_manual,
+    tide_command_completion;
+
 /* NULL-terminated. */
-extern const struct tide_command *const tide_commands[];
+extern const struct tide_command *tide_commands[];
+
+/* The command of that name, borrowed; or NULL, with a suggestion in the hint. */
+const struct tide_command *tide_command_find(const char *name, struct tide_err *err);
 
 /* "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
 int tide_report(const struct tide_err *err);

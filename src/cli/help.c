@@ -1,0 +1,110 @@
+/*
+ * help.c - what -h says, from the tables.
+ */
+#include "cli/command.h"
+#include "cli/help.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { WIDTH = 80, HELP_COLUMN = 26 };
+
+/* Prints words of text filled to WIDTH, at `indent`; the cursor is at column `at` already. */
+static void print_filled(const char *text, size_t len, size_t indent, size_t at, FILE *out)
+{
+    bool first = true;
+    for (size_t i = 0; i < len;) {
+        if (text[i] == ' ' || text[i] == '\n') {
+            i++;
+            continue;
+        }
+        size_t n = 0;
+        while (i + n < len && text[i + n] != ' ' && text[i + n] != '\n')
+            n++;
+        size_t columns = tide_text_columns(text + i, n);
+        if (!first && at + 1 + columns > WIDTH) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!first) {
+            fputc(' ', out);
+            at++;
+        }
+        fwrite(text + i, 1, n, out);
+        at += columns;
+        first = false;
+        i += n;
+    }
+    fputc('\n', out);
+}
+
+static void print_paragraphs(const char *text, FILE *out)
+{
+    while (*text) {
+        const char *end = strstr(text, "\n\n");
+        size_t len = end ? (size_t)(end - text) : strlen(text);
+        if (text[0] == ' ')
+            fprintf(out, "%.*s\n", (int)len, text);
+        else
+            print_filled(text, len, 0, 0, out);
+        fputc('\n', out);
+        text += len;
+        text += strspn(text, "\n");
+    }
+}
+
+/* "  -o, --output FILE" and the help beside it, or below where the name is too long. */
+static void print_row(char letter, const char *name, const char *arg, const char *help, const char *choices,
+                      FILE *out)
+{
+    char lead[8] = "    ";
+    if (letter)
+        snprintf(lead, sizeof lead, "-%c, ", letter);
+    int at = fprintf(out, "  %s--%s%s%s", lead, name, arg ? " " : "", arg ? arg : "");
+    if (at + 2 > HELP_COLUMN) {
+        fputc('\n', out);
+        at = 0;
+    }
+    fprintf(out, "%*s", HELP_COLUMN - at, "");
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s%s", help, choices ? ": " : "", choices ? choices : "");
+    print_filled(text, strlen(text), HELP_COLUMN, HELP_COLUMN, out);
+}
+
+static void print_examples(const char *examples, FILE *out)
+{
+    fputs("\nExamples:\n", out);
+    while (*examples) {
+        size_t n = strcspn(examples, "\n");
+        fprintf(out, "  %.*s\n", (int)n, examples);
+        examples += n + (examples[n] == '\n');
+    }
+}
+
+void tide_help_command(const struct tide_command *command, FILE *out)
+{
+    fprintf(out, "Usage: tidemark %s%s%s\n\n", command->name, command->synopsis[0] ? " " : "",
+            command->synopsis);
+    print_paragraphs(command->details, out);
+    fputs("Options:\n", out);
+    for (const struct tide_option *o = command->options; o->name; o++)
+        print_row(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
+                  out);
+    print_row('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+    if (command->examples)
+        print_examples(command->examples, out);
+}
+
+void tide_help_all(FILE *out)
+{
+    fputs("Usage: tidemark COMMAND [options] [--] ARGS\n\n", out);
+    print_paragraphs(TIDE_HELP_ABOUT, out);
+    fputs("Commands:\n", out);
+    for (size_t i = 0; tide_commands[i]; i++)
+        fprintf(out, "  %-12s%s\n", tide_commands[i]->name, tide_commands[i]->summary);
+    fputs("\nOptions:\n", out);
+    print_row('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+    print_row('V', "version", NULL, TIDE_VERSION_OPTION, NULL, out);
+    fputs("\nExit codes: 0 nothing found, 1 found, 2 trouble, 3 not enough data; 'run' passes\n"
+          "on the status of the program it runs. 'tidemark COMMAND -h' says more.\n",
+          out);
+}

@@ -1,0 +1,197 @@
+/*
+ * manual.c - manual pages in mdoc, from the same tables as -h.
+ */
+#include "cli/command.h"
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* The day this version was made; a page shows it. */
+#define VERSION_DATE "November 15, 2026"
+
+/* Text that roff leaves alone: no escape, no control line, every '-' a hyphen that can be searched for. */
+static void put_text(const char *text, size_t len, FILE *out)
+{
+    bool line_begins = true;
+    for (size_t i = 0; i < len; i++) {
+        if (line_begins && (text[i] == '.' || text[i] == '\''))
+            fputs("\\&", out);
+        line_begins = text[i] == '\n';
+        if (text[i] == '\\')
+            fputs("\\e", out);
+        else if (text[i] == '-')
+            fputs("\\-", out);
+        else
+            fputc(text[i], out);
+    }
+}
+
+/* A line of text of its own; roff wants a new sentence on a new line. */
+static void put_line(const char *text, size_t len, FILE *out)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < len; i++) {
+        bool sentence_ends = text[i] == '.' && i + 1 < len && (text[i + 1] == ' ' || text[i + 1] == '\n');
+        if (!sentence_ends && text[i] != '\n')
+            continue;
+        size_t end = sentence_ends ? i + 1 : i;
+        put_text(text + from, end - from, out);
+        fputc('\n', out);
+        for (i = end; i < len && (text[i] == ' ' || text[i] == '\n'); i++)
+            continue;
+        from = i--;
+    }
+    if (from < len) {
+        put_text(text + from, len - from, out);
+        fputc('\n', out);
+    }
+}
+
+static void put_literal(const char *text, size_t len, FILE *out)
+{
+    fputs(".Bd -literal -offset indent\n", out);
+    put_text(text, len, out);
+    if (len && text[len - 1] != '\n')
+        fputc('\n', out);
+    fputs(".Ed\n", out);
+}
+
+static void put_paragraphs(const char *text, FILE *out)
+{
+    for (bool first = true; *text; first = false) {
+        const char *end = strstr(text, "\n\n");
+        size_t len = end ? (size_t)(end - text) : strlen(text);
+        if (text[0] == ' ') {
+            put_literal(text, len, out);
+        } else {
+            if (!first)
+                fputs(".Pp\n", out);
+            put_line(text, len, out);
+        }
+        text += len;
+        text += strspn(text, "\n");
+    }
+}
+
+static void put_option(char letter, const char *name, const char *arg, const char *help, const char *choices,
+                       FILE *out)
+{
+    fputs(".It ", out);
+    if (letter)
+        fprintf(out, "Fl %c , ", letter);
+    fputs("Fl \\-", out);
+    put_text(name, strlen(name), out);
+    if (arg) {
+        fputs(" Ar ", out);
+        put_text(arg, strlen(arg), out);
+    }
+    fputc('\n', out);
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s%s.", help, choices ? ": " : "", choices ? choices : "");
+    text[0] = (char)toupper((unsigned char)text[0]);
+    put_line(text, strlen(text), out);
+}
+
+static void put_head(const char *command, const char *summary, FILE *out)
+{
+    fprintf(out, ".Dd %s\n.Dt TIDEMARK", VERSION_DATE);
+    if (command) {
+        fputc('-', out);
+        for (const char *p = command; *p; p++)
+            fputc(toupper((unsigned char)*p), out);
+    }
+    fprintf(out, " 1\n.Os\n.Sh NAME\n.Nm tidemark%s%s\n.Nd ", command ? "-" : "", command ? command : "");
+    put_text(summary, strlen(summary), out);
+    fputc('\n', out);
+}
+
+static void put_exit_status(bool with_run, FILE *out)
+{
+    fputs(".Sh EXIT STATUS\n"
+          ".Bl -tag -width Ds\n"
+          ".It 0\nNothing was found.\n"
+          ".It 1\nSomething was found: a leak, or a jump over the limit.\n"
+          ".It 2\nTrouble: the sentence on standard error says what.\n"
+          ".It 3\nThere is not enough data to decide.\n"
+          ".El\n",
+          out);
+    if (with_run)
+        fputs(".Pp\n.Cm run\nexits with the status of the program that it ran instead.\n", out);
+}
+
+static void put_see_also(const struct tide_command *but, FILE *out)
+{
+    const struct tide_command *last = NULL, *best;
+    fputs(".Sh SEE ALSO\n", out);
+    bool any = false;
+    if (but) {
+        fputs(".Xr tidemark 1", out);
+        any = true;
+    }
+    /* In the order of the alphabet, as manuals have it. */
+    do {
+        best = NULL;
+        for (size_t i = 0; tide_commands[i]; i++) {
+            const struct tide_command *c = tide_commands[i];
+            if (c != but && (!last || strcmp(c->name, last->name) > 0) &&
+                (!best || strcmp(c->name, best->name) < 0))
+                best = c;
+        }
+        if (best)
+            fprintf(out, "%s.Xr tidemark\\-%s 1", any ? " ,\n" : "", best->name);
+        any = any || best;
+        last = best;
+    } while (best);
+    fputc('\n', out);
+}
+
+static void put_tidemark(FILE *out)
+{
+    put_head(NULL, "where the memory of a training run goes", out);
+    fputs(".Sh SYNOPSIS\n.Nm\n.Ar COMMAND\n.Op options\n.Op Fl \\-\n.Ar ARGS\n.Sh DESCRIPTION\n", out);
+    put_paragraphs(TIDE_HELP_ABOUT, out);
+    fputs(".Pp\nThe commands:\n.Bl -tag -width completion\n", out);
+    for (size_t i = 0; tide_commands[i]; i++) {
+        fprintf(out, ".It Cm %s\n", tide_commands[i]->name);
+        char text[512];
+        snprintf(text, sizeof text, "%s.", tide_commands[i]->summary);
+        text[0] = (char)toupper((unsigned char)text[0]);
+        put_line(text, strlen(text), out);
+    }
+    fputs(".El\n.Sh OPTIONS\n.Bl -tag -width Ds\n", out);
+    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+    put_option('V', "version", NULL, TIDE_VERSION_OPTION, NULL, out);
+    fputs(".El\n.Sh ENVIRONMENT\n.Bl -tag -width TIDEMARK_CHANNEL\n"
+          ".It Ev NO_COLOR\nWhen set and not empty, nothing is coloured.\n"
+          ".It Ev TIDEMARK_CHANNEL\nSet by\n.Cm run\nfor the program: where its marks go.\n"
+          ".El\n",
+          out);
+    put_exit_status(true, out);
+    put_see_also(NULL, out);
+}
+
+void tide_help_manual(const struct tide_command *command, FILE *out)
+{
+    if (!command) {
+        put_tidemark(out);
+        return;
+    }
+    put_head(command->name, command->summary, out);
+    fprintf(out, ".Sh SYNOPSIS\n.Nm tidemark\n.Cm %s\n", command->name);
+    put_line(command->synopsis, strlen(command->synopsis), out);
+    fputs(".Sh DESCRIPTION\n", out);
+    put_paragraphs(command->details, out);
+    fputs(".Sh OPTIONS\n.Bl -tag -width Ds\n", out);
+    for (const struct tide_option *o = command->options; o->name; o++)
+        put_option(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
+                   out);
+    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+    fputs(".El\n", out);
+    put_exit_status(!strcmp(command->name, "run"), out);
+    if (command->examples) {
+        fputs(".Sh EXAMPLES\n", out);
+        put_literal(command->examples, strlen(command->examples), out);
+    }
+    put_see_also(command, out);
+}
