@@ -1,0 +1,121 @@
+"""What every test of the program shares: where it is, and one way to run it.
+
+TIDEMARK_BUILD names the build directory (default build/release), so that the same tests run against a sanitizer
+build. Tests marked `slow` are left out under sanitizers, tests marked `long` run only with TIDEMARK_LONG=1
+(make check-long). Nothing here builds anything: run them through make, or after it.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def build_dir():
+    return (ROOT / os.environ.get("TIDEMARK_BUILD", "build/release")).resolve()
+
+
+@dataclasses.dataclass
+class Result:
+    """What a program left: exit code (negative: the signal that killed it), stdout and stderr as text."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: too slow for a sanitizer build")
+    config.addinivalue_line("markers", "long: only in make check-long")
+
+
+def pytest_collection_modifyitems(items):
+    sanitized = os.environ.get("TIDEMARK_SANITIZED") == "1"
+    long = os.environ.get("TIDEMARK_LONG") == "1"
+    kept_out = pytest.mark.skip(reason="slow under a sanitizer")
+    not_now = pytest.mark.skip(reason="only in make check-long")
+    for item in items:
+        if sanitized and "slow" in item.keywords:
+            item.add_marker(kept_out)
+        if not long and "long" in item.keywords:
+            item.add_marker(not_now)
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The top of the tree."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def build():
+    """The build directory."""
+    return build_dir()
+
+
+@pytest.fixture(scope="session")
+def binary(build):
+    """Path of the program."""
+    path = build / "tidemark"
+    assert path.exists(), f"{path} is not there: run make first"
+    return path
+
+
+@pytest.fixture
+def env():
+    """The environment programs run in: nothing of the user's that changes what is printed."""
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+                                                         "TSAN_OPTIONS", "LSAN_OPTIONS", "XDG_RUNTIME_DIR")}
+    return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+
+
+@pytest.fixture
+def run(tmp_path, env):
+    """run(argv..., stdin=text, env={more}, cwd=dir, timeout=s) -> Result. Any program; cwd is the test's own
+    empty directory."""
+
+    def call(*argv, stdin="", env=None, cwd=None, timeout=120, base=env):
+        done = subprocess.run([str(a) for a in argv], input=stdin, capture_output=True, text=True, errors="replace",
+                              env={**base, **(env or {})}, cwd=cwd or tmp_path, timeout=timeout, check=False)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def tidemark(run, binary):
+    """tidemark("judge", "a.csv", ...) -> Result; the same keywords as run."""
+
+    def call(*args, **kwargs):
+        return run(binary, *args, **kwargs)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def workload(build):
+    """workload("linear") -> path of the built-in workload of that name."""
+
+    def find(name):
+        path = build / "workloads" / name
+        assert path.exists(), f"{path} is not there: run make first"
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def commands(binary):
+    """Names of all commands, as the program lists them."""
+    text = subprocess.run([binary, "help"], capture_output=True, text=True, check=True).stdout
+    block = text.split("Commands:\n")[1].split("\n\n")[0]
+    return [line.split()[0] for line in block.splitlines()]
