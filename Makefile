@@ -1,87 +1,184 @@
 # The front door. `make demo`, `make check`, `make bench`, `make install`; docs/ARCHITECTURE.md says what is where.
 #
-# FLAVOUR picks compiler flags and the directory: release (default), debug, asan, tsan, fuzz.
+# FLAVOUR picks compiler flags and the directory: release (default), debug, asan, tsan, fuzz, clang.
 
 FLAVOUR ?= release
 CC      ?= cc
 PYTHON  ?= /usr/bin/python3
 PREFIX  ?= /usr/local
 DESTDIR ?=
+JOBS    ?= $(shell nproc)
 B       := build/$(FLAVOUR)
+VERSION := $(shell sed -n 's/^.define TIDE_VERSION "\(.*\)"/\1/p' src/cli/command.h)
+SOVERSION := 0
 
-WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wno-format-truncation $(if $(CI),-Werror)
+ifneq ($(filter fuzz clang,$(FLAVOUR)),)
+CC := clang
+endif
+# gcc's own warning, whose name clang does not know.
+GCC_WARN := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-format-truncation)
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith $(GCC_WARN) $(if $(CI),-Werror)
 CPPFLAGS += -D_GNU_SOURCE -Isrc -Iinclude
 CFLAGS_release := -O2 -g
 CFLAGS_debug   := -O0 -g
+CFLAGS_clang   := -O0 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-ifeq ($(FLAVOUR),fuzz)
-CC := clang
-endif
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
-LDFLAGS += $(filter -fsanitize=address% -fsanitize=thread,$(CFLAGS_$(FLAVOUR)))
 LIBS    := -lsqlite3 -ljansson -lncursesw -ltinfo -lpthread -ldl -lm
 
-# Everything but the command line itself is one archive, so that tests link what they need.
+# Everything but main.c is two archives, so that tests link what they need.
 LAYERS  := base record channel sense judge plan show
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
-CLI_SRC := $(sort $(wildcard src/cli/*.c))
+CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
 MARK_SRC := $(wildcard src/channel/mark.c)
 objects = $(patsubst %.c,$(B)/%.o,$(1))
+CORE    := $(B)/libcli.a $(B)/libcore.a
 
 UNIT      := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(sort $(wildcard tests/workloads/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
-.PHONY: all build setup demo check check-unit check-cli check-fuzz check-sanitizers check-long lint format bench bench-judge bench-sense bench-marks fuzz docs install uninstall clean
+.PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
+        lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
+        bench bench-judge bench-sense bench-record bench-marks docs install uninstall clean
+.SECONDARY:
 all: build
 
 build: $(B)/tidemark $(if $(MARK_SRC),$(B)/libtidemark.so $(B)/libtidemark.a) $(WORKLOADS)
+test-programs: $(UNIT) $(FUZZERS)
+benches: $(BENCHES)
+
+# ---- programs and libraries
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
+$(B)/libcli.a: $(call objects,$(CLI_SRC))
+$(B)/libtidemark.a: $(call objects,$(MARK_SRC))
+$(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/tidemark: $(call objects,$(CLI_SRC)) $(B)/libcore.a
+$(B)/tidemark: $(B)/src/cli/main.o $(CORE)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/libtidemark.so: $(call objects,$(MARK_SRC))
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark.so.0 -o $@ $^
-	ln -sf libtidemark.so $(B)/libtidemark.so.0
-
-$(B)/libtidemark.a: $(call objects,$(MARK_SRC))
-	@rm -f $@
-	$(AR) rcs $@ $^
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark.so.$(SOVERSION) -o $@ $^
+	ln -sf libtidemark.so $(B)/libtidemark.so.$(SOVERSION)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/%: tests/unit/%.c $(B)/libcore.a
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(B)/libcore.a -lcmocka $(LIBS)
+$(B)/tests/%: $(B)/tests/unit/%.o $(CORE)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORE) -lcmocka $(LIBS)
 
-$(B)/workloads/%: tests/workloads/%.c $(B)/libtidemark.a
+$(B)/workloads/%: $(B)/tests/workloads/%.o $(B)/libtidemark.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(B)/libtidemark.a -lpthread -lm
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libtidemark.a -lpthread -lm
 
-$(B)/bench/%: bench/%.c $(B)/libcore.a
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(B)/libcore.a $(LIBS)
+$(B)/bench/%: $(B)/bench/%.o $(CORE)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORE) $(LIBS)
 
 # With FLAVOUR=fuzz a fuzz target is a libFuzzer program; otherwise it replays the files it is given.
-FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,tests/fuzz/replay.c)
-$(B)/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c $(B)/libcore.a
+FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),,$(B)/tests/fuzz/replay.o)
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(FUZZ_MAIN) $(CORE)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< $(FUZZ_MAIN) $(B)/libcore.a $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $< $(FUZZ_MAIN) $(CORE) $(LIBS)
 
-check-unit: $(UNIT)
-	@set -e; for t in $(UNIT); do echo "== $$t"; $$t; done
+# ---- what a person runs
+
+setup:
+	@tools/setup build
+
+demo:
+	@tools/setup build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@tools/demo $(B)
+
+check:
+	@tools/setup test
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build lint unit asan cli asan-cli
+
+check-long:
+	@tools/setup long
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build tsan valgrind fuzzing cli-long
+
+check-unit:
+	@tools/check build unit
+check-cli:
+	@tools/check build cli
+check-fuzz:
+	@tools/check fuzz
+check-sanitizers:
+	@tools/check build asan asan-cli
+fuzz:
+	@tools/check fuzzing
+
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] bench/*.[ch]))
+SHELL_FILES = .ci/run tools/setup tools/demo
+
+lint:
+	@tools/setup test
+	@tools/check lint
+lint-format:
+	clang-format --dry-run -Werror $(C_FILES)
+lint-layers:
+	tools/layers
+lint-cppcheck:
+	cppcheck --quiet -j$(JOBS) --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+	    --suppress=missingIncludeSystem -D_GNU_SOURCE -Isrc -Iinclude src tests/workloads bench
+lint-shell:
+	shellcheck $(wildcard $(SHELL_FILES))
+lint-clang:
+	$(MAKE) --no-print-directory FLAVOUR=clang CI=true build
+format:
+	clang-format -i $(C_FILES)
+
+bench: bench-judge bench-sense bench-record bench-marks
+bench-%: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
+	@$(B)/bench/$*
+
+# ---- manual pages, completion, installation
+
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+BASH_COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/tidemark
+ZSH_COMPLETION  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tidemark
+FISH_COMPLETION := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tidemark.fish
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+
+# Pages and scripts come from the program itself.
+docs: $(B)/tidemark
+	@rm -rf $(B)/man && mkdir -p $(B)/man $(B)/completion
+	@$(B)/tidemark manual > $(B)/man/tidemark.1
+	@set -e; for c in $$($(B)/tidemark help | sed -n '/^Commands:/,/^$$/s/^  \([a-z]*\) .*/\1/p'); do \
+	    $(B)/tidemark manual $$c > $(B)/man/tidemark-$$c.1; done
+	@set -e; for s in bash zsh fish; do $(B)/tidemark completion $$s > $(B)/completion/$$s; done
+
+install: build docs
+	install -D -m 755 $(B)/tidemark $(DESTDIR)$(PREFIX)/bin/tidemark
+	install -D -m 644 include/tidemark.h $(DESTDIR)$(PREFIX)/include/tidemark.h
+	install -D -m 755 $(B)/libtidemark.so $(LIBDIR)/libtidemark.so.$(VERSION)
+	ln -sf libtidemark.so.$(VERSION) $(LIBDIR)/libtidemark.so.$(SOVERSION)
+	ln -sf libtidemark.so.$(SOVERSION) $(LIBDIR)/libtidemark.so
+	install -D -m 644 $(B)/libtidemark.a $(LIBDIR)/libtidemark.a
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/tidemark.pc.in > $(B)/tidemark.pc
+	install -D -m 644 $(B)/tidemark.pc $(LIBDIR)/pkgconfig/tidemark.pc
+	install -d $(MAN)
+	install -m 644 $(B)/man/*.1 $(MAN)
+	install -D -m 644 $(B)/completion/bash $(BASH_COMPLETION)
+	install -D -m 644 $(B)/completion/zsh $(ZSH_COMPLETION)
+	install -D -m 644 $(B)/completion/fish $(FISH_COMPLETION)
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/tidemark $(DESTDIR)$(PREFIX)/include/tidemark.h $(LIBDIR)/libtidemark.so* \
+	    $(LIBDIR)/libtidemark.a $(LIBDIR)/pkgconfig/tidemark.pc $(MAN)/tidemark.1 $(MAN)/tidemark-*.1 \
+	    $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
 
 clean:
 	rm -rf build
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
