@@ -1,0 +1,54 @@
+/*
+ * schema.c - the text of schema.h.
+ *
+ * sample, smaps and gpu are clustered on (tick, ...), so that writing appends at one end and reading a
+ * stretch of time is one scan. Kinds are small integers in the tables (a long run has a million marks) and
+ * words in the views; the views are for people: nothing in Tidemark reads them.
+ */
+#include "record/schema.h"
+
+const char tide_schema_sql[] =
+    "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value) WITHOUT ROWID;"
+    "CREATE TABLE process ("
+    " id INTEGER PRIMARY KEY, pid INTEGER, parent INTEGER, start_ticks INTEGER, name TEXT, command TEXT,"
+    " role TEXT, began_ns INTEGER, ended_ns INTEGER, peak_rss_bytes INTEGER);"
+    "CREATE TABLE tick ("
+    " id INTEGER PRIMARY KEY, t_ns INTEGER, processes INTEGER, rss_bytes INTEGER, counted_bytes INTEGER,"
+    " pss_known_bytes INTEGER, cgroup_bytes INTEGER, cgroup_peak_bytes INTEGER, pressure_ppm INTEGER,"
+    " available_bytes INTEGER);"
+    "CREATE TABLE sample ("
+    " tick INTEGER NOT NULL, process INTEGER NOT NULL, anon_bytes INTEGER, file_bytes INTEGER,"
+    " shmem_bytes INTEGER, swap_bytes INTEGER, huge_bytes INTEGER, threads INTEGER,"
+    " PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+    "CREATE TABLE smaps ("
+    " tick INTEGER NOT NULL, process INTEGER NOT NULL, pss_bytes INTEGER, uss_bytes INTEGER,"
+    " swap_pss_bytes INTEGER, cost_ns INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+    "CREATE TABLE mark ("
+    " id INTEGER PRIMARY KEY, t_ns INTEGER, process INTEGER, kind INTEGER, source INTEGER, number INTEGER,"
+    " name TEXT);"
+    "CREATE TABLE gpu ("
+    " tick INTEGER NOT NULL, device INTEGER NOT NULL, process INTEGER NOT NULL, bytes INTEGER,"
+    " PRIMARY KEY (tick, device, process)) WITHOUT ROWID;"
+    "CREATE TABLE gpu_device ("
+    " device INTEGER PRIMARY KEY, name TEXT, uuid TEXT, total_bytes INTEGER);"
+    "CREATE TABLE memory_limit (id INTEGER PRIMARY KEY, t_ns INTEGER, name TEXT, bytes INTEGER);"
+    "CREATE TABLE note (id INTEGER PRIMARY KEY, t_ns INTEGER, text TEXT);"
+
+    "CREATE VIEW samples AS SELECT"
+    " t.t_ns / 1e9 AS t_s, s.tick, s.process, p.pid, p.name, p.role,"
+    " s.anon_bytes + s.file_bytes + s.shmem_bytes AS rss_bytes,"
+    " s.anon_bytes, s.file_bytes, s.shmem_bytes, s.swap_bytes, s.huge_bytes, s.threads"
+    " FROM sample AS s JOIN tick AS t ON t.id = s.tick LEFT JOIN process AS p ON p.id = s.process;"
+    "CREATE VIEW marks AS SELECT"
+    " m.t_ns / 1e9 AS t_s, m.process, p.pid,"
+    " CASE m.kind WHEN 1 THEN 'step' WHEN 2 THEN 'epoch' WHEN 3 THEN 'phase begin' WHEN 4 THEN 'phase end'"
+    " WHEN 5 THEN 'items' WHEN 6 THEN 'gauge' END AS kind,"
+    " CASE m.source WHEN 1 THEN 'program' WHEN 2 THEN 'output' WHEN 3 THEN 'tracker' END AS source,"
+    " m.number, m.name"
+    " FROM mark AS m LEFT JOIN process AS p ON p.id = m.process;"
+
+    "PRAGMA application_id = 0x54494445;"
+    "PRAGMA user_version = 1;";
+
+const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
+                                          "gpu",  "gpu_device", "memory_limit", "note",   0};
