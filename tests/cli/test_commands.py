@@ -1,0 +1,307 @@
+"""The command line as a whole: help, manual and completion agree because they come from one table; slips get one
+suggestion; absurd input gets one sentence and exit 2."""
+
+import re
+import shutil
+
+import pytest
+
+MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show"]
+ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
+EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS
+SANITIZER = re.compile(r"Sanitizer|runtime error|check failed")
+
+
+def options_of_help(text):
+    """{"output": ("o", "FILE", "the sentence")} from the Options block of -h."""
+    block = text.split("Options:\n")[1].split("\n\n")[0]
+    found, last = {}, None
+    for line in block.splitlines():
+        match = re.match(r"  (?:-(\w), |    )--([\w-]+)(?: (\S+))?(?:  +(.*))?$", line)
+        if match:
+            last = match[2]
+            found[last] = [match[1], match[3], match[4] or ""]
+        else:
+            found[last][2] += " " + line.strip()
+    return {name: tuple(row) for name, row in found.items()}
+
+
+def options_of_manual(text):
+    """The same from a rendered page."""
+    block = re.search(r"^OPTIONS\n(.*?)^\S", text, re.M | re.S)[1]
+    found, last = {}, None
+    for line in block.splitlines():
+        match = re.match(r"     (?:-(\w), )?--([\w-]+)(?: (\S+))?(?:  +(.*))?$", line)
+        if match:
+            last = match[2]
+            found[last] = [match[1], match[3], match[4] or ""]
+        elif line.strip():
+            found[last][2] += " " + line.strip()
+    return {name: tuple(row) for name, row in found.items()}
+
+
+def same_words(text):
+    return re.sub(r"\s", "", text).rstrip(".").lower()
+
+
+@pytest.fixture
+def page(tidemark, run):
+    """page("judge") -> the manual page as plain text."""
+
+    def render(*command):
+        source = tidemark("manual", *command)
+        assert source.code == 0
+        done = run("mandoc", "-T", "ascii", "-W", "warning", "-O", "width=100", stdin=source.out)
+        assert done.err == "", "mandoc finds fault with the page"
+        assert done.code == 0
+        return re.sub(".\b", "", done.out)
+
+    return render
+
+
+def test_there_are_these_commands_and_no_others(commands):
+    assert commands == EVERY_COMMAND
+
+
+def test_without_a_command_the_help_goes_to_stderr_and_the_exit_is_2(tidemark):
+    done = tidemark()
+    assert done.code == 2 and done.out == ""
+    assert done.err == tidemark("help").out
+
+
+@pytest.mark.parametrize("word", ["-h", "--help", "help"])
+def test_help_is_the_answer_when_it_was_asked_for(tidemark, word):
+    done = tidemark(word)
+    assert done.code == 0 and done.err == ""
+    assert done.out.startswith("Usage: tidemark COMMAND")
+
+
+@pytest.mark.parametrize("word", ["-V", "--version", "version"])
+def test_version_is_one_line(tidemark, word):
+    done = tidemark(word)
+    assert done.code == 0 and done.err == ""
+    assert re.fullmatch(r"tidemark \d+\.\d+\.\d+\n", done.out)
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_dash_h_and_help_say_the_same_and_fit_a_terminal(tidemark, command):
+    short, long, word = tidemark(command, "-h"), tidemark(command, "--help"), tidemark("help", command)
+    assert short.code == long.code == word.code == 0
+    assert short.err == ""
+    assert short.out == long.out == word.out
+    assert short.out.startswith(f"Usage: tidemark {command}")
+    filled = short.out.split("\nExamples:\n")[0].splitlines()[1:]
+    assert [line for line in filled if len(line) > 80 and not line.startswith(" ")] == []
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_the_manual_has_the_options_that_help_has(tidemark, page, command):
+    from_help = options_of_help(tidemark(command, "-h").out)
+    from_page = options_of_manual(page(command))
+    assert set(from_help) == set(from_page)
+    for name, (letter, arg, text) in from_help.items():
+        assert from_page[name][:2] == (letter, arg)
+        assert same_words(from_page[name][2]) == same_words(text)
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_the_manual_says_what_the_command_does(tidemark, page, command):
+    text = page(command)
+    summary = re.search(rf"^  {command} +(.*)$", tidemark("help").out, re.M)[1]
+    assert re.sub(r"\s+", " ", summary) in re.sub(r"\s+", " ", text)
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"):
+        assert re.search(f"^{section}$", text, re.M), section
+
+
+def test_the_first_page_lists_every_command(page, commands):
+    text = page()
+    for command in commands:
+        assert re.search(rf"^     {command} ", text, re.M)
+        assert f"tidemark-{command}(1)" in text
+
+
+def test_a_letter_means_the_same_everywhere(tidemark):
+    meaning = {}
+    for command in EVERY_COMMAND:
+        for name, (letter, _, _) in options_of_help(tidemark(command, "-h").out).items():
+            if letter:
+                assert meaning.setdefault(letter, name) == name, f"-{letter} of {command}"
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [("jugde", "judge"), ("juge", "judge"), ("shwo", "show"), ("atach", "attach"), ("wach", "watch"), ("rnu", "run"),
+     ("completions", "completion"), ("man", None), ("python", None), ("", None), ("x" * 5000, None)],
+)
+def test_a_slip_in_a_command_gets_one_suggestion(tidemark, typed, meant):
+    done = tidemark(typed)
+    assert done.code == 2 and done.out == ""
+    first, hint = done.err.splitlines()
+    assert first.startswith("tidemark: unknown command '")
+    if meant:
+        assert hint == f"hint: did you mean '{meant}'?"
+    else:
+        assert hint.startswith("hint: ") and len(done.err) < 400
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_an_unknown_option_is_refused_with_a_hint(tidemark, command):
+    done = tidemark(command, "--no-such-thing")
+    assert done.code == 2 and done.out == ""
+    assert done.err.splitlines()[0] == f"tidemark: {command}: unknown option '--no-such-thing'"
+    assert done.err.splitlines()[1].startswith("hint: ")
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_a_slip_in_an_option_gets_one_suggestion(tidemark, command):
+    for name in options_of_help(tidemark(command, "-h").out):
+        if len(name) < 4:
+            continue
+        done = tidemark(command, f"--{name[:-2] + name[-1] + name[-2]}x")
+        assert done.code == 2
+        assert "hint: did you mean '--" in done.err, name
+
+
+@pytest.mark.parametrize("command", MAIN_COMMANDS)
+def test_absurd_values_get_one_sentence(tidemark, command):
+    absurd = ["", "-1", "nan", "inf", "1e999", "99999999999999999999999G", "12 parsecs", "\x1b[31m", "%s%n", "0x10"]
+    for name, (_, arg, _) in options_of_help(tidemark(command, "-h").out).items():
+        if arg is None:
+            done = tidemark(command, f"--{name}=1")
+            assert done.code == 2 or name == "help"
+            assert "takes no value" in done.err
+            continue
+        done = tidemark(command, f"--{name}")
+        assert done.code == 2 and f"needs a {arg}" in done.err, name
+        if arg in ("FILE", "DIR", "RE", "REGEX", "NAME", "TEXT", "COLUMN"):
+            continue
+        for value in absurd:
+            done = tidemark(command, f"--{name}={value}", "/does/not/exist")
+            assert done.code == 2, (name, value, done)
+            assert done.out == "" and "\x1b" not in done.err
+            assert done.err.startswith("tidemark: ") and len(done.err.splitlines()) <= 2, (name, value, done.err)
+            assert f"--{name}" in done.err, (name, value, done.err)
+            assert not SANITIZER.search(done.err)
+
+
+@pytest.mark.parametrize("command", ABOUT_COMMANDS)
+def test_commands_about_the_program_refuse_what_they_cannot_use(tidemark, command):
+    done = tidemark(command, "one", "two")
+    assert done.code == 2 and done.out == ""
+    assert done.err.startswith(f"tidemark: {command}: ")
+
+
+@pytest.mark.parametrize("words", [["help", "jugde"], ["manual", "jugde"], ["completion"], ["completion", "csh"],
+                                   ["version", "one"], ["--judge"], ["-x"], ["--", "ls"]])
+def test_trouble_is_exit_2_and_a_sentence(tidemark, words):
+    done = tidemark(*words)
+    assert done.code == 2 and done.out == ""
+    assert done.err.startswith("tidemark: ")
+
+
+def test_nothing_a_stranger_typed_reaches_the_terminal_unescaped(tidemark):
+    for words in (["\x1b[31mred"], ["help", "\x1b]0;x\x07"], ["judge", "--\x1b[2Jx"], ["-\x1b[2J"],
+                  ["completion", "\x1b[2J"], ["judge", "\x1b[2J.csv"], ["show", "\x9b2J\n.tide"]):
+        done = tidemark(*words)
+        assert done.code == 2
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.err), done.err
+
+
+def test_an_answer_that_cannot_be_written_is_trouble(run, binary):
+    done = run("sh", "-c", f"'{binary}' help > /dev/full")
+    assert done.code == 2
+    assert done.err == "tidemark: cannot write the answer: No space left on device\n"
+
+
+def test_closed_standard_descriptors_are_survived(run, binary):
+    done = run("sh", "-c", f"'{binary}' version <&- >&- 2>&-; echo $?")
+    assert done.out == "0\n"
+
+
+# -- completion
+
+
+@pytest.fixture
+def complete(run, binary, tidemark, tmp_path):
+    """complete("judge", "--j") -> what bash would offer for the last word."""
+    script = tmp_path / "completion.bash"
+    script.write_text(tidemark("completion", "bash").out)
+
+    def offers(*words):
+        done = run("bash", "-c", 'source "$1"; shift; COMP_WORDS=(tidemark "$@"); COMP_CWORD=$#; _tidemark; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"', "bash", script, *words)
+        assert done.err == "" and done.code == 0
+        return [line for line in done.out.splitlines() if line]
+
+    return offers
+
+
+def test_bash_completes_commands(complete, commands):
+    assert set(commands) <= set(complete(""))
+    assert complete("ju") == ["judge"]
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_bash_completes_the_options_that_help_lists(tidemark, complete, command):
+    listed = {f"--{name}" for name in options_of_help(tidemark(command, "-h").out)}
+    assert set(complete(command, "--")) == listed
+
+
+def test_bash_completes_files_programs_and_values(complete, tmp_path):
+    (tmp_path / "my run.tide").touch()
+    assert complete("judge", "my") == ["my run.tide"]
+    assert complete("show", "my") == ["my run.tide"]
+    assert "bash" in complete("run", "--", "bas")
+    assert complete("run", "-o", "my") == ["my run.tide"]
+    assert complete("run", "--limit", "") == []
+    assert complete("help", "ju") == ["judge"]
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
+    assert "1" in complete("attach", "1")
+
+
+def test_the_bash_script_passes_shellcheck(run, tidemark):
+    done = run("shellcheck", "-s", "bash", "-", stdin=tidemark("completion", "bash").out)
+    assert done.out == "" and done.code == 0
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_script_of_another_shell_names_every_command_and_option(tidemark, shell):
+    script = tidemark("completion", shell).out
+    for command in EVERY_COMMAND:
+        assert command in script
+        for name in options_of_help(tidemark(command, "-h").out):
+            assert re.search(rf"--{name}\b|-l {name}\b", script)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_script_of_another_shell_loads(run, tidemark, tmp_path, shell):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(tidemark("completion", shell).out)
+    done = run(shell, "-n", script)
+    assert done.err == "" and done.code == 0
+
+
+# -- installation
+
+
+def test_make_install_puts_everything_in_its_place_and_uninstall_takes_it_away(run, root, tmp_path, build):
+    if build.name != "release":
+        pytest.skip("installs the release build")
+    where = tmp_path / "stage"
+    done = run("make", "-s", "install", f"DESTDIR={where}", "PREFIX=/usr", cwd=root)
+    assert done.code == 0, done.err
+    files = {str(p.relative_to(where)) for p in where.rglob("*") if not p.is_dir()}
+    for file in ("usr/bin/tidemark", "usr/include/tidemark.h", "usr/lib/libtidemark.so", "usr/lib/libtidemark.so.0",
+                 "usr/lib/libtidemark.a", "usr/lib/pkgconfig/tidemark.pc",
+                 "usr/share/bash-completion/completions/tidemark", "usr/share/zsh/site-functions/_tidemark",
+                 "usr/share/fish/vendor_completions.d/tidemark.fish", "usr/share/man/man1/tidemark.1",
+                 *(f"usr/share/man/man1/tidemark-{c}.1" for c in EVERY_COMMAND)):
+        assert file in files, file
+    program = tmp_path / "marks.c"
+    program.write_text("#include <tidemark.h>\nint main(void) { tide_step(1); return tide_tracked(); }\n")
+    assert run("cc", f"-I{where}/usr/include", program, f"-L{where}/usr/lib", "-ltidemark", "-o", "marks").code == 0
+    assert run(tmp_path / "marks", env={"LD_LIBRARY_PATH": f"{where}/usr/lib"}).code == 0
+    assert run("make", "-s", "uninstall", f"DESTDIR={where}", "PREFIX=/usr", cwd=root).code == 0
+    assert [p for p in where.rglob("*") if not p.is_dir()] == []
