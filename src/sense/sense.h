@@ -29,6 +29,8 @@ struct tide_sense_config {
     const int64_t *roots;
     size_t root_count;
     bool adopt_orphans;       /* children of this process are members too */
+    int64_t hidden_pid;       /* a child of this process that is never a member (the keeper of a
+                                 pseudo-terminal); 0: none */
     int64_t smaps_budget_ppm; /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
     int64_t limit_bytes;      /* --limit, or TIDE_UNKNOWN */
     bool gpu;                 /* look for NVML */
