@@ -6,21 +6,23 @@
  * tick -> tide_channel_free (removes the directory).
  *
  * Lanes are strangers' files: wrong sizes, magics, counts, times and unterminated names are ignored or made
- * harmless. At most TIDE_CHANNEL_LANES lanes are followed. A drain gives at most TIDE_CHANNEL_STEPS step
- * marks per lane: of a faster program it keeps the first and the last of a drain and an even choice between,
- * which loses nothing that a sample could show; it counts what it left out
- * (`thinned`, harmless) apart from what was overwritten before it was read (`lost`).
+ * harmless (ring.h). At most TIDE_CHANNEL_LANES lanes are followed. A drain gives at most TIDE_CHANNEL_STEPS
+ * step marks per lane (and as many items, gauges of one name, complete phases of one name): of a faster
+ * program it keeps the first and the last of a drain and an even choice between, which loses nothing that a
+ * sample could show; it counts what it left out (`thinned`, harmless) apart from what was overwritten before
+ * it was read or was no mark at all (`lost`).
  */
 #ifndef TIDE_CHANNEL_H
 #define TIDE_CHANNEL_H
 
 #include "base/err.h"
 #include "channel/lane.h"
+#include "channel/ring.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_CHANNEL_LANES = 8192, TIDE_CHANNEL_STEPS = 16 };
+enum { TIDE_CHANNEL_LANES = 8192, TIDE_CHANNEL_STEPS = TIDE_RING_KEEP };
 
 struct tide_channel;
 
@@ -33,6 +35,7 @@ struct tide_channel_event {
     const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
 };
 
+/* All since tide_channel_new. lanes: lanes ever followed. */
 struct tide_channel_counts {
     uint64_t lanes, events, thinned, lost;
 };

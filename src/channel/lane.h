@@ -10,10 +10,13 @@
  * process did last is still there after it was killed.
  *
  * Writing slot number n (n = head, taken with an atomic add, so that several threads can write):
- *     slot = slots[n % TIDE_LANE_SLOTS]; slot.sequence = 0; fill the rest; slot.sequence = n + 1 (release).
- * Reading: read head, the new slots, then head again; a slot is good if sequence == n + 1 and n +
- * TIDE_LANE_SLOTS > second head (otherwise it may have been overwritten meanwhile and counts as lost); a slot
- * whose sequence is not yet n + 1 ends the read.
+ *     slot = slots[n % TIDE_LANE_SLOTS]; slot.sequence = TIDE_LANE_BUSY, by compare and exchange, if what was
+ *     there is <= n (otherwise another thread is in it or a ring ahead: take another n); fill the rest;
+ *     slot.sequence = n + 1 (release).
+ * Reading: read head, the sequences of the new slots, their contents, then head again; a slot is good if
+ * sequence == n + 1 and n + TIDE_LANE_SLOTS >= second head (otherwise it was overwritten meanwhile and counts
+ * as lost). A slot whose sequence is not yet n + 1 ends the read, unless it was taken before the last read:
+ * then its writer is dead or went elsewhere, and it counts as lost.
  *
  * All numbers are little-endian native; the magic tells a lane of another layout.
  */
@@ -25,6 +28,7 @@
 
 #define TIDE_CHANNEL_ENV "TIDEMARK_CHANNEL"
 #define TIDE_LANE_MAGIC  UINT64_C(0x31656e616c646974) /* the bytes "tidlane1" */
+#define TIDE_LANE_BUSY   (UINT64_C(1) << 63)          /* a slot's sequence while it is written */
 
 enum { TIDE_LANE_SLOTS = 4096, TIDE_LANE_NAME = 96 };
 
@@ -38,7 +42,7 @@ struct tide_lane_head {
 };
 
 struct tide_lane_slot {
-    _Atomic uint64_t sequence; /* n + 1 once the slot is complete */
+    _Atomic uint64_t sequence; /* 0: never used; TIDE_LANE_BUSY; n + 1 once complete */
     int64_t t_ns;              /* CLOCK_MONOTONIC */
     int64_t number;
     uint32_t kind;             /* enum tide_lane_kind */

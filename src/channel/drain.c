@@ -1,0 +1,368 @@
+/*
+ * drain.c - the directory of a channel and the lanes in it; ring.c reads one lane.
+ *
+ * The directory is "tidemark-PID-START-XXXXXX" (the tracker's PID and start), held with flock() for as long
+ * as the tracker lives. A later tracker of the same user removes a directory only if it gets that lock and
+ * sees no such process: in a container that shares /dev/shm but not its PIDs, the lock alone tells.
+ */
+#include "channel/channel.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "channel/birth.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+enum {
+    KEPT_FDS = 128,        /* lanes whose descriptor stays open; the others are opened at every drain */
+    ENTRIES_MOST = 65536,  /* directory entries looked at, so that a flood of files is bounded */
+    LANE_NAME_BYTES = 64,  /* longest file name of a lane, with its NUL */
+    REUSE_CHECK_EVERY = 64 /* drains between checks that a quiet lane's PID is not somebody else's by now */
+};
+
+#define PID_MOST (1 << 22)
+
+struct lane {
+    char name[LANE_NAME_BYTES];
+    int64_t pid;
+    uint64_t start_ticks;
+    int fd;       /* -1: not kept */
+    unsigned age; /* in drains */
+    struct tide_ring ring;
+};
+
+struct tide_channel {
+    char path[256];
+    int directory_fd; /* holds the lock */
+    DIR *listing;     /* the same directory, with an offset of its own */
+    int64_t birth_ns;
+    struct lane *lanes;
+    size_t lane_count, lane_capacity;
+    int kept_fds;
+    struct tide_map by_name; /* hash of a lane's file name -> index in lanes */
+    struct tide_ring_scratch *scratch;
+    struct tide_channel_counts totals;
+};
+
+static bool is_alive(int64_t pid, uint64_t start_ticks)
+{
+    uint64_t start;
+    return !tide_birth_read(pid, &start) && start == start_ticks;
+}
+
+/* PREFIX PID-START; *ret_rest is what follows. */
+static int parse_name(const char *name, const char *prefix, int64_t *ret_pid, uint64_t *ret_start,
+                      const char **ret_rest)
+{
+    size_t len = strlen(prefix);
+    const char *p = name + len;
+    uint64_t pid, start;
+    if (strncmp(name, prefix, len) || tide_birth_number(&p, &pid) || *p++ != '-' ||
+        tide_birth_number(&p, &start) || pid == 0 || pid > PID_MOST)
+        return -1;
+    *ret_pid = (int64_t)pid;
+    *ret_start = start;
+    *ret_rest = p;
+    return 0;
+}
+
+/* Removes the files of a channel's directory and then itself; what is no plain entry stays, and with it the
+ * directory. Follows no links. */
+static void remove_channel(int base, const char *name, int directory)
+{
+    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    if (!listing && copy >= 0)
+        close(copy);
+    struct dirent *entry;
+    for (int n = 0; listing && n < ENTRIES_MOST && (entry = readdir(listing)); n++)
+        unlinkat(directory, entry->d_name, 0); /* "." and "..": refused by the system */
+    if (listing)
+        closedir(listing);
+    unlinkat(base, name, AT_REMOVEDIR);
+}
+
+static void sweep_one(int base, const char *name)
+{
+    int64_t pid;
+    uint64_t start;
+    const char *rest;
+    if (parse_name(name, "tidemark-", &pid, &start, &rest) || rest[0] != '-' || strlen(rest) != 7 ||
+        is_alive(pid, start))
+        return;
+    int directory = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0)
+        return;
+    struct stat is;
+    if (!fstat(directory, &is) && is.st_uid == geteuid() && !flock(directory, LOCK_EX | LOCK_NB))
+        remove_channel(base, name, directory);
+    close(directory);
+}
+
+static void sweep(const char *base_path)
+{
+    int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0)
+        return;
+    DIR *listing = fdopendir(base);
+    if (!listing) {
+        close(base);
+        return;
+    }
+    struct dirent *entry;
+    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
+        sweep_one(base, entry->d_name);
+    closedir(listing);
+}
+
+/* Makes, opens and locks the directory under base. */
+static int make_directory(struct tide_channel *channel, const char *base)
+{
+    uint64_t start;
+    if (!base || base[0] != '/' || tide_birth_read(0, &start))
+        return -1;
+    int len = snprintf(channel->path, sizeof channel->path, "%s/tidemark-%d-%" PRIu64 "-XXXXXX", base,
+                       (int)getpid(), start);
+    if (len >= (int)sizeof channel->path || !mkdtemp(channel->path))
+        return -1;
+    channel->directory_fd = open(channel->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (channel->directory_fd >= 0 && !flock(channel->directory_fd, LOCK_EX | LOCK_NB)) {
+        int copy = openat(channel->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        channel->listing = copy < 0 ? NULL : fdopendir(copy);
+        if (channel->listing)
+            return 0;
+        if (copy >= 0)
+            close(copy);
+    }
+    int error = errno;
+    if (channel->directory_fd >= 0)
+        close(channel->directory_fd);
+    channel->directory_fd = -1;
+    rmdir(channel->path);
+    errno = error;
+    return -1;
+}
+
+int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
+{
+    struct tide_channel *channel = calloc(1, sizeof *channel);
+    if (!channel)
+        return tide_err_set(err, "out of memory for the channel of marks");
+    channel->directory_fd = -1;
+    channel->birth_ns = tide_clock_ns();
+    tide_map_init(&channel->by_name, TIDE_CHANNEL_LANES);
+    channel->scratch = tide_ring_scratch_new();
+    if (!channel->scratch) {
+        tide_channel_free(channel);
+        return tide_err_set(err, "out of memory for the channel of marks");
+    }
+    const char *bases[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), "/tmp"};
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        if (!bases[i])
+            continue;
+        sweep(bases[i]);
+        if (!make_directory(channel, bases[i])) {
+            *ret_channel = channel;
+            return 0;
+        }
+    }
+    int error = errno;
+    tide_channel_free(channel);
+    tide_err_set(err, "cannot make a directory for marks in /dev/shm, $XDG_RUNTIME_DIR or /tmp: %s",
+                 strerror(error));
+    return tide_err_hint(err, "steps can still be read from the program's output with --step-regex");
+}
+
+const char *tide_channel_path(const struct tide_channel *channel)
+{
+    return channel->path;
+}
+
+static uint64_t hash_name(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* A regular file of ours of exactly a lane's size, or -1. Never blocks, never follows a link. */
+static int open_lane_file(const struct tide_channel *channel, const char *name)
+{
+    int fd = openat(channel->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat is;
+    if (fd >= 0 && (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size != (off_t)TIDE_LANE_BYTES)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int grow_lanes(struct tide_channel *channel)
+{
+    if (channel->lane_count < channel->lane_capacity)
+        return 0;
+    size_t capacity = channel->lane_capacity ? 2 * channel->lane_capacity : 16;
+    struct lane *lanes = realloc(channel->lanes, capacity * sizeof *lanes);
+    if (!lanes)
+        return -1;
+    channel->lanes = lanes;
+    channel->lane_capacity = capacity;
+    return 0;
+}
+
+/* Takes up the file if it is a lane that is ready and says of itself what its name says; otherwise it is
+ * looked at again at the next drain. -1: out of memory. */
+static int follow(struct tide_channel *channel, const char *name, int64_t now_ns)
+{
+    struct lane lane = {.fd = -1, .ring = {.last_ns = channel->birth_ns, .birth_ns = channel->birth_ns}};
+    const char *suffix;
+    if (strlen(name) >= sizeof lane.name ||
+        parse_name(name, "marks-", &lane.pid, &lane.start_ticks, &suffix) || (*suffix && *suffix != '-'))
+        return 0;
+    uint64_t key = hash_name(name);
+    if (tide_map_get(&channel->by_name, key, NULL) || channel->lane_count >= TIDE_CHANNEL_LANES)
+        return 0;
+    int fd = open_lane_file(channel, name);
+    if (fd < 0)
+        return 0;
+    struct tide_lane_head head;
+    if (tide_ring_head(&lane.ring, fd, now_ns, &head) || head.pid != (uint64_t)lane.pid ||
+        head.start_ticks != lane.start_ticks) {
+        close(fd);
+        return 0;
+    }
+    memcpy(lane.name, name, strlen(name) + 1);
+    if (grow_lanes(channel) || tide_map_put(&channel->by_name, key, channel->lane_count)) {
+        close(fd);
+        return -1;
+    }
+    if (channel->kept_fds < KEPT_FDS) {
+        channel->kept_fds++;
+        lane.fd = fd;
+    } else {
+        close(fd);
+    }
+    channel->lanes[channel->lane_count++] = lane;
+    channel->totals.lanes++;
+    return 0;
+}
+
+static int find_lanes(struct tide_channel *channel, int64_t now_ns)
+{
+    struct dirent *entry;
+    rewinddir(channel->listing);
+    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(channel->listing)); n++)
+        if (entry->d_name[0] != '.' && follow(channel, entry->d_name, now_ns))
+            return -1;
+    return 0;
+}
+
+/* Forgets lane i and removes its file, whose memory nobody needs any more. The last lane takes its place. */
+static void drop_lane(struct tide_channel *channel, size_t i)
+{
+    struct lane *lane = &channel->lanes[i];
+    if (lane->fd >= 0) {
+        close(lane->fd);
+        channel->kept_fds--;
+    }
+    unlinkat(channel->directory_fd, lane->name, 0);
+    tide_map_remove(&channel->by_name, hash_name(lane->name));
+    struct lane *tail = &channel->lanes[--channel->lane_count];
+    if (tail != lane) {
+        *lane = *tail;
+        tide_map_put(&channel->by_name, hash_name(lane->name), i); /* exists already: cannot fail */
+    }
+}
+
+static bool has_ended(struct lane *lane)
+{
+    if (kill((pid_t)lane->pid, 0) && errno == ESRCH)
+        return true;
+    return ++lane->age % REUSE_CHECK_EVERY == 0 && !is_alive(lane->pid, lane->start_ticks);
+}
+
+struct listener {
+    void (*on_event)(void *context, const struct tide_channel_event *event);
+    void *context;
+    const struct lane *lane;
+};
+
+static void on_slot(void *context, const struct tide_lane_slot *slot)
+{
+    const struct listener *listener = context;
+    struct tide_channel_event event = {
+        .pid = listener->lane->pid,
+        .start_ticks = listener->lane->start_ticks,
+        .t_ns = slot->t_ns,
+        .number = slot->number,
+        .kind = (enum tide_lane_kind)slot->kind,
+        .name = slot->name,
+    };
+    listener->on_event(listener->context, &event);
+}
+
+/* Whether the lane is done with: its process has ended (asked before the read, so that the read is complete),
+ * or it broke the protocol. */
+static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
+                       struct listener *listener)
+{
+    bool ended = has_ended(lane);
+    int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->name);
+    if (fd < 0)
+        return true;
+    struct tide_ring_counts counts = {0};
+    listener->lane = lane;
+    int broken = tide_ring_read(&lane->ring, fd, now_ns, ended, channel->scratch, on_slot, listener, &counts);
+    channel->totals.events += counts.events;
+    channel->totals.thinned += counts.thinned;
+    channel->totals.lost += counts.lost;
+    if (fd != lane->fd)
+        close(fd);
+    return ended || broken;
+}
+
+int tide_channel_drain(struct tide_channel *channel,
+                       void (*on_event)(void *context, const struct tide_channel_event *event), void *context,
+                       struct tide_channel_counts *ret_totals, struct tide_err *err)
+{
+    int64_t now_ns = tide_clock_ns();
+    int failed = find_lanes(channel, now_ns);
+    struct listener listener = {.on_event = on_event, .context = context};
+    for (size_t i = 0; i < channel->lane_count;) {
+        if (drain_lane(channel, &channel->lanes[i], now_ns, &listener))
+            drop_lane(channel, i);
+        else
+            i++;
+    }
+    if (ret_totals)
+        *ret_totals = channel->totals;
+    return failed ? tide_err_set(err, "out of memory for marks of more processes") : 0;
+}
+
+void tide_channel_free(struct tide_channel *channel)
+{
+    if (!channel)
+        return;
+    for (size_t i = 0; i < channel->lane_count; i++)
+        if (channel->lanes[i].fd >= 0)
+            close(channel->lanes[i].fd);
+    if (channel->listing)
+        closedir(channel->listing);
+    if (channel->directory_fd >= 0) {
+        remove_channel(AT_FDCWD, channel->path, channel->directory_fd);
+        close(channel->directory_fd);
+    }
+    tide_map_release(&channel->by_name);
+    tide_ring_scratch_free(channel->scratch);
+    free(channel->lanes);
+    free(channel);
+}
