@@ -140,7 +140,7 @@ format:
 bench: bench-judge bench-sense bench-record bench-marks
 bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
-	@$(B)/bench/$*
+	@$(B)/bench/bench_$*
 
 # ---- manual pages, completion, installation
 
