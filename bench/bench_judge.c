@@ -1,0 +1,232 @@
+/*
+ * bench_judge.c - how good the judge is: confusion matrix, error rates, coverage and speed on the labelled
+ * corpus, beside the baselines that people use today. `bench_judge [RUNS [SEED]]`; exits 1 when a target is
+ * missed, so that `make check` can hold the line.
+ */
+#include "corpus.h"
+
+#include "base/clock.h"
+#include "judge/floor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BASELINES = 3, JUDGES = 1 + BASELINES };
+
+struct score {
+    size_t runs, right, undecided;
+    size_t leaks, found;   /* recall */
+    size_t sound, alarmed; /* false alarms */
+    size_t wrong;          /* neither right nor undecided */
+};
+
+struct board {
+    struct score by_length[JUDGES][CORPUS_LENGTHS];
+    size_t matrix[CORPUS_LENGTHS][CORPUS_CLASSES][TIDE_VERDICTS];
+    double *errors; /* relative, of bytes per step */
+    size_t error_count, covered, intervals, class_covered[CORPUS_CLASSES], class_intervals[CORPUS_CLASSES];
+    double *knee_errors; /* share of the run */
+    size_t knee_count;
+};
+
+/* ---- the baselines: each says leak or not */
+
+static bool first_against_last(const struct tide_corpus_run *r)
+{
+    size_t ten = r->count < 20 ? r->count / 2 : 10;
+    double first = INFINITY, last = INFINITY;
+    for (size_t i = 0; i < ten; i++) {
+        first = fmin(first, r->bytes[i]);
+        last = fmin(last, r->bytes[r->count - 1 - i]);
+    }
+    return last > first * 1.01;
+}
+
+static bool least_squares(const struct tide_corpus_run *r)
+{
+    double n = (double)r->count, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        double x = r->x[i], y = r->bytes[i] - r->bytes[0];
+        sx += x, sy += y, sxx += x * x, sxy += x * y, syy += y * y;
+    }
+    double dxx = sxx - sx * sx / n, dxy = sxy - sx * sy / n, dyy = syy - sy * sy / n;
+    double slope = dxy / dxx, rest = (dyy - slope * dxy) / fmax(n - 2, 1);
+    return slope > 0 && slope / sqrt(rest / dxx) > 2;
+}
+
+static bool mann_kendall(const struct tide_corpus_run *r)
+{
+    size_t stride = r->count / 1500 + 1;
+    double s = 0, n = 0;
+    for (size_t i = 0; i < r->count; i += stride, n++)
+        for (size_t k = i + stride; k < r->count; k += stride)
+            s += (r->bytes[k] > r->bytes[i]) - (r->bytes[k] < r->bytes[i]);
+    return (s - 1) / sqrt(n * (n - 1) * (2 * n + 5) / 18) > 1.96;
+}
+
+static void count_score(struct score *s, const struct tide_corpus_run *r, enum tide_verdict_kind said)
+{
+    s->runs++;
+    s->right += said == r->truth;
+    s->undecided += said == TIDE_UNDECIDED;
+    s->wrong += said != r->truth && said != TIDE_UNDECIDED;
+    if (r->truth == TIDE_LEAK) {
+        s->leaks++;
+        s->found += said == TIDE_LEAK;
+    } else {
+        s->sound++;
+        s->alarmed += said == TIDE_LEAK;
+    }
+}
+
+static void count_run(struct board *b, const struct tide_corpus_run *r, const struct tide_verdict *v)
+{
+    count_score(&b->by_length[0][r->length], r, v->kind);
+    b->matrix[r->length][r->class][v->kind]++;
+    const bool leak[BASELINES] = {first_against_last(r), least_squares(r), mann_kendall(r)};
+    for (int i = 0; i < BASELINES; i++)
+        count_score(&b->by_length[1 + i][r->length], r, leak[i] ? TIDE_LEAK : TIDE_FLAT);
+    if (v->kind == TIDE_LEAK && r->truth == TIDE_LEAK) {
+        b->errors[b->error_count++] = fabs(v->slope / r->bytes_per_step - 1);
+        bool covers = v->slope_low <= r->bytes_per_step && r->bytes_per_step <= v->slope_high;
+        b->intervals++;
+        b->covered += covers;
+        b->class_intervals[r->class]++;
+        b->class_covered[r->class] += covers;
+    }
+    if (v->kind == TIDE_PLATEAU && r->class == CORPUS_ONE_PASS)
+        b->knee_errors[b->knee_count++] = fabs(v->knee_x - r->change_x) / r->x[r->count - 1];
+}
+
+static double percent(size_t part, size_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void print_matrix(const struct board *b)
+{
+    for (int length = 0; length < CORPUS_LENGTHS; length++) {
+        printf("%-8s %-13s", tide_corpus_length_name((enum tide_corpus_length)length), "truth");
+        for (int v = 0; v < TIDE_VERDICTS; v++)
+            printf(" %9s", tide_verdict_name((enum tide_verdict_kind)v));
+        printf("\n");
+        for (int c = 0; c < CORPUS_CLASSES; c++) {
+            printf("         %-13s", tide_corpus_class_name((enum tide_corpus_class)c));
+            for (int v = 0; v < TIDE_VERDICTS; v++)
+                printf(" %9zu", b->matrix[length][c][v]);
+            printf("\n");
+        }
+    }
+}
+
+static void print_scores(const struct board *b)
+{
+    static const char *const names[JUDGES] = {"tidemark", "first ten against last ten", "least squares",
+                                              "Mann-Kendall"};
+    printf("\n%-27s %-7s %8s %12s %9s %9s %9s\n", "", "", "recall", "false alarm", "right", "undecided",
+           "wrong");
+    for (int j = 0; j < JUDGES; j++)
+        for (int l = 0; l < CORPUS_LENGTHS; l++) {
+            const struct score *s = &b->by_length[j][l];
+            printf("%-27s %-7s %7.1f%% %11.1f%% %8.1f%% %8.1f%% %8.1f%%\n", l ? "" : names[j],
+                   tide_corpus_length_name((enum tide_corpus_length)l), percent(s->found, s->leaks),
+                   percent(s->alarmed, s->sound), percent(s->right, s->runs), percent(s->undecided, s->runs),
+                   percent(s->wrong, s->runs));
+        }
+}
+
+static int failures;
+
+static void target(const char *what, double value, double low, double high, const char *unit)
+{
+    bool met = value >= low && value <= high;
+    failures += !met;
+    printf("%-46s %8.2f %-3s  asked %g to %g   %s\n", what, value, unit, low, high, met ? "met" : "MISSED");
+}
+
+static void time_a_million(struct tide_arena *arena)
+{
+    enum { N = 1000000 };
+    double *x = tide_arena_take(arena, N, sizeof *x), *bytes = tide_arena_take(arena, N, sizeof *bytes);
+    if (!x || !bytes)
+        return;
+    uint64_t state = 1;
+    for (size_t i = 0; i < N; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (double)i;
+        bytes[i] = 4e9 + (double)i * 300 + (double)(state >> 40);
+    }
+    struct tide_judge_input input = {.x = x,
+                                     .bytes = bytes,
+                                     .count = N,
+                                     .x_is_steps = true,
+                                     .items = NAN,
+                                     .items_per_step = NAN,
+                                     .limit_bytes = 24e9};
+    struct tide_verdict v;
+    int64_t began = tide_clock_ns();
+    tide_judge(&input, arena, &v, NULL);
+    target("judging 1,000,000 samples", (double)(tide_clock_ns() - began) / 1e9, 0, 1, "s");
+}
+
+int main(int argc, char **argv)
+{
+    size_t runs = argc > 1 ? strtoul(argv[1], NULL, 10) : 3300;
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 20261115;
+    struct board *b = calloc(1, sizeof *b);
+    b->errors = calloc(runs, sizeof(double));
+    b->knee_errors = calloc(runs, sizeof(double));
+    struct tide_arena arena;
+    tide_arena_init(&arena, (size_t)256 << 20);
+    const char *trace = getenv("BENCH_JUDGE_TRACE");
+    for (size_t n = 0; n < runs; n++) {
+        struct tide_arena_mark mark = tide_arena_mark(&arena);
+        struct tide_corpus_run r;
+        struct tide_verdict v;
+        if (tide_corpus_make(seed, n, &arena, &r))
+            return 2;
+        struct tide_judge_input input = {.x = r.x,
+                                         .bytes = r.bytes,
+                                         .count = r.count,
+                                         .x_is_steps = true,
+                                         .items = NAN,
+                                         .items_per_step = NAN,
+                                         .limit_bytes = NAN};
+        if (tide_judge(&input, &arena, &v, NULL))
+            return 2;
+        count_run(b, &r, &v);
+        if (trace && v.kind != r.truth)
+            printf("run %zu %s %s: truth %s, said %s/%s slope %.3g truth %.3g\n", n,
+                   tide_corpus_length_name(r.length), tide_corpus_class_name(r.class),
+                   tide_verdict_name(r.truth), tide_verdict_name(v.kind), tide_shape_name(v.shape), v.slope,
+                   r.bytes_per_step);
+        tide_arena_rewind(&arena, mark);
+    }
+    printf("%zu labelled runs, seed %llu\n\n", runs, (unsigned long long)seed);
+    print_matrix(b);
+    print_scores(b);
+    const struct score *s = b->by_length[0];
+    size_t alarmed = s[0].alarmed + s[1].alarmed + s[2].alarmed, sound = s[0].sound + s[1].sound + s[2].sound;
+    printf("\n");
+    target("recall of leaks, long runs", percent(s[2].found, s[2].leaks), 95, 100, "%");
+    target("false alarms, all lengths", percent(alarmed, sound), 0, 2, "%");
+    target("class accuracy, long runs", percent(s[2].right, s[2].runs), 90, 100, "%");
+    target("class accuracy, medium and long runs", percent(s[1].right + s[2].right, s[1].runs + s[2].runs),
+           90, 100, "%");
+    target("short runs: wrong", percent(s[0].wrong, s[0].runs), 0, 10, "%");
+    target("median error of bytes per step", 100 * tide_median(b->errors, b->error_count), 0, 5, "%");
+    target("95 % intervals that cover the truth", percent(b->covered, b->intervals), 90, 99, "%");
+    for (int c = 0; c < CORPUS_CLASSES; c++)
+        if (b->class_intervals[c])
+            printf("    %-42s %8.2f %%\n", tide_corpus_class_name((enum tide_corpus_class)c),
+                   percent(b->class_covered[c], b->class_intervals[c]));
+    target("median error of a knee, of the run", 100 * tide_median(b->knee_errors, b->knee_count), 0, 5, "%");
+    time_a_million(&arena);
+    tide_arena_release(&arena);
+    free(b->errors);
+    free(b->knee_errors);
+    free(b);
+    return failures ? 1 : 0;
+}

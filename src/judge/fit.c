@@ -1,0 +1,262 @@
+#include "judge/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GRID = 120 };
+
+static int columns_of(enum tide_model model, double k, double x, double column[3])
+{
+    column[0] = 1;
+    switch (model) {
+    case TIDE_MODEL_FLAT:
+        return 1;
+    case TIDE_MODEL_LINE:
+        column[1] = x;
+        return 2;
+    case TIDE_MODEL_JUMP:
+        column[1] = x >= k;
+        return 2;
+    case TIDE_MODEL_PLATEAU:
+        column[1] = fmin(x, k);
+        return 2;
+    case TIDE_MODEL_ONSET:
+        column[1] = fmax(0, x - k);
+        return 2;
+    case TIDE_MODEL_SATURATION:
+        column[1] = 1 - exp(-x / k);
+        return 2;
+    case TIDE_MODEL_POWER:
+        column[1] = x > 0 ? pow(x, k) : 0;
+        return 2;
+    case TIDE_MODEL_BEND:
+        column[1] = x;
+        column[2] = fmax(0, x - k);
+        return 3;
+    case TIDE_MODEL_JUMP_LINE:
+        column[1] = x;
+        column[2] = x >= k;
+        return 3;
+    default:
+        return 0;
+    }
+}
+
+static int parameters_of(enum tide_model model)
+{
+    static const int parameters[TIDE_MODELS] = {
+        [TIDE_MODEL_FLAT] = 1,    [TIDE_MODEL_LINE] = 2,  [TIDE_MODEL_JUMP] = 3,
+        [TIDE_MODEL_PLATEAU] = 3, [TIDE_MODEL_ONSET] = 3, [TIDE_MODEL_SATURATION] = 3,
+        [TIDE_MODEL_POWER] = 3,   [TIDE_MODEL_BEND] = 4,  [TIDE_MODEL_JUMP_LINE] = 4,
+    };
+    return parameters[model];
+}
+
+/* Inverts the symmetric positive p x p matrix m in place by Gauss-Jordan; 0 if it is singular. */
+static int invert(double m[3][3], int p)
+{
+    double work[3][6] = {{0}};
+    for (int i = 0; i < p; i++) {
+        for (int j = 0; j < p; j++)
+            work[i][j] = m[i][j];
+        work[i][p + i] = 1;
+    }
+    for (int c = 0; c < p; c++) {
+        int pivot = c;
+        for (int r = c + 1; r < p; r++)
+            if (fabs(work[r][c]) > fabs(work[pivot][c]))
+                pivot = r;
+        if (fabs(work[pivot][c]) < 1e-10)
+            return 0;
+        for (int j = 0; j < 2 * p; j++) {
+            double swap = work[c][j];
+            work[c][j] = work[pivot][j];
+            work[pivot][j] = swap;
+        }
+        double by = work[c][c];
+        for (int j = 0; j < 2 * p; j++)
+            work[c][j] /= by;
+        for (int r = 0; r < p; r++) {
+            double factor = work[r][c];
+            if (r == c || factor == 0)
+                continue;
+            for (int j = 0; j < 2 * p; j++)
+                work[r][j] -= factor * work[c][j];
+        }
+    }
+    for (int i = 0; i < p; i++)
+        for (int j = 0; j < p; j++)
+            m[i][j] = work[i][p + j];
+    return 1;
+}
+
+double tide_fit_value(const struct tide_fit *fit, double x)
+{
+    double column[3] = {0}, value = 0;
+    int p = columns_of(fit->model, fit->k, x, column);
+    for (int i = 0; i < p; i++)
+        value += fit->beta[i] * column[i];
+    return value;
+}
+
+/* Slope at the end and its error, from the coefficients. */
+static void fill_tail(struct tide_fit *fit)
+{
+    double b = fit->beta[1], c = fit->beta[2], weight;
+    switch (fit->model) {
+    case TIDE_MODEL_LINE:
+    case TIDE_MODEL_ONSET:
+    case TIDE_MODEL_JUMP_LINE:
+        fit->tail = b;
+        fit->tail_error = fit->error[1];
+        break;
+    case TIDE_MODEL_SATURATION:
+        weight = exp(-1 / fit->k) / fit->k;
+        fit->tail = b * weight;
+        fit->tail_error = fit->error[1] * weight;
+        break;
+    case TIDE_MODEL_POWER:
+        fit->tail = b * fit->k;
+        fit->tail_error = fit->error[1] * fit->k;
+        break;
+    case TIDE_MODEL_BEND:
+        fit->tail = b + c;
+        fit->tail_error = sqrt(
+            fmax(0, fit->error[1] * fit->error[1] + fit->error[2] * fit->error[2] + 2 * fit->covariance));
+        break;
+    default:
+        fit->tail = fit->tail_error = 0;
+    }
+}
+
+void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
+                       double least_noise, double correlation, struct tide_fit *ret)
+{
+    struct tide_fit fit = {.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
+    double gram[3][3] = {{0}}, moment[3] = {0}, column[3] = {0};
+    double origin = n ? y[0] : 0; /* keeps the sums small against 20 GB levels */
+    int p = 0;
+    for (size_t i = 0; i < n; i++) {
+        p = columns_of(model, k, x[i], column);
+        for (int a = 0; a < p; a++) {
+            moment[a] += column[a] * (y[i] - origin);
+            for (int b = 0; b < p; b++)
+                gram[a][b] += column[a] * column[b];
+        }
+    }
+    *ret = fit;
+    if ((size_t)p > n || !invert(gram, p))
+        return;
+    for (int a = 0; a < p; a++)
+        for (int b = 0; b < p; b++)
+            fit.beta[a] += gram[a][b] * moment[b];
+    fit.beta[0] += origin;
+    fit.rss = 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - tide_fit_value(&fit, x[i]);
+        fit.rss += off * off;
+    }
+    int parameters = parameters_of(model);
+    double freedom = (double)n - parameters;
+    double variance = (fit.rss + (double)n * least_noise * least_noise) / fmax(freedom, 1);
+    double widen = (1 + correlation) / (1 - correlation), effective = fmax((double)n / widen, 3);
+    fit.noise = sqrt(variance);
+    for (int a = 0; a < p; a++)
+        fit.error[a] = sqrt(variance * widen * gram[a][a]);
+    fit.covariance = p == 3 ? variance * widen * gram[1][2] : 0;
+    fit.bic = effective * log((fit.rss + (double)n * least_noise * least_noise) / (double)n) +
+              parameters * log(effective);
+    fill_tail(&fit);
+    *ret = fit;
+}
+
+void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
+                    double correlation, struct tide_fit *ret)
+{
+    if (model == TIDE_MODEL_FLAT || model == TIDE_MODEL_LINE) {
+        tide_fit_model_at(model, 0, x, y, n, least_noise, correlation, ret);
+        return;
+    }
+    /* A bend needs points on both sides of it: two for a jump, whose sides are levels, three where a side has
+     * a slope. */
+    size_t side = model == TIDE_MODEL_JUMP ? 2 : 3;
+    struct tide_fit best = {.model = model, .rss = INFINITY, .bic = INFINITY}, fit;
+    if (model == TIDE_MODEL_SATURATION || model == TIDE_MODEL_POWER) {
+        double least = model == TIDE_MODEL_POWER ? 1.25 : 0.02, most = model == TIDE_MODEL_POWER ? 8 : 1.5;
+        for (double k = least; k < most; k *= 1.08) {
+            tide_fit_model_at(model, k, x, y, n, least_noise, correlation, &fit);
+            if (fit.rss < best.rss)
+                best = fit;
+        }
+        *ret = best;
+        return;
+    }
+    if (n < 2 * side) {
+        *ret = best;
+        return;
+    }
+    size_t rising =
+        n / 10 > 4 ? n / 10 : 4; /* a slope at the end is only believed of a stretch, not of a last bump */
+    double from = x[side - 1], to = x[n - side];
+    if (model == TIDE_MODEL_PLATEAU) { /* the level side can do with fewer points */
+        from = x[1];
+        to = x[n - 2];
+    }
+    if (model == TIDE_MODEL_ONSET || model == TIDE_MODEL_BEND) {
+        if (n < rising + 2) {
+            *ret = best;
+            return;
+        }
+        to = x[n - rising];
+    }
+    for (int i = 0; i <= GRID; i++) {
+        double k = from + (to - from) * i / GRID;
+        tide_fit_model_at(model, k, x, y, n, least_noise, correlation, &fit);
+        if (fit.rss < best.rss)
+            best = fit;
+    }
+    *ret = best;
+}
+
+double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n)
+{
+    double before = 0, earlier = 0, one = 0, two = 0, square = 0;
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - tide_fit_value(fit, x[i]);
+        one += i >= 1 ? off * before : 0;
+        two += i >= 2 ? off * earlier : 0;
+        square += off * off;
+        earlier = before;
+        before = off;
+    }
+    if (!(square > 0) || n < 4)
+        return 0;
+    double bias = (double)parameters_of(fit->model) / (double)n;
+    double r1 = one / square, r2 = two / square;
+    r1 += (1 + 3 * r1) / (double)n + bias;
+    r2 += (1 + 3 * r2) / (double)n + bias;
+    if (r1 <= 0)
+        return 0;
+    double decay = fmin(fmax(r2 / r1, r1), 0.97);
+    if (r1 < 2 / sqrt((double)n))
+        decay = r1;
+    double widen = 1 + 2 * r1 / (1 - decay);
+    return fmin((widen - 1) / (widen + 1), 0.97);
+}
+
+double tide_t_quantile95(double df)
+{
+    /* Cornish-Fisher about the normal quantile; exact enough from df = 3, tabled below. */
+    if (df < 1.5)
+        return 12.706;
+    if (df < 2.5)
+        return 4.303;
+    double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+    return z + (z3 + z) / (4 * df) + (5 * z5 + 16 * z3 + 3 * z) / (96 * df * df) +
+           (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * df * df * df);
+}
+
+double tide_normal_tail(double z)
+{
+    return 0.5 * erfc(z / sqrt(2));
+}

@@ -1,0 +1,62 @@
+/*
+ * fit.h - the shapes a floor can have, fitted by least squares and compared by an information criterion.
+ *
+ * x is scaled to [0, 1] over the points that are fitted. Each shape is a constant plus one or two columns;
+ * those with a bend or a break have its place searched on a grid. Residuals of memory floors are
+ * autocorrelated: every standard error is widened, and every sample size in the criterion narrowed, by the
+ * first-order autocorrelation of the residuals.
+ */
+#ifndef TIDE_FIT_H
+#define TIDE_FIT_H
+
+#include <stddef.h>
+
+enum tide_model {
+    TIDE_MODEL_FLAT,
+    TIDE_MODEL_LINE,       /* a + b x */
+    TIDE_MODEL_JUMP,       /* a + b [x >= k] */
+    TIDE_MODEL_PLATEAU,    /* a + b min(x, k) */
+    TIDE_MODEL_ONSET,      /* a + b max(0, x - k) */
+    TIDE_MODEL_SATURATION, /* a + b (1 - exp(-x / k)) */
+    TIDE_MODEL_POWER,      /* a + b x^k, k > 1 */
+    TIDE_MODEL_BEND,       /* a + b x + c max(0, x - k) */
+    TIDE_MODEL_JUMP_LINE,  /* a + b x + c [x >= k] */
+    TIDE_MODELS
+};
+
+struct tide_fit {
+    enum tide_model model;
+    double k;          /* bend, break or time constant, in [0, 1] */
+    double beta[3];    /* a, b, c */
+    double error[3];   /* standard errors, autocorrelation counted in */
+    double covariance; /* of b and c */
+    double rss;        /* residual sum of squares */
+    double noise;      /* residual standard deviation */
+    double bic;
+    double tail, tail_error; /* slope at the end, in bytes per unit of scaled x */
+};
+
+/* n points with x in [0, 1]; least_noise keeps perfect data from being infinitely sure; correlation is used
+ * for errors and bic. */
+void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
+                    double correlation, struct tide_fit *ret);
+
+/* The same with k given. */
+void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
+                       double least_noise, double correlation, struct tide_fit *ret);
+
+/*
+ * Autocorrelation of the residuals of a fit, corrected for the bias of short series; in [0, 0.97]. Memory
+ * noise is a fast part on top of a slow one, so that the correlation at lag one understates how long it
+ * lasts; the decay is read from lags one and two, and what is returned is the first-order process with the
+ * same long-run variance.
+ */
+double tide_fit_correlation(const struct tide_fit *fit, const double *x, const double *y, size_t n);
+
+double tide_fit_value(const struct tide_fit *fit, double x);
+
+/* Student's t: two-sided 95 % quantile, and upper tail probability, by series good to 1e-3 for df >= 1. */
+double tide_t_quantile95(double df);
+double tide_normal_tail(double z);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * floor.h - from a series of samples to its floor: the lowest level that memory returns to within each
+ * window.
+ */
+#ifndef TIDE_FLOOR_H
+#define TIDE_FLOOR_H
+
+#include "judge/judge.h"
+
+/* The samples, sorted, with several looks at one x merged. */
+struct tide_moments {
+    double *x;
+    double *low, *high; /* lowest and highest value seen at x */
+    size_t count;
+};
+
+struct tide_floor {
+    double *x; /* where in its window the lowest value was */
+    double *bytes;
+    bool *kept;   /* false: a bump or a dip, not floor */
+    size_t count; /* windows */
+    double noise; /* standard deviation of the kept floor about its trend, from second differences */
+};
+
+/* Both live in scratch. -1 without points or memory. */
+int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *scratch,
+                      struct tide_moments *ret, struct tide_err *err);
+int tide_floor_make(const struct tide_moments *moments, struct tide_arena *scratch, struct tide_floor *ret,
+                    struct tide_err *err);
+
+/* Median of values, which are reordered. NAN when there are none. */
+double tide_median(double *values, size_t count);
+
+#endif

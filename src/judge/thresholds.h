@@ -1,0 +1,79 @@
+/*
+ * thresholds.h - every number that the judge decides by, with what it buys.
+ *
+ * The error rates are those of `make bench-judge` (docs/STATISTICS.md has the table). A number here changes
+ * only together with that table.
+ */
+#ifndef TIDE_THRESHOLDS_H
+#define TIDE_THRESHOLDS_H
+
+/* Floor: how many windows a run is cut into. More windows see knees sharper, fewer are surer to hold a whole
+ * period. */
+#define TIDE_WINDOWS_MOST  96
+#define TIDE_WINDOWS_LEAST 12
+/* Of the window counts whose floor is at most this much rougher than the smoothest one, the largest is taken.
+ */
+#define TIDE_ROUGHNESS_SLACK 1.7
+/* A floor of which less than this share is left when bumps are taken out was cut too fine. */
+#define TIDE_KEPT_LEAST 0.6
+/* Windows with at least this many moments give their second lowest: one broken sample cannot make a floor. */
+#define TIDE_SECOND_LOWEST_FROM 10
+
+/* Bumps of the floor narrower than this share of the run, and this many noise widths high, are spikes, not
+ * floor. */
+#define TIDE_BUMP_SHARE  0.125
+#define TIDE_BUMP_NOISES 6.0
+#define TIDE_END_BUMP    2 /* windows, at either end, where only one side of a bump can be seen */
+#define TIDE_DIP_WINDOWS 1 /* a dip this short is a broken sample */
+
+/* Warm-up: the first part of a run may be left out, up to this share. */
+#define TIDE_WARMUP_SHARE  0.10
+#define TIDE_WARMUP_NOISES 4.0
+
+/* A leak needs its slope this many standard errors above zero (autocorrelation counted in), and the floor to
+ * have risen by this. */
+#define TIDE_LEAK_Z     4.0
+#define TIDE_LEAK_LEAST (64.0 * 1024)
+#define TIDE_LEAK_SHARE 5e-4 /* of the level */
+/* ... and to rise in its last third at no less than this share of the mean rate; less is a plateau, or
+ * undecided. */
+#define TIDE_LEAK_STILL    0.25
+#define TIDE_PLATEAU_STILL 0.12
+
+/* A floor whose noise has a long memory still gives this many degrees of freedom. */
+#define TIDE_FREEDOM_LEAST 4
+
+/* The autocorrelation is itself estimated, and low: intervals are wider by this factor, found on the corpus.
+ */
+#define TIDE_INTERVAL_WIDER 1.15
+
+/* Below this many windows nothing but a one-pass plateau is decided. */
+#define TIDE_FEWEST_WINDOWS 6
+/* Flat: a slope this sure is not flat unless the growth is below this share of the level; a run of fewer
+ * moments is only flat when growth of its (much smaller) share is ruled out, because a slow leak hides in any
+ * short run. */
+#define TIDE_FLAT_Z           2.5
+#define TIDE_FLAT_SHARE       0.02
+#define TIDE_SHORT_MOMENTS    48
+#define TIDE_FLAT_SHARE_BRIEF 5e-4
+
+/* Information criterion: a model must beat a simpler one by this much. */
+#define TIDE_BIC_MARGIN 6.0
+
+/* Jump and plateau: size, against the noise and the level. */
+#define TIDE_CHANGE_NOISES 6.0
+#define TIDE_CHANGE_SHARE  0.005
+
+/* Staircase: jumps this many noise widths high must explain this share of the rise. */
+#define TIDE_STAIR_NOISES  6.0
+#define TIDE_STAIR_SHARE   0.75
+#define TIDE_STAIRS_LEAST  3
+#define TIDE_STAIR_TALLEST 0.5 /* of all stairs together: more is a jump with noise */
+
+/* Spikes: higher than this share of the level and this many noise widths of the samples, in at most this
+ * share of moments. */
+#define TIDE_SPIKE_SHARE  0.06
+#define TIDE_SPIKE_NOISES 5.0
+#define TIDE_SPIKE_MOST   0.40
+
+#endif
