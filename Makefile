@@ -18,7 +18,7 @@ endif
 # gcc's own warning, whose name clang does not know.
 GCC_WARN := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-format-truncation)
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith $(GCC_WARN) $(if $(CI),-Werror)
-CPPFLAGS += -D_GNU_SOURCE -Isrc -Iinclude
+CPPFLAGS += -D_GNU_SOURCE -Isrc -Iinclude -Itests/corpus
 CFLAGS_release := -O2 -g
 CFLAGS_debug   := -O0 -g
 CFLAGS_clang   := -O0 -g
@@ -36,6 +36,9 @@ CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 MARK_SRC := $(wildcard src/channel/mark.c)
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 CORE    := $(B)/libcli.a $(B)/libcore.a
+# Labelled series that tests and benchmarks share.
+CORPUS_SRC := $(sort $(wildcard tests/corpus/*.c))
+CORPUS  := $(if $(CORPUS_SRC),$(B)/libcorpus.a)
 
 UNIT      := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -56,6 +59,7 @@ benches: $(BENCHES)
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
+$(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
 	@rm -f $@
@@ -72,15 +76,15 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/%: $(B)/tests/unit/%.o $(CORE)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORE) -lcmocka $(LIBS)
+$(B)/tests/%: $(B)/tests/unit/%.o $(CORPUS) $(CORE)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORPUS) $(CORE) -lcmocka $(LIBS)
 
 $(B)/workloads/%: $(B)/tests/workloads/%.o $(B)/libtidemark.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libtidemark.a -lpthread -lm
 
-$(B)/bench/%: $(B)/bench/%.o $(CORE)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORE) $(LIBS)
+$(B)/bench/%: $(B)/bench/%.o $(CORPUS) $(CORE)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORPUS) $(CORE) $(LIBS)
 
 # With FLAVOUR=fuzz a fuzz target is a libFuzzer program; otherwise it replays the files it is given.
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),,$(B)/tests/fuzz/replay.o)
@@ -117,7 +121,7 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] bench/*.[ch]))
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] bench/*.[ch]))
 SHELL_FILES = .ci/run tools/setup tools/demo
 
 lint:
