@@ -232,8 +232,11 @@ static void say_plateau(struct judging *j, double knee, double low, double high,
     v->knee_high = high;
     v->ceiling_bytes = ceiling;
     v->confidence = weight_of(j, bounded);
-    if (isfinite(j->input->items_per_step))
-        v->bytes_per_item = rate / j->input->items_per_step;
+    if (!j->input->x_is_steps || !isfinite(j->input->items_per_step))
+        return;
+    v->bytes_per_item = rate / j->input->items_per_step;
+    double pass = j->input->items / j->input->items_per_step, slack = TIDE_PASS_SLACK * pass;
+    v->one_pass = pass >= low - slack && pass <= high + slack;
 }
 
 /* Whether a slope is large and sure enough to be called a leak. */
@@ -436,7 +439,7 @@ static bool decide_one_pass(struct judging *j)
     while (before < j->n && j->x[before] < knee)
         before++;
     size_t after = j->n - before;
-    if (before < 1 || after < 3 || j->n < 5)
+    if (before < 1 || after < 2 || j->n < 5)
         return false;
     fit_from(j, 0);
     double u = (knee - j->x[0]) / span_of(j);

@@ -64,6 +64,9 @@
 #define TIDE_CHANGE_NOISES 6.0
 #define TIDE_CHANGE_SHARE  0.005
 
+/* A knee whose interval, wider by this share of it, holds the end of one pass over the data is that end. */
+#define TIDE_PASS_SLACK 0.04
+
 /* Staircase: jumps this many noise widths high must explain this share of the rise. */
 #define TIDE_STAIR_NOISES  6.0
 #define TIDE_STAIR_SHARE   0.75
