@@ -2,17 +2,19 @@
  * assess.h - the verdict on a whole recording: which series are judged, which is the worst, and how to say
  * it.
  *
- * From a history it makes one series per process (private bytes), per role with several or short-lived
- * members (their sum), for the tree (counted bytes), per process and device for GPUs, and per gauge; on the
- * axis of steps where there are any, else of seconds; judges each; picks the worst; and forecasts when the
- * lowest limit is reached. Text and JSON for people and for CI come from here, for recordings and for plain
- * series alike, so that `run`, `attach`, `watch` and `judge` say the same thing.
+ * From a history it makes one series per process (private bytes), per role with several members (their sum),
+ * for the tree (counted bytes), per process and device for GPUs, and per gauge; for a forked process also of
+ * the pages that are its own (USS), which is where copy-on-write growth shows; on the axis of steps where
+ * there are any, else of seconds. It judges each, picks the worst, and forecasts when the lowest limit is
+ * reached. Text and JSON for people and for CI come from here, for recordings and for plain series alike, so
+ * that `run`, `attach`, `watch` and `judge` say the same thing.
  */
 #ifndef TIDE_ASSESS_H
 #define TIDE_ASSESS_H
 
 #include "base/err.h"
 #include "judge/judge.h"
+#include "record/series.h"
 #include "show/history.h"
 
 #include <stdio.h>
@@ -30,11 +32,16 @@ struct tide_judged {
     enum tide_subject subject;
     int64_t process; /* id, for PROCESS and GPU; else 0 */
     int64_t device;  /* for GPU; else TIDE_UNKNOWN */
-    size_t members;  /* for ROLE and TREE */
-    char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "process tree"
-                      */
+    size_t members;  /* for ROLE and TREE: how many processes at most at one time */
+    bool own_pages;  /* the series is USS: pages that are the process's own */
+    char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
+                        tree" */
     bool x_is_steps;
-    double seconds_per_step; /* NAN without steps */
+    double seconds_per_step; /* 1 without steps; NAN: not known */
+    double limit_bytes;      /* what the series itself may reach before the limit is hit; NAN: none known */
+    char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
+    char
+        jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
     struct tide_verdict verdict;
     const double *x, *bytes; /* the series that was judged; lives in the assessment */
     size_t count;
@@ -42,11 +49,13 @@ struct tide_judged {
 
 struct tide_assessment {
     struct tide_judged *judged; /* the worst first */
-    size_t count;
-    double limit_bytes; /* lowest that applies to the tree; NAN: none known */
-    char limit_name[96];
-    double steps;     /* seen; NAN without steps */
-    char others[256]; /* one line about the processes that are not the worst; "" when there are none */
+    size_t count;               /* at least 1 */
+    double limit_bytes;         /* lowest that applies to the tree; NAN: none known */
+    char limit_name[96];        /* escaped */
+    double items, items_per_step;
+    double steps;       /* seen; NAN without steps */
+    char others[256];   /* one line about the processes that are not the worst; "" when there are none */
+    char evidence[256]; /* one line from the program's own gauges, where they disagree with the worst; "" */
     struct tide_assessment_private *private;
 };
 
@@ -55,23 +64,29 @@ struct tide_assess_options {
     double limit_bytes;           /* NAN: what the recording says */
 };
 
-/* Caller frees with tide_assessment_free. */
+/* Caller frees with tide_assessment_free. Fails when there is nothing to judge. */
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
                         struct tide_assessment **ret_assessment, struct tide_err *err);
+int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
+                       struct tide_assessment **ret_assessment, struct tide_err *err);
 void tide_assessment_free(struct tide_assessment *assessment);
 
-/* The answer in one sentence, then the evidence, for a person. `next` may be NULL: the last line, what to run
- * next. */
+/* 0 nothing found, 1 leak, 3 undecided. */
+int tide_assessment_exit_code(const struct tide_assessment *assessment);
+
+/* ---- how to say it (verdict_text.c) */
+
+/* One sentence a person understands, without "tidemark:" and without a full stop. Escaped. */
+void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
+                          char *out, size_t size);
+
+/* The answer first, then the evidence. `next` may be NULL: the last line, what to run next. */
 void tide_assessment_print(const struct tide_assessment *assessment, const char *next, FILE *out);
 
-/* One short line without numbers that move much: "floor +208 KiB/step, limit in 9 h 10 m". For status lines;
- * escaped. */
+/* One short line: "floor +208 KiB/step, limit in 9 h 10 m". For status lines; escaped. */
 void tide_assessment_brief(const struct tide_assessment *assessment, char *out, size_t size);
 
-/* The document "tidemark.verdict/1". */
+/* The document "tidemark.verdict/1". source: the file's name, escaped by the writer. */
 void tide_assessment_json(const struct tide_assessment *assessment, const char *source, FILE *out);
-
-/* 0 nothing found, 1 leak (or jump over the limit), 3 undecided. */
-int tide_assessment_exit_code(const struct tide_assessment *assessment);
 
 #endif

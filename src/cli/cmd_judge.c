@@ -1,0 +1,148 @@
+/*
+ * cmd_judge.c - tidemark judge: the verdict of a recording, or of a series that somebody already has.
+ */
+#include "cli/command.h"
+#include "base/text.h"
+#include "record/reader.h"
+#include "record/series.h"
+#include "show/assess.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct values {
+    bool json, quiet, all;
+    int64_t items;
+    double per_step;
+    int64_t limit;
+    const char *unit, *column;
+};
+
+static const struct tide_option options[] = {
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
+     "print one JSON document (schema tidemark.verdict/1) per file", NULL, 0, 0},
+    {'a', "all", TIDE_OPTION_FLAG, offsetof(struct values, all), NULL,
+     "print a line for every series that was judged, not only the worst", NULL, 0, 0},
+    {'q', "quiet", TIDE_OPTION_FLAG, offsetof(struct values, quiet), NULL,
+     "print nothing; the exit code is the answer", NULL, 0, 0},
+    {0, "items", TIDE_OPTION_COUNT, offsetof(struct values, items), "N",
+     "items in one pass over the data, to recognise a cache that fills once", NULL, 1, 0},
+    {0, "per-step", TIDE_OPTION_REAL, offsetof(struct values, per_step), "K", "items that one step takes",
+     NULL, 0, 0},
+    {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit), "SIZE",
+     "memory that may be used; the forecast says when it is reached", NULL, 1, 0},
+    {0, "unit", TIDE_OPTION_TEXT, offsetof(struct values, unit), "UNIT",
+     "unit of the numbers in a plain series: B, KB, MB, GB, KiB, MiB or GiB", NULL, 0, 0},
+    {0, "column", TIDE_OPTION_TEXT, offsetof(struct values, column), "NAME",
+     "judge this column of a plain series", NULL, 0, 0},
+    {0},
+};
+
+static int assess_file(const char *path, const struct values *v, struct tide_series_set *set,
+                       struct tide_assessment **ret, struct tide_err *err)
+{
+    struct tide_assess_options want = {.items = v->items > 0 ? (double)v->items : NAN,
+                                       .items_per_step = v->per_step > 0 ? v->per_step : NAN,
+                                       .limit_bytes = v->limit > 0 ? (double)v->limit : NAN};
+    int recording = strcmp(path, "-") ? tide_reader_is_recording(path, err) : 0;
+    if (recording < 0)
+        return -1;
+    if (!recording) {
+        struct tide_series_options how = {.unit = v->unit, .column = v->column};
+        return tide_series_read(path, &how, set, err) ? -1 : tide_assess_series(set, &want, ret, err);
+    }
+    struct tide_reader *reader = NULL;
+    struct tide_history *history = NULL;
+    int status = -1;
+    if (tide_reader_new(path, &reader, err) == 0 && tide_history_new(0, &history, err) == 0 &&
+        tide_history_load(history, reader, err) == 0)
+        status = tide_assess_history(history, &want, ret, err);
+    tide_history_free(history);
+    tide_reader_free(reader);
+    return status;
+}
+
+static void print_all(const struct tide_assessment *a)
+{
+    for (size_t i = 1; i < a->count; i++) {
+        char sentence[1024];
+        tide_judged_sentence(&a->judged[i], a, sentence, sizeof sentence);
+        printf("  %-7s %s\n", i == 1 ? "also" : "", sentence);
+    }
+}
+
+/* 2 is worse than 1, 1 than 3, 3 than 0: the exit code of several files. */
+static int worse_code(int a, int b)
+{
+    static const int rank[] = {
+        [TIDE_EXIT_OK] = 0, [TIDE_EXIT_FOUND] = 2, [TIDE_EXIT_TROUBLE] = 3, [TIDE_EXIT_UNDECIDED] = 1};
+    return rank[a] >= rank[b] ? a : b;
+}
+
+static int judge_file(const char *path, const struct values *v, bool several)
+{
+    struct tide_err err = {{0}, {0}};
+    struct tide_series_set set = {0};
+    struct tide_assessment *a = NULL;
+    int code;
+    if (assess_file(path, v, &set, &a, &err))
+        code = tide_report(&err);
+    else {
+        code = tide_assessment_exit_code(a);
+        char shown[256];
+        if (v->json)
+            tide_assessment_json(a, path, stdout);
+        else if (!v->quiet) {
+            if (several)
+                printf("%s\n", tide_text_escape(path, strlen(path), shown, sizeof shown));
+            tide_assessment_print(a, NULL, stdout);
+            if (v->all)
+                print_all(a);
+        }
+    }
+    tide_assessment_free(a);
+    tide_series_release(&set);
+    return code;
+}
+
+static int judge_main(int argc, char **argv)
+{
+    struct values v = {0};
+    char **files;
+    int count, code;
+    if (tide_command_parse(&tide_command_judge, 0, argc, argv, &v, &files, &count, NULL, &code))
+        return code;
+    struct tide_err err;
+    if (count == 0) {
+        tide_err_set(&err, "no file to judge");
+        tide_err_hint(&err, "tidemark judge RUN.tide, or a log: tidemark judge memory.csv");
+        return tide_report(&err);
+    }
+    if ((v.items > 0) != (v.per_step > 0)) {
+        tide_err_set(&err, "--items and --per-step go together");
+        tide_err_hint(&err, "663 images, 8 per step: --items 663 --per-step 8");
+        return tide_report(&err);
+    }
+    code = TIDE_EXIT_OK;
+    for (int i = 0; i < count; i++)
+        code = worse_code(code, judge_file(files[i], &v, count > 1));
+    return code;
+}
+
+const struct tide_command tide_command_judge = {
+    .name = "judge",
+    .synopsis = "[options] FILE...",
+    .summary = "say whether memory leaks, spikes, levels off or jumps",
+    .details =
+        "Judges a recording made by `tidemark run`, or a plain series: CSV, TSV or JSON lines with a column of steps (or of time) and a column "
+        "of memory whose name tells the unit, such as `step,rss_mb`. `-` is standard input.\n"
+        "\n"
+        "The verdict is flat, spikes, leak, plateau, jump or undecided. Exit code: 0 no leak, 1 leak, 2 trouble, 3 not enough data to tell.",
+    .examples = "tidemark judge train.tide\n"
+                "tidemark judge --items 663 --per-step 8 rss.csv\n"
+                "tidemark judge --json train.tide\n"
+                "grep rss train.log | tidemark judge --unit MB -",
+    .options = options,
+    .run = judge_main,
+};

@@ -1,0 +1,161 @@
+#include "record/columns.h"
+#include "base/units.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+enum { WORDS = 16, WORD = 32 };
+
+/* "cudaMemory(MB)" -> "cuda" "memory" "mb"; "global_step" -> "global" "step". */
+static size_t words_of(const char *name, char words[WORDS][WORD])
+{
+    size_t count = 0, len = 0;
+    for (const char *p = name; *p && count < WORDS; p++) {
+        bool letter = isalnum((unsigned char)*p);
+        bool hump = p > name && isupper((unsigned char)*p) && islower((unsigned char)p[-1]);
+        if ((!letter || hump) && len) {
+            words[count++][len] = '\0';
+            len = 0;
+        }
+        if (letter && count < WORDS && len + 1 < WORD)
+            words[count][len++] = (char)tolower((unsigned char)*p);
+    }
+    if (len && count < WORDS)
+        words[count++][len] = '\0';
+    return count;
+}
+
+static bool any_of(char words[WORDS][WORD], size_t count, const char *const *list)
+{
+    for (; *list; list++)
+        for (size_t i = 0; i < count; i++)
+            if (!strcmp(words[i], *list))
+                return true;
+    return false;
+}
+
+enum tide_column_role tide_column_role(const char *name)
+{
+    static const char *const memory[] = {"rss",   "mem",   "memory",   "uss",  "pss",       "vms",
+                                         "vmrss", "anon",  "heap",     "ram",  "allocated", "reserved",
+                                         "swap",  "bytes", "resident", "vram", "footprint", NULL};
+    static const char *const steps[] = {"step",       "steps", "iter", "iters",  "iteration",
+                                        "iterations", "batch", "it",   "update", NULL};
+    static const char *const times[] = {"t",    "time",     "seconds", "sec",   "elapsed", "timestamp", "ts",
+                                        "date", "datetime", "wall",    "clock", "minutes", "ms",        NULL};
+    static const char *const rates[] = {"per", "rate", "limit", "total", NULL};
+    static const char *const pids[] = {"pid", NULL};
+    char words[WORDS][WORD];
+    size_t count = words_of(name, words);
+    if (any_of(words, count, rates))
+        return TIDE_COLUMN_OTHER;
+    if (any_of(words, count, memory))
+        return TIDE_COLUMN_MEMORY;
+    if (any_of(words, count, steps))
+        return TIDE_COLUMN_STEP;
+    if (any_of(words, count, pids))
+        return TIDE_COLUMN_PID;
+    if (any_of(words, count, times))
+        return TIDE_COLUMN_TIME;
+    return isnan(tide_column_bytes_scale(name)) ? TIDE_COLUMN_OTHER : TIDE_COLUMN_MEMORY;
+}
+
+double tide_column_unit_scale(const char *text)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"b", 1},        {"byte", 1},   {"bytes", 1},    {"kb", 1e3},    {"kib", 0x1p10},
+                 {"k", 0x1p10},   {"mb", 1e6},   {"mib", 0x1p20}, {"m", 0x1p20},  {"gb", 1e9},
+                 {"gib", 0x1p30}, {"g", 0x1p30}, {"tb", 1e12},    {"tib", 0x1p40}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcasecmp(text, units[i].name))
+            return units[i].bytes;
+    return NAN;
+}
+
+double tide_column_bytes_scale(const char *name)
+{
+    char words[WORDS][WORD];
+    size_t count = words_of(name, words);
+    for (size_t i = count; i-- > 0;) {
+        if (strlen(words[i]) < 2 && count > 1 && i + 1 < count)
+            continue; /* a single letter is only a unit at the end */
+        double scale = tide_column_unit_scale(words[i]);
+        if (!isnan(scale))
+            return scale;
+    }
+    return NAN;
+}
+
+double tide_column_seconds_scale(const char *name, double first)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"ns", 1e-9},   {"us", 1e-6}, {"ms", 1e-3}, {"s", 1},        {"sec", 1},  {"secs", 1},
+                 {"seconds", 1}, {"min", 60},  {"mins", 60}, {"minutes", 60}, {"h", 3600}, {"hours", 3600}};
+    char words[WORDS][WORD];
+    size_t count = words_of(name, words);
+    for (size_t i = count; i-- > 0;)
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++)
+            if (!strcmp(words[i], units[u].name))
+                return units[u].seconds;
+    return first > 1e17 ? 1e-9 : first > 1e14 ? 1e-6 : first > 1e11 ? 1e-3 : 1;
+}
+
+static bool parse_date(const char *text, double *ret_seconds)
+{
+    int year, month, day, hour, minute, used = 0;
+    double second = 0;
+    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &used) < 5 || !used)
+        return false;
+    char digits[16];
+    size_t n = strspn(text + used, "0123456789.,");
+    if (n == 0 || n >= sizeof digits || year < 1970 || year > 9999)
+        return false;
+    memcpy(digits, text + used, n);
+    digits[n] = '\0';
+    char *comma = strchr(digits, ',');
+    if (comma)
+        *comma = '.';
+    const char *zone = text + used + n;
+    if (tide_real_parse(digits, &second) || (*zone && *zone != 'Z' && *zone != '+' && *zone != '-'))
+        return false;
+    struct tm tm = {
+        .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute};
+    *ret_seconds = (double)timegm(&tm) + second; /* one zone for the whole log: only differences matter */
+    return true;
+}
+
+bool tide_column_value(const char *text, size_t len, double *ret_value, bool *ret_is_date)
+{
+    char cell[64];
+    *ret_is_date = false;
+    while (len && (*text == ' ' || *text == '\t')) {
+        text++;
+        len--;
+    }
+    if (len == 0) {
+        *ret_value = NAN;
+        return true;
+    }
+    if (len >= sizeof cell)
+        return false;
+    memcpy(cell, text, len);
+    cell[len] = '\0';
+    if (!tide_real_parse(cell, ret_value))
+        return true;
+    static const char *const missing[] = {"na", "n/a", "nan", "null", "none", "-", NULL};
+    for (const char *const *m = missing; *m; m++)
+        if (!strcasecmp(cell, *m)) {
+            *ret_value = NAN;
+            return true;
+        }
+    *ret_is_date = parse_date(cell, ret_value);
+    return *ret_is_date;
+}

@@ -1,0 +1,591 @@
+/*
+ * series.c - from text to a table of numbers, then from the table to series.
+ *
+ * The text is walked once. Cells become doubles at once (NAN: missing), so that a million rows need 8 bytes a
+ * cell and nothing else.
+ */
+#include "record/series.h"
+#include "record/columns.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MOST = 1 << 30, CELL_MOST = 4096 };
+#define ARENA_MOST ((size_t)2 << 30)
+
+struct table {
+    struct tide_arena *arena;
+    const char *names[TIDE_SERIES_COLUMNS]; /* live in the arena */
+    size_t columns;
+    bool date[TIDE_SERIES_COLUMNS]; /* cells were dates */
+    bool text[TIDE_SERIES_COLUMNS]; /* some cell was no number: not a series */
+    size_t text_line[TIDE_SERIES_COLUMNS];
+    double *cells; /* rows * stride */
+    size_t stride;
+    size_t rows, capacity;
+};
+
+struct cursor {
+    const char *at, *end;
+    size_t line;
+};
+
+static bool next_line(struct cursor *c, const char **ret_text, size_t *ret_len)
+{
+    if (c->at >= c->end)
+        return false;
+    const char *stop = memchr(c->at, '\n', (size_t)(c->end - c->at));
+    const char *next = stop ? stop + 1 : c->end;
+    if (!stop)
+        stop = c->end;
+    if (stop > c->at && stop[-1] == '\r')
+        stop--;
+    *ret_text = c->at;
+    *ret_len = (size_t)(stop - c->at);
+    c->at = next;
+    c->line++;
+    return true;
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < len && (text[i] == ' ' || text[i] == '\t'))
+        i++;
+    return i == len || text[i] == '#';
+}
+
+static int out_of_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "the series is too large for the memory it may use");
+}
+
+static int add_row(struct table *t, double **ret_row, struct tide_err *err)
+{
+    if (t->rows == t->capacity) {
+        size_t capacity = t->capacity ? t->capacity * 2 : 1024, bytes;
+        if (__builtin_mul_overflow(capacity, t->stride * sizeof(double), &bytes) || bytes > ARENA_MOST)
+            return out_of_memory(err);
+        double *cells = realloc(t->cells, bytes);
+        if (!cells)
+            return out_of_memory(err);
+        t->cells = cells;
+        t->capacity = capacity;
+    }
+    double *row = t->cells + t->rows++ * t->stride;
+    for (size_t i = 0; i < t->stride; i++)
+        row[i] = NAN;
+    *ret_row = row;
+    return 0;
+}
+
+static int add_column(struct table *t, const char *name, size_t len, struct tide_err *err)
+{
+    if (t->columns == TIDE_SERIES_COLUMNS)
+        return tide_err_set(err, "more than %d columns", TIDE_SERIES_COLUMNS);
+    t->names[t->columns] = tide_arena_text(t->arena, name, len);
+    if (!t->names[t->columns])
+        return out_of_memory(err);
+    t->columns++;
+    return 0;
+}
+
+static void set_cell(struct table *t, double *row, size_t column, const char *text, size_t len, size_t line)
+{
+    double value;
+    bool date;
+    if (tide_column_value(text, len, &value, &date)) {
+        row[column] = value;
+        t->date[column] |= date;
+    } else if (!t->text[column]) {
+        t->text[column] = true;
+        t->text_line[column] = line;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------
+ * delimited */
+
+/* Cuts the next field off *at. Quotes are taken off into cell (CELL_MOST bytes). -1: a quote that does not
+ * end, or a cell too long. */
+static int next_field(const char **at, const char *end, char delimiter, char *cell, size_t *ret_len)
+{
+    const char *p = *at;
+    size_t len = 0;
+    while (p < end && *p == ' ')
+        p++;
+    if (p < end && *p == '"') {
+        for (p++;; p++) {
+            if (p == end)
+                return -1;
+            if (*p == '"') {
+                if (p + 1 < end && p[1] == '"')
+                    p++;
+                else
+                    break;
+            }
+            if (len == CELL_MOST)
+                return -1;
+            cell[len++] = *p;
+        }
+        p++;
+        while (p < end && *p != delimiter)
+            p++;
+    } else {
+        while (p < end && *p != delimiter) {
+            if (len == CELL_MOST)
+                return -1;
+            cell[len++] = *p++;
+        }
+    }
+    while (len && (cell[len - 1] == ' ' || cell[len - 1] == '\t'))
+        len--;
+    if (delimiter == ' ')
+        while (p < end && p[0] == ' ' && p + 1 < end && p[1] == ' ')
+            p++;
+    *at = p < end ? p + 1 : NULL; /* NULL: that was the last field */
+    *ret_len = len;
+    return 0;
+}
+
+static char delimiter_of(const char *line, size_t len)
+{
+    static const char candidates[] = {'\t', ',', ';', ' '};
+    for (size_t i = 0; i < sizeof candidates; i++)
+        if (memchr(line, candidates[i], len))
+            return candidates[i];
+    return ',';
+}
+
+static int parse_header(struct table *t, const char *line, size_t len, char delimiter, bool *ret_is_header,
+                        struct tide_err *err)
+{
+    char cell[CELL_MOST];
+    size_t cell_len, numbers = 0;
+    for (const char *at = line; at;) {
+        if (next_field(&at, line + len, delimiter, cell, &cell_len))
+            return tide_err_set(err, "line 1: a quote that does not end, or a field of over %d bytes",
+                                CELL_MOST);
+        double value;
+        bool date;
+        numbers += cell_len > 0 && tide_column_value(cell, cell_len, &value, &date);
+        if (add_column(t, cell, cell_len, err))
+            return -1;
+    }
+    *ret_is_header = numbers == 0;
+    if (*ret_is_header)
+        return 0;
+    if (t->columns > 2)
+        return tide_err_set(err, "there is no header row, and %zu columns: which is which?", t->columns),
+               tide_err_hint(err, "put a first line like 'step,rss_mb' above the numbers");
+    t->names[t->columns - 1] = "memory";
+    if (t->columns == 2)
+        t->names[0] = "step";
+    return 0;
+}
+
+static int parse_row(struct table *t, const char *line, size_t len, char delimiter, size_t number,
+                     struct tide_err *err)
+{
+    char cell[CELL_MOST];
+    size_t column = 0, cell_len;
+    double *row;
+    if (add_row(t, &row, err))
+        return -1;
+    for (const char *at = line; at; column++) {
+        if (next_field(&at, line + len, delimiter, cell, &cell_len))
+            return tide_err_set(err, "line %zu: a quote that does not end, or a field of over %d bytes",
+                                number, CELL_MOST);
+        if (column >= t->columns)
+            return tide_err_set(err, "line %zu has more fields than the %zu columns of the header", number,
+                                t->columns);
+        set_cell(t, row, column, cell, cell_len, number);
+    }
+    if (column < t->columns)
+        return tide_err_set(err, "line %zu has %zu fields where the header has %zu", number, column,
+                            t->columns);
+    return 0;
+}
+
+static int parse_delimited(struct table *t, struct cursor c, struct tide_err *err)
+{
+    const char *line;
+    size_t len;
+    char delimiter = 0;
+    while (next_line(&c, &line, &len)) {
+        if (len > TIDE_SERIES_LINE)
+            return tide_err_set(err, "line %zu is longer than %d bytes", c.line, TIDE_SERIES_LINE);
+        if (memchr(line, '\0', len))
+            return tide_err_set(err, "line %zu holds a NUL byte: this is not a text file", c.line);
+        if (is_blank(line, len))
+            continue;
+        if (!delimiter) {
+            bool header;
+            delimiter = delimiter_of(line, len);
+            if (parse_header(t, line, len, delimiter, &header, err))
+                return -1;
+            t->stride = t->columns;
+            if (header)
+                continue;
+        }
+        if (parse_row(t, line, len, delimiter, c.line, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- JSONL
+ */
+
+static size_t column_named(const struct table *t, const char *name)
+{
+    size_t i = 0;
+    while (i < t->columns && strcmp(t->names[i], name))
+        i++;
+    return i;
+}
+
+static int parse_object(struct table *t, json_t *object, size_t line, struct tide_err *err)
+{
+    double *row;
+    if (add_row(t, &row, err))
+        return -1;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        size_t column = column_named(t, key);
+        if (column == t->columns) {
+            if (t->columns == t->stride) /* the table was made for fewer: strange late keys are left out */
+                continue;
+            if (add_column(t, key, strlen(key), err))
+                return -1;
+        }
+        if (json_is_number(value))
+            row[column] = json_number_value(value);
+        else if (json_is_string(value))
+            set_cell(t, row, column, json_string_value(value), json_string_length(value), line);
+        else if (!json_is_null(value) && !t->text[column]) {
+            t->text[column] = true;
+            t->text_line[column] = line;
+        }
+    }
+    return 0;
+}
+
+static int parse_jsonl(struct table *t, struct cursor c, struct tide_err *err)
+{
+    const char *line;
+    size_t len;
+    t->stride = 64;
+    while (next_line(&c, &line, &len)) {
+        if (is_blank(line, len))
+            continue;
+        if (len > TIDE_SERIES_LINE)
+            return tide_err_set(err, "line %zu is longer than %d bytes", c.line, TIDE_SERIES_LINE);
+        json_error_t why;
+        json_t *object = json_loadb(line, len, 0, &why);
+        if (!object || !json_is_object(object)) {
+            json_decref(object);
+            return tide_err_set(err, "line %zu is not a JSON object", c.line);
+        }
+        int bad = parse_object(t, object, c.line, err);
+        json_decref(object);
+        if (bad)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- series
+ */
+
+struct picked {
+    size_t axis, time, pid; /* column, or SIZE_MAX */
+    double axis_scale;      /* to seconds, for a time axis */
+    size_t value[TIDE_SERIES_COLUMNS];
+    double scale[TIDE_SERIES_COLUMNS];
+    size_t values;
+};
+
+static int list_columns(const struct table *t, struct tide_err *err)
+{
+    char list[160] = "", shown[48];
+    for (size_t i = 0; i < t->columns && strlen(list) < 110; i++) {
+        tide_text_escape(t->names[i], strlen(t->names[i]), shown, sizeof shown);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", shown);
+    }
+    return tide_err_hint(err, "name one with --column and its unit with --unit; there are: %s", list);
+}
+
+static int pick_value(const struct table *t, size_t column, const struct tide_series_options *options,
+                      struct picked *p, struct tide_err *err)
+{
+    char shown[64];
+    tide_text_escape(t->names[column], strlen(t->names[column]), shown, sizeof shown);
+    double scale =
+        options->unit ? tide_column_unit_scale(options->unit) : tide_column_bytes_scale(t->names[column]);
+    if (isnan(scale) && options->unit) {
+        tide_text_escape(options->unit, strlen(options->unit), shown, sizeof shown);
+        tide_err_set(err, "'%s' is not a unit of memory", shown);
+        return tide_err_hint(err, "one of B, KB, MB, GB, KiB, MiB, GiB");
+    }
+    if (isnan(scale)) {
+        tide_err_set(err, "column '%s' does not say its unit", shown);
+        return tide_err_hint(
+            err, "say --unit MB (or B, KB, GB, KiB, MiB, GiB), or call the column '%.24s_mb'", shown);
+    }
+    if (t->text[column])
+        return tide_err_set(err, "line %zu: column '%s' holds something that is not a number",
+                            t->text_line[column], shown);
+    p->value[p->values] = column;
+    p->scale[p->values++] = scale;
+    return 0;
+}
+
+static int pick_columns(const struct table *t, const struct tide_series_options *options, struct picked *p,
+                        struct tide_err *err)
+{
+    *p = (struct picked){.axis = SIZE_MAX, .time = SIZE_MAX, .pid = SIZE_MAX, .axis_scale = 1};
+    size_t unsure = SIZE_MAX;
+    for (size_t i = 0; i < t->columns; i++) {
+        enum tide_column_role role = tide_column_role(t->names[i]);
+        if (role == TIDE_COLUMN_STEP && p->axis == SIZE_MAX && !t->text[i])
+            p->axis = i;
+        else if (role == TIDE_COLUMN_TIME && p->time == SIZE_MAX && !t->text[i])
+            p->time = i;
+        else if (role == TIDE_COLUMN_PID && p->pid == SIZE_MAX && !t->text[i])
+            p->pid = i;
+        else if (options->column || role != TIDE_COLUMN_MEMORY)
+            continue;
+        else if (options->unit || !isnan(tide_column_bytes_scale(t->names[i]))) {
+            if (pick_value(t, i, options, p, err))
+                return -1;
+        } else
+            unsure = i;
+    }
+    if (options->column) {
+        size_t column = column_named(t, options->column);
+        char shown[64];
+        tide_text_escape(options->column, strlen(options->column), shown, sizeof shown);
+        if (column == t->columns)
+            return tide_err_set(err, "there is no column '%s'", shown), list_columns(t, err);
+        return pick_value(t, column, options, p, err);
+    }
+    if (p->values)
+        return 0;
+    if (unsure != SIZE_MAX)
+        return pick_value(t, unsure, options, p, err);
+    return tide_err_set(err, "no column looks like memory"), list_columns(t, err);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* Makes the axis go forward: see the header. Works on a copy of the strides to find the usual one. */
+static int straighten(double *x, size_t n, bool is_steps)
+{
+    size_t forward = 0;
+    double *strides = malloc((n ? n : 1) * sizeof *strides);
+    if (!strides)
+        return -1;
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[i - 1])
+            strides[forward++] = x[i] - x[i - 1];
+    qsort(strides, forward, sizeof *strides, by_size);
+    double usual = forward ? strides[forward / 2] : 1, shift = 0, before = n ? x[0] : 0;
+    free(strides);
+    for (size_t i = 1; i < n; i++) {
+        double raw = x[i], stride = raw - before;
+        bool back = stride < 0, leap = !is_steps && stride > 1000 * usual;
+        if (back || leap)
+            shift += usual - stride;
+        before = raw;
+        x[i] = raw + shift;
+    }
+    return 0;
+}
+
+static double time_scale(const struct table *t, size_t column)
+{
+    return t->date[column] ? 1 : tide_column_seconds_scale(t->names[column], t->cells[column]);
+}
+
+/* One series: the rows of one pid (or all), one value column. */
+static int make_series(const struct table *t, const struct picked *p, const size_t *rows, size_t row_count,
+                       size_t value, struct tide_series_set *set, struct tide_err *err)
+{
+    struct tide_series *s = &set->series[set->count];
+    s->x = tide_arena_take(&set->arena, row_count, sizeof(double));
+    s->bytes = tide_arena_take(&set->arena, row_count, sizeof(double));
+    char name[160];
+    const char *column = t->names[p->value[value]];
+    if (p->pid != SIZE_MAX)
+        snprintf(name, sizeof name, "%.100s[%.0f]", column, t->cells[rows[0] * t->stride + p->pid]);
+    else
+        snprintf(name, sizeof name, "%.150s", column);
+    s->name = tide_arena_text(&set->arena, name, strlen(name));
+    if (!s->x || !s->bytes || !s->name)
+        return out_of_memory(err);
+    size_t axis = p->axis != SIZE_MAX ? p->axis : p->time;
+    double scale = p->axis == SIZE_MAX && p->time != SIZE_MAX ? time_scale(t, p->time) : 1;
+    for (size_t i = 0; i < row_count; i++) {
+        const double *row = t->cells + rows[i] * t->stride;
+        double x = axis == SIZE_MAX ? (double)rows[i] : row[axis] * scale,
+               bytes = row[p->value[value]] * p->scale[value];
+        if (!isfinite(x) || !isfinite(bytes))
+            continue;
+        if (bytes < 0 || bytes > 0x1p62)
+            return tide_err_set(err, "row %zu: %g bytes of memory cannot be", rows[i] + 1, bytes);
+        s->x[s->count] = x;
+        s->bytes[s->count++] = bytes;
+    }
+    if (straighten(s->x, s->count, set->x_is_steps))
+        return out_of_memory(err);
+    if (!set->x_is_steps &&
+        s->count) /* seconds since the first row: a date is too large a number to fit well */
+        for (size_t i = s->count; i-- > 0;)
+            s->x[i] -= s->x[0];
+    set->count += s->count > 0;
+    return 0;
+}
+
+static double pace(const struct table *t, const struct picked *p)
+{
+    if (p->axis == SIZE_MAX || p->time == SIZE_MAX || t->rows < 2)
+        return NAN;
+    const double *first = t->cells, *last = t->cells + (t->rows - 1) * t->stride;
+    double steps = last[p->axis] - first[p->axis],
+           seconds = (last[p->time] - first[p->time]) * time_scale(t, p->time);
+    return steps > 0 && seconds > 0 ? seconds / steps : NAN;
+}
+
+struct pid_order {
+    const struct table *table;
+    size_t column;
+};
+
+/* Rows ordered by pid, those of one pid as they came, so that each process is one stretch. */
+static int by_pid(const void *a, const void *b, void *context)
+{
+    const struct pid_order *order = context;
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    double l = order->table->cells[left * order->table->stride + order->column];
+    double r = order->table->cells[right * order->table->stride + order->column];
+    if (l != r && !isnan(l) && !isnan(r))
+        return l < r ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static int make_set(const struct table *t, const struct picked *p, struct tide_series_set *set,
+                    struct tide_err *err)
+{
+    size_t *rows = malloc(t->rows * sizeof *rows);
+    set->series = tide_arena_take(&set->arena, TIDE_SERIES_MOST + 1, sizeof *set->series);
+    int status = rows && set->series ? 0 : out_of_memory(err);
+    for (size_t i = 0; status == 0 && i < t->rows; i++)
+        rows[i] = i;
+    if (status == 0 && p->pid != SIZE_MAX) {
+        struct pid_order order = {t, p->pid};
+        qsort_r(rows, t->rows, sizeof *rows, by_pid, &order);
+    }
+    for (size_t from = 0, to; status == 0 && from < t->rows; from = to) {
+        to = t->rows;
+        if (p->pid != SIZE_MAX) {
+            double pid = t->cells[rows[from] * t->stride + p->pid];
+            for (to = from + 1; to < t->rows && t->cells[rows[to] * t->stride + p->pid] == pid;)
+                to++;
+        }
+        for (size_t v = 0; status == 0 && v < p->values && set->count < TIDE_SERIES_MOST; v++)
+            status = make_series(t, p, rows + from, to - from, v, set, err);
+    }
+    free(rows);
+    return status;
+}
+
+int tide_series_parse(const char *text, size_t len, const struct tide_series_options *options,
+                      struct tide_series_set *ret, struct tide_err *err)
+{
+    struct tide_series_set set = {.seconds_per_step = NAN};
+    tide_arena_init(&set.arena, ARENA_MOST);
+    struct table t = {.arena = &set.arena};
+    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+        text += 3;
+        len -= 3;
+    }
+    struct cursor c = {text, text + len, 0};
+    size_t first = 0;
+    while (first < len &&
+           (text[first] == ' ' || text[first] == '\n' || text[first] == '\r' || text[first] == '\t'))
+        first++;
+    int status = first < len && text[first] == '{' ? parse_jsonl(&t, c, err) : parse_delimited(&t, c, err);
+    struct picked p;
+    if (status == 0 && t.rows == 0)
+        status = tide_err_set(err, "there are no rows of numbers");
+    if (status == 0)
+        status = pick_columns(&t, options, &p, err);
+    if (status == 0) {
+        set.x_is_steps = p.axis != SIZE_MAX || p.time == SIZE_MAX;
+        set.seconds_per_step = pace(&t, &p);
+        status = make_set(&t, &p, &set, err);
+    }
+    if (status == 0 && set.count == 0)
+        status = tide_err_set(err, "every value is missing");
+    free(t.cells);
+    if (status)
+        tide_arena_release(&set.arena);
+    else
+        *ret = set;
+    return status;
+}
+
+int tide_series_read(const char *path, const struct tide_series_options *options, struct tide_series_set *ret,
+                     struct tide_err *err)
+{
+    char shown[128];
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    bool standard = !strcmp(path, "-");
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    struct tide_buf text;
+    tide_buf_init(&text, FILE_MOST);
+    char piece[65536];
+    ssize_t got = 0;
+    while (!text.failed && ((got = read(fd, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR)))
+        if (got > 0)
+            tide_buf_append(&text, piece, (size_t)got);
+    int why = errno;
+    if (!standard)
+        close(fd);
+    int status = got < 0       ? tide_err_set(err, "cannot read '%s': %s", shown, strerror(why))
+                 : text.failed ? tide_err_set(err, "'%s' is larger than 1 GiB", shown)
+                               : tide_series_parse(tide_buf_view(&text), text.len, options, ret, err);
+    if (status && got >= 0 && !text.failed && err) {
+        char hint[sizeof err->hint];
+        memcpy(hint, err->hint, sizeof hint);
+        tide_err_wrap(err, "cannot read '%s' as a series", shown);
+        memcpy(err->hint, hint, sizeof hint);
+    }
+    tide_buf_release(&text);
+    return status;
+}
+
+void tide_series_release(struct tide_series_set *set)
+{
+    tide_arena_release(&set->arena);
+    *set = (struct tide_series_set){0};
+}

@@ -1,0 +1,774 @@
+#include "show/assess.h"
+#include "show/axis.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUCKETS = 4096,     /* points of a series: more cannot change a verdict, whose floor has at most a hundred
+                           windows */
+    LEAST_MOMENTS = 8,  /* a process seen less often is not judged by itself */
+    JUDGED_MOST = 512,  /* series per recording; the largest processes first */
+    SPANS_MOST = 65536, /* phases */
+    LEAST_SMAPS = 12,
+};
+
+#define ARENA_MOST ((size_t)1 << 30)
+
+struct tide_assessment_private {
+    struct tide_arena arena;   /* series, names: as long as the assessment */
+    struct tide_arena scratch; /* the judge's */
+};
+
+struct assessing {
+    const struct tide_history *h;
+    const struct tide_assess_options *options;
+    struct tide_assessment *a;
+    struct tide_arena *arena;
+    struct tide_axis axis;
+    struct tide_span *spans;
+    size_t span_count;
+    double *epochs;
+    size_t epoch_count;
+    int64_t *bucket_ns; /* when each bucket begins; one more for the end */
+    double *bucket_x;   /* NAN: before the first step */
+    size_t buckets;
+    double tree_now; /* counted bytes at the end */
+    struct tide_err *err;
+};
+
+static int no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to judge the recording");
+}
+
+/* ---------------------------------------------------------------------------------------------------- the
+ * frame */
+
+static int make_buckets(struct assessing *s)
+{
+    size_t ticks = s->h->tick_count;
+    s->buckets = ticks < BUCKETS ? ticks : BUCKETS;
+    s->bucket_ns = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_ns);
+    s->bucket_x = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_x);
+    if (!s->bucket_ns || !s->bucket_x)
+        return no_memory(s->err);
+    size_t hint = 0;
+    for (size_t b = 0; b < s->buckets; b++) {
+        s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
+        s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b], &hint);
+    }
+    s->bucket_ns[s->buckets] = s->buckets ? s->h->ticks[ticks - 1].t_ns + 1 : 0;
+    return 0;
+}
+
+/* Phases as stretches of the axis; one that was never ended lasts to the end. */
+static int make_spans(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    size_t begins = 0, epochs = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        begins += h->marks[i].kind == TIDE_MARK_PHASE_BEGIN;
+        epochs += h->marks[i].kind == TIDE_MARK_EPOCH;
+    }
+    begins = begins < SPANS_MOST ? begins : SPANS_MOST;
+    s->spans = tide_arena_take(s->arena, begins + 1, sizeof *s->spans);
+    s->epochs = tide_arena_take(s->arena, epochs + 1, sizeof *s->epochs);
+    size_t *open = tide_arena_take(s->arena, h->name_count + 1,
+                                   sizeof *open); /* span number + 1 of the phase that runs */
+    if (!s->spans || !s->epochs || !open)
+        return no_memory(s->err);
+    size_t hint = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
+        if (isnan(x))
+            continue;
+        if (m->kind == TIDE_MARK_EPOCH)
+            s->epochs[s->epoch_count++] = x;
+        if (m->name < 0 || (size_t)m->name >= h->name_count)
+            continue;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN && s->span_count < begins) {
+            s->spans[s->span_count] = (struct tide_span){x, INFINITY, m->name};
+            open[m->name] = ++s->span_count;
+        } else if (m->kind == TIDE_MARK_PHASE_END && open[m->name]) {
+            s->spans[open[m->name] - 1].to = x;
+            open[m->name] = 0;
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- limits
+ */
+
+/* The lowest bound on the tree that applies at the end. "gpu N" and "rlimit" bounds are not the tree's. */
+static void find_limit(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_assessment *a = s->a;
+    a->limit_bytes = NAN;
+    if (isfinite(s->options->limit_bytes)) {
+        a->limit_bytes = s->options->limit_bytes;
+        snprintf(a->limit_name, sizeof a->limit_name, "--limit");
+        return;
+    }
+    for (size_t i = 0; i < h->limit_count; i++) {
+        const struct tide_limit *l = &h->limits[i];
+        bool replaced = false;
+        for (size_t k = i + 1; k < h->limit_count && !replaced; k++)
+            replaced = !strcmp(h->limits[k].name, l->name);
+        bool device = !strncmp(l->name, "gpu", 3);
+        if (replaced || device || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+            continue;
+        a->limit_bytes = (double)l->bytes;
+        tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- one
+ * series */
+
+/* A level that holds from its time until the next one. */
+struct level {
+    int64_t t_ns;
+    double bytes;
+};
+
+/* Adds a process's private bytes, lowest and highest of each bucket, to the series (which may be a sum of
+ * several). */
+static void add_levels(const struct assessing *s, const struct level *levels, size_t count, int64_t began,
+                       int64_t ended, double *low, double *high)
+{
+    size_t at = 0;
+    for (size_t b = 0; b < s->buckets; b++) {
+        int64_t from = s->bucket_ns[b], to = s->bucket_ns[b + 1];
+        if (ended <= from || began >= to || count == 0 || levels[0].t_ns >= to)
+            continue;
+        while (at + 1 < count && levels[at + 1].t_ns <= from)
+            at++;
+        double least = levels[at].bytes, most = least;
+        for (size_t i = at + 1; i < count && levels[i].t_ns < to; i++) {
+            least = fmin(least, levels[i].bytes);
+            most = fmax(most, levels[i].bytes);
+        }
+        low[b] = isnan(low[b]) ? least : low[b] + least;
+        high[b] = isnan(high[b]) ? most : high[b] + most;
+    }
+}
+
+static double *nans(struct tide_arena *arena, size_t count)
+{
+    double *values = tide_arena_take(arena, count + 1, sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = NAN;
+    return values;
+}
+
+/* The process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
+static struct level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
+                               bool own_pages, size_t *ret_count)
+{
+    size_t count = own_pages ? p->smaps_count : p->point_count;
+    struct level *levels = tide_arena_take(scratch, count + 1, sizeof *levels);
+    for (size_t i = 0; levels && i < count; i++)
+        levels[i] = own_pages ? (struct level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
+                              : (struct level){p->points[i].t_ns, (double)p->points[i].private_bytes};
+    *ret_count = levels ? count : 0;
+    return levels;
+}
+
+static void describe(const struct assessing *s, struct tide_judged *j)
+{
+    const struct tide_history *h = s->h;
+    int phase = j->verdict.spikes.phase;
+    if (phase >= 0 && (size_t)phase < h->name_count)
+        tide_text_escape(h->names[phase], strlen(h->names[phase]), j->phase, sizeof j->phase);
+    if (!isfinite(j->verdict.jump_x))
+        return;
+    double near = 0.02 * (j->verdict.x_last - j->verdict.x_first) + 1, best = near;
+    size_t hint = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        bool phase_mark = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
+        double off = fabs(tide_axis_at(&s->axis, m->t_ns, &hint) - j->verdict.jump_x);
+        if ((m->kind != TIDE_MARK_EPOCH && !phase_mark) || !(off < best))
+            continue;
+        best = off;
+        char name[48] = "";
+        if (m->name >= 0 && (size_t)m->name < h->name_count)
+            tide_text_escape(h->names[m->name], strlen(h->names[m->name]), name, sizeof name);
+        if (phase_mark)
+            snprintf(j->jump_mark, sizeof j->jump_mark, "%s of phase \"%s\"",
+                     m->kind == TIDE_MARK_PHASE_BEGIN ? "begin" : "end", name);
+        else
+            snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
+    }
+}
+
+/* Judges the series given by lowest and highest per bucket. 0 also when it is too short to be judged. */
+static int judge_buckets(struct assessing *s, const double *low, const double *high, struct tide_judged j)
+{
+    double *x = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *x);
+    double *bytes = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *bytes);
+    if (!x || !bytes)
+        return no_memory(s->err);
+    size_t n = 0, moments = 0;
+    for (size_t b = 0; b < s->buckets; b++) {
+        if (isnan(low[b]) || isnan(s->bucket_x[b]))
+            continue;
+        moments += n == 0 || x[n - 1] != s->bucket_x[b];
+        x[n] = s->bucket_x[b];
+        bytes[n++] = low[b];
+        if (high[b] == low[b])
+            continue;
+        x[n] = s->bucket_x[b];
+        bytes[n++] = high[b];
+    }
+    if (moments < LEAST_MOMENTS || s->a->count >= JUDGED_MOST)
+        return 0;
+    struct tide_judge_input input = {.x = x,
+                                     .bytes = bytes,
+                                     .count = n,
+                                     .x_is_steps = s->axis.is_steps,
+                                     .phases = s->spans,
+                                     .phase_count = s->span_count,
+                                     .epochs = s->epochs,
+                                     .epoch_count = s->epoch_count,
+                                     .items = s->a->items,
+                                     .items_per_step = s->a->items_per_step,
+                                     .limit_bytes = j.limit_bytes};
+    if (tide_judge(&input, &s->a->private->scratch, &j.verdict, s->err))
+        return -1;
+    j.x = x;
+    j.bytes = bytes;
+    j.count = n;
+    j.x_is_steps = s->axis.is_steps;
+    j.seconds_per_step = s->axis.seconds_per_step;
+    describe(s, &j);
+    s->a->judged[s->a->count++] = j;
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------
+ * subjects */
+
+static const struct tide_history_process *process_of(const struct tide_history *h, int64_t id)
+{
+    return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
+}
+
+static void name_process(const struct tide_history *h, const struct tide_history_process *p, char *out,
+                         size_t size)
+{
+    char name[48], parent_name[48];
+    tide_text_escape(p->row.name, strlen(p->row.name), name, sizeof name);
+    const struct tide_history_process *parent = process_of(h, p->row.parent);
+    if (!parent) {
+        snprintf(out, size, "%s[%lld]", name, (long long)p->row.pid);
+        return;
+    }
+    tide_text_escape(parent->row.name, strlen(parent->row.name), parent_name, sizeof parent_name);
+    snprintf(out, size, "%s[%lld] (child of %s[%lld])", name, (long long)p->row.pid, parent_name,
+             (long long)parent->row.pid);
+}
+
+static int64_t end_of(const struct assessing *s, const struct tide_history_process *p)
+{
+    return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
+}
+
+/* What a part of the tree may grow to before the whole tree hits its limit. */
+static double limit_for(const struct assessing *s, double now)
+{
+    return s->a->limit_bytes - fmax(s->tree_now - now, 0);
+}
+
+static double last_level(const struct tide_history_process *p)
+{
+    return p->row.ended_ns == TIDE_UNKNOWN && p->point_count
+               ? (double)p->points[p->point_count - 1].private_bytes
+               : 0;
+}
+
+static int judge_process(struct assessing *s, const struct tide_history_process *p, bool own_pages)
+{
+    struct tide_arena *scratch = &s->a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    size_t count;
+    struct level *levels = levels_of(scratch, p, own_pages, &count);
+    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    if (!levels || !low || !high)
+        return no_memory(s->err);
+    int64_t ended = own_pages && count ? levels[count - 1].t_ns + 1 : end_of(s, p);
+    add_levels(s, levels, count, p->row.began_ns, ended, low, high);
+    double now = count ? levels[count - 1].bytes : 0;
+    struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
+                            .process = p->row.id,
+                            .device = TIDE_UNKNOWN,
+                            .own_pages = own_pages,
+                            .limit_bytes = limit_for(s, now)};
+    name_process(s->h, p, j.name, sizeof j.name);
+    int status = judge_buckets(s, low, high, j);
+    tide_arena_rewind(scratch, mark);
+    return status;
+}
+
+/* The sum over the members of a role that begins with process number `first`. */
+static int judge_role(struct assessing *s, size_t first, const bool *member, size_t members)
+{
+    struct tide_arena *scratch = &s->a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets), now = 0;
+    if (!low || !high)
+        return no_memory(s->err);
+    for (size_t i = first; i < s->h->process_count; i++) {
+        if (!member[i])
+            continue;
+        const struct tide_history_process *p = &s->h->processes[i];
+        struct tide_arena_mark inner = tide_arena_mark(scratch);
+        size_t count;
+        struct level *levels = levels_of(scratch, p, false, &count);
+        if (!levels)
+            return no_memory(s->err);
+        add_levels(s, levels, count, p->row.began_ns, end_of(s, p), low, high);
+        now += last_level(p);
+        tide_arena_rewind(scratch, inner);
+    }
+    char role[64];
+    const char *name = s->h->processes[first].row.role;
+    tide_text_escape(name, strlen(name), role, sizeof role);
+    struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
+                            .device = TIDE_UNKNOWN,
+                            .members = members,
+                            .limit_bytes = limit_for(s, now)};
+    snprintf(j.name, sizeof j.name, "%zu x %s", members, role);
+    int status = judge_buckets(s, low, high, j);
+    tide_arena_rewind(scratch, mark);
+    return status;
+}
+
+static int judge_roles(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    bool *seen = tide_arena_take(s->arena, h->process_count + 1, sizeof *seen);
+    bool *member = tide_arena_take(s->arena, h->process_count + 1, sizeof *member);
+    if (!seen || !member)
+        return no_memory(s->err);
+    for (size_t i = 0; i < h->process_count; i++) {
+        const char *role = h->processes[i].row.role;
+        if (seen[i] || !role || !*role)
+            continue;
+        size_t members = 0;
+        memset(member, 0, h->process_count * sizeof *member);
+        for (size_t k = i; k < h->process_count; k++) {
+            if (!h->processes[k].row.role || strcmp(h->processes[k].row.role, role))
+                continue;
+            member[k] = seen[k] = true;
+            members++;
+        }
+        if (members >= 2 && judge_role(s, i, member, members))
+            return -1;
+    }
+    return 0;
+}
+
+static int judge_tree(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets);
+    if (!low || !high)
+        return no_memory(s->err);
+    int64_t most = 0;
+    for (size_t i = 0, b = 0; i < h->tick_count; i++) {
+        while (b + 1 < s->buckets && h->ticks[i].t_ns >= s->bucket_ns[b + 1])
+            b++;
+        double bytes = (double)h->ticks[i].counted_bytes;
+        most = h->ticks[i].processes > most ? h->ticks[i].processes : most;
+        if (h->ticks[i].processes == 0)
+            continue;
+        low[b] = isnan(low[b]) ? bytes : fmin(low[b], bytes);
+        high[b] = isnan(high[b]) ? bytes : fmax(high[b], bytes);
+    }
+    struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
+                            .device = TIDE_UNKNOWN,
+                            .members = (size_t)most,
+                            .limit_bytes = s->a->limit_bytes};
+    snprintf(j.name, sizeof j.name, "the process tree");
+    return judge_buckets(s, low, high, j);
+}
+
+/* Rows of one gauge, or of one process on one GPU: a series by itself. */
+static int judge_rows(struct assessing *s, const struct level *rows, size_t count, struct tide_judged j)
+{
+    struct tide_arena *scratch = &s->a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    if (!low || !high)
+        return no_memory(s->err);
+    add_levels(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
+    int status = judge_buckets(s, low, high, j);
+    tide_arena_rewind(scratch, mark);
+    return status;
+}
+
+static int judge_gauges(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
+    if (!rows)
+        return no_memory(s->err);
+    for (size_t name = 0; name < h->name_count; name++) {
+        size_t count = 0;
+        for (size_t i = 0; i < h->mark_count; i++)
+            if (h->marks[i].kind == TIDE_MARK_GAUGE && h->marks[i].name == (int32_t)name)
+                rows[count++] = (struct level){h->marks[i].t_ns, (double)h->marks[i].number};
+        if (count < LEAST_MOMENTS)
+            continue;
+        struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE, .device = TIDE_UNKNOWN, .limit_bytes = NAN};
+        char shown[80];
+        tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
+        snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
+        if (judge_rows(s, rows, count, j))
+            return -1;
+    }
+    return 0;
+}
+
+static int judge_gpus(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
+    bool *done = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *done);
+    if (!rows || !done)
+        return no_memory(s->err);
+    for (size_t i = 0; i < h->gpu_count; i++) {
+        if (done[i])
+            continue;
+        size_t count = 0;
+        for (size_t k = i; k < h->gpu_count; k++) {
+            if (done[k] || h->gpu[k].device != h->gpu[i].device || h->gpu[k].process != h->gpu[i].process)
+                continue;
+            done[k] = true;
+            rows[count++] = (struct level){h->gpu[k].t_ns, (double)h->gpu[k].bytes};
+        }
+        struct tide_judged j = {.subject = TIDE_SUBJECT_GPU,
+                                .process = h->gpu[i].process,
+                                .device = h->gpu[i].device,
+                                .limit_bytes = NAN};
+        for (size_t d = 0; d < h->device_count; d++)
+            if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
+                j.limit_bytes = (double)h->devices[d].total_bytes;
+        const struct tide_history_process *p = process_of(h, j.process);
+        char who[96] = "all processes";
+        if (p)
+            name_process(h, p, who, sizeof who);
+        else if (j.process == TIDE_UNKNOWN)
+            snprintf(who, sizeof who, "processes that could not be told");
+        snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
+        if (judge_rows(s, rows, count, j))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- the
+ * worst */
+
+static double rate_per_second(const struct tide_judged *j)
+{
+    return j->verdict.slope /
+           (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
+}
+
+/* How much a verdict matters: what the answer is about comes first. */
+static double weight(const struct tide_judged *j, double tree_peak)
+{
+    static const double by_kind[TIDE_VERDICTS] = {
+        [TIDE_FLAT] = 1,    [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5,
+        [TIDE_PLATEAU] = 3, [TIDE_JUMP] = 4,   [TIDE_LEAK] = 5};
+    static const double by_subject[] = {
+        [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
+        [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
+    };
+    double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
+    double kind = by_kind[j->verdict.kind];
+    bool small = share < 0.1 && j->verdict.kind != TIDE_LEAK; /* a helper's jump is not the answer */
+    return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
+}
+
+struct order {
+    double tree_peak;
+};
+
+static int worse_first(const void *a, const void *b, void *context)
+{
+    const struct tide_judged *left = a, *right = b;
+    const struct order *order = context;
+    bool left_leak = left->verdict.kind == TIDE_LEAK && left->subject != TIDE_SUBJECT_GAUGE;
+    bool right_leak = right->verdict.kind == TIDE_LEAK && right->subject != TIDE_SUBJECT_GAUGE;
+    if (left_leak && right_leak) { /* the faster one, but a part that explains the whole before the whole */
+        double l = rate_per_second(left), r = rate_per_second(right);
+        bool left_whole = left->subject == TIDE_SUBJECT_TREE || left->subject == TIDE_SUBJECT_ROLE;
+        bool right_whole = right->subject == TIDE_SUBJECT_TREE || right->subject == TIDE_SUBJECT_ROLE;
+        if (left_whole != right_whole)
+            return left_whole ? (l > 2 * r ? -1 : 1) : (r > 2 * l ? 1 : -1);
+        return (l < r) - (l > r);
+    }
+    double l = weight(left, order->tree_peak), r = weight(right, order->tree_peak);
+    return (l < r) - (l > r);
+}
+
+static void rank(struct tide_assessment *a)
+{
+    struct order order = {0};
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == TIDE_SUBJECT_TREE)
+            order.tree_peak = a->judged[i].verdict.peak;
+    /* Few enough for a selection of the first and a sort of the rest by the same rule; the rule is no strict
+     * order among leaks, so the first is found by comparing it with every other. */
+    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
+    for (size_t i = 1; i < a->count; i++) {
+        if (worse_first(&a->judged[i], &a->judged[0], &order) >= 0)
+            continue;
+        struct tide_judged swap = a->judged[0];
+        a->judged[0] = a->judged[i];
+        a->judged[i] = swap;
+    }
+}
+
+static double now_counted(const struct tide_history_process *p, double *ret_rss)
+{
+    const struct tide_history_point *last = p->point_count ? &p->points[p->point_count - 1] : NULL;
+    *ret_rss = last ? (double)last->rss_bytes : 0;
+    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
+}
+
+/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
+ */
+static void describe_others(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_judged *worst = &s->a->judged[0];
+    double rss = 0, counted = 0;
+    size_t others = 0, known = 0;
+    for (size_t i = 0; i < h->process_count; i++) {
+        if (h->processes[i].row.id == worst->process || h->processes[i].point_count == 0)
+            continue;
+        double mine, once = now_counted(&h->processes[i], &mine);
+        others++;
+        known += h->processes[i].smaps_count > 0;
+        rss += mine;
+        counted += once;
+    }
+    if (others == 0 || worst->subject != TIDE_SUBJECT_PROCESS)
+        return;
+    const struct tide_judged *role = NULL, *growing = NULL;
+    for (size_t i = 1; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        if (j->subject == TIDE_SUBJECT_ROLE && !role)
+            role = j;
+        bool part = j->subject == TIDE_SUBJECT_PROCESS || j->subject == TIDE_SUBJECT_GPU;
+        if (part && j->verdict.kind == TIDE_LEAK && j->process != worst->process && !growing)
+            growing = j;
+    }
+    char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160];
+    if (role && role->members + 1 >= others)
+        snprintf(who, sizeof who, "%s", role->name);
+    else
+        snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
+    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who,
+             growing ? "(one more grows)" : "steady", tide_size_text(rss, total), known ? " but " : "",
+             known ? tide_size_text(counted, once) : "", known ? " counted once (PSS)" : "");
+}
+
+/* A gauge that is flat while memory grows says where not to look. */
+static void describe_evidence(struct assessing *s)
+{
+    if (s->a->judged[0].verdict.kind != TIDE_LEAK)
+        return;
+    for (size_t i = 1; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        if (j->subject != TIDE_SUBJECT_GAUGE)
+            continue;
+        bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
+        bool same =
+            j->verdict.kind == TIDE_LEAK && rate_per_second(j) > 0.5 * rate_per_second(&s->a->judged[0]);
+        if (flat)
+            snprintf(
+                s->a->evidence, sizeof s->a->evidence,
+                "%s is flat: the growth is outside of what it counts (retention, fragmentation, or another allocator)",
+                j->name);
+        else if (same)
+            snprintf(s->a->evidence, sizeof s->a->evidence,
+                     "%s grows with it: the program itself counts these bytes", j->name);
+        else
+            continue;
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- the
+ * whole */
+
+static struct tide_assessment *new_assessment(struct tide_err *err)
+{
+    struct tide_assessment *a = calloc(1, sizeof *a);
+    struct tide_assessment_private *private = calloc(1, sizeof *private);
+    if (!a || !private) {
+        free(a);
+        free(private);
+        no_memory(err);
+        return NULL;
+    }
+    tide_arena_init(&private->arena, ARENA_MOST);
+    tide_arena_init(&private->scratch, ARENA_MOST);
+    a->private = private;
+    a->limit_bytes = a->items = a->items_per_step = a->steps = NAN;
+    a->judged = tide_arena_take(&private->arena, JUDGED_MOST, sizeof *a->judged);
+    if (!a->judged) {
+        tide_assessment_free(a);
+        no_memory(err);
+        return NULL;
+    }
+    return a;
+}
+
+void tide_assessment_free(struct tide_assessment *a)
+{
+    if (!a)
+        return;
+    tide_arena_release(&a->private->arena);
+    tide_arena_release(&a->private->scratch);
+    free(a->private);
+    free(a);
+}
+
+static double either(double option, int64_t recorded)
+{
+    return isfinite(option) ? option : recorded == TIDE_UNKNOWN ? NAN : (double)recorded;
+}
+
+/* Processes by peak, so that the small ones are left out when there are too many. */
+static int by_peak(const void *a, const void *b)
+{
+    const struct tide_history_process *left = *(const struct tide_history_process *const *)a;
+    const struct tide_history_process *right = *(const struct tide_history_process *const *)b;
+    return (left->row.peak_rss_bytes < right->row.peak_rss_bytes) -
+           (left->row.peak_rss_bytes > right->row.peak_rss_bytes);
+}
+
+static int judge_processes(struct assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_history_process **order =
+        tide_arena_take(s->arena, h->process_count + 1, sizeof *order);
+    if (!order)
+        return no_memory(s->err);
+    for (size_t i = 0; i < h->process_count; i++)
+        order[i] = &h->processes[i];
+    qsort(order, h->process_count, sizeof *order, by_peak);
+    for (size_t i = 0; i < h->process_count && s->a->count < JUDGED_MOST - 16; i++) {
+        size_t before = s->a->count;
+        if (judge_process(s, order[i], false))
+            return -1;
+        bool leaks = s->a->count > before && s->a->judged[before].verdict.kind == TIDE_LEAK;
+        bool forked = process_of(h, order[i]->row.parent) != NULL;
+        if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
+            return -1;
+    }
+    return 0;
+}
+
+static int assess(struct assessing *s)
+{
+    struct tide_assessment *a = s->a;
+    a->items = either(s->options->items, s->h->items);
+    a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
+    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s))
+        return -1;
+    a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
+    find_limit(s);
+    s->tree_now = s->h->tick_count ? (double)s->h->ticks[s->h->tick_count - 1].counted_bytes : 0;
+    if (judge_tree(s) || judge_processes(s) || judge_roles(s) || judge_gpus(s) || judge_gauges(s))
+        return -1;
+    if (a->count == 0)
+        return tide_err_set(s->err, "the recording is too short to judge: %zu looks", s->h->tick_count),
+               tide_err_hint(s->err, "let the program run longer, or look more often with -i 50ms");
+    rank(a);
+    describe_others(s);
+    describe_evidence(s);
+    return 0;
+}
+
+int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
+                        struct tide_assessment **ret_assessment, struct tide_err *err)
+{
+    struct tide_assessment *a = new_assessment(err);
+    if (!a)
+        return -1;
+    struct assessing s = {.h = history, .options = options, .a = a, .arena = &a->private->arena, .err = err};
+    if (assess(&s)) {
+        tide_assessment_free(a);
+        return -1;
+    }
+    *ret_assessment = a;
+    return 0;
+}
+
+int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
+                       struct tide_assessment **ret_assessment, struct tide_err *err)
+{
+    struct tide_assessment *a = new_assessment(err);
+    if (!a)
+        return -1;
+    a->items = options->items;
+    a->items_per_step = options->items_per_step;
+    a->limit_bytes = options->limit_bytes;
+    snprintf(a->limit_name, sizeof a->limit_name, "--limit");
+    for (size_t i = 0; i < set->count && a->count < JUDGED_MOST; i++) {
+        const struct tide_series *series = &set->series[i];
+        struct tide_judged *j = &a->judged[a->count];
+        *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,
+                                  .device = TIDE_UNKNOWN,
+                                  .x_is_steps = set->x_is_steps,
+                                  .seconds_per_step = set->x_is_steps ? set->seconds_per_step : 1,
+                                  .limit_bytes = options->limit_bytes,
+                                  .x = series->x,
+                                  .bytes = series->bytes,
+                                  .count = series->count};
+        tide_text_escape(series->name, strlen(series->name), j->name, sizeof j->name);
+        struct tide_judge_input input = {.x = series->x,
+                                         .bytes = series->bytes,
+                                         .count = series->count,
+                                         .x_is_steps = set->x_is_steps,
+                                         .items = options->items,
+                                         .items_per_step = options->items_per_step,
+                                         .limit_bytes = options->limit_bytes};
+        if (tide_judge(&input, &a->private->scratch, &j->verdict, err)) {
+            tide_assessment_free(a);
+            return -1;
+        }
+        a->count++;
+        if (set->x_is_steps)
+            a->steps = fmax(isnan(a->steps) ? 0 : a->steps, j->verdict.x_last - j->verdict.x_first);
+    }
+    rank(a);
+    *ret_assessment = a;
+    return 0;
+}
+
+int tide_assessment_exit_code(const struct tide_assessment *assessment)
+{
+    switch (assessment->judged[0].verdict.kind) {
+    case TIDE_LEAK:
+        return 1;
+    case TIDE_UNDECIDED:
+        return 3;
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,84 @@
+#include "show/axis.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48 };
+
+/* The process whose step marks are followed; 0 for those of the output (or of no known process). */
+static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
+{
+    size_t *counts = tide_arena_take(arena, h->process_count + 1, sizeof *counts);
+    *ret_count = 0;
+    if (!counts)
+        return -1;
+    int64_t best = 0;
+    bool program = false;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind != TIDE_MARK_STEP || m->process < 0 || (size_t)m->process > h->process_count)
+            continue;
+        bool said = m->source == TIDE_SOURCE_PROGRAM;
+        counts[m->process]++;
+        if ((said && !program) || (said == program && counts[m->process] > counts[best]))
+            best = m->process;
+        program |= said;
+    }
+    *ret_count = counts[best];
+    return best;
+}
+
+int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
+                   struct tide_err *err)
+{
+    *ret = (struct tide_axis){.seconds_per_step = 1};
+    size_t expected;
+    int64_t stepper = stepper_of(h, &expected, arena);
+    int64_t *t_ns = tide_arena_take(arena, expected + 1, sizeof *t_ns);
+    double *step = tide_arena_take(arena, expected + 1, sizeof *step);
+    if (stepper < 0 || !t_ns || !step)
+        return tide_err_set(err, "not enough memory for %zu marks", h->mark_count);
+    size_t n = 0;
+    double shift = 0, before = 0;
+    for (size_t i = 0; i < h->mark_count && n < expected; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind != TIDE_MARK_STEP || m->process != stepper)
+            continue;
+        double raw = (double)m->number;
+        if (n && raw < before)
+            shift += before - raw + 1;
+        before = raw;
+        if (n && step[n - 1] == raw + shift)
+            continue;
+        t_ns[n] = m->t_ns;
+        step[n++] = raw + shift;
+    }
+    if (n < 2 || (n < FEWEST_STEPS && h->tick_count >= FEWEST_TICKS))
+        return 0;
+    double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
+    *ret = (struct tide_axis){.is_steps = true,
+                              .t_ns = t_ns,
+                              .step = step,
+                              .count = n,
+                              .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
+    return 0;
+}
+
+double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint)
+{
+    if (!axis->is_steps)
+        return (double)t_ns / 1e9;
+    size_t i = *hint < axis->count && axis->t_ns[*hint] <= t_ns ? *hint : 0;
+    if (axis->t_ns[i] > t_ns)
+        return NAN;
+    size_t jump = 1; /* gallop, then bisect */
+    while (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns) {
+        i += jump;
+        jump *= 2;
+    }
+    for (; jump; jump /= 2)
+        if (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns)
+            i += jump;
+    *hint = i;
+    return axis->step[i];
+}

@@ -1,0 +1,30 @@
+/*
+ * axis.h - from the time of a recording to the axis it is judged on: steps where the program has told any,
+ * else seconds.
+ *
+ * Steps come from the process that told most of them, or from the output. Counts that start over (an epoch's
+ * steps, a resumed run) go on from where they were, so that the axis only goes forward.
+ */
+#ifndef TIDE_AXIS_H
+#define TIDE_AXIS_H
+
+#include "base/arena.h"
+#include "show/history.h"
+
+struct tide_axis {
+    bool is_steps;
+    const int64_t *t_ns; /* moments at which a step began, in order */
+    const double *step;
+    size_t count;
+    double seconds_per_step; /* 1 when the axis is seconds */
+};
+
+/* Lives in the arena. Needs some steps, spread over some samples; else the axis is seconds. */
+int tide_axis_make(const struct tide_history *history, struct tide_arena *arena, struct tide_axis *ret,
+                   struct tide_err *err);
+
+/* Where on the axis a time is; NAN before the first step. *hint speeds up calls with growing times: start
+ * with 0. */
+double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint);
+
+#endif

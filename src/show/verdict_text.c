@@ -1,0 +1,375 @@
+/*
+ * verdict_text.c - how an assessment is said: the sentence, the evidence under it, the short line, the JSON
+ * document.
+ */
+#include "show/assess.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/units.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum { LINE = 512 };
+
+static const char *per(const struct tide_judged *j)
+{
+    return j->x_is_steps ? "step" : "second";
+}
+
+/* "step 118,400", "after 9 h 10 m" */
+static void put_place(struct tide_buf *b, const struct tide_judged *j, double x)
+{
+    char text[TIDE_UNITS_TEXT];
+    if (j->x_is_steps)
+        tide_buf_format(b, "step %s", tide_count_text(x, text));
+    else
+        tide_buf_format(b, "%s after the start", tide_duration_text(x, text));
+}
+
+/* "4,000 steps", "9 h 10 m" */
+static void put_stretch(struct tide_buf *b, const struct tide_judged *j, double length)
+{
+    char text[TIDE_UNITS_TEXT];
+    if (j->x_is_steps)
+        tide_buf_format(b, "%s step%s", tide_count_text(length, text), llround(length) == 1 ? "" : "s");
+    else
+        tide_buf_text(b, tide_duration_text(length, text));
+}
+
+static void put_size(struct tide_buf *b, double bytes)
+{
+    char text[TIDE_UNITS_TEXT];
+    tide_buf_text(b, tide_size_text(bytes, text));
+}
+
+/* "208 KiB per step (95 % interval 201 KiB to 214 KiB)" */
+static void put_rate(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    put_size(b, v->slope);
+    tide_buf_format(b, " per %s (95 %% interval ", per(j));
+    put_size(b, v->slope_low);
+    tide_buf_text(b, " to ");
+    put_size(b, v->slope_high);
+    tide_buf_text(b, ")");
+}
+
+static void put_leak(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    tide_buf_text(b, "+");
+    put_size(b, v->growth_bytes);
+    tide_buf_text(b, " over ");
+    put_stretch(b, j, v->x_last - v->start_x);
+    tide_buf_text(b, ": ");
+    put_rate(b, j);
+    if (v->shape == TIDE_SHAPE_ACCELERATING)
+        tide_buf_text(b, ", and faster all the time: this is the rate of the last third");
+    if (v->shape == TIDE_SHAPE_STAIRCASE) {
+        tide_buf_format(b, ", in %zu jumps", v->stairs);
+        tide_buf_text(b, " about ");
+        put_stretch(b, j, v->stair_period);
+        tide_buf_text(b, " apart");
+    }
+    if (j->own_pages)
+        tide_buf_text(b, " of pages that became its own (copy-on-write)");
+}
+
+static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
+{
+    const struct tide_verdict *v = &j->verdict;
+    char text[TIDE_UNITS_TEXT];
+    tide_buf_text(b, "grew until ");
+    put_place(b, j, v->knee_x);
+    tide_buf_text(b, " and then stopped at ");
+    put_size(b, v->ceiling_bytes);
+    if (v->one_pass && isfinite(a->items))
+        tide_buf_format(b, ": that is one pass over %s items", tide_count_text(a->items, text));
+    if (isfinite(v->bytes_per_item)) {
+        tide_buf_text(b, v->one_pass ? ", " : "; ");
+        put_size(b, v->bytes_per_item);
+        tide_buf_text(b, " per item");
+    }
+    if (v->one_pass)
+        tide_buf_text(b, " (a cache as large as the data, not a leak)");
+}
+
+static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    char text[TIDE_UNITS_TEXT];
+    tide_buf_format(b, "not enough data to tell a leak from noise (%zu samples)", j->count);
+    if (isfinite(v->steps_needed)) {
+        tide_buf_text(b, "; about ");
+        if (j->x_is_steps)
+            tide_buf_format(b, "%s more steps", tide_count_text(fmax(ceil(v->steps_needed), 1), text));
+        else
+            tide_buf_format(b, "%s more", tide_duration_text(v->steps_needed, text));
+        tide_buf_text(b, " would settle it");
+    }
+    if (isfinite(v->detectable) && v->detectable > 0) {
+        tide_buf_text(b, "; so far only a leak above ");
+        put_size(b, v->detectable);
+        tide_buf_format(b, " per %s could be seen", per(j));
+    }
+}
+
+static void put_level(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    tide_buf_text(b, "the floor stays at ");
+    put_size(b, v->floor_last);
+    if (isfinite(v->detectable) && v->detectable > 0) {
+        tide_buf_text(b, "; a leak above ");
+        put_size(b, v->detectable);
+        tide_buf_format(b, " per %s would have shown", per(j));
+    }
+}
+
+/* "12 of about +4.1 GiB, all in phase "validation", all back to the floor" */
+static void put_spikes(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_spikes *s = &j->verdict.spikes;
+    tide_buf_format(b, "%zu of %s+", s->count, s->count == 1 ? "" : "about ");
+    put_size(b, s->typical_bytes);
+    if (s->phase >= 0 && j->phase[0]) {
+        if (s->in_phase == s->count)
+            tide_buf_format(b, ", %sin phase \"%s\"", s->count == 1 ? "" : "all ", j->phase);
+        else
+            tide_buf_format(b, ", %zu of them in phase \"%s\"", s->in_phase, j->phase);
+    }
+    if (s->returned == s->count)
+        tide_buf_format(b, ", %sback to the floor", s->count == 1 ? "" : "all ");
+    else
+        tide_buf_format(b, ", %zu back to the floor, the last one still going on", s->returned);
+}
+
+static void put_jump(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    tide_buf_text(b, "+");
+    put_size(b, v->jump_bytes);
+    tide_buf_text(b, " at once at ");
+    put_place(b, j, v->jump_x);
+    if (j->jump_mark[0])
+        tide_buf_format(b, " (%s)", j->jump_mark);
+    tide_buf_text(b, ", level before and after");
+}
+
+/* What the floor did: the middle of the sentence and the first line of evidence. */
+static void put_floor(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
+{
+    switch (j->verdict.kind) {
+    case TIDE_LEAK:
+        put_leak(b, j);
+        break;
+    case TIDE_PLATEAU:
+        put_plateau(b, j, a);
+        break;
+    case TIDE_JUMP:
+        put_jump(b, j);
+        break;
+    case TIDE_UNDECIDED:
+        put_undecided(b, j);
+        break;
+    default:
+        put_level(b, j);
+    }
+}
+
+static void put_headline(struct tide_buf *b, const struct tide_judged *j)
+{
+    static const char *const words[TIDE_VERDICTS] = {
+        [TIDE_FLAT] = "FLAT: no leak in", [TIDE_SPIKES] = "SPIKES, no leak, in",
+        [TIDE_LEAK] = "LEAK in",          [TIDE_PLATEAU] = "PLATEAU, no leak, in",
+        [TIDE_JUMP] = "JUMP in",          [TIDE_UNDECIDED] = "UNDECIDED about",
+    };
+    tide_buf_format(b, "%s %s", words[j->verdict.kind], j->name);
+}
+
+static void put_limit(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
+{
+    const struct tide_verdict *v = &j->verdict;
+    char from[TIDE_UNITS_TEXT], to[TIDE_UNITS_TEXT];
+    double limit = j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes;
+    put_size(b, limit);
+    if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
+        tide_buf_format(b, " (%s)", a->limit_name);
+    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, " : " is reached at ");
+    put_place(b, j, v->limit_x);
+    if (!isfinite(j->seconds_per_step) || v->limit_x <= v->x_last)
+        return;
+    double seconds = (v->limit_x - v->x_last) * j->seconds_per_step,
+           low = (v->limit_x_low - v->x_last) * j->seconds_per_step;
+    double high = (v->limit_x_high - v->x_last) * j->seconds_per_step;
+    tide_buf_format(b, ", in about %s", tide_duration_text(seconds, from));
+    tide_duration_text(low, from);
+    if (isfinite(high))
+        tide_buf_format(b, " (%s..%s)", from, tide_duration_text(high, to));
+    else
+        tide_buf_format(b, " (%s or more)", from);
+}
+
+static void take_text(struct tide_buf *b, char *out, size_t size)
+{
+    snprintf(out, size, "%s", tide_buf_view(b));
+    tide_buf_release(b);
+}
+
+void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
+                          char *out, size_t size)
+{
+    struct tide_buf b;
+    tide_buf_init(&b, 4 * LINE);
+    put_headline(&b, judged);
+    tide_buf_text(&b, ": ");
+    put_floor(&b, judged, assessment);
+    if (judged->verdict.kind == TIDE_SPIKES) {
+        tide_buf_text(&b, "; spikes: ");
+        put_spikes(&b, judged);
+    }
+    take_text(&b, out, size);
+}
+
+static void print_line(FILE *out, const char *label, struct tide_buf *b)
+{
+    if (b->len)
+        fprintf(out, "  %-7s %s\n", label, tide_buf_view(b));
+    tide_buf_clear(b);
+}
+
+void tide_assessment_print(const struct tide_assessment *a, const char *next, FILE *out)
+{
+    const struct tide_judged *j = &a->judged[0];
+    struct tide_buf b;
+    tide_buf_init(&b, 4 * LINE);
+    put_headline(&b, j);
+    fprintf(out, "tidemark: %s\n", tide_buf_view(&b));
+    tide_buf_clear(&b);
+    put_floor(&b, j, a);
+    print_line(out, "floor", &b);
+    if (j->verdict.spikes.count) {
+        put_spikes(&b, j);
+        print_line(out, "spikes", &b);
+    }
+    tide_buf_text(&b, a->others);
+    print_line(out, "others", &b);
+    tide_buf_text(&b, a->evidence);
+    print_line(out, "gauge", &b);
+    if (isfinite(j->verdict.limit_x)) {
+        put_limit(&b, j, a);
+        print_line(out, "limit", &b);
+    }
+    if (next)
+        tide_buf_text(&b, next);
+    print_line(out, "next", &b);
+    tide_buf_release(&b);
+}
+
+void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t size)
+{
+    const struct tide_judged *j = &a->judged[0];
+    const struct tide_verdict *v = &j->verdict;
+    char rate[TIDE_UNITS_TEXT], left[TIDE_UNITS_TEXT];
+    struct tide_buf b;
+    tide_buf_init(&b, LINE);
+    if (v->kind == TIDE_LEAK)
+        tide_buf_format(&b, "leak: floor +%s/%s", tide_size_text(v->slope, rate),
+                        j->x_is_steps ? "step" : "s");
+    else if (v->kind == TIDE_UNDECIDED)
+        tide_buf_text(&b, "floor not judged yet");
+    else
+        tide_buf_format(&b, "floor %s",
+                        v->kind == TIDE_PLATEAU ? "has levelled off"
+                        : v->kind == TIDE_JUMP  ? "made one jump"
+                                                : "flat");
+    if (v->kind == TIDE_SPIKES)
+        tide_buf_format(&b, ", %zu spikes", v->spikes.count);
+    if (isfinite(v->limit_x) && isfinite(j->seconds_per_step))
+        tide_buf_format(&b, ", limit in %s",
+                        tide_duration_text(fmax(v->limit_x - v->x_last, 0) * j->seconds_per_step, left));
+    take_text(&b, out, size);
+}
+
+/* ---------------------------------------------------------------------------------------------------- JSON
+ */
+
+static const char *subject_name(enum tide_subject subject)
+{
+    static const char *const names[] = {"process", "role", "tree", "gpu", "gauge", "column"};
+    return names[subject];
+}
+
+static void json_judged(struct tide_json *json, const struct tide_judged *j, const struct tide_assessment *a)
+{
+    const struct tide_verdict *v = &j->verdict;
+    char sentence[2 * LINE];
+    tide_judged_sentence(j, a, sentence, sizeof sentence);
+    bool steps = j->x_is_steps;
+    tide_json_text(json, "verdict", tide_verdict_name(v->kind));
+    tide_json_text(json, "shape", tide_shape_name(v->shape));
+    tide_json_text(json, "subject", subject_name(j->subject));
+    tide_json_text(json, "name", j->name);
+    tide_json_text(json, "axis", steps ? "step" : "second");
+    tide_json_text(json, "sentence", sentence);
+    tide_json_real(json, "confidence", v->confidence);
+    tide_json_real(json, "bytes_per_step", steps ? v->slope : NAN);
+    tide_json_real(json, "bytes_per_step_low", steps ? v->slope_low : NAN);
+    tide_json_real(json, "bytes_per_step_high", steps ? v->slope_high : NAN);
+    tide_json_real(json, "bytes_per_second", steps ? NAN : v->slope);
+    tide_json_real(json, "bytes_per_second_low", steps ? NAN : v->slope_low);
+    tide_json_real(json, "bytes_per_second_high", steps ? NAN : v->slope_high);
+    tide_json_whole(json, "growth_bytes", v->kind == TIDE_UNDECIDED ? NAN : v->growth_bytes);
+    tide_json_whole(json, "floor_first_bytes", v->floor_first);
+    tide_json_whole(json, "floor_last_bytes", v->floor_last);
+    tide_json_whole(json, "peak_bytes", v->peak);
+    tide_json_real(json, "knee_step", steps ? v->knee_x : NAN);
+    tide_json_real(json, "knee_second", steps ? NAN : v->knee_x);
+    tide_json_whole(json, "ceiling_bytes", v->ceiling_bytes);
+    tide_json_whole(json, "bytes_per_item", v->bytes_per_item);
+    tide_json_bool(json, "one_pass", v->one_pass);
+    tide_json_real(json, "jump_step", steps ? v->jump_x : NAN);
+    tide_json_real(json, "jump_second", steps ? NAN : v->jump_x);
+    tide_json_whole(json, "jump_bytes", v->jump_bytes);
+    tide_json_text(json, "jump_mark", j->jump_mark[0] ? j->jump_mark : NULL);
+    tide_json_real(json, "stair_period", v->stair_period);
+    tide_json_whole(json, "limit_bytes", j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes);
+    tide_json_whole(json, "limit_step", steps ? v->limit_x : NAN);
+    tide_json_whole(json, "limit_second", steps ? NAN : v->limit_x);
+    tide_json_whole(json, "seconds_to_limit", (v->limit_x - v->x_last) * j->seconds_per_step);
+    tide_json_whole(json, "steps_needed", steps ? v->steps_needed : NAN);
+    tide_json_whole(json, "seconds_needed", steps ? NAN : v->steps_needed);
+    tide_json_real(json, "detectable_per_step", steps ? v->detectable : NAN);
+    tide_json_whole(json, "warmup_ends", v->start_x);
+    tide_json_integer(json, "samples", (int64_t)j->count);
+    tide_json_object(json, "spikes");
+    tide_json_integer(json, "count", (int64_t)v->spikes.count);
+    tide_json_whole(json, "typical_bytes", v->spikes.count ? v->spikes.typical_bytes : NAN);
+    tide_json_whole(json, "largest_bytes", v->spikes.count ? v->spikes.largest_bytes : NAN);
+    tide_json_integer(json, "returned", (int64_t)v->spikes.returned);
+    tide_json_text(json, "phase", j->phase[0] ? j->phase : NULL);
+    tide_json_end(json);
+}
+
+void tide_assessment_json(const struct tide_assessment *a, const char *source, FILE *out)
+{
+    struct tide_json json;
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.verdict/1");
+    tide_json_text(&json, "source", source);
+    json_judged(&json, &a->judged[0], a);
+    tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);
+    tide_json_text(&json, "others", a->others[0] ? a->others : NULL);
+    tide_json_text(&json, "evidence", a->evidence[0] ? a->evidence : NULL);
+    tide_json_array(&json, "series");
+    for (size_t i = 0; i < a->count; i++) {
+        tide_json_object(&json, NULL);
+        json_judged(&json, &a->judged[i], a);
+        tide_json_end(&json);
+    }
+    tide_json_end(&json);
+    tide_json_end(&json);
+}
