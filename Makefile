@@ -142,7 +142,7 @@ format:
 	clang-format -i $(C_FILES)
 
 bench: bench-judge bench-sense bench-record bench-marks
-bench-%: setup
+bench-judge bench-sense bench-record bench-marks: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
 

@@ -1,0 +1,139 @@
+"""The tools that guard the tree can fail: each is shown a fault and must say so."""
+
+import re
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def tree(root, tmp_path):
+    """tree({"src/judge/a.c": text}) -> a little tree of its own, with the tools in it."""
+
+    def make(files):
+        top = tmp_path / "tree"
+        shutil.copytree(root / "tools", top / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        for name, text in files.items():
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text(text)
+        return top
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name, text, complaint",
+    [
+        ("src/judge/a.c", '#include "record/record.h"\n', "src/judge/a.c:1: src/judge may not include 'record/record.h'"),
+        ("src/base/a.h", "\n#include <sqlite3.h>\n", "src/base/a.h:2: <sqlite3.h> belongs to src/record"),
+        ("src/judge/a.c", "#include <unistd.h>\n", "src/judge/a.c:1: src/judge does no I/O, so no <unistd.h>"),
+        ("src/rt/a.c", '#include "sense/sense.h"\n', "src/rt/a.c:1: src/rt may not include 'sense/sense.h'"),
+        ("src/hook/a.c", '#include "record/record.h"\n', "src/hook/a.c:1: src/hook may not include 'record/record.h'"),
+        ("src/hook/a.c", '#include "base/buf.h"\n', "src/hook/a.c:1: src/hook may not include 'base/buf.h'"),
+        ("src/channel/mark.c", '#include "base/buf.h"\n',
+         "src/channel/mark.c:1: is linked into strangers' programs, so no 'base/buf.h'"),
+        ("src/base/a.c", 'void f(void) { printf("x"); }\n',
+         "src/base/a.c:1: library code does not print or exit: 'printf('"),
+        ("src/base/a.c", "void f(void) { exit(1); }\n",
+         "src/base/a.c:1: library code does not print or exit: 'exit('"),
+        ("src/base/a.c", '#include "a.h"\n', "src/base/a.c:1: 'a.h' is not named by its layer"),
+        ("src/base/utils.c", "", "src/base/utils.c: a name that says nothing"),
+        ("src/nowhere/a.c", "", "src/nowhere/a.c: 'src/nowhere' is no layer"),
+    ],
+)
+def test_an_offence_against_the_layers_is_named(tree, run, name, text, complaint):
+    done = run(tree({name: text}) / "tools" / "layers")
+    assert done.code == 1
+    assert done.out.splitlines() == [complaint]
+
+
+def test_two_files_of_one_name_are_an_offence(tree, run):
+    done = run(tree({"src/base/a.c": "", "src/judge/a.c": ""}) / "tools" / "layers")
+    assert done.code == 1 and "has the name of" in done.out
+
+
+def test_what_the_layers_allow_is_no_offence(tree, run):
+    done = run(tree({
+        "src/base/a.h": "/* never calls printf( or exit( */\n",
+        "src/judge/b.c": '#include "base/a.h"\n#include <stdio.h>\nconst char *f(void) { return "exit("; }\n',
+        "src/show/c.c": '#include "record/d.h"\n#include "base/a.h"\nvoid g(FILE *o) { fprintf(o, "x"); }\n',
+        "src/cli/e.c": '#include "sense/f.h"\nvoid h(void) { printf("x"); exit(0); }\n',
+    }) / "tools" / "layers")
+    assert (done.out, done.code) == ("", 0)
+
+
+@pytest.fixture
+def counted(tree, run):
+    """counted({"test_a": script}) -> (counts line, exit code) of the unit part over shell scripts."""
+
+    def call(programs):
+        top = tree({f"tests/unit/{name}.c": "" for name in programs})
+        for name, script in programs.items():
+            path = top / "build" / "release" / "tests" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if script is not None:
+                path.write_text("#!/bin/sh\n" + script)
+                path.chmod(0o755)
+        done = run(top / "tools" / "check", "unit")
+        return done.out.splitlines()[-1], done.code
+
+    return call
+
+
+def test_passed_and_failed_tests_are_counted(counted):
+    good = "echo '[  PASSED  ] 3 test(s).'\n"
+    assert counted({"test_a": good, "test_b": good}) == ("6 passed, 0 failed", 0)
+
+
+def test_a_failed_test_fails_the_check(counted):
+    good = "echo '[  PASSED  ] 3 test(s).'\n"
+    bad = "echo '[  PASSED  ] 2 test(s).'; echo '[  FAILED  ] 1 test(s), listed below:'; exit 1\n"
+    assert counted({"test_a": good, "test_b": bad}) == ("5 passed, 1 failed", 1)
+
+
+@pytest.mark.parametrize("script", ["kill -SEGV $$\n", "exit 0\n", "echo '[  PASSED  ] 3 test(s).'; exit 23\n", None],
+                         ids=["crash", "silence", "status", "missing"])
+def test_a_program_that_does_not_end_well_fails_the_check(counted, script):
+    line, code = counted({"test_a": script})
+    assert re.fullmatch(r"[03] passed, 1 failed", line) and code == 1
+
+
+@pytest.fixture
+def setup(root, run, tmp_path):
+    """setup(installed, uid) -> Result of tools/setup test on a system that has those packages and that user. What apt-get
+    was told is in tmp_path/apt."""
+
+    def call(installed, uid):
+        bin_dir = tmp_path / "bin"
+        bin_dir.mkdir(exist_ok=True)
+        scripts = {
+            "dpkg-query": f'for p; do :; done; case " {installed} " in *" $p "*|" all ") printf installed;; *) exit 1;; esac',
+            "id": f"echo {uid}",
+            "apt-get": f'echo "$@" >> {tmp_path}/apt',
+        }
+        for name, script in scripts.items():
+            (bin_dir / name).write_text(f"#!/bin/sh\n{script}\n")
+            (bin_dir / name).chmod(0o755)
+        return run(root / "tools" / "setup", "test", env={"PATH": f"{bin_dir}:/usr/bin:/bin"})
+
+    return call
+
+
+def test_setup_is_silent_when_nothing_is_missing(setup, tmp_path):
+    done = setup("all", 0)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert not (tmp_path / "apt").exists()
+
+
+def test_setup_tells_a_user_the_one_command(setup, tmp_path):
+    done = setup("gcc make", 1000)
+    assert done.code == 2
+    assert re.search(r"^hint: sudo apt-get install -y --no-install-recommends .*libsqlite3-dev", done.err, re.M)
+    assert " gcc" not in done.err
+    assert not (tmp_path / "apt").exists()
+
+
+def test_setup_installs_for_root(setup, tmp_path):
+    assert setup("gcc make", 0).code == 0
+    told = (tmp_path / "apt").read_text().splitlines()
+    assert told[0].startswith("update") and told[1].startswith("install") and "libcmocka-dev" in told[1]
