@@ -1,0 +1,198 @@
+"""Ground truth: each built-in workload misbehaves in a way that its header states to the byte. Run under `tidemark run`
+and judged, each must get that verdict, in that process, with that number.
+
+A number is right if the judge's own 95 % interval holds the truth, or if it is within 5 % of it.
+"""
+
+import dataclasses
+import re
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+KIB, MIB = 1024, 1024 * 1024
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What a run left: the document of `judge --json`, its exit code, what `run` said, and who was to blame."""
+
+    document: dict
+    code: int
+    said: str
+    pid: int
+
+    def series(self, subject, pid=None):
+        """The judged series of that subject ("process", "tree", ...), of that process where one is meant."""
+        found = [s for s in self.document["series"] if s["subject"] == subject and (pid is None or s["pid"] == pid)]
+        assert len(found) == 1, f"{len(found)} series of {subject} {pid or ''}: {self.document['series']}"
+        return found[0]
+
+
+@pytest.fixture
+def judged(tidemark, workload, tmp_path):
+    """judged("linear", "--bytes", "64K", options=["--limit", "1G"]) runs it, judges it, and gives the Verdict."""
+
+    def call(name, *args, options=(), interval="50ms"):
+        recording, pid_file = tmp_path / f"{name}.tide", tmp_path / "pid"
+        run = tidemark("run", "-i", interval, "-o", recording, *options, "--", workload(name), "--pid-file", pid_file,
+                       *args)
+        assert run.code == 0, run.err
+        judge = tidemark("judge", "--json", recording)
+        assert judge.code in (0, 1, 3), judge.err
+        document = judge.json
+        assert document["schema"] == "tidemark.verdict/1"
+        pid = int(pid_file.read_text()) if pid_file.exists() else None
+        return Verdict(document, judge.code, run.err, pid)
+
+    return call
+
+
+def assert_rate(series, truth, name="bytes_per_step"):
+    value, low, high = (series[name + suffix] for suffix in ("", "_low", "_high"))
+    assert value is not None, series
+    assert low <= value <= high
+    assert low <= truth <= high or abs(value - truth) <= 0.05 * truth, f"{value} ({low}..{high}), in truth {truth}"
+
+
+def assert_near(value, truth, part, what):
+    assert value is not None and abs(value - truth) <= part * truth, f"{what}: {value}, in truth {truth}"
+
+
+def assert_leak(verdict, truth, shape="linear", subject="process"):
+    top = verdict.document
+    assert top["verdict"] == "leak", top["sentence"]
+    assert top["shape"] == shape, top["sentence"]
+    assert verdict.code == 1
+    series = verdict.series(subject, verdict.pid if subject == "process" else None)
+    assert series["verdict"] == "leak" and series["shape"] == shape, series
+    assert_rate(series, truth)
+    return series
+
+
+@pytest.mark.parametrize("name, rate", [("linear", 64 * KIB), ("threads", 64 * KIB), ("wrapper", 64 * KIB),
+                                        ("fork", 64 * KIB), ("rename", 64 * KIB)])
+def test_a_steady_leak_is_found_in_its_process_with_its_number(judged, name, rate):
+    verdict = judged(name)
+    assert_leak(verdict, rate)
+    assert verdict.document["pid"] == verdict.pid, "another process is blamed"
+    assert f"[{verdict.pid}]" in verdict.said
+    others = [s for s in verdict.document["series"] if s["subject"] == "process" and s["pid"] != verdict.pid]
+    assert [s["name"] for s in others if s["verdict"] == "leak"] == [], "an innocent process is accused"
+    assert not CONTROL.search(verdict.said)
+
+
+def test_a_leak_in_a_daemon_is_followed_after_its_parent_is_gone(judged):
+    verdict = judged("daemon")
+    assert_rate(verdict.document, 64 * KIB)
+    assert verdict.document["verdict"] == "leak"
+    assert "detached[" in verdict.document["name"]
+
+
+def test_a_program_that_only_prints_its_steps_is_judged_by_step(judged):
+    assert_leak(judged("linear", "--talk", "--no-marks"), 64 * KIB)
+
+
+def test_a_program_that_says_nothing_is_judged_by_the_clock(judged):
+    verdict = judged("linear", "--no-marks")
+    top = verdict.document
+    assert top["verdict"] == "leak" and top["bytes_per_step"] is None
+    assert_rate(top, 64 * KIB * 50, "bytes_per_second")
+
+
+def test_a_leak_twenty_times_smaller_is_still_found(judged):
+    assert_leak(judged("linear", "--bytes", "4K"), 4 * KIB)
+
+
+def test_the_step_at_which_a_limit_is_reached_is_forecast(judged):
+    verdict = judged("linear", options=["--limit", "256M"])
+    top = verdict.document
+    assert top["limit_bytes"] == 256 * MIB
+    # The floor starts at some 8 MiB and grows by 64 KiB per step.
+    assert_near(top["limit_step"], (256 - 8) * 16, 0.05, "limit_step")
+    assert "limit" in verdict.said
+
+
+def test_a_staircase_is_a_leak_per_epoch(judged):
+    assert_leak(judged("staircase"), 2 * MIB / 50, shape="staircase")
+
+
+def test_an_accelerating_leak_is_told_from_a_linear_one(judged):
+    verdict = judged("accelerating")
+    top = verdict.document
+    assert top["verdict"] == "leak" and top["shape"] == "accelerating", top["sentence"]
+    # 128 KiB per step on average over the run and 256 KiB at its end: a rate outside that range is wrong.
+    assert 0.95 * 128 * KIB <= top["bytes_per_step"] <= 1.05 * 256 * KIB
+
+
+@pytest.mark.parametrize("options", [[], ["--items", "1000", "--per-step", "5"]], ids=["by marks", "by options"])
+def test_a_cache_that_fills_is_a_plateau_and_no_leak(judged, options):
+    verdict = judged("cache", options=options)
+    top = verdict.document
+    assert top["verdict"] == "plateau", top["sentence"]
+    assert verdict.code == 0
+    assert_near(top["knee_step"], 200, 0.05, "knee_step")
+    assert_near(top["bytes_per_item"], 64 * KIB, 0.05, "bytes_per_item")
+    if options:
+        assert "one pass" in top["sentence"]
+
+
+def test_validation_that_gives_everything_back_is_spikes(judged):
+    verdict = judged("spikes")
+    top = verdict.document
+    assert top["verdict"] == "spikes", top["sentence"]
+    assert verdict.code == 0
+    assert "validation" in verdict.said
+    assert re.search(r"\b(9\d|10\d) MiB", verdict.said), "the height of a spike is 100 MiB"
+
+
+def test_a_steady_program_is_flat(judged):
+    verdict = judged("flat")
+    assert verdict.document["verdict"] == "flat", verdict.document["sentence"]
+    assert verdict.code == 0
+
+
+def test_one_lasting_allocation_is_a_jump(judged):
+    verdict = judged("jump")
+    top = verdict.document
+    assert top["verdict"] == "jump", top["sentence"]
+    assert_near(top["jump_step"], 200, 0.02, "jump_step")
+    assert "64" in top["sentence"]
+
+
+def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(judged):
+    verdict = judged("cow")
+    top = verdict.document
+    assert top["verdict"] == "leak", top["sentence"]
+    assert_rate(verdict.series("tree"), 256 * KIB)
+
+
+def test_fragmentation_grows_the_process_and_not_what_the_program_holds(judged):
+    verdict = judged("fragmentation")
+    assert_leak(verdict, 256 * KIB)
+    assert verdict.series("gauge")["verdict"] == "flat"
+
+
+def test_a_storm_of_short_lived_children_is_no_leak(judged):
+    verdict = judged("storm")
+    assert verdict.document["verdict"] in ("flat", "spikes"), verdict.document["sentence"]
+    assert verdict.code == 0
+
+
+def test_a_run_too_short_to_tell_is_undecided_and_says_how_much_longer(judged):
+    verdict = judged("linear", "--steps", "6", "--bytes", "4K", options=[])
+    top = verdict.document
+    assert top["verdict"] == "undecided", top["sentence"]
+    assert verdict.code == 3
+    assert top["steps_needed"] > 0
+
+
+def test_the_same_leak_is_found_at_the_default_interval(tidemark, workload, tmp_path):
+    recording = tmp_path / "a.tide"
+    run = tidemark("run", "-o", recording, "--", workload("linear"), "--steps", "800")
+    assert run.code == 0 and "LEAK" in run.err
+    judge = tidemark("judge", "--json", recording)
+    assert judge.code == 1
+    assert_rate(judge.json, 64 * KIB)
