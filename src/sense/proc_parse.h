@@ -1,0 +1,94 @@
+/*
+ * proc_parse.h - the text of /proc and cgroup files, turned into numbers. Pure: no I/O, no allocation.
+ *
+ * The text is the kernel's, but names in it are chosen by strangers and a file can be cut short, so every
+ * parser takes any bytes: what is missing, malformed or too large to be true is TIDE_UNKNOWN. Parsers that
+ * return int give -1 when the text is not of that kind at all, and then leave *ret as it was.
+ */
+#ifndef TIDE_PROC_PARSE_H
+#define TIDE_PROC_PARSE_H
+
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_PROC_NAME = 64, TIDE_PROC_NAMESPACES = 8, TIDE_PROC_CGROUP_PATH = 1024 };
+
+/* /proc/PID/stat. The name may hold parentheses, spaces and newlines. */
+struct tide_proc_stat {
+    int64_t pid;
+    char name[TIDE_PROC_NAME];
+    char state;
+    int64_t parent_pid;
+    int64_t threads;
+    uint64_t start_ticks;
+};
+
+int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat);
+
+/* /proc/PID/status. A zombie and a kernel thread have no memory: their byte counts are TIDE_UNKNOWN. */
+struct tide_proc_status {
+    char name[TIDE_PROC_NAME]; /* the kernel's escapes (\n, \\) undone */
+    char state;
+    int64_t parent_pid;
+    int64_t threads;
+    int64_t peak_bytes; /* VmHWM */
+    int64_t anon_bytes; /* RssAnon; on kernels before 4.5, which do not split it, all of VmRSS */
+    int64_t file_bytes;
+    int64_t shmem_bytes;
+    int64_t swap_bytes;
+    int64_t huge_bytes;
+    int64_t namespace_pids[TIDE_PROC_NAMESPACES]; /* NSpid: this namespace's first, then the nested ones' */
+    int namespace_count;
+};
+
+int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status *ret_status);
+
+/* /proc/PID/smaps_rollup. */
+struct tide_proc_rollup {
+    int64_t rss_bytes;
+    int64_t pss_bytes;
+    int64_t uss_bytes; /* Private_Clean + Private_Dirty + Private_Hugetlb */
+    int64_t swap_pss_bytes;
+};
+
+int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup *ret_rollup);
+
+/* /proc/PID/cgroup: where its memory controller is (version 1), and its place in the unified hierarchy
+ * (version 2). Empty when there is none. */
+struct tide_proc_cgroup {
+    char memory_path[TIDE_PROC_CGROUP_PATH];
+    char unified_path[TIDE_PROC_CGROUP_PATH];
+};
+
+int tide_proc_parse_cgroup(const char *text, size_t len, struct tide_proc_cgroup *ret_cgroup);
+
+/* /proc/meminfo. */
+struct tide_proc_meminfo {
+    int64_t total_bytes;
+    int64_t available_bytes; /* MemAvailable; on kernels before 3.14 free and cached pages */
+};
+
+int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_meminfo *ret_meminfo);
+
+/* /proc/PID/limits: soft limits, TIDE_UNKNOWN when unlimited. */
+struct tide_proc_limits {
+    int64_t address_space_bytes;
+    int64_t data_bytes;
+};
+
+int tide_proc_parse_limits(const char *text, size_t len, struct tide_proc_limits *ret_limits);
+
+/* The number after `key` in lines of "key number" (memory.events, memory.oom_control); TIDE_UNKNOWN when
+ * there is none. */
+int64_t tide_proc_parse_counter(const char *text, size_t len, const char *key);
+
+/* A file of one number of bytes, as memory.max and memory.limit_in_bytes are. "max", and the huge numbers
+ * that version 1 says for "no limit", are TIDE_UNKNOWN. */
+int64_t tide_proc_parse_bytes(const char *text, size_t len);
+
+/* Pressure (PSI): the "some" line's avg10, in parts per million. */
+int64_t tide_proc_parse_pressure(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,180 @@
+#include "sense/role.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN_ARGS = 64 }; /* arguments looked at: interpreters' options come first */
+
+struct words {
+    const char *word[SHOWN_ARGS];
+    size_t count;
+};
+
+static struct words split(const char *args, size_t len)
+{
+    struct words words = {.count = 0};
+    for (size_t i = 0; i < len && words.count < SHOWN_ARGS;) {
+        words.word[words.count++] = args + i;
+        i += strlen(args + i) + 1;
+    }
+    return words;
+}
+
+static const char *basename_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Copies text without control characters. */
+static void put(char out[static TIDE_ROLE_MAX], const char *text)
+{
+    size_t i = 0;
+    for (; text[i] && i < TIDE_ROLE_MAX - 1; i++)
+        out[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+    out[i] = '\0';
+}
+
+/* The same, with each run of digits as '#': for names that processes give themselves, which count. */
+static void put_unnumbered(char out[static TIDE_ROLE_MAX], const char *text)
+{
+    char copy[TIDE_ROLE_MAX];
+    put(copy, text);
+    size_t used = 0;
+    for (size_t i = 0; copy[i]; i++) {
+        bool digit = copy[i] >= '0' && copy[i] <= '9';
+        if (digit && used && out[used - 1] == '#')
+            continue;
+        out[used++] = digit ? '#' : copy[i];
+    }
+    out[used] = '\0';
+}
+
+/* "python", "python3", "python3.11", "python3.13t", but not "python-config". */
+static bool is_interpreter(const char *program, const char *interpreter)
+{
+    if (!starts_with(program, interpreter))
+        return false;
+    const char *rest = program + strlen(interpreter);
+    return strspn(rest, "0123456789.t") == strlen(rest);
+}
+
+static bool is_any(const char *program, const char *const *names)
+{
+    for (; *names; names++)
+        if (is_interpreter(program, *names))
+            return true;
+    return false;
+}
+
+/* What `python -c CODE` is for, as far as multiprocessing starts its helpers so. */
+static const char *helper_of(const char *code)
+{
+    if (strstr(code, "multiprocessing.spawn") || strstr(code, "spawn_main("))
+        return "spawn worker";
+    if (strstr(code, "resource_tracker"))
+        return "resource_tracker";
+    if (strstr(code, "semaphore_tracker"))
+        return "semaphore_tracker";
+    if (strstr(code, "multiprocessing.forkserver"))
+        return "forkserver";
+    return NULL;
+}
+
+static void put_python(const struct words *words, const char *program, char out[static TIDE_ROLE_MAX])
+{
+    for (size_t i = 1; i < words->count; i++) {
+        const char *word = words->word[i];
+        if (word[0] != '-') {
+            if (strstr(word, "/compile_worker/"))
+                put(out, "compile_worker");
+            else
+                put(out, basename_of(word));
+            return;
+        }
+        /* Options may be bundled and carry their value: -uc CODE, -mMODULE, -Xdev. */
+        size_t at = strcspn(word, "cmXW");
+        if (word[1] == '-' || !word[at])
+            continue;
+        const char *value = word[at + 1] ? word + at + 1 : i + 1 < words->count ? words->word[++i] : "";
+        if (word[at] == 'm') {
+            put(out, value);
+            return;
+        }
+        if (word[at] == 'c') {
+            const char *helper = helper_of(value);
+            if (helper)
+                put(out, helper);
+            else
+                snprintf(out, TIDE_ROLE_MAX, "%.40s -c", program);
+            return;
+        }
+    }
+    put(out, program);
+}
+
+static void put_script(const struct words *words, const char *program, char out[static TIDE_ROLE_MAX])
+{
+    for (size_t i = 1; i < words->count; i++) {
+        const char *word = words->word[i];
+        if (word[0] != '-') {
+            put(out, basename_of(word));
+            return;
+        }
+        if (word[1] != '-' && strpbrk(word, "ce")) /* the code is an argument, not a script */
+            break;
+    }
+    put(out, program);
+}
+
+char *tide_role_base(const char *name, const char *args, size_t args_len, char out[static TIDE_ROLE_MAX])
+{
+    static const char *const python[] = {"python", "pypy", NULL};
+    static const char *const scripted[] = {"sh", "bash", "dash", "zsh", "perl", "ruby", "node", NULL};
+    struct words words = split(args, args_len);
+    if (!words.count || !words.word[0][0]) {
+        put_unnumbered(out, name);
+        return out;
+    }
+    /* A title that the process wrote over its arguments is one word with spaces in it, or with "::". */
+    const char *first = words.word[0];
+    if ((strchr(first, ' ') && first[0] != '/') || strstr(first, "::")) {
+        put_unnumbered(out, first);
+        return out;
+    }
+    const char *program = basename_of(first);
+    if (program[0] == '-' && program[1]) /* a login shell */
+        program++;
+    if (is_any(program, python))
+        put_python(&words, program, out);
+    else if (is_any(program, scripted))
+        put_script(&words, program, out);
+    else
+        put(out, program);
+    return out;
+}
+
+char *tide_role_of(const struct tide_role_input *input, char out[static TIDE_ROLE_MAX])
+{
+    char base[TIDE_ROLE_MAX];
+    tide_role_base(input->name, input->args, input->args_len, base);
+    const char *parent = input->parent_base;
+    bool forked = parent && input->same_args_as_parent && input->args_len;
+    static const char torch[] = "/compile_worker/";
+    if (strcmp(base, "compile_worker") == 0 && memmem(input->args, input->args_len, torch, sizeof torch - 1))
+        snprintf(out, TIDE_ROLE_MAX, forked ? "compile_worker" : "compile_worker pool");
+    else if (forked && input->parent_name && strcmp(input->name, input->parent_name) != 0)
+        put_unnumbered(out, input->name[0] ? input->name : "?");
+    else if (forked)
+        snprintf(out, TIDE_ROLE_MAX, "worker of %.50s", base);
+    else if (parent && strcmp(base, "spawn worker") == 0)
+        snprintf(out, TIDE_ROLE_MAX, "spawn worker of %.45s", parent);
+    else
+        put(out, base);
+    return out;
+}

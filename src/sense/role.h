@@ -1,0 +1,41 @@
+/*
+ * role.h - what a process is, in a few words, so that twenty identical workers are one row.
+ *
+ * Two processes have the same role when they run the same program in the same way: the role is the program's
+ * name (for an interpreter, its script's or module's), never its arguments or numbers. Helpers of Python's
+ * multiprocessing are called what they are, and a process forked from its parent without an exec is a "worker
+ * of" that parent, so that a parent and its workers are told apart.
+ *
+ *     python3 -u train.py --lr 1e-4              train.py
+ *     python3 -m torch.distributed.run x.py      torch.distributed.run
+ *     forked from it, unchanged                  worker of train.py
+ *     the same, renamed by prctl                 pt_data_worker
+ *     python3 -c "from multiprocessing.spawn     spawn worker of train.py
+ *     .../torch/_inductor/compile_worker/...     compile_worker, and compile_worker pool, which made them
+ *     VLLM::EngineCore_3 (a title it gave itself) VLLM::EngineCore_#
+ *
+ * The result has no control characters, but is a stranger's text all the same.
+ */
+#ifndef TIDE_ROLE_H
+#define TIDE_ROLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { TIDE_ROLE_MAX = 64 };
+
+struct tide_role_input {
+    const char *name; /* comm */
+    const char *args; /* /proc/PID/cmdline: arguments, each ended by a NUL; args[args_len] is NUL too */
+    size_t args_len;  /* 0: a zombie, or nothing known */
+    const char *parent_base;  /* the parent's own program (tide_role_base), or NULL when it is no member */
+    const char *parent_name;  /* its comm */
+    bool same_args_as_parent; /* forked, and no exec since */
+};
+
+/* The program alone, whoever its parent is. Writes into out and returns it. */
+char *tide_role_base(const char *name, const char *args, size_t args_len, char out[static TIDE_ROLE_MAX]);
+
+char *tide_role_of(const struct tide_role_input *input, char out[static TIDE_ROLE_MAX]);
+
+#endif

@@ -1,0 +1,419 @@
+/*
+ * sense.c - one look: who is in the tree, what it uses, what bounds it, and all of that into the recording.
+ *
+ * Reading comes first and writing after it, so that a look on a slow disk still sees one moment. Writing
+ * stops at the first row that fails; what was read is told in the view all the same.
+ */
+#include "sense/sense.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "sense/bounds.h"
+#include "sense/proc_read.h"
+#include "sense/smaps.h"
+#include "sense/tree.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NOTES_MAX = 16, /* waiting to be written; more in one look are dropped */
+    NOTE_TEXT = 256,
+    UNREADABLE_NOTES = 20,   /* per recording: a tree of thousands that may not be read needs no more */
+    PROCESSES_MAX = 1 << 22, /* of one recording, that can be found by PID */
+    HOST_STEP = 64 << 20,    /* the host's limit is rounded down to this */
+};
+
+static const int64_t rare_ns = (int64_t)5 * TIDE_NS_PER_S;        /* between looks at what seldom changes */
+static const int64_t peak_again_ns = (int64_t)10 * TIDE_NS_PER_S; /* between rows that only raise a peak */
+
+/* A process of the recording, found through its PID: the newest one first. */
+struct known_process {
+    uint64_t start_ticks;
+    int64_t id;
+    size_t older; /* index + 1 of the one that had the PID before; 0: none */
+};
+
+struct tide_sense {
+    int64_t base_ns;
+    int64_t first_root;
+    struct tide_tree tree;
+    struct tide_smaps_budget smaps;
+    struct tide_bounds bounds;
+    int64_t limit_bytes;
+    int meminfo_fd;
+    struct tide_proc_meminfo host;
+    int64_t rare_ns; /* when what seldom changes was last looked at; TIDE_UNKNOWN: never */
+    struct known_process *known;
+    size_t known_count, known_capacity;
+    struct tide_map known_by_pid; /* -> index + 1 */
+    char notes[NOTES_MAX][NOTE_TEXT];
+    size_t note_count;
+    size_t unreadable_notes;
+    bool overflow_noted;
+};
+
+static void add_note(struct tide_sense *sense, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_note(struct tide_sense *sense, const char *format, ...)
+{
+    if (sense->note_count == NOTES_MAX)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sense->notes[sense->note_count++], NOTE_TEXT, format, args);
+    va_end(args);
+}
+
+/* --- lifecycle ----------------------------------------------------------------------------------------- */
+
+int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **ret_sense,
+                   struct tide_err *err)
+{
+    struct tide_sense *sense = calloc(1, sizeof *sense);
+    if (!sense)
+        return tide_err_set(err, "out of memory");
+    sense->base_ns = config->base_ns;
+    sense->limit_bytes = config->limit_bytes;
+    sense->first_root = config->root_count ? config->roots[0] : 0;
+    sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
+    sense->rare_ns = TIDE_UNKNOWN;
+    sense->meminfo_fd = -1;
+    tide_map_init(&sense->known_by_pid, PROCESSES_MAX);
+    tide_bounds_init(&sense->bounds);
+    tide_smaps_init(&sense->smaps, config->smaps_budget_ppm);
+    if (tide_tree_init(&sense->tree, config->proc_path, config->adopt_orphans, err) != 0) {
+        free(sense);
+        return -1;
+    }
+    int64_t now_ns = tide_clock_ns();
+    for (size_t i = 0; i < config->root_count; i++)
+        if (tide_tree_add_root(&sense->tree, config->roots[i], now_ns, err) != 0) {
+            tide_sense_free(sense);
+            return -1;
+        }
+    sense->meminfo_fd = openat(sense->tree.proc_fd, "meminfo", O_RDONLY | O_CLOEXEC);
+    *ret_sense = sense;
+    return 0;
+}
+
+void tide_sense_free(struct tide_sense *sense)
+{
+    if (!sense)
+        return;
+    if (sense->meminfo_fd >= 0)
+        close(sense->meminfo_fd);
+    tide_tree_release(&sense->tree);
+    tide_smaps_release(&sense->smaps);
+    tide_map_release(&sense->known_by_pid);
+    free(sense->known);
+    free(sense);
+}
+
+/* --- processes by PID ---------------------------------------------------------------------------------- */
+
+static void remember_process(struct tide_sense *sense, const struct tide_member *member)
+{
+    if (sense->known_count >= PROCESSES_MAX)
+        return;
+    if (sense->known_count == sense->known_capacity) {
+        size_t capacity = sense->known_capacity ? 2 * sense->known_capacity : 256;
+        struct known_process *known = realloc(sense->known, capacity * sizeof *known);
+        if (!known)
+            return;
+        sense->known = known;
+        sense->known_capacity = capacity;
+    }
+    uint64_t older = 0;
+    tide_map_get(&sense->known_by_pid, (uint64_t)member->pid, &older);
+    sense->known[sense->known_count] = (struct known_process){member->start_ticks, member->id, (size_t)older};
+    if (tide_map_put(&sense->known_by_pid, (uint64_t)member->pid, sense->known_count + 1) == 0)
+        sense->known_count++;
+}
+
+int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
+{
+    uint64_t next;
+    if (!tide_map_get(&sense->known_by_pid, (uint64_t)pid, &next))
+        return 0;
+    for (; next; next = sense->known[next - 1].older)
+        if (start_ticks == 0 || sense->known[next - 1].start_ticks == start_ticks)
+            return sense->known[next - 1].id;
+    return 0;
+}
+
+void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes)
+{
+    struct tide_member *member = tide_tree_find(&sense->tree, pid);
+    if (!member || peak_rss_bytes <= member->peak_bytes)
+        return;
+    member->peak_bytes = peak_rss_bytes;
+    member->row_stale = true;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------- */
+
+static void read_host(struct tide_sense *sense)
+{
+    char text[4096];
+    ssize_t len = sense->meminfo_fd < 0 ? -1 : tide_proc_reread(sense->meminfo_fd, text, sizeof text);
+    if (len < 0 || tide_proc_parse_meminfo(text, (size_t)len, &sense->host) != 0)
+        sense->host = (struct tide_proc_meminfo){TIDE_UNKNOWN, TIDE_UNKNOWN};
+}
+
+static int64_t clamp_zero(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
+static void add_up(struct tide_sense *sense, struct tide_tick *tick)
+{
+    for (size_t i = 0; i < sense->tree.member_count; i++) {
+        const struct tide_member *member = sense->tree.members[i];
+        if (member->ended)
+            continue;
+        bool known;
+        int64_t rss = clamp_zero(tide_member_rss(member));
+        tick->processes++;
+        tick->rss_bytes += rss;
+        tick->counted_bytes += clamp_zero(tide_smaps_counted(member, &known));
+        tick->pss_known_bytes += known ? rss : 0;
+    }
+}
+
+static void note_unreadable(struct tide_sense *sense)
+{
+    for (size_t i = 0; i < sense->tree.member_count; i++) {
+        struct tide_member *member = sense->tree.members[i];
+        if (member->noted || (!member->unreadable && !member->smaps.refused))
+            continue;
+        member->noted = true;
+        if (sense->unreadable_notes++ >= UNREADABLE_NOTES)
+            continue;
+        char name[64];
+        tide_text_escape(member->now.name, strlen(member->now.name), name, sizeof name);
+        if (member->unreadable)
+            add_note(sense, "the counters of %s[%" PRId64 "] may not be read", name, member->pid);
+        else
+            add_note(sense,
+                     "PSS of %s[%" PRId64 "] may not be read (it belongs to someone else): pages that it "
+                     "shares are counted in full",
+                     name, member->pid);
+        if (sense->unreadable_notes == UNREADABLE_NOTES)
+            add_note(sense, "more processes may not be read; no further notes of this kind follow");
+    }
+    if (sense->tree.overflowed && !sense->overflow_noted) {
+        sense->overflow_noted = true;
+        add_note(sense, "the tree has more than %d processes: those beyond are not followed",
+                 (int)TIDE_TREE_MEMBERS);
+    }
+}
+
+static void read_rlimits(struct tide_sense *sense)
+{
+    char text[4096];
+    struct tide_proc_limits limits;
+    ssize_t len = tide_proc_read_pid(sense->tree.proc_fd, sense->first_root, "limits", text, sizeof text);
+    if (len < 0 || tide_proc_parse_limits(text, (size_t)len, &limits) != 0)
+        return;
+    if (limits.address_space_bytes >= 0)
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "RLIMIT_AS (address space of each process)",
+                        limits.address_space_bytes);
+    if (limits.data_bytes >= 0)
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "RLIMIT_DATA (data of each process)",
+                        limits.data_bytes);
+}
+
+static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
+{
+    tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, "--limit", sense->limit_bytes);
+    /* What the tree could grow to: what it has and what is there for the taking. */
+    if (sense->host.available_bytes >= 0)
+        tide_bounds_set_wandering(&sense->bounds, TIDE_BOUND_TREE, "host memory",
+                                  (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP *
+                                      HOST_STEP);
+    if (sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns) {
+        sense->rare_ns = now_ns;
+        read_rlimits(sense);
+    }
+}
+
+/* --- writing ------------------------------------------------------------------------------------------- */
+
+/* Arguments as people write them: joined by spaces. */
+static void join_args(const struct tide_member *member, char out[static TIDE_TREE_COMMAND])
+{
+    size_t len = member->args_len < TIDE_TREE_COMMAND - 1 ? member->args_len : TIDE_TREE_COMMAND - 1;
+    while (len && member->args[len - 1] == '\0')
+        len--;
+    for (size_t i = 0; i < len; i++)
+        out[i] = member->args[i] ? member->args[i] : ' ';
+    out[len] = '\0';
+}
+
+static int64_t since_base(const struct tide_sense *sense, int64_t ns)
+{
+    return ns > sense->base_ns ? ns - sense->base_ns : 0;
+}
+
+static int write_process(struct tide_sense *sense, struct tide_writer *writer, struct tide_member *member,
+                         int64_t now_ns, struct tide_err *err)
+{
+    char command[TIDE_TREE_COMMAND];
+    join_args(member, command);
+    /* A child whose parent ended keeps its place in the tree, whoever adopted it. */
+    const struct tide_member *parent = tide_tree_find(&sense->tree, member->parent_pid);
+    if (parent && parent->id)
+        member->parent_id = parent->id;
+    struct tide_process row = {
+        .id = member->id,
+        .pid = member->pid,
+        .parent = member->parent_id,
+        .start_ticks = (int64_t)member->start_ticks,
+        .name = member->now.name,
+        .command = command,
+        .role = member->role[0] ? member->role : member->now.name,
+        .began_ns = since_base(sense, member->began_ns),
+        .ended_ns = member->ended ? since_base(sense, member->ended_ns) : TIDE_UNKNOWN,
+        .peak_rss_bytes = member->peak_bytes,
+    };
+    member->row_stale = false;
+    member->row_ns = now_ns;
+    member->peak_written_bytes = member->peak_bytes;
+    if (member->id)
+        return tide_writer_process_update(writer, &row, err);
+    int status = tide_writer_process(writer, &row, &member->id, err);
+    remember_process(sense, member);
+    return status;
+}
+
+static int write_processes(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
+                           struct tide_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < sense->tree.member_count; i++) {
+        struct tide_member *member = sense->tree.members[i];
+        bool higher =
+            member->peak_bytes > member->peak_written_bytes && now_ns - member->row_ns >= peak_again_ns;
+        if ((member->row_stale || higher) && write_process(sense, writer, member, now_ns, err) != 0)
+            status = -1;
+    }
+    return status;
+}
+
+static int write_counters(struct tide_sense *sense, struct tide_writer *writer, int64_t tick,
+                          struct tide_err *err)
+{
+    for (size_t i = 0; i < sense->tree.member_count; i++) {
+        const struct tide_member *member = sense->tree.members[i];
+        if (member->ended || !member->id)
+            continue;
+        struct tide_sample sample = {
+            .tick = tick,
+            .process = member->id,
+            .anon_bytes = member->now.anon_bytes,
+            .file_bytes = member->now.file_bytes,
+            .shmem_bytes = member->now.shmem_bytes,
+            .swap_bytes = member->now.swap_bytes,
+            .huge_bytes = member->now.huge_bytes,
+            .threads = member->now.threads,
+        };
+        if (tide_writer_sample(writer, &sample, err) != 0)
+            return -1;
+        if (!member->smaps.fresh)
+            continue;
+        struct tide_smaps smaps = {
+            .tick = tick,
+            .process = member->id,
+            .pss_bytes = member->smaps.pss_bytes,
+            .uss_bytes = member->smaps.uss_bytes,
+            .swap_pss_bytes = member->smaps.swap_pss_bytes,
+            .cost_ns = member->smaps.cost_ns,
+        };
+        if (tide_writer_smaps(writer, &smaps, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
+                       struct tide_err *err)
+{
+    size_t count = sense->note_count;
+    sense->note_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tide_note note = {.t_ns = t_ns, .text = sense->notes[i]};
+        if (tide_writer_note(writer, &note, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_look(struct tide_sense *sense, struct tide_writer *writer, const struct tide_tick *tick,
+                      int64_t now_ns, int64_t *ret_tick, struct tide_err *err)
+{
+    if (write_processes(sense, writer, now_ns, err) != 0)
+        return -1;
+    if (tide_writer_tick(writer, tick, ret_tick, err) != 0)
+        return -1;
+    if (write_counters(sense, writer, *ret_tick, err) != 0 ||
+        tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0)
+        return -1;
+    return write_notes(sense, writer, tick->t_ns, err);
+}
+
+int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
+                    struct tide_sense_view *ret_view, struct tide_err *err)
+{
+    int64_t began_ns = tide_clock_ns();
+    struct tide_tick tick = {
+        .t_ns = since_base(sense, now_ns),
+        .cgroup_bytes = TIDE_UNKNOWN,
+        .cgroup_peak_bytes = TIDE_UNKNOWN,
+        .pressure_ppm = TIDE_UNKNOWN,
+    };
+    struct tide_err scan_err;
+    if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
+        add_note(sense, "%s", scan_err.text);
+    tide_tree_read(&sense->tree, now_ns);
+    tide_smaps_spend(&sense->smaps, &sense->tree, now_ns);
+    read_host(sense);
+    add_up(sense, &tick);
+    tick.available_bytes = sense->host.available_bytes;
+    note_unreadable(sense);
+    find_bounds(sense, &tick, now_ns);
+
+    int64_t tick_id = 0;
+    int status = write_look(sense, writer, &tick, now_ns, &tick_id, err);
+    const struct tide_bound *lowest = tide_bounds_lowest(&sense->bounds);
+    *ret_view = (struct tide_sense_view){
+        .tick = tick_id,
+        .alive = tick.processes,
+        .rss_bytes = tick.rss_bytes,
+        .counted_bytes = tick.counted_bytes,
+        .limit_bytes = lowest ? lowest->bytes : TIDE_UNKNOWN,
+        .limit_name = lowest ? lowest->name : NULL,
+        .cost_ns = tide_clock_ns() - began_ns,
+    };
+    return status;
+}
+
+int tide_sense_finish(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
+                      struct tide_err *err)
+{
+    for (size_t i = 0; i < sense->tree.member_count; i++) {
+        struct tide_member *member = sense->tree.members[i];
+        if (!member->ended) {
+            member->ended = true;
+            member->ended_ns = now_ns;
+            member->row_stale = true;
+        }
+    }
+    return write_processes(sense, writer, now_ns, err);
+}

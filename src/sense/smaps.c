@@ -1,0 +1,193 @@
+#include "sense/smaps.h"
+
+#include "base/clock.h"
+#include "sense/proc_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const double first_ns_per_byte = 13.0e6 / (1 << 30);
+static const int64_t least_cost_ns = 25 * TIDE_NS_PER_US;
+static const int64_t follow_up_ns = (int64_t)10 * TIDE_NS_PER_S;
+static const int64_t idle_again_ns = (int64_t)1 * TIDE_NS_PER_S;
+static const int64_t tiny_again_ns = (int64_t)60 * TIDE_NS_PER_S;
+
+enum {
+    IDLE_PART = 5,          /* of the budget: one in so many */
+    TINY_BYTES = 1 << 20,   /* a process this small is read rarely */
+    CHANGE_BYTES = 1 << 20, /* least change that is followed up, and */
+    CHANGE_PART = 20,       /* as a part of RSS: one in so many */
+};
+
+enum urgency { WISH_IDLE, WISH_CHANGED, WISH_NEVER_READ };
+
+struct tide_smaps_wish {
+    struct tide_member *member;
+    enum urgency urgency;
+    int64_t weight; /* bytes, or age: higher first among the same urgency */
+};
+
+void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm)
+{
+    *budget = (struct tide_smaps_budget){.ppm = ppm, .last_ns = TIDE_UNKNOWN};
+}
+
+void tide_smaps_release(struct tide_smaps_budget *budget)
+{
+    free(budget->wishes);
+    budget->wishes = NULL;
+    budget->wish_capacity = 0;
+}
+
+int64_t tide_smaps_predict_ns(const struct tide_member *member)
+{
+    double rate = member->smaps.ns_per_byte > 0 ? member->smaps.ns_per_byte : first_ns_per_byte;
+    double cost = rate * (double)tide_member_rss(member);
+    return cost < (double)least_cost_ns ? least_cost_ns : cost > 1e15 ? (int64_t)1e15 : (int64_t)cost;
+}
+
+int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known)
+{
+    const struct tide_member_smaps *smaps = &member->smaps;
+    int64_t rss = tide_member_rss(member);
+    int64_t swap = member->now.swap_bytes > 0 ? member->now.swap_bytes : 0;
+    *ret_known = false;
+    if (rss < 0)
+        return TIDE_UNKNOWN;
+    if (smaps->pss_bytes < 0)
+        return rss + swap;
+    *ret_known = true;
+    int64_t anon = member->now.anon_bytes > 0 ? member->now.anon_bytes : 0;
+    int64_t swap_part = smaps->swap_pss_bytes >= 0 ? smaps->swap_pss_bytes : smaps->swap_then;
+    int64_t counted = smaps->pss_bytes + (anon - smaps->anon_then) + swap_part + (swap - smaps->swap_then);
+    return counted < 0 ? 0 : counted > rss + swap ? rss + swap : counted;
+}
+
+/* Fills the purses for the time that has passed. They hold at most what the longest read costs, so that time
+ * without reads is not made up for by a burst. */
+static void fill(struct tide_smaps_budget *budget, int64_t now_ns)
+{
+    int64_t passed_ns = budget->last_ns == TIDE_UNKNOWN ? 0 : now_ns - budget->last_ns;
+    budget->last_ns = now_ns;
+    if (passed_ns < 0)
+        passed_ns = 0;
+    double gain = (double)passed_ns * (double)budget->ppm / 1e6;
+    double most = (double)TIDE_SMAPS_LONGEST_NS;
+    double purse = (double)budget->purse_ns + gain, idle = (double)budget->idle_purse_ns + gain / IDLE_PART;
+    budget->purse_ns = (int64_t)(purse < most ? purse : most);
+    budget->idle_purse_ns = (int64_t)(idle < most ? idle : most);
+}
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a < b ? b - a : a - b;
+}
+
+/* Whether a member should be read, and how much. */
+static bool wish_for(struct tide_member *member, int64_t now_ns, struct tide_smaps_wish *ret_wish)
+{
+    const struct tide_member_smaps *smaps = &member->smaps;
+    int64_t rss = tide_member_rss(member);
+    if (member->ended || smaps->refused || rss <= 0)
+        return false;
+    int64_t age_ns = now_ns - smaps->read_ns;
+    int64_t change = distance(rss, smaps->rss_then);
+    if (smaps->read_ns == 0 && smaps->pss_bytes < 0)
+        *ret_wish = (struct tide_smaps_wish){member, WISH_NEVER_READ, rss};
+    else if (age_ns >= follow_up_ns && change >= rss / CHANGE_PART + CHANGE_BYTES)
+        *ret_wish = (struct tide_smaps_wish){member, WISH_CHANGED, change};
+    else if (age_ns >= (rss < TINY_BYTES ? tiny_again_ns : idle_again_ns))
+        *ret_wish = (struct tide_smaps_wish){member, WISH_IDLE, age_ns};
+    else
+        return false;
+    return tide_smaps_predict_ns(member) <= TIDE_SMAPS_LONGEST_NS;
+}
+
+static int most_wanted_first(const void *a, const void *b)
+{
+    const struct tide_smaps_wish *x = a, *y = b;
+    if (x->urgency != y->urgency)
+        return x->urgency > y->urgency ? -1 : 1;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return (x->member->pid > y->member->pid) - (x->member->pid < y->member->pid);
+}
+
+static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
+{
+    if (budget->wish_capacity < tree->member_count) {
+        struct tide_smaps_wish *wishes =
+            realloc(budget->wishes, tree->member_capacity * sizeof *budget->wishes);
+        if (!wishes)
+            return 0;
+        budget->wishes = wishes;
+        budget->wish_capacity = tree->member_capacity;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (wish_for(tree->members[i], now_ns, &budget->wishes[count]))
+            count++;
+    qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
+    return count;
+}
+
+static int64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * TIDE_NS_PER_S + now.tv_nsec;
+}
+
+/* Reads one; returns what it cost. The bucket pays wall time; the rate that predicts the next read comes from
+ * CPU time, so that one badly timed preemption does not make a process look too dear for ever. */
+static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    struct tide_member_smaps *smaps = &member->smaps;
+    char text[4096];
+    int64_t wall_ns = tide_clock_ns(), cpu_ns = thread_cpu_ns();
+    ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "smaps_rollup", text, sizeof text);
+    cpu_ns = thread_cpu_ns() - cpu_ns;
+    wall_ns = tide_clock_ns() - wall_ns;
+    struct tide_proc_rollup rollup;
+    smaps->read_ns = now_ns;
+    if (len == -EACCES || len == -EPERM)
+        smaps->refused = true;
+    if (len <= 0 || tide_proc_parse_rollup(text, (size_t)len, &rollup) != 0)
+        return wall_ns;
+    int64_t rss = tide_member_rss(member);
+    smaps->pss_bytes = rollup.pss_bytes;
+    smaps->uss_bytes = rollup.uss_bytes;
+    smaps->swap_pss_bytes = rollup.swap_pss_bytes;
+    smaps->cost_ns = wall_ns;
+    smaps->anon_then = member->now.anon_bytes > 0 ? member->now.anon_bytes : 0;
+    smaps->swap_then = member->now.swap_bytes > 0 ? member->now.swap_bytes : 0;
+    smaps->rss_then = rss;
+    smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);
+    smaps->fresh = true;
+    return wall_ns;
+}
+
+void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        tree->members[i]->smaps.fresh = false;
+    if (budget->ppm <= 0)
+        return;
+    fill(budget, now_ns);
+    if (budget->purse_ns < least_cost_ns)
+        return;
+    size_t count = collect_wishes(budget, tree, now_ns);
+    for (size_t i = 0; i < count && budget->purse_ns >= least_cost_ns; i++) {
+        const struct tide_smaps_wish *wish = &budget->wishes[i];
+        int64_t predicted_ns = tide_smaps_predict_ns(wish->member);
+        bool idle = wish->urgency == WISH_IDLE;
+        /* Whoever comes first and is too dear waits until enough is saved: were the cheaper ones behind it
+         * served instead, its turn would never come. */
+        if (predicted_ns > budget->purse_ns || (idle && predicted_ns > budget->idle_purse_ns))
+            break;
+        int64_t cost_ns = read_rollup(tree, wish->member, now_ns);
+        budget->purse_ns -= cost_ns;
+        budget->idle_purse_ns -= idle ? cost_ns : 0;
+    }
+}

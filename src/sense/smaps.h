@@ -1,0 +1,47 @@
+/*
+ * smaps.h - PSS and USS of members, read on a time budget.
+ *
+ * smaps_rollup walks the page tables of a process while holding its mmap lock: about 13 ms per GiB, during
+ * which the process cannot map memory. So reads are paid for out of a bucket that fills with `ppm` of wall
+ * time, and none is begun that is expected to take over TIDE_SMAPS_LONGEST_NS.
+ *
+ * Who is read: first those never read, the biggest first; then those whose RSS changed most since their last
+ * read; then the longest not read. A change is followed up only after some seconds, and reading without a
+ * change (pages that a fork shares become private without RSS moving at all) may use a fifth of the budget: a
+ * quiet tree costs next to nothing.
+ */
+#ifndef TIDE_SMAPS_H
+#define TIDE_SMAPS_H
+
+#include "sense/tree.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TIDE_SMAPS_LONGEST_NS ((int64_t)100000000)
+
+struct tide_smaps_budget {
+    int64_t ppm; /* of wall time; 0: never */
+    int64_t purse_ns;
+    int64_t idle_purse_ns; /* for reads that no change asks for */
+    int64_t last_ns;       /* when the purses were last filled; TIDE_UNKNOWN: never */
+    struct tide_smaps_wish *wishes;
+    size_t wish_capacity;
+};
+
+void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm);
+void tide_smaps_release(struct tide_smaps_budget *budget);
+
+/* Reads what the budget allows. Members that were read have smaps.fresh set, all others have it cleared. */
+void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns);
+
+/* What the next read of this member is expected to cost. */
+int64_t tide_smaps_predict_ns(const struct tide_member *member);
+
+/* Bytes of a member with shared pages counted in part, as far as known, and swap: its PSS at the last read,
+ * and what its anonymous memory and swap have grown since; RSS and swap when it was never read. *ret_known
+ * says which. TIDE_UNKNOWN when its counters are. */
+int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known);
+
+#endif

@@ -1,0 +1,494 @@
+#include "sense/tree.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "sense/proc_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
+    MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
+    MAX_KEPT_FDS = 1024,
+    RECHECK_SCANS = 64, /* scans after which a stranger's start is looked at again */
+};
+
+/* A process keeps changing what it is while it starts (fork, exec, exec of a wrapper's program, title). */
+static const int64_t young_ns = (int64_t)2 * TIDE_NS_PER_S;
+static const int64_t args_again_ns = (int64_t)30 * TIDE_NS_PER_S;
+
+struct tide_tree_candidate {
+    struct tide_proc_stat stat;
+    uint64_t inode;
+    bool doubtful; /* its parent was not known the last time either */
+    bool member;
+};
+
+/* A stranger's value: the low half of its inode, then the low half of the number of the scan that saw it. */
+static uint64_t pack(uint64_t inode, uint64_t scan)
+{
+    return inode << 32 | (scan & UINT32_MAX);
+}
+
+static size_t fds_allowed(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    return limit.rlim_cur / 2 < MAX_KEPT_FDS ? (size_t)limit.rlim_cur / 2 : MAX_KEPT_FDS;
+}
+
+int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orphans, struct tide_err *err)
+{
+    *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid()};
+    tide_map_init(&tree->by_pid, TIDE_TREE_MEMBERS);
+    tide_map_init(&tree->strangers, MAX_STRANGERS);
+    int fd = open(proc_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tree->proc = fd < 0 ? NULL : fdopendir(fd);
+    if (!tree->proc) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(error));
+    }
+    tree->proc_fd = fd;
+    tree->max_kept_fds = fds_allowed();
+    tree->text = malloc(TEXT_BYTES);
+    if (!tree->text) {
+        closedir(tree->proc);
+        return tide_err_set(err, "out of memory");
+    }
+    return 0;
+}
+
+static void member_free(struct tide_tree *tree, struct tide_member *member)
+{
+    if (member->status_fd >= 0) {
+        close(member->status_fd);
+        tree->kept_fds--;
+    }
+    free(member->args);
+    free(member);
+}
+
+void tide_tree_release(struct tide_tree *tree)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        member_free(tree, tree->members[i]);
+    free(tree->members);
+    free(tree->candidates);
+    free(tree->text);
+    tide_map_release(&tree->by_pid);
+    tide_map_release(&tree->strangers);
+    if (tree->proc)
+        closedir(tree->proc);
+    *tree = (struct tide_tree){.proc = NULL};
+}
+
+struct tide_member *tide_tree_find(const struct tide_tree *tree, int64_t pid)
+{
+    uint64_t value;
+    return tide_map_get(&tree->by_pid, (uint64_t)pid, &value) ? (struct tide_member *)(uintptr_t)value : NULL;
+}
+
+bool tide_tree_saw(const struct tide_tree *tree, int64_t pid)
+{
+    uint64_t value;
+    return tide_map_get(&tree->by_pid, (uint64_t)pid, &value) ||
+           tide_map_get(&tree->strangers, (uint64_t)pid, &value);
+}
+
+int64_t tide_member_rss(const struct tide_member *member)
+{
+    const struct tide_proc_status *now = &member->now;
+    if (now->anon_bytes < 0 && now->file_bytes < 0 && now->shmem_bytes < 0)
+        return TIDE_UNKNOWN;
+    return (now->anon_bytes > 0 ? now->anon_bytes : 0) + (now->file_bytes > 0 ? now->file_bytes : 0) +
+           (now->shmem_bytes > 0 ? now->shmem_bytes : 0);
+}
+
+/* --- members ------------------------------------------------------------------------------------------- */
+
+static void forget_counters(struct tide_member *member)
+{
+    struct tide_proc_status *now = &member->now;
+    now->anon_bytes = now->file_bytes = now->shmem_bytes = now->swap_bytes = now->huge_bytes = TIDE_UNKNOWN;
+    now->threads = TIDE_UNKNOWN;
+}
+
+/* 0, or -1 when out of memory or over the bound. */
+static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat, uint64_t inode,
+                      int64_t now_ns)
+{
+    if (tree->member_count >= TIDE_TREE_MEMBERS) {
+        tree->overflowed = true;
+        return -1;
+    }
+    if (tree->member_count == tree->member_capacity) {
+        size_t capacity = tree->member_capacity ? 2 * tree->member_capacity : 64;
+        struct tide_member **members = realloc(tree->members, capacity * sizeof *members);
+        if (!members)
+            return -1;
+        tree->members = members;
+        tree->member_capacity = capacity;
+    }
+    struct tide_member *member = calloc(1, sizeof *member);
+    if (!member)
+        return -1;
+    *member = (struct tide_member){
+        .pid = stat->pid,
+        .start_ticks = stat->start_ticks,
+        .parent_pid = stat->parent_pid,
+        .began_ns = now_ns,
+        .ended_ns = TIDE_UNKNOWN,
+        .peak_bytes = TIDE_UNKNOWN,
+        .peak_written_bytes = TIDE_UNKNOWN,
+        .args_ns = TIDE_UNKNOWN,
+        .smaps = {.pss_bytes = TIDE_UNKNOWN, .uss_bytes = TIDE_UNKNOWN, .swap_pss_bytes = TIDE_UNKNOWN},
+        .gpu = {.checked_ns = TIDE_UNKNOWN, .driver_pid = TIDE_UNKNOWN},
+        .inode = inode,
+        .scan = tree->scans,
+        .status_fd = -1,
+        .row_stale = true,
+    };
+    memcpy(member->now.name, stat->name, sizeof member->now.name);
+    member->now.state = stat->state;
+    forget_counters(member);
+    if (tide_map_put(&tree->by_pid, (uint64_t)stat->pid, (uint64_t)(uintptr_t)member) != 0) {
+        free(member);
+        return -1;
+    }
+    tide_map_remove(&tree->strangers, (uint64_t)stat->pid);
+    tree->members[tree->member_count++] = member;
+    return 0;
+}
+
+static void end_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    if (member->ended)
+        return;
+    member->ended = true;
+    member->ended_ns = now_ns;
+    member->row_stale = true;
+    forget_counters(member);
+    if (member->status_fd >= 0) {
+        close(member->status_fd);
+        member->status_fd = -1;
+        tree->kept_fds--;
+    }
+}
+
+static void lose_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    end_member(tree, member, now_ns);
+    member->gone = true;
+    if (tide_tree_find(tree, member->pid) == member)
+        tide_map_remove(&tree->by_pid, (uint64_t)member->pid);
+}
+
+static int read_stat(struct tide_tree *tree, int64_t pid, struct tide_proc_stat *ret_stat)
+{
+    ssize_t len = tide_proc_read_pid(tree->proc_fd, pid, "stat", tree->text, TEXT_BYTES);
+    if (len < 0)
+        return (int)len;
+    return tide_proc_parse_stat(tree->text, (size_t)len, ret_stat) == 0 && ret_stat->pid == pid ? 0 : -EINVAL;
+}
+
+int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, struct tide_err *err)
+{
+    struct tide_proc_stat stat;
+    int status = read_stat(tree, pid, &stat);
+    if (status == -ENOENT || status == -ESRCH)
+        return tide_err_set(err, "there is no process %" PRId64, pid);
+    if (status != 0)
+        return tide_err_set(err, "cannot read process %" PRId64 ": %s", pid, strerror(-status));
+    if (pid == tree->self_pid)
+        return tide_err_set(err, "process %" PRId64 " is this one, which cannot watch itself", pid);
+    if (tide_tree_find(tree, pid))
+        return 0;
+    /* The inode is not known yet: the first scan finds it different and asks for the start time again. */
+    if (add_member(tree, &stat, 0, now_ns) != 0)
+        return tide_err_set(err, "out of memory");
+    return 0;
+}
+
+/* --- scanning ------------------------------------------------------------------------------------------ */
+
+static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, bool doubtful)
+{
+    if (tree->candidate_count == tree->candidate_capacity) {
+        size_t capacity = tree->candidate_capacity ? 2 * tree->candidate_capacity : 256;
+        struct tide_tree_candidate *candidates =
+            realloc(tree->candidates, capacity * sizeof *tree->candidates);
+        if (!candidates)
+            return; /* stays unseen: the next scan comes across it again */
+        tree->candidates = candidates;
+        tree->candidate_capacity = capacity;
+    }
+    struct tide_tree_candidate *candidate = &tree->candidates[tree->candidate_count];
+    if (read_stat(tree, pid, &candidate->stat) != 0)
+        return;
+    candidate->inode = inode;
+    candidate->doubtful = doubtful;
+    candidate->member = false;
+    tree->candidate_count++;
+}
+
+/* A member's PID is listed. Is it still the same process? */
+static void see_member(struct tide_tree *tree, struct tide_member *member, uint64_t inode, int64_t now_ns)
+{
+    struct tide_proc_stat stat;
+    if (inode != member->inode) {
+        int status = read_stat(tree, member->pid, &stat);
+        if (status == 0 && stat.start_ticks != member->start_ticks) {
+            int64_t pid = member->pid;
+            lose_member(tree, member, now_ns);
+            note_candidate(tree, pid, inode, false);
+            return;
+        }
+        if (status == 0)
+            member->inode = inode;
+    }
+    member->scan = tree->scans;
+}
+
+static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t now_ns)
+{
+    struct tide_member *member = tide_tree_find(tree, pid);
+    if (member) {
+        see_member(tree, member, inode, now_ns);
+        return;
+    }
+    uint64_t value;
+    bool known = tide_map_get(&tree->strangers, (uint64_t)pid, &value);
+    bool same = known && value >> 32 == (inode & UINT32_MAX);
+    bool again = ((uint64_t)pid + tree->scans) % RECHECK_SCANS == 0;
+    if (same && !again)
+        tide_map_put(&tree->strangers, (uint64_t)pid, pack(inode, tree->scans));
+    else
+        note_candidate(tree, pid, inode, known && value >> 32 == 0);
+}
+
+/* Parents before children, so that one pass finds nearly all. */
+static int by_start(const void *a, const void *b)
+{
+    const struct tide_tree_candidate *x = a, *y = b;
+    if (x->stat.start_ticks != y->stat.start_ticks)
+        return x->stat.start_ticks < y->stat.start_ticks ? -1 : 1;
+    return (x->stat.pid > y->stat.pid) - (x->stat.pid < y->stat.pid);
+}
+
+static bool belongs(const struct tide_tree *tree, const struct tide_proc_stat *stat)
+{
+    if (stat->pid == tree->self_pid)
+        return false;
+    if (tree->adopt_orphans && stat->parent_pid == tree->self_pid)
+        return true;
+    return tide_tree_find(tree, stat->parent_pid) != NULL;
+}
+
+static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
+{
+    if (!tree->candidate_count)
+        return;
+    qsort(tree->candidates, tree->candidate_count, sizeof *tree->candidates, by_start);
+    bool more = true;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < tree->candidate_count; i++) {
+            struct tide_tree_candidate *candidate = &tree->candidates[i];
+            if (candidate->member || !belongs(tree, &candidate->stat))
+                continue;
+            candidate->member = true;
+            if (add_member(tree, &candidate->stat, candidate->inode, now_ns) == 0)
+                more = true;
+        }
+    }
+    for (size_t i = 0; i < tree->candidate_count; i++)
+        if (!tree->candidates[i].member)
+            tide_map_put(&tree->strangers, (uint64_t)tree->candidates[i].stat.pid,
+                         pack(tree->candidates[i].inode, tree->scans));
+    /* A parent that is nowhere was born after the listing had passed its place, or has just died: no inode is
+     * kept for its child, so that the next scan asks again, once. */
+    for (size_t i = 0; i < tree->candidate_count; i++) {
+        const struct tide_tree_candidate *candidate = &tree->candidates[i];
+        if (!candidate->member && !candidate->doubtful && candidate->stat.parent_pid > 0 &&
+            !tide_tree_saw(tree, candidate->stat.parent_pid))
+            tide_map_put(&tree->strangers, (uint64_t)candidate->stat.pid, pack(0, tree->scans));
+    }
+    tree->candidate_count = 0;
+}
+
+static void forget_strangers(struct tide_tree *tree)
+{
+    enum { BATCH = 256 };
+    uint64_t gone[BATCH];
+    size_t count;
+    do {
+        count = 0;
+        size_t cursor = 0;
+        uint64_t pid, value;
+        while (count < BATCH && tide_map_next(&tree->strangers, &cursor, &pid, &value))
+            if ((uint32_t)value != (uint32_t)tree->scans)
+                gone[count++] = pid;
+        for (size_t i = 0; i < count; i++)
+            tide_map_remove(&tree->strangers, gone[i]);
+    } while (count == BATCH);
+}
+
+/* Frees who was gone before this scan, and finds who is gone now. */
+static void sweep_members(struct tide_tree *tree, int64_t now_ns)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        if (member->gone && member->scan + 1 < tree->scans && !member->row_stale) {
+            member_free(tree, member);
+            continue;
+        }
+        if (!member->gone && member->scan != tree->scans)
+            lose_member(tree, member, now_ns);
+        tree->members[kept++] = member;
+    }
+    tree->member_count = kept;
+}
+
+/* The PID that a directory entry is named after, or 0. */
+static int64_t pid_of(const char *name)
+{
+    int64_t pid = 0;
+    for (; *name >= '0' && *name <= '9' && pid < INT32_MAX; name++)
+        pid = pid * 10 + (*name - '0');
+    return *name || pid > INT32_MAX ? 0 : pid;
+}
+
+int tide_tree_scan(struct tide_tree *tree, int64_t now_ns, struct tide_err *err)
+{
+    tree->scans++;
+    tree->candidate_count = 0;
+    rewinddir(tree->proc);
+    const struct dirent *entry;
+    errno = 0;
+    while ((entry = readdir(tree->proc))) {
+        int64_t pid = pid_of(entry->d_name);
+        if (pid > 0)
+            see_pid(tree, pid, entry->d_ino, now_ns);
+        errno = 0;
+    }
+    if (errno)
+        return tide_err_set(err, "cannot list the processes: %s", strerror(errno));
+    sweep_members(tree, now_ns);
+    admit_candidates(tree, now_ns);
+    forget_strangers(tree);
+    return 0;
+}
+
+/* --- counters ------------------------------------------------------------------------------------------ */
+
+static ssize_t read_status(struct tide_tree *tree, struct tide_member *member)
+{
+    if (member->status_fd >= 0)
+        return tide_proc_reread(member->status_fd, tree->text, TEXT_BYTES);
+    if (tree->kept_fds >= tree->max_kept_fds)
+        return tide_proc_read_pid(tree->proc_fd, member->pid, "status", tree->text, TEXT_BYTES);
+    int fd = tide_proc_open_pid(tree->proc_fd, member->pid, "status");
+    if (fd < 0)
+        return fd;
+    member->status_fd = fd;
+    tree->kept_fds++;
+    return tide_proc_reread(fd, tree->text, TEXT_BYTES);
+}
+
+static bool is_zombie(const struct tide_proc_status *status)
+{
+    return (status->state == 'Z' || status->state == 'X') && status->threads <= 1;
+}
+
+static void name_role(struct tide_tree *tree, struct tide_member *member)
+{
+    const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
+    char role[TIDE_ROLE_MAX];
+    struct tide_role_input input = {
+        .name = member->now.name,
+        .args = member->args ? member->args : "",
+        .args_len = member->args_len,
+        .parent_base = parent ? parent->base : NULL,
+        .parent_name = parent ? parent->now.name : NULL,
+        .same_args_as_parent = parent && parent->args_len == member->args_len && member->args_len &&
+                               memcmp(parent->args, member->args, member->args_len) == 0,
+    };
+    tide_role_base(input.name, input.args, input.args_len, member->base);
+    tide_role_of(&input, role);
+    if (strcmp(role, member->role) != 0) {
+        memcpy(member->role, role, sizeof role);
+        member->row_stale = true;
+    }
+}
+
+static void read_args(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "cmdline", tree->text, TIDE_TREE_COMMAND);
+    member->args_ns = now_ns;
+    if (len < 0 ||
+        ((size_t)len == member->args_len && len && memcmp(tree->text, member->args, (size_t)len) == 0))
+        return;
+    char *args = malloc((size_t)len + 1);
+    if (!args)
+        return;
+    memcpy(args, tree->text, (size_t)len + 1);
+    free(member->args);
+    member->args = args;
+    member->args_len = (size_t)len;
+    member->row_stale = true;
+}
+
+static void refresh_identity(struct tide_tree *tree, struct tide_member *member, bool renamed, int64_t now_ns)
+{
+    bool first = member->args_ns == TIDE_UNKNOWN;
+    bool young = now_ns - member->began_ns < young_ns;
+    if (first || renamed || young || now_ns - member->args_ns >= args_again_ns) {
+        read_args(tree, member, now_ns);
+        name_role(tree, member);
+    }
+}
+
+static void read_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    struct tide_proc_status status;
+    ssize_t len = read_status(tree, member);
+    if (len == -ENOENT || len == -ESRCH) {
+        end_member(tree, member, now_ns);
+        return;
+    }
+    if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &status) != 0) {
+        member->unreadable = true;
+        forget_counters(member);
+        return;
+    }
+    member->unreadable = false;
+    bool renamed = strcmp(status.name, member->now.name) != 0;
+    if (renamed || status.parent_pid != member->parent_pid)
+        member->row_stale = true;
+    if (status.parent_pid >= 0)
+        member->parent_pid = status.parent_pid;
+    member->now = status;
+    if (status.peak_bytes > member->peak_bytes)
+        member->peak_bytes = status.peak_bytes;
+    if (is_zombie(&status))
+        end_member(tree, member, now_ns);
+    else
+        refresh_identity(tree, member, renamed, now_ns);
+}
+
+void tide_tree_read(struct tide_tree *tree, int64_t now_ns)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (!tree->members[i]->ended)
+            read_member(tree, tree->members[i], now_ns);
+}
