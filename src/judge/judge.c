@@ -199,6 +199,7 @@ static void say_undecided(struct judging *j, double tail, double tail_error)
     double whole = j->x[j->n - 1] - j->x[0];
     double windows = (double)TIDE_SHORT_MOMENTS / (double)j->moments.count;
     v->steps_needed = fmax(whole, span) * (clamp(fmax(longer, windows), 1.5, 1000) - 1);
+    v->needed_for = matter / span;
     v->detectable = (TIDE_LEAK_Z * tail_error) / span;
 }
 
@@ -340,10 +341,17 @@ static void decide_jump(struct judging *j, const struct tide_fit *fit)
     j->v->shape = TIDE_SHAPE_STEP;
     j->v->confidence = weight_of(j, jumps);
     j->v->jump_bytes = height;
-    size_t i = j->start; /* the first window after the break holds the step */
+    size_t i = j->start; /* the first window behind the break */
     while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / span_of(j) < fit->k)
         i++;
-    j->v->jump_x = j->x[i];
+    /* Walk back from there to the last moment that was still below: the step came right after it. */
+    double half = j->y[i] - height / 2;
+    size_t m = j->moments.count - 1;
+    while (m > 0 && j->moments.x[m] > j->x[i])
+        m--;
+    while (m > 0 && j->moments.low[m - 1] >= half)
+        m--;
+    j->v->jump_x = j->moments.x[m];
 }
 
 static void decide_level(struct judging *j)
@@ -584,6 +592,7 @@ static void clear_verdict(struct tide_verdict *v)
                                .limit_x_low = NAN,
                                .limit_x_high = NAN,
                                .steps_needed = NAN,
+                               .needed_for = NAN,
                                .detectable = NAN,
                                .spikes = {.phase = -1}};
 }

@@ -22,7 +22,9 @@ static const char *per(const struct tide_judged *j)
 static void put_place(struct tide_buf *b, const struct tide_judged *j, double x)
 {
     char text[TIDE_UNITS_TEXT];
-    if (j->x_is_steps)
+    if (j->x_is_steps && x < 100 && x != floor(x))
+        tide_buf_format(b, "step %.1f", x);
+    else if (j->x_is_steps)
         tide_buf_format(b, "step %s", tide_count_text(x, text));
     else
         tide_buf_format(b, "%s after the start", tide_duration_text(x, text));
@@ -44,16 +46,22 @@ static void put_size(struct tide_buf *b, double bytes)
     tide_buf_text(b, tide_size_text(bytes, text));
 }
 
-/* "208 KiB per step (95 % interval 201 KiB to 214 KiB)" */
+/* "208 KiB per step (95 % interval 201..214)": the three in one unit, with as many digits as tell the ends
+ * apart. */
 static void put_rate(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    put_size(b, v->slope);
-    tide_buf_format(b, " per %s (95 %% interval ", per(j));
-    put_size(b, v->slope_low);
-    tide_buf_text(b, " to ");
-    put_size(b, v->slope_high);
-    tide_buf_text(b, ")");
+    char text[TIDE_UNITS_TEXT];
+    tide_size_text(v->slope, text);
+    const char *unit = strchr(text, ' ');
+    int64_t scale = 1;
+    char one[TIDE_UNITS_TEXT];
+    snprintf(one, sizeof one, "1%s", unit);
+    tide_size_parse(one, &scale);
+    double low = v->slope_low / (double)scale, high = v->slope_high / (double)scale;
+    int digits = high - low >= 5 ? 0 : high - low >= 0.5 ? 1 : high - low >= 0.05 ? 2 : 3;
+    tide_buf_format(b, "%.*f%s per %s (95 %% interval %.*f..%.*f)", digits, v->slope / (double)scale, unit,
+                    per(j), digits, low, digits, high);
 }
 
 static void put_leak(struct tide_buf *b, const struct tide_judged *j)
@@ -107,12 +115,9 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
             tide_buf_format(b, "%s more steps", tide_count_text(fmax(ceil(v->steps_needed), 1), text));
         else
             tide_buf_format(b, "%s more", tide_duration_text(v->steps_needed, text));
-        tide_buf_text(b, " would settle it");
-    }
-    if (isfinite(v->detectable) && v->detectable > 0) {
-        tide_buf_text(b, "; so far only a leak above ");
-        put_size(b, v->detectable);
-        tide_buf_format(b, " per %s could be seen", per(j));
+        tide_buf_text(b, " would settle a leak of ");
+        put_size(b, v->needed_for);
+        tide_buf_format(b, " per %s", per(j));
     }
 }
 
@@ -341,7 +346,10 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_whole(json, "seconds_to_limit", (v->limit_x - v->x_last) * j->seconds_per_step);
     tide_json_whole(json, "steps_needed", steps ? v->steps_needed : NAN);
     tide_json_whole(json, "seconds_needed", steps ? NAN : v->steps_needed);
-    tide_json_real(json, "detectable_per_step", steps ? v->detectable : NAN);
+    tide_json_real(json, "needed_for_bytes_per_step", steps ? v->needed_for : NAN);
+    tide_json_real(json, "needed_for_bytes_per_second", steps ? NAN : v->needed_for);
+    tide_json_real(json, "detectable_bytes_per_step", steps ? v->detectable : NAN);
+    tide_json_real(json, "detectable_bytes_per_second", steps ? NAN : v->detectable);
     tide_json_whole(json, "warmup_ends", v->start_x);
     tide_json_integer(json, "samples", (int64_t)j->count);
     tide_json_object(json, "spikes");

@@ -1,0 +1,381 @@
+/*
+ * test_judge.c - the judge on series whose truth is known: small ones by hand, and the labelled corpus with
+ * its targets.
+ */
+#include "base/arena.h"
+#include "corpus.h"
+#include "judge/fit.h"
+#include "judge/floor.h"
+#include "judge/judge.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+enum { MOST = 4000 };
+
+static struct tide_arena arena;
+static double xs[MOST], ys[MOST];
+static uint64_t dice = 1;
+
+/* Between -1 and 1, the same on every machine. */
+static double noise(void)
+{
+    dice = dice * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int64_t)dice * 0x1p-63;
+}
+
+static struct tide_judge_input input_of(size_t count)
+{
+    return (struct tide_judge_input){.x = xs,
+                                     .bytes = ys,
+                                     .count = count,
+                                     .x_is_steps = true,
+                                     .items = NAN,
+                                     .items_per_step = NAN,
+                                     .limit_bytes = NAN};
+}
+
+static struct tide_verdict judge(struct tide_judge_input input)
+{
+    struct tide_verdict v;
+    struct tide_err err;
+    assert_int_equal(tide_judge(&input, &arena, &v, &err), 0);
+    assert_null(arena.newest); /* scratch is given back */
+    return v;
+}
+
+static void fill(size_t count, double level, double rate, double shake)
+{
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = (double)i;
+        ys[i] = level + rate * (double)i + shake * noise();
+    }
+}
+
+static void a_steady_run_is_flat(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 5e6);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_FLAT);
+    assert_true(v.detectable > 0 && v.detectable < 2e4);
+}
+
+static void a_straight_rise_is_a_leak_with_its_rate(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 2e5, 5e6);
+    struct tide_judge_input input = input_of(1000);
+    input.limit_bytes = 8e9;
+    struct tide_verdict v = judge(input);
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_int_equal(v.shape, TIDE_SHAPE_LINEAR);
+    assert_true(v.slope_low <= 2e5 && 2e5 <= v.slope_high);
+    assert_true(fabs(v.slope / 2e5 - 1) < 0.02);
+    assert_true(fabs(v.limit_x - 20000) < 400); /* (8e9 - 4e9) / 2e5 */
+    assert_true(v.confidence > 0.99);
+}
+
+static void spikes_do_not_move_the_floor(void **state)
+{
+    (void)state;
+    fill(1200, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 1200; i++)
+        if (i % 100 >= 90)
+            ys[i] += 4e9;
+    struct tide_span spans[12];
+    for (int i = 0; i < 12; i++)
+        spans[i] = (struct tide_span){100 * i + 90, 100 * i + 99, 3};
+    struct tide_judge_input input = input_of(1200);
+    input.phases = spans;
+    input.phase_count = 12;
+    struct tide_verdict v = judge(input);
+    assert_int_equal(v.kind, TIDE_SPIKES);
+    assert_int_equal(v.spikes.count, 12);
+    assert_int_equal(v.spikes.in_phase, 12);
+    assert_int_equal(v.spikes.phase, 3);
+    assert_true(fabs(v.spikes.typical_bytes / 4e9 - 1) < 0.01);
+}
+
+static void a_leak_under_spikes_is_still_a_leak(void **state)
+{
+    (void)state;
+    fill(1200, 4e9, 1e5, 1e6);
+    for (size_t i = 0; i < 1200; i++)
+        if (i % 100 >= 90)
+            ys[i] += 4e9;
+    struct tide_verdict v = judge(input_of(1200));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.slope / 1e5 - 1) < 0.03);
+    assert_int_equal(v.spikes.count, 12);
+}
+
+static void growth_that_stops_is_a_plateau_with_its_knee(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 5e6);
+    for (size_t i = 0; i < 1000; i++)
+        ys[i] += 1e7 * fmin((double)i, 400);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_true(fabs(v.knee_x - 400) < 10);
+    assert_true(fabs(v.ceiling_bytes / 8e9 - 1) < 0.01);
+    assert_false(v.one_pass);
+}
+
+static void one_jump_is_a_jump_where_it_was(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 5e6);
+    for (size_t i = 613; i < 1000; i++)
+        ys[i] += 1e9;
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_JUMP);
+    assert_true(v.jump_x == 613);
+    assert_true(fabs(v.jump_bytes / 1e9 - 1) < 0.02);
+}
+
+static void a_stair_per_epoch_is_a_leak_in_stairs(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 1000; i++)
+        ys[i] += 1e8 * floor((double)i / 100);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
+    assert_int_equal(v.stairs, 9);
+    assert_true(fabs(v.slope / 1e6 - 1) < 0.05);
+    assert_true(fabs(v.stair_period - 100) < 5);
+}
+
+static void growth_that_gains_speed_is_called_accelerating(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 1000; i++)
+        ys[i] += 1e3 * (double)(i * i);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_int_equal(v.shape, TIDE_SHAPE_ACCELERATING);
+}
+
+static void a_short_run_is_undecided_and_says_how_long_would_do(void **state)
+{
+    (void)state;
+    fill(20, 4e9, 1e5, 2e7);
+    struct tide_verdict v = judge(input_of(20));
+    assert_int_equal(v.kind, TIDE_UNDECIDED);
+    assert_true(v.steps_needed > 10);
+    assert_true(v.needed_for > 0);
+}
+
+static void warm_up_is_left_out(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 12; i++)
+        ys[i] -= 3e9 * exp(-(double)i / 4);
+    assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
+}
+
+static void a_collector_does_not_leak(void **state)
+{
+    (void)state;
+    fill(2000, 4e9, 0, 1e6);
+    for (size_t i = 0; i < 2000; i++)
+        ys[i] += 2e9 * fmod((double)i, 83) / 83;
+    enum tide_verdict_kind kind = judge(input_of(2000)).kind;
+    assert_true(kind == TIDE_FLAT || kind == TIDE_SPIKES);
+}
+
+static void memory_that_falls_is_no_leak(void **state)
+{
+    (void)state;
+    fill(1000, 8e9, -1e6, 1e6);
+    assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
+}
+
+static void order_and_repetition_do_not_matter(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 2e5, 5e6);
+    struct tide_verdict forward = judge(input_of(1000));
+    for (size_t i = 0; i < 500; i++) {
+        double x = xs[i], y = ys[i];
+        xs[i] = xs[999 - i], ys[i] = ys[999 - i];
+        xs[999 - i] = x, ys[999 - i] = y;
+    }
+    struct tide_verdict backward = judge(input_of(1000));
+    assert_int_equal(forward.kind, backward.kind);
+    assert_true(fabs(forward.slope - backward.slope) < 1e-6 * forward.slope);
+}
+
+static void strange_numbers_are_survived(void **state)
+{
+    (void)state;
+    fill(100, 4e9, 0, 1e6);
+    ys[3] = NAN, xs[7] = INFINITY, ys[50] = -INFINITY, ys[60] = 0;
+    judge(input_of(100));
+    for (size_t count = 1; count < 12; count++)
+        judge(input_of(count));
+    for (size_t i = 0; i < 100; i++)
+        xs[i] = 5; /* all at one moment */
+    assert_int_equal(judge(input_of(100)).kind, TIDE_UNDECIDED);
+    fill(100, 0, 0, 0); /* a process with no memory at all */
+    judge(input_of(100));
+    fill(100, 1e300, 1e298, 0);
+    judge(input_of(100));
+    struct tide_judge_input none = input_of(0);
+    struct tide_verdict v;
+    struct tide_err err;
+    assert_int_equal(tide_judge(&none, &arena, &v, &err), -1);
+    assert_string_equal(err.text, "there is no sample to judge");
+}
+
+static void too_little_memory_is_an_error(void **state)
+{
+    (void)state;
+    fill(1000, 4e9, 0, 1e6);
+    struct tide_arena small;
+    tide_arena_init(&small, 16 * 1024);
+    struct tide_judge_input input = input_of(1000);
+    struct tide_verdict v;
+    struct tide_err err;
+    assert_int_equal(tide_judge(&input, &small, &v, &err), -1);
+    tide_arena_release(&small);
+}
+
+static struct tide_verdict judge_published(const double *mb, size_t count, double items)
+{
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = 10 * (double)(i + 1);
+        ys[i] = mb[i] * 1e6;
+    }
+    struct tide_judge_input input = input_of(count);
+    input.items = items;
+    input.items_per_step = 8;
+    return judge(input);
+}
+
+static void the_663_images_are_one_pass(void **state)
+{
+    (void)state;
+    static const double mb[] = {5434, 7017, 8721, 10375, 12000, 13757, 15559, 17412, 17658, 17693};
+    struct tide_verdict v = judge_published(mb, 10, 663);
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_true(v.one_pass);
+    assert_true(fabs(v.knee_x - 83) < 5);
+    assert_true(v.bytes_per_item > 17e6 && v.bytes_per_item < 23e6);
+    v = judge_published(mb, 10, NAN);
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_true(fabs(v.knee_x - 83) < 5);
+    assert_false(v.one_pass);
+    v = judge_published(mb, 10, 400); /* not where these data stop */
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_false(v.one_pass);
+}
+
+static void the_100_images_are_one_pass(void **state)
+{
+    (void)state;
+    static const double mb[] = {4952, 5238, 5230, 5245, 5257};
+    struct tide_verdict v = judge_published(mb, 5, 100);
+    assert_int_equal(v.kind, TIDE_PLATEAU);
+    assert_true(v.one_pass);
+    assert_true(fabs(v.knee_x - 12.5) < 1e-9);
+}
+
+/* A tenth of what `make bench-judge` runs, with another seed, against the same targets where that many runs
+ * can hold them. */
+static void the_labelled_corpus_is_judged_well(void **state)
+{
+    (void)state;
+    size_t leaks = 0, found = 0, sound = 0, alarmed = 0, runs = 0, right = 0, brief = 0, wrong = 0;
+    for (uint64_t n = 0; n < 660; n++) {
+        struct tide_corpus_run r;
+        assert_int_equal(tide_corpus_make(4711, n, &arena, &r), 0);
+        struct tide_judge_input input = {.x = r.x,
+                                         .bytes = r.bytes,
+                                         .count = r.count,
+                                         .x_is_steps = true,
+                                         .items = NAN,
+                                         .items_per_step = NAN,
+                                         .limit_bytes = NAN};
+        struct tide_verdict v;
+        struct tide_err err;
+        assert_int_equal(tide_judge(&input, &arena, &v, &err), 0);
+        sound += r.truth != TIDE_LEAK;
+        alarmed += r.truth != TIDE_LEAK && v.kind == TIDE_LEAK;
+        if (r.length == CORPUS_SHORT) {
+            brief++;
+            wrong += v.kind != r.truth && v.kind != TIDE_UNDECIDED;
+        } else {
+            runs++;
+            right += v.kind == r.truth;
+        }
+        if (r.length == CORPUS_LONG && r.truth == TIDE_LEAK) {
+            leaks++;
+            found += v.kind == TIDE_LEAK;
+        }
+        tide_arena_release(&arena);
+    }
+    assert_true((double)found >= 0.95 * (double)leaks);
+    assert_true((double)alarmed <= 0.02 * (double)sound);
+    assert_true((double)right >= 0.90 * (double)runs);
+    assert_true((double)wrong <= 0.10 * (double)brief);
+}
+
+static void the_median_is_the_middle(void **state)
+{
+    (void)state;
+    double odd[] = {5, 1, 9}, even[] = {4, 1, 3, 2}, one[] = {7};
+    assert_true(tide_median(odd, 3) == 5);
+    assert_true(tide_median(even, 4) == 2.5);
+    assert_true(tide_median(one, 1) == 7);
+    assert_true(isnan(tide_median(one, 0)));
+}
+
+static void quantiles_are_those_of_the_tables(void **state)
+{
+    (void)state;
+    static const double table[][2] = {{1, 12.706}, {2, 4.303},  {3, 3.182},   {5, 2.571},
+                                      {10, 2.228}, {30, 2.042}, {1000, 1.962}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        assert_true(fabs(tide_t_quantile95(table[i][0]) / table[i][1] - 1) < 0.01);
+}
+
+int main(void)
+{
+    tide_arena_init(&arena, (size_t)64 << 20);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_steady_run_is_flat),
+        cmocka_unit_test(a_straight_rise_is_a_leak_with_its_rate),
+        cmocka_unit_test(spikes_do_not_move_the_floor),
+        cmocka_unit_test(a_leak_under_spikes_is_still_a_leak),
+        cmocka_unit_test(growth_that_stops_is_a_plateau_with_its_knee),
+        cmocka_unit_test(one_jump_is_a_jump_where_it_was),
+        cmocka_unit_test(a_stair_per_epoch_is_a_leak_in_stairs),
+        cmocka_unit_test(growth_that_gains_speed_is_called_accelerating),
+        cmocka_unit_test(a_short_run_is_undecided_and_says_how_long_would_do),
+        cmocka_unit_test(warm_up_is_left_out),
+        cmocka_unit_test(a_collector_does_not_leak),
+        cmocka_unit_test(memory_that_falls_is_no_leak),
+        cmocka_unit_test(order_and_repetition_do_not_matter),
+        cmocka_unit_test(strange_numbers_are_survived),
+        cmocka_unit_test(too_little_memory_is_an_error),
+        cmocka_unit_test(the_663_images_are_one_pass),
+        cmocka_unit_test(the_100_images_are_one_pass),
+        cmocka_unit_test(the_labelled_corpus_is_judged_well),
+        cmocka_unit_test(the_median_is_the_middle),
+        cmocka_unit_test(quantiles_are_those_of_the_tables),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tide_arena_release(&arena);
+    return failed;
+}
