@@ -46,7 +46,9 @@ struct tide_reader {
     char *name; /* escaped */
     struct tide_arena arena;
     struct meta_text *metas; /* texts that were handed out */
-    int64_t skipped[TABLES];
+    int64_t skipped;
+    int64_t
+        counted[TABLES]; /* largest key of a row that was counted in skipped: one seen again counts once */
 };
 
 /* --- opening ------------------------------------------------------------------------------------------- */
@@ -173,6 +175,8 @@ static struct tide_reader *reader_alloc(const char *path)
     if (!reader)
         return NULL;
     tide_arena_init(&reader->arena, META_BYTES);
+    for (int i = 0; i < TABLES; i++)
+        reader->counted[i] = INT64_MIN;
     tide_text_escape(path, strlen(path), shown, sizeof shown);
     reader->name = strdup(shown);
     if (reader->name)
@@ -348,11 +352,7 @@ void tide_reader_end(struct tide_reader *reader)
 
 int64_t tide_reader_skipped(const struct tide_reader *reader)
 {
-    int64_t sum = 0;
-
-    for (int i = 0; i < TABLES; i++)
-        sum += reader->skipped[i];
-    return sum;
+    return reader->skipped;
 }
 
 /* --- values of one row --------------------------------------------------------------------------------- */
@@ -484,23 +484,32 @@ struct sink {
 /* Reads the columns and, unless one is bad, calls the sink. */
 typedef int tide_deliver(struct row *row, struct sink *sink);
 
-/* A table that is read from its beginning is counted anew. */
+static void count_skipped(struct tide_reader *reader, enum table table, int64_t floor, int64_t key)
+{
+    if (key <= floor)
+        return;
+    reader->skipped++;
+    if (key > reader->counted[table])
+        reader->counted[table] = key;
+}
+
+/* The first column of sql is the key that the rows are ordered by. */
 static int each(struct tide_reader *reader, enum table table, const char *sql, int64_t after,
                 tide_deliver *deliver, struct sink *sink, struct tide_err *err)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL), result = 0;
+    int64_t floor = reader->counted[table];
 
     if (code == SQLITE_OK && sqlite3_bind_parameter_count(statement) > 0)
         code = sqlite3_bind_int64(statement, 1, after);
-    if (after == 0)
-        reader->skipped[table] = 0;
     while (code == SQLITE_OK && result == 0) {
         if ((code = sqlite3_step(statement)) != SQLITE_ROW)
             break;
         struct row row = {.statement = statement};
         result = deliver(&row, sink);
-        reader->skipped[table] += row.bad;
+        if (row.bad)
+            count_skipped(reader, table, floor, sqlite3_column_int64(statement, 0));
         code = SQLITE_OK;
     }
     if (code != SQLITE_OK && code != SQLITE_DONE)
@@ -633,8 +642,10 @@ static int deliver_mark(struct row *row, struct sink *sink)
         return 0;
     mark.kind = (enum tide_mark_kind)kind;
     mark.source = (enum tide_mark_source)source;
-    sink->last = id;
-    return sink->on.mark(sink->context, &mark);
+    int result = sink->on.mark(sink->context, &mark);
+    if (result >= 0)
+        sink->last = id;
+    return result;
 }
 
 int tide_reader_each_mark(struct tide_reader *reader, int64_t after, int64_t *ret_last, tide_on_mark *on,

@@ -48,8 +48,8 @@ typedef int tide_on_limit(void *context, const struct tide_limit *row);
 typedef int tide_on_note(void *context, const struct tide_note *row);
 
 /* In order of id (processes, ticks), of tick (samples), of writing (marks), of time (the rest). Those with
- * `after` give only rows whose tick id (or, for marks, row number: 0 at first, then what *ret_last said) is
- * larger. All return 0, -1, or the callback's value. */
+ * `after` give only rows whose tick id (or, for marks, row number: 0 at first, then what *ret_last said, the
+ * last row that the callback took) is larger. All return 0, -1, or the callback's value. */
 int tide_reader_each_process(struct tide_reader *reader, tide_on_process *on, void *context,
                              struct tide_err *err);
 int tide_reader_each_tick(struct tide_reader *reader, int64_t after, tide_on_tick *on, void *context,
