@@ -65,9 +65,7 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-# Until a recording can be loaded, commands that load one stay out.
-CLI_LINKED := $(if $(wildcard src/show/history.c),$(CLI_SRC),$(filter-out $(wildcard src/cli/cmd_[jsrwa][uhta]*.c),$(CLI_SRC)) src/cli/cmd_about.c)
-$(B)/tidemark: $(B)/src/cli/main.o $(sort $(call objects,$(CLI_LINKED))) $(B)/libcore.a
+$(B)/tidemark: $(B)/src/cli/main.o $(call objects,$(CLI_SRC)) $(B)/libcore.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/libtidemark.so: $(call objects,$(MARK_SRC))
