@@ -16,7 +16,8 @@ static size_t words_of(const char *name, char words[WORDS][WORD])
     size_t count = 0, len = 0;
     for (const char *p = name; *p && count < WORDS; p++) {
         bool letter = isalnum((unsigned char)*p);
-        bool hump = p > name && isupper((unsigned char)*p) && islower((unsigned char)p[-1]);
+        bool binary = p > name && p[-1] == 'i' && *p == 'B'; /* KiB is one word */
+        bool hump = p > name && isupper((unsigned char)*p) && islower((unsigned char)p[-1]) && !binary;
         if ((!letter || hump) && len) {
             words[count++][len] = '\0';
             len = 0;

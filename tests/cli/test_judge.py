@@ -1,0 +1,135 @@
+"""tidemark judge: the answer, its exit code and its JSON, on logs that people have."""
+
+import json
+import math
+import pathlib
+import random
+
+FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
+
+REQUIRED = [
+    "schema", "verdict", "shape", "bytes_per_step", "bytes_per_step_low", "bytes_per_step_high", "knee_step",
+    "ceiling_bytes", "bytes_per_item", "jump_step", "limit_bytes", "limit_step", "steps_needed", "confidence", "sentence",
+]
+
+
+def series(tmp_path, values, name="run.csv", header="step,rss_mb"):
+    path = tmp_path / name
+    path.write_text(header + "\n" + "".join(f"{x},{y}\n" for x, y in values))
+    return path
+
+
+def noisy(count, at, shake=2.0, seed=7):
+    dice = random.Random(seed)
+    return [(i, f"{at(i) + dice.gauss(0, shake):.3f}") for i in range(count)]
+
+
+def test_the_published_663_image_run_is_one_pass(tidemark):
+    got = tidemark("judge", "--json", "--items", "663", "--per-step", "8", FIXTURES / "vision-663.csv")
+    assert got.code == 0, got.err
+    document = json.loads(got.out)
+    assert document["schema"] == "tidemark.verdict/1"
+    assert document["verdict"] == "plateau"
+    assert abs(document["knee_step"] - 83) <= 5
+    assert 17e6 <= document["bytes_per_item"] <= 23e6
+    assert document["one_pass"] is True
+    assert "one pass over 663 items" in document["sentence"]
+
+
+def test_the_published_100_image_run_is_one_pass(tidemark):
+    got = tidemark("judge", "--json", "--items", "100", "--per-step", "8", FIXTURES / "vision-100.csv")
+    document = json.loads(got.out)
+    assert document["verdict"] == "plateau"
+    assert document["knee_step"] == 12.5
+
+
+def test_five_samples_without_more_knowledge_are_undecided(tidemark):
+    got = tidemark("judge", FIXTURES / "vision-100.csv")
+    assert got.code == 3
+    assert got.out.startswith("tidemark: UNDECIDED about rss_mb\n")
+    assert "more steps would settle a leak of" in got.out
+
+
+def test_a_leak_exits_1_and_says_rate_and_limit(tidemark, tmp_path):
+    path = series(tmp_path, noisy(800, lambda i: 4000 + 0.5 * i))
+    got = tidemark("judge", "--json", "--limit", "8GB", path)
+    assert got.code == 1
+    document = json.loads(got.out)
+    for key in REQUIRED:
+        assert key in document, key
+        assert key in document["series"][0] or key == "schema"
+    assert document["verdict"] == "leak" and document["shape"] == "linear"
+    assert document["bytes_per_step_low"] <= 0.5e6 <= document["bytes_per_step_high"]
+    assert abs(document["limit_step"] - 8000) < 200
+    assert document["limit_bytes"] == 8_000_000_000
+    assert document["knee_step"] is None and document["jump_step"] is None
+
+
+def test_without_steps_rates_are_per_second_under_their_own_name(tidemark, tmp_path):
+    path = series(tmp_path, noisy(800, lambda i: 4000 + 0.5 * i), header="t_s,rss_mb")
+    document = json.loads(tidemark("judge", "--json", path).out)
+    assert document["verdict"] == "leak"
+    assert document["bytes_per_step"] is None
+    assert math.isclose(document["bytes_per_second"], 0.5e6, rel_tol=0.05)
+
+
+def test_a_flat_run_exits_0(tidemark, tmp_path):
+    got = tidemark("judge", series(tmp_path, noisy(800, lambda i: 4000)))
+    assert got.code == 0
+    assert got.out.startswith("tidemark: FLAT: no leak in rss_mb\n")
+
+
+def test_a_jump_is_placed_on_its_step(tidemark, tmp_path):
+    path = series(tmp_path, noisy(400, lambda i: 4000 if i < 137 else 5000))
+    document = json.loads(tidemark("judge", "--json", path).out)
+    assert document["verdict"] == "jump"
+    assert document["jump_step"] == 137
+
+
+def test_several_files_give_the_worst_exit_code(tidemark, tmp_path):
+    flat = series(tmp_path, noisy(800, lambda i: 4000), "flat.csv")
+    leak = series(tmp_path, noisy(800, lambda i: 4000 + i), "leak.csv")
+    got = tidemark("judge", flat, leak)
+    assert got.code == 1
+    assert "flat.csv\ntidemark: FLAT" in got.out and "leak.csv\ntidemark: LEAK" in got.out
+    assert tidemark("judge", flat, leak, tmp_path / "missing.csv").code == 2
+
+
+def test_quiet_says_nothing(tidemark, tmp_path):
+    got = tidemark("judge", "-q", series(tmp_path, noisy(800, lambda i: 4000 + i)))
+    assert (got.code, got.out, got.err) == (1, "", "")
+
+
+def test_a_log_comes_in_by_pipe(tidemark):
+    lines = "".join(f"{x} {y}\n" for x, y in noisy(400, lambda i: 4000 + i))
+    got = tidemark("judge", "--unit", "MB", "-", input=lines)
+    assert got.code == 1
+
+
+def test_trouble_is_one_sentence_and_exit_2(tidemark, tmp_path):
+    cases = {
+        "no unit": ("step,rss\n1,2\n", "does not say its unit"),
+        "short row": ("step,rss_mb\n1,2\n3\n", "line 3 has 1 fields"),
+        "no memory": ("step,loss\n1,2\n", "no column looks like memory"),
+        "binary": ("\0\1\2", "NUL byte"),
+        "empty": ("", "no rows"),
+        "words": ("step,rss_mb\n1,much\n", "not a number"),
+    }
+    for name, (text, sentence) in cases.items():
+        path = tmp_path / "bad.csv"
+        path.write_text(text)
+        got = tidemark("judge", path)
+        assert got.code == 2, name
+        assert got.out == ""
+        assert got.err.startswith("tidemark: ") and sentence in got.err, got.err
+    assert tidemark("judge").code == 2
+    assert tidemark("judge", tmp_path).code == 2
+    assert tidemark("judge", "--items", "5", FIXTURES / "vision-100.csv").code == 2
+    assert tidemark("judge", "--unit", "furlong", FIXTURES / "vision-100.csv").code == 2
+
+
+def test_hostile_column_names_reach_the_terminal_escaped(tidemark, tmp_path):
+    path = series(tmp_path, noisy(400, lambda i: 4000), header="step,\x1b[31mrss_mb")
+    got = tidemark("judge", path)
+    assert got.code == 0
+    assert "\x1b" not in got.out and "\\x1b[31mrss_mb" in got.out

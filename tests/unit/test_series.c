@@ -1,0 +1,221 @@
+/*
+ * test_series.c - logs that people have, good and bad, as series.
+ */
+#include "base/units.h"
+#include "record/columns.h"
+#include "record/series.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct tide_series_options by_name;
+
+static struct tide_series_set parse(const char *text, const struct tide_series_options *options)
+{
+    struct tide_series_set set;
+    struct tide_err err = {{0}, {0}};
+    if (tide_series_parse(text, strlen(text), options, &set, &err))
+        fail_msg("%s (%s)", err.text, err.hint);
+    return set;
+}
+
+static void refused(const char *text, const char *sentence)
+{
+    struct tide_series_set set;
+    struct tide_err err;
+    assert_int_equal(tide_series_parse(text, strlen(text), &by_name, &set, &err), -1);
+    assert_string_equal(err.text, sentence);
+}
+
+static void a_csv_with_a_unit_in_its_column_is_read(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("# a comment\nstep,rss_mb\n10,5434\n\n20,7017.5\r\n", &by_name);
+    assert_int_equal(set.count, 1);
+    assert_true(set.x_is_steps);
+    assert_string_equal(set.series[0].name, "rss_mb");
+    assert_int_equal(set.series[0].count, 2);
+    assert_true(set.series[0].x[1] == 20 && set.series[0].bytes[1] == 7017.5e6);
+    tide_series_release(&set);
+}
+
+static void tabs_semicolons_spaces_and_quotes_are_understood(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "step\trss_kib\n1\t100\n2\t200\n",
+        "step;rss_kib\n1;100\n2;200\n",
+        "step   rss_kib\n1      100\n2      200\n",
+        "\"step\",\"RSS (KiB)\"\n\"1\",\"100\"\n2, 200\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct tide_series_set set = parse(texts[i], &by_name);
+        assert_int_equal(set.series[0].count, 2);
+        assert_true(set.series[0].bytes[1] == 200 * 1024.0);
+        tide_series_release(&set);
+    }
+}
+
+static void json_lines_are_read_by_key(void **state)
+{
+    (void)state;
+    struct tide_series_set set =
+        parse("{\"step\": 1, \"loss\": 2.5, \"rss_mb\": 10}\n{\"rss_mb\": 11, \"step\": 2, \"tag\": \"x\"}\n",
+              &by_name);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.series[0].count, 2);
+    assert_true(set.series[0].bytes[1] == 11e6 && set.series[0].x[1] == 2);
+    tide_series_release(&set);
+}
+
+static void numbers_alone_need_only_a_unit(void **state)
+{
+    (void)state;
+    struct tide_series_options mib = {.unit = "MiB"};
+    struct tide_series_set set = parse("5\n6\n7\n", &mib);
+    assert_true(set.series[0].count == 3 && set.series[0].bytes[2] == 7 * 1048576.0 &&
+                set.series[0].x[2] == 2);
+    tide_series_release(&set);
+    set = parse("10 5\n20 6\n", &mib);
+    assert_true(set.series[0].count == 2 && set.series[0].x[1] == 20);
+    tide_series_release(&set);
+    refused("10 5\n20 6\n", "column 'memory' does not say its unit");
+}
+
+static void missing_values_are_left_out(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("step,rss_mb\n1,\n2,nan\n3,NA\n4,5\n", &by_name);
+    assert_int_equal(set.series[0].count, 1);
+    assert_true(set.series[0].x[0] == 4);
+    tide_series_release(&set);
+    refused("step,rss_mb\n1,\n", "every value is missing");
+}
+
+static void time_is_the_axis_where_there_are_no_steps(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("timestamp,rss_bytes\n1700000000000,5\n1700000001500,6\n", &by_name);
+    assert_false(set.x_is_steps);
+    assert_true(set.series[0].x[0] == 0 && fabs(set.series[0].x[1] - 1.5) < 1e-6);
+    tide_series_release(&set);
+    set = parse("date,rss_bytes\n2026-11-15 07:12:00,5\n2026-11-15T07:12:02.5Z,6\n", &by_name);
+    assert_true(fabs(set.series[0].x[1] - 2.5) < 1e-6);
+    tide_series_release(&set);
+    set = parse("t_ms,step,rss_bytes\n0,0,5\n500,10,6\n", &by_name);
+    assert_true(set.x_is_steps && fabs(set.seconds_per_step - 0.05) < 1e-12);
+    tide_series_release(&set);
+}
+
+static void a_clock_that_jumps_is_bridged(void **state)
+{
+    (void)state;
+    struct tide_series_set set =
+        parse("t_s,rss_mb\n0,1\n1,1\n2,1\n3600000,1\n3600001,1\n5,1\n6,1\n", &by_name);
+    static const double expected[] = {0, 1, 2, 3, 4, 5, 6};
+    for (size_t i = 0; i < 7; i++)
+        assert_true(set.series[0].x[i] == expected[i]);
+    tide_series_release(&set);
+}
+
+static void steps_that_start_over_go_on(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("step,rss_mb\n1,1\n2,1\n3,1\n1,1\n2,1\n", &by_name);
+    assert_true(set.series[0].x[3] == 4 && set.series[0].x[4] == 5);
+    tide_series_release(&set);
+}
+
+static void every_memory_column_and_every_pid_is_a_series(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("step,rss_mb,loss,uss_mb,steps_per_mb\n1,2,3,4,9\n", &by_name);
+    assert_int_equal(set.count, 2);
+    assert_string_equal(set.series[1].name, "uss_mb");
+    tide_series_release(&set);
+    set = parse("step,pid,rss_mb\n1,7,10\n1,8,20\n2,7,11\n2,8,21\n", &by_name);
+    assert_int_equal(set.count, 2);
+    assert_string_equal(set.series[1].name, "rss_mb[8]");
+    assert_true(set.series[1].bytes[1] == 21e6);
+    tide_series_release(&set);
+}
+
+static void a_column_can_be_chosen(void **state)
+{
+    (void)state;
+    struct tide_series_options options = {.unit = "GB", .column = "x"};
+    struct tide_series_set set = parse("step,x\n1,2\n", &options);
+    assert_true(set.series[0].bytes[0] == 2e9);
+    tide_series_release(&set);
+    struct tide_err err;
+    options.column = "y";
+    assert_int_equal(tide_series_parse("step,x\n1,2\n", 11, &options, &set, &err), -1);
+    assert_string_equal(err.text, "there is no column 'y'");
+    assert_non_null(strstr(err.hint, "step, x"));
+}
+
+static void malformed_text_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    refused("", "there are no rows of numbers");
+    refused("step,rss_mb\n", "there are no rows of numbers");
+    refused("step,rss_mb\n1,2\n3\n", "line 3 has 1 fields where the header has 2");
+    refused("step,rss_mb\n1,2,3\n", "line 2 has more fields than the 2 columns of the header");
+    refused("step,rss_mb\n1,\"2\n", "line 2: a quote that does not end, or a field of over 4096 bytes");
+    refused("step,rss_mb\n1,hello\n", "line 2: column 'rss_mb' holds something that is not a number");
+    refused("step,loss\n1,2\n", "no column looks like memory");
+    refused("step,rss\n1,2\n", "column 'rss' does not say its unit");
+    refused("{\"step\": 1\n", "line 1 is not a JSON object");
+    refused("1,2,3\n4,5,6\n", "there is no header row, and 3 columns: which is which?");
+    refused("step,rss_mb\n1,-5\n", "row 1: -5e+06 bytes of memory cannot be");
+    struct tide_series_set set;
+    struct tide_err err;
+    assert_int_equal(tide_series_parse("step,rss_mb\n1,\0\n", 15, &by_name, &set, &err), -1);
+    assert_string_equal(err.text, "line 2 holds a NUL byte: this is not a text file");
+}
+
+static void names_are_escaped_in_errors(void **state)
+{
+    (void)state;
+    refused("step,rss\x1b[31m\n1,2\n", "column 'rss\\x1b[31m' does not say its unit");
+}
+
+static void units_come_from_names(void **state)
+{
+    (void)state;
+    assert_true(tide_column_bytes_scale("rss_mb") == 1e6);
+    assert_true(tide_column_bytes_scale("RSS (MiB)") == 0x1p20);
+    assert_true(tide_column_bytes_scale("gpuMemGB") == 1e9);
+    assert_true(tide_column_bytes_scale("uss_bytes") == 1);
+    assert_true(isnan(tide_column_bytes_scale("rss")));
+    assert_true(isnan(tide_column_bytes_scale("b_rss")));
+    assert_int_equal(tide_column_role("global_step"), TIDE_COLUMN_STEP);
+    assert_int_equal(tide_column_role("elapsed"), TIDE_COLUMN_TIME);
+    assert_int_equal(tide_column_role("loss"), TIDE_COLUMN_OTHER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_csv_with_a_unit_in_its_column_is_read),
+        cmocka_unit_test(tabs_semicolons_spaces_and_quotes_are_understood),
+        cmocka_unit_test(json_lines_are_read_by_key),
+        cmocka_unit_test(numbers_alone_need_only_a_unit),
+        cmocka_unit_test(missing_values_are_left_out),
+        cmocka_unit_test(time_is_the_axis_where_there_are_no_steps),
+        cmocka_unit_test(a_clock_that_jumps_is_bridged),
+        cmocka_unit_test(steps_that_start_over_go_on),
+        cmocka_unit_test(every_memory_column_and_every_pid_is_a_series),
+        cmocka_unit_test(a_column_can_be_chosen),
+        cmocka_unit_test(malformed_text_is_refused_with_its_line),
+        cmocka_unit_test(names_are_escaped_in_errors),
+        cmocka_unit_test(units_come_from_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
