@@ -102,7 +102,7 @@ def test_quiet_says_nothing(tidemark, tmp_path):
 
 def test_a_log_comes_in_by_pipe(tidemark):
     lines = "".join(f"{x} {y}\n" for x, y in noisy(400, lambda i: 4000 + i))
-    got = tidemark("judge", "--unit", "MB", "-", input=lines)
+    got = tidemark("judge", "--unit", "MB", "-", stdin=lines)
     assert got.code == 1
 
 
