@@ -73,11 +73,9 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     }
 }
 
-static int in_range(const struct tide_option *o, int64_t value, const char *text, struct tide_err *err)
+static int out_of_range(const struct tide_option *o, const char *text, struct tide_err *err)
 {
     int64_t least = o->least, most = o->most ? o->most : INT64_MAX;
-    if (value >= least && value <= most)
-        return 0;
     char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT], shown[96];
     tide_text_escape(text, strlen(text), shown, sizeof shown);
     tide_err_set(err, "option '--%s': '%s' is out of range", o->name, shown);
@@ -98,6 +96,7 @@ static int store(const struct tide_option *o, const char *value, void *values, s
 {
     char *field = (char *)values + o->offset;
     int64_t number;
+    double real;
     int bad;
     switch (o->kind) {
     case TIDE_OPTION_FLAG:
@@ -112,7 +111,12 @@ static int store(const struct tide_option *o, const char *value, void *values, s
         *(const char **)(void *)field = value;
         return 0;
     case TIDE_OPTION_REAL:
-        return tide_real_parse(value, (double *)(void *)field) ? bad_value(o, value, err) : 0;
+        if (tide_real_parse(value, &real))
+            return bad_value(o, value, err);
+        if (real < (double)o->least || (o->most && real > (double)o->most))
+            return out_of_range(o, value, err);
+        *(double *)(void *)field = real;
+        return 0;
     case TIDE_OPTION_SIZE:
         bad = tide_size_parse(value, &number);
         break;
@@ -125,8 +129,8 @@ static int store(const struct tide_option *o, const char *value, void *values, s
     }
     if (bad)
         return bad_value(o, value, err);
-    if (in_range(o, number, value, err))
-        return -1;
+    if (number < o->least || (o->most && number > o->most))
+        return out_of_range(o, value, err);
     *(int64_t *)(void *)field = number;
     return 0;
 }

@@ -35,7 +35,7 @@ struct tide_option {
     const char *arg;     /* how the value is called in the help: "SIZE"; NULL for a flag */
     const char *help;    /* one sentence, no full stop */
     const char *choices; /* TIDE_OPTION_CHOICE: "a|b|c" */
-    int64_t least, most; /* SIZE, DURATION, COUNT: the range that is accepted; both 0: any value >= 0 */
+    int64_t least, most; /* of numbers: the range that is accepted; most 0: no upper end */
 };
 
 enum tide_option_flags {

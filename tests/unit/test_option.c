@@ -58,7 +58,7 @@ static void every_way_to_write_a_value_is_accepted(void **state)
     int count, dashes;
     struct tide_err err;
     assert_int_equal(parse(WORDS("--output", "a", "-i", "250ms", "--limit=2G", "--items=1_000", "--unit",
-                                 "mb", "--ratio", "-0.5", "x"),
+                                 "mb", "--ratio", "0.5", "x"),
                            0, &v, operands, &count, &dashes, &err),
                      0);
     assert_string_equal(v.output, "a");
@@ -66,7 +66,7 @@ static void every_way_to_write_a_value_is_accepted(void **state)
     assert_int_equal(v.limit_bytes, INT64_C(2147483648));
     assert_int_equal(v.items, 1000);
     assert_string_equal(v.unit, "mb");
-    assert_true(v.ratio == -0.5);
+    assert_true(v.ratio == 0.5);
     assert_int_equal(count, 1);
     assert_int_equal(dashes, -1);
     assert_int_equal(parse(WORDS("-jqofile"), 0, &v, operands, &count, &dashes, &err), 0);
@@ -122,6 +122,7 @@ static void what_is_wrong_is_said_and_nothing_is_guessed(void **state)
         {{"--items=-5"}, "option '--items': '-5' is out of range", "at least 1"},
         {{"--unit", "gallon"}, "option '--unit': 'gallon' is not a valid UNIT", "one of b|kb|mb"},
         {{"--unit", "b|kb"}, "option '--unit': 'b|kb' is not a valid UNIT", "one of b|kb|mb"},
+        {{"--ratio", "-0.5"}, "option '--ratio': '-0.5' is out of range", "at least 0"},
         {{"--ratio", "inf"}, "option '--ratio': 'inf' is not a valid R", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
