@@ -1,6 +1,6 @@
 /*
  * Tests of both ends of the channel. A process attaches once in its life, so every writer here is a child:
- * the parent never leaves a mark.
+ * the parent never leaves a mark. Run from the top of the tree, where the Python package is.
  */
 #include "base/clock.h"
 #include "channel/birth.h"
@@ -344,6 +344,32 @@ static void the_last_words_of_a_killed_program_arrive(void **state)
     drain();
     assert_int_equal(seen->count, 1);
     assert_int_equal(seen->at[0].event.number, 41);
+}
+
+static void speak_python(void)
+{
+    setenv("PYTHONPATH", "python", 1);
+    execl("/usr/bin/python3", "python3", "-c",
+          "import tidemark\n"
+          "tidemark.step(12)\n"
+          "with tidemark.phase('validation'): tidemark.gauge('loader', 1 << 30)\n",
+          (char *)NULL);
+    exit(1);
+}
+
+static void what_the_python_package_says_arrives(void **state)
+{
+    (void)state;
+    run(speak_python);
+    drain();
+    assert_int_equal(seen->count, 4);
+    assert_int_equal(seen->at[0].event.kind, TIDE_LANE_STEP);
+    assert_int_equal(seen->at[0].event.number, 12);
+    assert_int_equal(seen->at[1].event.kind, TIDE_LANE_PHASE_BEGIN);
+    assert_int_equal(seen->at[2].event.number, 1 << 30);
+    assert_string_equal(seen->at[2].name, "loader");
+    assert_string_equal(seen->at[3].name, "validation");
+    assert_int_equal(seen->totals.lost, 0);
 }
 
 /* Bytes of shared memory that this process has resident. */
@@ -879,6 +905,7 @@ int main(int argc, char **argv)
         SPOKEN(a_forked_child_makes_its_own_lane),
         SPOKEN(a_program_that_execs_goes_on_in_its_lane),
         SPOKEN(the_last_words_of_a_killed_program_arrive),
+        SPOKEN(what_the_python_package_says_arrives),
         SPOKEN(marking_does_not_make_the_program_grow),
         SPOKEN(a_full_ring_is_thinned_and_nothing_is_lost),
         SPOKEN(what_was_overwritten_is_counted_as_lost),

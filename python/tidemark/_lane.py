@@ -1,0 +1,202 @@
+"""The writing end of the channel: the layout and protocol of src/channel/lane.h, in Python.
+
+A process that is tracked finds the channel's directory in TIDEMARK_CHANNEL and makes one file in it, its lane,
+"marks-PID-START-py" (the library for C makes one without the suffix, so that both can speak in one process).
+
+The numbers below are the layout. A slot is written in one piece, with its sequence 0, and the sequence after it; a
+lock keeps threads apart. The lock is reentrant, because a signal handler or a finalizer may run between any two calls
+and leave a mark of its own, and the head is written from the count as it is at that moment, because such a mark has
+moved it on. A child that is forked gets a new lock.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import struct
+import threading
+from time import monotonic_ns
+
+_MAGIC = 0x31656E616C646974
+_SLOTS = 4096
+_SLOT_BYTES = 128
+_HEAD_BYTES = 128
+_LANE_BYTES = _HEAD_BYTES + _SLOTS * _SLOT_BYTES
+_NAME_MOST = 95
+_HEAD_AT = 24  # of the number of slots taken
+
+_STEP, _EPOCH, _PHASE_BEGIN, _PHASE_END, _ITEMS, _GAUGE = range(1, 7)
+
+_put_number = struct.Struct("=Q").pack_into
+_put_bare = struct.Struct("=QqqIIc").pack_into  # sequence, t_ns, number, kind, tid, the NUL of an empty name
+_put_named = struct.Struct("=QqqII96s").pack_into
+
+# What a number or a name of the wrong kind raises: a program that trains untracked must train tracked.
+_NOT_A_MARK = (TypeError, ValueError, OverflowError, AttributeError, struct.error)
+
+
+class _Lane:
+    """Where this process stands. ``state`` is None before the first call, False without a tracker, else the map."""
+
+    __slots__ = ("state", "taken", "lock")
+
+    def __init__(self) -> None:
+        self.state: object = None
+        self.taken = 0
+        self.lock = threading.RLock()
+
+
+_lane = _Lane()
+
+
+def _start_ticks() -> int:
+    with open("/proc/self/stat", "rb") as text:
+        return int(text.read().rpartition(b")")[2].split()[19])
+
+
+def _open_lane(directory: int, name: str) -> int:
+    """A descriptor of the lane with all its blocks allocated, so that writing to the map cannot fail."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
+    except FileExistsError:  # made by this process before it called exec
+        return os.open(name, flags | os.O_NONBLOCK, dir_fd=directory)
+    try:
+        os.fchmod(fd, 0o600)
+        os.posix_fallocate(fd, 0, _LANE_BYTES)
+    except OSError:
+        os.close(fd)
+        os.unlink(name, dir_fd=directory)
+        raise
+    return fd
+
+
+def _make() -> mmap.mmap:
+    path = os.environ["TIDEMARK_CHANNEL"]
+    if not path.startswith("/"):
+        raise OSError("the channel is not an absolute path")
+    pid, start = os.getpid(), _start_ticks()
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = _open_lane(directory, f"marks-{pid}-{start}-py")
+    finally:
+        os.close(directory)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != _LANE_BYTES or found.st_blocks * 512 < _LANE_BYTES:
+            raise OSError("not a lane")
+        # All pages at once: pages that come one by one would look like a program that grows.
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        memory = mmap.mmap(fd, _LANE_BYTES, flags, mmap.PROT_READ | mmap.PROT_WRITE)
+    finally:
+        os.close(fd)
+    magic, lane_pid, slots, lane_start, taken = struct.unpack_from("=QIIQQ", memory)
+    if magic == 0:
+        struct.pack_into("=IIQ", memory, 8, pid, _SLOTS, start)
+        _put_number(memory, 0, _MAGIC)
+    elif (magic, lane_pid, slots, lane_start) != (_MAGIC, pid, _SLOTS, start):
+        raise OSError("not a lane of this process")
+    _lane.taken = taken
+    return memory
+
+
+def _attach() -> object:
+    """The map, or False; called with state None."""
+    if "TIDEMARK_CHANNEL" not in os.environ:
+        _lane.state = False
+        return False
+    with _lane.lock:
+        if _lane.state is None:
+            try:
+                _lane.state = _make()
+            except (OSError, ValueError, IndexError, KeyError):
+                _lane.state = False
+        return _lane.state
+
+
+def _forget() -> None:
+    """In a forked child: the parent's lane is not ours. A process without a tracker has children without one."""
+    if _lane.state is not False:
+        _lane.state = None
+        _lane.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _bare(kind: int, number: int) -> None:
+    memory = _lane.state
+    if memory is None:
+        memory = _attach()
+    if memory is False:
+        return
+    try:
+        number = int(number)
+        with _lane.lock:
+            n = _lane.taken
+            _lane.taken = n + 1
+            at = _HEAD_BYTES + n % _SLOTS * _SLOT_BYTES
+            _put_number(memory, _HEAD_AT, _lane.taken)
+            _put_bare(memory, at, 0, monotonic_ns(), number, kind, 0, b"\0")
+            _put_number(memory, at, n + 1)
+    except _NOT_A_MARK:
+        return
+
+
+def _named(kind: int, number: int, name: str) -> None:
+    memory = _lane.state
+    if memory is None:
+        memory = _attach()
+    if memory is False:
+        return
+    try:
+        number = int(number)
+        text = name.encode("utf-8", "surrogateescape")[:_NAME_MOST]
+        with _lane.lock:
+            n = _lane.taken
+            _lane.taken = n + 1
+            at = _HEAD_BYTES + n % _SLOTS * _SLOT_BYTES
+            _put_number(memory, _HEAD_AT, _lane.taken)
+            _put_named(memory, at, 0, monotonic_ns(), number, kind, 0, text)
+            _put_number(memory, at, n + 1)
+    except _NOT_A_MARK:
+        return
+
+
+def step(n: int) -> None:
+    """A step of training begins; n counts from wherever the program counts."""
+    _bare(_STEP, n)
+
+
+def epoch(n: int) -> None:
+    """An epoch begins."""
+    _bare(_EPOCH, n)
+
+
+def phase_begin(name: str) -> None:
+    """A stretch of time with this name begins; phases may nest and overlap."""
+    _named(_PHASE_BEGIN, 0, name)
+
+
+def phase_end(name: str) -> None:
+    """The latest open stretch of time with this name ends."""
+    _named(_PHASE_END, 0, name)
+
+
+def items(seen: int) -> None:
+    """Items (images, sequences, games) seen so far, in all."""
+    _bare(_ITEMS, seen)
+
+
+def gauge(name: str, bytes: int) -> None:
+    """A number of bytes that the program counts itself."""
+    _named(_GAUGE, bytes, name)
+
+
+def tracked() -> bool:
+    """Whether a tracker is listening."""
+    memory = _lane.state
+    if memory is None:
+        memory = _attach()
+    return memory is not False
