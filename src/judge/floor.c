@@ -133,7 +133,7 @@ static double noise_of(const double *x, const double *bytes, size_t count, doubl
         scratch[n++] = fabs(off) / sqrt(1 + left * left + right * right);
     }
     double median = tide_median(scratch, n);
-    return isnan(median) ? 0 : median / 0.6745;
+    return isnan(median) ? 0 : median / TIDE_MAD_SIGMA;
 }
 
 /* Lowest of the values within reach of i on one side, as far as there are any. */
@@ -188,7 +188,8 @@ static void drop_end_bump(struct tide_floor *f, double tall, double *scratch)
         double usual = fmax(tide_median(scratch, n), 0);
         bool apart = true;
         for (size_t i = stop; i < f->count && apart; i++)
-            apart = f->bytes[i] - before - usual * (double)(i - stop + 1) > fmax(tall, 3 * wobble);
+            apart =
+                f->bytes[i] - before - usual * (double)(i - stop + 1) > fmax(tall, TIDE_END_WOBBLES * wobble);
         if (apart) {
             last = stop;
             break;
@@ -211,7 +212,7 @@ static void drop_bumps(struct tide_floor *f, double *scratch)
     }
     drop_end_bump(f, tall, scratch);
     for (size_t i = 1; i + 1 < f->count; i++)
-        if (f->bytes[i] < fmin(f->bytes[i - 1], f->bytes[i + 1]) - 2 * tall)
+        if (f->bytes[i] < fmin(f->bytes[i - 1], f->bytes[i + 1]) - TIDE_DIP_BUMPS * tall)
             f->kept[i] = false;
 }
 

@@ -53,7 +53,7 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
                       const struct tide_floor *f, double start_x, double level, struct tide_spikes *ret)
 {
     struct tide_spikes spikes = {.phase = -1};
-    double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / 0.6745);
+    double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
     double heights[HEIGHTS], top = 0;
     size_t in_phase[PHASES] = {0}, above = 0, first = 0;
     bool inside = false;

@@ -23,8 +23,10 @@
  * floor. */
 #define TIDE_BUMP_SHARE  0.125
 #define TIDE_BUMP_NOISES 6.0
-#define TIDE_END_BUMP    2 /* windows, at either end, where only one side of a bump can be seen */
-#define TIDE_DIP_WINDOWS 1 /* a dip this short is a broken sample */
+#define TIDE_END_BUMP    2   /* windows, at either end, where only one side of a bump can be seen */
+#define TIDE_END_WOBBLES 3.0 /* at the end: times the largest move of the trend before */
+#define TIDE_DIP_BUMPS                                                                                       \
+    2.0 /* a single window this many bump heights lower than both neighbours is a broken sample */
 
 /* Warm-up: the first part of a run may be left out, up to this share. */
 #define TIDE_WARMUP_SHARE  0.10
@@ -39,6 +41,9 @@
  * undecided. */
 #define TIDE_LEAK_STILL    0.25
 #define TIDE_PLATEAU_STILL 0.12
+#define TIDE_STILL_Z       2.5
+#define TIDE_LATELY        (2.0 / 3) /* where the last third begins */
+#define TIDE_TAIL_LATEST   0.9       /* a slope at the end is fitted to no less than the last tenth */
 
 /* A floor whose noise has a long memory still gives this many degrees of freedom. */
 #define TIDE_FREEDOM_LEAST 4
@@ -56,9 +61,21 @@
 #define TIDE_FLAT_SHARE       0.02
 #define TIDE_SHORT_MOMENTS    48
 #define TIDE_FLAT_SHARE_BRIEF 5e-4
+/* Undecided: the growth over the run, as a share of the level, whose decision is forecast. */
+#define TIDE_MATTERS_SHARE 0.01
+
+/* No floor is less noisy than a page's rounding, nor than this share of its level. */
+#define TIDE_NOISE_LEAST 1200.0
+#define TIDE_NOISE_SHARE 1e-5
+#define TIDE_MAD_SIGMA   0.6745 /* median absolute deviation of a normal, in standard deviations */
 
 /* Information criterion: a model must beat a simpler one by this much. */
 #define TIDE_BIC_MARGIN 6.0
+
+/* A knee is known to within the places whose criterion is this near to the best (two standard errors). A
+ * curve that saturates has its knee where it is 95 % full: three time constants. */
+#define TIDE_KNEE_BIC  4.0
+#define TIDE_SATURATED 3.0
 
 /* Jump and plateau: size, against the noise and the level. */
 #define TIDE_CHANGE_NOISES 6.0
@@ -66,11 +83,28 @@
 
 /* A knee whose interval, wider by this share of it, holds the end of one pass over the data is that end. */
 #define TIDE_PASS_SLACK 0.04
+/* Asked directly whether growth ends with one pass: the residual against a level and against a line, how near
+ * the free knee must be, and how sure the rise. */
+#define TIDE_PASS_FLAT 0.25
+#define TIDE_PASS_LINE 0.5
+#define TIDE_PASS_NEAR 0.1
+#define TIDE_PASS_T    12.0
+
+/* A cache that fills early in a long run: looked for in this first share, at a rise of this share of the
+ * level, over this many windows and this share of the run. */
+#define TIDE_EARLY_SHARE   0.2
+#define TIDE_EARLY_RISE    0.02
+#define TIDE_EARLY_WINDOWS 6
+#define TIDE_EARLY_LEAST   0.02
 
 /* Staircase: jumps this many noise widths high must explain this share of the rise. */
 #define TIDE_STAIR_NOISES  6.0
 #define TIDE_STAIR_SHARE   0.75
 #define TIDE_STAIRS_LEAST  3
+#define TIDE_STAIR_DOWN    0.2 /* of the stairs: more downward steps are noise */
+#define TIDE_STAIR_OVER    1.4 /* of the rise: stairs that add up to more are noise */
+#define TIDE_STAIR_LATE    2.0 /* periods without a stair: it has stopped */
+#define TIDE_STAIR_SPAN    0.4 /* of the run that stairs must be spread over */
 #define TIDE_STAIR_TALLEST 0.5 /* of all stairs together: more is a jump with noise */
 
 /* Spikes: higher than this share of the level and this many noise widths of the samples, in at most this

@@ -1,0 +1,125 @@
+/*
+ * plateau.c - growth that has stopped: after a while, with one pass over the data, or early in a long run.
+ */
+#include "judge/judging.h"
+
+#include <math.h>
+
+void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit)
+{
+    double k = fit->model == TIDE_MODEL_SATURATION ? fmin(TIDE_SATURATED * fit->k, 1) : fit->k;
+    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
+    double still, still_error, still_freedom;
+    tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
+    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
+    double mean = rise / fmax(k, 1e-3);
+    bool stopped = still <= fmax(TIDE_PLATEAU_STILL * mean, TIDE_STILL_Z * still_error);
+    if (fit->model == TIDE_MODEL_PLATEAU && k < TIDE_LATELY && bend->bic < fit->bic &&
+        tide_judging_is_leak(j, bend->tail, bend->tail_error, 1 - bend->k, tide_judging_freedom(j, bend)) &&
+        bend->tail > TIDE_PLATEAU_STILL * mean)
+        stopped = false;
+    if (!tide_judging_is_change(j, rise) || !stopped)
+        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
+                                          j->fits[TIDE_MODEL_LINE].error[1]);
+    double low, high;
+    tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);
+    if (fit->model == TIDE_MODEL_SATURATION) {
+        low *= TIDE_SATURATED;
+        high *= TIDE_SATURATED;
+    }
+    tide_judging_say_plateau(j, tide_judging_x(j, k), tide_judging_x(j, low),
+                             tide_judging_x(j, fmin(high, 1)), tide_fit_value(fit, 1),
+                             fit->beta[1] / tide_judging_span(j));
+}
+
+/*
+ * With items known, one pass over the data ends at items / items per step, and the question is put directly:
+ * does growth up to there and level afterwards explain the floor? Then five points can be enough, because the
+ * knee need not be found.
+ */
+bool tide_judging_decide_one_pass(struct tide_judging *j)
+{
+    double knee = j->input->items / j->input->items_per_step;
+    if (!isfinite(knee) || !j->input->x_is_steps || knee <= j->x[0] || knee >= j->x[j->n - 1])
+        return false;
+    size_t before = 0;
+    while (before < j->n && j->x[before] < knee)
+        before++;
+    size_t after = j->n - before;
+    if (before < 1 || after < 2 || j->n < 5)
+        return false;
+    tide_judging_fit_from(j, 0);
+    double u = (knee - j->x[0]) / tide_judging_span(j);
+    struct tide_fit fit, after_fit;
+    tide_fit_model_at(TIDE_MODEL_PLATEAU, u, j->u, j->y, j->n, j->least_noise, 0, &fit);
+    double rise = fit.beta[1] * u;
+    double t = fit.beta[1] / fmax(fit.error[1], 1e-300);
+    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + before, j->y + before, after, j->least_noise, 0, &after_fit);
+    bool level_after = fabs(after_fit.beta[1]) <= fmax(TIDE_PLATEAU_STILL * fit.beta[1], 0);
+    double noise = fmax(fit.noise, j->least_noise);
+    bool fits_better = fit.rss < TIDE_PASS_FLAT * j->fits[TIDE_MODEL_FLAT].rss &&
+                       fit.rss < TIDE_PASS_LINE * j->fits[TIDE_MODEL_LINE].rss;
+    /* A floor that another knee explains far better did not stop because the pass ended. */
+    const struct tide_fit *free_knee = &j->fits[TIDE_MODEL_PLATEAU];
+    double low, high;
+    tide_judging_knee_interval(j, TIDE_MODEL_PLATEAU, free_knee->k, &low, &high);
+    double slack = fmax(TIDE_PASS_NEAR * knee, 1.5 * tide_judging_span(j) / (double)j->n);
+    bool same_knee = !isfinite(free_knee->bic) ||
+                     (knee >= tide_judging_x(j, low) - slack && knee <= tide_judging_x(j, high) + slack);
+    if (!(rise > TIDE_CHANGE_NOISES * noise || t > TIDE_PASS_T) || rise < TIDE_CHANGE_SHARE * j->level ||
+        !level_after || !fits_better || !same_knee)
+        return false;
+    tide_judging_say_plateau(j, knee, before ? j->x[before - 1] : j->x[0], j->x[before],
+                             tide_fit_value(&fit, 1), fit.beta[1] / tide_judging_span(j));
+    j->v->one_pass = true;
+    j->v->confidence =
+        tide_judging_confidence(1 - 2 * tide_normal_tail(tide_judging_sureness(t, (double)j->n - 2)));
+    j->best = fit;
+    return true;
+}
+
+/*
+ * A long run may have filled its cache within what looks like warm-up. Warm-up slows down from the start; a
+ * cache that fills grows evenly and then stops: look at the first fifth alone, at its own resolution.
+ */
+void tide_judging_look_for_early_knee(struct tide_judging *j)
+{
+    double whole = j->x[j->n - 1] - j->x[0];
+    struct tide_moments early = j->moments;
+    double edge = early.x[0] + TIDE_EARLY_SHARE * whole;
+    size_t count = 0;
+    while (count < early.count && early.x[count] <= edge)
+        count++;
+    early.count = count;
+    struct tide_floor floor;
+    if (count < 24 || tide_floor_make(&early, j->scratch, &floor, NULL))
+        return;
+    double *u = tide_arena_take(j->scratch, floor.count, sizeof *u),
+           *y = tide_arena_take(j->scratch, floor.count, sizeof *y);
+    if (!u || !y)
+        return;
+    size_t n = 0;
+    double from = floor.x[0], span = floor.x[floor.count - 1] - from;
+    for (size_t i = 0; i < floor.count; i++) {
+        if (!floor.kept[i])
+            continue;
+        u[n] = (floor.x[i] - from) / span;
+        y[n++] = floor.bytes[i];
+    }
+    if (n < 12 || !(span > 0))
+        return;
+    struct tide_fit knee, curve;
+    tide_fit_model(TIDE_MODEL_PLATEAU, u, y, n, j->least_noise, 0, &knee);
+    tide_fit_model(TIDE_MODEL_SATURATION, u, y, n, j->least_noise, 0, &curve);
+    double rise = knee.beta[1] * knee.k;
+    size_t rising = 0;
+    while (rising < n && u[rising] < knee.k)
+        rising++;
+    if (rising < TIDE_EARLY_WINDOWS || knee.bic > curve.bic - TIDE_BIC_MARGIN ||
+        rise < TIDE_EARLY_RISE * j->level || rise < TIDE_CHANGE_NOISES * knee.noise ||
+        knee.k * span < TIDE_EARLY_LEAST * whole || knee.k > TIDE_TAIL_LATEST)
+        return;
+    double width = span / (double)n;
+    tide_judging_say_plateau(j, from + knee.k * span, from + knee.k * span - width,
+                             from + knee.k * span + width, tide_fit_value(&j->best, 1), knee.beta[1] / span);
+}
