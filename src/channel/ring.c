@@ -7,8 +7,8 @@
 
 enum { GROUPS_MAX = 2 * TIDE_LANE_SLOTS, NO_SLOT = UINT16_MAX };
 
-#define NUMBER_MOST (INT64_C(1) << 53) /* what a double, and so every reader of a recording, holds exactly   \
-                                        */
+/* What a double, and so every reader of a recording, holds exactly. */
+#define NUMBER_MOST (INT64_C(1) << 53)
 
 /* One series of marks within one read. */
 struct group {

@@ -62,8 +62,8 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [PUT_SMAPS] = "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
     [PUT_MARK] = "INSERT INTO mark(t_ns, process, kind, source, number, name) VALUES (?,?,?,?,?,?)",
     /* Several processes that cannot be told apart are one row with their sum. */
-    [PUT_GPU] = "INSERT INTO gpu VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET"
-                " bytes = CASE WHEN process = -1 THEN bytes + excluded.bytes ELSE excluded.bytes END",
+    [PUT_GPU] = ("INSERT INTO gpu VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET"
+                 " bytes = CASE WHEN process = -1 THEN bytes + excluded.bytes ELSE excluded.bytes END"),
     [PUT_GPU_DEVICE] = "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
     [PUT_LIMIT] = "INSERT INTO memory_limit(t_ns, name, bytes) VALUES (?,?,?)",
     [PUT_NOTE] = "INSERT INTO note(t_ns, text) VALUES (?,?)",
