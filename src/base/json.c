@@ -22,7 +22,7 @@ static void put_string(FILE *out, const char *text)
             fputs("\xef\xbf\xbd", out);
         else if (rune == '"' || rune == '\\')
             fprintf(out, "\\%c", (char)rune);
-        else if (rune < 0x20 || rune == 0x7f || rune == 0x2028 || rune == 0x2029)
+        else if (tide_text_is_unsafe(rune))
             fprintf(out, "\\u%04x", rune);
         else
             fwrite(text + i, 1, taken, out);

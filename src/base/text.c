@@ -1,6 +1,5 @@
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,10 +31,10 @@ size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune)
     return need;
 }
 
-static bool is_unsafe(unsigned rune)
+bool tide_text_is_unsafe(unsigned rune)
 {
-    return rune < 0x20 || (rune >= 0x7f && rune < 0xa0) || rune == 0x2028 || rune == 0x2029 ||
-           rune == 0x200e || rune == 0x200f || (rune >= 0x202a && rune <= 0x202e) ||
+    return rune < 0x20 || (rune >= 0x7f && rune < 0xa0) || rune == 0x61c || rune == 0x2028 ||
+           rune == 0x2029 || rune == 0x200e || rune == 0x200f || (rune >= 0x202a && rune <= 0x202e) ||
            (rune >= 0x2066 && rune <= 0x2069) || rune == 0xfeff;
 }
 
@@ -49,9 +48,9 @@ char *tide_text_escape(const char *text, size_t len, char *out, size_t size)
         unsigned rune;
         size_t taken = tide_text_rune(text + i, len - i, &rune);
         int need;
-        if (taken == 0 || (taken == 1 && is_unsafe(rune)))
+        if (taken == 0 || (taken == 1 && tide_text_is_unsafe(rune)))
             need = snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)text[i]);
-        else if (is_unsafe(rune))
+        else if (tide_text_is_unsafe(rune))
             need = snprintf(piece, sizeof piece, "\\u{%x}", rune);
         else
             need = snprintf(piece, sizeof piece, "%.*s", (int)taken, text + i);

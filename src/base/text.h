@@ -7,14 +7,19 @@
 #ifndef TIDE_TEXT_H
 #define TIDE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Length in bytes of the valid UTF-8 sequence at text (1 to 4), or 0 if there is none. Decodes it into
  * *ret_rune if not NULL. */
 size_t tide_text_rune(const char *text, size_t len, unsigned *ret_rune);
 
-/* Copies text into out (size bytes, always NUL-terminated), with control characters (C0, DEL, C1), line and
- * paragraph separators, bidirectional overrides and bytes that are no UTF-8 written as \xNN or \u{NNNN}. A
+/* Whether a rune may not be shown as it is: control characters (C0, DEL, C1), line and paragraph separators,
+ * bidirectional marks and overrides. All of them are below 0x10000. */
+bool tide_text_is_unsafe(unsigned rune);
+
+/* Copies text into out (size bytes, always NUL-terminated), with unsafe runes and bytes that are no UTF-8
+ * written as \xNN or \u{NNNN}. A
  * result that does not fit ends in "..". Returns out. The result is valid UTF-8. */
 char *tide_text_escape(const char *text, size_t len, char *out, size_t size);
 

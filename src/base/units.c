@@ -141,9 +141,9 @@ char *tide_size_text(double bytes, char out[static TIDE_UNITS_TEXT])
 
 char *tide_duration_text(double seconds, char out[static TIDE_UNITS_TEXT])
 {
-    if (seconds < 1e-3)
+    if (seconds < 0.9995e-3)
         snprintf(out, TIDE_UNITS_TEXT, "%.0f us", seconds * 1e6);
-    else if (seconds < 1)
+    else if (seconds < 0.9995)
         snprintf(out, TIDE_UNITS_TEXT, "%.0f ms", seconds * 1e3);
     else if (seconds < 99.5)
         snprintf(out, TIDE_UNITS_TEXT, seconds < 9.95 ? "%.1f s" : "%.0f s", seconds);
