@@ -2,6 +2,8 @@
  * Tests of both ends of the channel. A process attaches once in its life, so every writer here is a child:
  * the parent never leaves a mark. Run from the top of the tree, where the Python package is.
  */
+#include "failing_malloc.h"
+
 #include "base/clock.h"
 #include "channel/birth.h"
 #include "channel/channel.h"
@@ -776,6 +778,44 @@ static void lanes_beyond_the_kept_descriptors_are_read_too(void **state)
     free(file);
 }
 
+#if HAVE_FAILING_MALLOC
+static void a_failed_allocation_is_an_error_and_loses_nothing(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    struct file *file = good_file(2);
+    bool failed = true;
+    for (long good = 0; failed; good++) {
+        struct tide_err err = {0};
+        struct tide_channel *other = NULL;
+        failing_arm(good);
+        int refused = tide_channel_new(&other, &err);
+        failed = failing_disarm();
+        assert_int_equal(refused != 0, other == NULL);
+        assert_int_equal(refused != 0, err.text[0] != '\0');
+        tide_channel_free(other);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        char path[PATH_MAX], suffix[16];
+        snprintf(suffix, sizeof suffix, "-%d", i);
+        own_path(suffix, path);
+        write_file(path, file, sizeof *file);
+    }
+    failed = true;
+    for (long good = 0; failed; good++) {
+        struct tide_err err = {0};
+        failing_arm(good);
+        int refused = tide_channel_drain(channel, remember, seen, &seen->totals, &err);
+        failed = failing_disarm();
+        assert_int_equal(refused != 0, failed);
+        assert_int_equal(refused != 0, err.text[0] != '\0');
+    }
+    assert_int_equal(seen->totals.lanes, COUNT);
+    assert_int_equal(seen->count, 2 * COUNT);
+    free(file);
+}
+#endif
+
 /* ---- the directory ---- */
 
 static void the_directory_is_private_and_goes_with_the_channel(void **state)
@@ -920,6 +960,9 @@ int main(int argc, char **argv)
         SPOKEN(a_head_that_goes_backwards_ends_the_lane),
         SPOKEN(a_lane_cut_short_later_is_dropped),
         SPOKEN(lanes_beyond_the_kept_descriptors_are_read_too),
+#if HAVE_FAILING_MALLOC
+        SPOKEN(a_failed_allocation_is_an_error_and_loses_nothing),
+#endif
         SPOKEN(the_directory_is_private_and_goes_with_the_channel),
         SPOKEN(directories_of_dead_trackers_are_swept_up),
         SPOKEN(sweeping_follows_no_link_and_takes_nothing_else),
