@@ -246,14 +246,14 @@ static void choose_windows(const struct tide_moments *m, struct tide_floor *f, d
     double rough[CHOICES], smoothest = INFINITY;
     for (size_t c = 0; c < CHOICES; c++) {
         rough[c] = INFINITY;
-        if (counts[c] > m->count)
+        if (counts[c] > m->count || counts[c] > TIDE_WINDOWS_MOST)
             continue;
         cut_windows(m, counts[c], f->x, f->bytes);
         rough[c] = noise_of(f->x, f->bytes, counts[c], scratch);
         smoothest = fmin(smoothest, rough[c]);
     }
     for (size_t c = 0; c < CHOICES; c++) {
-        if (rough[c] > smoothest * TIDE_ROUGHNESS_SLACK || counts[c] > m->count)
+        if (!isfinite(rough[c]) || rough[c] > smoothest * TIDE_ROUGHNESS_SLACK)
             continue;
         cut_floor(m, counts[c], f, scratch);
         if ((double)kept_of(f) >= TIDE_KEPT_LEAST * (double)f->count)

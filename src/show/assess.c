@@ -576,8 +576,10 @@ static void describe_others(struct assessing *s)
             growing = j;
     }
     char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160];
-    if (role && role->members + 1 >= others)
+    if (role && role->members == others)
         snprintf(who, sizeof who, "%s", role->name);
+    else if (role && role->members < others)
+        snprintf(who, sizeof who, "%s and %zu more", role->name, others - role->members);
     else
         snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
     snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who,

@@ -1,0 +1,333 @@
+/*
+ * test_assess.c - whole recordings, written here with a known truth, and what is said about them.
+ */
+#include "record/reader.h"
+#include "record/writer.h"
+#include "show/assess.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((int64_t)1 << 20)
+#define GIB ((int64_t)1 << 30)
+
+/* A recording in the making: four looks a second, one step per look unless said otherwise. */
+struct made {
+    char path[64];
+    struct tide_writer *writer;
+    int64_t tick;
+    int64_t t_ns;
+};
+
+static void ok(int status, const struct tide_err *err)
+{
+    if (status)
+        fail_msg("%s", err->text);
+}
+
+static struct made begin(void)
+{
+    struct made m = {.path = "/tmp/tide-assess-XXXXXX"};
+    struct tide_err err;
+    int fd = mkstemp(m.path);
+    assert_true(fd >= 0);
+    close(fd);
+    unlink(m.path);
+    ok(tide_writer_new(m.path, &m.writer, &err), &err);
+    return m;
+}
+
+static int64_t add_process(struct made *m, int64_t pid, int64_t parent, const char *name, const char *role)
+{
+    struct tide_process p = {.pid = pid,
+                             .parent = parent,
+                             .start_ticks = 1,
+                             .name = name,
+                             .command = name,
+                             .role = role,
+                             .began_ns = m->t_ns,
+                             .ended_ns = TIDE_UNKNOWN,
+                             .peak_rss_bytes = GIB};
+    struct tide_err err;
+    int64_t id;
+    ok(tide_writer_process(m->writer, &p, &id, &err), &err);
+    return id;
+}
+
+static void look(struct made *m, int64_t processes, int64_t counted)
+{
+    struct tide_tick tick = {.t_ns = m->t_ns += 250000000,
+                             .processes = processes,
+                             .rss_bytes = counted,
+                             .counted_bytes = counted,
+                             .pss_known_bytes = 0,
+                             .cgroup_bytes = TIDE_UNKNOWN,
+                             .cgroup_peak_bytes = TIDE_UNKNOWN,
+                             .pressure_ppm = TIDE_UNKNOWN,
+                             .available_bytes = 8 * GIB};
+    struct tide_err err;
+    ok(tide_writer_tick(m->writer, &tick, &m->tick, &err), &err);
+}
+
+static void sample(struct made *m, int64_t process, int64_t anon)
+{
+    struct tide_sample s = {
+        .tick = m->tick, .process = process, .anon_bytes = anon, .file_bytes = 4 * MIB, .threads = 1};
+    struct tide_err err;
+    ok(tide_writer_sample(m->writer, &s, &err), &err);
+}
+
+static void mark(struct made *m, int64_t process, enum tide_mark_kind kind, int64_t number, const char *name)
+{
+    struct tide_mark row = {.t_ns = m->t_ns + 1000,
+                            .process = process,
+                            .kind = kind,
+                            .source = TIDE_SOURCE_PROGRAM,
+                            .number = number,
+                            .name = name};
+    struct tide_err err;
+    ok(tide_writer_mark(m->writer, &row, &err), &err);
+}
+
+static void limit(struct made *m, const char *name, int64_t bytes)
+{
+    struct tide_limit row = {.t_ns = m->t_ns, .name = name, .bytes = bytes};
+    struct tide_err err;
+    ok(tide_writer_limit(m->writer, &row, &err), &err);
+}
+
+/* Ends the recording and judges it; the text that a person would read lands in out. */
+static struct tide_assessment *finish(struct made *m, char *out, size_t size)
+{
+    struct tide_err err;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    struct tide_assessment *a;
+    struct tide_assess_options options = {NAN, NAN, NAN};
+    ok(tide_writer_free(m->writer, &err), &err);
+    ok(tide_reader_new(m->path, &reader, &err), &err);
+    ok(tide_history_new(0, &history, &err), &err);
+    ok(tide_history_load(history, reader, &err), &err);
+    ok(tide_assess_history(history, &options, &a, &err), &err);
+    tide_history_free(history);
+    tide_reader_free(reader);
+    unlink(m->path);
+    FILE *stream = fmemopen(out, size, "w");
+    tide_assessment_print(a, NULL, stream);
+    fclose(stream);
+    return a;
+}
+
+static void a_leak_behind_a_wrapper_is_found_in_the_child(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t uv = add_process(&m, 141489, 0, "uv", "uv"),
+            python = add_process(&m, 141495, uv, "python", "train.py");
+    int64_t workers[20];
+    for (int i = 0; i < 20; i++)
+        workers[i] = add_process(&m, 141500 + i, python, "python", "compile_worker");
+    limit(&m, "cgroup /job memory.max", 24 * GIB);
+    limit(&m, "host memory", 60 * GIB);
+    for (int64_t step = 0; step < 600; step++) {
+        bool validating = step % 100 >= 95;
+        int64_t leaked = step * 208 * 1024, spike = validating ? 2 * GIB : 0;
+        if (step % 100 == 95)
+            mark(&m, python, TIDE_MARK_PHASE_BEGIN, 0, "validation");
+        if (step % 100 == 0 && step)
+            mark(&m, python, TIDE_MARK_PHASE_END, 0, "validation");
+        mark(&m, python, TIDE_MARK_STEP, step, "");
+        look(&m, 22, 2 * GIB + leaked + spike);
+        sample(&m, uv, 20 * MIB);
+        sample(&m, python, GIB + leaked + spike);
+        for (int i = 0; i < 20; i++)
+            sample(&m, workers[i], 400 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    const struct tide_judged *worst = &a->judged[0];
+    assert_int_equal(worst->verdict.kind, TIDE_LEAK);
+    assert_int_equal(worst->process, python);
+    assert_string_equal(worst->name, "python[141495] (child of uv[141489])");
+    assert_true(fabs(worst->verdict.slope / (208 * 1024) - 1) < 0.02);
+    assert_true(a->limit_bytes == (double)(24 * GIB));
+    assert_string_equal(a->limit_name, "cgroup /job memory.max");
+    /* (24 - 2 - 2 of the spike) GiB of room at the start, 208 KiB a step */
+    assert_true(fabs(worst->verdict.limit_x / (20.0 * GIB / (208 * 1024)) - 1) < 0.03);
+    assert_non_null(strstr(text, "tidemark: LEAK in python[141495] (child of uv[141489])\n"));
+    assert_non_null(strstr(text, "6 of about +2.0 GiB, all in phase \"validation\""));
+    assert_non_null(strstr(text, "20 x compile_worker and 1 more steady, 7.9 GiB RSS"));
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    tide_assessment_free(a);
+}
+
+static void a_rise_by_the_number_of_processes_is_the_trees(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t ids[100], parent = add_process(&m, 10, 0, "python", "train.py");
+    for (int64_t step = 0; step < 400; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        int64_t alive = step / 8;
+        if (step % 8 == 0)
+            ids[alive] = add_process(&m, 100 + alive, parent, "python", "worker");
+        look(&m, alive + 2, 500 * MIB + (alive + 1) * 50 * MIB);
+        sample(&m, parent, 500 * MIB);
+        for (int64_t i = 0; i <= alive; i++)
+            sample(&m, ids[i], 50 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(a->judged[0].subject == TIDE_SUBJECT_ROLE || a->judged[0].subject == TIDE_SUBJECT_TREE);
+    assert_true(fabs(a->judged[0].verdict.slope / (50.0 * MIB / 8) - 1) < 0.1);
+    tide_assessment_free(a);
+}
+
+static void a_flat_gauge_beside_a_rising_process_is_evidence(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t step = 0; step < 400; step++) {
+        mark(&m, id, TIDE_MARK_STEP, step, "");
+        mark(&m, id, TIDE_MARK_GAUGE, 300 * MIB + step % 3 * 4096, "live");
+        look(&m, 1, 400 * MIB + step * MIB);
+        sample(&m, id, 400 * MIB + step * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_non_null(strstr(a->evidence, "gauge \"live\" is flat"));
+    tide_assessment_free(a);
+}
+
+static void without_steps_the_axis_is_seconds(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 400; i++) {
+        look(&m, 1, 400 * MIB + i * MIB);
+        sample(&m, id, 400 * MIB + i * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_false(a->judged[0].x_is_steps);
+    assert_true(fabs(a->judged[0].verdict.slope / (4.0 * MIB) - 1) < 0.02);
+    assert_true(isnan(a->steps));
+    tide_assessment_free(a);
+}
+
+static void steps_that_start_over_make_one_axis(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 400; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i % 100, "");
+        look(&m, 1, 400 * MIB + i * MIB);
+        sample(&m, id, 400 * MIB + i * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(fabs(a->judged[0].verdict.slope / (1.0 * MIB) - 1) < 0.02);
+    assert_true(a->steps == 399);
+    tide_assessment_free(a);
+}
+
+static void a_jump_names_the_mark_it_came_with(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t step = 0; step < 400; step++) {
+        if (step % 130 == 0)
+            mark(&m, id, TIDE_MARK_EPOCH, step / 130, "");
+        mark(&m, id, TIDE_MARK_STEP, step, "");
+        look(&m, 1, (step < 260 ? 400 : 900) * MIB);
+        sample(&m, id, (step < 260 ? 400 : 900) * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_JUMP);
+    assert_true(a->judged[0].verdict.jump_x == 260);
+    assert_string_equal(a->judged[0].jump_mark, "begin of epoch 2");
+    tide_assessment_free(a);
+}
+
+static void hostile_names_are_escaped_everywhere(void **state)
+{
+    (void)state;
+    char text[2048], *json = NULL;
+    size_t len;
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "\x1b]0;owned\x07\xff", "\x1b[2J");
+    for (int64_t step = 0; step < 200; step++) {
+        mark(&m, id, TIDE_MARK_STEP, step, "");
+        mark(&m, id, TIDE_MARK_GAUGE, 5, "\x1b[31m");
+        look(&m, 1, 400 * MIB + step * MIB);
+        sample(&m, id, 400 * MIB + step * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    FILE *out = open_memstream(&json, &len);
+    tide_assessment_json(a, "x.tide", out);
+    fclose(out);
+    for (const char *p = text; *p; p++)
+        assert_true(*p == '\n' || (unsigned char)*p >= 0x20);
+    for (const char *p = json; *p; p++)
+        assert_true(*p == '\n' || (unsigned char)*p >= 0x20);
+    assert_null(strchr(json, '\xff'));
+    free(json);
+    tide_assessment_free(a);
+}
+
+static void a_recording_of_two_looks_is_too_short(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int i = 0; i < 2; i++) {
+        look(&m, 1, MIB);
+        sample(&m, id, MIB);
+    }
+    struct tide_err err;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    struct tide_assessment *a;
+    struct tide_assess_options options = {NAN, NAN, NAN};
+    ok(tide_writer_free(m.writer, &err), &err);
+    ok(tide_reader_new(m.path, &reader, &err), &err);
+    ok(tide_history_new(0, &history, &err), &err);
+    ok(tide_history_load(history, reader, &err), &err);
+    assert_int_equal(tide_assess_history(history, &options, &a, &err), -1);
+    assert_string_equal(err.text, "the recording is too short to judge: 2 looks");
+    tide_history_free(history);
+    tide_reader_free(reader);
+    unlink(m.path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
+        cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
+        cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),
+        cmocka_unit_test(without_steps_the_axis_is_seconds),
+        cmocka_unit_test(steps_that_start_over_make_one_axis),
+        cmocka_unit_test(a_jump_names_the_mark_it_came_with),
+        cmocka_unit_test(hostile_names_are_escaped_everywhere),
+        cmocka_unit_test(a_recording_of_two_looks_is_too_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
