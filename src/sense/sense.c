@@ -9,7 +9,10 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "sense/bounds.h"
+#include "sense/cgroup.h"
+#include "sense/gpu.h"
 #include "sense/proc_read.h"
 #include "sense/smaps.h"
 #include "sense/tree.h"
@@ -46,6 +49,12 @@ struct tide_sense {
     struct tide_tree tree;
     struct tide_smaps_budget smaps;
     struct tide_bounds bounds;
+    struct tide_cgroup cgroup;
+    int64_t kills_noted, hits_noted;     /* the counts that were last told; TIDE_UNKNOWN: none yet */
+    char high_noted[TIDE_CGROUP_NAME];   /* the memory.high that was last told */
+    char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in bounds */
+    struct tide_gpu *gpu;                /* NULL: not wanted */
+    bool devices_written;
     int64_t limit_bytes;
     int meminfo_fd;
     struct tide_proc_meminfo host;
@@ -92,12 +101,15 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
         free(sense);
         return -1;
     }
+    tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);
     int64_t now_ns = tide_clock_ns();
     for (size_t i = 0; i < config->root_count; i++)
         if (tide_tree_add_root(&sense->tree, config->roots[i], now_ns, err) != 0) {
             tide_sense_free(sense);
             return -1;
         }
+    sense->kills_noted = sense->hits_noted = TIDE_UNKNOWN;
+    sense->gpu = config->gpu ? tide_gpu_new() : NULL;
     sense->meminfo_fd = openat(sense->tree.proc_fd, "meminfo", O_RDONLY | O_CLOEXEC);
     *ret_sense = sense;
     return 0;
@@ -109,6 +121,8 @@ void tide_sense_free(struct tide_sense *sense)
         return;
     if (sense->meminfo_fd >= 0)
         close(sense->meminfo_fd);
+    tide_gpu_free(sense->gpu);
+    tide_cgroup_release(&sense->cgroup);
     tide_tree_release(&sense->tree);
     tide_smaps_release(&sense->smaps);
     tide_map_release(&sense->known_by_pid);
@@ -230,6 +244,51 @@ static void read_rlimits(struct tide_sense *sense)
                         limits.data_bytes);
 }
 
+/* Kills are told one by one; hits of the limit, which can come by the thousand, each time they doubled. */
+static void note_events(struct tide_sense *sense)
+{
+    const struct tide_cgroup *cgroup = &sense->cgroup;
+    char name[TIDE_CGROUP_NAME];
+    int64_t kills = cgroup->kills - sense->kills_noted;
+    if (cgroup->kills >= 0 && sense->kills_noted >= 0 && kills > 0) {
+        const char *path = cgroup->directory + cgroup->mount_len;
+        tide_text_escape(path, strlen(path), name, sizeof name);
+        add_note(sense, "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)",
+                 kills, kills == 1 ? "" : "es", name[0] ? name : "/");
+    }
+    sense->kills_noted = cgroup->kills;
+    int64_t hits = cgroup->hits;
+    if (sense->hits_noted < 0 || hits < sense->hits_noted) {
+        sense->hits_noted = hits;
+    } else if (hits > sense->hits_noted && hits >= 2 * sense->hits_noted) {
+        sense->hits_noted = hits;
+        tide_text_escape(cgroup->limit_name, strlen(cgroup->limit_name), name, sizeof name);
+        add_note(sense, "the limit %s was reached (%" PRId64 " times so far)", name, hits);
+    }
+}
+
+static void follow_cgroup(struct tide_sense *sense)
+{
+    struct tide_cgroup *cgroup = &sense->cgroup;
+    if (sense->first_root > 0)
+        tide_cgroup_follow(cgroup, sense->first_root);
+    if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
+        if (sense->cgroup_bound[0])
+            tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, TIDE_UNKNOWN);
+        memcpy(sense->cgroup_bound, cgroup->limit_name, sizeof sense->cgroup_bound);
+    }
+    if (sense->cgroup_bound[0])
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, cgroup->limit_bytes);
+    if (strcmp(sense->high_noted, cgroup->high_name) != 0) {
+        memcpy(sense->high_noted, cgroup->high_name, sizeof sense->high_noted);
+        char name[TIDE_CGROUP_NAME], size[TIDE_UNITS_TEXT];
+        tide_text_escape(cgroup->high_name, strlen(cgroup->high_name), name, sizeof name);
+        if (cgroup->high_bytes >= 0)
+            add_note(sense, "%s is %s: above it the kernel slows the group down", name,
+                     tide_size_text((double)cgroup->high_bytes, size));
+    }
+}
+
 static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, int64_t now_ns)
 {
     tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, "--limit", sense->limit_bytes);
@@ -241,6 +300,19 @@ static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, 
     if (sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns) {
         sense->rare_ns = now_ns;
         read_rlimits(sense);
+        follow_cgroup(sense);
+    }
+}
+
+static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_gpu_view *ret_view)
+{
+    tide_gpu_look(sense->gpu, &sense->tree, now_ns, ret_view);
+    if (ret_view->note)
+        add_note(sense, "%s", ret_view->note);
+    for (size_t i = 0; i < ret_view->device_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "gpu %zu", i);
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, name, ret_view->total_bytes[i]);
     }
 }
 
@@ -342,6 +414,44 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
     return 0;
 }
 
+static int write_devices(struct tide_sense *sense, struct tide_writer *writer,
+                         const struct tide_gpu_view *gpu, struct tide_err *err)
+{
+    for (size_t i = 0; i < gpu->device_count; i++) {
+        struct tide_gpu_device row = {
+            .device = (int64_t)i,
+            .name = gpu->devices[i].name,
+            .uuid = gpu->devices[i].uuid,
+            .total_bytes = gpu->total_bytes[i],
+        };
+        if (tide_writer_gpu_device(writer, &row, err) != 0)
+            return -1;
+    }
+    sense->devices_written = true;
+    return 0;
+}
+
+static int write_gpus(struct tide_sense *sense, struct tide_writer *writer, const struct tide_gpu_view *gpu,
+                      int64_t tick, struct tide_err *err)
+{
+    if (gpu->reading_count && !sense->devices_written && write_devices(sense, writer, gpu, err) != 0)
+        return -1;
+    for (size_t i = 0; i < gpu->reading_count; i++) {
+        const struct tide_gpu_reading *reading = &gpu->readings[i];
+        struct tide_gpu_sample row = {
+            .tick = tick,
+            .device = reading->device,
+            .process = reading->member  ? reading->member->id
+                       : reading->whole ? 0
+                                        : TIDE_UNKNOWN,
+            .bytes = reading->bytes,
+        };
+        if (tide_writer_gpu(writer, &row, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns,
                        struct tide_err *err)
 {
@@ -356,13 +466,15 @@ static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int
 }
 
 static int write_look(struct tide_sense *sense, struct tide_writer *writer, const struct tide_tick *tick,
-                      int64_t now_ns, int64_t *ret_tick, struct tide_err *err)
+                      const struct tide_gpu_view *gpu, int64_t now_ns, int64_t *ret_tick,
+                      struct tide_err *err)
 {
     if (write_processes(sense, writer, now_ns, err) != 0)
         return -1;
     if (tide_writer_tick(writer, tick, ret_tick, err) != 0)
         return -1;
     if (write_counters(sense, writer, *ret_tick, err) != 0 ||
+        write_gpus(sense, writer, gpu, *ret_tick, err) != 0 ||
         tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0)
         return -1;
     return write_notes(sense, writer, tick->t_ns, err);
@@ -372,12 +484,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
                     struct tide_sense_view *ret_view, struct tide_err *err)
 {
     int64_t began_ns = tide_clock_ns();
-    struct tide_tick tick = {
-        .t_ns = since_base(sense, now_ns),
-        .cgroup_bytes = TIDE_UNKNOWN,
-        .cgroup_peak_bytes = TIDE_UNKNOWN,
-        .pressure_ppm = TIDE_UNKNOWN,
-    };
+    struct tide_tick tick = {.t_ns = since_base(sense, now_ns)};
     struct tide_err scan_err;
     if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
         add_note(sense, "%s", scan_err.text);
@@ -386,11 +493,19 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     read_host(sense);
     add_up(sense, &tick);
     tick.available_bytes = sense->host.available_bytes;
-    note_unreadable(sense);
     find_bounds(sense, &tick, now_ns);
+    tide_cgroup_read(&sense->cgroup);
+    tick.cgroup_bytes = sense->cgroup.current_bytes;
+    tick.cgroup_peak_bytes = sense->cgroup.peak_bytes;
+    tick.pressure_ppm = sense->cgroup.pressure_ppm;
+    note_events(sense);
+    note_unreadable(sense);
+    struct tide_gpu_view gpu = {.reading_count = 0};
+    if (sense->gpu)
+        look_at_gpus(sense, now_ns, &gpu);
 
     int64_t tick_id = 0;
-    int status = write_look(sense, writer, &tick, now_ns, &tick_id, err);
+    int status = write_look(sense, writer, &tick, &gpu, now_ns, &tick_id, err);
     const struct tide_bound *lowest = tide_bounds_lowest(&sense->bounds);
     *ret_view = (struct tide_sense_view){
         .tick = tick_id,

@@ -1,0 +1,514 @@
+#include "sense/gpu.h"
+
+#include "base/clock.h"
+#include "sense/proc_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    COST_PART = 100, /* the driver may take one part in so many of the time */
+    MAX_USES = 1024, /* processes on devices, of one look */
+    MAX_READINGS = 1024,
+    MAX_RANKS = 128,
+    MAX_STRANGERS = 1024,  /* foreign PIDs known to be somebody else's */
+    MAX_SCANS = 256,       /* members whose descriptors are looked through in one look */
+    MAX_DESCRIPTORS = 4096 /* of one member */
+};
+
+static const int64_t least_pause_ns = 250 * TIDE_NS_PER_MS;
+static const int64_t repeat_ns = TIDE_NS_PER_S;
+
+/* Shared with the thread that loads the library; the last of the two to leave frees it. */
+struct loader {
+    atomic_int users;
+    atomic_bool done;
+    struct tide_nvml *nvml; /* NULL: there is none */
+};
+
+/* One process on one device. */
+struct use {
+    size_t device;
+    int64_t pid;   /* NVML's */
+    int64_t bytes; /* TIDE_UNKNOWN when the driver does not say */
+    struct tide_member *member;
+    bool untold; /* may be a member's, not known whose */
+};
+
+struct tide_gpu {
+    struct loader *loader;
+    struct tide_nvml *nvml; /* borrowed from loader once done; NULL after a failure */
+    bool loaded;
+    struct tide_nvml_device devices[TIDE_NVML_DEVICES];
+    int64_t total_bytes[TIDE_NVML_DEVICES];
+    size_t device_count;
+    int64_t next_ns;
+    int64_t used_bytes[TIDE_NVML_DEVICES];
+    struct use uses[MAX_USES];
+    size_t use_count;
+    size_t untold_count;
+    int64_t untold_ns; /* when the number of PIDs that are not told last changed */
+    int64_t strangers[MAX_STRANGERS];
+    size_t stranger_count;
+    struct tide_gpu_reading readings[MAX_READINGS], last[MAX_READINGS];
+    size_t reading_count, last_count;
+    int64_t full_ns; /* when all readings were last given */
+    char note[256];
+};
+
+/* --- loading ------------------------------------------------------------------------------------------- */
+
+static void leave_loader(struct loader *loader)
+{
+    if (atomic_fetch_sub(&loader->users, 1) != 1)
+        return;
+    tide_nvml_free(loader->nvml);
+    free(loader);
+}
+
+static void *load(void *argument)
+{
+    struct loader *loader = argument;
+    loader->nvml = tide_nvml_new();
+    atomic_store(&loader->done, true);
+    leave_loader(loader);
+    return NULL;
+}
+
+struct tide_gpu *tide_gpu_new(void)
+{
+    struct tide_gpu *gpu = calloc(1, sizeof *gpu);
+    struct loader *loader = calloc(1, sizeof *loader);
+    if (!gpu || !loader)
+        goto free_both;
+    gpu->loader = loader;
+    atomic_init(&loader->users, 2);
+    atomic_init(&loader->done, false);
+    /* Signals are the main thread's business. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_t thread;
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, NULL, load, loader);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        goto free_both;
+    pthread_detach(thread);
+    return gpu;
+
+free_both:
+    free(loader);
+    free(gpu);
+    return NULL;
+}
+
+void tide_gpu_free(struct tide_gpu *gpu)
+{
+    if (!gpu)
+        return;
+    leave_loader(gpu->loader);
+    free(gpu);
+}
+
+void tide_gpu_settle(const struct tide_gpu *gpu)
+{
+    while (!atomic_load(&gpu->loader->done))
+        usleep(1000);
+}
+
+static bool is_ready(struct tide_gpu *gpu)
+{
+    if (!gpu->loaded && atomic_load(&gpu->loader->done)) {
+        gpu->loaded = true;
+        gpu->nvml = gpu->loader->nvml;
+        gpu->device_count = gpu->nvml ? tide_nvml_count(gpu->nvml) : 0;
+        for (size_t i = 0; i < gpu->device_count; i++) {
+            tide_nvml_describe(gpu->nvml, i, &gpu->devices[i]);
+            gpu->total_bytes[i] = TIDE_UNKNOWN;
+        }
+    }
+    return gpu->nvml != NULL;
+}
+
+/* --- who holds a device -------------------------------------------------------------------------------- */
+
+/* Bit N for a link to /dev/nvidiaN. */
+static uint64_t device_bit(const char *target)
+{
+    static const char start[] = "/dev/nvidia";
+    if (strncmp(target, start, sizeof start - 1) != 0)
+        return 0;
+    const char *number = target + sizeof start - 1;
+    char *end;
+    if (*number < '0' || *number > '9')
+        return 0;
+    unsigned long minor = strtoul(number, &end, 10);
+    return *end == '\0' && minor < 64 ? (uint64_t)1 << minor : 0;
+}
+
+/* Which devices a process has open; all of them when it may not be looked at. */
+static uint64_t devices_of(int proc_fd, int64_t pid)
+{
+    char target[64];
+    int fd = tide_proc_open_pid(proc_fd, pid, "fd");
+    if (fd < 0)
+        return fd == -EACCES || fd == -EPERM ? UINT64_MAX : 0;
+    DIR *directory = fdopendir(fd);
+    if (!directory) {
+        close(fd);
+        return 0;
+    }
+    uint64_t devices = 0;
+    const struct dirent *entry;
+    for (int i = 0; i < MAX_DESCRIPTORS && (entry = readdir(directory)); i++) {
+        ssize_t len = readlinkat(fd, entry->d_name, target, sizeof target - 1);
+        if (len > 0) {
+            target[len] = '\0';
+            devices |= device_bit(target);
+        }
+    }
+    closedir(directory);
+    return devices;
+}
+
+static void check_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+{
+    member->gpu.devices = devices_of(tree->proc_fd, member->pid);
+    member->gpu.checked_ns = now_ns;
+}
+
+/* Looks through all members that were not since `since_ns`; false when some had to be left for later. */
+static bool check_members(struct tide_tree *tree, int64_t since_ns, int64_t now_ns)
+{
+    int scans = 0;
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        if (member->ended || member->gpu.driver_pid != TIDE_UNKNOWN || member->gpu.checked_ns >= since_ns)
+            continue;
+        if (scans++ == MAX_SCANS)
+            return false;
+        check_member(tree, member, now_ns);
+    }
+    return true;
+}
+
+static bool holds(const struct tide_member *member, int64_t minor)
+{
+    return minor < 64 && (member->gpu.devices >> minor & 1);
+}
+
+/* --- who is who ---------------------------------------------------------------------------------------- */
+
+static bool has_namespace_pid(const struct tide_member *member, int64_t pid)
+{
+    for (int i = 0; i < member->now.namespace_count; i++)
+        if (member->now.namespace_pids[i] == pid)
+            return true;
+    return false;
+}
+
+static struct tide_member *holder_with_pid(struct tide_tree *tree, int64_t pid, int64_t minor, int64_t now_ns)
+{
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        if (member->ended || (member->pid != pid && !has_namespace_pid(member, pid)))
+            continue;
+        if (!holds(member, minor))
+            check_member(tree, member, now_ns);
+        if (holds(member, minor))
+            return member;
+    }
+    return NULL;
+}
+
+static struct tide_member *already_told(const struct tide_tree *tree, int64_t pid)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (tree->members[i]->gpu.driver_pid == pid && !tree->members[i]->ended)
+            return tree->members[i];
+    return NULL;
+}
+
+static bool is_stranger(const struct tide_gpu *gpu, int64_t pid)
+{
+    for (size_t i = 0; i < gpu->stranger_count; i++)
+        if (gpu->strangers[i] == pid)
+            return true;
+    return false;
+}
+
+static void add_stranger(struct tide_gpu *gpu, int64_t pid)
+{
+    if (gpu->stranger_count == MAX_STRANGERS)
+        gpu->stranger_count = 0; /* forgetting costs a second look, no more */
+    gpu->strangers[gpu->stranger_count++] = pid;
+}
+
+/* Says of a use whose it is, if that can be seen. */
+static void tell(struct tide_gpu *gpu, struct tide_tree *tree, struct use *use, int64_t now_ns)
+{
+    int64_t minor = gpu->devices[use->device].minor;
+    use->member = already_told(tree, use->pid);
+    if (!use->member && (use->member = holder_with_pid(tree, use->pid, minor, now_ns)))
+        use->member->gpu.driver_pid = use->pid;
+    if (use->member || is_stranger(gpu, use->pid))
+        return;
+    if (tide_tree_saw(tree, use->pid) && !tide_tree_find(tree, use->pid) &&
+        devices_of(tree->proc_fd, use->pid))
+        add_stranger(gpu, use->pid);
+    else
+        use->untold = true;
+}
+
+static void settle(struct tide_gpu *gpu, int64_t pid, struct tide_member *member)
+{
+    member->gpu.driver_pid = pid;
+    for (size_t i = 0; i < gpu->use_count; i++)
+        if (gpu->uses[i].pid == pid) {
+            gpu->uses[i].member = member;
+            gpu->uses[i].untold = false;
+        }
+}
+
+static bool is_candidate(const struct tide_member *member, int64_t minor)
+{
+    return !member->ended && member->gpu.driver_pid == TIDE_UNKNOWN && holds(member, minor);
+}
+
+static size_t count_candidates(const struct tide_tree *tree, int64_t minor, struct tide_member **ret_last)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (is_candidate(tree->members[i], minor)) {
+            *ret_last = tree->members[i];
+            count++;
+        }
+    return count;
+}
+
+static size_t count_untold(const struct tide_gpu *gpu, size_t device, int64_t *ret_last_pid)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < gpu->use_count; i++)
+        if (gpu->uses[i].untold && gpu->uses[i].device == device) {
+            *ret_last_pid = gpu->uses[i].pid;
+            count++;
+        }
+    return count;
+}
+
+/* One untold PID and one candidate of a device are the same; that may leave one and one on another device. */
+static void eliminate(struct tide_gpu *gpu, struct tide_tree *tree)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < gpu->device_count; i++) {
+            int64_t pid;
+            struct tide_member *member;
+            if (count_untold(gpu, i, &pid) == 1 &&
+                count_candidates(tree, gpu->devices[i].minor, &member) == 1) {
+                settle(gpu, pid, member);
+                more = true;
+            }
+        }
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct tide_member *x = *(struct tide_member *const *)a, *y = *(struct tide_member *const *)b;
+    if (x->start_ticks != y->start_ticks)
+        return x->start_ticks < y->start_ticks ? -1 : 1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ranks of one training run all hold all devices open. When as many PIDs are untold as members hold a device,
+ * they are the same processes, and the order in which they were started is the order of their PIDs there. */
+static void match_in_order(struct tide_gpu *gpu, struct tide_tree *tree)
+{
+    int64_t pids[MAX_RANKS];
+    struct tide_member *members[MAX_RANKS];
+    size_t pid_count = 0, member_count = 0;
+    uint64_t minors = 0;
+    for (size_t i = 0; i < gpu->use_count; i++) {
+        const struct use *use = &gpu->uses[i];
+        bool seen = !use->untold;
+        for (size_t j = 0; j < pid_count && !seen; j++)
+            seen = pids[j] == use->pid;
+        if (seen)
+            continue;
+        if (pid_count == MAX_RANKS)
+            return;
+        pids[pid_count++] = use->pid;
+    }
+    for (size_t i = 0; i < gpu->use_count; i++)
+        if (gpu->uses[i].untold && gpu->devices[gpu->uses[i].device].minor < 64)
+            minors |= (uint64_t)1 << gpu->devices[gpu->uses[i].device].minor;
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        if (member->ended || member->gpu.driver_pid != TIDE_UNKNOWN || !(member->gpu.devices & minors))
+            continue;
+        if (member_count == MAX_RANKS)
+            return;
+        members[member_count++] = member;
+    }
+    if (pid_count != member_count)
+        return;
+    qsort(pids, pid_count, sizeof pids[0], by_number);
+    qsort(members, member_count, sizeof(struct tide_member *), by_start);
+    for (size_t i = 0; i < pid_count; i++)
+        settle(gpu, pids[i], members[i]);
+}
+
+static void add_reading(struct tide_gpu *gpu, size_t device, const struct tide_member *member, bool whole,
+                        int64_t bytes)
+{
+    if (bytes < 0 || gpu->reading_count == MAX_READINGS)
+        return;
+    gpu->readings[gpu->reading_count++] = (struct tide_gpu_reading){(int64_t)device, member, whole, bytes};
+}
+
+/* What is known now, as readings. */
+static void read_off(struct tide_gpu *gpu, const struct tide_tree *tree, size_t device, bool complete)
+{
+    int64_t untold_bytes = 0, pid;
+    struct tide_member *member;
+    size_t count = 0;
+    add_reading(gpu, device, NULL, true, gpu->used_bytes[device]);
+    for (size_t i = 0; i < gpu->use_count; i++)
+        count += gpu->uses[i].device == device;
+    bool candidates = count_candidates(tree, gpu->devices[device].minor, &member) > 0;
+    for (size_t i = 0; i < gpu->use_count; i++) {
+        const struct use *use = &gpu->uses[i];
+        if (use->device != device)
+            continue;
+        /* A driver that does not say who uses how much still says how much the device has in use. */
+        if (use->member)
+            add_reading(gpu, device, use->member, false,
+                        use->bytes < 0 && count == 1 ? gpu->used_bytes[device] : use->bytes);
+        else if (use->untold && candidates)
+            untold_bytes += use->bytes > 0 ? use->bytes : 0;
+        else if (use->untold && complete)
+            add_stranger(gpu, use->pid);
+    }
+    if (candidates && count_untold(gpu, device, &pid))
+        add_reading(gpu, device, NULL, false, untold_bytes);
+}
+
+/* NVML's error code, or 0. */
+static int collect_uses(struct tide_gpu *gpu, struct tide_tree *tree, size_t device, int64_t now_ns)
+{
+    const struct tide_nvml_process *processes;
+    size_t count;
+    int code = tide_nvml_memory(gpu->nvml, device, &gpu->used_bytes[device], &gpu->total_bytes[device]);
+    if (code == 0)
+        code = tide_nvml_processes(gpu->nvml, device, &processes, &count);
+    if (code != 0)
+        return code;
+    for (size_t i = 0; i < count && gpu->use_count < MAX_USES; i++) {
+        struct use *use = &gpu->uses[gpu->use_count++];
+        *use = (struct use){.device = device, .pid = processes[i].pid, .bytes = processes[i].bytes};
+        tell(gpu, tree, use, now_ns);
+    }
+    return 0;
+}
+
+static void sort_out(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_ns)
+{
+    size_t untold = 0;
+    for (size_t i = 0; i < gpu->use_count; i++)
+        untold += gpu->uses[i].untold;
+    if (untold != gpu->untold_count)
+        gpu->untold_ns = now_ns; /* whoever came must be among those who hold the device now */
+    gpu->untold_count = untold;
+    bool complete = !untold || check_members(tree, gpu->untold_ns, now_ns);
+    if (untold && complete) {
+        eliminate(gpu, tree);
+        match_in_order(gpu, tree);
+    }
+    for (size_t i = 0; i < gpu->device_count; i++)
+        read_off(gpu, tree, i, complete);
+}
+
+/* --- looking ------------------------------------------------------------------------------------------- */
+
+static void give_up(struct tide_gpu *gpu, size_t device, int code)
+{
+    snprintf(gpu->note, sizeof gpu->note,
+             "GPU memory is not recorded from here on: device %zu answered \"%.100s\"", device,
+             tide_nvml_error(gpu->nvml, code));
+    gpu->nvml = NULL;
+    gpu->reading_count = 0;
+}
+
+/* Keeps what changed since the last look; everything when a second has passed. */
+static void leave_out_unchanged(struct tide_gpu *gpu, int64_t now_ns)
+{
+    bool all = now_ns - gpu->full_ns >= repeat_ns;
+    size_t total = gpu->reading_count, kept = 0;
+    struct tide_gpu_reading now[MAX_READINGS];
+    memcpy(now, gpu->readings, total * sizeof now[0]);
+    for (size_t i = 0; i < total; i++) {
+        bool same = false;
+        for (size_t j = 0; j < gpu->last_count && !same && !all; j++)
+            same = gpu->last[j].device == now[i].device && gpu->last[j].member == now[i].member &&
+                   gpu->last[j].whole == now[i].whole && gpu->last[j].bytes == now[i].bytes;
+        if (!same)
+            gpu->readings[kept++] = now[i];
+    }
+    memcpy(gpu->last, now, total * sizeof now[0]);
+    gpu->last_count = total;
+    gpu->reading_count = kept;
+    if (all)
+        gpu->full_ns = now_ns;
+}
+
+static void ask_driver(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_ns)
+{
+    int64_t began_ns = tide_clock_ns();
+    gpu->use_count = 0;
+    for (size_t i = 0; i < gpu->device_count; i++) {
+        int code = collect_uses(gpu, tree, i, now_ns);
+        if (code != 0) {
+            give_up(gpu, i, code);
+            return;
+        }
+    }
+    sort_out(gpu, tree, now_ns);
+    leave_out_unchanged(gpu, now_ns);
+    int64_t pause_ns = (tide_clock_ns() - began_ns) * COST_PART;
+    gpu->next_ns = now_ns + (pause_ns > least_pause_ns ? pause_ns : least_pause_ns);
+}
+
+void tide_gpu_look(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now_ns,
+                   struct tide_gpu_view *ret_view)
+{
+    gpu->reading_count = 0;
+    gpu->note[0] = '\0';
+    if (is_ready(gpu) && now_ns >= gpu->next_ns)
+        ask_driver(gpu, tree, now_ns);
+    *ret_view = (struct tide_gpu_view){
+        .readings = gpu->readings,
+        .reading_count = gpu->reading_count,
+        .devices = gpu->devices,
+        .total_bytes = gpu->total_bytes,
+        .device_count = gpu->device_count,
+        .note = gpu->note[0] ? gpu->note : NULL,
+    };
+}

@@ -1,0 +1,275 @@
+#include "sense/nvml.h"
+
+#include "record/record.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NVML_OK = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_INSUFFICIENT_SIZE = 7,
+    MAX_PROCESSES = 4096, /* on one device */
+};
+
+#define NVML_NOT_AVAILABLE (~0ull)
+
+typedef void *nvml_device;
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+/* Entries of the two layouts that the process lists have. */
+struct entry_1 {
+    unsigned pid;
+    unsigned long long used;
+};
+struct entry_2 {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+enum { LARGEST_ENTRY = 32 };
+_Static_assert(sizeof(struct entry_1) == 16, "NVML's first layout has 16 bytes");
+_Static_assert(sizeof(struct entry_2) == 24, "NVML's second layout has 24 bytes");
+
+typedef int process_list(nvml_device device, unsigned *count, void *entries);
+
+struct process_source {
+    process_list *list; /* NULL: the library has none */
+    size_t entry_bytes;
+};
+
+struct tide_nvml {
+    void *library;
+    int (*shutdown)(void);
+    int (*memory)(nvml_device, struct nvml_memory *);
+    int (*name)(nvml_device, char *, unsigned);
+    int (*uuid)(nvml_device, char *, unsigned);
+    int (*minor)(nvml_device, unsigned *);
+    const char *(*explain)(int);
+    struct process_source compute, graphics;
+    nvml_device devices[TIDE_NVML_DEVICES];
+    size_t device_count;
+    void *entries; /* room for entry_capacity entries of the largest layout */
+    unsigned entry_capacity;
+    struct tide_nvml_process processes[2 * MAX_PROCESSES];
+    size_t process_count;
+};
+
+/* A function under the first of its names that the library has. ISO C has no cast from object to function
+ * pointer; POSIX promises that the representation is the same. */
+static void look_up(void *library, void *ret_function, const char *first, const char *second)
+{
+    void *symbol = dlsym(library, first);
+    if (!symbol && second)
+        symbol = dlsym(library, second);
+    memcpy(ret_function, &symbol, sizeof symbol);
+}
+
+static struct process_source find_source(void *library, const char *name)
+{
+    static const struct {
+        const char *suffix;
+        size_t entry_bytes;
+    } versions[] = {
+        {"_v2", sizeof(struct entry_2)}, {"_v3", sizeof(struct entry_2)}, {"", sizeof(struct entry_1)}};
+    struct process_source source = {NULL, 0};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0] && !source.list; i++) {
+        char symbol[96];
+        snprintf(symbol, sizeof symbol, "%s%s", name, versions[i].suffix);
+        look_up(library, &source.list, symbol, NULL);
+        source.entry_bytes = versions[i].entry_bytes;
+    }
+    return source;
+}
+
+static void *open_library(void)
+{
+    const char *chosen = getenv("TIDEMARK_NVML");
+    if (chosen && chosen[0])
+        return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    return library ? library : dlopen("/usr/lib/wsl/lib/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+}
+
+static void find_devices(struct tide_nvml *nvml)
+{
+    int (*count_of)(unsigned *), (*handle_of)(unsigned, nvml_device *);
+    look_up(nvml->library, &count_of, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount");
+    look_up(nvml->library, &handle_of, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex");
+    unsigned count = 0;
+    if (!count_of || !handle_of || count_of(&count) != NVML_OK)
+        return;
+    /* A device that gives no handle (no permission) keeps its number, which is how people know it. */
+    for (unsigned i = 0; i < count && i < TIDE_NVML_DEVICES; i++) {
+        if (handle_of(i, &nvml->devices[i]) != NVML_OK)
+            nvml->devices[i] = NULL;
+        nvml->device_count = i + 1;
+    }
+}
+
+struct tide_nvml *tide_nvml_new(void)
+{
+    struct tide_nvml *nvml = calloc(1, sizeof *nvml);
+    if (!nvml)
+        return NULL;
+    int (*init)(void);
+    nvml->library = open_library();
+    if (!nvml->library)
+        goto free_nvml;
+    look_up(nvml->library, &init, "nvmlInit_v2", "nvmlInit");
+    look_up(nvml->library, &nvml->shutdown, "nvmlShutdown", NULL);
+    look_up(nvml->library, &nvml->memory, "nvmlDeviceGetMemoryInfo", NULL);
+    look_up(nvml->library, &nvml->name, "nvmlDeviceGetName", NULL);
+    look_up(nvml->library, &nvml->uuid, "nvmlDeviceGetUUID", NULL);
+    look_up(nvml->library, &nvml->minor, "nvmlDeviceGetMinorNumber", NULL);
+    look_up(nvml->library, &nvml->explain, "nvmlErrorString", NULL);
+    nvml->compute = find_source(nvml->library, "nvmlDeviceGetComputeRunningProcesses");
+    nvml->graphics = find_source(nvml->library, "nvmlDeviceGetGraphicsRunningProcesses");
+    if (!init || !nvml->memory || init() != NVML_OK)
+        goto close_library;
+    find_devices(nvml);
+    if (!nvml->device_count)
+        goto shut_down;
+    return nvml;
+
+shut_down:
+    if (nvml->shutdown)
+        nvml->shutdown();
+close_library:
+    dlclose(nvml->library);
+free_nvml:
+    free(nvml);
+    return NULL;
+}
+
+void tide_nvml_free(struct tide_nvml *nvml)
+{
+    if (!nvml)
+        return;
+    if (nvml->shutdown)
+        nvml->shutdown();
+    dlclose(nvml->library);
+    free(nvml->entries);
+    free(nvml);
+}
+
+size_t tide_nvml_count(const struct tide_nvml *nvml)
+{
+    return nvml->device_count;
+}
+
+void tide_nvml_describe(struct tide_nvml *nvml, size_t device, struct tide_nvml_device *ret_device)
+{
+    *ret_device = (struct tide_nvml_device){.minor = (int64_t)device};
+    nvml_device handle = nvml->devices[device];
+    unsigned minor;
+    if (!handle)
+        return;
+    if (!nvml->name || nvml->name(handle, ret_device->name, TIDE_NVML_TEXT) != NVML_OK)
+        ret_device->name[0] = '\0';
+    if (!nvml->uuid || nvml->uuid(handle, ret_device->uuid, TIDE_NVML_TEXT) != NVML_OK)
+        ret_device->uuid[0] = '\0';
+    ret_device->name[TIDE_NVML_TEXT - 1] = ret_device->uuid[TIDE_NVML_TEXT - 1] = '\0';
+    if (nvml->minor && nvml->minor(handle, &minor) == NVML_OK)
+        ret_device->minor = minor;
+}
+
+static bool is_unsupported(int code)
+{
+    return code == NVML_NOT_SUPPORTED || code == NVML_NO_PERMISSION;
+}
+
+static int64_t sane(unsigned long long bytes)
+{
+    return bytes > INT64_MAX / 2 ? TIDE_UNKNOWN : (int64_t)bytes;
+}
+
+int tide_nvml_memory(struct tide_nvml *nvml, size_t device, int64_t *ret_used_bytes, int64_t *ret_total_bytes)
+{
+    struct nvml_memory memory = {0, 0, 0};
+    int code = nvml->devices[device] ? nvml->memory(nvml->devices[device], &memory) : NVML_NO_PERMISSION;
+    if (code != NVML_OK && !is_unsupported(code))
+        return code;
+    *ret_used_bytes = code == NVML_OK ? sane(memory.used) : TIDE_UNKNOWN;
+    *ret_total_bytes = code == NVML_OK ? sane(memory.total) : TIDE_UNKNOWN;
+    return 0;
+}
+
+static int grow_entries(struct tide_nvml *nvml, unsigned count)
+{
+    unsigned capacity = count + count / 2 + 16;
+    void *entries = realloc(nvml->entries, (size_t)capacity * LARGEST_ENTRY);
+    if (!entries)
+        return -1;
+    nvml->entries = entries;
+    nvml->entry_capacity = capacity;
+    return 0;
+}
+
+static void add_process(struct tide_nvml *nvml, unsigned pid, unsigned long long used)
+{
+    int64_t bytes = used == NVML_NOT_AVAILABLE ? TIDE_UNKNOWN : sane(used);
+    for (size_t i = 0; i < nvml->process_count; i++)
+        if (nvml->processes[i].pid == pid) {
+            if (bytes > nvml->processes[i].bytes)
+                nvml->processes[i].bytes = bytes;
+            return;
+        }
+    if (nvml->process_count < sizeof nvml->processes / sizeof nvml->processes[0])
+        nvml->processes[nvml->process_count++] = (struct tide_nvml_process){pid, bytes};
+}
+
+static int add_list(struct tide_nvml *nvml, nvml_device device, const struct process_source *source)
+{
+    if (!source->list)
+        return 0;
+    if (!nvml->entries && grow_entries(nvml, 64) != 0)
+        return 0;
+    unsigned count = 0;
+    int code = NVML_INSUFFICIENT_SIZE;
+    for (int attempt = 0; attempt < 3 && code == NVML_INSUFFICIENT_SIZE; attempt++) {
+        count = nvml->entry_capacity;
+        code = source->list(device, &count, nvml->entries);
+        if (code == NVML_INSUFFICIENT_SIZE && (count > MAX_PROCESSES || grow_entries(nvml, count) != 0))
+            return 0;
+    }
+    if (code != NVML_OK)
+        return is_unsupported(code) || code == NVML_INSUFFICIENT_SIZE ? 0 : code;
+    if (count > nvml->entry_capacity)
+        count = nvml->entry_capacity;
+    for (unsigned i = 0; i < count; i++) {
+        struct entry_1 head; /* both layouts begin so */
+        memcpy(&head, (const char *)nvml->entries + i * source->entry_bytes, sizeof head);
+        add_process(nvml, head.pid, head.used);
+    }
+    return 0;
+}
+
+int tide_nvml_processes(struct tide_nvml *nvml, size_t device, const struct tide_nvml_process **ret_processes,
+                        size_t *ret_count)
+{
+    nvml->process_count = 0;
+    if (nvml->devices[device]) {
+        int code = add_list(nvml, nvml->devices[device], &nvml->compute);
+        if (code == 0)
+            code = add_list(nvml, nvml->devices[device], &nvml->graphics);
+        if (code != 0)
+            return code;
+    }
+    *ret_processes = nvml->processes;
+    *ret_count = nvml->process_count;
+    return 0;
+}
+
+const char *tide_nvml_error(const struct tide_nvml *nvml, int code)
+{
+    const char *text = nvml->explain ? nvml->explain(code) : NULL;
+    return text ? text : "unknown error";
+}
