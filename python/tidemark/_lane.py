@@ -11,6 +11,7 @@ moved it on. A child that is forked gets a new lock.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import stat
@@ -86,6 +87,10 @@ def _make() -> mmap.mmap:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size != _LANE_BYTES or found.st_blocks * 512 < _LANE_BYTES:
             raise OSError("not a lane")
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # for as long as it is mapped: this lane is in use
+        except OSError:
+            pass
         # All pages at once: pages that come one by one would look like a program that grows.
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
         memory = mmap.mmap(fd, _LANE_BYTES, flags, mmap.PROT_READ | mmap.PROT_WRITE)

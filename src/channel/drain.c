@@ -19,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 enum {
-    KEPT_FDS = 128,        /* lanes whose descriptor stays open; the others are opened at every drain */
+    KEPT_FDS = 4096,       /* descriptors kept open at most; and at most a quarter of the limit */
     ENTRIES_MOST = 65536,  /* directory entries looked at, so that a flood of files is bounded */
     LANE_NAME_BYTES = 64,  /* longest file name of a lane, with its NUL */
     REUSE_CHECK_EVERY = 64 /* drains between checks that a quiet lane's PID is not somebody else's by now */
@@ -46,7 +47,7 @@ struct tide_channel {
     int64_t birth_ns;
     struct lane *lanes;
     size_t lane_count, lane_capacity;
-    int kept_fds;
+    int kept_fds, kept_most; /* lanes whose descriptor stays open; the others are opened at every drain */
     struct tide_map by_name; /* hash of a lane's file name -> index in lanes */
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
@@ -158,6 +159,9 @@ int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
         return tide_err_set(err, "out of memory for the channel of marks");
     channel->directory_fd = -1;
     channel->birth_ns = tide_clock_ns();
+    struct rlimit limit;
+    rlim_t quarter = getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur / 4;
+    channel->kept_most = quarter < KEPT_FDS ? (int)quarter : KEPT_FDS;
     tide_map_init(&channel->by_name, TIDE_CHANNEL_LANES);
     channel->scratch = tide_ring_scratch_new();
     if (!channel->scratch) {
@@ -245,7 +249,7 @@ static int follow(struct tide_channel *channel, const char *name, int64_t now_ns
         close(fd);
         return -1;
     }
-    if (channel->kept_fds < KEPT_FDS) {
+    if (channel->kept_fds < channel->kept_most) {
         channel->kept_fds++;
         lane.fd = fd;
     } else {
@@ -283,11 +287,17 @@ static void drop_lane(struct tide_channel *channel, size_t i)
     }
 }
 
-static bool has_ended(struct lane *lane)
+/* Whether nobody will write to the lane any more: there is no such process, and nobody has the lane mapped
+ * (the lock lives as long as the map). A process in another PID namespace is seen by the second alone. */
+static bool has_ended(struct lane *lane, int fd)
 {
-    if (kill((pid_t)lane->pid, 0) && errno == ESRCH)
-        return true;
-    return ++lane->age % REUSE_CHECK_EVERY == 0 && !is_alive(lane->pid, lane->start_ticks);
+    bool gone = kill((pid_t)lane->pid, 0) && errno == ESRCH;
+    if (!gone && ++lane->age % REUSE_CHECK_EVERY == 0)
+        gone = !is_alive(lane->pid, lane->start_ticks);
+    if (!gone || flock(fd, LOCK_SH | LOCK_NB))
+        return false;
+    flock(fd, LOCK_UN);
+    return true;
 }
 
 struct listener {
@@ -315,10 +325,10 @@ static void on_slot(void *context, const struct tide_lane_slot *slot)
 static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
                        struct listener *listener)
 {
-    bool ended = has_ended(lane);
     int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->name);
     if (fd < 0)
         return true;
+    bool ended = has_ended(lane, fd);
     struct tide_ring_counts counts = {0};
     listener->lane = lane;
     int broken = tide_ring_read(&lane->ring, fd, now_ns, ended, channel->scratch, on_slot, listener, &counts);

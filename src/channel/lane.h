@@ -5,9 +5,10 @@
  * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane,
  * named "marks-PID-START" (START: field 22 of /proc/PID/stat, so that a reused PID is another lane; a writer
  * in another language adds a suffix, "marks-PID-START-py"), of exactly TIDE_LANE_BYTES, maps it and writes
- * marks into a ring. A fork leaves the parent's lane alone and makes its own at its first mark. The tracker
- * never maps a lane (a hostile process could truncate it under its feet): it reads with pread, so what a
- * process did last is still there after it was killed.
+ * marks into a ring; it holds the file with flock() for as long as it has it mapped. A fork leaves the
+ * parent's lane alone and makes its own at its first mark. The tracker never maps a lane (a hostile process
+ * could truncate it under its feet): it reads with pread, so what a process did last is still there after it
+ * was killed.
  *
  * Writing slot number n (n = head, taken with an atomic add, so that several threads can write):
  *     slot = slots[n % TIDE_LANE_SLOTS]; slot.sequence = TIDE_LANE_BUSY, by compare and exchange, if what was

@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -101,8 +102,11 @@ static int allocate_lane(int fd)
     return 0;
 }
 
+/* The lock tells the tracker that somebody still has the lane; it lives as long as the map, in this process
+ * and in its children. */
 static struct tide_lane_head *map_lane(int fd)
 {
+    flock(fd, LOCK_EX | LOCK_NB);
     void *lane = mmap(NULL, TIDE_LANE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     return lane == MAP_FAILED ? NULL : lane;
 }

@@ -43,6 +43,22 @@ static inline bool failing_disarm(void)
     return failing_happened;
 }
 
+static inline bool failing_works(void)
+{
+    void *(*volatile take)(size_t) = malloc; /* the compiler thinks it knows what malloc touches */
+    failing_arm(0);
+    void *memory = take(1);
+    failing_disarm();
+    free(memory);
+    return !memory;
+}
+
+#define NEEDS_FAILING_MALLOC()                                                                               \
+    do {                                                                                                     \
+        if (!failing_works())                                                                                \
+            skip();                                                                                          \
+    } while (0)
+
 static bool failing_now(void)
 {
     if (failing_countdown < 0)

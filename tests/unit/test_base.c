@@ -72,6 +72,7 @@ static void every_short_duration_has_its_own_unit(void **state)
 static void an_arena_survives_a_failed_allocation(void **state)
 {
     (void)state;
+    NEEDS_FAILING_MALLOC();
     struct tide_arena arena;
     tide_arena_init(&arena, 1 << 30);
     char *kept = tide_arena_text(&arena, "kept", 4);
@@ -93,6 +94,7 @@ static void an_arena_survives_a_failed_allocation(void **state)
 static void a_buffer_survives_a_failed_allocation(void **state)
 {
     (void)state;
+    NEEDS_FAILING_MALLOC();
     struct tide_buf buf;
     tide_buf_init(&buf, 1 << 20);
     failing_arm(0);
@@ -115,6 +117,7 @@ static void a_buffer_survives_a_failed_allocation(void **state)
 static void a_map_survives_every_failed_allocation(void **state)
 {
     (void)state;
+    NEEDS_FAILING_MALLOC();
     enum { KEYS = 500 };
     bool failed = true;
     for (long good = 0; failed; good++) {

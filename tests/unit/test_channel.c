@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -331,6 +333,77 @@ static void a_program_that_execs_goes_on_in_its_lane(void **state)
     assert_int_equal(seen->at[0].event.number, 1);
     assert_int_equal(seen->at[1].event.number, 2);
     assert_int_equal(seen->at[1].event.pid, pid);
+}
+
+/* With no room for a lane on the file system, writing to a sparse one would be a SIGBUS. */
+static void with_file_system_full(void)
+{
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tmpfs", tide_channel_path(channel), "tmpfs", 0, "size=256k"))
+        exit(errno == EPERM ? 77 : 1);
+    expect_untracked();
+}
+
+static void a_full_file_system_leaves_the_program_untracked(void **state)
+{
+    (void)state;
+    int status = finish(start(with_file_system_full));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+    assert_int_equal(lane_files(), 0);
+}
+
+static int speaks[2], listens[2];
+
+/* Says one step each time it is asked, as process 1 of a PID namespace of its own. */
+static void speak_from_another_namespace(void)
+{
+    if (unshare(CLONE_NEWPID))
+        _exit(errno == EPERM ? 77 : 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char asked;
+        close(listens[1]);
+        for (int64_t n = 0; read(listens[0], &asked, 1) == 1; n++) {
+            tide_step(n);
+            if (write(speaks[1], "", 1) != 1)
+                _exit(1);
+        }
+        _exit(0);
+    }
+    close(speaks[1]);
+    close(listens[0]);
+    close(listens[1]);
+    int status;
+    _exit(waitpid(pid, &status, 0) != pid || status); /* no leak checker: it cannot fork here any more */
+}
+
+static void a_process_of_another_namespace_is_heard_to_its_end(void **state)
+{
+    (void)state;
+    assert_int_equal(pipe(speaks), 0);
+    assert_int_equal(pipe(listens), 0);
+    pid_t pid = start(speak_from_another_namespace);
+    close(speaks[1]);
+    close(listens[0]);
+    char answer;
+    size_t asked = 0;
+    for (; asked < 3; asked++) {
+        if (write(listens[1], "", 1) != 1 || read(speaks[0], &answer, 1) != 1)
+            break;
+        drain();
+        assert_int_equal(seen->count, asked + 1);
+        assert_int_equal(seen->at[asked].event.number, asked);
+    }
+    close(listens[1]);
+    close(speaks[0]);
+    int status = finish(pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+    assert_int_equal(asked, 3);
+    drain();
 }
 
 static void say_and_be_killed(void)
@@ -763,6 +836,13 @@ static void lanes_beyond_the_kept_descriptors_are_read_too(void **state)
 {
     (void)state;
     enum { COUNT = 200 };
+    struct rlimit limit, few;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    few = limit;
+    few.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &few);
+    tear_down(state);
+    assert_int_equal(set_up(state), 0);
     struct file *file = good_file(2);
     for (int i = 0; i < COUNT; i++) {
         char path[PATH_MAX], suffix[16];
@@ -775,6 +855,7 @@ static void lanes_beyond_the_kept_descriptors_are_read_too(void **state)
     assert_int_equal(seen->count, 2 * COUNT);
     drain();
     assert_int_equal(seen->count, 2 * COUNT);
+    setrlimit(RLIMIT_NOFILE, &limit);
     free(file);
 }
 
@@ -782,6 +863,7 @@ static void lanes_beyond_the_kept_descriptors_are_read_too(void **state)
 static void a_failed_allocation_is_an_error_and_loses_nothing(void **state)
 {
     (void)state;
+    NEEDS_FAILING_MALLOC();
     enum { COUNT = 40 };
     struct file *file = good_file(2);
     bool failed = true;
@@ -944,6 +1026,8 @@ int main(int argc, char **argv)
         SPOKEN(a_dead_tracker_harms_nobody),
         SPOKEN(a_forked_child_makes_its_own_lane),
         SPOKEN(a_program_that_execs_goes_on_in_its_lane),
+        SPOKEN(a_full_file_system_leaves_the_program_untracked),
+        SPOKEN(a_process_of_another_namespace_is_heard_to_its_end),
         SPOKEN(the_last_words_of_a_killed_program_arrive),
         SPOKEN(what_the_python_package_says_arrives),
         SPOKEN(marking_does_not_make_the_program_grow),
