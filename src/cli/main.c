@@ -15,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct tide_command tide_command_run __attribute__((weak));
-extern const struct tide_command tide_command_attach __attribute__((weak));
 extern const struct tide_command tide_command_watch __attribute__((weak));
 extern const struct tide_command tide_command_judge __attribute__((weak));
 extern const struct tide_command tide_command_show __attribute__((weak));

@@ -1,0 +1,118 @@
+/*
+ * cmd_attach.c - `tidemark attach`: records a process tree that is already running.
+ */
+#include "cli/command.h"
+#include "cli/track.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct tide_option options[] = {TIDE_TRACK_OPTIONS, {0}};
+
+static bool can_read(int64_t pid, const char *name)
+{
+    char path[64], byte;
+    snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    size_t got = fread(&byte, 1, 1, file);
+    fclose(file);
+    return got == 1;
+}
+
+/* The PID, or -1 with a sentence. */
+static int64_t read_pid(const char *text, struct tide_err *err)
+{
+    int64_t pid;
+    char shown[64], path[64];
+    tide_text_escape(text, strlen(text), shown, sizeof shown);
+    if (tide_count_parse(text, &pid) || pid <= 0 || pid > INT_MAX) {
+        tide_err_set(err, "attach: '%s' is no process number", shown);
+        return tide_err_hint(err, "'pgrep -f train.py' finds one");
+    }
+    if (pid == getpid())
+        return tide_err_set(err, "attach: %lld is tidemark itself", (long long)pid);
+    snprintf(path, sizeof path, "/proc/%lld", (long long)pid);
+    struct stat about;
+    if (stat(path, &about)) {
+        tide_err_set(err, "attach: there is no process %lld", (long long)pid);
+        return tide_err_hint(err, "'pgrep -f train.py' finds one");
+    }
+    if (!can_read(pid, "status"))
+        return tide_err_set(err, "attach: the memory of process %lld may not be read", (long long)pid);
+    return pid;
+}
+
+/* What will be missing from the recording. */
+static void say_what_is_missing(int64_t pid, const struct tide_track_options *values)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%lld/smaps_rollup", (long long)pid);
+    if (access(path, R_OK) || !can_read(pid, "smaps_rollup"))
+        fprintf(stderr,
+                "tidemark: shared pages of process %lld cannot be told apart: it belongs to someone else\n",
+                (long long)pid);
+    struct stat about;
+    snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)pid);
+    bool has_file = !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, R_OK);
+    if (values->step_regex && !has_file)
+        fprintf(stderr, "tidemark: --step-regex has no effect: process %lld does not write to a file\n",
+                (long long)pid);
+}
+
+static int run(int argc, char **argv)
+{
+    struct tide_track_options values;
+    struct tide_track_config config;
+    struct tide_track_outcome outcome;
+    struct tide_err err = {0};
+    char **operands;
+    int count, code;
+    tide_track_options_init(&values);
+    if (tide_command_parse(&tide_command_attach, 0, argc, argv, &values, &operands, &count, NULL, &code))
+        return code;
+    if (count != 1) {
+        tide_err_set(&err, "attach: expected one process number, got %d words", count);
+        tide_err_hint(&err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
+        return tide_report(&err);
+    }
+    int64_t pid = read_pid(operands[0], &err);
+    if (pid < 0)
+        return tide_report(&err);
+    tide_track_options_apply(&values, &config);
+    config.pid = pid;
+    say_what_is_missing(pid, &values);
+    if (!values.quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "tidemark: recording process %lld and its children until they end or Ctrl-C\n",
+                (long long)pid);
+    if (tide_track(&config, &outcome, &err)) {
+        tide_report(&err);
+        return outcome.exit_code;
+    }
+    tide_track_report(&outcome, values.quiet);
+    return outcome.exit_code;
+}
+
+const struct tide_command tide_command_attach = {
+    .name = "attach",
+    .synopsis = "[-o FILE] [-i INTERVAL] [-l SIZE] [options] PID",
+    .summary = "record a process tree that is already running",
+    .details =
+        "Watches the memory of process PID and of every process below it, until all have ended or until Ctrl-C, "
+        "and prints a verdict on stderr. The processes are not touched.\n"
+        "\n"
+        "A program that was not started by tidemark leaves no marks; steps are found only if its standard output is a "
+        "regular file, in what it adds to it. Without steps, time is the axis.",
+    .examples = "tidemark attach $(pgrep -of train.py)\n"
+                "tidemark attach -i 1s -o job.tide 4711",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,282 @@
+#include "cli/spawn.h"
+
+#include "base/text.h"
+#include "cli/relay.h"
+#include "cli/terminal.h"
+#include "record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * ru_maxrss of a process includes the children it waited for: it is the process's own peak only if it never
+ * waited for any, which the zombie's page fault counters of children tell.
+ */
+static bool waited_for_children(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t len = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (len <= 0)
+        return true;
+    text[len] = '\0';
+    const char *after_name = strrchr(text, ')');
+    unsigned long minor = 1, major = 1;
+    if (!after_name ||
+        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %lu %*u %lu", &minor, &major) != 2)
+        return true;
+    return minor || major;
+}
+
+/* Waits for pid (-1: any) as the flags say. Returns its PID, 0 (nothing to report) or -1. */
+static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
+{
+    siginfo_t info = {0};
+    struct rusage usage;
+    bool leaf = false;
+    if (!waitid(pid < 0 ? P_ALL : P_PID, pid < 0 ? 0 : (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
+        info.si_pid) {
+        leaf = !waited_for_children(info.si_pid);
+        pid = info.si_pid;
+    }
+    pid_t got = wait4(pid, &ret_event->status, WNOHANG | flags, &usage);
+    if (got <= 0)
+        return got;
+    ret_event->tree_peak_bytes = (int64_t)usage.ru_maxrss * 1024;
+    ret_event->peak_rss_bytes = leaf ? ret_event->tree_peak_bytes : TIDE_UNKNOWN;
+    return got;
+}
+
+pid_t tide_spawn_reap(struct tide_spawn_event *ret_event)
+{
+    pid_t got = wait_for(-1, 0, ret_event);
+    return got > 0 ? got : 0;
+}
+
+/* In the child: becomes the command, or reports errno through `failure`. */
+static _Noreturn void become(char **argv, char **environment, struct tide_relay *relay,
+                             const struct tide_spawn_inheritance *inherited, int failure)
+{
+    if (!tide_relay_in_child(relay)) {
+        sigaction(SIGCHLD, &inherited->on_child, NULL);
+        sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+        execvpe(argv[0], argv, environment);
+    }
+    int why = errno;
+    ssize_t ignored = write(failure, &why, sizeof why);
+    (void)ignored;
+    _exit(127);
+}
+
+static void close_all_but(const int *kept, size_t count)
+{
+    long most = sysconf(_SC_OPEN_MAX);
+    int limit = most > 0 && most < 65536 ? (int)most : 65536;
+    for (int fd = 0; fd < limit; fd++) {
+        bool keep = false;
+        for (size_t i = 0; i < count; i++)
+            keep = keep || kept[i] == fd;
+        if (!keep)
+            close(fd);
+    }
+}
+
+/* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
+static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
+{
+    prctl(PR_SET_NAME, "tidemark-keeper");
+    int kept[] = {events, hold, terminal};
+    close_all_but(kept, sizeof kept / sizeof *kept);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    sigset_t child_only;
+    sigemptyset(&child_only);
+    sigaddset(&child_only, SIGCHLD);
+    int ended = signalfd(-1, &child_only, SFD_CLOEXEC | SFD_NONBLOCK);
+    bool alive = true, clean = false;
+    struct signalfd_siginfo info;
+    struct pollfd fds[] = {{.fd = hold, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
+    for (bool first = true;; first = false) {
+        struct tide_spawn_event event;
+        while (alive && wait_for(child, WUNTRACED | WCONTINUED, &event) == child) {
+            if (write(events, &event, sizeof event) != sizeof event)
+                break;
+            alive = !WIFEXITED(event.status) && !WIFSIGNALED(event.status);
+        }
+        if (!first && (fds[0].revents & (POLLIN | POLLHUP))) {
+            char byte;
+            clean = read(hold, &byte, 1) == 1;
+            break;
+        }
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        while (ended >= 0 && read(ended, &info, sizeof info) > 0)
+            ;
+    }
+    if (!clean)
+        tide_terminal_rescue();
+    _exit(0);
+}
+
+struct report {
+    pid_t pid;
+    int why; /* errno, when pid is -1 */
+};
+
+/* Between tracker and command: leads the session of the pseudo-terminal. */
+static _Noreturn void start_keeper(char **argv, char **environment, struct tide_relay *relay,
+                                   const struct tide_spawn_inheritance *inherited, int failure, int report,
+                                   int events, int hold)
+{
+    struct report said = {.pid = -1};
+    setsid();
+    int slave = tide_relay_take_terminal(relay);
+    if (slave < 0) {
+        said.why = errno;
+    } else if ((said.pid = fork()) == 0) {
+        setpgid(0, 0);
+        tcsetpgrp(slave, getpid()); /* SIGTTOU is blocked */
+        become(argv, environment, relay, inherited, failure);
+    } else if (said.pid > 0) {
+        setpgid(said.pid, said.pid);
+        tcsetpgrp(slave, said.pid);
+    } else {
+        said.why = errno;
+    }
+    ssize_t sent = write(report, &said, sizeof said);
+    if (said.pid < 0 || sent != sizeof said)
+        _exit(1);
+    keep(said.pid, events, hold, tide_relay_terminal(relay));
+}
+
+static int describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
+{
+    char shown[256];
+    tide_text_escape(program, strlen(program), shown, sizeof shown);
+    *ret_exit = why == ENOENT || why == ENOTDIR ? 127 : why == EAGAIN || why == ENOMEM ? 2 : 126;
+    if (why == ENOENT && !strchr(program, '/')) {
+        tide_err_set(err, "cannot run '%s': command not found", shown);
+        return tide_err_hint(err, "it is neither a path nor in PATH");
+    }
+    tide_err_set(err, "cannot run '%s': %s", shown, strerror(why));
+    return why == EACCES ? tide_err_hint(err, "is it executable? try 'chmod +x', or name its interpreter")
+                         : -1;
+}
+
+/* Makes count pipes, all closed on exec. */
+static int make_pipes(int (*pipes)[2], size_t count, struct tide_err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pipe2(pipes[i], O_CLOEXEC)) {
+            int why = errno;
+            while (i-- > 0) {
+                close(pipes[i][0]);
+                close(pipes[i][1]);
+            }
+            return tide_err_set(err, "cannot make a pipe: %s", strerror(why));
+        }
+    return 0;
+}
+
+enum { FAILURE, REPORT, EVENTS, HOLD, PIPES };
+
+/* With a keeper: learns the command's PID. */
+static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
+{
+    struct report said = {.pid = -1, .why = EIO};
+    ssize_t got;
+    do
+        got = read(fd, &said, sizeof said);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof said || said.pid < 0) {
+        waitpid(keeper, NULL, 0);
+        return tide_err_set(err, "cannot start a process on a pseudo-terminal: %s", strerror(said.why));
+    }
+    *ret_pid = said.pid;
+    return 0;
+}
+
+int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool own_session,
+               const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
+               int *ret_exit, struct tide_err *err)
+{
+    bool keeper = tide_relay_owns_terminal(relay);
+    int pipes[PIPES][2], result = -1, why = 0;
+    struct tide_spawned spawned = {.events = -1, .hold = -1};
+    *ret_exit = 2;
+    if (make_pipes(pipes, PIPES, err))
+        return -1;
+    pid_t pid = fork();
+    if (pid < 0) {
+        tide_err_set(err, "cannot start a process: %s", strerror(errno));
+        goto close_pipes;
+    }
+    if (pid == 0) {
+        close(pipes[HOLD][1]);
+        if (keeper)
+            start_keeper(argv, environment, relay, inherited, pipes[FAILURE][1], pipes[REPORT][1],
+                         pipes[EVENTS][1], pipes[HOLD][0]);
+        if (own_session)
+            setsid();
+        become(argv, environment, relay, inherited, pipes[FAILURE][1]);
+    }
+    close(pipes[REPORT][1]);
+    pipes[REPORT][1] = -1;
+    spawned.pid = pid;
+    if (keeper) {
+        spawned.keeper = pid;
+        if (hear_of_child(pipes[REPORT][0], pid, &spawned.pid, err))
+            goto close_pipes;
+    }
+    close(pipes[FAILURE][1]);
+    pipes[FAILURE][1] = -1;
+    ssize_t got;
+    do
+        got = read(pipes[FAILURE][0], &why, sizeof why);
+    while (got < 0 && errno == EINTR);
+    if (keeper) {
+        spawned.events = pipes[EVENTS][0];
+        spawned.hold = pipes[HOLD][1];
+        pipes[EVENTS][0] = pipes[HOLD][1] = -1;
+        fcntl(spawned.events, F_SETFL, O_NONBLOCK);
+    }
+    if (got == sizeof why) {
+        tide_spawn_release(&spawned);
+        waitpid(pid, NULL, 0);
+        describe_failure(argv[0], why, ret_exit, err);
+        goto close_pipes;
+    }
+    *ret_spawned = spawned;
+    result = 0;
+close_pipes:
+    for (int i = 0; i < PIPES; i++)
+        for (int end = 0; end < 2; end++)
+            if (pipes[i][end] >= 0)
+                close(pipes[i][end]);
+    return result;
+}
+
+void tide_spawn_release(struct tide_spawned *spawned)
+{
+    if (spawned->hold >= 0) {
+        ssize_t ignored = write(spawned->hold, "k", 1); /* a keeper that is gone needs no word */
+        (void)ignored;
+        close(spawned->hold);
+    }
+    if (spawned->events >= 0)
+        close(spawned->events);
+    spawned->hold = spawned->events = -1;
+}

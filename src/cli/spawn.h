@@ -1,0 +1,60 @@
+/*
+ * spawn.h - starts the command, and says how it ended.
+ *
+ * tide_spawn() after tide_relay_new() and before any thread exists. The command gets the descriptors that the
+ * relay made for it, the signal mask and the dispositions that this process was started with, and
+ * `environment`.
+ *
+ * On a pseudo-terminal a small process stands between, the keeper: it leads the terminal's session, so
+ * that the command's process group is not orphaned and Ctrl-Z stops it as anywhere else. It reports every
+ * stop, continuation and end through `events`, restores the user's terminal if the tracker is killed, and
+ * lives until tide_spawn_release(). Without one, the command is a child of this process and its end comes
+ * from wait4().
+ */
+#ifndef TIDE_SPAWN_H
+#define TIDE_SPAWN_H
+
+#include "base/err.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct tide_relay;
+
+struct tide_spawned {
+    pid_t pid;    /* of the command */
+    pid_t keeper; /* 0: none */
+    int events;   /* -1 without a keeper; else gives struct tide_spawn_event */
+    int hold;     /* -1 without a keeper; held open as long as the keeper must stay */
+};
+
+struct tide_spawn_event {
+    int status;              /* as from waitpid: stopped, continued, exited, killed */
+    int64_t peak_rss_bytes;  /* of the command alone, or TIDE_UNKNOWN */
+    int64_t tree_peak_bytes; /* of the command and the children it waited for */
+};
+
+/* What this process was started with, to be given to the command. */
+struct tide_spawn_inheritance {
+    sigset_t mask;
+    struct sigaction on_child;
+};
+
+/*
+ * 0, or -1 with a sentence and the shell's exit code in *ret_exit: 127 not found, 126 not executable, 2
+ * anything else. The command has then never run.
+ */
+int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool own_session,
+               const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
+               int *ret_exit, struct tide_err *err);
+
+/* Lets the keeper go. */
+void tide_spawn_release(struct tide_spawned *spawned);
+
+/* Waits for a child that has ended, without blocking: its PID, or 0 when none has. */
+pid_t tide_spawn_reap(struct tide_spawn_event *ret_event);
+
+#endif

@@ -1,0 +1,412 @@
+#include "cli/status_line.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_ROWS = 6, LEAST_COLUMNS = 40 };
+
+/* Where the terminal stands after what was passed on; ESCAPED and CSI are held back, so to it they are
+ * GROUND. */
+enum { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED, OVERLONG /* a CSI too long to hold */ };
+
+static void put_text(struct tide_status_line *line, const char *text)
+{
+    line->put(line->context, text, strlen(text));
+}
+
+void tide_status_line_init(struct tide_status_line *line, int rows, int columns, bool wanted, bool colour,
+                           tide_status_put *put, void *context)
+{
+    *line = (struct tide_status_line){.put = put,
+                                      .context = context,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .wanted = wanted,
+                                      .colour = colour,
+                                      .cells_known = true};
+}
+
+static bool fits(const struct tide_status_line *line)
+{
+    return line->wanted && line->rows >= LEAST_ROWS && line->columns >= LEAST_COLUMNS;
+}
+
+int tide_status_line_rows(const struct tide_status_line *line)
+{
+    return fits(line) ? line->rows - 1 : line->rows;
+}
+
+static bool terminal_is_idle(const struct tide_status_line *line)
+{
+    return line->state != STRING && line->state != STRING_ESCAPED && line->state != OVERLONG &&
+           line->rune_left == 0;
+}
+
+void tide_status_line_end(struct tide_status_line *line)
+{
+    if (!line->shown)
+        return;
+    line->shown = false;
+    if (!terminal_is_idle(line))
+        put_text(line, "\x1b\\"); /* the program died in the middle of a string */
+    char text[64];
+    snprintf(text, sizeof text,
+             "\x1b"
+             "7\x1b[r\x1b[%d;1H\x1b[2K\x1b"
+             "8",
+             line->rows);
+    put_text(line, text);
+}
+
+/* Makes room below the cursor if it stands in the last row, then keeps that row out of scrolling. */
+static void begin(struct tide_status_line *line)
+{
+    char text[64];
+    snprintf(text, sizeof text,
+             "\n\x1b[A\x1b"
+             "7\x1b[1;%dr\x1b"
+             "8",
+             line->rows - 1);
+    put_text(line, text);
+    line->shown = true;
+}
+
+bool tide_status_line_draw(struct tide_status_line *line, const char *text)
+{
+    if (!fits(line) || line->retired || line->alternate || line->region || !terminal_is_idle(line) ||
+        line->held_len || !line->cells_known || line->cells >= (size_t)line->columns)
+        return false;
+    if (!line->shown)
+        begin(line);
+    size_t room = (size_t)line->columns - 2, len = 0;
+    while (text[len]) {
+        size_t rune = tide_text_rune(text + len, strlen(text + len), NULL);
+        rune = rune ? rune : 1;
+        if (tide_text_columns(text, len + rune) > room)
+            break;
+        len += rune;
+    }
+    char out[1024];
+    int used = snprintf(out, sizeof out,
+                        "\x1b"
+                        "7\x1b[%d;1H\x1b[0m\x1b[2K%s%.*s%s\x1b"
+                        "8",
+                        line->rows, line->colour ? "\x1b[7m " : " ", (int)(len < 900 ? len : 900), text,
+                        line->colour ? " \x1b[0m" : "");
+    if (used > 0 && (size_t)used < sizeof out)
+        line->put(line->context, out, (size_t)used);
+    line->stale = false;
+    return true;
+}
+
+void tide_status_line_say(struct tide_status_line *line, const char *text)
+{
+    tide_status_line_flush(line);
+    if (!terminal_is_idle(line))
+        put_text(line, "\x1b\\");
+    if (line->cells)
+        put_text(line, "\r\n");
+    put_text(line, text);
+    put_text(line, "\r\n");
+    line->cells = 0;
+    line->cells_known = true;
+}
+
+static void set_column(struct tide_status_line *line, long column)
+{
+    line->cells = column < 0 ? 0 : column >= line->columns ? (size_t)line->columns - 1 : (size_t)column;
+}
+
+void tide_status_line_resize(struct tide_status_line *line, int rows, int columns)
+{
+    /* What was in our row has moved, we cannot know where to; but nothing of the program's is below its
+     * cursor. */
+    if (line->shown && terminal_is_idle(line)) {
+        put_text(line, "\x1b"
+                       "7\x1b[r\x1b"
+                       "8");
+        if (rows > line->rows)
+            put_text(line, "\x1b"
+                           "7\x1b[B\r\x1b[J\x1b"
+                           "8");
+    }
+    line->shown = false;
+    line->rows = rows;
+    line->columns = columns;
+    set_column(line, (long)line->cells);
+}
+
+/* ---- the program's sequences ---- */
+
+static bool has_parameter(const char *parameters, size_t len, int wanted)
+{
+    int value = 0;
+    for (size_t i = 0; i <= len; i++) {
+        char c = i < len ? parameters[i] : ';';
+        if (c >= '0' && c <= '9') {
+            value = value < 100000 ? value * 10 + (c - '0') : value;
+        } else {
+            if (value == wanted)
+                return true;
+            value = 0;
+        }
+    }
+    return false;
+}
+
+/* The n-th (from 0) parameter, or fallback when it is missing or 0. */
+static int parameter(const char *parameters, size_t len, int n, int fallback)
+{
+    size_t at = 0;
+    for (; n > 0 && at < len; at++)
+        n -= parameters[at] == ';';
+    int value = 0;
+    for (; n == 0 && at < len && parameters[at] >= '0' && parameters[at] <= '9' && value < 100000; at++)
+        value = value * 10 + (parameters[at] - '0');
+    return n == 0 && value ? value : fallback;
+}
+
+/* Where the cursor's column goes with a control sequence that ends in `final`. */
+static void follow_cursor(struct tide_status_line *line, char final, const char *parameters, size_t len)
+{
+    switch (final) {
+    case 'H':
+    case 'f':
+        set_column(line, parameter(parameters, len, 1, 1) - 1);
+        line->cells_known = true;
+        break;
+    case 'G':
+    case '`':
+        set_column(line, parameter(parameters, len, 0, 1) - 1);
+        line->cells_known = true;
+        break;
+    case 'E':
+    case 'F':
+        line->cells = 0;
+        line->cells_known = true;
+        break;
+    case 'C':
+        set_column(line, (long)line->cells + parameter(parameters, len, 0, 1));
+        break;
+    case 'D':
+        set_column(line, (long)line->cells - parameter(parameters, len, 0, 1));
+        break;
+    case 'A':
+    case 'B':
+    case 'd':
+    case 'm':
+    case 'K':
+    case 'J':
+    case 'P':
+    case 'X':
+    case '@':
+    case 'S':
+    case 'T':
+    case 'n':
+    case 'c':
+    case 'h':
+    case 'l':
+    case 'q':
+    case 't':
+        break;
+    default:
+        line->cells_known = false;
+    }
+}
+
+static void take_scroll_region(struct tide_status_line *line, const char *parameters, size_t len)
+{
+    int rows = tide_status_line_rows(line);
+    bool whole = parameter(parameters, len, 0, 1) == 1 && parameter(parameters, len, 1, rows) >= rows;
+    if (!whole)
+        tide_status_line_end(line);
+    line->put(line->context, line->held, line->held_len);
+    line->region = !whole;
+    line->cells = 0; /* the sequence moves the cursor home */
+    line->cells_known = true;
+    if (whole && line->shown) {
+        line->shown = false;
+        begin(line);
+    }
+}
+
+/* A complete control sequence stands in held. */
+static void take_csi(struct tide_status_line *line)
+{
+    char final = line->held[line->held_len - 1];
+    const char *parameters = line->held + 2;
+    size_t len = line->held_len - 3;
+    bool private = len && *parameters == '?';
+    bool plain = !len || (*parameters >= '0' && *parameters <= ';');
+    bool screen =
+        private && (final == 'h' || final == 'l') &&
+        (has_parameter(parameters + 1, len - 1, 1049) || has_parameter(parameters + 1, len - 1, 1047) ||
+         has_parameter(parameters + 1, len - 1, 47));
+    bool save = (plain && ((final == 's' && !len) || (final == 'u' && !len))) ||
+                (private && has_parameter(parameters + 1, len - 1, 1048));
+    if (plain && final == 'r') {
+        take_scroll_region(line, parameters, len);
+        return;
+    }
+    if (save)
+        line->retired = true;
+    if (save || (screen && final == 'h'))
+        tide_status_line_end(line);
+    line->put(line->context, line->held, line->held_len);
+    if (screen) {
+        line->alternate = final == 'h';
+        line->cells_known = false;
+    } else if (plain) {
+        follow_cursor(line, final, parameters, len);
+        line->stale = line->stale || final == 'J';
+    } else if (final == 'p' && len && parameters[len - 1] == '!') {
+        line->shown = line->region = false; /* soft reset */
+    }
+}
+
+/* A complete two-byte (or longer, with intermediates) escape sequence stands in held. */
+static void take_escape(struct tide_status_line *line)
+{
+    char final = line->held[line->held_len - 1];
+    bool plain = line->held_len == 2;
+    if (plain && (final == '7' || final == '8')) {
+        line->retired = true;
+        tide_status_line_end(line);
+    }
+    line->put(line->context, line->held, line->held_len);
+    if (plain && final == 'c') {
+        line->shown = line->region = line->alternate = false;
+        line->cells = 0;
+        line->cells_known = true;
+    } else if (plain && final == 'E') {
+        line->cells = 0;
+    } else if (plain && strchr("]P^_X", final)) {
+        line->state = STRING;
+        line->held_len = 0;
+        return;
+    }
+    line->state = GROUND;
+    line->held_len = 0;
+}
+
+void tide_status_line_flush(struct tide_status_line *line)
+{
+    if (line->held_len)
+        line->put(line->context, line->held, line->held_len);
+    line->held_len = 0;
+    if (line->state == ESCAPED || line->state == CSI)
+        line->state = GROUND;
+}
+
+static void hold(struct tide_status_line *line, char c)
+{
+    line->held[line->held_len++] = c;
+}
+
+/* One byte inside an escape sequence. Bytes are held until the sequence is complete. */
+static void feed_sequence(struct tide_status_line *line, unsigned char c)
+{
+    if (c == 0x1b) { /* begins a new one */
+        tide_status_line_flush(line);
+        line->state = ESCAPED;
+        hold(line, (char)c);
+        return;
+    }
+    hold(line, (char)c);
+    if (c == 0x18 || c == 0x1a) { /* cancelled */
+        tide_status_line_flush(line);
+        line->state = GROUND;
+    } else if (line->state == ESCAPED && c == '[' && line->held_len == 2) {
+        line->state = CSI;
+    } else if (line->state == ESCAPED && c >= 0x30 && c <= 0x7e) {
+        take_escape(line);
+    } else if (line->state == CSI && c >= 0x40 && c <= 0x7e) {
+        take_csi(line);
+        line->state = GROUND;
+        line->held_len = 0;
+    } else if (line->held_len == TIDE_STATUS_SEQUENCE) {
+        tide_status_line_flush(line);
+        line->state = OVERLONG;
+    }
+}
+
+/* One byte of a string (OSC and its like) or of a sequence too long to hold; it has been passed on. */
+static void follow_string(struct tide_status_line *line, unsigned char c)
+{
+    if (line->state == OVERLONG) {
+        if ((c >= 0x40 && c <= 0x7e) || c == 0x18 || c == 0x1a)
+            line->state = GROUND;
+        line->cells_known = false;
+    } else if (line->state == STRING_ESCAPED) {
+        line->state = c == '\\' ? GROUND : STRING;
+    } else if (c == 0x07 || c == 0x18 || c == 0x1a) {
+        line->state = GROUND;
+    } else if (c == 0x1b) {
+        line->state = STRING_ESCAPED;
+    }
+}
+
+static void advance(struct tide_status_line *line, size_t width)
+{
+    size_t columns = line->columns > 0 ? (size_t)line->columns : 1;
+    line->cells = line->cells + width > columns ? width : line->cells + width;
+}
+
+/* One byte of plain output, for where the cursor is after it. */
+static void follow_ground(struct tide_status_line *line, const char *at, size_t left)
+{
+    unsigned char c = (unsigned char)*at;
+    if (line->rune_left && (c & 0xc0) == 0x80) {
+        line->rune_left--;
+        return;
+    }
+    line->rune_left = 0;
+    if (c == '\r') {
+        line->cells = 0;
+        line->cells_known = true;
+    } else if (c == '\t') {
+        set_column(line, (long)(line->cells / 8 + 1) * 8);
+    } else if (c == '\b') {
+        set_column(line, (long)line->cells - 1);
+    } else if (c >= 0xc2 && c <= 0xf4) {
+        line->rune_left = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+        size_t rune = tide_text_rune(at, left, NULL);
+        advance(line, rune ? tide_text_columns(at, rune) : 1);
+        if (!rune)
+            line->cells_known = false; /* cut by the end of the chunk: its width is not known */
+    } else if (c >= 0x20 && c != 0x7f) {
+        advance(line, 1);
+    }
+}
+
+void tide_status_line_feed(struct tide_status_line *line, const char *bytes, size_t len)
+{
+    if (!line->wanted) {
+        line->put(line->context, bytes, len);
+        return;
+    }
+    size_t from = 0; /* bytes[from..i) are to be passed on as they are */
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (line->state == ESCAPED || line->state == CSI) {
+            feed_sequence(line, c);
+            from = i + 1;
+        } else if (line->state != GROUND) {
+            follow_string(line, c);
+        } else if (c == 0x1b) {
+            if (i > from)
+                line->put(line->context, bytes + from, i - from);
+            from = i + 1;
+            line->rune_left = 0;
+            line->state = ESCAPED;
+            hold(line, (char)c);
+        } else {
+            follow_ground(line, bytes + i, len - i);
+        }
+    }
+    if (len > from)
+        line->put(line->context, bytes + from, len - from);
+}

@@ -1,0 +1,668 @@
+#include "cli/stepwords.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    COUNTERS = 12,
+    KEPT_FIRST = 4,   /* sightings of a counter kept until it is believed */
+    FOUND_STEPS = 64, /* halved when full */
+    LABEL = 16,
+    CONFIRM_SLACK = 1000, /* a jump ahead by more than this (and 100 strides) must be seen twice */
+};
+static const int64_t number_most = INT64_C(1) << 53;
+
+enum escape { GROUND, ESCAPED, CSI, STRING, STRING_ESCAPED };
+
+struct line {
+    enum escape escape;
+    size_t string_bytes;
+    bool cut;  /* longer than fits; the rest is ignored */
+    bool skip; /* began before a gap */
+    size_t len;
+    int64_t t_ns;
+    char text[TIDE_STEPWORDS_LINE + 1];
+};
+
+/* One series of numbers that the program prints. */
+struct counter {
+    int rank; /* lower is better: 0 the caller's expression, 1 global_step, 2 everything else; -1: free slot
+               */
+    char label[LABEL];
+    int pattern;
+    int64_t total; /* 0: none printed */
+    int64_t last, offset, stride;
+    int64_t suspect; /* a jump ahead not yet confirmed; -1: none */
+    int64_t rises;
+    int64_t rises_alone; /* since the believed counter was last seen */
+    struct tide_stepwords_found first[KEPT_FIRST];
+    size_t first_count;
+};
+
+struct tide_stepwords {
+    bool has_regex;
+    regex_t regex;
+    struct line lines[TIDE_STEPWORDS_STREAMS];
+    struct counter counters[COUNTERS];
+    int believed; /* index, -1: none yet */
+    int64_t last_step, last_epoch;
+    struct tide_stepwords_found steps[FOUND_STEPS], epochs[TIDE_STEPWORDS_TAKE];
+    size_t step_count, epoch_count;
+};
+
+/* ---- numbers ---- */
+
+static const char *skip_spaces(const char *p)
+{
+    while (*p == ' ' || *p == '\t')
+        p++;
+    return p;
+}
+
+/* Digits, perhaps grouped as 1,234 or 1_234. Returns where they end, or NULL. */
+static const char *whole(const char *p, int64_t *ret)
+{
+    if (!isdigit((unsigned char)*p))
+        return NULL;
+    int64_t value = 0;
+    int run = 0; /* digits since the last separator */
+    for (;; p++) {
+        if (isdigit((unsigned char)*p)) {
+            value = value * 10 + (*p - '0');
+            run++;
+            if (value > number_most)
+                return NULL;
+        } else if ((*p == ',' || *p == '_') && run >= 1 && run <= 3 && isdigit((unsigned char)p[1]) &&
+                   isdigit((unsigned char)p[2]) && isdigit((unsigned char)p[3]) &&
+                   !isdigit((unsigned char)p[4])) {
+            run = 0;
+        } else {
+            break;
+        }
+    }
+    *ret = value;
+    return p;
+}
+
+/* A number of a bar, which may be shortened: 120, 1.20k, 3M. */
+static const char *scaled(const char *p, int64_t *ret)
+{
+    int64_t value;
+    const char *end = whole(p, &value);
+    if (!end)
+        return NULL;
+    double exact = (double)value, place = 0.1;
+    if (*end == '.' && isdigit((unsigned char)end[1]))
+        for (end++; isdigit((unsigned char)*end); end++, place /= 10)
+            exact += (*end - '0') * place;
+    double factor = *end == 'k' ? 1e3 : *end == 'M' ? 1e6 : *end == 'G' ? 1e9 : 1;
+    if (factor > 1)
+        end++;
+    if (exact * factor > (double)number_most)
+        return NULL;
+    *ret = (int64_t)(exact * factor + 0.5);
+    return end;
+}
+
+/* ---- what is known of counters ---- */
+
+/* Bars and counts of these are not the training loop's. */
+static bool is_side_work(const char *label)
+{
+    static const char *const stems[] = {
+        "val",     "eval",  "test",  "download", "load",   "fetch",   "map",    "token",   "filter",
+        "generat", "sav",   "shard", "comput",   "resolv", "extract", "sampl",  "predict", "collect",
+        "cach",    "infer", "read",  "prepar",   "sanity", "writ",    "upload", "quanti",  "warm"};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
+        if (!strncmp(label, stems[i], strlen(stems[i])))
+            return true;
+    return false;
+}
+
+/* The first word before `end`, in lower case: what a bar calls itself, without the numbers that change. */
+static void label_of(const char *from, const char *end, char label[LABEL])
+{
+    size_t n = 0;
+    while (from < end && !isalpha((unsigned char)*from))
+        from++;
+    for (; from < end && isalpha((unsigned char)*from); from++)
+        if (n < LABEL - 1)
+            label[n++] = (char)tolower((unsigned char)*from);
+    label[n] = '\0';
+}
+
+/* The word that ends just before `p`, in lower case. */
+static void label_before(const char *line, const char *p, char label[LABEL])
+{
+    while (p > line && !isalnum((unsigned char)p[-1]))
+        p--;
+    const char *end = p;
+    while (p > line && isalpha((unsigned char)p[-1]))
+        p--;
+    label_of(p, end, label);
+}
+
+struct sighting {
+    int rank, pattern;
+    char label[LABEL];
+    int64_t number, total;
+};
+
+enum pattern { BY_REGEX, BY_GLOBAL, BY_BAR, BY_BARE_COUNT, BY_STEP, BY_ITER, BY_BATCH, BY_BRACKET };
+
+/* ---- bars ---- */
+
+static bool is_clock(const char *p) /* "00:12", "1:02:03", "?" */
+{
+    size_t digits = strspn(p, "0123456789");
+    return digits > 0 && digits < 5 && p[digits] == ':' && isdigit((unsigned char)p[digits + 1]);
+}
+
+/* Whether what follows "12/100" makes it a bar: " [00:12<", " [====>", " ━━━" . */
+static bool ends_bar(const char *p)
+{
+    if (p[0] != ' ')
+        return false;
+    p = skip_spaces(p);
+    if (!strncmp(p, "\xe2\x94\x81", 3) || !strncmp(p, "\xe2\x95\xb8", 3))
+        return true;
+    return *p == '[' && (is_clock(p + 1) || (p[1] && strchr("=>.-", p[1])));
+}
+
+/* Whether a bar stands before: "━━ 12/100" as Rich draws it. */
+static bool follows_bar(const char *line, const char *p)
+{
+    while (p > line && p[-1] == ' ')
+        p--;
+    return p - line >= 3 && (!memcmp(p - 3, "\xe2\x94\x81", 3) || !memcmp(p - 3, "\xe2\x95\xba", 3));
+}
+
+static bool find_bar(const char *line, struct sighting *ret)
+{
+    for (const char *p = line; *p; p++) {
+        if (!isdigit((unsigned char)*p) || (p > line && (isalnum((unsigned char)p[-1]) || p[-1] == '.')))
+            continue;
+        int64_t number, total;
+        const char *end = scaled(p, &number);
+        if (!end)
+            continue;
+        if (!strncmp(end, "it [", 4) && is_clock(end + 4)) {
+            *ret = (struct sighting){.rank = 2, .pattern = BY_BARE_COUNT, .number = number};
+        } else if (*end == '/') {
+            const char *after = scaled(skip_spaces(end + 1), &total);
+            if (!after || total < number || total < 2 || !(ends_bar(after) || follows_bar(line, p)))
+                continue;
+            *ret = (struct sighting){.rank = 2, .pattern = BY_BAR, .number = number, .total = total};
+        } else {
+            continue;
+        }
+        label_of(line, p, ret->label);
+        return true;
+    }
+    return false;
+}
+
+/* ---- words ---- */
+
+/* After a word: quotes, (train), spaces, one of : = #, spaces, brackets, then the number. NULL if it is not
+ * so. */
+static const char *to_number(const char *p, char label[LABEL])
+{
+    if (*p == '\'' || *p == '"')
+        p++;
+    if (*p == '(') {
+        const char *close = strchr(p, ')');
+        if (!close || close - p > LABEL)
+            return NULL;
+        label_of(p, close, label);
+        p = close + 1;
+    }
+    p = skip_spaces(p);
+    if (*p == ':' || *p == '=' || *p == '#')
+        p++;
+    p = skip_spaces(p);
+    if (*p == '[' || *p == '(')
+        p = skip_spaces(p + 1);
+    return isdigit((unsigned char)*p) ? p : NULL;
+}
+
+/* A count ends with the line, a space, or punctuation; "12ms", "12%", "0.5" are no counts. */
+static bool ends_count(const char *p)
+{
+    if (*p == '.' && isdigit((unsigned char)p[1]))
+        return false;
+    if (*p == '%' || isalpha((unsigned char)*p))
+        return false;
+    const char *unit = skip_spaces(p);
+    size_t len = strspn(unit, "abcdefghijklmnopqrstuvwxyz");
+    return !((len == 1 && *unit == 's') ||
+             (len == 2 && (!strncmp(unit, "ms", 2) || !strncmp(unit, "us", 2))) ||
+             (len == 3 && !strncmp(unit, "sec", 3)));
+}
+
+static bool is_word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Reads "12" or "12/100" at p into ret; false if it is no count. */
+static bool read_count(const char *p, struct sighting *ret)
+{
+    int64_t number, total;
+    const char *end = whole(p, &number);
+    if (!end)
+        return false;
+    const char *slash = skip_spaces(end);
+    ret->number = number;
+    ret->total = 0;
+    if (*slash == '/') {
+        const char *after = whole(skip_spaces(slash + 1), &total);
+        if (after && ends_count(after)) {
+            ret->total = total >= number ? total : 0;
+            return true;
+        }
+    }
+    return ends_count(end);
+}
+
+static const struct word {
+    const char *text;
+    int rank;
+    enum pattern pattern;
+} words_known[] = {
+    {"global_step", 1, BY_GLOBAL}, {"global step", 1, BY_GLOBAL}, {"globalstep", 1, BY_GLOBAL},
+    {"train_step", 2, BY_STEP},    {"training_step", 2, BY_STEP}, {"step", 2, BY_STEP},
+    {"iteration", 2, BY_ITER},     {"iter", 2, BY_ITER},          {"batch", 2, BY_BATCH},
+};
+
+static bool find_this_word(const char *line, const struct word *word, struct sighting *ret)
+{
+    size_t len = strlen(word->text);
+    for (const char *p = line; (p = strcasestr(p, word->text)) != NULL; p += len) {
+        if ((p > line && is_word_char(p[-1])) || is_word_char(p[len]))
+            continue;
+        if (p > line + 1 && p[-1] == '/' && p[-2] != 'r') /* "tokens/step 2048", but "trainer/global_step" */
+            continue;
+        struct sighting seen = {.rank = word->rank, .pattern = word->pattern};
+        char before[LABEL];
+        label_before(line, p, before);
+        const char *number = to_number(p + len, seen.label);
+        if (!number || !strcmp(before, "per") || is_side_work(before) || is_side_work(seen.label) ||
+            !read_count(number, &seen))
+            continue;
+        *ret = seen;
+        return true;
+    }
+    return false;
+}
+
+static bool find_word(const char *line, int rank, struct sighting *ret)
+{
+    for (size_t i = 0; i < sizeof words_known / sizeof *words_known; i++)
+        if (words_known[i].rank == rank && find_this_word(line, &words_known[i], ret))
+            return true;
+    return false;
+}
+
+/* "| 200/ 2983 batches |" */
+static bool find_batches(const char *line, struct sighting *ret)
+{
+    static const char *const units[] = {"batches", "steps", "iters", "iterations"};
+    for (const char *p = line; *p; p++) {
+        if (!isdigit((unsigned char)*p) || (p > line && (is_word_char(p[-1]) || p[-1] == '.')))
+            continue;
+        int64_t number, total;
+        const char *end = whole(p, &number);
+        if (!end || *skip_spaces(end) != '/')
+            continue;
+        end = whole(skip_spaces(skip_spaces(end) + 1), &total);
+        if (!end || total < number || *end != ' ')
+            continue;
+        end = skip_spaces(end);
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (!strncasecmp(end, units[i], strlen(units[i])) && !is_word_char(end[strlen(units[i])])) {
+                *ret = (struct sighting){.rank = 2, .pattern = BY_BRACKET, .number = number, .total = total};
+                label_of(line, p, ret->label);
+                return !is_side_work(ret->label);
+            }
+    }
+    return false;
+}
+
+/* "Epoch 3", "epoch: 3/10", "[Epoch 3]", "'epoch': 0.5"; and the count in "Epoch: [3][ 120/1000]". */
+static bool find_epoch(const char *line, int64_t *ret_epoch, struct sighting *ret_step, bool *ret_has_step)
+{
+    *ret_has_step = false;
+    for (const char *p = line; (p = strcasestr(p, "epoch")) != NULL; p += 5) {
+        if ((p > line && is_word_char(p[-1])) || is_word_char(p[5]))
+            continue;
+        char label[LABEL] = "";
+        const char *number = to_number(p + 5, label);
+        int64_t epoch;
+        const char *end = number ? whole(number, &epoch) : NULL;
+        if (!end || is_side_work(label))
+            continue;
+        if (*end == '.')
+            end += 1 + strspn(end + 1, "0123456789");
+        if (*end == '%' || isalpha((unsigned char)*end))
+            continue;
+        *ret_epoch = epoch;
+        if (end[0] == ']' && end[1] == '[') {
+            *ret_step = (struct sighting){.rank = 2, .pattern = BY_BRACKET};
+            label_before(line, p, ret_step->label);
+            *ret_has_step = read_count(skip_spaces(end + 2), ret_step) && !is_side_work(ret_step->label);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* ---- following counters ---- */
+
+/* Drops every second step but the last. */
+static void halve_steps(struct tide_stepwords *words)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < words->step_count; i++)
+        if (i % 2 == 0 || i + 1 == words->step_count)
+            words->steps[kept++] = words->steps[i];
+    words->step_count = kept;
+}
+
+static void emit_step(struct tide_stepwords *words, int64_t number, int64_t t_ns)
+{
+    if (number <= words->last_step)
+        return;
+    if (words->step_count == FOUND_STEPS)
+        halve_steps(words);
+    words->steps[words->step_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, number};
+    words->last_step = number;
+}
+
+static void emit_epoch(struct tide_stepwords *words, int64_t number, int64_t t_ns)
+{
+    if (number <= words->last_epoch)
+        return;
+    words->last_epoch = number;
+    if (words->epoch_count == TIDE_STEPWORDS_TAKE) /* keep the first ones and the newest */
+        words->epoch_count--;
+    words->epochs[words->epoch_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_EPOCH, number};
+}
+
+static bool same_total(int64_t a, int64_t b)
+{
+    if ((a == 0) != (b == 0))
+        return false;
+    int64_t most = a > b ? a : b, least = a > b ? b : a;
+    return most - least <= most / 5;
+}
+
+/* The counter of a sighting: the same pattern, name and about the same total. A new one takes a free slot or
+ * that of the least active. */
+static struct counter *counter_for(struct tide_stepwords *words, const struct sighting *seen)
+{
+    struct counter *least = NULL;
+    for (int i = 0; i < COUNTERS; i++) {
+        struct counter *c = &words->counters[i];
+        if (c->rank >= 0 && c->pattern == seen->pattern && !strcmp(c->label, seen->label) &&
+            same_total(c->total, seen->total))
+            return c;
+        if (i == words->believed)
+            continue;
+        if (!least || (c->rank < 0 && least->rank >= 0) || (least->rank >= 0 && c->rises < least->rises))
+            least = c;
+    }
+    *least = (struct counter){.rank = seen->rank,
+                              .pattern = seen->pattern,
+                              .total = seen->total,
+                              .last = -1,
+                              .suspect = -1,
+                              .stride = 1};
+    memcpy(least->label, seen->label, LABEL);
+    return least;
+}
+
+static bool begins_again(const struct counter *c, const struct sighting *seen)
+{
+    int64_t back = c->last - seen->number;
+    if (back <= 0 || seen->number > c->last / 2)
+        return false;
+    return back >= 3 || (c->total && c->last >= c->total - 1);
+}
+
+/* What was counted before goes into the offset, so that the sum goes on where it was. */
+static void carry_over(struct counter *c, const struct sighting *seen)
+{
+    int64_t counted = c->total && c->last > c->total / 2 ? c->total : c->last + c->stride - seen->number;
+    if (c->offset < number_most && counted > 0)
+        c->offset += counted;
+    c->last = -1;
+}
+
+/* Takes the number into the counter. True if it rose. */
+static bool rise(struct counter *c, const struct sighting *seen)
+{
+    if (c->last >= 0 && begins_again(c, seen))
+        carry_over(c, seen);
+    if (seen->number <= c->last) {
+        c->suspect = -1;
+        return false;
+    }
+    int64_t slack = CONFIRM_SLACK + 100 * c->stride;
+    if (c->rises >= 2 && c->last >= 0 && seen->number - c->last > slack) {
+        bool confirmed = c->suspect >= 0 && seen->number >= c->suspect && seen->number - c->suspect <= slack;
+        c->suspect = confirmed ? -1 : seen->number;
+        if (!confirmed)
+            return false;
+    } else {
+        c->suspect = -1;
+        if (c->last >= 0)
+            c->stride = seen->number - c->last;
+    }
+    if (c->last >= 0 || c->offset > 0)
+        c->rises++;
+    c->last = seen->number;
+    c->total = seen->total;
+    return true;
+}
+
+static void believe(struct tide_stepwords *words, struct counter *c)
+{
+    bool first = words->believed < 0;
+    words->believed = (int)(c - words->counters);
+    if (first) {
+        for (size_t i = 0; i < c->first_count; i++)
+            emit_step(words, c->first[i].number, c->first[i].t_ns);
+    } else if (c->offset + c->last <= words->last_step) {
+        c->offset = words->last_step + 1 - c->last; /* another count, smaller: goes on from here */
+    }
+}
+
+static bool deserves_belief(const struct tide_stepwords *words, const struct counter *c)
+{
+    if (words->believed < 0)
+        return c->rank == 0 || c->rises >= 2;
+    const struct counter *now = &words->counters[words->believed];
+    if (c->rank != now->rank)
+        return c->rank < now->rank && c->rises >= 2;
+    int64_t need = now->rises > 20 ? now->rises : 20;
+    return c->rises_alone > need;
+}
+
+static void sight(struct tide_stepwords *words, const struct sighting *seen, int64_t t_ns)
+{
+    struct counter *c = counter_for(words, seen);
+    bool is_believed = c - words->counters == words->believed;
+    if (is_believed)
+        for (int i = 0; i < COUNTERS; i++)
+            words->counters[i].rises_alone = 0;
+    if (!rise(c, seen))
+        return;
+    c->rises_alone++;
+    if (c->first_count < KEPT_FIRST)
+        c->first[c->first_count++] = (struct tide_stepwords_found){t_ns, TIDE_MARK_STEP, c->offset + c->last};
+    if (!is_believed && deserves_belief(words, c)) {
+        believe(words, c);
+        is_believed = true;
+    }
+    if (is_believed)
+        emit_step(words, c->offset + c->last, t_ns);
+}
+
+static void look_at_line(struct tide_stepwords *words, const char *line, int64_t t_ns)
+{
+    struct sighting seen = {0};
+    if (words->has_regex) {
+        regmatch_t group[2];
+        seen.pattern = BY_REGEX;
+        if (regexec(&words->regex, line, 2, group, 0) == 0 && group[1].rm_so >= 0 &&
+            whole(line + group[1].rm_so, &seen.number))
+            sight(words, &seen, t_ns);
+        return;
+    }
+    int64_t epoch;
+    struct sighting bracket;
+    bool has_bracket = false;
+    if (find_epoch(line, &epoch, &bracket, &has_bracket))
+        emit_epoch(words, epoch, t_ns);
+    if (find_word(line, 1, &seen))
+        sight(words, &seen, t_ns);
+    else if (find_bar(line, &seen)) {
+        if (!is_side_work(seen.label))
+            sight(words, &seen, t_ns);
+    } else if (has_bracket)
+        sight(words, &bracket, t_ns);
+    else if (find_word(line, 2, &seen) || find_batches(line, &seen))
+        sight(words, &seen, t_ns);
+}
+
+/* ---- lines ---- */
+
+static void end_line(struct tide_stepwords *words, struct line *line)
+{
+    if (line->len && !line->skip) {
+        line->text[line->len] = '\0';
+        look_at_line(words, line->text, line->t_ns);
+    }
+    line->len = 0;
+    line->cut = line->skip = false;
+}
+
+/* The next state of an escape sequence, for a byte inside one. */
+static enum escape escape_next(struct line *line, unsigned char c)
+{
+    switch (line->escape) {
+    case ESCAPED:
+        line->string_bytes = 0;
+        return c == '['                    ? CSI
+               : (c && strchr("]P^_X", c)) ? STRING
+               : c >= 0x20 && c <= 0x2f    ? ESCAPED
+                                           : GROUND;
+    case CSI:
+        return c >= 0x40 && c <= 0x7e ? GROUND : CSI;
+    case STRING:
+        if (c == 0x07 || ++line->string_bytes > TIDE_STEPWORDS_LINE)
+            return GROUND;
+        return c == 0x1b ? STRING_ESCAPED : STRING;
+    case STRING_ESCAPED:
+        return c == '\\' ? GROUND : STRING;
+    default:
+        return GROUND;
+    }
+}
+
+void tide_stepwords_feed(struct tide_stepwords *words, int stream, const char *bytes, size_t len,
+                         int64_t t_ns)
+{
+    struct line *line = &words->lines[stream];
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if ((c == '\n' || c == '\r') && line->escape < STRING) {
+            line->escape = GROUND;
+            end_line(words, line);
+        } else if (line->escape != GROUND) {
+            line->escape = escape_next(line, c);
+        } else if (c == 0x1b) {
+            line->escape = ESCAPED;
+        } else if ((c >= 0x20 && c != 0x7f) || c == '\t') {
+            line->cut = line->cut || line->len == TIDE_STEPWORDS_LINE;
+            if (!line->cut)
+                line->text[line->len++] = (char)c;
+            line->t_ns = t_ns;
+        }
+    }
+}
+
+void tide_stepwords_gap(struct tide_stepwords *words, int stream)
+{
+    struct line *line = &words->lines[stream];
+    line->skip = true;
+    line->len = 0;
+    line->escape = GROUND;
+}
+
+void tide_stepwords_end(struct tide_stepwords *words)
+{
+    for (int i = 0; i < TIDE_STEPWORDS_STREAMS; i++)
+        end_line(words, &words->lines[i]);
+}
+
+size_t tide_stepwords_take(struct tide_stepwords *words,
+                           struct tide_stepwords_found ret_found[static 2 * TIDE_STEPWORDS_TAKE])
+{
+    size_t steps = words->step_count < TIDE_STEPWORDS_TAKE ? words->step_count : TIDE_STEPWORDS_TAKE;
+    size_t count = 0, e = 0;
+    for (size_t i = 0; i < steps; i++) {
+        size_t at = steps > 1 ? i * (words->step_count - 1) / (steps - 1) : 0;
+        while (e < words->epoch_count && words->epochs[e].t_ns <= words->steps[at].t_ns)
+            ret_found[count++] = words->epochs[e++];
+        ret_found[count++] = words->steps[at];
+    }
+    while (e < words->epoch_count)
+        ret_found[count++] = words->epochs[e++];
+    words->step_count = words->epoch_count = 0;
+    return count;
+}
+
+int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, struct tide_err *err)
+{
+    struct tide_stepwords *words = calloc(1, sizeof *words);
+    if (!words)
+        return tide_err_set(err, "not enough memory");
+    words->believed = -1;
+    words->last_step = words->last_epoch = -1;
+    for (int i = 0; i < COUNTERS; i++)
+        words->counters[i].rank = -1;
+    if (regex) {
+        int bad = regcomp(&words->regex, regex, REG_EXTENDED);
+        if (bad || words->regex.re_nsub < 1) {
+            char why[160] = "it has no group (...) for the number", shown[120];
+            if (bad)
+                regerror(bad, &words->regex, why, sizeof why);
+            else
+                regfree(&words->regex);
+            free(words);
+            tide_text_escape(regex, strlen(regex), shown, sizeof shown);
+            tide_err_set(err, "option '--step-regex': '%s': %s", shown, why);
+            return tide_err_hint(err, "the first group is the step: --step-regex 'update ([0-9]+)'");
+        }
+        words->has_regex = true;
+    }
+    *ret_words = words;
+    return 0;
+}
+
+void tide_stepwords_free(struct tide_stepwords *words)
+{
+    if (!words)
+        return;
+    if (words->has_regex)
+        regfree(&words->regex);
+    free(words);
+}

@@ -1,0 +1,59 @@
+/*
+ * stepwords.h - finds training steps and epochs in what a program prints.
+ *
+ * tide_stepwords_new -> tide_stepwords_feed() with output as it comes -> tide_stepwords_take() every tick
+ * -> tide_stepwords_end() at the end of output, one more take -> tide_stepwords_free(). No I/O, no clock: the
+ * caller says when bytes arrived. One thread.
+ *
+ * Lines end at \n and \r; escape sequences are dropped; at most TIDE_STEPWORDS_LINE bytes of a line are
+ * looked at. Known are tqdm and keras bars, `step 12`, `Step: 12`, `step=12`, `iter 12/100`, `global_step
+ * 12`,
+ * `'step': 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; or only
+ * what the caller's regular expression finds. Times ("step 12ms"), settings ("max_steps=100", "warmup_step
+ * 5") and bars of loading or of validation are not steps.
+ *
+ * A program may print several counters at once (a bar for training, one for validation, a line every 100
+ * steps). Each is followed apart; one is believed: the first that rose twice, until another rises more often
+ * while the first is silent, or a `global_step` appears. Steps taken out never fall: a count that begins
+ * again (each epoch from 1) is added to what came before.
+ */
+#ifndef TIDE_STEPWORDS_H
+#define TIDE_STEPWORDS_H
+
+#include "base/err.h"
+#include "record/record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_STEPWORDS_LINE = 4096, TIDE_STEPWORDS_STREAMS = 2, TIDE_STEPWORDS_TAKE = 16 };
+
+struct tide_stepwords;
+
+struct tide_stepwords_found {
+    int64_t t_ns;             /* when the line's last byte arrived */
+    enum tide_mark_kind kind; /* TIDE_MARK_STEP or TIDE_MARK_EPOCH */
+    int64_t number;
+};
+
+/* regex: POSIX extended, whose first group is the number; NULL: the patterns above. Fails with regerror's
+ * sentence. Caller frees with tide_stepwords_free. */
+int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, struct tide_err *err);
+void tide_stepwords_free(struct tide_stepwords *words);
+
+/* stream: 0 for standard output, 1 for standard error; lines of the two are kept apart. */
+void tide_stepwords_feed(struct tide_stepwords *words, int stream, const char *bytes, size_t len,
+                         int64_t t_ns);
+
+/* Bytes of that stream were left out here: the line in progress is dropped. */
+void tide_stepwords_gap(struct tide_stepwords *words, int stream);
+
+/* The output ended: what stands on unfinished lines is looked at too. */
+void tide_stepwords_end(struct tide_stepwords *words);
+
+/* What was found since the last take, in order of time; at most TIDE_STEPWORDS_TAKE steps (the first, the
+ * last, and an even choice between) and as many epochs. */
+size_t tide_stepwords_take(struct tide_stepwords *words,
+                           struct tide_stepwords_found ret_found[static 2 * TIDE_STEPWORDS_TAKE]);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * track.h - records a process tree from its start (or from now) to its end: the work of `run`, `attach` and
+ * of `watch` with a command.
+ *
+ * tide_track() does all of it and returns when the tree has ended, or when the user has had enough: starts
+ * the command, passes its terminal, output and signals through, looks at the tree every interval, takes marks
+ * from the channel and steps from the output, writes the recording, draws the status line. It prints on
+ * stderr only what cannot wait. It must be called before the process has other threads; it changes the signal
+ * mask and becomes a child subreaper, so a caller that has a screen of its own runs it in a forked child
+ * (silent, with a log file for the command's output) and reads the growing recording.
+ *
+ * The time between looks is at least 50 times what a look costs: no tree is large enough to make the tracker
+ * eat a core.
+ */
+#ifndef TIDE_TRACK_H
+#define TIDE_TRACK_H
+
+#include "base/err.h"
+#include "base/option.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tide_track_config {
+    char **command; /* NULL-terminated; NULL: the tree of `pid`, which is already running */
+    int64_t pid;
+    const char *path; /* of the recording; NULL: see recname.h */
+    int64_t interval_ns;
+    int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */
+    int64_t items, items_per_step; /* or TIDE_UNKNOWN */
+    const char *step_regex;        /* or NULL */
+    bool ignore_output;            /* no steps from what is printed */
+    bool status_line;
+    bool silent;          /* nothing on stderr, whatever happens; errors are in the outcome */
+    const char *log_path; /* the command's output goes to this file, its input is empty, and it gets a session
+                             of its own; NULL: passed through */
+};
+
+struct tide_track_outcome {
+    char path[PATH_MAX];
+    int exit_code; /* of the command: 0..255, or 128 + signal; 0 for attach; on failure what to exit with */
+    int64_t kernel_peak_bytes;
+    struct tide_err
+        trouble; /* the first error of the recording ("" : none); the tree was tracked all the same */
+};
+
+/* The defaults: 250 ms, no limit, steps from the output. */
+void tide_track_config_init(struct tide_track_config *config);
+
+/* -1: the command did not start or there was nothing to attach to; no recording is left behind. */
+int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
+               struct tide_err *err);
+
+/* What `run` and `attach` have in common. Values behind the options; TIDE_TRACK_OPTIONS are rows of a table
+ * over them. */
+struct tide_track_options {
+    const char *output, *step_regex;
+    int64_t interval_ns, limit_bytes, items, items_per_step;
+    bool no_steps, no_status, quiet;
+};
+
+#define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_options, field)
+#define TIDE_TRACK_OPTIONS                                                                                   \
+    {'o',                                                                                                    \
+     "output",                                                                                               \
+     TIDE_OPTION_TEXT,                                                                                       \
+     TIDE_TRACK_OPTION(output),                                                                              \
+     "FILE",                                                                                                 \
+     "write the recording to FILE, which must not exist yet",                                                \
+     NULL,                                                                                                   \
+     0,                                                                                                      \
+     0},                                                                                                     \
+        {'i',                                                                                                \
+         "interval",                                                                                         \
+         TIDE_OPTION_DURATION,                                                                               \
+         TIDE_TRACK_OPTION(interval_ns),                                                                     \
+         "INTERVAL",                                                                                         \
+         "look at the processes every INTERVAL (250ms)",                                                     \
+         NULL,                                                                                               \
+         INT64_C(10000000),                                                                                  \
+         INT64_C(3600000000000)},                                                                            \
+        {'l',                                                                                                \
+         "limit",                                                                                            \
+         TIDE_OPTION_SIZE,                                                                                   \
+         TIDE_TRACK_OPTION(limit_bytes),                                                                     \
+         "SIZE",                                                                                             \
+         "forecast when the tree reaches SIZE, if no lower limit applies",                                   \
+         NULL,                                                                                               \
+         1,                                                                                                  \
+         INT64_C(1) << 62},                                                                                  \
+        {0,                                                                                                  \
+         "step-regex",                                                                                       \
+         TIDE_OPTION_TEXT,                                                                                   \
+         TIDE_TRACK_OPTION(step_regex),                                                                      \
+         "RE",                                                                                               \
+         "find steps in the output with this extended regular expression; its first group is the number",    \
+         NULL,                                                                                               \
+         0,                                                                                                  \
+         0},                                                                                                 \
+        {0,                                                                                                  \
+         "no-steps-from-output",                                                                             \
+         TIDE_OPTION_FLAG,                                                                                   \
+         TIDE_TRACK_OPTION(no_steps),                                                                        \
+         NULL,                                                                                               \
+         "do not look for steps in what the program prints",                                                 \
+         NULL,                                                                                               \
+         0,                                                                                                  \
+         0},                                                                                                 \
+        {0,                                                                                                  \
+         "items",                                                                                            \
+         TIDE_OPTION_COUNT,                                                                                  \
+         TIDE_TRACK_OPTION(items),                                                                           \
+         "N",                                                                                                \
+         "the data set has N items, so that one pass over it can be recognised",                             \
+         NULL,                                                                                               \
+         1,                                                                                                  \
+         INT64_C(1) << 53},                                                                                  \
+        {0,    "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", "a step uses K items", \
+         NULL, 1,          INT64_C(1) << 53},                                                                \
+        {0,                                                                                                  \
+         "no-status",                                                                                        \
+         TIDE_OPTION_FLAG,                                                                                   \
+         TIDE_TRACK_OPTION(no_status),                                                                       \
+         NULL,                                                                                               \
+         "show no status line on a terminal",                                                                \
+         NULL,                                                                                               \
+         0,                                                                                                  \
+         0},                                                                                                 \
+    {                                                                                                        \
+        'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                      \
+            "of the verdict print only the sentence", NULL, 0, 0                                             \
+    }
+
+void tide_track_options_init(struct tide_track_options *options);
+void tide_track_options_apply(const struct tide_track_options *options, struct tide_track_config *config);
+
+/* Prints the verdict on a finished recording and where it is, on stderr. */
+void tide_track_report(const struct tide_track_outcome *outcome, bool quiet);
+
+#endif

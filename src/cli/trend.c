@@ -1,0 +1,126 @@
+#include "cli/trend.h"
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "record/reader.h"
+#include "show/assess.h"
+#include "show/history.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    PACE_POINTS = 16,
+    PACE_MS = 500,            /* between two points: the speed is that of the last 8 s */
+    COST_FACTOR = 200,        /* judging takes at most 1/200 of the time */
+    JUDGE_MS = 2000,          /* and is not done more often than this */
+    HISTORY_BYTES = 64 << 20, /* a status line is not worth more */
+};
+
+struct pace {
+    int64_t t_ns, number;
+};
+
+struct tide_trend {
+    const char *path;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    int64_t judge_ns; /* when to judge next */
+    char brief[160];
+    struct pace paces[PACE_POINTS], last;
+    size_t pace_count;
+};
+
+struct tide_trend *tide_trend_new(const char *path)
+{
+    struct tide_trend *trend = calloc(1, sizeof *trend);
+    if (trend) {
+        trend->path = path;
+        trend->last.number = -1;
+    }
+    return trend;
+}
+
+void tide_trend_free(struct tide_trend *trend)
+{
+    if (!trend)
+        return;
+    tide_history_free(trend->history);
+    tide_reader_free(trend->reader);
+    free(trend);
+}
+
+void tide_trend_step(struct tide_trend *trend, int64_t t_ns, int64_t number)
+{
+    trend->last = (struct pace){t_ns, number};
+    struct pace *newest = trend->pace_count ? &trend->paces[trend->pace_count - 1] : NULL;
+    if (newest && t_ns - newest->t_ns < PACE_MS * (int64_t)TIDE_NS_PER_MS)
+        return;
+    if (trend->pace_count == PACE_POINTS) {
+        for (size_t i = 1; i < PACE_POINTS; i++)
+            trend->paces[i - 1] = trend->paces[i];
+        trend->pace_count--;
+    }
+    trend->paces[trend->pace_count++] = trend->last;
+}
+
+static double steps_per_second(const struct tide_trend *trend)
+{
+    if (trend->pace_count < 2)
+        return NAN;
+    const struct pace *first = &trend->paces[0];
+    double seconds = (double)(trend->last.t_ns - first->t_ns) / 1e9;
+    return seconds > 0 ? (double)(trend->last.number - first->number) / seconds : NAN;
+}
+
+/* The verdict so far, in a few words. Anything that fails leaves the words as they were. */
+static void judge(struct tide_trend *trend)
+{
+    if (!trend->reader && tide_reader_new(trend->path, &trend->reader, NULL))
+        return;
+    if (!trend->history && tide_history_new(HISTORY_BYTES, &trend->history, NULL))
+        return;
+    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
+    struct tide_assessment *assessment = NULL;
+    if (tide_history_load(trend->history, trend->reader, NULL) ||
+        tide_assess_history(trend->history, &options, &assessment, NULL))
+        return;
+    tide_assessment_brief(assessment, trend->brief, sizeof trend->brief);
+    tide_assessment_free(assessment);
+}
+
+static size_t add(char *out, size_t size, size_t used, const char *format, const char *text)
+{
+    int len = snprintf(out + used, size - used, format, text);
+    return len < 0 || used + (size_t)len >= size ? size - 1 : used + (size_t)len;
+}
+
+void tide_trend_text(struct tide_trend *trend, const struct tide_sense_view *view, int64_t t_ns, char *out,
+                     size_t size)
+{
+    int64_t now = tide_clock_ns();
+    if (now >= trend->judge_ns) {
+        judge(trend);
+        int64_t cost = tide_clock_ns() - now, least = JUDGE_MS * (int64_t)TIDE_NS_PER_MS;
+        trend->judge_ns = now + (COST_FACTOR * cost > least ? COST_FACTOR * cost : least);
+    }
+    char text[TIDE_UNITS_TEXT], speed[24];
+    size_t used = 0;
+    if (trend->last.number >= 0) {
+        used = add(out, size, used, "step %s", tide_count_text((double)trend->last.number, text));
+        double rate = steps_per_second(trend);
+        if (rate > 0) {
+            snprintf(speed, sizeof speed, rate < 9.95 ? "%.1f/s" : "%.0f/s", rate);
+            used = add(out, size, used, "  %s", speed);
+        }
+    } else {
+        used = add(out, size, used, "%s", tide_duration_text((double)(t_ns / TIDE_NS_PER_S), text));
+    }
+    used = add(out, size, used, "  memory %s", tide_size_text((double)view->counted_bytes, text));
+    if (view->alive > 1) {
+        used = add(out, size, used, " in %s processes", tide_count_text((double)view->alive, text));
+    }
+    if (trend->brief[0])
+        add(out, size, used, "  %s", trend->brief);
+}
