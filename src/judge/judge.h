@@ -38,6 +38,8 @@ enum tide_shape {
     TIDE_SHAPES
 };
 
+enum tide_stairs_at { TIDE_STAIRS_BY_THEMSELVES, TIDE_STAIRS_AT_EPOCHS, TIDE_STAIRS_AT_PHASES };
+
 /* A stretch of the axis in which a phase was running. */
 struct tide_span {
     double from, to;
@@ -76,16 +78,17 @@ struct tide_verdict {
     double start_x;     /* where warm-up ends */
     double floor_first; /* bytes, at start_x, of the fitted floor */
     double floor_last;
-    double peak;                               /* largest value seen */
-    double growth_bytes;                       /* of the floor, start_x to x_last */
-    double slope, slope_low, slope_high;       /* bytes per step or second, with a 95 % interval */
-    double knee_x, knee_low, knee_high;        /* plateau */
-    double ceiling_bytes;                      /* plateau: where it levels off */
-    double bytes_per_item;                     /* where items per step are known and it grows or grew */
-    bool one_pass;                             /* plateau: the knee is where one pass over the items ends */
-    double jump_x, jump_bytes;                 /* jump */
-    double stair_period;                       /* staircase: x between two stairs; NAN if irregular */
-    size_t stairs;                             /* staircase: how many */
+    double peak;                         /* largest value seen */
+    double growth_bytes;                 /* of the floor, start_x to x_last */
+    double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval */
+    double knee_x, knee_low, knee_high;  /* plateau */
+    double ceiling_bytes;                /* plateau: where it levels off */
+    double bytes_per_item;               /* where items per step are known and it grows or grew */
+    bool one_pass;                       /* plateau: the knee is where one pass over the items ends */
+    double jump_x, jump_bytes;           /* jump */
+    double stair_period;                 /* staircase: x between two stairs; NAN if irregular */
+    size_t stairs;                       /* staircase: how many */
+    enum tide_stairs_at stairs_at;
     double limit_x, limit_x_low, limit_x_high; /* leak: where the peaks over the floor reach limit_bytes */
     double steps_needed;                       /* undecided: x units more that would settle it */
     double needed_for;                         /* undecided: the slope that they would settle */

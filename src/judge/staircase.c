@@ -1,69 +1,123 @@
 /*
  * staircase.c - growth in jumps, one per epoch or phase or by itself.
+ *
+ * A stair is a rise between two neighbouring windows that stands far out of the usual difference of
+ * neighbours. Stairs make a staircase when they explain the growth, none of them alone does, they are spread
+ * over the run, and they have not stopped.
  */
 #include "judge/judging.h"
 
 #include <math.h>
 
-/* Rises that come in jumps: true, and the verdict is filled, when jumps explain the growth and have not
- * stopped. */
+struct stairs {
+    double usual; /* difference of neighbours that are on one tread, as a standard deviation */
+    double tall;  /* what counts as a stair */
+    double first_x, last_x;
+    double sum, sum_after_first, sum_of_squares, down, tallest;
+    size_t count;
+    size_t at_epochs, at_phases; /* how many came with one */
+};
+
+static bool comes_with(const double *marks, size_t count, double from, double to)
+{
+    for (size_t i = 0; i < count; i++)
+        if (marks[i] >= from && marks[i] <= to)
+            return true;
+    return false;
+}
+
+static bool comes_with_phase(const struct tide_judge_input *input, double from, double to)
+{
+    for (size_t i = 0; i < input->phase_count; i++) {
+        const struct tide_span *p = &input->phases[i];
+        if ((p->from >= from && p->from <= to) || (p->to >= from && p->to <= to))
+            return true;
+    }
+    return false;
+}
+
+static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, double step)
+{
+    const double *x = j->x + j->start;
+    double before = i > 0 ? x[i - 1] : x[i], after = i + 2 < tide_judging_points(j) ? x[i + 2] : x[i + 1];
+    s->count++;
+    s->sum += step;
+    s->sum_of_squares += step * step;
+    s->tallest = fmax(s->tallest, step);
+    if (s->count == 1)
+        s->first_x = x[i + 1];
+    else
+        s->sum_after_first += step;
+    s->last_x = x[i + 1];
+    s->at_epochs += comes_with(j->input->epochs, j->input->epoch_count, before, after);
+    s->at_phases += comes_with_phase(j->input, before, after);
+}
+
+static struct stairs find_stairs(const struct tide_judging *j, double *work)
+{
+    size_t n = tide_judging_points(j);
+    const double *y = j->y + j->start;
+    struct stairs s = {0};
+    for (size_t i = 0; i + 1 < n; i++)
+        work[i] = fabs(y[i + 1] - y[i]);
+    s.usual = tide_median(work, n - 1) / TIDE_MAD_SIGMA;
+    s.tall = fmax(TIDE_STAIR_NOISES * fmax(s.usual, j->least_noise), TIDE_LEAK_LEAST);
+    for (size_t i = 0; i + 1 < n; i++) {
+        double step = y[i + 1] - y[i];
+        if (step >= s.tall)
+            add_stair(&s, j, i, step);
+        else if (step <= -s.tall)
+            s.down -= step;
+    }
+    return s;
+}
+
+static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
+{
+    size_t n = tide_judging_points(j);
+    double rise = j->y[j->n - 1] - j->y[j->start];
+    if (rise <= 0 || s->count < TIDE_STAIRS_LEAST || s->count > n / 2)
+        return false;
+    bool explain = s->sum - s->down >= TIDE_STAIR_SHARE * rise && s->sum <= TIDE_STAIR_OVER * rise &&
+                   s->down <= TIDE_STAIR_DOWN * s->sum && s->tallest <= TIDE_STAIR_TALLEST * s->sum;
+    double spread = s->last_x - s->first_x, period = spread / (double)(s->count - 1);
+    bool going_on = j->x[j->n - 1] - s->last_x <= TIDE_STAIR_LATE * period;
+    return explain && going_on && spread >= TIDE_STAIR_SPAN * tide_judging_span(j);
+}
+
+/* Whether most stairs came with a mark of a kind that is too rare for that to be chance. */
+static bool belongs(const struct tide_judging *j, size_t with, size_t stairs, size_t marks)
+{
+    return (double)with >= TIDE_STAIR_WITH * (double)stairs &&
+           (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
+}
+
 bool tide_judging_decide_staircase(struct tide_judging *j)
 {
     size_t n = tide_judging_points(j);
-    const double *x = j->x + j->start, *y = j->y + j->start;
-    double *work = tide_arena_take(j->scratch, n, sizeof *work);
-    if (!work || n < 8)
+    double *work = n >= TIDE_WINDOWS_LEAST ? tide_arena_take(j->scratch, n, sizeof *work) : NULL;
+    if (!work)
         return false;
-    for (size_t i = 0; i + 1 < n; i++)
-        work[i] = fabs(y[i + 1] - y[i]);
-    double usual = tide_median(work, n - 1) / TIDE_MAD_SIGMA;
-    double tall = fmax(TIDE_STAIR_NOISES * fmax(usual, j->least_noise), TIDE_LEAK_LEAST);
-    double rise = y[n - 1] - y[0], in_stairs = 0, down = 0, first_x = NAN, last_x = NAN, after_first = 0,
-           tallest = 0;
-    size_t stairs = 0, shortest_gap_windows = n, at = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
-        double step = y[i + 1] - y[i];
-        if (step < -tall)
-            down -= step;
-        if (step < tall)
-            continue;
-        if (stairs && i - at < shortest_gap_windows)
-            shortest_gap_windows = i - at;
-        stairs++;
-        at = i;
-        in_stairs += step;
-        tallest = fmax(tallest, step);
-        if (stairs == 1)
-            first_x = x[i + 1];
-        else
-            after_first += step;
-        last_x = x[i + 1];
-    }
-    if (stairs < TIDE_STAIRS_LEAST || in_stairs - down < TIDE_STAIR_SHARE * rise ||
-        down > TIDE_STAIR_DOWN * in_stairs || rise <= 0 || stairs > n / 2 ||
-        in_stairs > TIDE_STAIR_OVER * rise || tallest > TIDE_STAIR_TALLEST * in_stairs)
+    struct stairs s = find_stairs(j, work);
+    if (!is_staircase(j, &s))
         return false;
-    double period = (last_x - first_x) / (double)(stairs - 1);
-    if (x[n - 1] - last_x > TIDE_STAIR_LATE * period ||
-        last_x - first_x < TIDE_STAIR_SPAN * tide_judging_span(j))
-        return false;
-    double window = tide_judging_span(j) / (double)n, rate = after_first / (last_x - first_x);
-    double unsure = rate * (window / (last_x - first_x)) + 2 * sqrt(2) * usual / (last_x - first_x);
-    double size = after_first / (double)(stairs - 1), spread = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
-        double step = y[i + 1] - y[i];
-        if (step >= tall)
-            spread += (step - size) * (step - size);
-    }
-    unsure += 1.96 * sqrt(spread / (double)stairs) * sqrt((double)stairs) / (last_x - first_x) * 0.5;
+    double spread = s.last_x - s.first_x, window = tide_judging_span(j) / (double)n, count = (double)s.count;
+    /* The first stair begins the first period: from it to the last, the stairs after it are the growth.
+     * Unsure are the places of both (a window), the levels (noise), and the sizes where they differ. */
+    double mean = s.sum / count, variance = fmax(s.sum_of_squares / count - mean * mean, 0);
+    double rate = s.sum_after_first / spread;
+    double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + sqrt(variance * count) / spread;
     struct tide_verdict *v = j->v;
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;
     v->slope = rate;
     v->slope_low = rate - unsure;
     v->slope_high = rate + unsure;
-    v->stairs = stairs;
-    v->stair_period = period;
-    v->confidence = tide_judging_confidence(1 - pow(0.25, (double)stairs));
+    v->stairs = s.count;
+    v->stair_period = spread / (count - 1);
+    v->stairs_at = belongs(j, s.at_epochs, s.count, j->input->epoch_count)       ? TIDE_STAIRS_AT_EPOCHS
+                   : belongs(j, s.at_phases, s.count, 2 * j->input->phase_count) ? TIDE_STAIRS_AT_PHASES
+                                                                                 : TIDE_STAIRS_BY_THEMSELVES;
+    v->confidence = tide_judging_confidence(1 - pow(0.25, count));
     return true;
 }

@@ -101,11 +101,13 @@
 #define TIDE_STAIR_NOISES  6.0
 #define TIDE_STAIR_SHARE   0.75
 #define TIDE_STAIRS_LEAST  3
-#define TIDE_STAIR_DOWN    0.2 /* of the stairs: more downward steps are noise */
-#define TIDE_STAIR_OVER    1.4 /* of the rise: stairs that add up to more are noise */
-#define TIDE_STAIR_LATE    2.0 /* periods without a stair: it has stopped */
-#define TIDE_STAIR_SPAN    0.4 /* of the run that stairs must be spread over */
-#define TIDE_STAIR_TALLEST 0.5 /* of all stairs together: more is a jump with noise */
+#define TIDE_STAIR_DOWN    0.2  /* of the stairs: more downward steps are noise */
+#define TIDE_STAIR_OVER    1.4  /* of the rise: stairs that add up to more are noise */
+#define TIDE_STAIR_LATE    2.0  /* periods without a stair: it has stopped */
+#define TIDE_STAIR_SPAN    0.4  /* of the run that stairs must be spread over */
+#define TIDE_STAIR_WITH    0.8  /* of the stairs come with an epoch or a phase: they belong to it, */
+#define TIDE_STAIR_MARKS   0.34 /* if there are fewer of those than this per window */
+#define TIDE_STAIR_TALLEST 0.5  /* of all stairs together: more is a jump with noise */
 
 /* Spikes: higher than this share of the level and this many noise widths of the samples, in at most this
  * share of moments. */

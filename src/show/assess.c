@@ -685,6 +685,24 @@ static int judge_processes(struct assessing *s)
     return 0;
 }
 
+/* Items per step from what the program itself counted; NAN when it did not. */
+static double counted_items_per_step(const struct assessing *s)
+{
+    const struct tide_history_mark *first = NULL, *last = NULL;
+    for (size_t i = 0; i < s->h->mark_count; i++) {
+        if (s->h->marks[i].kind != TIDE_MARK_ITEMS)
+            continue;
+        first = first ? first : &s->h->marks[i];
+        last = &s->h->marks[i];
+    }
+    if (!first || !s->axis.is_steps)
+        return NAN;
+    size_t hint = 0;
+    double from = tide_axis_at(&s->axis, first->t_ns, &hint), to = tide_axis_at(&s->axis, last->t_ns, &hint);
+    double items = (double)(last->number - first->number);
+    return to > from && items > 0 ? items / (to - from) : NAN;
+}
+
 static int assess(struct assessing *s)
 {
     struct tide_assessment *a = s->a;
@@ -693,6 +711,8 @@ static int assess(struct assessing *s)
     if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s))
         return -1;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
+    if (isnan(a->items_per_step))
+        a->items_per_step = counted_items_per_step(s);
     find_limit(s);
     s->tree_now = s->h->tick_count ? (double)s->h->ticks[s->h->tick_count - 1].counted_bytes : 0;
     if (judge_tree(s) || judge_processes(s) || judge_roles(s) || judge_gpus(s) || judge_gauges(s))

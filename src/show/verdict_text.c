@@ -80,6 +80,8 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_text(b, " about ");
         put_stretch(b, j, v->stair_period);
         tide_buf_text(b, " apart");
+        if (v->stairs_at != TIDE_STAIRS_BY_THEMSELVES)
+            tide_buf_text(b, v->stairs_at == TIDE_STAIRS_AT_EPOCHS ? ", with the epochs" : ", with a phase");
     }
     if (j->own_pages)
         tide_buf_text(b, " of pages that became its own (copy-on-write)");
@@ -340,6 +342,8 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_whole(json, "jump_bytes", v->jump_bytes);
     tide_json_text(json, "jump_mark", j->jump_mark[0] ? j->jump_mark : NULL);
     tide_json_real(json, "stair_period", v->stair_period);
+    static const char *const stairs_at[] = {NULL, "epoch", "phase"};
+    tide_json_text(json, "stairs_at", stairs_at[v->stairs_at]);
     tide_json_whole(json, "limit_bytes", j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes);
     tide_json_whole(json, "limit_step", steps ? v->limit_x : NAN);
     tide_json_whole(json, "limit_second", steps ? NAN : v->limit_x);

@@ -266,6 +266,26 @@ static void a_jump_names_the_mark_it_came_with(void **state)
     tide_assessment_free(a);
 }
 
+static void items_that_the_program_counts_give_bytes_per_item(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t step = 0; step < 400; step++) {
+        mark(&m, id, TIDE_MARK_STEP, step, "");
+        mark(&m, id, TIDE_MARK_ITEMS, step * 8, "");
+        int64_t cached = (step < 150 ? step : 150) * 8 * 2 * MIB;
+        look(&m, 1, 400 * MIB + cached);
+        sample(&m, id, 400 * MIB + cached);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_PLATEAU);
+    assert_true(fabs(a->judged[0].verdict.knee_x - 150) < 5);
+    assert_true(fabs(a->judged[0].verdict.bytes_per_item / (2.0 * MIB) - 1) < 0.03);
+    tide_assessment_free(a);
+}
+
 static void hostile_names_are_escaped_everywhere(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_jump_names_the_mark_it_came_with),
+        cmocka_unit_test(items_that_the_program_counts_give_bytes_per_item),
         cmocka_unit_test(hostile_names_are_escaped_everywhere),
         cmocka_unit_test(a_recording_of_two_looks_is_too_short),
     };

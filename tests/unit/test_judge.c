@@ -146,7 +146,15 @@ static void a_stair_per_epoch_is_a_leak_in_stairs(void **state)
     fill(1000, 4e9, 0, 1e6);
     for (size_t i = 0; i < 1000; i++)
         ys[i] += 1e8 * floor((double)i / 100);
-    struct tide_verdict v = judge(input_of(1000));
+    double epochs[10];
+    for (int i = 0; i < 10; i++)
+        epochs[i] = 100 * i;
+    struct tide_judge_input input = input_of(1000);
+    assert_int_equal(judge(input).stairs_at, TIDE_STAIRS_BY_THEMSELVES);
+    input.epochs = epochs;
+    input.epoch_count = 10;
+    struct tide_verdict v = judge(input);
+    assert_int_equal(v.stairs_at, TIDE_STAIRS_AT_EPOCHS);
     assert_int_equal(v.kind, TIDE_LEAK);
     assert_int_equal(v.shape, TIDE_SHAPE_STAIRCASE);
     assert_int_equal(v.stairs, 9);
