@@ -830,7 +830,81 @@ static void a_lane_cut_short_later_is_dropped(void **state)
     free(file);
 }
 
+static void write_sequence(uint64_t n, uint64_t sequence)
+{
+    char path[PATH_MAX];
+    own_path("", path);
+    int fd = open(path, O_WRONLY);
+    off_t at = (off_t)(sizeof(struct tide_lane_head) + n % TIDE_LANE_SLOTS * sizeof(struct tide_lane_slot));
+    if (fd < 0 || pwrite(fd, &sequence, sizeof sequence, at) != sizeof sequence)
+        exit(1);
+    close(fd);
+}
+
+/* As if another thread were stuck in slot 1 and one had passed slot 2 by a whole ring. */
+static void meet_others_in_the_ring(void)
+{
+    tide_step(10);
+    write_sequence(1, TIDE_LANE_BUSY);
+    write_sequence(2, 2 + TIDE_LANE_SLOTS + 1);
+    tide_step(11);
+}
+
+static void a_slot_that_is_taken_is_left_alone(void **state)
+{
+    (void)state;
+    run(meet_others_in_the_ring);
+    drain();
+    assert_int_equal(seen->count, 2);
+    assert_int_equal(seen->at[0].event.number, 10);
+    assert_int_equal(seen->at[1].event.number, 11);
+    assert_int_equal(seen->totals.lost, 2);
+}
+
+static void a_lane_whose_pid_was_reused_is_dropped(void **state)
+{
+    (void)state;
+    struct file *file = good_file(2);
+    char path[PATH_MAX];
+    file->head.start_ticks = 1;
+    snprintf(path, sizeof path, "%s/marks-%d-1", tide_channel_path(channel), (int)getpid());
+    write_file(path, file, sizeof *file);
+    drain();
+    assert_int_equal(seen->count, 2);
+    for (int i = 0; i < 100; i++)
+        drain();
+    assert_int_equal(seen->count, 2);
+    assert_int_equal(lane_files(), 0);
+    free(file);
+}
+
 /* ---- many lanes ---- */
+
+static void say_three_steps(void)
+{
+    for (int i = 0; i < 3; i++)
+        tide_step(i);
+    _exit(0);
+}
+
+static void a_storm_of_short_lives_is_heard_and_leaves_nothing(void **state)
+{
+    (void)state;
+    enum { WAVES = 20, WAVE = 10 };
+    for (int wave = 0; wave < WAVES; wave++) {
+        pid_t pids[WAVE];
+        for (int i = 0; i < WAVE; i++)
+            pids[i] = start(say_three_steps);
+        drain();
+        for (int i = 0; i < WAVE; i++)
+            assert_int_equal(finish(pids[i]), 0);
+    }
+    drain();
+    assert_int_equal(seen->totals.lanes, WAVES * WAVE);
+    assert_int_equal(seen->count, 3 * WAVES * WAVE);
+    assert_int_equal(seen->totals.lost, 0);
+    assert_int_equal(lane_files(), 0);
+}
 
 static void lanes_beyond_the_kept_descriptors_are_read_too(void **state)
 {
@@ -1043,6 +1117,9 @@ int main(int argc, char **argv)
         SPOKEN(a_mark_that_is_never_finished_blocks_nobody),
         SPOKEN(a_head_that_goes_backwards_ends_the_lane),
         SPOKEN(a_lane_cut_short_later_is_dropped),
+        SPOKEN(a_slot_that_is_taken_is_left_alone),
+        SPOKEN(a_lane_whose_pid_was_reused_is_dropped),
+        SPOKEN(a_storm_of_short_lives_is_heard_and_leaves_nothing),
         SPOKEN(lanes_beyond_the_kept_descriptors_are_read_too),
 #if HAVE_FAILING_MALLOC
         SPOKEN(a_failed_allocation_is_an_error_and_loses_nothing),

@@ -38,8 +38,9 @@ int main(int argc, char **argv)
             live += REQUEST;
         }
         for (size_t i = 0; n > 0 && i < per_step; i++) {
-            if (!realloc(old[i], PIN))
-                workload_fail("realloc");
+            unsigned char *pin = realloc(old[i], PIN);
+            if (pin != old[i])
+                workload_fail("realloc moved a block that it was to shrink");
             free(stock[--stocked]);
             live -= REQUEST;
         }
