@@ -1,0 +1,284 @@
+/*
+ * cmd_show.c - tidemark show: what is in a recording, as tables for people, CSV or JSON.
+ */
+#include "cli/command.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "record/reader.h"
+#include "show/tables.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+enum { OVERVIEW_ROWS = 30, SUMMARY_BYTES = 1 << 30 };
+
+struct values {
+    bool json, csv;
+    const char *what;
+};
+
+static const struct tide_option options[] = {
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
+     "print one JSON document (schema tidemark.show/1)", NULL, 0, 0},
+    {0, "csv", TIDE_OPTION_FLAG, offsetof(struct values, csv), NULL,
+     "print one table as CSV; without --what the samples, one row per process and look", NULL, 0, 0},
+    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "TABLE", "print only this table",
+     "processes|phases|marks|peaks|ticks|samples|limits|gpu|notes", 0, 0},
+    {0},
+};
+
+/* What is shown, and where. */
+struct show {
+    const char *path;
+    const struct values *values;
+    struct tide_reader *reader;
+    const struct tide_history *history;
+    struct tide_summary summary;
+};
+
+static bool is(const char *what, const char *name)
+{
+    return what && strcmp(what, name) == 0;
+}
+
+/* One table by name. */
+static int show_table(struct show *show, struct tide_table *table, const char *what, const char *title,
+                      struct tide_err *err)
+{
+    const struct tide_summary *summary = &show->summary;
+
+    if (is(what, "samples"))
+        return tide_tables_samples(table, summary, show->reader, err);
+    if (is(what, "processes"))
+        tide_tables_processes(table, summary, title, title ? OVERVIEW_ROWS : 0);
+    else if (is(what, "phases"))
+        tide_tables_phases(table, summary, title);
+    else if (is(what, "marks"))
+        tide_tables_marks(table, summary, title);
+    else if (is(what, "peaks"))
+        tide_tables_peaks(table, summary, title);
+    else if (is(what, "ticks"))
+        tide_tables_ticks(table, summary, title);
+    else if (is(what, "limits"))
+        tide_tables_limits(table, summary, title);
+    else if (is(what, "gpu"))
+        tide_tables_gpu(table, summary, title);
+    else
+        tide_tables_notes(table, summary, title);
+    return 0;
+}
+
+/* --- the beginning ------------------------------------------------------------------------------------- */
+
+/* "2026-11-15 07:12:00", local time; "" when unknown. */
+static const char *date_text(int64_t wall_s, char *out, size_t size)
+{
+    time_t seconds = (time_t)wall_s;
+    struct tm parts;
+
+    if (wall_s == TIDE_UNKNOWN || !localtime_r(&seconds, &parts) ||
+        strftime(out, size, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        out[0] = '\0';
+    return out;
+}
+
+static void ending_text(const struct tide_history *history, char *out, size_t size)
+{
+    if (history->ended_ns == TIDE_UNKNOWN)
+        snprintf(out, size, "no clean end: still running, or killed");
+    else if (history->exit_status == TIDE_UNKNOWN)
+        snprintf(out, size, "ended");
+    else if (history->exit_status > 128 && history->exit_status < 128 + 65)
+        snprintf(out, size, "killed by signal %d", (int)(history->exit_status - 128));
+    else
+        snprintf(out, size, "exit status %lld", (long long)history->exit_status);
+}
+
+static void print_head(struct show *show)
+{
+    const struct tide_history *history = show->history;
+    char shown[512], date[40], lasted[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT], ending[64];
+
+    printf("%s\n", tide_text_escape(show->path, strlen(show->path), shown, 70));
+    printf("  command  %s\n", tide_text_escape(history->command, strlen(history->command), shown, 68));
+    date_text(history->started_wall_s, date, sizeof date);
+    ending_text(history, ending, sizeof ending);
+    printf("  started  %s, lasted %s\n", *date ? date : "at a time that is not known",
+           tide_duration_text((double)show->summary.last_ns / TIDE_NS_PER_S, lasted));
+    printf("  ended    %s\n", ending);
+    printf("  looks    %s", tide_count_text((double)history->tick_count, count));
+    if (history->interval_ns > 0)
+        printf(", one every %s", tide_duration_text((double)history->interval_ns / TIDE_NS_PER_S, lasted));
+    if (history->thinned > 1)
+        printf(" (a large recording: only the lowest and highest of each %u are here)", history->thinned * 4);
+    putchar('\n');
+    if (history->skipped_rows > 0)
+        printf("  skipped  %s rows that make no sense\n",
+               tide_count_text((double)history->skipped_rows, count));
+}
+
+static void json_head(struct show *show, struct tide_json *json)
+{
+    const struct tide_history *history = show->history;
+    char date[40];
+    time_t seconds = (time_t)history->started_wall_s;
+    struct tm parts;
+
+    tide_json_text(json, "schema", "tidemark.show/1");
+    tide_json_text(json, "file", show->path);
+    tide_json_text(json, "command", history->command);
+    tide_json_text(json, "host", tide_reader_meta_text(show->reader, TIDE_META_HOST));
+    tide_json_text(json, "tool", tide_reader_meta_text(show->reader, TIDE_META_TOOL));
+    bool dated = history->started_wall_s != TIDE_UNKNOWN && gmtime_r(&seconds, &parts) &&
+                 strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts) > 0;
+    tide_json_text(json, "started", dated ? date : NULL);
+    tide_json_real(json, "lasted_s", (double)show->summary.last_ns / TIDE_NS_PER_S);
+    tide_json_bool(json, "clean_end", history->ended_ns != TIDE_UNKNOWN);
+    if (history->exit_status == TIDE_UNKNOWN)
+        tide_json_null(json, "exit_status");
+    else
+        tide_json_integer(json, "exit_status", history->exit_status);
+    if (history->interval_ns == TIDE_UNKNOWN)
+        tide_json_null(json, "interval_s");
+    else
+        tide_json_real(json, "interval_s", (double)history->interval_ns / TIDE_NS_PER_S);
+    tide_json_integer(json, "looks", (int64_t)history->tick_count);
+    tide_json_integer(json, "thinned", history->thinned);
+    tide_json_integer(json, "skipped_rows", history->skipped_rows);
+}
+
+/* --- the three forms ------------------------------------------------------------------------------------ */
+
+/* Tables of the overview, in order, and whether each has anything to say. */
+static bool has_rows(const struct show *show, const char *what)
+{
+    const struct tide_summary *s = &show->summary;
+
+    if (is(what, "processes"))
+        return s->row_count > 0;
+    if (is(what, "phases"))
+        return s->phase_count > 0;
+    if (is(what, "marks"))
+        return s->steps.count + s->epochs.count + s->items.count + s->gauge_count > 0;
+    if (is(what, "peaks"))
+        return show->history->tick_count > 0;
+    if (is(what, "limits"))
+        return show->history->limit_count > 0;
+    return is(what, "gpu") ? show->history->gpu_count > 0 : show->history->note_count > 0;
+}
+
+static const struct {
+    const char *what, *title;
+} OVERVIEW[] = {
+    {"peaks", "Peaks"},   {"processes", "Processes (RSS; PSS and USS as last read)"},
+    {"phases", "Phases"}, {"marks", "Marks"},
+    {"limits", "Limits"}, {"gpu", "GPU memory"},
+    {"notes", "Notes"},
+};
+
+enum { OVERVIEW_TABLES = sizeof OVERVIEW / sizeof *OVERVIEW };
+
+static int show_text(struct show *show, struct tide_err *err)
+{
+    struct tide_table table = {.form = TIDE_TABLE_TEXT, .out = stdout};
+
+    if (show->values->what)
+        return show_table(show, &table, show->values->what, NULL, err);
+    print_head(show);
+    for (size_t i = 0; i < OVERVIEW_TABLES; i++)
+        if (has_rows(show, OVERVIEW[i].what) &&
+            show_table(show, &table, OVERVIEW[i].what, OVERVIEW[i].title, err) != 0)
+            return -1;
+    return 0;
+}
+
+static int show_json(struct show *show, struct tide_err *err)
+{
+    struct tide_json json;
+    struct tide_table table = {.form = TIDE_TABLE_JSON, .out = stdout, .json = &json};
+    int result = 0;
+
+    tide_json_init(&json, stdout, false);
+    tide_json_object(&json, NULL);
+    json_head(show, &json);
+    if (show->values->what)
+        result = show_table(show, &table, show->values->what, NULL, err);
+    for (size_t i = 0; i < OVERVIEW_TABLES && !show->values->what && result == 0; i++)
+        result = show_table(show, &table, OVERVIEW[i].what, NULL, err);
+    tide_json_end(&json);
+    return result;
+}
+
+static int show_csv(struct show *show, struct tide_err *err)
+{
+    struct tide_table table = {.form = TIDE_TABLE_CSV, .out = stdout};
+
+    return show_table(show, &table, show->values->what ? show->values->what : "samples", NULL, err);
+}
+
+static int show_file(const char *path, const struct values *values, struct tide_err *err)
+{
+    struct show show = {.path = path, .values = values};
+    struct tide_history *history = NULL;
+    struct tide_arena arena;
+    int result = -1;
+
+    tide_arena_init(&arena, SUMMARY_BYTES);
+    if (tide_reader_new(path, &show.reader, err) == 0 && tide_history_new(0, &history, err) == 0 &&
+        tide_history_load(history, show.reader, err) == 0 &&
+        tide_summary_make(history, &arena, &show.summary, err) == 0) {
+        show.history = history;
+        if (values->json)
+            result = show_json(&show, err);
+        else
+            result = values->csv ? show_csv(&show, err) : show_text(&show, err);
+    }
+    tide_history_free(history);
+    tide_reader_free(show.reader);
+    tide_arena_release(&arena);
+    return result;
+}
+
+static int show_main(int argc, char **argv)
+{
+    struct values values = {0};
+    struct tide_err err = {{0}, {0}};
+    char **files;
+    int count, code;
+
+    if (tide_command_parse(&tide_command_show, 0, argc, argv, &values, &files, &count, NULL, &code))
+        return code;
+    if (count != 1) {
+        tide_err_set(&err, count == 0 ? "no recording to show" : "show takes one recording, not %d", count);
+        tide_err_hint(&err, "tidemark show RUN.tide");
+        return tide_report(&err);
+    }
+    if (values.json && values.csv) {
+        tide_err_set(&err, "--json and --csv exclude each other");
+        tide_err_hint(&err, "--csv prints one table, --json the whole recording");
+        return tide_report(&err);
+    }
+    return show_file(files[0], &values, &err) == 0 ? TIDE_EXIT_OK : tide_report(&err);
+}
+
+const struct tide_command tide_command_show = {
+    .name = "show",
+    .synopsis = "[--json | --csv] [--what TABLE] FILE",
+    .summary = "print what a recording holds: processes, phases, marks, peaks",
+    .details =
+        "Without options, an overview: when and how the run ended, peaks (with the step and the phase they fell into), the process tree with "
+        "identical workers as one row, phases, steps and gauges, limits, GPU memory, notes. Sizes are powers of 1024.\n"
+        "\n"
+        "For several processes in one row, the sizes are sums over those that lived when their sum was largest.\n"
+        "\n"
+        "A recording that is still being written can be shown as well.",
+    .examples = "tidemark show train.tide\n"
+                "tidemark show --what phases train.tide\n"
+                "tidemark show --csv train.tide > samples.csv\n"
+                "tidemark show --json train.tide | jq .peaks",
+    .options = options,
+    .run = show_main,
+};
