@@ -218,10 +218,12 @@ static void a_forked_child_makes_its_own_lane(void **state)
     assert_true(of_step[2] != pid && of_step[3] != pid && of_step[2] != of_step[3]);
 }
 
+static const char *own_program; /* argv[0]: under valgrind, /proc/self/exe is valgrind */
+
 static void say_and_exec(void)
 {
     tide_step(1);
-    execl("/proc/self/exe", "test_channel", "--say", "2", (char *)NULL);
+    execl(own_program, own_program, "--say", "2", (char *)NULL);
     exit(1);
 }
 
@@ -241,7 +243,7 @@ static void a_program_that_execs_goes_on_in_its_lane(void **state)
 /* With no room for a lane on the file system, writing to a sparse one would be a SIGBUS. */
 static void with_file_system_full(void)
 {
-    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+    if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
         mount("tmpfs", tide_channel_path(channel), "tmpfs", 0, "size=256k"))
         exit(errno == EPERM ? 77 : 1);
     expect_untracked();
@@ -524,6 +526,7 @@ int main(int argc, char **argv)
         tide_step(atoi(argv[2]));
         return 0;
     }
+    own_program = argv[0];
     const struct CMUnitTest tests[] = {
         SPOKEN(every_kind_of_mark_arrives_in_order),
         SPOKEN(a_lane_of_a_process_that_ended_is_removed),
