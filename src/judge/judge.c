@@ -69,6 +69,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     while (m > 0 && j->moments.low[m - 1] >= half)
         m--;
     j->v->jump_x = j->moments.x[m];
+    j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }
 
 static void decide_level(struct tide_judging *j)
@@ -143,6 +144,7 @@ static void clear_verdict(struct tide_verdict *v)
                                .bytes_per_item = NAN,
                                .jump_x = NAN,
                                .jump_bytes = NAN,
+                               .jump_after = NAN,
                                .stair_period = NAN,
                                .limit_x = NAN,
                                .limit_x_low = NAN,

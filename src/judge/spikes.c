@@ -5,29 +5,47 @@
 
 enum { SAMPLE = 4096, HEIGHTS = 512, PHASES = 64 };
 
+/* Walks along the kept floor, which is taken as straight between its points and as going on at its ends. */
 struct walk {
-    const struct tide_moments *m;
     const struct tide_floor *f;
-    size_t window; /* of the moment looked at last */
-    double at;     /* floor of that window, or of the nearest kept one */
+    size_t left, right; /* kept windows around the place looked at last; equal when there is only one */
 };
 
-/* The floor under moment i; i must not decrease between calls. */
-static double floor_under(struct walk *w, size_t i)
+static size_t next_kept(const struct tide_floor *f, size_t from)
 {
-    size_t window = i * w->f->count / w->m->count;
-    while ((window + 1) * w->m->count / w->f->count <= i)
-        window++;
-    if (window == w->window && !isnan(w->at))
-        return w->at;
-    w->window = window;
-    for (size_t d = 0; d < w->f->count; d++) {
-        if (window >= d && w->f->kept[window - d])
-            return w->at = w->f->bytes[window - d];
-        if (window + d < w->f->count && w->f->kept[window + d])
-            return w->at = w->f->bytes[window + d];
+    while (from < f->count && !f->kept[from])
+        from++;
+    return from;
+}
+
+static struct walk begin_walk(const struct tide_floor *f)
+{
+    struct walk w = {f, next_kept(f, 0), 0};
+    if (w.left == f->count)
+        w.left = 0;
+    size_t right = next_kept(f, w.left + 1);
+    w.right = right < f->count ? right : w.left;
+    return w;
+}
+
+/* The floor at x; x must not decrease between calls. */
+static double floor_under(struct walk *w, double x)
+{
+    const struct tide_floor *f = w->f;
+    while (x > f->x[w->right]) {
+        size_t further = next_kept(f, w->right + 1);
+        if (further >= f->count)
+            break;
+        w->left = w->right;
+        w->right = further;
     }
-    return w->at = w->f->bytes[window];
+    double width = f->x[w->right] - f->x[w->left];
+    if (!(width > 0))
+        return f->bytes[w->left];
+    double slope = (f->bytes[w->right] - f->bytes[w->left]) / width;
+    if (x < f->x[w->left] || x > f->x[w->right])
+        slope = fmax(slope, 0); /* beyond the ends a rise may go on, but noise must not dig a hole */
+    return f->bytes[w->left] + slope * (x - f->x[w->left]);
 }
 
 /* Typical height of a moment over its floor, from an even choice of moments. */
@@ -35,9 +53,9 @@ static double usual_height(const struct tide_moments *m, const struct tide_floor
 {
     double heights[SAMPLE];
     size_t stride = m->count / SAMPLE + 1, n = 0;
-    struct walk w = {m, f, 0, NAN};
+    struct walk w = begin_walk(f);
     for (size_t i = 0; i < m->count && n < SAMPLE; i += stride)
-        heights[n++] = fmax(m->high[i] - floor_under(&w, i), 0);
+        heights[n++] = fmax(m->high[i] - floor_under(&w, m->x[i]), 0);
     return tide_median(heights, n);
 }
 
@@ -57,10 +75,10 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
     double heights[HEIGHTS], top = 0;
     size_t in_phase[PHASES] = {0}, above = 0, first = 0;
     bool inside = false;
-    struct walk w = {m, f, 0, NAN};
+    struct walk w = begin_walk(f);
     for (size_t i = 0; i <= m->count; i++) {
         bool counts = i < m->count && m->x[i] >= start_x;
-        double height = counts ? m->high[i] - floor_under(&w, i) : 0;
+        double height = counts ? m->high[i] - floor_under(&w, m->x[i]) : 0;
         bool now = height > tall;
         above += now;
         if (now && !inside) {

@@ -10,7 +10,7 @@
 static const double first_ns_per_byte = 13.0e6 / (1 << 30);
 static const int64_t least_cost_ns = 25 * TIDE_NS_PER_US;
 static const int64_t follow_up_ns = (int64_t)10 * TIDE_NS_PER_S;
-static const int64_t idle_again_ns = (int64_t)1 * TIDE_NS_PER_S;
+static const int64_t idle_again_ns = (int64_t)250 * TIDE_NS_PER_MS;
 static const int64_t tiny_again_ns = (int64_t)60 * TIDE_NS_PER_S;
 
 enum {

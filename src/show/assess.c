@@ -181,32 +181,41 @@ static struct level *levels_of(struct tide_arena *scratch, const struct tide_his
     return levels;
 }
 
+/* A jump falls between two looks. Where an epoch or a phase began or ended between them, that is where it is
+ * put. */
+static void find_jump_mark(const struct assessing *s, struct tide_judged *j)
+{
+    const struct tide_history *h = s->h;
+    struct tide_verdict *v = &j->verdict;
+    size_t hint = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        bool begin = m->kind == TIDE_MARK_PHASE_BEGIN, end = m->kind == TIDE_MARK_PHASE_END;
+        if (m->kind != TIDE_MARK_EPOCH && !begin && !end)
+            continue;
+        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
+        if (!(x >= v->jump_after && x <= v->jump_x))
+            continue;
+        char name[48] = "";
+        if (m->name >= 0 && (size_t)m->name < h->name_count)
+            tide_text_escape(h->names[m->name], strlen(h->names[m->name]), name, sizeof name);
+        if (begin || end)
+            snprintf(j->jump_mark, sizeof j->jump_mark, "%s of phase \"%s\"", begin ? "begin" : "end", name);
+        else
+            snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
+        v->jump_x = x;
+        return;
+    }
+}
+
 static void describe(const struct assessing *s, struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
     int phase = j->verdict.spikes.phase;
     if (phase >= 0 && (size_t)phase < h->name_count)
         tide_text_escape(h->names[phase], strlen(h->names[phase]), j->phase, sizeof j->phase);
-    if (!isfinite(j->verdict.jump_x))
-        return;
-    double near = 0.02 * (j->verdict.x_last - j->verdict.x_first) + 1, best = near;
-    size_t hint = 0;
-    for (size_t i = 0; i < h->mark_count; i++) {
-        const struct tide_history_mark *m = &h->marks[i];
-        bool phase_mark = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
-        double off = fabs(tide_axis_at(&s->axis, m->t_ns, &hint) - j->verdict.jump_x);
-        if ((m->kind != TIDE_MARK_EPOCH && !phase_mark) || !(off < best))
-            continue;
-        best = off;
-        char name[48] = "";
-        if (m->name >= 0 && (size_t)m->name < h->name_count)
-            tide_text_escape(h->names[m->name], strlen(h->names[m->name]), name, sizeof name);
-        if (phase_mark)
-            snprintf(j->jump_mark, sizeof j->jump_mark, "%s of phase \"%s\"",
-                     m->kind == TIDE_MARK_PHASE_BEGIN ? "begin" : "end", name);
-        else
-            snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
-    }
+    if (isfinite(j->verdict.jump_x))
+        find_jump_mark(s, j);
 }
 
 /* Judges the series given by lowest and highest per bucket. 0 also when it is too short to be judged. */
@@ -496,6 +505,9 @@ static double weight(const struct tide_judged *j, double tree_peak)
     };
     double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
     double kind = by_kind[j->verdict.kind];
+    if (j->verdict.kind == TIDE_UNDECIDED &&
+        (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
+        kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
     bool small = share < 0.1 && j->verdict.kind != TIDE_LEAK; /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }

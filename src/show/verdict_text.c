@@ -158,7 +158,13 @@ static void put_jump(struct tide_buf *b, const struct tide_judged *j)
     const struct tide_verdict *v = &j->verdict;
     tide_buf_text(b, "+");
     put_size(b, v->jump_bytes);
-    tide_buf_text(b, " at once at ");
+    tide_buf_text(b, " at once, ");
+    if (v->jump_x - v->jump_after > 1 && !j->jump_mark[0] && j->x_is_steps) {
+        tide_buf_text(b, "between ");
+        put_place(b, j, v->jump_after);
+        tide_buf_text(b, " and ");
+    } else
+        tide_buf_text(b, "at ");
     put_place(b, j, v->jump_x);
     if (j->jump_mark[0])
         tide_buf_format(b, " (%s)", j->jump_mark);
@@ -213,10 +219,11 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     double high = (v->limit_x_high - v->x_last) * j->seconds_per_step;
     tide_buf_format(b, ", in about %s", tide_duration_text(seconds, from));
     tide_duration_text(low, from);
-    if (isfinite(high))
-        tide_buf_format(b, " (%s..%s)", from, tide_duration_text(high, to));
-    else
+    tide_duration_text(high, to);
+    if (!isfinite(high))
         tide_buf_format(b, " (%s or more)", from);
+    else if (strcmp(from, to))
+        tide_buf_format(b, " (%s..%s)", from, to);
 }
 
 static void take_text(struct tide_buf *b, char *out, size_t size)
@@ -339,6 +346,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_bool(json, "one_pass", v->one_pass);
     tide_json_real(json, "jump_step", steps ? v->jump_x : NAN);
     tide_json_real(json, "jump_second", steps ? NAN : v->jump_x);
+    tide_json_real(json, "jump_after_step", steps ? v->jump_after : NAN);
     tide_json_whole(json, "jump_bytes", v->jump_bytes);
     tide_json_text(json, "jump_mark", j->jump_mark[0] ? j->jump_mark : NULL);
     tide_json_real(json, "stair_period", v->stair_period);
