@@ -115,7 +115,7 @@ static void bash_operands(const struct tide_command *command, FILE *out)
     if (operands & OPERAND_FILE)
         fputs("            _tidemark_reply -f\n", out);
     if (operands & OPERAND_PID)
-        fputs("            _tidemark_reply -W \"$(cd /proc && echo [0-9]*)\"\\n", out);
+        fputs("            _tidemark_reply -W \"$(cd /proc && echo [0-9]*)\"\n", out);
     if (operands & OPERAND_PROGRAM && !(operands & ~(unsigned)OPERAND_PROGRAM))
         fputs("            _tidemark_reply -c\n", out);
     if (operands & OPERAND_COMMAND)
