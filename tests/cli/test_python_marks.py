@@ -3,8 +3,10 @@
 The lane is read here by the layout of src/channel/lane.h, written down a second time on purpose.
 """
 
+import contextlib
 import pathlib
 import shutil
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -250,6 +252,22 @@ def test_a_signal_handler_may_leave_marks(python, channel):
     found = marks_of(lanes(channel)[0], ordered=False)  # a handler may come between a clock and its slot
     handled = [number for _kind, number, name in found if name == b"handler"]
     assert handled and handled == list(range(handled[0], 201))
+
+
+def test_a_recording_holds_what_the_program_said(tidemark, root, tmp_path):
+    script = (
+        "import time, tidemark\n"
+        "for n in range(5):\n"
+        "    tidemark.step(n)\n"
+        "    with tidemark.phase('validation'): time.sleep(0.05)\n"
+        "tidemark.items(40); tidemark.gauge('loader', 1 << 33)\n"
+    )
+    done = tidemark("run", "-o", "a.tide", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(root / "python")})
+    assert done.code == 0, done.err
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.tide")) as recording:
+        rows = recording.execute("SELECT kind, number, name FROM mark WHERE source = 1 ORDER BY t_ns, rowid").fetchall()
+    steps = [row for n in range(5) for row in ((STEP, n, ""), (PHASE_BEGIN, 0, "validation"), (PHASE_END, 0, "validation"))]
+    assert rows == [*steps, (ITEMS, 40, ""), (GAUGE, 1 << 33, "loader")]
 
 
 def test_only_the_standard_library_is_imported(python):
