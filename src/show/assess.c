@@ -567,8 +567,11 @@ static void describe_others(struct assessing *s)
     const struct tide_judged *worst = &s->a->judged[0];
     double rss = 0, counted = 0;
     size_t others = 0, known = 0;
+    int64_t late_ns =
+        s->bucket_ns[s->buckets] / 10 * 9; /* who was there towards the end, not everyone who ever was */
     for (size_t i = 0; i < h->process_count; i++) {
-        if (h->processes[i].row.id == worst->process || h->processes[i].point_count == 0)
+        bool there = end_of(s, &h->processes[i]) > late_ns;
+        if (h->processes[i].row.id == worst->process || h->processes[i].point_count == 0 || !there)
             continue;
         double mine, once = now_counted(&h->processes[i], &mine);
         others++;
