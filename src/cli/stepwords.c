@@ -183,7 +183,8 @@ static bool follows_bar(const char *line, const char *p)
     return p - line >= 3 && (!memcmp(p - 3, "\xe2\x94\x81", 3) || !memcmp(p - 3, "\xe2\x95\xba", 3));
 }
 
-static bool find_bar(const char *line, struct sighting *ret)
+/* after_bar: only a count that a bar stands before; else only one that a bar or a clock follows. */
+static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
 {
     for (const char *p = line; *p; p++) {
         if (!isdigit((unsigned char)*p) || (p > line && (isalnum((unsigned char)p[-1]) || p[-1] == '.')))
@@ -192,11 +193,12 @@ static bool find_bar(const char *line, struct sighting *ret)
         const char *end = scaled(p, &number);
         if (!end)
             continue;
-        if (!strncmp(end, "it [", 4) && is_clock(end + 4)) {
+        if (!after_bar && !strncmp(end, "it [", 4) && is_clock(end + 4)) {
             *ret = (struct sighting){.rank = 2, .pattern = BY_BARE_COUNT, .number = number};
         } else if (*end == '/') {
             const char *after = scaled(skip_spaces(end + 1), &total);
-            if (!after || total < number || total < 2 || !(ends_bar(after) || follows_bar(line, p)))
+            if (!after || total < number || total < 2 ||
+                !(after_bar ? follows_bar(line, p) : ends_bar(after)))
                 continue;
             *ret = (struct sighting){.rank = 2, .pattern = BY_BAR, .number = number, .total = total};
         } else {
@@ -479,9 +481,9 @@ static void believe(struct tide_stepwords *words, struct counter *c)
     if (first) {
         for (size_t i = 0; i < c->first_count; i++)
             emit_step(words, c->first[i].number, c->first[i].t_ns);
-    } else if (c->offset + c->last <= words->last_step) {
-        c->offset = words->last_step + 1 - c->last; /* another count, smaller: goes on from here */
-    }
+    } else if (c->offset + c->last < words->last_step / 2 - 10) {
+        c->offset = words->last_step + 1 - c->last; /* a much smaller count: goes on from here */
+    } /* else its own numbers are kept, as soon as they are larger */
 }
 
 static bool deserves_belief(const struct tide_stepwords *words, const struct counter *c)
@@ -533,7 +535,7 @@ static void look_at_line(struct tide_stepwords *words, const char *line, int64_t
         emit_epoch(words, epoch, t_ns);
     if (find_word(line, 1, &seen))
         sight(words, &seen, t_ns);
-    else if (find_bar(line, &seen)) {
+    else if (find_bar(line, true, &seen) || find_bar(line, false, &seen)) {
         if (!is_side_work(seen.label))
             sight(words, &seen, t_ns);
     } else if (has_bracket)
