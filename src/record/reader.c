@@ -6,10 +6,10 @@
  * virtual table, no computed column. What is left for a malicious file is wrong numbers, which the row
  * functions check one by one, and a damaged b-tree, which SQLite reports.
  *
- * A database in WAL mode normally needs its -shm file, and so a directory that can be written. Where it
- * cannot be, SQLite still reads if -shm and -wal are there; if there is no -wal (the recording ended well)
- * the file cannot change and is opened as immutable. Only a killed recording whose -shm was lost, on a
- * read-only medium, is refused.
+ * A recording that ended well is one file without a log (-wal); since recordings are never written again it
+ * cannot change, and is opened as immutable: nothing is created beside it, and its directory need not be
+ * writable. Where there is a log, its writer is at work or was killed; SQLite then needs the -shm file, and
+ * makes it if it may. Only a killed recording whose -shm was lost, on a read-only medium, is refused.
  */
 #include "record/reader_private.h"
 #include "record/schema.h"
@@ -241,7 +241,7 @@ static int check_file(const char *path, struct tide_err *err)
     return 0;
 }
 
-/* Whether a log is there that has something in it. */
+/* Whether a log is there: of a writer that is at work, or that was killed. */
 static bool has_log(const char *path)
 {
     struct tide_buf log;
@@ -251,7 +251,7 @@ static bool has_log(const char *path)
     tide_buf_init(&log, 1 << 16);
     tide_buf_format(&log, "%s-wal", path);
     if (!log.failed)
-        has = stat(tide_buf_view(&log), &status) == 0 ? status.st_size > 0 : errno != ENOENT;
+        has = stat(tide_buf_view(&log), &status) == 0 || errno != ENOENT;
     tide_buf_release(&log);
     return has;
 }
@@ -270,13 +270,11 @@ static void append_uri(struct tide_buf *uri, const char *path, const char *query
     tide_buf_text(uri, query);
 }
 
-/* Opens and adopts. *ret_locked_out is set when the failure may be that the directory cannot be written. */
-static int open_path(const char *path, const char *query, bool *ret_locked_out,
-                     struct tide_reader **ret_reader, struct tide_err *err)
+static int open_path(const char *path, const char *query, struct tide_reader **ret_reader,
+                     struct tide_err *err)
 {
     struct tide_buf uri;
     sqlite3 *db = NULL;
-    int code;
 
     tide_buf_init(&uri, 1 << 17);
     append_uri(&uri, path, query);
@@ -284,28 +282,18 @@ static int open_path(const char *path, const char *query, bool *ret_locked_out,
         tide_buf_release(&uri);
         return tide_err_set(err, "not enough memory to read a recording");
     }
-    code = sqlite3_open_v2(tide_buf_view(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    sqlite3_open_v2(tide_buf_view(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     tide_buf_release(&uri);
     if (!db)
         return tide_err_set(err, "not enough memory to read a recording");
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(db, "PRAGMA application_id", NULL, NULL, NULL);
-    code &= 0xff;
-    *ret_locked_out = code == SQLITE_CANTOPEN || code == SQLITE_READONLY;
     return tide_reader_adopt(db, path, ret_reader, err);
 }
 
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err)
 {
-    bool locked_out = false;
-
     if (check_file(path, err) != 0)
         return -1;
-    if (open_path(path, "?mode=ro", &locked_out, ret_reader, err) == 0)
-        return 0;
-    if (!locked_out || has_log(path))
-        return -1;
-    return open_path(path, "?mode=ro&immutable=1", &locked_out, ret_reader, err);
+    return open_path(path, has_log(path) ? "?mode=ro" : "?mode=ro&immutable=1", ret_reader, err);
 }
 
 int tide_reader_is_recording(const char *path, struct tide_err *err)

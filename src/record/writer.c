@@ -196,11 +196,12 @@ static char *literal_path(const char *path)
 
 static int prepare(struct tide_writer *writer)
 {
-    char pragmas[160];
+    char pragmas[192];
 
+    /* The look at meta makes the log there is from now on: its absence tells a reader that nobody writes. */
     snprintf(pragmas, sizeof pragmas,
              "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d;"
-             "PRAGMA journal_size_limit = %d;",
+             "PRAGMA journal_size_limit = %d; SELECT count(*) FROM meta;",
              WAL_PAGES, WAL_PAGES * 4096);
     if (sqlite3_exec(writer->db, "PRAGMA page_size = 4096; BEGIN;", NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(writer->db, tide_schema_sql, NULL, NULL, NULL) != SQLITE_OK ||
