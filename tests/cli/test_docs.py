@@ -74,7 +74,7 @@ def test_every_call_in_a_document_is_one_the_program_understands(document, optio
 def test_every_option_that_a_document_names_belongs_to_a_command(document, options):
     known = {name for table in options.values() for name in table} | {"--"}
     for line in code_lines(document.read_text()):
-        if re.fullmatch(r"--?[a-z][\w-]*(?:[ =][A-Z]+)?", line):
+        if re.fullmatch(r"(?:--[a-z][\w-]*|-[a-zA-Z])(?:[ =][A-Z]+)?", line):
             assert re.split("[ =]", line)[0] in known, f"{document.name}: {line}"
 
 
@@ -83,7 +83,7 @@ def test_every_make_target_that_a_document_names_exists(document):
     targets = set(re.findall(r"[\w%-]+", re.search(r"^\.PHONY:(.*?[^\\])\n", (ROOT / "Makefile").read_text(),
                                                    re.M | re.S)[1]))
     for line in code_lines(document.read_text()):
-        for target in re.findall(r"\bmake ((?:[a-z][\w-]*)(?: [a-z][\w-]*)*)", line):
+        for target in re.findall(r"\bmake ((?:[a-z][\w-]*)(?: [a-z][\w-]*)*)", line.split("#")[0]):
             for word in target.split():
                 assert word in targets, f"{document.name}: make {word}"
 
