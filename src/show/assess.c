@@ -326,7 +326,38 @@ static int judge_process(struct assessing *s, const struct tide_history_process 
     return status;
 }
 
-/* The sum over the members of a role that begins with process number `first`. */
+/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
+ * per process. NAN: not known. */
+static double own_share(const struct tide_history_process *p)
+{
+    if (p->smaps_count == 0)
+        return NAN;
+    const struct tide_history_smaps *last = &p->smaps[p->smaps_count - 1];
+    const struct tide_history_point *then = NULL;
+    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= last->t_ns; i++)
+        then = &p->points[i];
+    if (!then || then->rss_bytes <= 0)
+        return NAN;
+    return fmin((double)last->pss_bytes / (double)then->rss_bytes, 1);
+}
+
+/* The mean over those members of a role whose share is known; 1 when it is known of none. */
+static double usual_share(const struct assessing *s, const bool *member)
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < s->h->process_count; i++) {
+        double share = member[i] ? own_share(&s->h->processes[i]) : NAN;
+        if (isnan(share))
+            continue;
+        sum += share;
+        known++;
+    }
+    return known ? sum / (double)known : 1;
+}
+
+/* The sum over the members of a role that begins with process number `first`, shared pages counted once as
+ * far as PSS is known. */
 static int judge_role(struct assessing *s, size_t first, const bool *member, size_t members)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
@@ -334,6 +365,7 @@ static int judge_role(struct assessing *s, size_t first, const bool *member, siz
     double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets), now = 0;
     if (!low || !high)
         return no_memory(s->err);
+    double usual = usual_share(s, member);
     for (size_t i = first; i < s->h->process_count; i++) {
         if (!member[i])
             continue;
@@ -343,8 +375,15 @@ static int judge_role(struct assessing *s, size_t first, const bool *member, siz
         struct level *levels = levels_of(scratch, p, false, &count);
         if (!levels)
             return no_memory(s->err);
+        double share = own_share(p);
+        if (isnan(share))
+            share = usual;
+        /* What is shared stays what it was; what comes on top is the process's own. */
+        double shared = count ? (1 - share) * levels[0].bytes : 0;
+        for (size_t k = 0; k < count; k++)
+            levels[k].bytes = fmax(levels[k].bytes - shared, 0);
         add_levels(s, levels, count, p->row.began_ns, end_of(s, p), low, high);
-        now += last_level(p);
+        now += fmax(last_level(p) - shared, 0);
         tide_arena_rewind(scratch, inner);
     }
     char role[64];
@@ -644,7 +683,7 @@ static struct tide_assessment *new_assessment(struct tide_err *err)
     tide_arena_init(&private->arena, ARENA_MOST);
     tide_arena_init(&private->scratch, ARENA_MOST);
     a->private = private;
-    a->limit_bytes = a->items = a->items_per_step = a->steps = NAN;
+    a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
     a->judged = tide_arena_take(&private->arena, JUDGED_MOST, sizeof *a->judged);
     if (!a->judged) {
         tide_assessment_free(a);
@@ -729,7 +768,12 @@ static int assess(struct assessing *s)
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);
     find_limit(s);
-    s->tree_now = s->h->tick_count ? (double)s->h->ticks[s->h->tick_count - 1].counted_bytes : 0;
+    const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
+    for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
+        last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* the looks after everyone had ended say nothing */
+    s->tree_now = last ? (double)last->counted_bytes : 0;
+    a->pss_known =
+        last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
     if (judge_tree(s) || judge_processes(s) || judge_roles(s) || judge_gpus(s) || judge_gauges(s))
         return -1;
     if (a->count == 0)

@@ -270,6 +270,12 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     }
     tide_buf_text(&b, a->others);
     print_line(out, "others", &b);
+    if (j->subject == TIDE_SUBJECT_TREE && a->pss_known < 0.995) {
+        tide_buf_format(
+            &b, "pages once where PSS is known (%.0f %% of the tree), the rest as RSS: an upper bound",
+            100 * a->pss_known);
+        print_line(out, "counts", &b);
+    }
     tide_buf_text(&b, a->evidence);
     print_line(out, "gauge", &b);
     if (isfinite(j->verdict.limit_x)) {
@@ -381,6 +387,7 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     tide_json_text(&json, "schema", "tidemark.verdict/1");
     tide_json_text(&json, "source", source);
     json_judged(&json, &a->judged[0], a);
+    tide_json_real(&json, "pss_known_share", a->pss_known);
     tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);
     tide_json_text(&json, "others", a->others[0] ? a->others : NULL);
     tide_json_text(&json, "evidence", a->evidence[0] ? a->evidence : NULL);
