@@ -1,0 +1,505 @@
+#include "show/screen.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "show/screen_draw.h"
+#include "show/screen_log.h"
+#include "show/screen_term.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FRAME_NS   INT64_C(250000000)
+#define MESSAGE_NS INT64_C(5000000000)
+#define SHARE      20                   /* reading and judging may each take 1/20 of the time */
+#define PATIENCE   INT64_C(15000000000) /* for a live recording to appear */
+#define SILENCE_NS INT64_C(5000000000)
+#define SECOND_NS  INT64_C(1000000000)
+
+/* Judging, in its own thread. The history is only read while it runs. */
+struct judging {
+    pthread_t thread;
+    bool running;
+    atomic_bool done;
+    const struct tide_history *history;
+    struct tide_assess_options options;
+    struct tide_assessment *result;
+    struct tide_err err;
+    int64_t cost_ns, ended_ns;
+    size_t ticks; /* judged so far */
+};
+
+struct screen {
+    const struct tide_screen_config *config;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    struct tide_assessment *assessment;
+    struct judging judging;
+    struct tide_model model;
+    struct tide_view view;
+    struct tide_term *term; /* NULL: a dump */
+    struct tide_log log;
+    char sentence[1024], brief[256], message[160], recording[256];
+    char *verdict_text; /* heap; NULL before the first */
+    enum tide_style mood;
+    int64_t message_until_ns;
+    int64_t grown_ns; /* when the recording last grew; 0: never */
+    int64_t load_cost_ns, loaded_ns, drawn_ns, played_ns, opened_ns;
+    const char *keys;
+    int64_t frame;
+    bool dirty;   /* something the screen shows has changed */
+    bool pressed; /* by a key: draw at once */
+};
+
+static const struct {
+    const char *name;
+    int key;
+} key_names[] = {
+    {"up", TIDE_KEY_UP},
+    {"down", TIDE_KEY_DOWN},
+    {"left", TIDE_KEY_LEFT},
+    {"right", TIDE_KEY_RIGHT},
+    {"pgup", TIDE_KEY_PAGE_UP},
+    {"pgdn", TIDE_KEY_PAGE_DOWN},
+    {"home", TIDE_KEY_HOME},
+    {"end", TIDE_KEY_END},
+    {"enter", TIDE_KEY_ENTER},
+    {"esc", TIDE_KEY_ESCAPE},
+    {"ctrl-c", TIDE_KEY_INTERRUPT},
+    {"space", ' '},
+    {"less", '<'},
+    {"none", 0x10ffff},
+};
+
+int tide_screen_key(const char *text, const char **ret_rest)
+{
+    if (*text != '<') {
+        *ret_rest = text + (*text != '\0');
+        return (unsigned char)*text;
+    }
+    for (size_t i = 0; i < sizeof key_names / sizeof *key_names; i++) {
+        size_t len = strlen(key_names[i].name);
+        if (!strncmp(text + 1, key_names[i].name, len) && text[len + 1] == '>') {
+            *ret_rest = text + len + 2;
+            return key_names[i].key;
+        }
+    }
+    return 0;
+}
+
+static void say(struct screen *screen, int64_t now_ns, const char *text)
+{
+    snprintf(screen->message, sizeof screen->message, "%s", text);
+    screen->message_until_ns = now_ns + MESSAGE_NS;
+    screen->dirty = true;
+}
+
+/* ---- judging */
+
+static void *judge(void *argument)
+{
+    struct judging *judging = argument;
+    int64_t began_ns = tide_clock_ns();
+    judging->result = NULL;
+    judging->err = (struct tide_err){0};
+    tide_assess_history(judging->history, &judging->options, &judging->result, &judging->err);
+    judging->cost_ns = tide_clock_ns() - began_ns;
+    atomic_store_explicit(&judging->done, true, memory_order_release);
+    return NULL;
+}
+
+static bool judging_due(const struct screen *screen, int64_t now_ns)
+{
+    const struct judging *judging = &screen->judging;
+    if (judging->running || !screen->history || screen->history->tick_count == 0)
+        return false;
+    if (judging->ticks == screen->history->tick_count)
+        return false;
+    return judging->ticks == 0 || now_ns - judging->ended_ns >= judging->cost_ns * SHARE;
+}
+
+/* In a thread, with all signals left to this one; without a terminal at once, so that frames do not depend on
+ * who is faster. */
+static void start_judging(struct screen *screen)
+{
+    struct judging *judging = &screen->judging;
+    sigset_t all, old;
+    judging->history = screen->history;
+    judging->options = screen->config->assess;
+    judging->ticks = screen->history->tick_count;
+    judging->running = true;
+    atomic_store(&judging->done, false);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool threaded = screen->term && !pthread_create(&judging->thread, NULL, judge, judging);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!threaded) {
+        judge(judging);
+        judging->thread = pthread_self();
+    }
+}
+
+static enum tide_style mood_of(const struct tide_assessment *assessment)
+{
+    switch (assessment->judged[0].verdict.kind) {
+    case TIDE_LEAK:
+        return TIDE_STYLE_BAD;
+    case TIDE_FLAT:
+    case TIDE_SPIKES:
+        return TIDE_STYLE_GOOD;
+    default:
+        return TIDE_STYLE_DOUBT;
+    }
+}
+
+/* Everything the screen says about an assessment, in one place. */
+static void put_into_words(struct screen *screen)
+{
+    const struct tide_assessment *assessment = screen->assessment;
+    size_t len = 0;
+    free(screen->verdict_text);
+    screen->verdict_text = NULL;
+    if (!assessment) {
+        snprintf(screen->sentence, sizeof screen->sentence, "not judged yet: %s", screen->judging.err.text);
+        snprintf(screen->brief, sizeof screen->brief, "%s", screen->judging.err.hint);
+        screen->mood = TIDE_STYLE_DOUBT;
+        return;
+    }
+    screen->mood = mood_of(assessment);
+    tide_judged_sentence(&assessment->judged[0], assessment, screen->sentence, sizeof screen->sentence);
+    tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
+    size_t used = strlen(screen->brief);
+    char limit[TIDE_UNITS_TEXT];
+    if (isfinite(assessment->limit_bytes))
+        snprintf(screen->brief + used, sizeof screen->brief - used, "  (limit %s: %s)",
+                 tide_size_text(assessment->limit_bytes, limit), assessment->limit_name);
+    FILE *out = open_memstream(&screen->verdict_text, &len);
+    if (!out)
+        return;
+    tide_assessment_print(assessment, NULL, out);
+    for (size_t i = 1; i < assessment->count; i++) {
+        char sentence[1024];
+        tide_judged_sentence(&assessment->judged[i], assessment, sentence, sizeof sentence);
+        fprintf(out, "%s%s\n", i == 1 ? "\nAlso judged:\n" : "", sentence);
+    }
+    fclose(out);
+}
+
+/* Takes the result of a judging that is done. */
+static void end_judging(struct screen *screen)
+{
+    struct judging *judging = &screen->judging;
+    if (!pthread_equal(judging->thread, pthread_self()))
+        pthread_join(judging->thread, NULL);
+    judging->running = false;
+    judging->ended_ns = tide_clock_ns();
+    tide_assessment_free(screen->assessment);
+    screen->assessment = judging->result;
+    judging->result = NULL;
+    put_into_words(screen);
+    tide_model_update(&screen->model, screen->history, screen->assessment);
+    screen->dirty = true;
+}
+
+/* ---- reading */
+
+/* Opens the recording, or says why not; a live one may still be on its way. */
+static int open_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
+{
+    if (screen->reader)
+        return 0;
+    if (tide_reader_new(screen->config->path, &screen->reader, err) == 0)
+        return 0;
+    bool waiting = screen->config->live && now_ns - screen->opened_ns < PATIENCE &&
+                   !(screen->config->ended && screen->config->ended(screen->config->context));
+    return waiting ? 1 : -1;
+}
+
+/* A recording is live when it grows before our eyes, or is said to be. */
+static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
+{
+    struct tide_model *model = &screen->model;
+    if (grown) {
+        if (screen->grown_ns > 0 && screen->history->ended_ns == TIDE_UNKNOWN)
+            model->live = true;
+        screen->grown_ns = now_ns;
+    }
+    int64_t usual_ns = SILENCE_NS + 5 * (screen->history->interval_ns > 0 ? screen->history->interval_ns : 0);
+    int64_t silent_ns = screen->grown_ns > 0 ? now_ns - screen->grown_ns : 0;
+    silent_ns = model->live && silent_ns > usual_ns ? silent_ns : 0;
+    if (silent_ns / SECOND_NS != model->silent_ns / SECOND_NS)
+        screen->dirty = true;
+    model->silent_ns = silent_ns;
+}
+
+static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
+{
+    int opened = open_recording(screen, now_ns, err);
+    if (opened)
+        return opened < 0 ? -1 : 0;
+    int64_t began_ns = tide_clock_ns();
+    size_t ticks = screen->history->tick_count, marks = screen->history->mark_count,
+           processes = screen->history->process_count;
+    int64_t exit_status = screen->history->exit_status;
+    if (tide_history_load(screen->history, screen->reader, err))
+        return -1;
+    bool same = screen->history->tick_count == ticks && screen->history->mark_count == marks &&
+                screen->history->process_count == processes && screen->history->exit_status == exit_status;
+    notice_growth(screen, now_ns, screen->history->tick_count != ticks);
+    if (!same) {
+        if (tide_model_update(&screen->model, screen->history, screen->assessment))
+            return tide_err_set(err, "not enough memory for this recording");
+        screen->dirty = true;
+    }
+    screen->loaded_ns = tide_clock_ns();
+    screen->load_cost_ns = screen->loaded_ns - began_ns;
+    return 0;
+}
+
+static bool reading_due(const struct screen *screen, int64_t now_ns)
+{
+    int64_t pause = screen->load_cost_ns * SHARE;
+    return !screen->judging.running && now_ns - screen->loaded_ns >= (pause > FRAME_NS ? pause : FRAME_NS);
+}
+
+/* ---- keys */
+
+static void press(struct screen *screen, int64_t now_ns, int key)
+{
+    struct tide_model *model = &screen->model;
+    if (!tide_model_key(model, key))
+        return;
+    screen->dirty = screen->pressed = true;
+    screen->message[0] = '\0';
+    if (model->wish == TIDE_WISH_REDRAW) {
+        if (screen->term)
+            tide_term_redraw(screen->term);
+        model->wish = TIDE_WISH_NONE;
+    } else if (model->wish == TIDE_WISH_INTERRUPT) {
+        screen->config->interrupt(screen->config->context);
+        say(screen, now_ns, "Ctrl-C went to the program; once more asks what to do with it");
+        model->wish = TIDE_WISH_NONE;
+    }
+}
+
+/* What becomes of the program, if there is one. */
+static void look_at_program(struct screen *screen, int64_t now_ns)
+{
+    struct tide_model *model = &screen->model;
+    if (!screen->config->ended || model->program_ended || !screen->config->ended(screen->config->context))
+        return;
+    model->program_ended = true;
+    screen->dirty = true;
+    if (model->pane == TIDE_PANE_QUIT)
+        model->pane = TIDE_PANE_NONE;
+    if (model->interrupted)
+        model->wish = TIDE_WISH_QUIT;
+    else
+        say(screen, now_ns, "the program has ended; q quits");
+}
+
+/* ---- drawing */
+
+static void draw(struct screen *screen, int64_t now_ns)
+{
+    if (screen->message[0] && now_ns > screen->message_until_ns)
+        screen->message[0] = '\0';
+    if (screen->model.pane == TIDE_PANE_LOG)
+        tide_log_read(&screen->log, screen->config->log_path);
+    struct tide_view_info info = {.recording = screen->recording,
+                                  .sentence = screen->sentence,
+                                  .brief = screen->brief,
+                                  .verdict_text =
+                                      screen->verdict_text ? screen->verdict_text : screen->sentence,
+                                  .log_text = tide_log_view(&screen->log),
+                                  .message = screen->message,
+                                  .mood = screen->mood};
+    tide_view_draw(&screen->view, &screen->model, &info);
+    if (screen->term)
+        tide_term_show(screen->term, &screen->view.cells);
+    screen->drawn_ns = now_ns;
+    screen->dirty = screen->pressed = false;
+    screen->frame++;
+}
+
+static int fit(struct screen *screen, struct tide_err *err)
+{
+    int columns = 80, rows = 24;
+    if (screen->term)
+        tide_term_size(screen->term, &columns, &rows);
+    if (screen->config->columns > 0 && screen->config->columns < columns + (screen->term ? 0 : 1000))
+        columns = screen->config->columns;
+    if (screen->config->rows > 0 && screen->config->rows < rows + (screen->term ? 0 : 1000))
+        rows = screen->config->rows;
+    if (tide_cells_resize(&screen->view.cells, columns, rows))
+        return tide_err_set(err, "not enough memory for a screen of %dx%d", columns, rows);
+    screen->dirty = screen->pressed = true;
+    return 0;
+}
+
+/* ---- the loop */
+
+/* Reads, judges and plays as far as it is time to. */
+static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
+{
+    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err))
+        return -1;
+    if (screen->judging.running && atomic_load_explicit(&screen->judging.done, memory_order_acquire))
+        end_judging(screen);
+    if (judging_due(screen, now_ns)) {
+        start_judging(screen);
+        if (!screen->term)
+            end_judging(screen);
+    }
+    look_at_program(screen, now_ns);
+    if (tide_model_advance(&screen->model, now_ns - screen->played_ns))
+        screen->dirty = true;
+    screen->played_ns = now_ns;
+    return 0;
+}
+
+static void next_key(struct screen *screen, int64_t now_ns)
+{
+    if (!screen->keys || !*screen->keys)
+        return;
+    int key = tide_screen_key(screen->keys, &screen->keys);
+    if (key)
+        press(screen, now_ns, key);
+}
+
+static bool over(const struct screen *screen)
+{
+    return screen->model.wish == TIDE_WISH_QUIT || screen->model.wish == TIDE_WISH_STOP ||
+           (screen->config->frames > 0 && screen->frame >= screen->config->frames);
+}
+
+static int run_on_terminal(struct screen *screen, struct tide_err *err)
+{
+    while (!over(screen)) {
+        int64_t now_ns = tide_clock_ns();
+        if (go_on(screen, now_ns, err))
+            return -1;
+        if (screen->message[0] && now_ns > screen->message_until_ns)
+            screen->dirty = true;
+        bool log_moves = screen->model.pane == TIDE_PANE_LOG && screen->config->live;
+        bool counted = screen->config->frames > 0;
+        if (screen->pressed ||
+            ((screen->dirty || log_moves || counted) && now_ns - screen->drawn_ns >= FRAME_NS)) {
+            if (counted)
+                next_key(screen, now_ns);
+            draw(screen, now_ns);
+        }
+        int key = 0;
+        switch (tide_term_wait(screen->term, FRAME_NS / 2, &key)) {
+        case TIDE_TERM_KEY:
+            press(screen, tide_clock_ns(), key);
+            break;
+        case TIDE_TERM_RESIZED:
+            if (fit(screen, err))
+                return -1;
+            break;
+        case TIDE_TERM_LEAVE:
+            screen->model.wish = TIDE_WISH_QUIT;
+            break;
+        default:
+            break;
+        }
+    }
+    return 0;
+}
+
+static int run_into_dump(struct screen *screen, struct tide_err *err)
+{
+    int64_t start_ns = screen->opened_ns;
+    do {
+        int64_t now_ns = screen->config->live ? tide_clock_ns() : start_ns + screen->frame * FRAME_NS;
+        screen->loaded_ns = now_ns - FRAME_NS;
+        screen->load_cost_ns = 0;
+        if (go_on(screen, now_ns, err))
+            return -1;
+        next_key(screen, now_ns);
+        draw(screen, now_ns);
+        if (screen->config->live && !over(screen)) {
+            struct timespec frame = {.tv_nsec = FRAME_NS};
+            nanosleep(&frame, NULL);
+        }
+    } while (!over(screen) && screen->config->frames > 0);
+    tide_cells_dump(&screen->view.cells, screen->config->out);
+    return 0;
+}
+
+static void name_recording(struct screen *screen)
+{
+    const char *path = screen->config->path, *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    tide_text_escape(name, strlen(name), screen->recording, sizeof screen->recording);
+}
+
+static int start(struct screen *screen, struct tide_err *err)
+{
+    screen->opened_ns = screen->played_ns = tide_clock_ns();
+    screen->loaded_ns = screen->drawn_ns = screen->opened_ns - FRAME_NS;
+    screen->keys = screen->config->keys;
+    screen->mood = TIDE_STYLE_DIM;
+    snprintf(screen->sentence, sizeof screen->sentence, "waiting for the first sample");
+    name_recording(screen);
+    tide_model_init(&screen->model);
+    tide_view_init(&screen->view, !tide_term_unicode());
+    tide_log_init(&screen->log);
+    screen->model.live = screen->config->live;
+    screen->model.owns_program = screen->config->ended != NULL;
+    if (tide_history_new(0, &screen->history, err))
+        return -1;
+    /* What cannot be opened is said before the screen changes. */
+    if (!screen->config->live && read_recording(screen, screen->opened_ns, err))
+        return -1;
+    if (!screen->config->dump && tide_term_open(&screen->term, err))
+        return -1;
+    return fit(screen, err);
+}
+
+int tide_screen_check(struct tide_err *err)
+{
+    return tide_term_check(err);
+}
+
+/* Frames that were counted out are a test: it leaves nothing running. */
+static enum tide_screen_end how_it_ended(const struct screen *screen)
+{
+    bool counted_out = screen->model.wish == TIDE_WISH_NONE;
+    return screen->model.wish == TIDE_WISH_STOP || counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
+}
+
+int tide_screen_run(const struct tide_screen_config *config, enum tide_screen_end *ret_end,
+                    struct tide_err *err)
+{
+    struct screen *screen = calloc(1, sizeof *screen);
+    if (!screen)
+        return tide_err_set(err, "out of memory");
+    screen->config = config;
+    int bad = start(screen, err);
+    if (!bad)
+        bad = config->dump ? run_into_dump(screen, err) : run_on_terminal(screen, err);
+    tide_term_close(screen->term);
+    if (screen->judging.running)
+        end_judging(screen);
+    if (!bad)
+        *ret_end = how_it_ended(screen);
+    tide_assessment_free(screen->assessment);
+    tide_model_release(&screen->model);
+    tide_view_release(&screen->view);
+    tide_log_release(&screen->log);
+    tide_history_free(screen->history);
+    tide_reader_free(screen->reader);
+    free(screen->verdict_text);
+    free(screen);
+    return bad;
+}
