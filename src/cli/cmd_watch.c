@@ -1,0 +1,477 @@
+/*
+ * cmd_watch.c - `tidemark watch`: the full-screen view of a recording, of a running tree, or of a command.
+ *
+ * The view only reads recordings (show/screen.h). For a PID and for a command a second process, the tracker,
+ * writes one: forked before the view begins, in a session of its own, so that nothing typed at the terminal
+ * and nothing that happens to the view reaches it, or the program, except what is sent on purpose. It reports
+ * its end through a pipe.
+ */
+#include "cli/command.h"
+#include "cli/recname.h"
+#include "cli/track.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "record/reader.h"
+#include "show/screen.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct values {
+    struct tide_track_options track;
+    int64_t frames;
+    const char *keys, *size;
+    bool dump;
+};
+
+#define TRACK(field) offsetof(struct values, track.field)
+#define VIEW(field)  offsetof(struct values, field)
+
+/* The first rows mean what they mean for `run` and `attach`; a view has no use for the rest of theirs. */
+static const struct tide_option options[] = {
+    {'o', "output", TIDE_OPTION_TEXT, TRACK(output), "FILE",
+     "write the recording to FILE, which must not exist yet", NULL, 0, 0},
+    {'i', "interval", TIDE_OPTION_DURATION, TRACK(interval_ns), "INTERVAL",
+     "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},
+    {'l', "limit", TIDE_OPTION_SIZE, TRACK(limit_bytes), "SIZE",
+     "forecast when the tree reaches SIZE, if no lower limit applies", NULL, 1, INT64_C(1) << 62},
+    {0, "step-regex", TIDE_OPTION_TEXT, TRACK(step_regex), "RE",
+     "find steps in the output with this extended regular expression; its first group is the number", NULL, 0,
+     0},
+    {0, "items", TIDE_OPTION_COUNT, TRACK(items), "N",
+     "the data set has N items, so that one pass over it can be recognised", NULL, 1, INT64_C(1) << 53},
+    {0, "per-step", TIDE_OPTION_COUNT, TRACK(items_per_step), "K", "a step uses K items", NULL, 1,
+     INT64_C(1) << 53},
+    {'q', "quiet", TIDE_OPTION_FLAG, TRACK(quiet), NULL, "of the verdict print only the sentence", NULL, 0,
+     0},
+    {0, "frames", TIDE_OPTION_COUNT, VIEW(frames), "N",
+     "for tests: draw N frames, then quit and stop a program that was started", NULL, 1, 1000000},
+    {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "KEYS",
+     "for tests: press these keys, one per frame; keys without a letter are '<down>', '<enter>'", NULL, 0, 0},
+    {0, "size", TIDE_OPTION_TEXT, VIEW(size), "COLSxROWS", "for tests: draw at this size", NULL, 0, 0},
+    {0, "dump", TIDE_OPTION_FLAG, VIEW(dump), NULL,
+     "for tests: need no terminal, and print the last frame as plain text", NULL, 0, 0},
+    {0},
+};
+
+/* ---- the tracker */
+
+/* What the tracker says when it ends. */
+struct farewell {
+    int failed;
+    struct tide_track_outcome outcome;
+    struct tide_err err;
+};
+
+struct tracker {
+    pid_t pid;
+    int pipe; /* gives a struct farewell */
+    bool ended;
+    struct farewell farewell;
+    char path[PATH_MAX], log_path[PATH_MAX + 8];
+};
+
+static _Noreturn void be_tracker(const struct tide_track_config *config, int pipe_end)
+{
+    struct farewell farewell = {0};
+    int nothing = open("/dev/null", O_RDWR);
+    setsid();
+    for (int fd = 0; nothing >= 0 && fd <= 2; fd++)
+        dup2(nothing, fd);
+    farewell.failed = tide_track(config, &farewell.outcome, &farewell.err);
+    const char *bytes = (const char *)&farewell;
+    for (size_t sent = 0; sent < sizeof farewell;) {
+        ssize_t n = write(pipe_end, bytes + sent, sizeof farewell - sent);
+        if (n <= 0)
+            break; /* nobody is looking any more */
+        sent += (size_t)n;
+    }
+    _exit(0);
+}
+
+static int start_tracker(struct tracker *tracker, const struct tide_track_config *config,
+                         struct tide_err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
+    fflush(NULL);
+    tracker->pid = fork();
+    if (tracker->pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return tide_err_set(err, "cannot start a process: %s", strerror(errno));
+    }
+    if (tracker->pid == 0) {
+        signal(SIGPIPE, SIG_IGN);
+        be_tracker(config, ends[1]);
+    }
+    close(ends[1]);
+    tracker->pipe = ends[0];
+    return 0;
+}
+
+/* Waits for the end at most that long. Returns whether it has come. */
+static bool tracker_ends(struct tracker *tracker, int timeout_ms)
+{
+    if (tracker->ended)
+        return true;
+    struct pollfd fd = {.fd = tracker->pipe, .events = POLLIN};
+    if (poll(&fd, 1, timeout_ms) <= 0)
+        return false;
+    size_t got = 0;
+    for (ssize_t n; got < sizeof tracker->farewell; got += (size_t)n) {
+        n = read(tracker->pipe, (char *)&tracker->farewell + got, sizeof tracker->farewell - got);
+        if (n < 0 && errno == EINTR)
+            n = 0;
+        else if (n <= 0)
+            break;
+    }
+    if (got < sizeof tracker->farewell) {
+        tracker->farewell = (struct farewell){.failed = 1, .outcome = {.exit_code = TIDE_EXIT_TROUBLE}};
+        tide_err_set(&tracker->farewell.err, "the process that recorded was killed");
+        tide_err_hint(&tracker->farewell.err, "the recording holds what it had seen by then");
+    }
+    while (waitpid(tracker->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    close(tracker->pipe);
+    tracker->ended = true;
+    return true;
+}
+
+static bool on_ended(void *context)
+{
+    return tracker_ends(context, 0);
+}
+
+static void on_interrupt(void *context)
+{
+    struct tracker *tracker = context;
+    if (!tracker->ended)
+        kill(tracker->pid, SIGINT);
+}
+
+/* Until there is a recording to look at, or a reason why there will be none. */
+static int wait_for_recording(struct tracker *tracker)
+{
+    enum { PATIENCE_MS = 15000, LOOK_MS = 10 };
+    for (int waited = 0; waited < PATIENCE_MS; waited += LOOK_MS) {
+        if (access(tracker->path, F_OK) == 0)
+            return 0;
+        if (tracker_ends(tracker, LOOK_MS))
+            return tracker->farewell.failed;
+    }
+    return 0;
+}
+
+/* ---- ending a program that does not want to */
+
+static volatile sig_atomic_t impatient;
+
+static void on_impatience(int signal_number)
+{
+    (void)signal_number;
+    impatient = 1;
+}
+
+static bool is_alive(const struct tide_process *process)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *after_name = strrchr(text, ')');
+    long long start = -1;
+    return after_name &&
+           sscanf(after_name + 1,
+                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld",
+                  &start) == 1 &&
+           start == process->start_ticks;
+}
+
+static int kill_process(void *context, const struct tide_process *process)
+{
+    (void)context;
+    if (process->ended_ns == TIDE_UNKNOWN && process->pid > 1 && process->pid != getpid() &&
+        is_alive(process))
+        kill((pid_t)process->pid, SIGKILL);
+    return 0;
+}
+
+/* SIGTERM and patience; Ctrl-C ends the patience, and the program with all that it started. */
+static void stop_program(struct tracker *tracker)
+{
+    struct sigaction once = {.sa_handler = on_impatience}, old;
+    sigaction(SIGINT, &once, &old);
+    kill(tracker->pid, SIGTERM);
+    bool told = false;
+    for (int waited = 0; !tracker_ends(tracker, 100); waited += 100) {
+        if (waited >= 1000 && !told) {
+            fprintf(stderr, "tidemark: waiting for the program to end; Ctrl-C kills it\n");
+            told = true;
+        }
+        if (!impatient)
+            continue;
+        impatient = 0;
+        struct tide_reader *reader;
+        if (tide_reader_new(tracker->path, &reader, NULL) == 0) {
+            tide_reader_each_process(reader, kill_process, NULL, NULL);
+            tide_reader_free(reader);
+        }
+        kill(tracker->pid, SIGTERM); /* the command is gone: now it is for the tracker */
+    }
+    sigaction(SIGINT, &old, NULL);
+}
+
+/* ---- the command line */
+
+/* "120x40" */
+static int parse_size(const char *text, int *ret_columns, int *ret_rows, struct tide_err *err)
+{
+    int columns, rows, used = 0;
+    if (sscanf(text, "%4dx%4d%n", &columns, &rows, &used) == 2 && !text[used] && columns >= 1 && rows >= 1 &&
+        columns <= 1000 && rows <= 500) {
+        *ret_columns = columns;
+        *ret_rows = rows;
+        return 0;
+    }
+    char shown[64];
+    tide_err_set(err, "watch: option '--size': '%s' is no size of a screen",
+                 tide_text_escape(text, strlen(text), shown, sizeof shown));
+    return tide_err_hint(err, "columns and rows, from 1x1 to 1000x500: --size 120x40");
+}
+
+static int check_keys(const char *keys, struct tide_err *err)
+{
+    while (keys && *keys) {
+        const char *rest;
+        if (!tide_screen_key(keys, &rest)) {
+            char shown[64];
+            tide_err_set(err, "watch: option '--keys': no key has the name at '%s'",
+                         tide_text_escape(keys, strlen(keys), shown, sizeof shown));
+            return tide_err_hint(
+                err, "<up> <down> <left> <right> <pgup> <pgdn> <home> <end> <enter> <esc> <space> "
+                     "<ctrl-c> <less> <none>, and every letter for itself");
+        }
+        keys = rest;
+    }
+    return 0;
+}
+
+static double known(int64_t value)
+{
+    return value == TIDE_UNKNOWN ? NAN : (double)value;
+}
+
+static int watch_file(struct tide_screen_config *screen, const struct values *values, const char *path)
+{
+    struct tide_err err = {0};
+    char log_path[PATH_MAX + 8];
+    enum tide_screen_end end;
+    snprintf(log_path, sizeof log_path, "%s.log", path);
+    screen->path = path;
+    screen->log_path = access(log_path, R_OK) == 0 ? log_path : NULL;
+    screen->assess = (struct tide_assess_options){.items = known(values->track.items),
+                                                  .items_per_step = known(values->track.items_per_step),
+                                                  .limit_bytes = known(values->track.limit_bytes)};
+    if (tide_screen_run(screen, &end, &err)) {
+        if (!err.hint[0] && access(path, F_OK))
+            tide_err_hint(&err, "to watch a program: tidemark watch -- PROG");
+        return tide_report(&err);
+    }
+    return TIDE_EXIT_OK;
+}
+
+static int name_recording(struct tracker *tracker, const struct values *values, char **command, int64_t pid,
+                          struct tide_err *err)
+{
+    char word[NAME_MAX];
+    int elsewhere = 0;
+    if (values->track.output) {
+        snprintf(tracker->path, sizeof tracker->path, "%s", values->track.output);
+    } else {
+        if (command)
+            tide_recname_word(command, word, sizeof word);
+        else
+            snprintf(word, sizeof word, "attach-%lld", (long long)pid);
+        if (tide_recname_path(word, tracker->path, sizeof tracker->path, &elsewhere)) {
+            tide_err_set(err, "watch: there is no place for a recording");
+            return tide_err_hint(err, "-o FILE says where to put it");
+        }
+    }
+    snprintf(tracker->log_path, sizeof tracker->log_path, "%s.log", tracker->path);
+    const char *taken = access(tracker->path, F_OK) == 0                  ? tracker->path
+                        : command && access(tracker->log_path, F_OK) == 0 ? tracker->log_path
+                                                                          : NULL;
+    if (!taken)
+        return 0;
+    char shown[PATH_MAX];
+    tide_err_set(err, "watch: '%s' exists already",
+                 tide_text_escape(taken, strlen(taken), shown, sizeof shown));
+    return tide_err_hint(err, "a recording is never overwritten: choose another name with -o");
+}
+
+/* After the view: what is left to do, and to say on the normal screen. */
+static int finish(struct tracker *tracker, const struct values *values, bool owns_program,
+                  enum tide_screen_end end)
+{
+    if (!owns_program) {
+        kill(tracker->pid, SIGTERM);
+        tracker_ends(tracker, -1);
+    } else if (end == TIDE_SCREEN_STOP && !tracker->ended) {
+        stop_program(tracker);
+    }
+    struct tide_track_outcome outcome = {0};
+    snprintf(outcome.path, sizeof outcome.path, "%s", tracker->path);
+    if (tracker->ended && tracker->farewell.failed)
+        tide_report(&tracker->farewell.err);
+    else if (tracker->ended && tracker->farewell.outcome.trouble.text[0])
+        tide_report(&tracker->farewell.outcome.trouble);
+    tide_track_report(&outcome, values->track.quiet);
+    if (tracker->ended)
+        return owns_program ? tracker->farewell.outcome.exit_code : TIDE_EXIT_OK;
+    char shown[PATH_MAX];
+    tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
+    fprintf(stderr, "tidemark: the program keeps running and being recorded (tracker %d)\n",
+            (int)tracker->pid);
+    fprintf(stderr, "hint: 'tidemark watch %s' looks again, 'kill %d' ends it\n", shown, (int)tracker->pid);
+    return TIDE_EXIT_OK;
+}
+
+static int watch_tree(struct tide_screen_config *screen, const struct values *values, char **command,
+                      int64_t pid)
+{
+    struct tide_err err = {0};
+    struct tide_track_config config;
+    struct tracker tracker = {.pipe = -1};
+    tide_track_options_apply(&values->track, &config);
+    if (name_recording(&tracker, values, command, pid, &err))
+        return tide_report(&err);
+    config.command = command;
+    config.pid = pid;
+    config.path = tracker.path;
+    config.silent = true;
+    config.status_line = false;
+    config.log_path = command ? tracker.log_path : NULL;
+    if ((!screen->dump && tide_screen_check(&err)) || start_tracker(&tracker, &config, &err))
+        return tide_report(&err);
+    if (wait_for_recording(&tracker)) {
+        tide_report(&tracker.farewell.err);
+        return tracker.farewell.outcome.exit_code;
+    }
+    screen->path = tracker.path;
+    screen->log_path = config.log_path;
+    screen->live = true;
+    screen->ended = command ? on_ended : NULL;
+    screen->interrupt = command ? on_interrupt : NULL;
+    screen->context = &tracker;
+    enum tide_screen_end end = TIDE_SCREEN_QUIT;
+    if (tide_screen_run(screen, &end, &err)) {
+        tide_report(&err);
+        end = TIDE_SCREEN_QUIT; /* a view that fails must not take the program with it */
+    }
+    return finish(&tracker, values, command != NULL, end);
+}
+
+static bool is_number(const char *text)
+{
+    size_t len = strspn(text, "0123456789");
+    return len > 0 && !text[len];
+}
+
+static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
+{
+    char path[64];
+    if (tide_count_parse(text, ret_pid) || *ret_pid <= 0 || *ret_pid > INT_MAX)
+        return tide_err_set(err, "watch: '%.32s' is no process number", text);
+    if (*ret_pid == getpid())
+        return tide_err_set(err, "watch: %lld is tidemark itself", (long long)*ret_pid);
+    snprintf(path, sizeof path, "/proc/%lld", (long long)*ret_pid);
+    if (access(path, F_OK) == 0)
+        return 0;
+    tide_err_set(err, "watch: there is no process %lld", (long long)*ret_pid);
+    return tide_err_hint(err, "'pgrep -f train.py' finds one; a file of that name is './%lld'",
+                         (long long)*ret_pid);
+}
+
+static int complain(int count)
+{
+    struct tide_err err = {0};
+    tide_err_set(&err,
+                 count ? "watch: expected one file or process number, got %d words"
+                       : "watch: there is nothing to watch%.0d",
+                 count);
+    tide_err_hint(&err, "tidemark watch FILE, tidemark watch PID, or tidemark watch -- python train.py");
+    return tide_report(&err);
+}
+
+static int run(int argc, char **argv)
+{
+    struct values values = {0};
+    struct tide_err err = {0};
+    char **operands;
+    int count, dashes, code;
+    tide_track_options_init(&values.track);
+    if (tide_command_parse(&tide_command_watch, 0, argc, argv, &values, &operands, &count, &dashes, &code))
+        return code;
+    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN},
+                                        .frames = values.frames,
+                                        .keys = values.keys,
+                                        .dump = values.dump,
+                                        .out = stdout};
+    if ((values.size && parse_size(values.size, &screen.columns, &screen.rows, &err)) ||
+        check_keys(values.keys, &err))
+        return tide_report(&err);
+    if (dashes == 0 && count > 0) {
+        operands[count] = NULL;
+        return watch_tree(&screen, &values, operands, 0);
+    }
+    if (count != 1)
+        return complain(count);
+    if (!is_number(operands[0]))
+        return watch_file(&screen, &values, operands[0]);
+    int64_t pid;
+    if (check_pid(operands[0], &pid, &err))
+        return tide_report(&err);
+    return watch_tree(&screen, &values, NULL, pid);
+}
+
+const struct tide_command tide_command_watch = {
+    .name = "watch",
+    .synopsis = "[options] (FILE | PID | -- CMD...)",
+    .summary = "see memory in a full-screen view, live or from a recording",
+    .details =
+        "Shows the verdict so far, a chart of the chosen row with its floor apart from its spikes, the process tree "
+        "with who grows and by how much, and the phases and marks of the program. '?' lists the keys.\n"
+        "\n"
+        "FILE is a recording: one that has ended opens at its end, and the arrow keys move through time; one that "
+        "is being written is followed. PID is a tree that is already running, recorded while it is watched.\n"
+        "\n"
+        "CMD is started with an empty input; what it prints goes to a file named like the recording with '.log' "
+        "after it, and 'l' shows its last lines. Ctrl-C is passed on to it, and a second one asks what to do. When "
+        "it has ended the view stays until 'q'; the verdict and the name of the recording are then printed, and the "
+        "exit status is that of CMD. Leaving earlier asks whether to stop the program or to leave it running "
+        "detached, which goes on being recorded and exits 0; SIGTERM, SIGHUP and a lost terminal leave it running. "
+        "Ctrl-Z stops only the view.\n"
+        "\n"
+        "Without a terminal that can place a cursor there is no view: exit 2. NO_COLOR turns colours off; a locale "
+        "without UTF-8 gets ASCII.",
+    .examples = "tidemark watch -- python train.py\n"
+                "tidemark watch $(pgrep -of train.py)\n"
+                "tidemark watch train-20261115-071200.tide",
+    .options = options,
+    .run = run,
+};
