@@ -5,15 +5,14 @@
 #include "record/writer.h"
 #include "record/schema.h"
 
-#include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -251,10 +250,331 @@ static void what_is_written_is_read_back(void **state)
     tide_reader_free(reader);
 }
 
+static void run_sql(const char *sql)
+{
+    sqlite3 *db;
+    char *message = NULL;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s", message);
+    sqlite3_close(db);
+}
+
+/* A small recording, closed. */
+static void make_recording(void)
+{
+    struct tide_writer *writer = new_writer();
+
+    int64_t process = put_process(writer, "python");
+    for (int i = 1; i <= 100; i++)
+        put_sample(writer, put_tick(writer, i * 1000), process, i * 4096);
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+}
+
+static void is_refused(const char *sentence, const char *hint)
+{
+    struct tide_reader *reader = NULL;
+    struct tide_err err = {0};
+
+    assert_int_equal(tide_reader_new(path, &reader, &err), -1);
+    assert_null(reader);
+    if (!strstr(err.text, sentence) || (hint && !strstr(err.hint, hint)))
+        fail_msg("said: %s / %s", err.text, err.hint);
+}
+
+static void a_clean_end_leaves_one_file(void **state)
+{
+    (void)state;
+    char name[96];
+    make_recording();
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(name, sizeof name, "%s-wal", path);
+    assert_int_equal(access(name, F_OK), -1);
+    snprintf(name, sizeof name, "%s-shm", path);
+    assert_int_equal(access(name, F_OK), -1);
+    struct tide_err err;
+    assert_int_equal(tide_reader_is_recording(path, &err), 1);
+}
+
+static void a_recording_is_never_overwritten(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = NULL;
+    struct tide_err err;
+    make_recording();
+    assert_int_equal(tide_writer_new(path, &writer, &err), -1);
+    assert_non_null(strstr(err.text, "it exists"));
+    assert_non_null(strstr(err.hint, "-o"));
+    assert_int_equal(tide_writer_new("/nonexistent/a.tide", &writer, &err), -1);
+    assert_non_null(strstr(err.text, "No such file or directory"));
+    assert_null(writer);
+    tide_reader_free(new_reader());
+}
+
+static void a_sample_that_says_nothing_new_is_not_written(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t one = put_process(writer, "a"), two = put_process(writer, "b");
+    for (int i = 0; i < 10; i++) {
+        int64_t tick = put_tick(writer, i);
+        put_sample(writer, tick, one, 4096);
+        put_sample(writer, tick, two, i < 5 ? 1 : 2);
+    }
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    struct tide_reader *reader = new_reader();
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, NULL), 0);
+    assert_int_equal(seen.samples, 3);
+    assert_int_equal(tide_reader_each_sample(reader, 5, on_sample, &seen, NULL), 0);
+    assert_int_equal(seen.samples, 4);
+    assert_int_equal(seen.sample.tick, 6);
+    tide_reader_free(reader);
+}
+
+static void names_keep_their_bytes_and_text_stays_utf8(void **state)
+{
+    (void)state;
+    static char longest[100000];
+    memset(longest, 'x', sizeof longest - 1);
+    memcpy(longest + TIDE_READER_TEXT - 1, "\xc3\xa4", 2); /* the cut would fall into it */
+    struct tide_writer *writer = new_writer();
+    struct tide_process process = {
+        .pid = 1, .name = "\xff\x1b[2J", .command = longest, .role = "caf\xc3\xa9"};
+    int64_t id;
+    assert_int_equal(tide_writer_process(writer, &process, &id, NULL), 0);
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    struct tide_reader *reader = new_reader();
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, NULL), 0);
+    assert_string_equal(seen.name, "\xff\x1b[2J");
+    assert_string_equal(seen.role, "caf\xc3\xa9");
+    assert_int_equal(strlen(seen.command), TIDE_READER_TEXT - 1);
+    assert_int_equal(tide_reader_skipped(reader), 0);
+    tide_reader_free(reader);
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT typeof(name), typeof(command), typeof(role) FROM process",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_string_equal((const char *)sqlite3_column_text(statement, 0), "blob");
+    assert_string_equal((const char *)sqlite3_column_text(statement, 1), "text");
+    assert_string_equal((const char *)sqlite3_column_text(statement, 2), "text");
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
+static void a_reader_sees_a_growing_recording_and_never_blocks_it(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    struct tide_err err = {0};
+    put_tick(writer, 1);
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    struct tide_reader *reader = new_reader();
+    assert_int_equal(tide_reader_begin(reader, &err), 0);
+    for (int i = 2; i <= 2000; i++) { /* long enough for many checkpoints, all while the reader holds on */
+        put_sample(writer, put_tick(writer, i), 1, i);
+        if (i % 10 == 0)
+            assert_int_equal(tide_writer_commit(writer, &err), 0);
+    }
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, &err), 0);
+    assert_int_equal(seen.ticks, 1); /* the state it began with */
+    tide_reader_end(reader);
+    assert_int_equal(tide_reader_each_tick(reader, 1, on_tick, &seen, &err), 0);
+    assert_int_equal(seen.ticks, 2000);
+    assert_int_equal(tide_writer_free(writer, &err), 0);
+    assert_int_equal(tide_reader_each_tick(reader, 1999, on_tick, &seen, &err), 0);
+    assert_int_equal(seen.ticks, 2001);
+    tide_reader_free(reader);
+}
+
+static int stop_at_third(void *context, const struct tide_tick *row)
+{
+    (void)context;
+    return row->id == 3 ? 42 : 0;
+}
+
+static void a_callback_can_stop_an_iteration(void **state)
+{
+    (void)state;
+    make_recording();
+    struct tide_reader *reader = new_reader();
+    assert_int_equal(tide_reader_each_tick(reader, 0, stop_at_third, NULL, NULL), 42);
+    tide_reader_free(reader);
+}
+
+static void rows_out_of_range_are_skipped_and_counted(void **state)
+{
+    (void)state;
+    make_recording();
+    run_sql(
+        "UPDATE sample SET anon_bytes = -5 WHERE tick = 1; UPDATE sample SET file_bytes = 1.5 WHERE tick = 2;"
+        "UPDATE sample SET threads = 'many' WHERE tick = 3; UPDATE sample SET swap_bytes = 4611686018427387905 WHERE tick = 4;"
+        "UPDATE sample SET anon_bytes = NULL WHERE tick = 5; UPDATE process SET name = 17.25, command = 3;"
+        "INSERT INTO mark(t_ns, process, kind, source, number, name) VALUES (1, 1, 0, 1, 1, ''), (1, 1, 7, 1, 1, ''),"
+        " (1, 1, 1, 4, 1, ''), (-1, 1, 1, 1, 1, ''), (1, 1, 1, 1, -9223372036854775807, ''),"
+        " (1, 1, 1, 1, 1, printf('%.70000c', 'x')), (5, NULL, 1, 1, -3, NULL);");
+    struct tide_reader *reader = new_reader();
+    struct tide_err err = {0};
+    int64_t last = 0;
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
+    assert_int_equal(seen.samples, 96);
+    assert_int_equal(tide_reader_skipped(reader), 4);
+    assert_int_equal(tide_reader_each_mark(reader, 0, &last, on_mark, &seen, &err), 0);
+    assert_int_equal(seen.marks, 1);
+    assert_int_equal(seen.mark.process, 0);
+    assert_int_equal(seen.mark.number, -3);
+    assert_int_equal(tide_reader_skipped(reader), 10);
+    assert_int_equal(tide_reader_each_process(reader, on_process, &seen, &err), 0);
+    assert_int_equal(seen.processes, 1); /* a text column turns numbers into text by itself */
+    tide_reader_free(reader);
+}
+
+static void what_is_no_recording_gets_a_sentence(void **state)
+{
+    (void)state;
+    FILE *out;
+    struct tide_err err;
+    is_refused("no such file", "tidemark run");
+    assert_int_equal(tide_reader_is_recording(path, &err), -1);
+    assert_non_null(strstr(err.text, "no such file"));
+    assert_int_equal(mkdir(path, 0700), 0);
+    is_refused("it is a directory", NULL);
+    assert_int_equal(tide_reader_is_recording(path, &err), -1);
+    rmdir(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    is_refused("not a regular file", NULL);
+    unlink(path);
+    out = fopen(path, "w");
+    fclose(out);
+    is_refused("is empty", "tidemark run");
+    assert_int_equal(tide_reader_is_recording(path, &err), 0);
+    out = fopen(path, "w");
+    for (int i = 0; i < 1000; i++)
+        fputs("step,rss_mb\n1,2\n", out);
+    fclose(out);
+    is_refused("is not a recording", "tidemark run");
+    assert_int_equal(tide_reader_is_recording(path, &err), 0);
+    unlink(path);
+    run_sql("CREATE TABLE sample(a); PRAGMA user_version = 1;");
+    is_refused("is a database, but not a recording", "tidemark run");
+    unlink(path);
+    make_recording();
+    run_sql("PRAGMA user_version = 2");
+    is_refused("of version 2, and this tidemark reads up to version 1", "a newer one");
+    run_sql("PRAGMA user_version = 0");
+    is_refused("it has version 0", NULL);
+}
+
+static void a_schema_that_would_run_something_is_refused(void **state)
+{
+    (void)state;
+    static const char *const schemas[] = {
+        "DROP TABLE sample; CREATE VIEW sample AS SELECT 1 AS tick, 1 AS process, randomblob(1000000000) AS anon_bytes,"
+        " 0 AS file_bytes, 0 AS shmem_bytes, 0 AS swap_bytes, 0 AS huge_bytes, 0 AS threads",
+        "DROP TABLE mark; CREATE VIRTUAL TABLE mark USING fts5(id, t_ns, process, kind, source, number, name)",
+        "DROP TABLE note; CREATE TABLE note(id INTEGER PRIMARY KEY, t_ns INTEGER,"
+        " text TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000))) VIRTUAL)",
+        "DROP TABLE tick",
+        "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 0 WHERE name = 'meta'",
+    };
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        remove_files();
+        make_recording();
+        run_sql(schemas[i]);
+        is_refused("is damaged", NULL);
+    }
+    /* A table with other columns is found out when it is read. */
+    remove_files();
+    make_recording();
+    run_sql("DROP TABLE sample; CREATE TABLE sample(tick, process)");
+    struct tide_reader *reader = new_reader();
+    struct tide_err err = {0};
+    assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), -1);
+    assert_non_null(strstr(err.text, "anon_bytes"));
+    tide_reader_free(reader);
+    /* Triggers and further tables are nobody's business. */
+    remove_files();
+    make_recording();
+    run_sql("CREATE TABLE mine(x); CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM sample; END");
+    tide_reader_free(new_reader());
+}
+
+static void a_row_that_is_too_long_is_damage(void **state)
+{
+    (void)state;
+    make_recording();
+    run_sql("INSERT INTO note VALUES (1, 1, zeroblob(5000000))");
+    struct tide_reader *reader = new_reader();
+    struct tide_err err = {0};
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_note(reader, on_note, &seen, &err), -1);
+    assert_non_null(strstr(err.text, "a row of more than"));
+    tide_reader_free(reader);
+}
+
+/* Without white space, so that the document may break lines as it likes. */
+static void squeeze(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (; *text && used + 1 < size; text++)
+        if (!strchr(" \n", *text))
+            out[used++] = *text;
+    out[used] = '\0';
+}
+
+static void the_document_has_the_schema_that_is_written(void **state)
+{
+    (void)state;
+    static char document[65536], squeezed[65536], wanted[4096];
+    FILE *in = fopen("docs/RECORDING.md", "r");
+    if (!in)
+        skip(); /* not run from the top of the tree */
+    document[fread(document, 1, sizeof document - 1, in)] = '\0';
+    fclose(in);
+    squeeze(document, squeezed, sizeof squeezed);
+    make_recording();
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    int count = 0;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", -1, &statement, NULL),
+        SQLITE_OK);
+    for (; sqlite3_step(statement) == SQLITE_ROW; count++) {
+        squeeze((const char *)sqlite3_column_text(statement, 0), wanted, sizeof wanted);
+        if (!strstr(squeezed, wanted))
+            fail_msg("docs/RECORDING.md lacks: %s", sqlite3_column_text(statement, 0));
+    }
+    assert_int_equal(count, 12);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_is_read_back, set_up, tear_down),
+        TEST(what_is_written_is_read_back),
+        TEST(a_clean_end_leaves_one_file),
+        TEST(a_recording_is_never_overwritten),
+        TEST(a_sample_that_says_nothing_new_is_not_written),
+        TEST(names_keep_their_bytes_and_text_stays_utf8),
+        TEST(a_reader_sees_a_growing_recording_and_never_blocks_it),
+        TEST(a_callback_can_stop_an_iteration),
+        TEST(rows_out_of_range_are_skipped_and_counted),
+        TEST(what_is_no_recording_gets_a_sentence),
+        TEST(a_schema_that_would_run_something_is_refused),
+        TEST(a_row_that_is_too_long_is_damage),
+        TEST(the_document_has_the_schema_that_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
