@@ -33,7 +33,7 @@ LAYERS  := base record channel sense judge plan show
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
-MARK_SRC := $(wildcard src/channel/mark.c)
+MARK_SRC := src/channel/mark.c
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 CORE    := $(B)/libcli.a $(B)/libcore.a
 # Labelled series that tests and benchmarks share.
@@ -51,7 +51,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 .SECONDARY:
 all: build
 
-build: $(B)/tidemark $(if $(MARK_SRC),$(B)/libtidemark.so $(B)/libtidemark.a) $(WORKLOADS)
+build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(WORKLOADS)
 test-programs: $(UNIT) $(FUZZERS)
 benches: $(BENCHES)
 

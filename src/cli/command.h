@@ -37,7 +37,7 @@ extern const struct tide_command tide_command_help, tide_command_version, tide_c
     tide_command_completion;
 
 /* NULL-terminated. */
-extern const struct tide_command *tide_commands[];
+extern const struct tide_command *const tide_commands[];
 
 /* The command of that name, borrowed; or NULL, with a suggestion in the hint. */
 const struct tide_command *tide_command_find(const char *name, struct tide_err *err);

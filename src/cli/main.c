@@ -15,28 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct tide_command tide_command_watch __attribute__((weak));
-extern const struct tide_command tide_command_judge __attribute__((weak));
-extern const struct tide_command tide_command_show __attribute__((weak));
-
-enum { COMMANDS = 9 };
-
-static const struct tide_command *const every_command[COMMANDS] = {
-    &tide_command_run,     &tide_command_attach, &tide_command_watch,
-    &tide_command_judge,   &tide_command_show,   &tide_command_help,
-    &tide_command_version, &tide_command_manual, &tide_command_completion,
+const struct tide_command *const tide_commands[] = {
+    &tide_command_run,        &tide_command_attach,
+    &tide_command_watch,      &tide_command_judge,
+    &tide_command_show,       &tide_command_help,
+    &tide_command_version,    &tide_command_manual,
+    &tide_command_completion, NULL,
 };
-
-/* The rows that are linked in. */
-const struct tide_command *tide_commands[COMMANDS + 1];
-
-static void fill_table(void)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (every_command[i])
-            tide_commands[n++] = every_command[i];
-}
 
 int tide_report(const struct tide_err *err)
 {
@@ -48,7 +33,7 @@ int tide_report(const struct tide_err *err)
 
 const struct tide_command *tide_command_find(const char *name, struct tide_err *err)
 {
-    const char *names[COMMANDS + 1];
+    const char *names[sizeof tide_commands / sizeof *tide_commands];
     size_t n = 0;
     for (; tide_commands[n]; n++) {
         if (!strcmp(tide_commands[n]->name, name))
@@ -171,6 +156,5 @@ int main(int argc, char **argv)
     if (occupy_standard_descriptors())
         return TIDE_EXIT_TROUBLE;
     setlocale(LC_CTYPE, "");
-    fill_table();
     return flush_answer(start(argc, argv));
 }
