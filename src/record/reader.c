@@ -32,6 +32,7 @@ enum {
     META_BYTES = 8 << 20, /* all meta texts ever asked for */
 };
 
+static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
 static const int64_t LARGEST = (int64_t)1 << 62;
 
 enum table { PROCESS, TICK, SAMPLE, SMAPS, MARK, GPU, GPU_DEVICE, LIMIT, NOTE, TABLES };
@@ -214,6 +215,36 @@ int tide_reader_adopt(sqlite3 *db, const char *name, struct tide_reader **ret_re
     return -1;
 }
 
+/* Whether a log is there: of a writer that is at work, or that was killed. */
+static bool has_log(const char *path)
+{
+    struct tide_buf log;
+    struct stat status;
+    bool has = true;
+
+    tide_buf_init(&log, 1 << 16);
+    tide_buf_format(&log, "%s-wal", path);
+    if (!log.failed)
+        has = stat(tide_buf_view(&log), &status) == 0 || errno != ENOENT;
+    tide_buf_release(&log);
+    return has;
+}
+
+/* Whether the file ends within a page, and no log says what was in it. SQLite would read zeros there. */
+static bool is_cut_off(const char *path, int64_t size)
+{
+    unsigned char head[18];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
+
+    if (fd >= 0)
+        close(fd);
+    if (got != sizeof head || memcmp(head, MAGIC, sizeof MAGIC) != 0)
+        return false;
+    int64_t page = head[16] << 8 | head[17];
+    return size % (page == 1 ? 65536 : page > 0 ? page : 1) != 0 && !has_log(path);
+}
+
 /* Refuses what SQLite would only say "unable to open" about, or take for an empty database. */
 static int check_file(const char *path, struct tide_err *err)
 {
@@ -238,22 +269,10 @@ static int check_file(const char *path, struct tide_err *err)
     }
     if (access(path, R_OK) != 0)
         return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    if (is_cut_off(path, status.st_size))
+        return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes", shown,
+                            (long long)status.st_size);
     return 0;
-}
-
-/* Whether a log is there: of a writer that is at work, or that was killed. */
-static bool has_log(const char *path)
-{
-    struct tide_buf log;
-    struct stat status;
-    bool has = true;
-
-    tide_buf_init(&log, 1 << 16);
-    tide_buf_format(&log, "%s-wal", path);
-    if (!log.failed)
-        has = stat(tide_buf_view(&log), &status) == 0 || errno != ENOENT;
-    tide_buf_release(&log);
-    return has;
 }
 
 /* path as a file: URI, so that no byte of it is taken for something else. */
@@ -298,8 +317,7 @@ int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct ti
 
 int tide_reader_is_recording(const char *path, struct tide_err *err)
 {
-    static const char magic[16] = "SQLite format 3";
-    char shown[256], head[sizeof magic];
+    char shown[256], head[sizeof MAGIC];
     size_t have = 0;
     ssize_t got = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -317,7 +335,7 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
         return -1;
     }
     close(fd);
-    return have == sizeof head && memcmp(head, magic, sizeof magic) == 0;
+    return have == sizeof head && memcmp(head, MAGIC, sizeof MAGIC) == 0;
 }
 
 int tide_reader_begin(struct tide_reader *reader, struct tide_err *err)

@@ -26,12 +26,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
     WAL_PAGES = 16,
-    BUSY_MS = 250, /* another program may hold the write lock for a moment; no reader ever does */
-    RECENT = 8192, /* processes whose last row is remembered, a power of two */
+    BUSY_MS = 250,        /* another program may hold the write lock for a moment; no reader ever does */
+    RECENT = 8192,        /* processes whose last row is remembered, a power of two */
+    ROOM_BYTES = 1 << 20, /* that must be free before a full disk is tried again */
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
@@ -76,6 +78,7 @@ struct tide_writer {
     bool open;   /* a transaction is */
     bool failed; /* and when it will be tried again, by tide_clock_ns() */
     int64_t retry_ns;
+    bool was_full;
     struct tide_err why; /* of the last failure */
     int64_t last_tick, last_process;
     int64_t tick_t_ns;      /* of the newest tick that was given to us */
@@ -114,6 +117,7 @@ static int fail(struct tide_writer *writer, struct tide_err *err)
         sqlite3_exec(writer->db, "ROLLBACK", NULL, NULL, NULL);
     writer->open = false;
     writer->failed = true;
+    writer->was_full = (code & 0xff) == SQLITE_FULL;
     writer->retry_ns = tide_clock_ns() + RETRY_NS;
     memset(writer->recent, 0, sizeof writer->recent);
     return -1;
@@ -217,8 +221,10 @@ static int prepare(struct tide_writer *writer)
 
 static void close_database(struct tide_writer *writer)
 {
-    for (int i = 0; i < STATEMENTS; i++)
+    for (int i = 0; i < STATEMENTS; i++) {
         sqlite3_finalize(writer->statements[i]);
+        writer->statements[i] = NULL;
+    }
     sqlite3_close(writer->db);
     writer->db = NULL;
 }
@@ -259,26 +265,6 @@ release_writer:
     if (writer)
         release(writer);
     return -1;
-}
-
-int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
-{
-    int result = 0;
-
-    if (!writer)
-        return 0;
-    writer->retry_ns = INT64_MIN;
-    result = tide_writer_commit(writer, err);
-    if (writer->failed) {
-        if (err)
-            *err = writer->why;
-        result = -1;
-    }
-    /* A reader that looks at this moment keeps the log alive; that is no failure, the next one to close folds
-     * it in. */
-    sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    release(writer);
-    return result;
 }
 
 bool tide_writer_failed(const struct tide_writer *writer)
@@ -540,13 +526,52 @@ static int commit(struct tide_writer *writer, struct tide_err *err)
     return 0;
 }
 
+/* A disk that is full to the last page has room for one small commit now and then; going on for that would
+ * mean failing, and saying so, again and again. */
+static bool worth_trying(const struct tide_writer *writer)
+{
+    struct statvfs disk;
+
+    if (tide_clock_ns() < writer->retry_ns)
+        return false;
+    return !writer->was_full || statvfs(writer->path, &disk) != 0 ||
+           disk.f_bavail >= ROOM_BYTES / (disk.f_frsize ? disk.f_frsize : 1);
+}
+
+/* Writes what waits, and a note about the gap. */
+static void recover(struct tide_writer *writer)
+{
+    if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_gap(writer) == 0)
+        commit(writer, NULL);
+}
+
 int tide_writer_commit(struct tide_writer *writer, struct tide_err *err)
 {
     if (!writer->failed)
         return writer->open ? commit(writer, err) : 0;
-    if (tide_clock_ns() < writer->retry_ns)
-        return 0;
-    if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_gap(writer) == 0)
-        commit(writer, NULL);
+    if (worth_trying(writer))
+        recover(writer);
     return 0;
+}
+
+int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
+{
+    int result = 0;
+
+    if (!writer)
+        return 0;
+    if (!writer->failed)
+        tide_writer_commit(writer, NULL);
+    if (writer->failed)
+        recover(writer);
+    if (writer->failed) {
+        if (err)
+            *err = writer->why;
+        result = -1;
+    }
+    /* A reader that looks at this moment keeps the log alive; that is no failure, the next one to close folds
+     * it in. */
+    sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    release(writer);
+    return result;
 }
