@@ -33,11 +33,11 @@ static unsigned operands_of(const struct tide_command *command)
     unsigned found = 0;
     bool option = false;
     for (const char *p = command->synopsis; *p;) {
-        size_t space = strspn(p, " [].");
+        size_t space = strspn(p, " []().");
         if (memchr(p, ']', space))
             option = false;
         p += space;
-        size_t n = strcspn(p, " []."), lead = strspn(p, "-");
+        size_t n = strcspn(p, " []()."), lead = strspn(p, "-");
         if (lead && n > lead)
             option = true;
         else if (lead)

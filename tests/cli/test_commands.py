@@ -251,6 +251,8 @@ def test_bash_completes_files_programs_and_values(complete, tmp_path):
     (tmp_path / "my run.tide").touch()
     assert complete("judge", "my") == ["my run.tide"]
     assert complete("show", "my") == ["my run.tide"]
+    assert complete("watch", "my") == ["my run.tide"]
+    assert "1" in complete("watch", "1")
     assert "bash" in complete("run", "--", "bas")
     assert complete("run", "-o", "my") == ["my run.tide"]
     assert complete("run", "--limit", "") == []
