@@ -51,8 +51,9 @@ struct tide_tick {
     int64_t id; /* 1, 2, ...; set by the writer */
     int64_t t_ns;
     int64_t processes;
-    int64_t rss_bytes;       /* sum over processes: a shared page counts once per process */
-    int64_t counted_bytes;   /* a shared page counts once, as far as PSS is known; else equal to RSS */
+    int64_t rss_bytes;     /* sum over processes: a shared page counts once per process */
+    int64_t counted_bytes; /* a shared page counts once, as far as PSS is known; else RSS, less what a forked
+                              process had of its parent's when first seen. Swap included */
     int64_t pss_known_bytes; /* the part of rss_bytes whose PSS is known */
     int64_t cgroup_bytes;    /* memory.current of the tree's cgroup */
     int64_t cgroup_peak_bytes;

@@ -31,13 +31,18 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Copies text without control characters. */
+/* Copies start and text without control characters. */
+static void put_after(char out[static TIDE_ROLE_MAX], const char *start, const char *text)
+{
+    snprintf(out, TIDE_ROLE_MAX, "%s%s", start, text);
+    for (size_t i = 0; out[i]; i++)
+        if ((unsigned char)out[i] < ' ' || out[i] == 0x7f)
+            out[i] = '?';
+}
+
 static void put(char out[static TIDE_ROLE_MAX], const char *text)
 {
-    size_t i = 0;
-    for (; text[i] && i < TIDE_ROLE_MAX - 1; i++)
-        out[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    out[i] = '\0';
+    put_after(out, "", text);
 }
 
 /* The same, with each run of digits as '#': for names that processes give themselves, which count. */
@@ -167,13 +172,13 @@ char *tide_role_of(const struct tide_role_input *input, char out[static TIDE_ROL
     bool forked = parent && input->same_args_as_parent && input->args_len;
     static const char torch[] = "/compile_worker/";
     if (strcmp(base, "compile_worker") == 0 && memmem(input->args, input->args_len, torch, sizeof torch - 1))
-        snprintf(out, TIDE_ROLE_MAX, forked ? "compile_worker" : "compile_worker pool");
+        put(out, forked ? "compile_worker" : "compile_worker pool");
     else if (forked && input->parent_name && strcmp(input->name, input->parent_name) != 0)
         put_unnumbered(out, input->name[0] ? input->name : "?");
     else if (forked)
-        snprintf(out, TIDE_ROLE_MAX, "worker of %.50s", base);
+        put_after(out, "worker of ", base);
     else if (parent && strcmp(base, "spawn worker") == 0)
-        snprintf(out, TIDE_ROLE_MAX, "spawn worker of %.45s", parent);
+        put_after(out, "spawn worker of ", parent);
     else
         put(out, base);
     return out;

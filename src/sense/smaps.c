@@ -47,18 +47,25 @@ int64_t tide_smaps_predict_ns(const struct tide_member *member)
     return cost < (double)least_cost_ns ? least_cost_ns : cost > 1e15 ? (int64_t)1e15 : (int64_t)cost;
 }
 
+static int64_t clamp_zero(int64_t bytes)
+{
+    return bytes > 0 ? bytes : 0;
+}
+
 int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known)
 {
     const struct tide_member_smaps *smaps = &member->smaps;
     int64_t rss = tide_member_rss(member);
-    int64_t swap = member->now.swap_bytes > 0 ? member->now.swap_bytes : 0;
+    int64_t swap = clamp_zero(member->now.swap_bytes);
     *ret_known = false;
     if (rss < 0)
         return TIDE_UNKNOWN;
-    if (smaps->pss_bytes < 0)
-        return rss + swap;
+    if (smaps->pss_bytes < 0) {
+        bool shares = member->forked && member->first_rss_bytes > 0;
+        return (shares ? clamp_zero(rss - member->first_rss_bytes) : rss) + swap;
+    }
     *ret_known = true;
-    int64_t anon = member->now.anon_bytes > 0 ? member->now.anon_bytes : 0;
+    int64_t anon = clamp_zero(member->now.anon_bytes);
     int64_t swap_part = smaps->swap_pss_bytes >= 0 ? smaps->swap_pss_bytes : smaps->swap_then;
     int64_t counted = smaps->pss_bytes + (anon - smaps->anon_then) + swap_part + (swap - smaps->swap_then);
     return counted < 0 ? 0 : counted > rss + swap ? rss + swap : counted;
@@ -84,8 +91,28 @@ static int64_t distance(int64_t a, int64_t b)
     return a < b ? b - a : a - b;
 }
 
+/* Whether pages may have changed hands with its children, its parent or its siblings since its last read. */
+static bool is_unsettled(const struct tide_tree *tree, const struct tide_member *member)
+{
+    if (member->smaps.shared_ns > member->smaps.read_ns)
+        return true;
+    const struct tide_member *parent = member->forked ? tide_tree_find(tree, member->parent_pid) : NULL;
+    return parent && parent->smaps.shared_ns > member->smaps.read_ns;
+}
+
+/* A child that shares much with its parent came or went: their PSS is not what it was. */
+static void unsettle_parent(const struct tide_tree *tree, const struct tide_member *child, int64_t now_ns)
+{
+    const struct tide_member_smaps *smaps = &child->smaps;
+    struct tide_member *parent = child->forked ? tide_tree_find(tree, child->parent_pid) : NULL;
+    if (parent && smaps->pss_bytes >= 0 &&
+        smaps->rss_then - smaps->uss_bytes >= smaps->rss_then / CHANGE_PART + CHANGE_BYTES)
+        parent->smaps.shared_ns = now_ns;
+}
+
 /* Whether a member should be read, and how much. */
-static bool wish_for(struct tide_member *member, int64_t now_ns, struct tide_smaps_wish *ret_wish)
+static bool wish_for(const struct tide_tree *tree, struct tide_member *member, int64_t now_ns,
+                     struct tide_smaps_wish *ret_wish)
 {
     const struct tide_member_smaps *smaps = &member->smaps;
     int64_t rss = tide_member_rss(member);
@@ -95,6 +122,8 @@ static bool wish_for(struct tide_member *member, int64_t now_ns, struct tide_sma
     int64_t change = distance(rss, smaps->rss_then);
     if (smaps->read_ns == 0 && smaps->pss_bytes < 0)
         *ret_wish = (struct tide_smaps_wish){member, WISH_NEVER_READ, rss};
+    else if (age_ns >= idle_again_ns && is_unsettled(tree, member))
+        *ret_wish = (struct tide_smaps_wish){member, WISH_CHANGED, rss};
     else if (age_ns >= follow_up_ns && change >= rss / CHANGE_PART + CHANGE_BYTES)
         *ret_wish = (struct tide_smaps_wish){member, WISH_CHANGED, change};
     else if (age_ns >= (rss < TINY_BYTES ? tiny_again_ns : idle_again_ns))
@@ -126,7 +155,7 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     }
     size_t count = 0;
     for (size_t i = 0; i < tree->member_count; i++)
-        if (wish_for(tree->members[i], now_ns, &budget->wishes[count]))
+        if (wish_for(tree, tree->members[i], now_ns, &budget->wishes[count]))
             count++;
     qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
     return count;
@@ -150,6 +179,7 @@ static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, i
     cpu_ns = thread_cpu_ns() - cpu_ns;
     wall_ns = tide_clock_ns() - wall_ns;
     struct tide_proc_rollup rollup;
+    bool first = smaps->pss_bytes < 0;
     smaps->read_ns = now_ns;
     if (len == -EACCES || len == -EPERM)
         smaps->refused = true;
@@ -160,18 +190,26 @@ static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, i
     smaps->uss_bytes = rollup.uss_bytes;
     smaps->swap_pss_bytes = rollup.swap_pss_bytes;
     smaps->cost_ns = wall_ns;
-    smaps->anon_then = member->now.anon_bytes > 0 ? member->now.anon_bytes : 0;
-    smaps->swap_then = member->now.swap_bytes > 0 ? member->now.swap_bytes : 0;
+    smaps->anon_then = clamp_zero(member->now.anon_bytes);
+    smaps->swap_then = clamp_zero(member->now.swap_bytes);
     smaps->rss_then = rss;
     smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);
     smaps->fresh = true;
+    if (first)
+        unsettle_parent(tree, member, now_ns);
     return wall_ns;
 }
 
 void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
 {
-    for (size_t i = 0; i < tree->member_count; i++)
-        tree->members[i]->smaps.fresh = false;
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        member->smaps.fresh = false;
+        if (member->ended && !member->smaps.end_seen) {
+            member->smaps.end_seen = true;
+            unsettle_parent(tree, member, now_ns);
+        }
+    }
     if (budget->ppm <= 0)
         return;
     fill(budget, now_ns);

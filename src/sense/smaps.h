@@ -6,9 +6,10 @@
  * time, and none is begun that is expected to take over TIDE_SMAPS_LONGEST_NS.
  *
  * Who is read: first those never read, the biggest first; then those whose RSS changed most since their last
- * read; then the longest not read. A change is followed up only after some seconds, and reading without a
- * change (pages that a fork shares become private without RSS moving at all) may use a fifth of the budget: a
- * quiet tree costs next to nothing.
+ * read, or whose pages changed hands because a process that shares them was forked or ended; then the longest
+ * not read. A change is followed up only after some seconds, and reading without a change (pages that a fork
+ * shares become private without RSS moving at all) may use a fifth of the budget: a quiet tree costs next to
+ * nothing.
  */
 #ifndef TIDE_SMAPS_H
 #define TIDE_SMAPS_H

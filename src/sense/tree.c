@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -113,6 +114,15 @@ int64_t tide_member_rss(const struct tide_member *member)
            (now->shmem_bytes > 0 ? now->shmem_bytes : 0);
 }
 
+/* The PID that a directory entry is named after, or 0. */
+static int64_t pid_of(const char *name)
+{
+    int64_t pid = 0;
+    for (; *name >= '0' && *name <= '9' && pid < INT32_MAX; name++)
+        pid = pid * 10 + (*name - '0');
+    return *name || pid > INT32_MAX ? 0 : pid;
+}
+
 /* --- members ------------------------------------------------------------------------------------------- */
 
 static void forget_counters(struct tide_member *member)
@@ -147,6 +157,7 @@ static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat,
         .parent_pid = stat->parent_pid,
         .began_ns = now_ns,
         .ended_ns = TIDE_UNKNOWN,
+        .first_rss_bytes = TIDE_UNKNOWN,
         .peak_bytes = TIDE_UNKNOWN,
         .peak_written_bytes = TIDE_UNKNOWN,
         .args_ns = TIDE_UNKNOWN,
@@ -359,15 +370,6 @@ static void sweep_members(struct tide_tree *tree, int64_t now_ns)
     tree->member_count = kept;
 }
 
-/* The PID that a directory entry is named after, or 0. */
-static int64_t pid_of(const char *name)
-{
-    int64_t pid = 0;
-    for (; *name >= '0' && *name <= '9' && pid < INT32_MAX; name++)
-        pid = pid * 10 + (*name - '0');
-    return *name || pid > INT32_MAX ? 0 : pid;
-}
-
 int tide_tree_scan(struct tide_tree *tree, int64_t now_ns, struct tide_err *err)
 {
     tree->scans++;
@@ -405,6 +407,35 @@ static ssize_t read_status(struct tide_tree *tree, struct tide_member *member)
     return tide_proc_reread(fd, tree->text, TEXT_BYTES);
 }
 
+/* A process whose first thread has ended is shown as a zombie without memory while its other threads run on:
+ * any of those shows it. */
+static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_proc_status *status)
+{
+    struct tide_proc_status thread;
+    int fd = tide_proc_open_pid(tree->proc_fd, pid, "task");
+    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    if (!tasks) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(tasks))) {
+        char leaf[64];
+        if (pid_of(entry->d_name) <= 0 || pid_of(entry->d_name) == pid)
+            continue;
+        snprintf(leaf, sizeof leaf, "task/%.20s/status", entry->d_name);
+        ssize_t len = tide_proc_read_pid(tree->proc_fd, pid, leaf, tree->text, TEXT_BYTES);
+        if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &thread) != 0 || thread.anon_bytes < 0)
+            continue;
+        memcpy(thread.name, status->name, sizeof thread.name);
+        thread.parent_pid = status->parent_pid;
+        *status = thread;
+        break;
+    }
+    closedir(tasks);
+}
+
 static bool is_zombie(const struct tide_proc_status *status)
 {
     return (status->state == 'Z' || status->state == 'X') && status->threads <= 1;
@@ -423,6 +454,7 @@ static void name_role(struct tide_tree *tree, struct tide_member *member)
         .same_args_as_parent = parent && parent->args_len == member->args_len && member->args_len &&
                                memcmp(parent->args, member->args, member->args_len) == 0,
     };
+    member->forked = input.same_args_as_parent;
     tide_role_base(input.name, input.args, input.args_len, member->base);
     tide_role_of(&input, role);
     if (strcmp(role, member->role) != 0) {
@@ -477,7 +509,11 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         member->row_stale = true;
     if (status.parent_pid >= 0)
         member->parent_pid = status.parent_pid;
+    if (status.state == 'Z' && status.threads > 1)
+        borrow_counters(tree, member->pid, &status);
     member->now = status;
+    if (member->first_rss_bytes < 0)
+        member->first_rss_bytes = tide_member_rss(member);
     if (status.peak_bytes > member->peak_bytes)
         member->peak_bytes = status.peak_bytes;
     if (is_zombie(&status))

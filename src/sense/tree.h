@@ -43,6 +43,8 @@ struct tide_member_smaps {
     int64_t swap_then;
     int64_t rss_then;
     double ns_per_byte; /* what reads cost; 0 until the first */
+    int64_t shared_ns;  /* when sharing with its children last changed: one was forked, or ended */
+    bool end_seen;      /* its end was taken into account */
     bool refused;       /* may not be read */
     bool fresh;         /* read in this look: a row is due */
 };
@@ -69,6 +71,8 @@ struct tide_member {
     bool unreadable;
 
     struct tide_proc_status now; /* the last status read; bytes are TIDE_UNKNOWN when it could not be */
+    int64_t first_rss_bytes;     /* RSS at first sight; TIDE_UNKNOWN before */
+    bool forked;                 /* runs what its parent runs: it shares what it had at first sight */
     int64_t peak_bytes;          /* highest ever said, or TIDE_UNKNOWN */
     int64_t peak_written_bytes;
     int64_t row_ns; /* when its row was last written */
