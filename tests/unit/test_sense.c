@@ -1,0 +1,573 @@
+/*
+ * test_sense.c - whole looks: what goes into the recording, and what the view says.
+ */
+#include "sense/sense.h"
+#include "base/clock.h"
+#include "record/reader.h"
+#include "../fake/proc.h"
+#include "failing_malloc.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+
+enum { MIB = 1024 }; /* in KiB */
+
+static const int64_t second_ns = TIDE_NS_PER_S;
+static int64_t now_ns, base_ns;
+static char recording[96], cgroup_root[96];
+static struct tide_sense *sense;
+static struct tide_sense_view view;
+static struct tide_writer *writer;
+static struct tide_reader *reader;
+static struct tide_err err;
+
+static int set_up(void **state)
+{
+    (void)state;
+    fake_begin();
+    base_ns = now_ns = 1000 * second_ns;
+    snprintf(recording, sizeof recording, "%s/x.tide", fake_root);
+    snprintf(cgroup_root, sizeof cgroup_root, "%s/cg", fake_root);
+    fake_write("meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n"); /* 16 and 8 GiB */
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tide_sense_free(sense);
+    sense = NULL;
+    tide_reader_free(reader);
+    reader = NULL;
+    tide_writer_free(writer, NULL);
+    writer = NULL;
+    fake_end();
+    return 0;
+}
+
+static struct tide_sense_config config_for(const int64_t *root)
+{
+    return (struct tide_sense_config){.roots = root,
+                                      .root_count = 1,
+                                      .smaps_budget_ppm = 10000,
+                                      .limit_bytes = TIDE_UNKNOWN,
+                                      .proc_path = fake_root,
+                                      .cgroup_path = cgroup_root,
+                                      .base_ns = base_ns};
+}
+
+static void begin_with(int64_t limit_bytes)
+{
+    static const int64_t root = 100;
+    struct tide_sense_config config = config_for(&root);
+    config.limit_bytes = limit_bytes;
+    assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
+    assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
+}
+
+static void begin(void)
+{
+    begin_with(TIDE_UNKNOWN);
+}
+
+static void look(void)
+{
+    now_ns += second_ns;
+    if (tide_sense_look(sense, writer, now_ns, &view, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static void open_reader(void)
+{
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    tide_reader_free(reader);
+    if (tide_reader_new(recording, &reader, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+/* --- reading back -------------------------------------------------------------------------------------- */
+
+struct found {
+    struct tide_process row;
+    char name[64], command[256], role[64];
+    int64_t pid; /* looked for */
+    int count;
+};
+
+static int on_process(void *context, const struct tide_process *row)
+{
+    struct found *found = context;
+    if (row->pid != found->pid)
+        return 0;
+    found->row = *row; /* the last with this PID */
+    snprintf(found->name, sizeof found->name, "%s", row->name);
+    snprintf(found->command, sizeof found->command, "%s", row->command);
+    snprintf(found->role, sizeof found->role, "%s", row->role);
+    found->count++;
+    return 0;
+}
+
+static struct found process(int64_t pid)
+{
+    struct found found = {.pid = pid};
+    assert_int_equal(tide_reader_each_process(reader, on_process, &found, &err), 0);
+    return found;
+}
+
+static int on_tick(void *context, const struct tide_tick *row)
+{
+    *(struct tide_tick *)context = *row;
+    return 0;
+}
+
+static struct tide_tick last_tick(void)
+{
+    struct tide_tick tick = {.id = 0};
+    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &tick, &err), 0);
+    return tick;
+}
+
+struct text_rows {
+    char text[16][512];
+    int64_t bytes[16];
+    int count;
+};
+
+static int on_limit(void *context, const struct tide_limit *row)
+{
+    struct text_rows *rows = context;
+    snprintf(rows->text[rows->count], sizeof rows->text[0], "%s", row->name);
+    rows->bytes[rows->count++] = row->bytes;
+    return rows->count == 16;
+}
+
+static int on_note(void *context, const struct tide_note *row)
+{
+    struct text_rows *rows = context;
+    snprintf(rows->text[rows->count++], sizeof rows->text[0], "%s", row->text);
+    return rows->count == 16;
+}
+
+static struct text_rows limits(void)
+{
+    struct text_rows rows = {.count = 0};
+    tide_reader_each_limit(reader, on_limit, &rows, &err);
+    return rows;
+}
+
+static struct text_rows notes(void)
+{
+    struct text_rows rows = {.count = 0};
+    tide_reader_each_note(reader, on_note, &rows, &err);
+    return rows;
+}
+
+static int count_samples(void *context, const struct tide_sample *row)
+{
+    (void)row;
+    ++*(int *)context;
+    return 0;
+}
+
+static int sum_pss(void *context, const struct tide_smaps *row)
+{
+    *(int64_t *)context += row->pss_bytes;
+    return 0;
+}
+
+/* --- tests --------------------------------------------------------------------------------------------- */
+
+static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
+{
+    (void)state;
+    int samples = 0;
+    int64_t pss = 0;
+    fake_put(&(struct fake_process){.pid = 100,
+                                    .parent = 1,
+                                    .start = 7,
+                                    .name = "uv",
+                                    .args = "uv|run|t.py|",
+                                    .anon = 10 * MIB,
+                                    .file = 2 * MIB,
+                                    .pss = 11 * MIB,
+                                    .uss = 10 * MIB});
+    fake_put(&(struct fake_process){.pid = 200,
+                                    .parent = 100,
+                                    .start = 9,
+                                    .name = "python",
+                                    .args = "python|t.py|",
+                                    .anon = 50 * MIB,
+                                    .shmem = 1 * MIB,
+                                    .threads = 4,
+                                    .pss = 40 * MIB,
+                                    .uss = 30 * MIB});
+    begin();
+    look();
+    assert_int_equal(view.alive, 2);
+    assert_int_equal(view.rss_bytes, 63 * MIB * 1024);
+    assert_int_equal(view.counted_bytes, 63 * MIB * 1024);
+    look();
+    assert_int_equal(view.counted_bytes, 51 * MIB * 1024);
+    assert_true(view.cost_ns > 0);
+    open_reader();
+    struct tide_tick tick = last_tick();
+    assert_int_equal(tick.id, view.tick);
+    assert_int_equal(tick.t_ns, 2 * second_ns);
+    assert_int_equal(tick.processes, 2);
+    assert_int_equal(tick.pss_known_bytes, 63 * MIB * 1024);
+    assert_int_equal(tick.available_bytes, 8388608L * 1024);
+    struct found child = process(200);
+    assert_string_equal(child.name, "python");
+    assert_string_equal(child.command, "python t.py");
+    assert_string_equal(child.role, "t.py");
+    assert_int_equal(child.row.parent, process(100).row.id);
+    assert_int_equal(child.row.start_ticks, 9);
+    assert_int_equal(child.row.ended_ns, TIDE_UNKNOWN);
+    assert_int_equal(child.row.peak_rss_bytes, 51 * MIB * 1024);
+    assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
+    assert_int_equal(samples, 2); /* nothing changed in the second look */
+    assert_int_equal(tide_reader_each_smaps(reader, 0, sum_pss, &pss, &err), 0);
+    assert_int_equal(pss, 51 * MIB * 1024);
+}
+
+static void ends_are_recorded_and_the_tree_can_be_seen_to_have_ended(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9});
+    begin();
+    look();
+    fake_kill(200);
+    look();
+    assert_int_equal(view.alive, 1);
+    fake_kill(100);
+    look();
+    assert_int_equal(view.alive, 0);
+    look();
+    open_reader();
+    assert_int_equal(process(200).row.ended_ns, 2 * second_ns);
+    assert_int_equal(process(100).row.ended_ns, 3 * second_ns);
+}
+
+static void a_child_keeps_its_place_when_its_parent_ends(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9});
+    fake_put(&(struct fake_process){.pid = 300, .parent = 200, .start = 11});
+    begin();
+    look();
+    fake_kill(200);
+    fake_put(&(struct fake_process){.pid = 300, .parent = 1, .start = 11});
+    look();
+    open_reader();
+    assert_int_equal(process(300).row.parent, process(200).row.id);
+    fake_put(&(struct fake_process){.pid = 300, .parent = 100, .start = 11}); /* a member adopts it */
+    look();
+    open_reader();
+    assert_int_equal(process(300).row.parent, process(100).row.id);
+}
+
+static void a_reused_pid_is_two_processes_and_marks_find_the_right_one(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 9});
+    begin();
+    look();
+    int64_t first = tide_sense_process_id(sense, 200, 9);
+    fake_kill(200);
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .start = 50});
+    look();
+    int64_t second = tide_sense_process_id(sense, 200, 50);
+    assert_true(first > 0 && second > 0 && first != second);
+    assert_int_equal(tide_sense_process_id(sense, 200, 9), first);
+    assert_int_equal(tide_sense_process_id(sense, 200, 0), second);
+    assert_int_equal(tide_sense_process_id(sense, 200, 51), 0);
+    assert_int_equal(tide_sense_process_id(sense, 999, 0), 0);
+    fake_kill(200);
+    for (int i = 0; i < 4; i++)
+        look();
+    assert_int_equal(tide_sense_process_id(sense, 200, 0), second); /* who lived last */
+    open_reader();
+    assert_int_equal(process(200).count, 2);
+}
+
+static void the_peak_that_the_kernel_tells_at_the_end_is_recorded(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 10 * MIB});
+    begin();
+    look();
+    tide_sense_reaped(sense, 100, 77 * MIB * 1024L);
+    tide_sense_reaped(sense, 100, 5);
+    tide_sense_reaped(sense, 4242, 5); /* nobody */
+    fake_kill(100);
+    look();
+    open_reader();
+    assert_int_equal(process(100).row.peak_rss_bytes, 77 * MIB * 1024L);
+}
+
+static void a_peak_that_rises_is_written_now_and_then(void **state)
+{
+    (void)state;
+    struct fake_process grower = {.pid = 100, .parent = 1, .start = 7, .anon = 10 * MIB};
+    fake_put(&grower);
+    begin();
+    look();
+    grower.anon = 20 * MIB;
+    fake_put(&grower);
+    for (int i = 0; i < 11; i++)
+        look();
+    open_reader();
+    assert_int_equal(process(100).row.peak_rss_bytes, 20 * MIB * 1024L);
+}
+
+static void finishing_closes_what_still_runs(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    begin();
+    look();
+    assert_int_equal(tide_sense_finish(sense, writer, now_ns + second_ns, &err), 0);
+    open_reader();
+    assert_int_equal(process(100).row.ended_ns, 2 * second_ns);
+}
+
+static void the_lowest_limit_is_used_and_named(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 100 * MIB});
+    begin();
+    look();
+    assert_string_equal(view.limit_name, "host memory");
+    assert_int_equal(view.limit_bytes, (8192L + 64) * MIB * 1024); /* 8 GiB and 100 MiB, rounded down */
+    fake_write("100/cgroup", "0::/job\n");
+    fake_write("cg/cgroup.procs", "\n");
+    fake_write("cg/job/cgroup.procs", "100\n");
+    fake_write("cg/job/memory.max", "%ld\n", 4096L * MIB * 1024);
+    fake_write("cg/job/memory.current", "12345\n");
+    for (int i = 0; i < 6; i++)
+        look();
+    assert_string_equal(view.limit_name, "cgroup /job memory.max");
+    assert_int_equal(view.limit_bytes, 4096L * MIB * 1024);
+    open_reader();
+    assert_int_equal(last_tick().cgroup_bytes, 12345);
+    assert_int_equal(limits().count, 2);
+    fake_write("cg/job/memory.max", "max\n");
+    for (int i = 0; i < 6; i++)
+        look();
+    assert_string_equal(view.limit_name, "host memory");
+    open_reader();
+    struct text_rows rows = limits();
+    assert_int_equal(rows.count, 3);
+    assert_string_equal(rows.text[2], "cgroup /job memory.max");
+    assert_int_equal(rows.bytes[2], TIDE_UNKNOWN);
+}
+
+static void a_limit_that_was_asked_for_is_recorded(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    begin_with(1 << 30);
+    look();
+    assert_string_equal(view.limit_name, "--limit");
+    assert_int_equal(view.limit_bytes, 1 << 30);
+}
+
+static void the_limit_of_the_host_is_written_again_only_when_it_moved(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    begin();
+    for (int i = 0; i < 10; i++) {
+        fake_write("meminfo", "MemTotal: 16777216 kB\nMemAvailable: %d kB\n", 8388608 - i * 30000);
+        look();
+    }
+    open_reader();
+    assert_int_equal(limits().count, 1);
+    fake_write("meminfo", "MemTotal: 16777216 kB\nMemAvailable: 4194304 kB\n");
+    look();
+    open_reader();
+    assert_int_equal(limits().count, 2);
+    assert_int_equal(view.limit_bytes, 4096L * MIB * 1024);
+}
+
+static void limits_of_a_process_are_recorded_but_do_not_bound_the_tree(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_write("100/limits", "Max data size             unlimited            unlimited            bytes\n"
+                             "Max address space         2147483648           unlimited            bytes\n");
+    begin();
+    look();
+    assert_string_equal(view.limit_name, "host memory");
+    open_reader();
+    struct text_rows rows = limits();
+    assert_int_equal(rows.count, 2);
+    assert_true(strstr(rows.text[0], "RLIMIT_AS") || strstr(rows.text[1], "RLIMIT_AS"));
+}
+
+static void kills_and_hits_of_the_limit_become_notes(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_write("100/cgroup", "0::/job\n");
+    fake_write("cg/cgroup.procs", "\n");
+    fake_write("cg/job/cgroup.procs", "100\n");
+    fake_write("cg/job/memory.max", "5000000\n");
+    fake_write("cg/job/memory.high", "4194304\n");
+    fake_write("cg/job/memory.events", "max 3\noom_kill 5\n");
+    begin();
+    look();
+    look();
+    open_reader();
+    assert_int_equal(notes().count, 1); /* what was so before is no news */
+    assert_string_equal(notes().text[0],
+                        "cgroup /job memory.high is 4.0 MiB: above it the kernel slows the group down");
+    fake_write("cg/job/memory.events", "max 6\noom_kill 7\n");
+    look();
+    fake_write("cg/job/memory.events", "max 7\noom_kill 7\n");
+    look(); /* one more hit is no news either */
+    open_reader();
+    struct text_rows rows = notes();
+    assert_int_equal(rows.count, 3);
+    assert_string_equal(rows.text[1],
+                        "the kernel killed 2 processes of cgroup /job for lack of memory (oom_kill)");
+    assert_string_equal(rows.text[2], "the limit cgroup /job memory.max was reached (6 times so far)");
+}
+
+static void a_process_that_may_not_be_read_is_noted_once_and_escaped(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .name = "a\033[2Jb"});
+    begin();
+    fake_write("100/status", "nonsense\n");
+    for (int i = 0; i < 3; i++)
+        look();
+    assert_int_equal(view.alive, 1);
+    open_reader();
+    struct text_rows rows = notes();
+    assert_int_equal(rows.count, 1);
+    assert_string_equal(rows.text[0], "the counters of a\\x1b[2Jb[100] may not be read");
+}
+
+static void five_thousand_processes_are_recorded(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 5000 };
+    int samples = 0;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4});
+    for (int i = 1; i < PROCESSES; i++)
+        fake_put(&(struct fake_process){.pid = 1000 + i, .parent = 100, .start = 9, .anon = 4});
+    begin();
+    look();
+    look();
+    assert_int_equal(view.alive, PROCESSES);
+    assert_int_equal(view.rss_bytes, PROCESSES * 4096);
+    open_reader();
+    assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
+    assert_int_equal(samples, PROCESSES);
+}
+
+static void a_full_disk_is_reported_once_and_looking_goes_on(void **state)
+{
+    (void)state;
+    struct rlimit before, small;
+    struct fake_process grower = {.pid = 100, .parent = 1, .start = 7};
+    int failures = 0;
+    fake_put(&grower);
+    begin();
+    look();
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 64 * 1024;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    for (int i = 0; i < 2000; i++) {
+        grower.anon = 1000 + i;
+        fake_status(&grower);
+        now_ns += second_ns;
+        failures += tide_sense_look(sense, writer, now_ns, &view, &err) != 0;
+        failures += tide_writer_commit(writer, &err) != 0;
+        assert_int_equal(view.rss_bytes, grower.anon * 1024);
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(failures, 1);
+}
+
+static void a_root_that_is_not_there_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t root = 4242;
+    struct tide_sense_config config = config_for(&root);
+    assert_int_equal(tide_sense_new(&config, &sense, &err), -1);
+    assert_string_equal(err.text, "there is no process 4242");
+    sense = NULL;
+}
+
+#if HAVE_FAILING_MALLOC
+static void whichever_allocation_fails_nothing_breaks(void **state)
+{
+    (void)state;
+    static const int64_t root = 100;
+    struct tide_sense_config config = config_for(&root);
+    for (int i = 0; i < 40; i++)
+        fake_put(&(struct fake_process){.pid = 100 + i,
+                                        .parent = i ? 100 : 1,
+                                        .start = 7,
+                                        .anon = 4 * MIB,
+                                        .pss = 2 * MIB,
+                                        .uss = 1 * MIB});
+    assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
+    bool failed = true;
+    int rounds = 0;
+    for (; failed && rounds < 3000; rounds++) {
+        failing_arm(rounds);
+        struct tide_sense *fragile = NULL;
+        if (tide_sense_new(&config, &fragile, &err) == 0)
+            for (int i = 0; i < 2; i++) {
+                now_ns += second_ns;
+                tide_sense_look(fragile, writer, now_ns, &view, &err);
+            }
+        failed = failing_disarm();
+        tide_sense_free(fragile);
+    }
+    assert_false(failed); /* the last round had all it asked for */
+    assert_true(rounds > 20);
+    assert_int_equal(view.alive, 40);
+}
+#endif
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_tree_is_recorded_with_its_processes_and_sums),
+        TEST(ends_are_recorded_and_the_tree_can_be_seen_to_have_ended),
+        TEST(a_child_keeps_its_place_when_its_parent_ends),
+        TEST(a_reused_pid_is_two_processes_and_marks_find_the_right_one),
+        TEST(the_peak_that_the_kernel_tells_at_the_end_is_recorded),
+        TEST(a_peak_that_rises_is_written_now_and_then),
+        TEST(finishing_closes_what_still_runs),
+        TEST(the_lowest_limit_is_used_and_named),
+        TEST(a_limit_that_was_asked_for_is_recorded),
+        TEST(the_limit_of_the_host_is_written_again_only_when_it_moved),
+        TEST(limits_of_a_process_are_recorded_but_do_not_bound_the_tree),
+        TEST(kills_and_hits_of_the_limit_become_notes),
+        TEST(a_process_that_may_not_be_read_is_noted_once_and_escaped),
+        TEST(five_thousand_processes_are_recorded),
+        TEST(a_full_disk_is_reported_once_and_looking_goes_on),
+        TEST(a_root_that_is_not_there_is_refused),
+#if HAVE_FAILING_MALLOC
+        TEST(whichever_allocation_fails_nothing_breaks),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
