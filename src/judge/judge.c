@@ -18,14 +18,12 @@
 
 static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
 {
-    double df = tide_judging_freedom(j, fit), share = 1 - fit->k;
     double before = fit->beta[1];
-    if (tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df) &&
-        (before <= 0 || fit->tail > TIDE_PLATEAU_STILL * before))
-        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, df);
+    if (tide_judging_is_leak_after_bend(j, fit))
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
     if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
         return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
-    if (fit->tail <= 0)
+    if (fit->tail <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
         return tide_judging_say_level(j);
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
@@ -49,7 +47,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
     double height = fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
-    if (height <= 0)
+    if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
         return tide_judging_say_level(j);
     if (!tide_judging_is_change(j, height))
         return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],

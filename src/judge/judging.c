@@ -216,12 +216,30 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
     v->one_pass = pass >= low - slack && pass <= high + slack;
 }
 
+/*
+ * A floor whose noise hardly forgets may be a walk at random, which goes somewhere without being driven. Then
+ * the rise must be more than its own steps add up to by chance: the mean of the differences of neighbours,
+ * against their spread.
+ */
+static bool is_driven(const struct tide_judging *j)
+{
+    if (j->correlation < TIDE_WANDER)
+        return true;
+    size_t n = tide_judging_points(j) - 1;
+    const double *y = j->y + j->start;
+    double mean = (y[n] - y[0]) / (double)n, square = 0;
+    for (size_t i = 0; i < n; i++)
+        square += (y[i + 1] - y[i] - mean) * (y[i + 1] - y[i] - mean);
+    double error = sqrt(square / (double)(n > 1 ? n - 1 : 1) / (double)n);
+    return mean >= TIDE_WANDER_Z * error;
+}
+
 /* Whether a slope is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
     double rise = tail * share;
-    return tide_judging_sureness(tail / fmax(tail_error, 1e-300), df) >= TIDE_LEAK_Z &&
+    return is_driven(j) && tide_judging_sureness(tail / fmax(tail_error, 1e-300), df) >= TIDE_LEAK_Z &&
            rise >= fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
 }
 
@@ -250,4 +268,16 @@ void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model mo
     }
     *ret_low = low;
     *ret_high = high;
+}
+
+bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend)
+{
+    if (!tide_judging_is_leak(j, bend->tail, bend->tail_error, 1 - bend->k, tide_judging_freedom(j, bend)))
+        return false;
+    if (bend->beta[1] <= 0 || bend->tail > TIDE_PLATEAU_STILL * bend->beta[1])
+        return true;
+    double lately, error, freedom;
+    tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k), &lately, &error, &freedom);
+    return lately >= TIDE_STILL_SAME * bend->tail &&
+           tide_judging_sureness(lately / fmax(error, 1e-300), freedom) >= TIDE_LEAK_Z;
 }

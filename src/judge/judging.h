@@ -60,6 +60,8 @@ double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] *
 /* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);
+/* Whether the slope behind a bend is one: large against the slope before, or small but steady to the end. */
+bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend);
 /* Whether a change of level stands out of the noise and matters against the level. */
 bool tide_judging_is_change(const struct tide_judging *j, double bytes);
 

@@ -5,22 +5,28 @@
 
 #include <math.h>
 
+/* Whether the floor is level behind the knee at k, or as far behind it as there are points enough to tell. */
+static bool has_stopped(const struct tide_judging *j, double k, double rate)
+{
+    double still, error, freedom, from = TIDE_LATELY;
+    size_t behind = 0;
+    for (size_t i = 0; i < tide_judging_points(j); i++)
+        behind += j->u[i] > k;
+    if (k > from && behind >= TIDE_BEHIND_KNEE)
+        from = k;
+    tide_judging_line_from(j, from, &still, &error, &freedom);
+    return still <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * error);
+}
+
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit)
 {
     double k = fit->model == TIDE_MODEL_SATURATION ? fmin(TIDE_SATURATED * fit->k, 1) : fit->k;
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
-    double still, still_error, still_freedom;
-    tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
-    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
-    double mean = rise / fmax(k, 1e-3);
-    bool stopped = still <= fmax(TIDE_PLATEAU_STILL * mean, TIDE_STILL_Z * still_error);
-    if (fit->model == TIDE_MODEL_PLATEAU && k < TIDE_LATELY && bend->bic < fit->bic &&
-        tide_judging_is_leak(j, bend->tail, bend->tail_error, 1 - bend->k, tide_judging_freedom(j, bend)) &&
-        bend->tail > TIDE_PLATEAU_STILL * mean)
-        stopped = false;
-    if (!tide_judging_is_change(j, rise) || !stopped)
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
+    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND], *line = &j->fits[TIDE_MODEL_LINE];
+    if (bend->bic < fit->bic && tide_judging_is_leak_after_bend(j, bend))
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, bend, tide_judging_freedom(j, bend));
+    if (!tide_judging_is_change(j, rise) || !has_stopped(j, k, rise / fmax(k, 1e-3)))
+        return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     double low, high;
     tide_judging_knee_interval(j, fit->model, fit->k, &low, &high);
     if (fit->model == TIDE_MODEL_SATURATION) {
@@ -108,14 +114,15 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
     }
     if (n < 12 || !(span > 0))
         return;
-    struct tide_fit knee, curve;
+    struct tide_fit knee, curve, jump;
     tide_fit_model(TIDE_MODEL_PLATEAU, u, y, n, j->least_noise, 0, &knee);
     tide_fit_model(TIDE_MODEL_SATURATION, u, y, n, j->least_noise, 0, &curve);
+    tide_fit_model(TIDE_MODEL_JUMP, u, y, n, j->least_noise, 0, &jump);
     double rise = knee.beta[1] * knee.k;
     size_t rising = 0;
     while (rising < n && u[rising] < knee.k)
         rising++;
-    if (rising < TIDE_EARLY_WINDOWS || knee.bic > curve.bic - TIDE_BIC_MARGIN ||
+    if (rising < TIDE_EARLY_WINDOWS || knee.bic > fmin(curve.bic, jump.bic) - TIDE_BIC_MARGIN ||
         rise < TIDE_EARLY_RISE * j->level || rise < TIDE_CHANGE_NOISES * knee.noise ||
         knee.k * span < TIDE_EARLY_LEAST * whole || knee.k > TIDE_TAIL_LATEST)
         return;

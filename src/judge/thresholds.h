@@ -25,8 +25,8 @@
 #define TIDE_BUMP_NOISES 6.0
 #define TIDE_END_BUMP    2   /* windows, at either end, where only one side of a bump can be seen */
 #define TIDE_END_WOBBLES 3.0 /* at the end: times the largest move of the trend before */
-#define TIDE_DIP_BUMPS                                                                                       \
-    2.0 /* a single window this many bump heights lower than both neighbours is a broken sample */
+/* a single window this many bump heights lower than both neighbours is a broken sample */
+#define TIDE_DIP_BUMPS 2.0
 
 /* Warm-up: the first part of a run may be left out, up to this share. */
 #define TIDE_WARMUP_SHARE  0.10
@@ -42,8 +42,16 @@
 #define TIDE_LEAK_STILL    0.25
 #define TIDE_PLATEAU_STILL 0.12
 #define TIDE_STILL_Z       2.5
-#define TIDE_LATELY        (2.0 / 3) /* where the last third begins */
-#define TIDE_TAIL_LATEST   0.9       /* a slope at the end is fitted to no less than the last tenth */
+#define TIDE_STILL_SAME                                                                                      \
+    0.6 /* of the slope since a bend: a slope in the last third that goes on, however small against before   \
+         */
+#define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
+#define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
+
+/* Noise more correlated than this may be a walk at random; its mean step must then be this many standard
+ * errors. */
+#define TIDE_WANDER   0.85
+#define TIDE_WANDER_Z 3.0
 
 /* A floor whose noise has a long memory still gives this many degrees of freedom. */
 #define TIDE_FREEDOM_LEAST 4
@@ -76,6 +84,8 @@
  * curve that saturates has its knee where it is 95 % full: three time constants. */
 #define TIDE_KNEE_BIC  4.0
 #define TIDE_SATURATED 3.0
+
+#define TIDE_BEHIND_KNEE 4 /* points that tell whether it is level */
 
 /* Jump and plateau: size, against the noise and the level. */
 #define TIDE_CHANGE_NOISES 6.0
