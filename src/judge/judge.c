@@ -70,6 +70,19 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }
 
+/* Whether the floor ends far above where it began: whatever the best shape is, that is not level. */
+static bool has_risen(const struct tide_judging *j)
+{
+    size_t n = tide_judging_points(j), tenth = n / 10 > 2 ? n / 10 : 2;
+    double first = INFINITY,
+           last = INFINITY; /* the lowest of each end: a bump that was kept does not count */
+    for (size_t i = 0; i < tenth; i++) {
+        first = fmin(first, j->y[j->start + i]);
+        last = fmin(last, j->y[j->n - 1 - i]);
+    }
+    return last - first > TIDE_LEVEL_RISE * j->level;
+}
+
 static void decide_level(struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
@@ -78,7 +91,7 @@ static void decide_level(struct tide_judging *j)
     double most = line->beta[1] + tide_t_quantile95(df) * line->error[1];
     bool brief = j->moments.count < TIDE_SHORT_MOMENTS;
     bool small = most <= fmax((brief ? TIDE_FLAT_SHARE_BRIEF : TIDE_FLAT_SHARE) * j->level, TIDE_LEAK_LEAST);
-    if (brief ? !small : z > TIDE_FLAT_Z && !small)
+    if (brief ? !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     tide_judging_say_level(j);
 }

@@ -223,10 +223,10 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
  */
 static bool is_driven(const struct tide_judging *j)
 {
-    if (j->correlation < TIDE_WANDER)
-        return true;
     size_t n = tide_judging_points(j) - 1;
     const double *y = j->y + j->start;
+    if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, y, n + 1) < TIDE_WANDER)
+        return true;
     double mean = (y[n] - y[0]) / (double)n, square = 0;
     for (size_t i = 0; i < n; i++)
         square += (y[i + 1] - y[i] - mean) * (y[i + 1] - y[i] - mean);

@@ -69,6 +69,8 @@
 #define TIDE_FLAT_SHARE       0.02
 #define TIDE_SHORT_MOMENTS    48
 #define TIDE_FLAT_SHARE_BRIEF 5e-4
+/* A floor that ends this share of its level above where it began is not called flat. */
+#define TIDE_LEVEL_RISE 0.05
 /* Undecided: the growth over the run, as a share of the level, whose decision is forecast. */
 #define TIDE_MATTERS_SHARE 0.01
 

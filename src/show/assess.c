@@ -237,7 +237,9 @@ static int judge_buckets(struct assessing *s, const double *low, const double *h
         x[n] = s->bucket_x[b];
         bytes[n++] = high[b];
     }
-    if (moments < LEAST_MOMENTS || s->a->count >= JUDGED_MOST)
+    size_t least =
+        j.subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
+    if (moments < least || s->a->count >= JUDGED_MOST)
         return 0;
     struct tide_judge_input input = {.x = x,
                                      .bytes = bytes,
@@ -774,11 +776,12 @@ static int assess(struct assessing *s)
     s->tree_now = last ? (double)last->counted_bytes : 0;
     a->pss_known =
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
+    if (!last)
+        return tide_err_set(s->err, "the recording is empty: the program ended before the first look");
     if (judge_tree(s) || judge_processes(s) || judge_roles(s) || judge_gpus(s) || judge_gauges(s))
         return -1;
-    if (a->count == 0)
-        return tide_err_set(s->err, "the recording is too short to judge: %zu looks", s->h->tick_count),
-               tide_err_hint(s->err, "let the program run longer, or look more often with -i 50ms");
+    if (a->count == 0) /* no look saw a living process, or none came after the first step */
+        return tide_err_set(s->err, "the recording holds no memory of any process");
     rank(a);
     describe_others(s);
     describe_evidence(s);

@@ -41,6 +41,7 @@ struct disguise {
     double tooth, tooth_period;           /* collector: height, samples */
     double spike, spike_every, spike_for; /* validation: height, samples, samples */
     double warmup, warmup_for;            /* bytes below the level at the start, share of the run */
+    double walk;                          /* sigma of where a walk at random is at the end of the run */
     double quantum;
     double missing, broken; /* probability of a sample */
 };
@@ -67,6 +68,8 @@ static struct disguise draw_disguise(struct dice *d, enum tide_corpus_class clas
         g.spike_every = (double)samples / uniform(d, 2.5, 15);
         g.spike_for = fmax(1, g.spike_every * uniform(d, 0.02, 0.25));
     }
+    if (class == CORPUS_WALK)
+        g.walk = log_uniform(d, 2e-3, 5e-2) * level;
     if (chance(d, 0.6)) {
         g.warmup = uniform(d, 0.05, 0.6) * level;
         g.warmup_for = uniform(d, 0.002, 0.010);
@@ -151,7 +154,7 @@ static enum tide_verdict_kind verdict_of(enum tide_corpus_class class)
         [CORPUS_LINEAR] = TIDE_LEAK,      [CORPUS_LATE] = TIDE_LEAK,
         [CORPUS_STAIRCASE] = TIDE_LEAK,   [CORPUS_ACCELERATING] = TIDE_LEAK,
         [CORPUS_ONE_PASS] = TIDE_PLATEAU, [CORPUS_SATURATING] = TIDE_PLATEAU,
-        [CORPUS_JUMP] = TIDE_JUMP,
+        [CORPUS_JUMP] = TIDE_JUMP,        [CORPUS_WALK] = TIDE_FLAT,
     };
     return verdicts[class];
 }
@@ -186,7 +189,7 @@ int tide_corpus_make(uint64_t seed, uint64_t n, struct tide_arena *arena, struct
     run.bytes = tide_arena_take(arena, samples, sizeof(double));
     if (!run.x || !run.bytes)
         return -1;
-    double wander = 0, keep = exp(-1 / g.wander_memory), tooth_at = uniform(&d, 0, 1),
+    double walked = 0, wander = 0, keep = exp(-1 / g.wander_memory), tooth_at = uniform(&d, 0, 1),
            next_tooth = g.tooth_period;
     double spike_phase = uniform(&d, 0.3, 1) * g.spike_every;
     size_t spikes = 0;
@@ -194,8 +197,9 @@ int tide_corpus_make(uint64_t seed, uint64_t n, struct tide_arena *arena, struct
         double share = ((double)i + (i ? uniform(&d, -0.3, 0.3) : 0)) / (double)samples,
                step = floor(share * steps);
         wander = keep * wander + sqrt(1 - keep * keep) * g.wander * normal(&d);
-        double bytes = run.level + floor_at(&t, share * steps) + wander + g.white * fabs(normal(&d)) * 0.6 +
-                       g.white * 0.4 * normal(&d);
+        walked += g.walk > 0 ? g.walk / sqrt((double)samples) * normal(&d) : 0;
+        double bytes = run.level + walked + floor_at(&t, share * steps) + wander +
+                       g.white * fabs(normal(&d)) * 0.6 + g.white * 0.4 * normal(&d);
         if (g.tooth > 0) {
             tooth_at += 1 / next_tooth;
             if (tooth_at >= 1) {
@@ -219,6 +223,7 @@ int tide_corpus_make(uint64_t seed, uint64_t n, struct tide_arena *arena, struct
     }
     if (run.truth == TIDE_SPIKES && spikes == 0)
         run.truth = TIDE_FLAT;
+    run.also_right = run.class == CORPUS_WALK ? TIDE_UNDECIDED : run.truth;
     bool leak = run.truth == TIDE_LEAK;
     run.bytes_per_step = !leak ? 0 : run.class == CORPUS_STAIRCASE ? t.size / t.period : t.rate;
     if (run.class == CORPUS_ACCELERATING)
@@ -232,7 +237,7 @@ const char *tide_corpus_class_name(enum tide_corpus_class class)
 {
     static const char *const names[CORPUS_CLASSES] = {"flat",     "helpers",    "spikes",    "sawtooth",
                                                       "linear",   "late",       "staircase", "accelerating",
-                                                      "one pass", "saturating", "jump"};
+                                                      "one pass", "saturating", "jump",      "walk"};
     return names[class];
 }
 

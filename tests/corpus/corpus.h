@@ -26,6 +26,7 @@ enum tide_corpus_class {
     CORPUS_ONE_PASS,     /* (b): linear, then flat */
     CORPUS_SATURATING,   /* (b) (i) (j): slows down and stops */
     CORPUS_JUMP,         /* (d) */
+    CORPUS_WALK,         /* a walk at random: goes somewhere, driven by nothing */
     CORPUS_CLASSES
 };
 
@@ -35,8 +36,9 @@ struct tide_corpus_run {
     enum tide_corpus_class class;
     enum tide_corpus_length length;
     enum tide_verdict_kind truth;
-    double bytes_per_step; /* leaks: where it varies, over the last third of the run; else 0 */
-    double change_x;       /* knee or jump; else NAN */
+    enum tide_verdict_kind also_right; /* of a walk nobody can say that it is flat: undecided is right too */
+    double bytes_per_step;             /* leaks: where it varies, over the last third of the run; else 0 */
+    double change_x;                   /* knee or jump; else NAN */
     double level;
     double *x, *bytes; /* live in the arena */
     size_t count;
