@@ -377,6 +377,7 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     screen->live = true;
     screen->ended = command ? on_ended : NULL;
     screen->interrupt = command ? on_interrupt : NULL;
+    /* cppcheck-suppress autoVariables ; the caller has no use for screen after this */
     screen->context = &tracker;
     enum tide_screen_end end = TIDE_SCREEN_QUIT;
     if (tide_screen_run(screen, &end, &err)) {

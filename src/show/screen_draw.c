@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 void tide_view_init(struct tide_view *view, bool ascii)
@@ -39,14 +40,17 @@ static const struct tide_history_mark *epoch_now(const struct tide_model *model)
     return NULL;
 }
 
-static void add_part(char *out, size_t size, const char *format, const char *a, const char *b)
+static void __attribute__((format(printf, 3, 4))) add_part(char *out, size_t size, const char *format, ...)
 {
     size_t len = strlen(out);
     if (len > 0 && len + 3 < size) {
         memcpy(out + len, "  ", 3);
         len += 2;
     }
-    snprintf(out + len, size - len, format, a, b);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + len, size - len, format, args);
+    va_end(args);
 }
 
 /* "step 4,000  3.2 steps/s  epoch 3  0:12:09  tree 4.1 GiB, peak 8.2 GiB". */
@@ -59,15 +63,15 @@ static void status_text(const struct tide_model *model, char *out, size_t size)
     out[0] = '\0';
     if (isfinite(step)) {
         double pace = tide_model_pace(model);
-        add_part(out, size, "step %s", tide_count_text(floor(step), a), "");
+        add_part(out, size, "step %s", tide_count_text(floor(step), a));
         if (isfinite(pace)) {
             snprintf(b, sizeof b, pace < 9.95 ? "%.2g" : "%.0f", pace);
-            add_part(out, size, "%s steps/s", b, "");
+            add_part(out, size, "%s steps/s", b);
         }
     }
     if (epoch)
-        add_part(out, size, "epoch %s", tide_count_text((double)epoch->number, a), "");
-    add_part(out, size, "%s", clock_text(model->cursor_ns, a), "");
+        add_part(out, size, "epoch %s", tide_count_text((double)epoch->number, a));
+    add_part(out, size, "%s", clock_text(model->cursor_ns, a));
     const struct tide_row *tree = model->row_count ? &model->rows[0] : NULL;
     if (tree && tree->rss >= 0)
         add_part(out, size, "tree %s RSS, peak %s", tide_size_text((double)tree->rss, a),
