@@ -33,28 +33,10 @@ enum {
 };
 
 static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
-static const int64_t LARGEST = (int64_t)1 << 62;
-
-enum table { PROCESS, TICK, SAMPLE, SMAPS, MARK, GPU, GPU_DEVICE, LIMIT, NOTE, TABLES };
-
-struct meta_text {
-    struct meta_text *next;
-    const char *key, *text;
-};
-
-struct tide_reader {
-    sqlite3 *db;
-    char *name; /* escaped */
-    struct tide_arena arena;
-    struct meta_text *metas; /* texts that were handed out */
-    int64_t skipped;
-    int64_t
-        counted[TABLES]; /* largest key of a row that was counted in skipped: one seen again counts once */
-};
 
 /* --- opening ------------------------------------------------------------------------------------------- */
 
-static int explain(const struct tide_reader *reader, struct tide_err *err)
+int tide_reader_explain(const struct tide_reader *reader, struct tide_err *err)
 {
     int code = reader->db ? sqlite3_errcode(reader->db) & 0xff : SQLITE_NOMEM;
 
@@ -118,7 +100,7 @@ static int query_integer(struct tide_reader *reader, const char *sql, const char
         *ret_value = sqlite3_column_int64(statement, 0);
         result = 0;
     } else {
-        explain(reader, err);
+        tide_reader_explain(reader, err);
     }
     sqlite3_finalize(statement);
     return result;
@@ -176,7 +158,7 @@ static struct tide_reader *reader_alloc(const char *path)
     if (!reader)
         return NULL;
     tide_arena_init(&reader->arena, META_BYTES);
-    for (int i = 0; i < TABLES; i++)
+    for (int i = 0; i < TIDE_READER_TABLES; i++)
         reader->counted[i] = INT64_MIN;
     tide_text_escape(path, strlen(path), shown, sizeof shown);
     reader->name = strdup(shown);
@@ -206,7 +188,7 @@ int tide_reader_adopt(sqlite3 *db, const char *name, struct tide_reader **ret_re
     }
     reader->db = db;
     if (lock_down(reader) != 0)
-        explain(reader, err);
+        tide_reader_explain(reader, err);
     else if (check_identity(reader, err) == 0) {
         *ret_reader = reader;
         return 0;
@@ -342,10 +324,10 @@ int tide_reader_begin(struct tide_reader *reader, struct tide_err *err)
 {
     /* BEGIN alone takes no snapshot: the first read does. */
     if (sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
-        return explain(reader, err);
+        return tide_reader_explain(reader, err);
     if (sqlite3_exec(reader->db, "SELECT 1 FROM meta LIMIT 1", NULL, NULL, NULL) == SQLITE_OK)
         return 0;
-    explain(reader, err);
+    tide_reader_explain(reader, err);
     tide_reader_end(reader);
     return -1;
 }
@@ -359,385 +341,4 @@ void tide_reader_end(struct tide_reader *reader)
 int64_t tide_reader_skipped(const struct tide_reader *reader)
 {
     return reader->skipped;
-}
-
-/* --- values of one row --------------------------------------------------------------------------------- */
-
-/* One row being read. Each get_* sets `bad` if the value of that column cannot be. */
-struct row {
-    sqlite3_stmt *statement;
-    bool bad;
-};
-
-static int64_t get_range(struct row *row, int column, int64_t least)
-{
-    int64_t value;
-
-    if (sqlite3_column_type(row->statement, column) != SQLITE_INTEGER) {
-        row->bad = true;
-        return 0;
-    }
-    value = sqlite3_column_int64(row->statement, column);
-    if (value < least || value > LARGEST)
-        row->bad = true;
-    return value;
-}
-
-/* A size, time or count; NULL is "unknown". */
-static int64_t get_size(struct row *row, int column)
-{
-    if (sqlite3_column_type(row->statement, column) == SQLITE_NULL)
-        return TIDE_UNKNOWN;
-    return get_range(row, column, 0);
-}
-
-/* Text, or the bytes of a text that is no UTF-8; NULL is "". Borrowed until the next step. */
-static const char *get_text(struct row *row, int column)
-{
-    int type = sqlite3_column_type(row->statement, column);
-    const char *text;
-
-    if (type == SQLITE_NULL)
-        return "";
-    if (type != SQLITE_TEXT && type != SQLITE_BLOB) {
-        row->bad = true;
-        return "";
-    }
-    /* Asking a blob for text gives its bytes with a NUL behind them. */
-    text = (const char *)sqlite3_column_text(row->statement, column);
-    if (!text || sqlite3_column_bytes(row->statement, column) > TIDE_READER_TEXT)
-        row->bad = true;
-    return text ? text : "";
-}
-
-/* --- meta ---------------------------------------------------------------------------------------------- */
-
-static sqlite3_stmt *find_meta(struct tide_reader *reader, const char *key)
-{
-    sqlite3_stmt *statement = NULL;
-
-    if (sqlite3_prepare_v2(reader->db, "SELECT value FROM meta WHERE key = ?1", -1, &statement, NULL) ==
-            SQLITE_OK &&
-        sqlite3_bind_text(statement, 1, key, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        return statement;
-    sqlite3_finalize(statement);
-    return NULL;
-}
-
-/* A copy that lives as long as the reader; one per distinct text. */
-static const char *keep_meta(struct tide_reader *reader, const char *key, const char *text)
-{
-    struct meta_text *meta;
-
-    for (meta = reader->metas; meta; meta = meta->next)
-        if (strcmp(meta->key, key) == 0 && strcmp(meta->text, text) == 0)
-            return meta->text;
-    meta = tide_arena_take(&reader->arena, 1, sizeof *meta);
-    if (!meta || !(meta->key = tide_arena_text(&reader->arena, key, strlen(key))) ||
-        !(meta->text = tide_arena_text(&reader->arena, text, strlen(text))))
-        return NULL;
-    meta->next = reader->metas;
-    reader->metas = meta;
-    return meta->text;
-}
-
-const char *tide_reader_meta_text(struct tide_reader *reader, const char *key)
-{
-    struct row row = {.statement = find_meta(reader, key)};
-    const char *text, *kept = NULL;
-
-    if (!row.statement)
-        return NULL;
-    text = get_text(&row, 0);
-    if (!row.bad)
-        kept = keep_meta(reader, key, text);
-    sqlite3_finalize(row.statement);
-    return kept;
-}
-
-int64_t tide_reader_meta_integer(struct tide_reader *reader, const char *key)
-{
-    struct row row = {.statement = find_meta(reader, key)};
-    int64_t value;
-
-    if (!row.statement)
-        return TIDE_UNKNOWN;
-    value = get_size(&row, 0);
-    sqlite3_finalize(row.statement);
-    return row.bad ? TIDE_UNKNOWN : value;
-}
-
-/* --- iterations ---------------------------------------------------------------------------------------- */
-
-/* Which function is called with each row, and with what. */
-struct sink {
-    union {
-        tide_on_process *process;
-        tide_on_tick *tick;
-        tide_on_sample *sample;
-        tide_on_smaps *smaps;
-        tide_on_mark *mark;
-        tide_on_gpu *gpu;
-        tide_on_gpu_device *gpu_device;
-        tide_on_limit *limit;
-        tide_on_note *note;
-    } on;
-    void *context;
-    int64_t last; /* marks: row number of the newest row seen */
-};
-
-/* Reads the columns and, unless one is bad, calls the sink. */
-typedef int tide_deliver(struct row *row, struct sink *sink);
-
-static void count_skipped(struct tide_reader *reader, enum table table, int64_t floor, int64_t key)
-{
-    if (key <= floor)
-        return;
-    reader->skipped++;
-    if (key > reader->counted[table])
-        reader->counted[table] = key;
-}
-
-/* The first column of sql is the key that the rows are ordered by. */
-static int each(struct tide_reader *reader, enum table table, const char *sql, int64_t after,
-                tide_deliver *deliver, struct sink *sink, struct tide_err *err)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL), result = 0;
-    int64_t floor = reader->counted[table];
-
-    if (code == SQLITE_OK && sqlite3_bind_parameter_count(statement) > 0)
-        code = sqlite3_bind_int64(statement, 1, after);
-    while (code == SQLITE_OK && result == 0) {
-        if ((code = sqlite3_step(statement)) != SQLITE_ROW)
-            break;
-        struct row row = {.statement = statement};
-        result = deliver(&row, sink);
-        if (row.bad)
-            count_skipped(reader, table, floor, sqlite3_column_int64(statement, 0));
-        code = SQLITE_OK;
-    }
-    if (code != SQLITE_OK && code != SQLITE_DONE)
-        result = explain(reader, err);
-    sqlite3_finalize(statement);
-    return result;
-}
-
-static int deliver_process(struct row *row, struct sink *sink)
-{
-    struct tide_process process = {
-        .id = get_range(row, 0, 1),
-        .pid = get_size(row, 1),
-        .parent = get_size(row, 2),
-        .start_ticks = get_size(row, 3),
-        .name = get_text(row, 4),
-        .command = get_text(row, 5),
-        .role = get_text(row, 6),
-        .began_ns = get_size(row, 7),
-        .ended_ns = get_size(row, 8),
-        .peak_rss_bytes = get_size(row, 9),
-    };
-    if (process.parent == TIDE_UNKNOWN)
-        process.parent = 0;
-    return row->bad ? 0 : sink->on.process(sink->context, &process);
-}
-
-int tide_reader_each_process(struct tide_reader *reader, tide_on_process *on, void *context,
-                             struct tide_err *err)
-{
-    struct sink sink = {.on.process = on, .context = context};
-
-    return each(reader, PROCESS,
-                "SELECT id, pid, parent, start_ticks, name, command, role, began_ns, ended_ns, peak_rss_bytes"
-                " FROM main.process ORDER BY id",
-                0, deliver_process, &sink, err);
-}
-
-static int deliver_tick(struct row *row, struct sink *sink)
-{
-    struct tide_tick tick = {
-        .id = get_range(row, 0, 1),
-        .t_ns = get_range(row, 1, 0),
-        .processes = get_size(row, 2),
-        .rss_bytes = get_size(row, 3),
-        .counted_bytes = get_size(row, 4),
-        .pss_known_bytes = get_size(row, 5),
-        .cgroup_bytes = get_size(row, 6),
-        .cgroup_peak_bytes = get_size(row, 7),
-        .pressure_ppm = get_size(row, 8),
-        .available_bytes = get_size(row, 9),
-    };
-    return row->bad ? 0 : sink->on.tick(sink->context, &tick);
-}
-
-int tide_reader_each_tick(struct tide_reader *reader, int64_t after, tide_on_tick *on, void *context,
-                          struct tide_err *err)
-{
-    struct sink sink = {.on.tick = on, .context = context};
-
-    return each(reader, TICK,
-                "SELECT id, t_ns, processes, rss_bytes, counted_bytes, pss_known_bytes, cgroup_bytes,"
-                " cgroup_peak_bytes, pressure_ppm, available_bytes FROM main.tick WHERE id > ?1 ORDER BY id",
-                after, deliver_tick, &sink, err);
-}
-
-static int deliver_sample(struct row *row, struct sink *sink)
-{
-    struct tide_sample sample = {
-        .tick = get_range(row, 0, 1),
-        .process = get_range(row, 1, 1),
-        .anon_bytes = get_size(row, 2),
-        .file_bytes = get_size(row, 3),
-        .shmem_bytes = get_size(row, 4),
-        .swap_bytes = get_size(row, 5),
-        .huge_bytes = get_size(row, 6),
-        .threads = get_size(row, 7),
-    };
-    return row->bad ? 0 : sink->on.sample(sink->context, &sample);
-}
-
-int tide_reader_each_sample(struct tide_reader *reader, int64_t after, tide_on_sample *on, void *context,
-                            struct tide_err *err)
-{
-    struct sink sink = {.on.sample = on, .context = context};
-
-    return each(reader, SAMPLE,
-                "SELECT tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes, threads"
-                " FROM main.sample WHERE tick > ?1 ORDER BY tick, process",
-                after, deliver_sample, &sink, err);
-}
-
-static int deliver_smaps(struct row *row, struct sink *sink)
-{
-    struct tide_smaps smaps = {
-        .tick = get_range(row, 0, 1),
-        .process = get_range(row, 1, 1),
-        .pss_bytes = get_size(row, 2),
-        .uss_bytes = get_size(row, 3),
-        .swap_pss_bytes = get_size(row, 4),
-        .cost_ns = get_size(row, 5),
-    };
-    return row->bad ? 0 : sink->on.smaps(sink->context, &smaps);
-}
-
-int tide_reader_each_smaps(struct tide_reader *reader, int64_t after, tide_on_smaps *on, void *context,
-                           struct tide_err *err)
-{
-    struct sink sink = {.on.smaps = on, .context = context};
-
-    return each(reader, SMAPS,
-                "SELECT tick, process, pss_bytes, uss_bytes, swap_pss_bytes, cost_ns"
-                " FROM main.smaps WHERE tick > ?1 ORDER BY tick, process",
-                after, deliver_smaps, &sink, err);
-}
-
-static int deliver_mark(struct row *row, struct sink *sink)
-{
-    int64_t id = get_range(row, 0, 1);
-    struct tide_mark mark = {.t_ns = get_range(row, 1, 0), .process = get_size(row, 2)};
-    int64_t kind = get_range(row, 3, TIDE_MARK_STEP), source = get_range(row, 4, TIDE_SOURCE_PROGRAM);
-
-    mark.number = get_range(row, 5, -LARGEST);
-    mark.name = get_text(row, 6);
-    if (mark.process == TIDE_UNKNOWN)
-        mark.process = 0;
-    if (kind >= TIDE_MARK_KINDS || source > TIDE_SOURCE_TRACKER)
-        row->bad = true;
-    if (row->bad)
-        return 0;
-    mark.kind = (enum tide_mark_kind)kind;
-    mark.source = (enum tide_mark_source)source;
-    int result = sink->on.mark(sink->context, &mark);
-    if (result >= 0)
-        sink->last = id;
-    return result;
-}
-
-int tide_reader_each_mark(struct tide_reader *reader, int64_t after, int64_t *ret_last, tide_on_mark *on,
-                          void *context, struct tide_err *err)
-{
-    struct sink sink = {.on.mark = on, .context = context, .last = after};
-    int result = each(reader, MARK,
-                      "SELECT id, t_ns, process, kind, source, number, name"
-                      " FROM main.mark WHERE id > ?1 ORDER BY id",
-                      after, deliver_mark, &sink, err);
-
-    if (ret_last)
-        *ret_last = sink.last;
-    return result;
-}
-
-static int deliver_gpu(struct row *row, struct sink *sink)
-{
-    struct tide_gpu_sample gpu = {
-        .tick = get_range(row, 0, 1),
-        .device = get_range(row, 1, 0),
-        .process = get_range(row, 2, TIDE_GPU_PROCESS_UNKNOWN),
-        .bytes = get_size(row, 3),
-    };
-    return row->bad ? 0 : sink->on.gpu(sink->context, &gpu);
-}
-
-int tide_reader_each_gpu(struct tide_reader *reader, int64_t after, tide_on_gpu *on, void *context,
-                         struct tide_err *err)
-{
-    struct sink sink = {.on.gpu = on, .context = context};
-
-    return each(
-        reader, GPU,
-        "SELECT tick, device, process, bytes FROM main.gpu WHERE tick > ?1 ORDER BY tick, device, process",
-        after, deliver_gpu, &sink, err);
-}
-
-static int deliver_gpu_device(struct row *row, struct sink *sink)
-{
-    struct tide_gpu_device device = {
-        .device = get_range(row, 0, 0),
-        .name = get_text(row, 1),
-        .uuid = get_text(row, 2),
-        .total_bytes = get_size(row, 3),
-    };
-    return row->bad ? 0 : sink->on.gpu_device(sink->context, &device);
-}
-
-int tide_reader_each_gpu_device(struct tide_reader *reader, tide_on_gpu_device *on, void *context,
-                                struct tide_err *err)
-{
-    struct sink sink = {.on.gpu_device = on, .context = context};
-
-    return each(reader, GPU_DEVICE,
-                "SELECT device, name, uuid, total_bytes FROM main.gpu_device ORDER BY device", 0,
-                deliver_gpu_device, &sink, err);
-}
-
-static int deliver_limit(struct row *row, struct sink *sink)
-{
-    struct tide_limit limit = {
-        .t_ns = get_range(row, 0, 0), .name = get_text(row, 1), .bytes = get_size(row, 2)};
-
-    return row->bad ? 0 : sink->on.limit(sink->context, &limit);
-}
-
-int tide_reader_each_limit(struct tide_reader *reader, tide_on_limit *on, void *context, struct tide_err *err)
-{
-    struct sink sink = {.on.limit = on, .context = context};
-
-    return each(reader, LIMIT, "SELECT t_ns, name, bytes FROM main.memory_limit ORDER BY t_ns, id", 0,
-                deliver_limit, &sink, err);
-}
-
-static int deliver_note(struct row *row, struct sink *sink)
-{
-    struct tide_note note = {.t_ns = get_range(row, 0, 0), .text = get_text(row, 1)};
-
-    return row->bad ? 0 : sink->on.note(sink->context, &note);
-}
-
-int tide_reader_each_note(struct tide_reader *reader, tide_on_note *on, void *context, struct tide_err *err)
-{
-    struct sink sink = {.on.note = on, .context = context};
-
-    return each(reader, NOTE, "SELECT t_ns, text FROM main.note ORDER BY t_ns, id", 0, deliver_note, &sink,
-                err);
 }

@@ -10,6 +10,7 @@
  * (make_room), with cells of time that double in length until at least half of the room is free.
  */
 #include "show/history.h"
+#include "show/mark_sort.h"
 #include "show/thin.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -59,54 +60,6 @@ struct load {
     int64_t strays; /* rows left out of tables that every load reads whole */
 };
 
-/* --- order of marks ------------------------------------------------------------------------------------ */
-
-/* Merges two neighbouring runs of `from` into `to`; equal times keep their order. */
-static void merge_runs(const struct tide_history_mark *from, size_t begin, size_t middle, size_t end,
-                       struct tide_history_mark *to)
-{
-    size_t left = begin, right = middle;
-
-    for (size_t i = begin; i < end; i++)
-        to[i] = left < middle && (right >= end || from[left].t_ns <= from[right].t_ns) ? from[left++]
-                                                                                       : from[right++];
-}
-
-static void sort_marks_in_place(struct tide_history_mark *marks, size_t count)
-{
-    for (size_t i = 1; i < count; i++) {
-        struct tide_history_mark mark = marks[i];
-        size_t at = i;
-        for (; at > 0 && marks[at - 1].t_ns > mark.t_ns; at--)
-            marks[at] = marks[at - 1];
-        marks[at] = mark;
-    }
-}
-
-/* Sorts by time, stably; slowly when there is no memory. */
-static void sort_marks(struct tide_history_mark *marks, size_t count)
-{
-    struct tide_history_mark *spare = malloc(count * sizeof *spare), *from = marks, *to = spare;
-
-    if (!spare) {
-        sort_marks_in_place(marks, count);
-        return;
-    }
-    for (size_t run = 1; run < count; run *= 2) {
-        for (size_t begin = 0; begin < count; begin += 2 * run) {
-            size_t middle = begin + run < count ? begin + run : count;
-            size_t end = middle + run < count ? middle + run : count;
-            merge_runs(from, begin, middle, end, to);
-        }
-        struct tide_history_mark *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != marks)
-        memcpy(marks, from, count * sizeof *marks);
-    free(spare);
-}
-
 /* Marks of several processes interleave: puts those after sorted_marks where they belong. */
 static void settle_marks(struct tide_history *history)
 {
@@ -123,7 +76,7 @@ static void settle_marks(struct tide_history *history)
     while (!sorted && begin > 0 && marks[begin - 1].t_ns > marks[first].t_ns)
         begin--;
     if (!sorted)
-        sort_marks(marks + begin, history->mark_count - begin);
+        tide_mark_sort(marks + begin, history->mark_count - begin);
     p->sorted_marks = history->mark_count;
 }
 

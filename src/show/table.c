@@ -62,6 +62,8 @@ static const char *text_of(enum tide_cell_kind kind, const union tide_cell *cell
     case TIDE_CELL_DURATION:
         return cell->number == 0 ? "0 s" : tide_duration_text((double)cell->number / TIDE_NS_PER_S, out);
     case TIDE_CELL_REAL:
+        if (fabs(cell->real) >= 999.5)
+            return tide_count_text(cell->real, out);
         snprintf(out, CELL_TEXT, "%.3g", cell->real);
         return out;
     }

@@ -1,0 +1,170 @@
+"""Faults around a recording, through the program: what is damaged or foreign gets one sentence and exit 2; a killed tracker
+leaves a recording that opens and judges; a full disk stops nothing but the recording, and is told once."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from recording import MIB, STEP, Recording
+
+READERS = [["show"], ["show", "--json"], ["show", "--csv"], ["judge"]]
+IDS = [" ".join(reader) for reader in READERS]
+
+
+@pytest.fixture
+def training(tmp_path):
+    r = Recording(tmp_path / "a.tide")
+    one = r.process(1, "python", peak=200 * MIB)
+    for i in range(400):
+        r.tick(0.25 * (i + 1), {one: 100 * MIB + i * 65536})
+        r.mark(0.25 * (i + 1), STEP, i)
+    return r.close()
+
+
+def one_sentence(done):
+    lines = done.err.splitlines()
+    assert done.code == 2, done
+    assert lines and lines[0].startswith("tidemark: "), done.err
+    assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), done.err
+    return lines[0]
+
+
+def sql(path, *statements):
+    db = sqlite3.connect(path)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize("reader", READERS, ids=IDS)
+def test_damage_gets_one_sentence(tidemark, training, tmp_path, reader):
+    whole = training.read_bytes()
+    bad = tmp_path / "bad.tide"
+    cases = {
+        "cut off": lambda: bad.write_bytes(whole[:-1000]),
+        "damaged": lambda: bad.write_bytes(whole[:8192]),
+        "is damaged: ": lambda: bad.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096)),
+        "not a recording": lambda: sql(bad, "CREATE TABLE t(a)"),
+        "up to version 1": lambda: (bad.write_bytes(whole), sql(bad, "PRAGMA user_version = 7")),
+        "no proper table 'sample'": lambda: (bad.write_bytes(whole),
+                                             sql(bad, "DROP TABLE sample", "CREATE VIEW sample AS SELECT 1")),
+    }
+    for words, make in cases.items():
+        bad.unlink(missing_ok=True)
+        make()
+        done = tidemark(*reader, bad)
+        assert words in one_sentence(done)
+        assert done.out == ""
+
+
+def test_what_is_no_file(tidemark, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").touch()
+    assert "it is a directory" in one_sentence(tidemark("show", "folder"))
+    assert "is empty" in one_sentence(tidemark("show", "empty"))
+    assert "no such file" in one_sentence(tidemark("show", "a\x1b[2J"))
+    assert "\x1b" not in tidemark("show", "a\x1b[2J").err
+    for name in ("folder", "empty", "none"):
+        one_sentence(tidemark("judge", name))
+
+
+def test_flipped_bytes_never_crash(tidemark, training, tmp_path):
+    whole, chance = training.read_bytes(), random.Random(5)
+    bad, codes = tmp_path / "bad.tide", set()
+    for _ in range(60):
+        copy = bytearray(whole)
+        for _ in range(chance.randint(1, 20)):
+            copy[chance.randrange(len(copy))] = chance.randrange(256)
+        bad.write_bytes(copy)
+        done = tidemark("show", bad)
+        assert done.code in (0, 2), done
+        if done.code == 2:
+            one_sentence(done)
+        codes.add(done.code)
+    assert codes == {0, 2}
+
+
+def test_an_answer_that_cannot_be_written_is_trouble(binary, training, env):
+    for options in ([], ["--csv"], ["--json"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([binary, "show", *options, training], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  env=env, check=False)
+        assert done.returncode == 2
+        assert "cannot write the answer" in done.stderr
+
+
+def wait_for_looks(path, count):
+    """Until the recording, which another process writes, has that many looks."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if path.exists() and path.stat().st_size:
+            try:
+                with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as db:
+                    if db.execute("SELECT count(*) FROM tick").fetchone()[0] >= count:
+                        return
+            except sqlite3.OperationalError:
+                pass  # not yet made
+        time.sleep(0.02)
+    raise AssertionError("the recording does not grow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(5))
+def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, round_):
+    path = tmp_path / "k.tide"
+    tracker = subprocess.Popen([binary, "run", "-i", "20ms", "-o", path, "--", "sleep", "600"], env=env, cwd=tmp_path,
+                               stderr=subprocess.DEVNULL)
+    try:
+        began = time.monotonic()
+        wait_for_looks(path, 10)
+        time.sleep(random.Random(round_).random())  # a random moment, which is what is tested
+        tracker.kill()
+        lived = time.monotonic() - began
+        tracker.wait()
+        document = tidemark("show", "--json", path).json
+        assert document["clean_end"] is False
+        assert document["processes"][0]["name"] == "sleep"
+        assert document["lasted_s"] > lived - 2.5, "the last second is the most that may be lost"
+        judged = tidemark("judge", "--json", path)
+        assert judged.code in (0, 3)
+        assert judged.json["verdict"] in ("flat", "undecided")
+    finally:
+        for pid in [p["pid"] for p in tidemark("show", "--json", path).json["processes"]]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+@pytest.mark.slow
+def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run, tmp_path):
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("needs root, to mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    # The disk is gone with its namespace, so everything that is asked of the recording is asked in there. The command lines
+    # of the program's children are more than it holds.
+    script = f"""
+        mount -t tmpfs -o size=200k none {disk} || exit 99
+        {binary} run -o {disk}/a.tide -- sh -c '
+            sleep 2; i=0; while [ $i -lt 100 ]; do i=$((i + 1)); sh -c "sleep 3; exit" {"x" * 3000} & done; wait; exit 7'
+        echo status $?
+        {binary} show --json {disk}/a.tide
+    """
+    done = run("unshare", "-m", "sh", "-c", script)
+    if done.code == 99 or "unshare failed" in done.err:
+        pytest.skip("may not mount")
+    status, document = done.out.split("\n", 1)
+    assert status == "status 7"
+    assert done.err.count("the disk is full") == 1, done.err
+    document = json.loads(document)
+    assert document["processes"][0]["name"] == "sh"
+    assert document["looks"] > 0

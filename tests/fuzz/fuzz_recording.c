@@ -1,0 +1,147 @@
+/*
+ * fuzz_recording.c - any bytes as a recording: opened, loaded and summed up, or refused with a sentence.
+ *
+ * The database is in memory. There it cannot have a log, so the two bytes that say "WAL mode" are set to say
+ * otherwise.
+ */
+#include "base/check.h"
+#include "record/reader_private.h"
+#include "record/schema.h"
+#include "show/history.h"
+#include "show/summary.h"
+#include "show/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void show_everything(const struct tide_summary *summary, struct tide_reader *reader)
+{
+    static FILE *nowhere;
+    struct tide_table table = {.form = TIDE_TABLE_TEXT};
+    struct tide_err err;
+
+    if (!nowhere && !(nowhere = fopen("/dev/null", "w")))
+        return;
+    table.out = nowhere;
+    tide_tables_processes(&table, summary, "", 0);
+    tide_tables_phases(&table, summary, "");
+    tide_tables_marks(&table, summary, "");
+    tide_tables_peaks(&table, summary, "");
+    tide_tables_gpu(&table, summary, "");
+    table.form = TIDE_TABLE_CSV;
+    tide_tables_ticks(&table, summary, "");
+    tide_tables_notes(&table, summary, "");
+    tide_tables_limits(&table, summary, "");
+    (void)tide_tables_samples(&table, summary, reader, &err);
+}
+
+static sqlite3 *open_file(const uint8_t *data, size_t size)
+{
+    sqlite3 *db = NULL;
+    unsigned char *copy = sqlite3_malloc64(size ? size : 1);
+
+    if (!copy ||
+        sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY, NULL) != SQLITE_OK)
+        abort();
+    memcpy(copy, data, size);
+    if (size > 19)
+        copy[18] = copy[19] = 1;
+    sqlite3_deserialize(db, "main", copy, (sqlite3_int64)size, (sqlite3_int64)size,
+                        SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+    return db;
+}
+
+/* Binds one value: small numbers mostly, so that rows refer to one another; sometimes a large one, text or
+ * NULL. */
+static size_t bind_value(sqlite3_stmt *statement, int column, const uint8_t *data, size_t left)
+{
+    int64_t large = 0;
+
+    if (left == 0 || data[0] < 0xe0) {
+        sqlite3_bind_int(statement, column, left ? data[0] : 0);
+        return left ? 1 : 0;
+    }
+    if (data[0] < 0xe8)
+        sqlite3_bind_null(statement, column);
+    else if (data[0] < 0xf0 && left >= 9) {
+        memcpy(&large, data + 1, 8);
+        sqlite3_bind_int64(statement, column, large);
+        return 9;
+    } else if (data[0] < 0xf8 && left >= 2) {
+        sqlite3_bind_int64(statement, column, (int64_t)1 << data[1] % 63);
+        return 2;
+    } else {
+        size_t len = left - 1 < data[0] - 0xf7u ? left - 1 : data[0] - 0xf7u;
+        sqlite3_bind_text(statement, column, (const char *)data + 1, (int)len, SQLITE_TRANSIENT);
+        return len + 1;
+    }
+    return 1;
+}
+
+static sqlite3 *open_rows(const uint8_t *data, size_t size)
+{
+    static const char *const inserts[] = {
+        "INSERT OR REPLACE INTO meta VALUES (?,?)",
+        "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO tick VALUES (?,?,?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO mark VALUES (NULL,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO gpu VALUES (?,?,?,?)",
+        "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
+        "INSERT OR REPLACE INTO memory_limit VALUES (NULL,?,?,?)",
+        "INSERT OR REPLACE INTO note VALUES (NULL,?,?)",
+    };
+    enum { TABLES = sizeof inserts / sizeof *inserts };
+    sqlite3_stmt *statements[TABLES] = {0};
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY, NULL) != SQLITE_OK ||
+        sqlite3_exec(db, tide_schema_sql, NULL, NULL, NULL) != SQLITE_OK)
+        abort();
+    sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+    for (size_t at = 0; at < size;) {
+        size_t table = data[at++] % TABLES;
+        if (!statements[table] &&
+            sqlite3_prepare_v2(db, inserts[table], -1, &statements[table], NULL) != SQLITE_OK)
+            abort();
+        for (int i = 1; i <= sqlite3_bind_parameter_count(statements[table]); i++)
+            at += bind_value(statements[table], i, data + at, size - at);
+        sqlite3_step(statements[table]);
+        sqlite3_reset(statements[table]);
+    }
+    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+    for (size_t i = 0; i < TABLES; i++)
+        sqlite3_finalize(statements[i]);
+    return db;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct tide_reader *reader = NULL;
+    struct tide_history *history = NULL;
+    struct tide_arena arena;
+    struct tide_summary summary;
+    struct tide_err err = {{0}, {0}};
+
+    if (size > 1 << 20)
+        return 0;
+    sqlite3 *db = size > 0 && data[0] == 'R' ? open_rows(data + 1, size - 1) : open_file(data, size);
+    tide_arena_init(&arena, 256 << 20);
+    if (tide_reader_adopt(db, "fuzzed", &reader, &err) == 0 &&
+        tide_history_new(16 << 20, &history, &err) == 0) {
+        (void)tide_reader_meta_text(reader, TIDE_META_HOST);
+        int loaded = tide_history_load(history, reader, &err);
+        TIDE_CHECK(loaded == 0 || err.text[0] != '\0', ==, 1);
+        (void)tide_history_load(history, reader, &err);
+        if (tide_summary_make(history, &arena, &summary, &err) == 0)
+            show_everything(&summary, reader);
+    }
+    TIDE_CHECK(reader != NULL || err.text[0] != '\0', ==, 1);
+    tide_history_free(history);
+    tide_reader_free(reader);
+    tide_arena_release(&arena);
+    return 0;
+}
