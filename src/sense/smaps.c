@@ -9,23 +9,24 @@
 
 static const double first_ns_per_byte = 13.0e6 / (1 << 30);
 static const int64_t least_cost_ns = 25 * TIDE_NS_PER_US;
+static const int64_t most_debt_ns = 20 * TIDE_NS_PER_MS;
 static const int64_t follow_up_ns = (int64_t)10 * TIDE_NS_PER_S;
 static const int64_t idle_again_ns = (int64_t)250 * TIDE_NS_PER_MS;
 static const int64_t tiny_again_ns = (int64_t)60 * TIDE_NS_PER_S;
 
 enum {
-    IDLE_PART = 5,          /* of the budget: one in so many */
     TINY_BYTES = 1 << 20,   /* a process this small is read rarely */
     CHANGE_BYTES = 1 << 20, /* least change that is followed up, and */
     CHANGE_PART = 20,       /* as a part of RSS: one in so many */
 };
 
-enum urgency { WISH_IDLE, WISH_CHANGED, WISH_NEVER_READ };
+/* Of the whole budget. */
+static const double share[TIDE_SMAPS_REASONS] = {0.2, 0.3, 1.0};
 
 struct tide_smaps_wish {
     struct tide_member *member;
-    enum urgency urgency;
-    int64_t weight; /* bytes, or age: higher first among the same urgency */
+    enum tide_smaps_reason reason;
+    int64_t weight; /* bytes, or age: higher first for the same reason */
 };
 
 void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm)
@@ -80,10 +81,11 @@ static void fill(struct tide_smaps_budget *budget, int64_t now_ns)
     if (passed_ns < 0)
         passed_ns = 0;
     double gain = (double)passed_ns * (double)budget->ppm / 1e6;
-    double most = (double)TIDE_SMAPS_LONGEST_NS;
-    double purse = (double)budget->purse_ns + gain, idle = (double)budget->idle_purse_ns + gain / IDLE_PART;
-    budget->purse_ns = (int64_t)(purse < most ? purse : most);
-    budget->idle_purse_ns = (int64_t)(idle < most ? idle : most);
+    for (int i = 0; i < TIDE_SMAPS_REASONS; i++) {
+        double purse = (double)budget->purse_ns[i] + gain * share[i];
+        double most = (double)TIDE_SMAPS_LONGEST_NS;
+        budget->purse_ns[i] = (int64_t)(purse < most ? purse : most);
+    }
 }
 
 static int64_t distance(int64_t a, int64_t b)
@@ -121,13 +123,13 @@ static bool wish_for(const struct tide_tree *tree, struct tide_member *member, i
     int64_t age_ns = now_ns - smaps->read_ns;
     int64_t change = distance(rss, smaps->rss_then);
     if (smaps->read_ns == 0 && smaps->pss_bytes < 0)
-        *ret_wish = (struct tide_smaps_wish){member, WISH_NEVER_READ, rss};
+        *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_UNREAD, rss};
     else if (age_ns >= idle_again_ns && is_unsettled(tree, member))
-        *ret_wish = (struct tide_smaps_wish){member, WISH_CHANGED, rss};
+        *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_CHANGED, rss};
     else if (age_ns >= follow_up_ns && change >= rss / CHANGE_PART + CHANGE_BYTES)
-        *ret_wish = (struct tide_smaps_wish){member, WISH_CHANGED, change};
+        *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_CHANGED, change};
     else if (age_ns >= (rss < TINY_BYTES ? tiny_again_ns : idle_again_ns))
-        *ret_wish = (struct tide_smaps_wish){member, WISH_IDLE, age_ns};
+        *ret_wish = (struct tide_smaps_wish){member, TIDE_SMAPS_IDLE, age_ns};
     else
         return false;
     return tide_smaps_predict_ns(member) <= TIDE_SMAPS_LONGEST_NS;
@@ -136,8 +138,8 @@ static bool wish_for(const struct tide_tree *tree, struct tide_member *member, i
 static int most_wanted_first(const void *a, const void *b)
 {
     const struct tide_smaps_wish *x = a, *y = b;
-    if (x->urgency != y->urgency)
-        return x->urgency > y->urgency ? -1 : 1;
+    if (x->reason != y->reason)
+        return x->reason > y->reason ? -1 : 1;
     if (x->weight != y->weight)
         return x->weight > y->weight ? -1 : 1;
     return (x->member->pid > y->member->pid) - (x->member->pid < y->member->pid);
@@ -200,6 +202,16 @@ static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, i
     return wall_ns;
 }
 
+/* On a machine that is busy a read can take many times what was predicted. Such a debt is paid back in part
+ * only: else one bad moment would leave PSS unknown for minutes. */
+static void pay(int64_t *purse_ns, int64_t cost_ns, double part)
+{
+    int64_t least_ns = -(int64_t)((double)most_debt_ns * part);
+    *purse_ns -= cost_ns;
+    if (*purse_ns < least_ns)
+        *purse_ns = least_ns;
+}
+
 void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
 {
     for (size_t i = 0; i < tree->member_count; i++) {
@@ -213,19 +225,27 @@ void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, 
     if (budget->ppm <= 0)
         return;
     fill(budget, now_ns);
-    if (budget->purse_ns < least_cost_ns)
+    int64_t *purses = budget->purse_ns, *whole = &purses[TIDE_SMAPS_UNREAD];
+    if (*whole < least_cost_ns)
         return;
     size_t count = collect_wishes(budget, tree, now_ns);
-    for (size_t i = 0; i < count && budget->purse_ns >= least_cost_ns; i++) {
+    bool closed[TIDE_SMAPS_REASONS] = {false, false, false};
+    for (size_t i = 0; i < count; i++) {
         const struct tide_smaps_wish *wish = &budget->wishes[i];
         int64_t predicted_ns = tide_smaps_predict_ns(wish->member);
-        bool idle = wish->urgency == WISH_IDLE;
-        /* Whoever comes first and is too dear waits until enough is saved: were the cheaper ones behind it
-         * served instead, its turn would never come. */
-        if (predicted_ns > budget->purse_ns || (idle && predicted_ns > budget->idle_purse_ns))
+        if (closed[wish->reason])
+            continue;
+        /* Who is too dear waits until enough is saved: were those behind it served instead, its turn would
+         * never come. */
+        if (predicted_ns > *whole)
             break;
+        if (predicted_ns > purses[wish->reason]) {
+            closed[wish->reason] = true;
+            continue;
+        }
         int64_t cost_ns = read_rollup(tree, wish->member, now_ns);
-        budget->purse_ns -= cost_ns;
-        budget->idle_purse_ns -= idle ? cost_ns : 0;
+        pay(whole, cost_ns, 1);
+        if (wish->reason != TIDE_SMAPS_UNREAD)
+            pay(&purses[wish->reason], cost_ns, share[wish->reason]);
     }
 }

@@ -7,9 +7,9 @@
  *
  * Who is read: first those never read, the biggest first; then those whose RSS changed most since their last
  * read, or whose pages changed hands because a process that shares them was forked or ended; then the longest
- * not read. A change is followed up only after some seconds, and reading without a change (pages that a fork
- * shares become private without RSS moving at all) may use a fifth of the budget: a quiet tree costs next to
- * nothing.
+ * not read, since pages that a fork shares become private without RSS moving at all. Only the first kind may
+ * use the whole budget; the second may use three tenths of it and the third two, so that a tree which is
+ * known well costs little.
  */
 #ifndef TIDE_SMAPS_H
 #define TIDE_SMAPS_H
@@ -22,11 +22,15 @@
 
 #define TIDE_SMAPS_LONGEST_NS ((int64_t)100000000)
 
+/* Why a member is read, in order of urgency. */
+enum tide_smaps_reason { TIDE_SMAPS_IDLE, TIDE_SMAPS_CHANGED, TIDE_SMAPS_UNREAD, TIDE_SMAPS_REASONS };
+
 struct tide_smaps_budget {
     int64_t ppm; /* of wall time; 0: never */
-    int64_t purse_ns;
-    int64_t idle_purse_ns; /* for reads that no change asks for */
-    int64_t last_ns;       /* when the purses were last filled; TIDE_UNKNOWN: never */
+    /* What may be spent for each reason. Every read is paid out of its own purse and out of the last one,
+     * which holds the whole budget. */
+    int64_t purse_ns[TIDE_SMAPS_REASONS];
+    int64_t last_ns; /* when the purses were last filled; TIDE_UNKNOWN: never */
     struct tide_smaps_wish *wishes;
     size_t wish_capacity;
 };

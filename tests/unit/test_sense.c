@@ -464,7 +464,7 @@ static void five_thousand_processes_are_recorded(void **state)
     int samples = 0;
     fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4});
     for (int i = 1; i < PROCESSES; i++)
-        fake_put(&(struct fake_process){.pid = 1000 + i, .parent = 100, .start = 9, .anon = 4});
+        fake_put(&(struct fake_process){.pid = 1000000000 + i, .parent = 100, .start = 9, .anon = 4});
     begin();
     look();
     look();

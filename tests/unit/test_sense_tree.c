@@ -93,10 +93,10 @@ static void descendants_are_members_and_strangers_are_not(void **state)
 static void a_chain_of_children_is_found_whatever_the_order_of_its_pids(void **state)
 {
     (void)state;
-    put(500, 1, 10);
+    put(1000000500, 1, 10);
     for (int i = 1; i < 100; i++)
-        put(500 - i, 501 - i, 10); /* all started in the same tick */
-    begin(false, 500);
+        put(1000000500 - i, 1000000501 - i, 10); /* all started in the same tick */
+    begin(false, 1000000500);
     look();
     assert_int_equal(alive(), 100);
 }
