@@ -534,6 +534,13 @@ static double rate_per_second(const struct tide_judged *j)
            (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
 }
 
+/* A sum over processes, which a part of it may explain. */
+static bool is_whole(const struct tide_judged *j)
+{
+    return j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
+           (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
+}
+
 /* How much a verdict matters: what the answer is about comes first. */
 static double weight(const struct tide_judged *j, double tree_peak)
 {
@@ -565,8 +572,7 @@ static int worse_first(const void *a, const void *b, void *context)
     bool right_leak = right->verdict.kind == TIDE_LEAK && right->subject != TIDE_SUBJECT_GAUGE;
     if (left_leak && right_leak) { /* the faster one, but a part that explains the whole before the whole */
         double l = rate_per_second(left), r = rate_per_second(right);
-        bool left_whole = left->subject == TIDE_SUBJECT_TREE || left->subject == TIDE_SUBJECT_ROLE;
-        bool right_whole = right->subject == TIDE_SUBJECT_TREE || right->subject == TIDE_SUBJECT_ROLE;
+        bool left_whole = is_whole(left), right_whole = is_whole(right);
         if (left_whole != right_whole)
             return left_whole ? (l > 2 * r ? -1 : 1) : (r > 2 * l ? 1 : -1);
         return (l < r) - (l > r);

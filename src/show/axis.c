@@ -3,7 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48 };
+enum {
+    FEWEST_STEPS = 12,
+    FEWEST_TICKS = 48,
+    LAST_STEP = 3 /* times the mean: how long the last one may take */
+};
 
 /* The process whose step marks are followed; 0 for those of the output (or of no known process). */
 static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
@@ -31,7 +35,7 @@ static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struc
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err)
 {
-    *ret = (struct tide_axis){.seconds_per_step = 1};
+    *ret = (struct tide_axis){.seconds_per_step = 1, .end_ns = INT64_MAX};
     size_t expected;
     int64_t stepper = stepper_of(h, &expected, arena);
     int64_t *t_ns = tide_arena_take(arena, expected + 1, sizeof *t_ns);
@@ -56,10 +60,16 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
     if (n < 2 || (n < FEWEST_STEPS && h->tick_count >= FEWEST_TICKS))
         return 0;
     double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
+    double mark_gap = (double)(t_ns[n - 1] - t_ns[0]) / (double)(n - 1);
+    double look_gap = (double)(h->interval_ns > 0 ? h->interval_ns : 0);
+    /* Of a program that was killed in its last step, that step is what matters most. */
+    int64_t over_ns =
+        h->exit_status == 0 ? t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap + look_gap) : INT64_MAX;
     *ret = (struct tide_axis){.is_steps = true,
                               .t_ns = t_ns,
                               .step = step,
                               .count = n,
+                              .end_ns = over_ns,
                               .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
     return 0;
 }
@@ -69,7 +79,7 @@ double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint)
     if (!axis->is_steps)
         return (double)t_ns / 1e9;
     size_t i = *hint < axis->count && axis->t_ns[*hint] <= t_ns ? *hint : 0;
-    if (axis->t_ns[i] > t_ns)
+    if (axis->t_ns[i] > t_ns || t_ns > axis->end_ns)
         return NAN;
     size_t jump = 1; /* gallop, then bisect */
     while (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns) {
