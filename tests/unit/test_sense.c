@@ -4,7 +4,7 @@
 #include "sense/sense.h"
 #include "base/clock.h"
 #include "record/reader.h"
-#include "../fake/proc.h"
+#include "../fake/fake_proc.h"
 #include "failing_malloc.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * container.
  */
 #include "sense/cgroup.h"
-#include "../fake/proc.h"
+#include "../fake/fake_proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /*
- * test_sense_gpu.c - GPU memory, through a management library that the test builds (tests/fake/nvml.c) and
- * scripts.
+ * test_sense_gpu.c - GPU memory, through a management library that the test builds (tests/fake/fake_nvml.c)
+ * and scripts.
  */
 #include "sense/gpu.h"
 #include "sense/nvml.h"
 #include "sense/sense.h"
 #include "record/reader.h"
 #include "base/clock.h"
-#include "../fake/proc.h"
+#include "../fake/fake_proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void build_library(const char *name, const char *flag)
     char source[256], command[1024];
     snprintf(source, sizeof source, "%s", __FILE__);
     *strrchr(source, '/') = '\0';
-    snprintf(command, sizeof command, "cc -std=gnu11 -shared -fPIC %s -o %s/%s %s/../fake/nvml.c", flag,
+    snprintf(command, sizeof command, "cc -std=gnu11 -shared -fPIC %s -o %s/%s %s/../fake/fake_nvml.c", flag,
              library_root, name, source);
     if (system(command) != 0)
         fake_die("cannot build", name);

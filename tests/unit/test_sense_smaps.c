@@ -3,7 +3,7 @@
  */
 #include "sense/smaps.h"
 #include "base/clock.h"
-#include "../fake/proc.h"
+#include "../fake/fake_proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

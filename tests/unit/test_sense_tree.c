@@ -6,7 +6,7 @@
 #include "sense/smaps.h"
 #include "sense/tree.h"
 #include "base/clock.h"
-#include "../fake/proc.h"
+#include "../fake/fake_proc.h"
 
 #include <setjmp.h>
 #include <signal.h>

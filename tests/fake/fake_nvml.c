@@ -1,5 +1,5 @@
 /*
- * nvml.c - a management library for GPUs that are not there. Tests build it as a shared object, load it
+ * fake_nvml.c - a management library for GPUs that are not there. Tests build it as a shared object, load it
  * through TIDEMARK_NVML, and script it with a text file named by FAKE_NVML, read anew at each call:
  *
  *     device MINOR USED TOTAL        a device; what follows is on it
