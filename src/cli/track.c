@@ -122,11 +122,24 @@ static int set_up_signals(struct tracker *t, bool owns_terminal, struct tide_err
         add_if_not_ignored(&read, terminal_handled[i]);
     blocked = read;
     sigaddset(&blocked, SIGPIPE);
+    sigaddset(&blocked, SIGXFSZ); /* a limit on file sizes is a failed write, as a full disk is */
     sigaddset(&blocked, SIGTTIN);
     sigaddset(&blocked, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &t->inherited.mask);
     t->signals = signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
     return t->signals < 0 ? tide_err_set(err, "cannot receive signals: %s", strerror(errno)) : 0;
+}
+
+/* A write that failed was dealt with there; its signal, still pending, would end us now. */
+static void forget_failed_writes(void)
+{
+    sigset_t writes;
+    struct timespec now = {0};
+    sigemptyset(&writes);
+    sigaddset(&writes, SIGPIPE);
+    sigaddset(&writes, SIGXFSZ);
+    while (sigtimedwait(&writes, NULL, &now) > 0)
+        ;
 }
 
 /* Whether a shell is there to continue us after a stop. */
@@ -652,6 +665,7 @@ static void release(struct tracker *t)
         close(t->file_fd);
     if (t->signals >= 0) {
         close(t->signals);
+        forget_failed_writes();
         sigaction(SIGCHLD, &t->inherited.on_child, NULL);
         sigprocmask(SIG_SETMASK, &t->inherited.mask, NULL);
     }

@@ -125,6 +125,7 @@ def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, ro
     try:
         began = time.monotonic()
         wait_for_looks(path, 10)
+        assert "no clean end" in tidemark("show", path).out  # while it is written
         time.sleep(random.Random(round_).random())  # a random moment, which is what is tested
         tracker.kill()
         lived = time.monotonic() - began
@@ -168,3 +169,12 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run,
     document = json.loads(document)
     assert document["processes"][0]["name"] == "sh"
     assert document["looks"] > 0
+
+
+def test_a_limit_on_file_sizes_stops_the_recording_and_nothing_else(binary, run, tmp_path):
+    # 52 KiB: the tables fit, what is written in a second at 10 ms does not.
+    done = run("bash", "-c", f"ulimit -f 52; {binary} run -i 10ms -o a.tide -- sh -c 'sleep 4; echo ended; exit 7'")
+    assert (done.code, done.out) == (7, "ended\n")
+    assert done.err.count("cannot write to the recording") >= 1
+    shown = run(binary, "show", "a.tide")
+    assert shown.code == 0
