@@ -1,5 +1,7 @@
 #include "sense/role.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -31,13 +33,31 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Copies start and text without control characters. */
+/* Copies start and text; control characters and bytes that are no UTF-8 become '?', one for a run of them. */
 static void put_after(char out[static TIDE_ROLE_MAX], const char *start, const char *text)
 {
-    snprintf(out, TIDE_ROLE_MAX, "%s%s", start, text);
-    for (size_t i = 0; out[i]; i++)
-        if ((unsigned char)out[i] < ' ' || out[i] == 0x7f)
-            out[i] = '?';
+    char both[2 * TIDE_ROLE_MAX];
+    size_t len = (size_t)snprintf(both, sizeof both, "%s%s", start, text);
+    size_t used = 0, step;
+    if (len >= sizeof both)
+        len = sizeof both - 1;
+    for (size_t i = 0; i < len; i += step) {
+        unsigned rune = 0;
+        step = tide_text_rune(both + i, len - i, &rune);
+        bool bad = !step || rune < ' ' || (rune >= 0x7f && rune < 0xa0);
+        if (!step)
+            step = 1;
+        if (used + (bad ? 1 : step) >= TIDE_ROLE_MAX)
+            break;
+        if (!bad)
+            memcpy(out + used, both + i, step);
+        else if (!used || out[used - 1] != '?')
+            out[used] = '?';
+        else
+            continue;
+        used += bad ? 1 : step;
+    }
+    out[used] = '\0';
 }
 
 static void put(char out[static TIDE_ROLE_MAX], const char *text)

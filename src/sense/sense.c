@@ -197,7 +197,7 @@ static void add_up(struct tide_sense *sense, struct tide_tick *tick)
         int64_t rss = clamp_zero(tide_member_rss(member));
         tick->processes++;
         tick->rss_bytes += rss;
-        tick->counted_bytes += clamp_zero(tide_smaps_counted(member, &known));
+        tick->counted_bytes += clamp_zero(tide_smaps_counted(&sense->tree, member, &known));
         tick->pss_known_bytes += known ? rss : 0;
     }
 }
@@ -238,10 +238,10 @@ static void read_rlimits(struct tide_sense *sense)
     if (len < 0 || tide_proc_parse_limits(text, (size_t)len, &limits) != 0)
         return;
     if (limits.address_space_bytes >= 0)
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "RLIMIT_AS (address space of each process)",
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "rlimit AS (address space of each process)",
                         limits.address_space_bytes);
     if (limits.data_bytes >= 0)
-        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "RLIMIT_DATA (data of each process)",
+        tide_bounds_set(&sense->bounds, TIDE_BOUND_OTHER, "rlimit DATA (data of each process)",
                         limits.data_bytes);
 }
 

@@ -53,7 +53,20 @@ static int64_t clamp_zero(int64_t bytes)
     return bytes > 0 ? bytes : 0;
 }
 
-int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known)
+/* RSS of a process never read, without the pages that are counted with its parent. */
+static int64_t unread_bytes(const struct tide_tree *tree, const struct tide_member *member, int64_t rss)
+{
+    if (!member->forked || member->first_rss_bytes <= 0)
+        return rss;
+    const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
+    int64_t own = clamp_zero(rss - member->first_rss_bytes);
+    /* A parent read after the fork has counted its part of each page; this process's part is as large. */
+    if (parent && parent->smaps.pss_bytes >= 0 && parent->smaps.read_ns >= member->began_ns)
+        own += clamp_zero(parent->smaps.pss_bytes - clamp_zero(parent->smaps.uss_bytes));
+    return own < rss ? own : rss;
+}
+
+int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_member *member, bool *ret_known)
 {
     const struct tide_member_smaps *smaps = &member->smaps;
     int64_t rss = tide_member_rss(member);
@@ -61,10 +74,8 @@ int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known)
     *ret_known = false;
     if (rss < 0)
         return TIDE_UNKNOWN;
-    if (smaps->pss_bytes < 0) {
-        bool shares = member->forked && member->first_rss_bytes > 0;
-        return (shares ? clamp_zero(rss - member->first_rss_bytes) : rss) + swap;
-    }
+    if (smaps->pss_bytes < 0)
+        return unread_bytes(tree, member, rss) + swap;
     *ret_known = true;
     int64_t anon = clamp_zero(member->now.anon_bytes);
     int64_t swap_part = smaps->swap_pss_bytes >= 0 ? smaps->swap_pss_bytes : smaps->swap_then;

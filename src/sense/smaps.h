@@ -45,8 +45,9 @@ void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, 
 int64_t tide_smaps_predict_ns(const struct tide_member *member);
 
 /* Bytes of a member with shared pages counted in part, as far as known, and swap: its PSS at the last read,
- * and what its anonymous memory and swap have grown since; RSS and swap when it was never read. *ret_known
- * says which. TIDE_UNKNOWN when its counters are. */
-int64_t tide_smaps_counted(const struct tide_member *member, bool *ret_known);
+ * and what its anonymous memory and swap have grown since. When it was never read: RSS and swap; but of a
+ * process that was forked, what it had at first sight is its parent's, and counts as far as the parent's PSS
+ * left it out. *ret_known says whether PSS is known. TIDE_UNKNOWN when its counters are. */
+int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_member *member, bool *ret_known);
 
 #endif

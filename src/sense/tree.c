@@ -441,26 +441,50 @@ static bool is_zombie(const struct tide_proc_status *status)
     return (status->state == 'Z' || status->state == 'X') && status->threads <= 1;
 }
 
-static void name_role(struct tide_tree *tree, struct tide_member *member)
+static bool same_args(const struct tide_member *a, const struct tide_member *b)
+{
+    return a->args_len == b->args_len && a->args_len && memcmp(a->args, b->args, a->args_len) == 0;
+}
+
+/* Its parent; of an orphan, whose parent is not known any more, the oldest member that runs the same. */
+static const struct tide_member *forebear(const struct tide_tree *tree, const struct tide_member *member)
 {
     const struct tide_member *parent = tide_tree_find(tree, member->parent_pid);
+    if (parent || !member->args_len)
+        return parent;
+    for (size_t i = 0; i < tree->member_count && tree->members[i] != member; i++)
+        if (same_args(tree->members[i], member))
+            return tree->members[i];
+    return NULL;
+}
+
+static void set_role(struct tide_member *member, const char *role)
+{
+    if (strcmp(role, member->role) == 0)
+        return;
+    snprintf(member->role, sizeof member->role, "%s", role);
+    member->row_stale = true;
+}
+
+/* A process on its way out has no arguments any more; when it has its parent's name, it was forked and ran
+ * the same. */
+static void name_role(struct tide_tree *tree, struct tide_member *member)
+{
+    const struct tide_member *parent = forebear(tree, member), *runs = member;
     char role[TIDE_ROLE_MAX];
+    if (!member->args_len && parent && strcmp(parent->now.name, member->now.name) == 0)
+        runs = parent;
     struct tide_role_input input = {
         .name = member->now.name,
-        .args = member->args ? member->args : "",
-        .args_len = member->args_len,
+        .args = runs->args ? runs->args : "",
+        .args_len = runs->args_len,
         .parent_base = parent ? parent->base : NULL,
         .parent_name = parent ? parent->now.name : NULL,
-        .same_args_as_parent = parent && parent->args_len == member->args_len && member->args_len &&
-                               memcmp(parent->args, member->args, member->args_len) == 0,
+        .same_args_as_parent = parent && same_args(parent, runs),
     };
     member->forked = input.same_args_as_parent;
     tide_role_base(input.name, input.args, input.args_len, member->base);
-    tide_role_of(&input, role);
-    if (strcmp(role, member->role) != 0) {
-        memcpy(member->role, role, sizeof role);
-        member->row_stale = true;
-    }
+    set_role(member, tide_role_of(&input, role));
 }
 
 static void read_args(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
@@ -524,7 +548,11 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
 
 void tide_tree_read(struct tide_tree *tree, int64_t now_ns)
 {
-    for (size_t i = 0; i < tree->member_count; i++)
-        if (!tree->members[i]->ended)
-            read_member(tree, tree->members[i], now_ns);
+    for (size_t i = 0; i < tree->member_count; i++) {
+        struct tide_member *member = tree->members[i];
+        if (!member->ended)
+            read_member(tree, member, now_ns);
+        if (member->ended && !member->role[0])
+            name_role(tree, member);
+    }
 }

@@ -410,7 +410,7 @@ static void limits_of_a_process_are_recorded_but_do_not_bound_the_tree(void **st
     open_reader();
     struct text_rows rows = limits();
     assert_int_equal(rows.count, 2);
-    assert_true(strstr(rows.text[0], "RLIMIT_AS") || strstr(rows.text[1], "RLIMIT_AS"));
+    assert_true(strstr(rows.text[0], "rlimit AS") || strstr(rows.text[1], "rlimit AS"));
 }
 
 static void kills_and_hits_of_the_limit_become_notes(void **state)

@@ -367,8 +367,20 @@ static void a_title_that_a_process_gave_itself_loses_its_numbers(void **state)
 static void control_characters_never_get_into_a_role(void **state)
 {
     (void)state;
-    assert_string_equal(role("x", "\033]0;owned\a\n|", NULL, NULL, false), "?]0;owned??");
+    assert_string_equal(role("x", "\033]0;owned\a\n|", NULL, NULL, false), "?]0;owned?");
     assert_string_equal(role("a\033[2Jb", "", NULL, NULL, false), "a?[#Jb");
+    assert_string_equal(role("x", "\302\2335m\377\377ok\303\251|", NULL, NULL, false), "?5m?ok\303\251");
+}
+
+static void a_long_role_is_cut_between_letters(void **state)
+{
+    (void)state;
+    char args[256] = "";
+    for (int i = 0; i < 50; i++)
+        strcat(args, "\303\251");
+    strcat(args, "|");
+    const char *cut = role("x", args, NULL, NULL, false);
+    assert_int_equal(strlen(cut), 62); /* 31 letters of two bytes */
 }
 
 static void without_arguments_the_name_is_what_there_is(void **state)
@@ -406,6 +418,7 @@ int main(void)
         cmocka_unit_test(compile_workers_are_told_from_the_pool_that_makes_them),
         cmocka_unit_test(a_title_that_a_process_gave_itself_loses_its_numbers),
         cmocka_unit_test(control_characters_never_get_into_a_role),
+        cmocka_unit_test(a_long_role_is_cut_between_letters),
         cmocka_unit_test(without_arguments_the_name_is_what_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -405,6 +405,41 @@ static void forked_workers_are_known_from_their_parent_by_their_role(void **stat
         assert_string_equal(member(200 + i)->role, "worker of train.py");
 }
 
+static void a_worker_that_ended_before_it_could_be_read_is_a_worker_all_the_same(void **state)
+{
+    (void)state;
+    static const char args[] = "python|train.py|";
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 10, .name = "python", .args = args});
+    begin(false, 100);
+    look();
+    fake_put(&(struct fake_process){
+        .pid = 200, .parent = 100, .start = 20, .name = "python", .args = "", .state = 'Z'});
+    fake_put(&(struct fake_process){
+        .pid = 300, .parent = 100, .start = 20, .name = "sh", .args = "", .state = 'Z'});
+    look();
+    assert_string_equal(member(200)->role, "worker of train.py");
+    assert_string_equal(member(300)->role, "sh"); /* its name is all that is known of it */
+}
+
+static void an_orphan_is_known_by_what_an_older_member_runs(void **state)
+{
+    (void)state;
+    static const char args[] = "./server|--daemon|";
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 10, .name = "server", .args = args});
+    fake_put(&(struct fake_process){
+        .pid = 200, .parent = getpid(), .start = 20, .name = "detached", .args = args});
+    fake_put(
+        &(struct fake_process){.pid = 300, .parent = getpid(), .start = 20, .name = "server", .args = args});
+    fake_put(&(struct fake_process){
+        .pid = 350, .parent = getpid(), .start = 20, .name = "other", .args = "other|"});
+    begin(true, 100);
+    look();
+    assert_string_equal(member(100)->role, "server");
+    assert_string_equal(member(200)->role, "detached");
+    assert_string_equal(member(300)->role, "worker of server");
+    assert_string_equal(member(350)->role, "other");
+}
+
 static void more_members_than_descriptors_are_read_all_the_same(void **state)
 {
     (void)state;
@@ -537,6 +572,8 @@ int main(void)
         TEST(exec_and_rename_change_what_a_process_is_called),
         TEST(arguments_are_read_again_only_now_and_then),
         TEST(forked_workers_are_known_from_their_parent_by_their_role),
+        TEST(a_worker_that_ended_before_it_could_be_read_is_a_worker_all_the_same),
+        TEST(an_orphan_is_known_by_what_an_older_member_runs),
         TEST(more_members_than_descriptors_are_read_all_the_same),
         TEST(real_children_come_and_go),
         TEST(a_fork_storm_is_survived),
