@@ -216,6 +216,9 @@ static int show_csv(struct show *show, struct tide_err *err)
 {
     struct tide_table table = {.form = TIDE_TABLE_CSV, .out = stdout};
 
+    if (show->history->thinned > 1)
+        fprintf(stderr, "tidemark: a large recording: only about one look in %u is listed\n",
+                show->history->thinned);
     return show_table(show, &table, show->values->what ? show->values->what : "samples", NULL, err);
 }
 

@@ -487,7 +487,11 @@ double tide_summary_step(const struct tide_summary *summary, int64_t t_ns, size_
 static void raise_peak(struct tide_summary_peak *peak, const struct tide_tick *tick, int64_t bytes)
 {
     if (bytes > peak->bytes)
-        *peak = (struct tide_summary_peak){.bytes = bytes, .t_ns = tick->t_ns, .processes = tick->processes};
+        *peak = (struct tide_summary_peak){.bytes = bytes,
+                                           .t_ns = tick->t_ns,
+                                           .processes = tick->processes,
+                                           .rss_bytes = tick->rss_bytes,
+                                           .pss_known_bytes = tick->pss_known_bytes};
 }
 
 static void place_peak(const struct tide_summary *summary, struct tide_summary_peak *peak)

@@ -53,8 +53,9 @@ struct tide_summary_peak {
     int64_t bytes; /* TIDE_UNKNOWN: there were no ticks */
     int64_t t_ns;
     int64_t processes;
-    double step;       /* NAN: not known */
-    const char *phase; /* innermost that was open, or NULL */
+    int64_t rss_bytes, pss_known_bytes; /* of the tree at that moment */
+    double step;                        /* NAN: not known */
+    const char *phase;                  /* innermost that was open, or NULL */
 };
 
 struct tide_summary {

@@ -206,13 +206,36 @@ void tide_tables_marks(struct tide_table *table, const struct tide_summary *summ
     tide_table_end(table);
 }
 
+static int64_t whole_step(double step)
+{
+    return isfinite(step) && fabs(step) < 9e18 ? (int64_t)step : TIDE_UNKNOWN;
+}
+
+/* How far "shared pages once" can be believed. */
+static void print_pss_share(struct tide_table *table, const struct tide_summary_peak *peak)
+{
+    double share = peak->rss_bytes > 0 && peak->pss_known_bytes >= 0
+                       ? (double)peak->pss_known_bytes / (double)peak->rss_bytes
+                       : 0;
+
+    if (table->form != TIDE_TABLE_TEXT || peak->bytes == TIDE_UNKNOWN || peak->processes < 2 || share > 0.995)
+        return;
+    fprintf(table->out, "  (PSS was known for %.0f %% of that RSS; the rest counts in full)\n", 100 * share);
+}
+
 void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
     static const struct tide_column columns[] = {
-        {"name", "PEAK OF", -28, TEXT}, {"bytes", "BYTES", 7, BYTES},     {"t_s", "AT", 9, DURATION},
-        {"step", "STEP", 9, COUNT},     {"processes", "PROCS", 6, COUNT}, {"phase", "PHASE", -13, TEXT},
-        {NULL, NULL, 0, TEXT},
+        {"name", "PEAK OF", -28, TEXT}, {"bytes", "BYTES", 7, BYTES},      {"t_s", "AT", 9, DURATION},
+        {"step", "STEP", 9, COUNT},     {"processes", "PROCS", 6, COUNT},  {"phase", "PHASE", -13, TEXT},
+        {"rss_bytes", "", 0, BYTES},    {"pss_known_bytes", "", 0, BYTES}, {NULL, NULL, 0, TEXT},
     };
+    const struct tide_summary_peak kernel = {.bytes = summary->history->kernel_peak_bytes,
+                                             .t_ns = TIDE_UNKNOWN,
+                                             .processes = TIDE_UNKNOWN,
+                                             .rss_bytes = TIDE_UNKNOWN,
+                                             .pss_known_bytes = TIDE_UNKNOWN,
+                                             .step = NAN};
     const struct {
         const char *name;
         const struct tide_summary_peak *peak;
@@ -220,32 +243,23 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
         {"tree, shared pages once", &summary->counted},
         {"tree, sum of RSS", &summary->rss},
         {"cgroup", &summary->cgroup},
+        {"one process, by the kernel", &kernel},
     };
 
     tide_table_begin(table, "peaks", title, columns);
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
         union tide_cell cells[] = {
-            {.text = peaks[i].name},
-            {.number = peak->bytes},
-            {.number = peak->t_ns},
-            {.number = isfinite(peak->step) ? (int64_t)peak->step : TIDE_UNKNOWN},
-            {.number = peak->processes},
-            {.text = peak->phase},
+            {.text = peaks[i].name},     {.number = peak->bytes},
+            {.number = peak->t_ns},      {.number = whole_step(peak->step)},
+            {.number = peak->processes}, {.text = peak->phase},
+            {.number = peak->rss_bytes}, {.number = peak->pss_known_bytes},
         };
         if (peak->bytes != TIDE_UNKNOWN)
             tide_table_row(table, cells);
     }
-    if (summary->history->kernel_peak_bytes != TIDE_UNKNOWN) {
-        union tide_cell cells[] = {{.text = "one process, by the kernel"},
-                                   {.number = summary->history->kernel_peak_bytes},
-                                   {.number = TIDE_UNKNOWN},
-                                   {.number = TIDE_UNKNOWN},
-                                   {.number = TIDE_UNKNOWN},
-                                   {.text = NULL}};
-        tide_table_row(table, cells);
-    }
     tide_table_end(table);
+    print_pss_share(table, &summary->counted);
 }
 
 /* --- ticks, limits, devices, notes -----------------------------------------------------------------------
@@ -253,9 +267,7 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
 
 static int64_t step_cell(const struct tide_summary *summary, int64_t t_ns, size_t *hint)
 {
-    double step = tide_summary_step(summary, t_ns, hint);
-
-    return isfinite(step) && fabs(step) < 9e18 ? (int64_t)step : TIDE_UNKNOWN;
+    return whole_step(tide_summary_step(summary, t_ns, hint));
 }
 
 void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summary, const char *title)

@@ -30,7 +30,7 @@ def training(tmp_path):
             anon[python] = 900 * MIB
         if 4 <= i < 96:
             anon |= {worker: 40 * MIB for worker in workers}
-        tick = r.tick(t, anon, available_bytes=64 << 30, cgroup_bytes=sum(anon.values()) + MIB)
+        tick = r.tick(t, anon, available_bytes=64 << 30, pss_known_bytes=516 * MIB, cgroup_bytes=sum(anon.values()) + MIB)
         if i % 10 == 0:
             r.put("smaps", tick=tick, process=python, pss_bytes=90 * MIB, uss_bytes=80 * MIB)
         r.mark(t, STEP, i)
@@ -71,6 +71,7 @@ Peaks
   tree, sum of RSS                1.7G      20 s        80     22 validation
   cgroup                          1.7G      20 s        80     22 validation
   one process, by the kernel      900M         -         -      - -
+  (PSS was known for 30 % of that RSS; the rest counts in full)
 
 Processes (RSS; PSS and USS as last read)
   NAME                        BEGAN    LASTED   PEAK  FIRST   LAST    PSS    USS
@@ -120,7 +121,8 @@ def test_json_is_one_document_with_integers(tidemark, training):
     assert python["parent"] == 1
     assert document["processes"][0]["pss_bytes"] is None
     assert document["peaks"][0] == {"name": "tree, shared pages once", "bytes": 1720 * MIB, "t_s": 20.25, "step": 80,
-                                    "processes": 22, "phase": "validation"}
+                                    "processes": 22, "phase": "validation", "rss_bytes": 1720 * MIB,
+                                    "pss_known_bytes": 516 * MIB}
     assert document["phases"] == [{"name": "validation", "count": 2, "unfinished": 0, "total_s": 1.9,
                                    "longest_s": 0.95, "peak_bytes": 1720 * MIB, "rise_bytes": 721 * MIB}]
     assert document["limits"] == [{"t_s": 0, "bytes": 24 << 30, "name": "--limit"}]
@@ -159,9 +161,10 @@ def test_csv_repeats_what_did_not_change(tidemark, tmp_path):
                   "last_rss_bytes,last_private_bytes,pss_bytes,uss_bytes"),
     ("phases", "name,count,unfinished,total_s,longest_s,peak_bytes,rise_bytes"),
     ("marks", "kind,name,count,first,least,most,last,per_s"),
-    ("peaks", "name,bytes,t_s,step,processes,phase"),
+    ("peaks", "name,bytes,t_s,step,processes,phase,rss_bytes,pss_known_bytes"),
     ("ticks", "t_s,step,processes,rss_bytes,counted_bytes,pss_known_bytes,cgroup_bytes,cgroup_peak_bytes,pressure_ppm,"
               "available_bytes"),
+    ("samples", "step,t_s,process,pid,name,rss_bytes,anon_bytes,file_bytes,shmem_bytes,swap_bytes,huge_bytes,threads"),
     ("limits", "t_s,bytes,name"),
     ("gpu", "device,name,process,user,peak_bytes,peak_t_s,last_bytes,total_bytes"),
     ("notes", "t_s,text"),
