@@ -329,7 +329,8 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
                   enum tide_screen_end end)
 {
     if (!owns_program) {
-        kill(tracker->pid, SIGTERM);
+        if (!tracker->ended)
+            kill(tracker->pid, SIGTERM);
         tracker_ends(tracker, -1);
     } else if (end == TIDE_SCREEN_STOP && !tracker->ended) {
         stop_program(tracker);
@@ -375,7 +376,7 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     screen->path = tracker.path;
     screen->log_path = config.log_path;
     screen->live = true;
-    screen->ended = command ? on_ended : NULL;
+    screen->ended = on_ended;
     screen->interrupt = command ? on_interrupt : NULL;
     /* cppcheck-suppress autoVariables ; the caller has no use for screen after this */
     screen->context = &tracker;

@@ -7,7 +7,7 @@
 #include "show/screen_log.h"
 #include "show/screen_term.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,7 +39,6 @@ struct judging {
 
 struct screen {
     const struct tide_screen_config *config;
-    struct tide_reader *reader;
     struct tide_history *history;
     struct tide_assessment *assessment;
     struct judging judging;
@@ -211,16 +210,26 @@ static void end_judging(struct screen *screen)
 
 /* ---- reading */
 
-/* Opens the recording, or says why not; a live one may still be on its way. */
-static int open_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
+/* A recording that nobody writes has no log beside it, and a reader takes it for one that never changes. */
+static bool has_log(const char *path)
 {
-    if (screen->reader)
+    char log[PATH_MAX + 8];
+    snprintf(log, sizeof log, "%s-wal", path);
+    return access(log, F_OK) == 0;
+}
+
+/* Opens the recording, or says why not. 1: a live one that is still on its way. */
+static int open_recording(struct screen *screen, int64_t now_ns, struct tide_reader **ret_reader,
+                          struct tide_err *err)
+{
+    const struct tide_screen_config *config = screen->config;
+    bool coming = config->live && screen->history->tick_count == 0 && now_ns - screen->opened_ns < PATIENCE &&
+                  !(config->ended && config->ended(config->context));
+    if (coming && !has_log(config->path))
+        return 1;
+    if (tide_reader_new(config->path, ret_reader, err) == 0)
         return 0;
-    if (tide_reader_new(screen->config->path, &screen->reader, err) == 0)
-        return 0;
-    bool waiting = screen->config->live && now_ns - screen->opened_ns < PATIENCE &&
-                   !(screen->config->ended && screen->config->ended(screen->config->context));
-    return waiting ? 1 : -1;
+    return coming ? 1 : -1;
 }
 
 /* A recording is live when it grows before our eyes, or is said to be. */
@@ -240,22 +249,25 @@ static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
     model->silent_ns = silent_ns;
 }
 
+/* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
 static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
-    int opened = open_recording(screen, now_ns, err);
+    struct tide_history *history = screen->history;
+    struct tide_reader *reader = NULL;
+    int64_t began_ns = tide_clock_ns();
+    int opened = open_recording(screen, now_ns, &reader, err);
     if (opened)
         return opened < 0 ? -1 : 0;
-    int64_t began_ns = tide_clock_ns();
-    size_t ticks = screen->history->tick_count, marks = screen->history->mark_count,
-           processes = screen->history->process_count;
-    int64_t exit_status = screen->history->exit_status;
-    if (tide_history_load(screen->history, screen->reader, err))
+    size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;
+    int64_t ended_ns = history->ended_ns;
+    int bad = tide_history_load(history, reader, err);
+    tide_reader_free(reader);
+    if (bad)
         return -1;
-    bool same = screen->history->tick_count == ticks && screen->history->mark_count == marks &&
-                screen->history->process_count == processes && screen->history->exit_status == exit_status;
-    notice_growth(screen, now_ns, screen->history->tick_count != ticks);
-    if (!same) {
-        if (tide_model_update(&screen->model, screen->history, screen->assessment))
+    notice_growth(screen, now_ns, history->tick_count != ticks);
+    if (history->tick_count != ticks || history->mark_count != marks || history->process_count != processes ||
+        history->ended_ns != ended_ns) {
+        if (tide_model_update(&screen->model, history, screen->assessment))
             return tide_err_set(err, "not enough memory for this recording");
         screen->dirty = true;
     }
@@ -267,6 +279,8 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
 static bool reading_due(const struct screen *screen, int64_t now_ns)
 {
     int64_t pause = screen->load_cost_ns * SHARE;
+    if (screen->history->ended_ns != TIDE_UNKNOWN && screen->history->tick_count > 0)
+        return false; /* nobody writes it any more */
     return !screen->judging.running && now_ns - screen->loaded_ns >= (pause > FRAME_NS ? pause : FRAME_NS);
 }
 
@@ -455,7 +469,7 @@ static int start(struct screen *screen, struct tide_err *err)
     tide_view_init(&screen->view, !tide_term_unicode());
     tide_log_init(&screen->log);
     screen->model.live = screen->config->live;
-    screen->model.owns_program = screen->config->ended != NULL;
+    screen->model.owns_program = screen->config->interrupt != NULL;
     if (tide_history_new(0, &screen->history, err))
         return -1;
     /* What cannot be opened is said before the screen changes. */
@@ -498,7 +512,6 @@ int tide_screen_run(const struct tide_screen_config *config, enum tide_screen_en
     tide_view_release(&screen->view);
     tide_log_release(&screen->log);
     tide_history_free(screen->history);
-    tide_reader_free(screen->reader);
     free(screen->verdict_text);
     free(screen);
     return bad;

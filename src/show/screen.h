@@ -26,9 +26,8 @@ struct tide_screen_config {
     struct tide_assess_options assess;
     bool live; /* somebody is writing it */
 
-    /* A program that runs for this view: all NULL when there is none. */
-    bool (*ended)(void *context);
-    void (*interrupt)(void *context);
+    bool (*ended)(void *context);     /* whether the writer of the recording is done; NULL: not known */
+    void (*interrupt)(void *context); /* Ctrl-C for a program that runs for this view; NULL: there is none */
     void *context;
 
     int64_t frames;    /* 0: until the user leaves; else the program is stopped after them */
