@@ -56,7 +56,7 @@ static const struct tide_option options[] = {
      0},
     {0, "frames", TIDE_OPTION_COUNT, VIEW(frames), "N",
      "for tests: draw N frames, then quit and stop a program that was started", NULL, 1, 1000000},
-    {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "KEYS",
+    {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "TEXT",
      "for tests: press these keys, one per frame; keys without a letter are '<down>', '<enter>'", NULL, 0, 0},
     {0, "size", TIDE_OPTION_TEXT, VIEW(size), "COLSxROWS", "for tests: draw at this size", NULL, 0, 0},
     {0, "dump", TIDE_OPTION_FLAG, VIEW(dump), NULL,
@@ -161,15 +161,32 @@ static void on_interrupt(void *context)
         kill(tracker->pid, SIGINT);
 }
 
-/* Until there is a recording to look at, or a reason why there will be none. */
+static int on_any_tick(void *context, const struct tide_tick *tick)
+{
+    (void)context;
+    (void)tick;
+    return 1;
+}
+
+static bool has_sample(const char *path)
+{
+    struct tide_reader *reader;
+    if (access(path, F_OK) || tide_reader_new(path, &reader, NULL))
+        return false;
+    bool found = tide_reader_each_tick(reader, 0, on_any_tick, NULL, NULL) == 1;
+    tide_reader_free(reader);
+    return found;
+}
+
+/* Until there is a sample to look at, or a reason why there will be none. */
 static int wait_for_recording(struct tracker *tracker)
 {
-    enum { PATIENCE_MS = 15000, LOOK_MS = 10 };
+    enum { PATIENCE_MS = 15000, LOOK_MS = 20 };
     for (int waited = 0; waited < PATIENCE_MS; waited += LOOK_MS) {
-        if (access(tracker->path, F_OK) == 0)
-            return 0;
         if (tracker_ends(tracker, LOOK_MS))
             return tracker->farewell.failed;
+        if (has_sample(tracker->path))
+            return 0;
     }
     return 0;
 }
@@ -370,6 +387,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     if ((!screen->dump && tide_screen_check(&err)) || start_tracker(&tracker, &config, &err))
         return tide_report(&err);
     if (wait_for_recording(&tracker)) {
+        if (command)
+            unlink(tracker.log_path);
         tide_report(&tracker.farewell.err);
         return tracker.farewell.outcome.exit_code;
     }

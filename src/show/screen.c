@@ -7,7 +7,6 @@
 #include "show/screen_log.h"
 #include "show/screen_term.h"
 
-#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -135,6 +134,8 @@ static void start_judging(struct screen *screen)
     judging->options = screen->config->assess;
     judging->ticks = screen->history->tick_count;
     judging->running = true;
+    if (!screen->assessment)
+        snprintf(screen->sentence, sizeof screen->sentence, "judging what is there so far");
     atomic_store(&judging->done, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -210,14 +211,6 @@ static void end_judging(struct screen *screen)
 
 /* ---- reading */
 
-/* A recording that nobody writes has no log beside it, and a reader takes it for one that never changes. */
-static bool has_log(const char *path)
-{
-    char log[PATH_MAX + 8];
-    snprintf(log, sizeof log, "%s-wal", path);
-    return access(log, F_OK) == 0;
-}
-
 /* Opens the recording, or says why not. 1: a live one that is still on its way. */
 static int open_recording(struct screen *screen, int64_t now_ns, struct tide_reader **ret_reader,
                           struct tide_err *err)
@@ -225,8 +218,6 @@ static int open_recording(struct screen *screen, int64_t now_ns, struct tide_rea
     const struct tide_screen_config *config = screen->config;
     bool coming = config->live && screen->history->tick_count == 0 && now_ns - screen->opened_ns < PATIENCE &&
                   !(config->ended && config->ended(config->context));
-    if (coming && !has_log(config->path))
-        return 1;
     if (tide_reader_new(config->path, ret_reader, err) == 0)
         return 0;
     return coming ? 1 : -1;

@@ -191,7 +191,7 @@ static bool find_scale(const struct tide_chart *chart, const struct tide_model *
         high = limit;
     if (high <= low)
         high = low + 1;
-    double step = nice_step((high - low) / fmax(2, (height + 1) / 3));
+    double step = nice_step((high - low) / fmax(2, (height + 1) / 2));
     ret_scale->low = floor(low / step) * step;
     ret_scale->high = high + 0.02 * (high - ret_scale->low);
     ret_scale->step = step;
@@ -238,6 +238,21 @@ static void draw_column(const struct tide_chart *chart, const struct scale *scal
     }
 }
 
+/* A size with as many digits as tell two labels apart, in at most 8 columns. */
+static char *label_text(double value, double step, char out[static TIDE_UNITS_TEXT])
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    double size = 1;
+    while (value / size >= 1000 && unit < 6 && step / size / 1024 >= 0.01) {
+        size *= 1024;
+        unit++;
+    }
+    int digits = unit == 0 || value / size >= 100 ? 0 : step / size >= 0.1 ? 1 : 2;
+    snprintf(out, TIDE_UNITS_TEXT, "%.*f %s", digits, value / size, names[unit]);
+    return out;
+}
+
 static void draw_scale(const struct scale *scale, struct tide_cells *cells, int top, int height)
 {
     char text[TIDE_UNITS_TEXT];
@@ -252,7 +267,8 @@ static void draw_scale(const struct scale *scale, struct tide_cells *cells, int 
             continue;
         used = line;
         int row = top + height - 1 - line;
-        tide_cells_right(cells, row, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM, tide_size_text(value, text));
+        tide_cells_right(cells, row, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM,
+                         label_text(value, scale->step, text));
         tide_cells_rune(cells, row, LABEL_COLUMNS, TIDE_STYLE_DIM, cells->ascii ? '+' : 0x2524);
     }
 }

@@ -53,7 +53,7 @@ static void __attribute__((format(printf, 3, 4))) add_part(char *out, size_t siz
     va_end(args);
 }
 
-/* "step 4,000  3.2 steps/s  epoch 3  0:12:09  tree 4.1 GiB, peak 8.2 GiB". */
+/* "step 4,000  3.2 steps/s  epoch 3  0:12:09". */
 static void status_text(const struct tide_model *model, char *out, size_t size)
 {
     char a[TIDE_UNITS_TEXT], b[TIDE_UNITS_TEXT];
@@ -72,10 +72,6 @@ static void status_text(const struct tide_model *model, char *out, size_t size)
     if (epoch)
         add_part(out, size, "epoch %s", tide_count_text((double)epoch->number, a));
     add_part(out, size, "%s", clock_text(model->cursor_ns, a));
-    const struct tide_row *tree = model->row_count ? &model->rows[0] : NULL;
-    if (tree && tree->rss >= 0)
-        add_part(out, size, "tree %s RSS, peak %s", tide_size_text((double)tree->rss, a),
-                 tide_size_text((double)tree->peak, b));
 }
 
 /* Whether the moment shown is the newest, and what becomes of the recording. */
@@ -385,9 +381,10 @@ void tide_view_draw(struct tide_view *view, struct tide_model *model, const stru
     struct tide_cells *cells = &view->cells;
     tide_cells_clear(cells);
     if (cells->columns < TIDE_VIEW_COLUMNS || cells->rows < TIDE_VIEW_ROWS) {
-        tide_cells_format(cells, 0, 0, cells->columns, TIDE_STYLE_PLAIN,
-                          "%dx%d is too small, %dx%d is needed", cells->columns, cells->rows,
-                          TIDE_VIEW_COLUMNS, TIDE_VIEW_ROWS);
+        char text[96];
+        snprintf(text, sizeof text, "%dx%d is too small: %dx%d is needed", cells->columns, cells->rows,
+                 TIDE_VIEW_COLUMNS, TIDE_VIEW_ROWS);
+        tide_cells_wrap(cells, 0, 0, cells->columns, cells->rows, 0, TIDE_STYLE_PLAIN, text);
         if (model->pane == TIDE_PANE_QUIT)
             draw_question(view);
         return;

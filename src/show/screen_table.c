@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CELL_TEXT = 64, NAME_COLUMNS = 22, INDENT_MAX = 12 };
+enum { CELL_TEXT = 64, NAME_COLUMNS = 23, SHORT_NAME = 20, WIDE_NAME = 32, INDENT_MAX = 12 };
 
 static char *size_text(int64_t bytes, char out[static CELL_TEXT])
 {
@@ -108,12 +108,12 @@ struct column {
 enum { NAME = 1, TREND = 4, SPARK = 5 };
 
 static const struct column columns[] = {
-    {"PID", 7, 8, pid_text, 0},
+    {"PID", 7, 9, pid_text, 0},
     {"NAME", 0, 10, NULL, 0},
     {"RSS", 8, 10, rss_text, 0},
     {"PEAK", 8, 6, peak_text, 0},
-    {"FLOOR/STEP", 10, 10, trend_text, 0},
-    {"OVER TIME", 10, 9, NULL, 0},
+    {"FLOOR/STEP", 11, 10, trend_text, 0},
+    {"OVER TIME", 9, 8, NULL, 0},
     {"PSS", 8, 4, pss_text, KNOWN(pss)},
     {"USS", 8, 2, uss_text, KNOWN(uss)},
     {"GPU", 8, 5, gpu_text, KNOWN(gpu)},
@@ -138,7 +138,7 @@ static bool anybody_knows(const struct tide_model *model, const struct column *c
 /* Widths of the columns, 0 for those that give way; the name gets the rest, the sparkline some of it. */
 static void lay_out(const struct tide_model *model, int width, int ret_widths[static COLUMNS])
 {
-    int left = width - NAME_COLUMNS;
+    int name = width >= 80 ? NAME_COLUMNS : SHORT_NAME, left = width - name;
     for (int c = 0; c < COLUMNS; c++)
         ret_widths[c] = 0;
     for (int rank = 10; rank > 0; rank--)
@@ -153,14 +153,14 @@ static void lay_out(const struct tide_model *model, int width, int ret_widths[st
     if (longer > TIDE_SPARK_MAX - ret_widths[SPARK])
         longer = TIDE_SPARK_MAX - ret_widths[SPARK];
     ret_widths[SPARK] += longer;
-    ret_widths[NAME] = NAME_COLUMNS + spare - longer;
+    ret_widths[NAME] = name + spare - longer;
 }
 
 static void draw_name(struct tide_cells *cells, const struct tide_model *model, const struct tide_row *row,
                       int line, int at, int width, enum tide_style style)
 {
     char name[160];
-    int indent = row->kind == TIDE_ROW_TREE ? 0 : 1 + row->depth * 2;
+    int indent = row->kind == TIDE_ROW_TREE ? 0 : 1 + row->depth * (width >= WIDE_NAME ? 2 : 1);
     if (indent > INDENT_MAX)
         indent = INDENT_MAX;
     uint32_t sign = cells->ascii ? (row->folded ? '+' : '-') : row->folded ? 0x25b8 : 0x25be;

@@ -251,6 +251,21 @@ int tide_term_check(struct tide_err *err)
     return 0;
 }
 
+/* Terminals that do not change their arrow keys when asked to, and those with shifted ones. */
+static void know_more_keys(void)
+{
+    static const struct {
+        const char *bytes;
+        int key;
+    } keys[] = {{"\033[A", KEY_UP},       {"\033[B", KEY_DOWN},      {"\033[C", KEY_RIGHT},
+                {"\033[D", KEY_LEFT},     {"\033[H", KEY_HOME},      {"\033[F", KEY_END},
+                {"\033[1;2D", KEY_SLEFT}, {"\033[1;2C", KEY_SRIGHT}, {"\033[5~", KEY_PPAGE},
+                {"\033[6~", KEY_NPAGE}};
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (!key_defined(keys[i].bytes))
+            define_key(keys[i].bytes, keys[i].key);
+}
+
 int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
 {
     TIDE_CHECK(guard.open, ==, 0);
@@ -276,6 +291,7 @@ int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
     noecho();
     nonl();
     keypad(stdscr, TRUE);
+    know_more_keys();
     nodelay(stdscr, TRUE);
     set_escdelay(25);
     curs_set(0);

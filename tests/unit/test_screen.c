@@ -603,7 +603,7 @@ static void every_size_is_survived(void **state)
     }
     f->model.pane = TIDE_PANE_NONE;
     assert_int_equal(tide_cells_resize(&f->view.cells, 40, 10), 0);
-    assert_shows(f, "40x10 is too small, 50x14 is needed");
+    assert_shows(f, "40x10 is too small: 50x14 is needed");
 }
 
 static void without_unicode_every_cell_is_ascii(void **state)

@@ -1,0 +1,499 @@
+"""The full-screen view: saved screens of recordings with fixed times, scripted keys, and real terminals.
+
+TIDEMARK_SAVE_SCREENS=1 writes the saved screens anew; read the difference before it is committed.
+"""
+
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from recording import EPOCH, GAUGE, MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
+
+pyte = pytest.importorskip("pyte")
+
+SCREENS = pathlib.Path(__file__).parent / "screens"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x80-\x9f]")
+
+
+def training(path, seconds=1000, name="python", phase="validation", ended=True, parent=1):
+    """uv starts python, which leaks 256 KiB a step and validates every 200 s, and keeps four workers. 4 steps a second."""
+    r = Recording(path)
+    r.meta(tool="tidemark 0.1.0", command="uv run python train.py", started_wall_s=1790000000, interval_ns=10**9)
+    r.process(100, "uv", command="uv run python train.py", peak=2 * MIB)
+    r.process(101, name, parent=parent, command="python train.py --epochs 5", peak=3000 * MIB)
+    for i in range(4):
+        r.process(110 + i, "compile_worker", parent=2, peak=400 * MIB)
+    for s in range(seconds):
+        if s % 200 == 0:
+            r.mark(s, EPOCH, s // 200, process=2)
+        if s % 200 == 190:
+            r.mark(s, PHASE_BEGIN, name=phase, process=2)
+        if s % 200 == 195:
+            r.mark(s, PHASE_END, name=phase, process=2)
+        r.mark(s, STEP, s * 4, process=2)
+        python = (500 + s + (1500 if 190 <= s % 200 < 195 else 0)) * MIB
+        anon = {1: 2 * MIB, 2: python, **{3 + i: 400 * MIB for i in range(4)}}
+        r.tick(s, anon, counted=python + 402 * MIB, pss_known_bytes=sum(anon.values()))
+        if s % 100 == 0:
+            for i in range(4):
+                r.put("smaps", tick=r.ticks, process=3 + i, pss_bytes=100 * MIB, uss_bytes=0, swap_pss_bytes=0, cost_ns=1)
+    r.mark(seconds - 1, GAUGE, 700 * MIB, "torch allocated", process=2)
+    r.put("memory_limit", t_ns=0, name="--limit", bytes=8 << 30)
+    if ended:
+        r.meta(ended_ns=(seconds - 1) * 10**9, exit_status=0)
+    return r.close()
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    return training(tmp_path_factory.mktemp("watch") / "train.tide")
+
+
+@pytest.fixture
+def dump(tidemark):
+    """dump(file, keys="", size="80x24") -> the lines of the last frame: one key per frame, and one frame more."""
+
+    def call(path, keys="", size="80x24", **env):
+        frames = len(re.findall(r"<\w+[\w-]*>|.", keys)) + 1
+        done = tidemark("watch", path, "--dump", "--frames", frames, "--keys", keys, "--size", size, env=env)
+        assert done.code == 0 and done.err == ""
+        assert not CONTROL.search(done.out)
+        return done.out
+
+    return call
+
+
+def compare(name, text):
+    """Against the saved screen. What the verdict says above the status line is the judge's, and tested there."""
+    text = re.sub(r"\A.*?^(?=step )", "(verdict)\n", text, count=1, flags=re.M | re.S)
+    path = SCREENS / f"{name}.txt"
+    if os.environ.get("TIDEMARK_SAVE_SCREENS") == "1":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"the screen is not that of {path}"
+
+
+# ---- saved screens
+
+
+@pytest.mark.parametrize(
+    "name, keys, size",
+    [
+        ("plain", "", "80x24"),
+        ("large", "", "132x40"),
+        ("narrow", "", "52x16"),
+        ("tiny", "", "30x5"),
+        ("python", "<down><down>", "80x24"),
+        ("memory", "s<down><enter>", "80x24"),
+        ("growth", "ss", "80x24"),
+        ("folded", "<down><space>", "80x24"),
+        ("zoomed", "<less>zzz", "80x24"),
+        ("time", "t<left><left>", "80x24"),
+        ("range", "<down><down>zzzy", "80x24"),
+        ("help", "?", "80x24"),
+        ("log", "l", "80x24"),
+        ("playing", "p]<none><none>", "80x24"),
+    ],
+)
+def test_the_screen_is_the_saved_one(dump, recording, name, keys, size):
+    compare(name, dump(recording, keys, size))
+
+
+def test_without_utf8_the_screen_is_ascii(dump, recording):
+    text = dump(recording, LC_ALL="C")
+    assert text.isascii()
+    compare("ascii", text)
+
+
+def test_every_line_fits_and_every_frame_is_full(dump, recording):
+    for columns, rows in [(1, 1), (2, 50), (49, 13), (50, 14), (80, 24), (81, 25), (200, 60), (1000, 500)]:
+        lines = dump(recording, "s<down><enter>", f"{columns}x{rows}").split("\n")[:-1]
+        assert len(lines) == rows
+        assert max(len(line) for line in lines) <= columns
+
+
+def test_the_verdict_is_that_of_judge(dump, tidemark, recording):
+    sentence = tidemark("judge", "--json", recording).json["sentence"]
+    shown = " ".join(dump(recording, size="200x40").split("\n")[:2])
+    assert sentence in shown
+
+
+def test_the_verdict_pane_has_all_of_it(dump, tidemark, recording):
+    text = dump(recording, "v", "200x60")
+    for line in tidemark("judge", recording).out.splitlines():
+        assert line.strip() in text
+    assert "4 x compile_worker" in text.split("Also judged:")[1]
+
+
+def test_a_hostile_recording_shows_nothing_unescaped(dump, tmp_path):
+    evil = "\x1b]0;owned\x07\x1b[2J\u202e"
+    path = training(tmp_path / "evil\x1b[31m.tide", 40, name=evil, phase=evil, parent=99)
+    for keys in ["", "<down>", "<down><down>", "v", "s<enter>", "zz<less>"]:
+        for size in ["80x24", "133x43"]:
+            assert "\u202e" not in dump(path, keys, size)
+    assert "\\x1b]0;owned" in dump(path, "<down><down>", "133x43")
+
+
+def test_wide_names_are_measured_in_columns(dump, tmp_path):
+    path = training(tmp_path / "wide.tide", 40, name="訓練プロセス")
+    lines = dump(path).split("\n")
+    wide, plain = (next(line for line in lines if f" {pid} " in line) for pid in (101, 100))
+    # six runes of two columns each: what follows stands six characters earlier in the text, in the same column
+    assert wide.index("MiB") + 6 == plain.index("MiB")
+
+
+def test_a_recording_without_steps_has_time_as_its_axis(dump, tmp_path):
+    r = Recording(tmp_path / "time.tide")
+    r.process(7, "prog")
+    for s in range(300):
+        r.tick(s, {1: (100 + s % 3) * MIB})
+    text = dump(r.close())
+    assert "0:04:59" in text and "no marks: the axis is time" in text
+    assert "cut off, or not growing now" in text
+
+
+def test_an_empty_recording_is_no_crash(dump, tmp_path):
+    r = Recording(tmp_path / "empty.tide")
+    assert "waiting for the first sample" in dump(r.close(), "zs?<enter>v")
+
+
+# ---- what cannot be shown
+
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        ([], "there is nothing to watch"),
+        (["--"], "there is nothing to watch"),
+        (["a", "b"], "expected one file or process number, got 2 words"),
+        (["no-such.tide"], "no-such.tide"),
+        (["."], "'.'"),
+        (["999999999"], "there is no process 999999999"),
+        (["99999999999999999999"], "is no process number"),
+        (["--dump", "--size", "80", "x"], "'80' is no size of a screen"),
+        (["--dump", "--size", "0x5", "x"], "'0x5' is no size of a screen"),
+        (["--dump", "--keys", "j<dwon>", "x"], "no key has the name at '<dwon>'"),
+        (["--frames", "0", "x"], "out of range"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_2(tidemark, args, says):
+    done = tidemark("watch", *args)
+    assert done.code == 2 and done.out == ""
+    first = done.err.splitlines()[0]
+    assert first.startswith("tidemark: ") and says in first
+    assert len(done.err.splitlines()) <= 2
+
+
+def test_what_is_no_recording_is_refused(tidemark, tmp_path):
+    (tmp_path / "text").write_text("step,rss\n1,2\n")
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t(x)").connection.close()
+    for name in ("text", "other.db"):
+        done = tidemark("watch", "--dump", name)
+        assert done.code == 2 and name in done.err
+
+
+def test_without_a_terminal_there_is_a_hint(tidemark, recording):
+    done = tidemark("watch", recording)
+    assert done.code == 2 and done.out == ""
+    assert "needs a terminal" in done.err and "tidemark run" in done.err and "show" in done.err
+    done = tidemark("watch", "--", "true")
+    assert done.code == 2 and "needs a terminal" in done.err
+    assert not list(pathlib.Path(".").glob("true-*.tide"))
+
+
+# ---- real terminals
+
+
+class Terminal:
+    """A program on a pseudo-terminal, and what it shows."""
+
+    def __init__(self, argv, env, cwd, columns=80, rows=24):
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.master, slave = pty.openpty()
+        self.slave = slave
+        self.size(columns, rows)
+        self.modes = termios.tcgetattr(slave)
+        self.raw = b""
+        self.process = subprocess.Popen([str(a) for a in argv], stdin=slave, stdout=slave, stderr=slave, cwd=cwd,
+                                        env={**env, "TERM": "xterm-256color"}, start_new_session=True,
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def size(self, columns, rows):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+
+    def read(self, seconds):
+        if select.select([self.master], [], [], seconds)[0]:
+            data = os.read(self.master, 65536)
+            self.raw += data
+            self.stream.feed(data)
+            return True
+        return False
+
+    def text(self):
+        return "\n".join(self.screen.display)
+
+    def wait(self, pattern, seconds=60):
+        """Until the screen shows the pattern."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.text(), re.M):
+            assert time.monotonic() < end, f"{pattern!r} does not come:\n{self.text()}"
+            self.read(0.1)
+        return self.text()
+
+    def keys(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self, seconds=60):
+        """Until the program has ended; its exit code. The terminal must be as it was."""
+        limit = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < limit, f"it does not end:\n{self.text()}"
+            self.read(0.1)
+        while self.read(0.1):
+            pass
+        assert termios.tcgetattr(self.slave) == self.modes, "the terminal's modes have changed"
+        assert self.raw.count(b"\x1b[?1049h") == self.raw.count(b"\x1b[?1049l"), "still on the other screen"
+        assert self.raw.rfind(b"\x1b[?25l") <= max(self.raw.rfind(b"\x1b[?25h"), self.raw.rfind(b"\x1b[?12l\x1b[?25h"))
+        return self.process.returncode
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(binary, env, tmp_path):
+    """terminal("watch", ...) -> Terminal."""
+    opened = []
+
+    def start(*args, argv=None, **more):
+        extra = more.pop("env", {})
+        opened.append(Terminal(argv or [binary, *args], {**env, **extra}, tmp_path, **more))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    """A program that prints steps, holds more each time, and says how it was ended."""
+    path = tmp_path / "trainer.py"
+    path.write_text(
+        "import signal, sys, time\n"
+        "def leave(n, frame):\n"
+        "    open('ended', 'w').write(str(n)); print('signal', n, flush=True); sys.exit(7)\n"
+        "for n in (signal.SIGINT, signal.SIGTERM): signal.signal(n, leave)\n"
+        "kept = []\n"
+        "for step in range(int(sys.argv[1])):\n"
+        "    kept.append(bytearray(1 << 16)); print('step', step, flush=True); time.sleep(0.02)\n"
+        "sys.exit(5)\n")
+    return [sys.executable, str(path)]
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what} does not happen"
+        time.sleep(0.02)
+
+
+def test_a_view_starts_answers_resizes_and_leaves_the_terminal_as_it_was(terminal, recording):
+    t = terminal("watch", recording)
+    t.wait(r"LEAK in python\[101\]")
+    t.wait("4 x compile_worker")
+    t.keys("\x1b[B\x1b[B\x1b[B\r")
+    t.wait("112 ")
+    t.keys("s")
+    t.wait("sort:memory")
+    t.size(60, 20)
+    os.kill(t.process.pid, signal.SIGWINCH)
+    t.wait(r"^\? help.*v verdict *$")
+    t.size(20, 3)
+    t.wait("20x3 is too small")
+    t.size(100, 30)
+    t.wait("process tree")
+    t.keys("?")
+    t.wait("fold or unfold")
+    t.keys("\x1b")
+    t.wait("sort:memory")
+    t.keys("q")
+    assert t.end() == 0
+    assert "process tree" not in t.text().splitlines()[0]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_view_and_restores_the_terminal(terminal, recording, how):
+    t = terminal("watch", recording)
+    t.wait("process tree")
+    t.process.send_signal(how)
+    assert t.end() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGQUIT])
+def test_a_fatal_signal_restores_the_terminal_first(terminal, recording, how):
+    t = terminal("watch", recording)
+    t.wait("process tree")
+    t.process.send_signal(how)
+    assert t.end() == -how
+
+
+def test_no_colour_means_no_colour(terminal, recording):
+    colour = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8])(?:;\d+)*m")
+    plain, colourful = terminal("watch", recording, env={"NO_COLOR": "1"}), terminal("watch", recording)
+    for t in (plain, colourful):
+        t.wait("process tree")
+        t.keys("q")
+        assert t.end() == 0
+    assert colour.search(colourful.raw) and not colour.search(plain.raw)
+
+
+@pytest.mark.parametrize("name", ["dumb", "no-such-terminal", ""])
+def test_a_terminal_that_cannot_place_a_cursor_is_refused(run, binary, recording, name):
+    done = run("script", "-qec", f"env TERM='{name}' {binary} watch {recording}", "/dev/null")
+    assert done.code == 2 and "needs a terminal" in done.out
+
+
+def test_frames_on_a_terminal_are_counted(terminal, recording):
+    t = terminal("watch", "--frames", "3", "--keys", "ss", recording)
+    assert t.end() == 0
+    assert t.raw
+
+
+def test_stopping_gives_the_terminal_back_and_fg_takes_it_again(terminal, binary, recording):
+    t = terminal(argv=["bash", "--norc", "-i"], env={"PS1": "ready> ", "HISTFILE": ""})
+    t.wait("^ready>")
+    t.keys(f"{binary} watch {recording}\r")
+    t.wait("process tree")
+    t.keys("\x1a")
+    t.wait("Stopped")
+    t.keys("stty -a | grep -c ' icanon' && echo still\t here\r")
+    t.wait("^1")
+    t.keys("clear; fg\r")
+    t.wait("process tree")
+    t.keys("s")
+    t.wait("sort:memory")
+    t.keys("q")
+    t.wait("^ready> ")
+    t.keys("exit\r")
+    t.end()
+
+
+def test_a_growing_recording_is_followed_and_freezing_holds_it(terminal, tmp_path, workload):
+    path = tmp_path / "live.tide"
+    t = terminal("watch", "-o", path, "--", workload("linear"), "--steps", "100000")
+    t.wait("LIVE")
+    first = re.search(r"^step ([\d,]+)", t.wait(r"^step [\d,]+"), re.M)[1]
+    t.wait(rf"^step (?!{first}\b)[\d,]+")
+    t.wait(r"leak: floor \+")
+    second = terminal("watch", path)
+    second.wait("LIVE")
+    second.keys("f")
+    second.wait("FROZEN")
+    second.keys("q")
+    assert second.end() == 0
+    t.keys("qs")
+    assert t.end() == 128 + signal.SIGTERM
+    assert "recording: " in t.text()
+
+
+def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "60")
+    t.wait("the program has ended|ended, status 5")
+    t.keys("l")
+    t.wait("step 59")
+    t.keys("q")
+    assert t.end() == 5
+    assert "recording: job.tide" in t.text()
+    assert (tmp_path / "job.tide.log").read_text().startswith("step 0\n")
+    assert sorted(p.name for p in tmp_path.glob("job.tide*")) == ["job.tide", "job.tide.log"]
+
+
+def test_ctrl_c_goes_to_the_program_and_then_the_view_ends(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    t.keys("\x03")
+    assert t.end() == 7
+    assert (tmp_path / "ended").read_text() == str(int(signal.SIGINT))
+
+
+def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    t.keys("q")
+    t.wait("still running")
+    t.keys("x")
+    t.wait("LIVE")
+    t.keys("qd")
+    assert t.end() == 0
+    tracker = int(re.search(r"tracker (\d+)", t.text())[1])
+    size = lambda: (tmp_path / "job.tide.log").stat().st_size  # noqa: E731
+    before = size()
+    wait_for(lambda: size() > before, "the program printing on")
+    assert not (tmp_path / "ended").exists()
+    again = terminal("watch", "job.tide")
+    again.wait("LIVE")
+    again.keys("q")
+    assert again.end() == 0
+    os.kill(tracker, signal.SIGTERM)
+    wait_for((tmp_path / "ended").exists, "the program ending")
+
+
+def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    t.process.send_signal(signal.SIGHUP)
+    assert t.end() == 0
+    assert not (tmp_path / "ended").exists()
+    os.kill(int(re.search(r"tracker (\d+)", t.text())[1]), signal.SIGTERM)
+    wait_for((tmp_path / "ended").exists, "the program ending")
+
+
+def test_a_command_that_is_not_there_says_so_before_the_screen_changes(terminal, tmp_path):
+    t = terminal("watch", "--", "no-such-program")
+    assert t.end() == 127
+    assert "cannot run 'no-such-program'" in t.text()
+    assert b"\x1b[?1049h" not in t.raw
+    assert not list(tmp_path.glob("*.tide*"))
+
+
+def test_a_recording_is_never_overwritten(terminal, tmp_path):
+    (tmp_path / "mine.tide").write_text("precious")
+    t = terminal("watch", "-o", "mine.tide", "--", "true")
+    assert t.end() == 2
+    assert "exists already" in t.text()
+    assert (tmp_path / "mine.tide").read_text() == "precious"
+
+
+def test_a_running_tree_is_recorded_while_it_is_watched(terminal, workload, tmp_path):
+    with subprocess.Popen([str(workload("linear")), "--steps", "100000"]) as program:
+        try:
+            t = terminal("watch", "-o", "it.tide", str(program.pid))
+            t.wait(rf"{program.pid} +linear")
+            t.wait("LIVE")
+            t.keys("q")
+            assert t.end() == 0
+            assert "recording: it.tide" in t.text()
+            assert program.poll() is None
+        finally:
+            program.kill()
+    ticks, ended = sqlite3.connect(tmp_path / "it.tide").execute(
+        "SELECT (SELECT count(*) FROM tick), (SELECT value FROM meta WHERE key = 'ended_ns')").fetchone()
+    assert ticks > 1 and ended > 0
