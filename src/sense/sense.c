@@ -490,7 +490,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
         add_note(sense, "%s", scan_err.text);
     tide_tree_read(&sense->tree, now_ns);
-    tide_smaps_spend(&sense->smaps, &sense->tree, now_ns);
+    int64_t smaps_ns = tide_smaps_spend(&sense->smaps, &sense->tree, now_ns);
     read_host(sense);
     add_up(sense, &tick);
     tick.available_bytes = sense->host.available_bytes;
@@ -515,7 +515,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
         .counted_bytes = tick.counted_bytes,
         .limit_bytes = lowest ? lowest->bytes : TIDE_UNKNOWN,
         .limit_name = lowest ? lowest->name : NULL,
-        .cost_ns = tide_clock_ns() - began_ns,
+        .cost_ns = tide_clock_ns() - began_ns - smaps_ns,
     };
     return status;
 }

@@ -223,7 +223,7 @@ static void pay(int64_t *purse_ns, int64_t cost_ns, double part)
         *purse_ns = least_ns;
 }
 
-void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
+int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
 {
     for (size_t i = 0; i < tree->member_count; i++) {
         struct tide_member *member = tree->members[i];
@@ -234,11 +234,12 @@ void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, 
         }
     }
     if (budget->ppm <= 0)
-        return;
+        return 0;
     fill(budget, now_ns);
     int64_t *purses = budget->purse_ns, *whole = &purses[TIDE_SMAPS_UNREAD];
     if (*whole < least_cost_ns)
-        return;
+        return 0;
+    int64_t spent_ns = 0;
     size_t count = collect_wishes(budget, tree, now_ns);
     bool closed[TIDE_SMAPS_REASONS] = {false, false, false};
     for (size_t i = 0; i < count; i++) {
@@ -255,8 +256,10 @@ void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, 
             continue;
         }
         int64_t cost_ns = read_rollup(tree, wish->member, now_ns);
+        spent_ns += cost_ns;
         pay(whole, cost_ns, 1);
         if (wish->reason != TIDE_SMAPS_UNREAD)
             pay(&purses[wish->reason], cost_ns, share[wish->reason]);
     }
+    return spent_ns;
 }

@@ -38,8 +38,9 @@ struct tide_smaps_budget {
 void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm);
 void tide_smaps_release(struct tide_smaps_budget *budget);
 
-/* Reads what the budget allows. Members that were read have smaps.fresh set, all others have it cleared. */
-void tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns);
+/* Reads what the budget allows. Members that were read have smaps.fresh set, all others have it cleared.
+ * Returns the time that the reads took. */
+int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns);
 
 /* What the next read of this member is expected to cost. */
 int64_t tide_smaps_predict_ns(const struct tide_member *member);

@@ -215,8 +215,10 @@ int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, stru
 {
     struct tide_proc_stat stat;
     int status = read_stat(tree, pid, &stat);
-    if (status == -ENOENT || status == -ESRCH)
-        return tide_err_set(err, "there is no process %" PRId64, pid);
+    if (status == -ENOENT || status == -ESRCH) {
+        tide_err_set(err, "there is no process %" PRId64, pid);
+        return tide_err_hint(err, "it may have ended, or belong to someone whose processes you may not see");
+    }
     if (status != 0)
         return tide_err_set(err, "cannot read process %" PRId64 ": %s", pid, strerror(-status));
     if (pid == tree->self_pid)
