@@ -58,6 +58,7 @@ struct tracker {
     int64_t cost_ns;  /* of a look, smoothed */
     int64_t ended_ns; /* when the command ended; 0: it runs */
     struct tide_sense_view view;
+    int empty_looks;              /* in a row that saw nobody alive, since the command ended */
     bool steps_said, epochs_said; /* by the program itself: its output is not asked any more */
     bool stop;                    /* the user has had enough */
     bool told_of_survivors;
@@ -178,6 +179,7 @@ static void command_ended(struct tracker *t, const struct tide_spawn_event *even
         return;
     t->ended_ns = tide_clock_ns();
     t->next_ns = t->ended_ns; /* look now who is left */
+    t->empty_looks = 0;
     t->outcome->exit_code =
         WIFSIGNALED(event->status) ? 128 + WTERMSIG(event->status) : WEXITSTATUS(event->status);
     tide_relay_command_ended(t->relay);
@@ -372,7 +374,9 @@ static void schedule(struct tracker *t, int64_t now, int64_t cost)
     t->cost_ns = t->cost_ns ? (9 * t->cost_ns + cost) / 10 : cost;
     int64_t least = COST_FACTOR * t->cost_ns;
     int64_t interval = t->config->interval_ns > least ? t->config->interval_ns : least;
-    t->step_ns = 2 * t->step_ns < interval ? 2 * t->step_ns : interval;
+    t->step_ns = t->ended_ns && t->empty_looks ? FIRST_INTERVAL_MS * (int64_t)TIDE_NS_PER_MS
+                 : 2 * t->step_ns < interval   ? 2 * t->step_ns
+                                               : interval;
     if (t->step_ns < least)
         t->step_ns = least;
     t->next_ns = t->next_ns + t->step_ns > now ? t->next_ns + t->step_ns : now + t->step_ns;
@@ -384,6 +388,7 @@ static void tick(struct tracker *t, int64_t now)
     int64_t began = cpu_ns();
     if (tide_sense_look(t->sense, t->writer, now, &t->view, &err))
         trouble(t, &err);
+    t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
     take_marks(t, false);
     if (now - t->committed_ns >= COMMIT_MS * (int64_t)TIDE_NS_PER_MS) {
         t->committed_ns = now;
@@ -399,9 +404,24 @@ static void tick(struct tracker *t, int64_t now)
     tell_of_survivors(t, now);
 }
 
+static bool has_no_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD;
+}
+
+/*
+ * A process that was born after a look had listed them and whose parent died before the look had read its
+ * counters is in nobody's list. But every orphan becomes our child: without children, or with two looks that
+ * saw nobody, the tree has ended.
+ */
 static bool is_over(const struct tracker *t)
 {
-    return t->stop || (t->view.tick > 0 && t->view.alive == 0 && (t->ended_ns || !t->relay));
+    if (t->stop)
+        return true;
+    if (!t->relay)
+        return t->empty_looks > 0;
+    return t->ended_ns && t->empty_looks > 0 && (t->empty_looks > 1 || has_no_children());
 }
 
 /* Waits until the next look is due or something happens. */

@@ -1,0 +1,140 @@
+"""`tidemark attach`: a tree that is already running."""
+
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+TIMEOUT = 30
+
+
+def until(condition, what, timeout=TIMEOUT):
+    end = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {timeout} s: {what}"
+        time.sleep(0.01)
+    return value
+
+
+def rows(path, query):
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+            return db.execute(query).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+@pytest.fixture
+def target(tmp_path):
+    """target(text, stdout=) -> a running Python program that has printed "ready" or made the file of that name."""
+    started = []
+
+    def start(text, stdout=subprocess.DEVNULL):
+        path = tmp_path / "target.py"
+        path.write_text("import os, sys, time\n" + text)
+        p = subprocess.Popen([sys.executable, str(path)], cwd=tmp_path, stdout=stdout, stdin=subprocess.DEVNULL)
+        started.append(p)
+        until(lambda: (tmp_path / "ready").exists(), "the target")
+        return p
+
+    yield start
+    for p in started:
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+
+
+@pytest.mark.parametrize("word, sentence", [
+    ("abc", "'abc' is no process number"),
+    ("0", "'0' is no process number"),
+    ("-5", "'-5'"),
+    ("99999999999999999999", "is no process number"),
+    ("12x", "'12x' is no process number"),
+    ("4194305", "there is no process 4194305"),
+])
+def test_what_is_no_process_is_refused(tidemark, tmp_path, word, sentence):
+    done = tidemark("attach", "--", word)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err and done.err.startswith("tidemark: attach: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_takes_one_operand(tidemark):
+    assert tidemark("attach").code == 2
+    assert tidemark("attach", "1", "2").code == 2
+
+
+def test_a_process_that_has_vanished_is_refused(tidemark, tmp_path):
+    p = subprocess.Popen(["true"])
+    p.wait()
+    done = tidemark("attach", p.pid)
+    assert done.code == 2 and f"there is no process {p.pid}" in done.err
+
+
+def test_itself_is_refused(run, binary, tmp_path):
+    done = run("sh", "-c", f"exec {binary} attach $$")
+    assert done.code == 2 and "is tidemark itself" in done.err
+
+
+def test_it_records_the_tree_until_it_ends(tidemark, target, tmp_path):
+    p = target("keep = [bytearray(50_000_000)]\n"
+               "if os.fork() == 0:\n    keep.append(bytearray(30_000_000)); open('ready', 'w'); time.sleep(1.0); os._exit(0)\n"
+               "os.wait(); time.sleep(0.2)\n")
+    done = tidemark("attach", "-i", "50ms", "-o", "a.tide", p.pid)
+    assert done.code == 0, done.err
+    assert done.err.splitlines()[-1] == "recording: a.tide"
+    names = rows(tmp_path / "a.tide", "select pid, parent from process order by id")
+    assert len(names) == 2 and names[0][0] == p.pid
+    assert rows(tmp_path / "a.tide", "select max(rss_bytes) from tick")[0][0] > 80_000_000
+    meta = dict(rows(tmp_path / "a.tide", "select key, value from meta"))
+    assert meta["command"] == f"attach {p.pid}"
+    assert "exit_status" not in meta and meta["ended_ns"] > 0
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_recording_and_not_the_target(binary, target, tmp_path, env, sent):
+    p = target("open('ready', 'w'); time.sleep(60)\n")
+    tracker = subprocess.Popen([binary, "attach", "-i", "50ms", "-o", "a.tide", str(p.pid)], cwd=tmp_path, env=env,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until(lambda: rows(tmp_path / "a.tide", "select 1 from tick"), "a tick")
+    tracker.send_signal(sent)
+    out, err = tracker.communicate(timeout=TIMEOUT)
+    assert (tracker.returncode, out) == (0, "")
+    assert err.splitlines()[-1] == "recording: a.tide"
+    assert p.poll() is None
+    assert dict(rows(tmp_path / "a.tide", "select key, value from meta"))["ended_ns"] > 0
+
+
+def test_steps_are_read_from_the_file_that_the_target_writes(tidemark, target, tmp_path):
+    with open(tmp_path / "log", "wb") as log:
+        p = target("print('step 7', flush=True); open('ready', 'w'); time.sleep(0.5)\n"
+                   "for i in range(100, 110): print('update', i, 'step', i, flush=True); time.sleep(0.05)\n", stdout=log)
+    done = tidemark("attach", "-i", "20ms", "-o", "a.tide", p.pid)
+    assert done.code == 0
+    assert [n for n, in rows(tmp_path / "a.tide", "select number from mark where kind = 1")] == list(range(100, 110))
+
+
+def test_a_regular_expression_without_a_file_is_told_to_have_no_effect(tidemark, target):
+    p = target("open('ready', 'w'); time.sleep(0.5)\n")
+    done = tidemark("attach", "--step-regex", "a([0-9])", "-o", "a.tide", p.pid)
+    assert done.code == 0
+    assert "--step-regex has no effect" in done.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not pathlib.Path("/usr/bin/setpriv").exists(), reason="needs root and setpriv")
+def test_a_process_of_someone_else_is_recorded_as_far_as_it_can_be_read(binary, target, tmp_path, env):
+    p = target("keep = bytearray(40_000_000); open('ready', 'w'); time.sleep(1)\n")
+    for folder in [tmp_path, *tmp_path.parents]:
+        if str(folder).startswith("/tmp/"):
+            folder.chmod(0o777)
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary, "attach", "-i", "50ms",
+                           "-o", "a.tide", str(p.pid)], cwd=tmp_path, env=env, capture_output=True, text=True,
+                          timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "it belongs to someone else" in done.stderr
+    assert rows(tmp_path / "a.tide", "select max(rss_bytes) from tick")[0][0] > 40_000_000
