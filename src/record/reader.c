@@ -212,10 +212,16 @@ static bool has_log(const char *path)
     return has;
 }
 
-/* Whether the file ends within a page, and no log says what was in it. SQLite would read zeros there. */
-static bool is_cut_off(const char *path, int64_t size)
+/* What the first bytes of a database say. */
+struct head {
+    int64_t page_bytes;
+    bool wal; /* it was put into WAL mode: a recording is, as soon as it has its tables */
+};
+
+/* Whether the file begins as a database does. */
+static bool read_head(const char *path, struct head *ret_head)
 {
-    unsigned char head[18];
+    unsigned char head[19];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
 
@@ -223,8 +229,17 @@ static bool is_cut_off(const char *path, int64_t size)
         close(fd);
     if (got != sizeof head || memcmp(head, MAGIC, sizeof MAGIC) != 0)
         return false;
-    int64_t page = head[16] << 8 | head[17];
-    return size % (page == 1 ? 65536 : page > 0 ? page : 1) != 0 && !has_log(path);
+    int page = head[16] << 8 | head[17];
+    *ret_head = (struct head){.page_bytes = page == 1 ? 65536 : page > 0 ? page : 1, .wal = head[18] == 2};
+    return true;
+}
+
+/* Whether the file ends within a page, and no log says what was in it. SQLite would read zeros there. */
+static bool is_cut_off(const char *path, int64_t size)
+{
+    struct head head;
+
+    return read_head(path, &head) && size % head.page_bytes != 0 && !has_log(path);
 }
 
 /* Refuses what SQLite would only say "unable to open" about, or take for an empty database. */
@@ -292,9 +307,14 @@ static int open_path(const char *path, const char *query, struct tide_reader **r
 
 int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct tide_err *err)
 {
+    struct head head;
+
     if (check_file(path, err) != 0)
         return -1;
-    return open_path(path, has_log(path) ? "?mode=ro" : "?mode=ro&immutable=1", ret_reader, err);
+    /* One that is not in WAL mode is being made at this moment, or was copied by other means: it needs no
+     * care. */
+    bool finished = read_head(path, &head) && head.wal && !has_log(path);
+    return open_path(path, finished ? "?mode=ro&immutable=1" : "?mode=ro", ret_reader, err);
 }
 
 int tide_reader_is_recording(const char *path, struct tide_err *err)

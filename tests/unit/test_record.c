@@ -393,6 +393,21 @@ static void a_reader_sees_a_growing_recording_and_never_blocks_it(void **state)
     tide_reader_free(reader);
 }
 
+static void a_copy_in_another_mode_may_change_under_a_reader(void **state)
+{
+    (void)state;
+    make_recording();
+    run_sql("PRAGMA journal_mode = DELETE");
+    struct tide_reader *reader = new_reader();
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tide_reader_each_tick(reader, 0, on_tick, &seen, NULL), 0);
+    assert_int_equal(seen.ticks, 100);
+    run_sql("INSERT INTO tick(id, t_ns) SELECT id + 1000, t_ns FROM tick");
+    assert_int_equal(tide_reader_each_tick(reader, 100, on_tick, &seen, NULL), 0);
+    assert_int_equal(seen.ticks, 200);
+    tide_reader_free(reader);
+}
+
 static int stop_at_third(void *context, const struct tide_tick *row)
 {
     (void)context;
@@ -569,6 +584,7 @@ int main(void)
         TEST(a_sample_that_says_nothing_new_is_not_written),
         TEST(names_keep_their_bytes_and_text_stays_utf8),
         TEST(a_reader_sees_a_growing_recording_and_never_blocks_it),
+        TEST(a_copy_in_another_mode_may_change_under_a_reader),
         TEST(a_callback_can_stop_an_iteration),
         TEST(rows_out_of_range_are_skipped_and_counted),
         TEST(what_is_no_recording_gets_a_sentence),
