@@ -21,7 +21,7 @@ enum {
 };
 
 /* Of the whole budget. */
-static const double share[TIDE_SMAPS_REASONS] = {0.2, 0.3, 1.0};
+static const double share[TIDE_SMAPS_REASONS] = {0.2, 0.2, 1.0};
 
 struct tide_smaps_wish {
     struct tide_member *member;
@@ -114,13 +114,13 @@ static bool is_unsettled(const struct tide_tree *tree, const struct tide_member 
 }
 
 /* A child that shares much with its parent came or went: their PSS is not what it was. */
-static void unsettle_parent(const struct tide_tree *tree, const struct tide_member *child, int64_t now_ns)
+static void unsettle_parent(const struct tide_tree *tree, const struct tide_member *child, int64_t when_ns)
 {
     const struct tide_member_smaps *smaps = &child->smaps;
     struct tide_member *parent = child->forked ? tide_tree_find(tree, child->parent_pid) : NULL;
     if (parent && smaps->pss_bytes >= 0 &&
         smaps->rss_then - smaps->uss_bytes >= smaps->rss_then / CHANGE_PART + CHANGE_BYTES)
-        parent->smaps.shared_ns = now_ns;
+        parent->smaps.shared_ns = when_ns > parent->smaps.shared_ns ? when_ns : parent->smaps.shared_ns;
 }
 
 /* Whether a member should be read, and how much. */
@@ -209,7 +209,7 @@ static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, i
     smaps->ns_per_byte = (double)cpu_ns / (double)(rss > TINY_BYTES ? rss : TINY_BYTES);
     smaps->fresh = true;
     if (first)
-        unsettle_parent(tree, member, now_ns);
+        unsettle_parent(tree, member, member->began_ns);
     return wall_ns;
 }
 

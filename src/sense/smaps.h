@@ -8,7 +8,7 @@
  * Who is read: first those never read, the biggest first; then those whose RSS changed most since their last
  * read, or whose pages changed hands because a process that shares them was forked or ended; then the longest
  * not read, since pages that a fork shares become private without RSS moving at all. Only the first kind may
- * use the whole budget; the second may use three tenths of it and the third two, so that a tree which is
+ * use the whole budget; the second and the third may use a fifth of it each, so that a tree which is
  * known well costs little.
  */
 #ifndef TIDE_SMAPS_H
