@@ -1,0 +1,172 @@
+/*
+ * heap.h - the layout of the table in which a tracked process keeps its live memory by call stack.
+ *
+ * libtidemark-hook.so, preloaded into the target, creates one file per program image in the channel directory
+ * (lane.h): "heap-PID-START" (START: field 22 of /proc/PID/stat), and after each exec of the same process
+ * "heap-PID-START-N", N = 1, 2, ... (the image with the highest N is the one that runs; what the older ones
+ * held ended with the exec). A forked child makes its own at its first sample and starts from nothing. The
+ * hook holds the file with flock() while it has it mapped. The tracker reads with pread only.
+ *
+ * The file has TIDE_HEAP_BYTES and is sparse: six areas at fixed offsets, each append-only, whose blocks
+ * are allocated in chunks before they are written. Only the counters of a site and those of the head ever
+ * change once written.
+ *
+ *     head | sites | frames | codes | modules | text
+ *
+ * Writing: an entry's number is taken from the count in the head with an atomic add, so several threads can
+ * append; the entry is filled and its `ready` set last (release). A count may run past the capacity when the
+ * area is full: clamp it. An entry below the count that is not ready yet is being written, or its writer died
+ * in the middle of it: look again at the next read. Everything an entry refers to (frames, codes, text) was
+ * complete before its `ready`, with one exception: a module may appear after the first site that runs through
+ * it, or never (code made at run time).
+ *
+ * A stack is `depth` words of the frames area from `frames_at` on, innermost first:
+ *     bit 63 clear: a native return address. Look up the address minus one, always: the hook has added one to
+ *                   the few that are no return address (code interrupted by a signal).
+ *     bit 63 set:   a Python frame, TIDE_HEAP_CODE_OF(word) an entry of codes, TIDE_HEAP_LINE_OF(word) the
+ * line it was executing (0: unknown). Return addresses of the interpreter itself, between two Python frames,
+ * are left out.
+ *
+ * Values of a site are already scaled without bias: an allocation of s bytes sampled with probability p
+ * counts s/p bytes and 1/p blocks (rounded at random, so that the mean is exact); one that is always seen
+ * counts as itself. Live values can be negative for a moment, between the two halves of a free on one thread
+ * and an allocation on another. Sampled and exact allocations of one stack share a site.
+ *
+ * All numbers are little-endian native; the magic tells another layout.
+ */
+#ifndef TIDE_HEAP_H
+#define TIDE_HEAP_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TIDE_HEAP_ENV   "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
+#define TIDE_HEAP_MAGIC UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
+#define TIDE_HEAP_FILE  "heap-"                      /* how the file names begin */
+
+enum {
+    TIDE_HEAP_SITES = 65536,
+    TIDE_HEAP_FRAMES = 2097152, /* words */
+    TIDE_HEAP_CODES = 32768,
+    TIDE_HEAP_MODULES = 4096,
+    TIDE_HEAP_TEXT = 4194304,   /* bytes; offset 0 is the empty string */
+    TIDE_HEAP_DEPTH = 128,      /* words of one stack at most */
+    TIDE_HEAP_STRING = 512,     /* bytes of one string at most, with its NUL; a longer path keeps its end */
+    TIDE_HEAP_INTERVAL = 524288 /* the default mean between samples */
+};
+
+enum tide_heap_kind {
+    TIDE_HEAP_MALLOC = 1,
+    TIDE_HEAP_MMAP, /* anonymous mappings made by the program, not those of the C library's malloc */
+    TIDE_HEAP_CUDA,
+    TIDE_HEAP_POOL
+};
+
+/* Why there are sites, or why there are none. */
+enum tide_heap_state {
+    TIDE_HEAP_STARTING, /* the table is being made */
+    TIDE_HEAP_ON,
+    TIDE_HEAP_REPLACED, /* the program brings its own malloc, ahead of every preloaded one: only mappings seen
+                         */
+    TIDE_HEAP_SANITIZED,    /* the program is built with a sanitizer, whose allocator must be left alone */
+    TIDE_HEAP_UNKNOWN_LIBC, /* a function that must be passed on could not be found: nothing is recorded */
+};
+
+/* Whether Python frames are in the stacks. */
+enum tide_heap_python {
+    TIDE_HEAP_PYTHON_NONE, /* no interpreter seen */
+    TIDE_HEAP_PYTHON_ON,
+    TIDE_HEAP_PYTHON_VERSION, /* an interpreter whose version has no layout here */
+    TIDE_HEAP_PYTHON_CHECK    /* the self-check failed: its layout is not what its version says */
+};
+
+/* Site flags. */
+enum {
+    TIDE_HEAP_TRUNCATED =
+        1, /* the stack went on beyond its last word: too deep, or code without unwind tables */
+};
+
+struct tide_heap_head {
+    uint64_t magic; /* written last by the creator */
+    uint32_t pid;
+    uint32_t image; /* N of the file name, 0 for the first */
+    uint64_t start_ticks;
+    uint32_t head_bytes, site_bytes, code_bytes, module_bytes; /* sizes of the structures */
+    uint32_t site_capacity, frame_capacity, code_capacity, module_capacity, text_capacity;
+    uint32_t reserved0;
+    uint64_t exact_bytes;            /* allocations from this size on are not sampled but all counted */
+    _Atomic uint64_t interval_bytes; /* mean between samples now; grows when a table runs full */
+    _Atomic uint32_t state;          /* enum tide_heap_state */
+    _Atomic uint32_t python;         /* enum tide_heap_python */
+    _Atomic uint32_t python_version; /* PY_VERSION_HEX of the interpreter, 0: none */
+    uint32_t reserved1;
+    /* Counts taken, possibly beyond the capacity. */
+    _Atomic uint64_t site_count, frame_count, code_count, module_count, text_count;
+    /* What was done and what was lost, in events, since the table was made. */
+    _Atomic uint64_t sampled;          /* allocations put into the table, exact ones included */
+    _Atomic uint64_t dropped_sites;    /* samples lost because sites or frames were full */
+    _Atomic uint64_t dropped_pointers; /* samples lost because the map of live pointers was full or busy */
+    _Atomic uint64_t lost_frees; /* frees of sampled pointers that could not be taken out: live is too high */
+    _Atomic uint64_t nested;     /* allocations inside a signal handler that interrupted the hook: not seen */
+    _Atomic uint64_t truncated;  /* samples whose stack is not complete */
+    _Atomic uint64_t python_failed; /* samples whose Python frames could not be read */
+    _Atomic uint64_t unwinds;       /* stacks walked */
+    _Atomic uint64_t unwinds_timed; /* of these, how many were timed, */
+    _Atomic uint64_t unwind_ns;     /* and how long those took together */
+    _Atomic uint64_t coarsened;     /* times the interval was doubled */
+    _Atomic uint64_t own_bytes;     /* memory of the hook in the process, beside this file */
+    _Atomic uint64_t live_pointers; /* entries in the map of live pointers */
+    uint8_t reserved2[4096 - 240];
+};
+
+struct tide_heap_site {
+    _Atomic uint32_t ready;
+    uint16_t kind;  /* enum tide_heap_kind */
+    uint16_t flags; /* TIDE_HEAP_TRUNCATED */
+    uint32_t frames_at;
+    uint32_t depth;
+    uint64_t hash;    /* of kind and stack */
+    uint32_t modules; /* modules known when the site was made: an address belongs to the last of these that
+                       * covers it, or, if none does, to the first later one that does */
+    uint32_t reserved;
+    _Atomic int64_t live_bytes, live_blocks;
+    _Atomic int64_t total_bytes, total_blocks;
+};
+
+struct tide_heap_code {
+    _Atomic uint32_t ready;
+    uint32_t file, name; /* offsets in text */
+    uint32_t first_line;
+};
+
+struct tide_heap_module {
+    _Atomic uint32_t ready;
+    uint32_t path;           /* offset in text */
+    uint64_t base;           /* address minus base is the address in the ELF file */
+    uint64_t start, end;     /* addresses [start, end) */
+    uint32_t build_id_bytes; /* 0: none */
+    uint8_t build_id[20];
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct tide_heap_head) == 4096, "the head is one page");
+_Static_assert(sizeof(struct tide_heap_site) == 64, "a site is one cache line");
+_Static_assert(sizeof(struct tide_heap_code) == 16, "four codes in a cache line");
+_Static_assert(sizeof(struct tide_heap_module) == 64, "a module is one cache line");
+
+/* Where the areas begin. */
+#define TIDE_HEAP_SITES_AT   ((uint64_t)sizeof(struct tide_heap_head))
+#define TIDE_HEAP_FRAMES_AT  (TIDE_HEAP_SITES_AT + (uint64_t)TIDE_HEAP_SITES * sizeof(struct tide_heap_site))
+#define TIDE_HEAP_CODES_AT   (TIDE_HEAP_FRAMES_AT + (uint64_t)TIDE_HEAP_FRAMES * 8)
+#define TIDE_HEAP_MODULES_AT (TIDE_HEAP_CODES_AT + (uint64_t)TIDE_HEAP_CODES * sizeof(struct tide_heap_code))
+#define TIDE_HEAP_TEXT_AT                                                                                    \
+    (TIDE_HEAP_MODULES_AT + (uint64_t)TIDE_HEAP_MODULES * sizeof(struct tide_heap_module))
+#define TIDE_HEAP_BYTES (TIDE_HEAP_TEXT_AT + (uint64_t)TIDE_HEAP_TEXT)
+
+#define TIDE_HEAP_PYTHON_BIT (UINT64_C(1) << 63)
+#define TIDE_HEAP_PYTHON_WORD(code, line)                                                                    \
+    (TIDE_HEAP_PYTHON_BIT | (uint64_t)((code)&0x7fffffff) << 32 | (uint32_t)(line))
+#define TIDE_HEAP_CODE_OF(word) ((uint32_t)((word) >> 32) & 0x7fffffff)
+#define TIDE_HEAP_LINE_OF(word) ((uint32_t)(word))
+
+#endif
