@@ -163,3 +163,48 @@ void tide_pending_note(struct tide_pending *pending, const struct tide_note *not
     row->note = *note;
     row->note.text = keep(pending, NULL, note->text);
 }
+
+void tide_pending_frame(struct tide_pending *pending, const struct tide_frame *frame)
+{
+    struct tide_pending_row *row = append(pending, TIDE_PENDING_FRAME);
+
+    if (!row)
+        return;
+    row->frame = *frame;
+    row->frame.function = keep(pending, NULL, frame->function);
+    row->frame.file = keep(pending, NULL, frame->file);
+    row->frame.module = keep(pending, NULL, frame->module);
+}
+
+void tide_pending_stack(struct tide_pending *pending, int64_t id, const int64_t *frames, size_t depth)
+{
+    int64_t *copy = tide_arena_take(&pending->arena, depth, sizeof *copy);
+    struct tide_pending_row *row = copy ? append(pending, TIDE_PENDING_STACK) : NULL;
+
+    if (!row) {
+        pending->lost = true;
+        return;
+    }
+    memcpy(copy, frames, depth * sizeof *copy);
+    row->stack.id = id;
+    row->stack.frames = copy;
+    row->stack.depth = depth;
+}
+
+void tide_pending_site(struct tide_pending *pending, const struct tide_site *site)
+{
+    struct tide_pending_row *row = append(pending, TIDE_PENDING_SITE);
+
+    if (row)
+        row->site = *site;
+}
+
+void tide_pending_heap_status(struct tide_pending *pending, const struct tide_heap_status *state)
+{
+    struct tide_pending_row *row = append(pending, TIDE_PENDING_HEAP_STATE);
+
+    if (!row)
+        return;
+    row->heap_state = *state;
+    row->heap_state.state = keep(pending, NULL, state->state);
+}

@@ -1,10 +1,11 @@
 /*
  * pending.h - rows that later rows depend on and that are not yet in the file for certain.
  *
- * The writer puts each process, meta, device, limit and note row here as well as into the open transaction,
- * forgets them when the transaction is committed, and writes them again after one that failed. A process, a
- * meta key or a device has at most one row here, the newest. At most TIDE_PENDING_BYTES are held; what does
- * not fit, or cannot be allocated, is lost and tide_pending_lost() says so.
+ * The writer puts each process, meta, device, limit, note, frame, stack, site and heap state row here as well
+ * as into the open transaction, forgets them when the transaction is committed, and writes them again after
+ * one that failed. A process, a meta key or a device has at most one row here, the newest. At most
+ * TIDE_PENDING_BYTES are held; what does not fit, or cannot be allocated, is lost and tide_pending_lost()
+ * says so.
  */
 #ifndef TIDE_PENDING_H
 #define TIDE_PENDING_H
@@ -22,6 +23,10 @@ enum tide_pending_kind {
     TIDE_PENDING_GPU_DEVICE,
     TIDE_PENDING_LIMIT,
     TIDE_PENDING_NOTE,
+    TIDE_PENDING_FRAME,
+    TIDE_PENDING_STACK,
+    TIDE_PENDING_SITE,
+    TIDE_PENDING_HEAP_STATE,
 };
 
 struct tide_pending_row {
@@ -36,6 +41,14 @@ struct tide_pending_row {
         struct tide_gpu_device gpu_device;
         struct tide_limit limit;
         struct tide_note note;
+        struct tide_frame frame;
+        struct {
+            int64_t id;
+            const int64_t *frames;
+            size_t depth;
+        } stack;
+        struct tide_site site;
+        struct tide_heap_status heap_state;
     };
     struct tide_pending_row *next;
 };
@@ -52,6 +65,10 @@ void tide_pending_meta(struct tide_pending *pending, const char *key, const char
 void tide_pending_gpu_device(struct tide_pending *pending, const struct tide_gpu_device *device);
 void tide_pending_limit(struct tide_pending *pending, const struct tide_limit *limit);
 void tide_pending_note(struct tide_pending *pending, const struct tide_note *note);
+void tide_pending_frame(struct tide_pending *pending, const struct tide_frame *frame);
+void tide_pending_stack(struct tide_pending *pending, int64_t id, const int64_t *frames, size_t depth);
+void tide_pending_site(struct tide_pending *pending, const struct tide_site *site);
+void tide_pending_heap_status(struct tide_pending *pending, const struct tide_heap_status *state);
 
 /* In the order of their first appearance, until one returns non-zero, which is returned. Rows are borrowed.
  */

@@ -107,11 +107,11 @@ static int query_integer(struct tide_reader *reader, const char *sql, const char
 }
 
 /* Every table that we query is an ordinary table with ordinary columns. */
-static int check_tables(struct tide_reader *reader, struct tide_err *err)
+static int check_tables(struct tide_reader *reader, const char *const *tables, struct tide_err *err)
 {
     int64_t ordinary, computed;
 
-    for (const char *const *table = tide_schema_tables; *table; table++) {
+    for (const char *const *table = tables; *table; table++) {
         if (query_integer(
                 reader,
                 "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 1",
@@ -147,7 +147,10 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
     if (version < 1)
         return tide_err_set(err, "the recording '%s' is damaged: it has version %lld", reader->name,
                             (long long)version);
-    return check_tables(reader, err);
+    reader->version = version;
+    if (check_tables(reader, tide_schema_tables, err) != 0)
+        return -1;
+    return version < 2 ? 0 : check_tables(reader, tide_schema_heap_tables, err);
 }
 
 static struct tide_reader *reader_alloc(const char *path)

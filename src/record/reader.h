@@ -46,6 +46,11 @@ typedef int tide_on_gpu(void *context, const struct tide_gpu_sample *row);
 typedef int tide_on_gpu_device(void *context, const struct tide_gpu_device *row);
 typedef int tide_on_limit(void *context, const struct tide_limit *row);
 typedef int tide_on_note(void *context, const struct tide_note *row);
+typedef int tide_on_frame(void *context, const struct tide_frame *row);
+typedef int tide_on_stack(void *context, const struct tide_stack_row *row);
+typedef int tide_on_site(void *context, const struct tide_site *row);
+typedef int tide_on_site_sample(void *context, const struct tide_site_sample *row);
+typedef int tide_on_heap_state(void *context, const struct tide_heap_status *row);
 
 /* In order of id (processes, ticks), of tick (samples), of writing (marks), of time (the rest). Those with
  * `after` give only rows whose tick id (or, for marks, row number: 0 at first, then what *ret_last said, the
@@ -67,6 +72,19 @@ int tide_reader_each_gpu_device(struct tide_reader *reader, tide_on_gpu_device *
 int tide_reader_each_limit(struct tide_reader *reader, tide_on_limit *on, void *context,
                            struct tide_err *err);
 int tide_reader_each_note(struct tide_reader *reader, tide_on_note *on, void *context, struct tide_err *err);
+
+/* What the heap hook saw; nothing in a recording of version 1. `after` is an id: of a frame, a stack or a
+ * site; for samples of sites, of a tick. Stacks come in order of id and, within one, of depth. */
+int tide_reader_each_frame(struct tide_reader *reader, int64_t after, tide_on_frame *on, void *context,
+                           struct tide_err *err);
+int tide_reader_each_stack(struct tide_reader *reader, int64_t after, tide_on_stack *on, void *context,
+                           struct tide_err *err);
+int tide_reader_each_site(struct tide_reader *reader, int64_t after, tide_on_site *on, void *context,
+                          struct tide_err *err);
+int tide_reader_each_site_sample(struct tide_reader *reader, int64_t after, tide_on_site_sample *on,
+                                 void *context, struct tide_err *err);
+int tide_reader_each_heap_state(struct tide_reader *reader, tide_on_heap_state *on, void *context,
+                                struct tide_err *err);
 
 /* Rows left out so far because their values were out of range. */
 int64_t tide_reader_skipped(const struct tide_reader *reader);

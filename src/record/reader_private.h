@@ -20,6 +20,11 @@ enum tide_reader_table {
     TIDE_READER_GPU_DEVICE,
     TIDE_READER_LIMIT,
     TIDE_READER_NOTE,
+    TIDE_READER_FRAME,
+    TIDE_READER_STACK,
+    TIDE_READER_SITE,
+    TIDE_READER_SITE_SAMPLE,
+    TIDE_READER_HEAP_STATE,
     TIDE_READER_TABLES
 };
 
@@ -30,7 +35,8 @@ struct tide_reader_meta {
 
 struct tide_reader {
     sqlite3 *db;
-    char *name; /* escaped */
+    char *name;      /* escaped */
+    int64_t version; /* of the schema */
     struct tide_arena arena;
     struct tide_reader_meta *metas; /* texts that were handed out */
     int64_t skipped;

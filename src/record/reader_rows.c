@@ -131,6 +131,11 @@ struct sink {
         tide_on_gpu_device *gpu_device;
         tide_on_limit *limit;
         tide_on_note *note;
+        tide_on_frame *frame;
+        tide_on_stack *stack;
+        tide_on_site *site;
+        tide_on_site_sample *site_sample;
+        tide_on_heap_state *heap_state;
     } on;
     void *context;
     int64_t last; /* marks: row number of the newest row seen */
@@ -391,4 +396,132 @@ int tide_reader_each_note(struct tide_reader *reader, tide_on_note *on, void *co
 
     return each(reader, TIDE_READER_NOTE, "SELECT t_ns, text FROM main.note ORDER BY t_ns, id", 0,
                 deliver_note, &sink, err);
+}
+
+/* --- the heap ------------------------------------------------------------------------------------------ */
+
+static int each_heap(struct tide_reader *reader, enum tide_reader_table table, const char *sql, int64_t after,
+                     tide_deliver *deliver, struct sink *sink, struct tide_err *err)
+{
+    return reader->version < 2 ? 0 : each(reader, table, sql, after, deliver, sink, err);
+}
+
+static int deliver_frame(struct row *row, struct sink *sink)
+{
+    struct tide_frame frame = {
+        .id = get_range(row, 0, 1),
+        .function = get_text(row, 1),
+        .file = get_text(row, 2),
+        .line = get_size(row, 3),
+        .module = get_text(row, 4),
+        .offset = get_size(row, 5),
+        .python = get_size(row, 6) > 0,
+        .inlined = get_size(row, 7) > 0,
+    };
+    return row->bad ? 0 : sink->on.frame(sink->context, &frame);
+}
+
+int tide_reader_each_frame(struct tide_reader *reader, int64_t after, tide_on_frame *on, void *context,
+                           struct tide_err *err)
+{
+    struct sink sink = {.on.frame = on, .context = context};
+
+    return each_heap(reader, TIDE_READER_FRAME,
+                     "SELECT id, function, file, line, module, offset, python, inlined"
+                     " FROM main.frame WHERE id > ?1 ORDER BY id",
+                     after, deliver_frame, &sink, err);
+}
+
+static int deliver_stack(struct row *row, struct sink *sink)
+{
+    struct tide_stack_row stack = {
+        .stack = get_range(row, 0, 1), .depth = get_range(row, 1, 0), .frame = get_range(row, 2, 1)};
+
+    return row->bad ? 0 : sink->on.stack(sink->context, &stack);
+}
+
+int tide_reader_each_stack(struct tide_reader *reader, int64_t after, tide_on_stack *on, void *context,
+                           struct tide_err *err)
+{
+    struct sink sink = {.on.stack = on, .context = context};
+
+    return each_heap(reader, TIDE_READER_STACK,
+                     "SELECT id, depth, frame FROM main.stack WHERE id > ?1 ORDER BY id, depth", after,
+                     deliver_stack, &sink, err);
+}
+
+static int deliver_site(struct row *row, struct sink *sink)
+{
+    struct tide_site site = {.id = get_range(row, 0, 1), .process = get_range(row, 1, 1)};
+    int64_t kind = get_range(row, 2, TIDE_SITE_MALLOC);
+
+    site.stack = get_range(row, 3, 0);
+    if (kind >= TIDE_SITE_KINDS)
+        row->bad = true;
+    if (row->bad)
+        return 0;
+    site.kind = (enum tide_site_kind)kind;
+    return sink->on.site(sink->context, &site);
+}
+
+int tide_reader_each_site(struct tide_reader *reader, int64_t after, tide_on_site *on, void *context,
+                          struct tide_err *err)
+{
+    struct sink sink = {.on.site = on, .context = context};
+
+    return each_heap(reader, TIDE_READER_SITE,
+                     "SELECT id, process, kind, stack FROM main.site WHERE id > ?1 ORDER BY id", after,
+                     deliver_site, &sink, err);
+}
+
+static int deliver_site_sample(struct row *row, struct sink *sink)
+{
+    struct tide_site_sample sample = {
+        .tick = get_range(row, 0, 1),
+        .site = get_range(row, 1, 1),
+        .live_bytes = get_range(row, 2, 0),
+        .live_blocks = get_range(row, 3, 0),
+        .total_bytes = get_size(row, 4),
+        .total_blocks = get_size(row, 5),
+    };
+    return row->bad ? 0 : sink->on.site_sample(sink->context, &sample);
+}
+
+int tide_reader_each_site_sample(struct tide_reader *reader, int64_t after, tide_on_site_sample *on,
+                                 void *context, struct tide_err *err)
+{
+    struct sink sink = {.on.site_sample = on, .context = context};
+
+    return each_heap(reader, TIDE_READER_SITE_SAMPLE,
+                     "SELECT tick, site, live_bytes, live_blocks, total_bytes, total_blocks"
+                     " FROM main.site_sample WHERE tick > ?1 ORDER BY tick, site",
+                     after, deliver_site_sample, &sink, err);
+}
+
+static int deliver_heap_state(struct row *row, struct sink *sink)
+{
+    struct tide_heap_status state = {
+        .t_ns = get_range(row, 0, 0),
+        .process = get_range(row, 1, 0),
+        .state = get_text(row, 2),
+        .interval_bytes = get_size(row, 3),
+        .sampled = get_size(row, 4),
+        .dropped_sites = get_size(row, 5),
+        .dropped_blocks = get_size(row, 6),
+        .truncated_stacks = get_size(row, 7),
+        .unwinds = get_size(row, 8),
+        .unwind_ns = get_size(row, 9),
+    };
+    return row->bad ? 0 : sink->on.heap_state(sink->context, &state);
+}
+
+int tide_reader_each_heap_state(struct tide_reader *reader, tide_on_heap_state *on, void *context,
+                                struct tide_err *err)
+{
+    struct sink sink = {.on.heap_state = on, .context = context};
+
+    return each_heap(reader, TIDE_READER_HEAP_STATE,
+                     "SELECT t_ns, process, state, interval_bytes, sampled, dropped_sites, dropped_blocks,"
+                     " truncated_stacks, unwinds, unwind_ns FROM main.heap_state ORDER BY t_ns, id",
+                     0, deliver_heap_state, &sink, err);
 }

@@ -9,11 +9,14 @@
 #ifndef TIDE_RECORD_H
 #define TIDE_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TIDE_UNKNOWN ((int64_t)-1)
 
-enum { TIDE_RECORD_VERSION = 1 }; /* PRAGMA user_version */
+/* PRAGMA user_version. Version 2 added what the heap hook sees; version 1 is read as a recording without it.
+ */
+enum { TIDE_RECORD_VERSION = 2 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -131,6 +134,70 @@ struct tide_limit {
     int64_t t_ns;
     const char *name; /* "--limit", "cgroup /a/b memory.max", "host memory", "gpu 0" */
     int64_t bytes;    /* TIDE_UNKNOWN: no longer applies */
+};
+
+/* Where an address of the program is in its source, as far as that could be told. Strings are borrowed,
+ * unescaped, "" when unknown. */
+struct tide_frame {
+    int64_t id; /* 1, 2, ...; set by the writer */
+    const char *function;
+    const char *file;
+    int64_t line;       /* TIDE_UNKNOWN when not known */
+    const char *module; /* the executable or library; "" for a Python frame */
+    int64_t offset;     /* within the module, in its own addresses (as addr2line wants them), of the call; or
+                           unknown */
+    bool python;
+    bool inlined; /* into the next frame of the stack, which has the same offset */
+};
+
+/* One frame of a call stack. A stack's rows come together, the innermost frame (depth 0, who allocated)
+ * first.
+ */
+struct tide_stack_row {
+    int64_t stack; /* 1, 2, ... */
+    int64_t depth;
+    int64_t frame;
+};
+
+enum tide_site_kind {
+    TIDE_SITE_MALLOC = 1,
+    TIDE_SITE_MMAP,
+    TIDE_SITE_CUDA, /* memory of a device */
+    TIDE_SITE_POOL, /* what the program says of a pool of its own */
+    TIDE_SITE_KINDS
+};
+
+/* A call stack of one process that allocates. */
+struct tide_site {
+    int64_t id; /* 1, 2, ...; set by the writer */
+    int64_t process;
+    enum tide_site_kind kind;
+    int64_t stack; /* 0: all sites of this process and kind that are too small for a row of their own */
+};
+
+/* What a site holds at a tick, scaled up from what was sampled. Written only when it changed since the site's
+ * last row, the largest changes first when there are more than the recording has room for. */
+struct tide_site_sample {
+    int64_t tick;
+    int64_t site;
+    int64_t live_bytes;
+    int64_t live_blocks;
+    int64_t total_bytes; /* allocated so far, freed or not */
+    int64_t total_blocks;
+};
+
+/* How far the allocations of a process are seen, from t_ns on. */
+struct tide_heap_status {
+    int64_t process;
+    int64_t t_ns;
+    const char *state;      /* "on", or why not: a sentence */
+    int64_t interval_bytes; /* mean bytes between samples of small allocations */
+    int64_t sampled;        /* allocations */
+    int64_t dropped_sites;  /* stacks for which there was no room */
+    int64_t dropped_blocks; /* allocations that could not be followed to their end */
+    int64_t truncated_stacks;
+    int64_t unwinds;
+    int64_t unwind_ns; /* what all unwinding took */
 };
 
 /* Something a reader of the recording should know: "disk full from here on", "412 marks lost". */

@@ -34,6 +34,20 @@ const char tide_schema_sql[] =
     "CREATE TABLE memory_limit (id INTEGER PRIMARY KEY, t_ns INTEGER, name TEXT, bytes INTEGER);"
     "CREATE TABLE note (id INTEGER PRIMARY KEY, t_ns INTEGER, text TEXT);"
 
+    "CREATE TABLE frame ("
+    " id INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER, module TEXT, offset INTEGER,"
+    " python INTEGER, inlined INTEGER);"
+    "CREATE TABLE stack ("
+    " id INTEGER NOT NULL, depth INTEGER NOT NULL, frame INTEGER, PRIMARY KEY (id, depth)) WITHOUT ROWID;"
+    "CREATE TABLE site (id INTEGER PRIMARY KEY, process INTEGER, kind INTEGER, stack INTEGER);"
+    "CREATE TABLE site_sample ("
+    " tick INTEGER NOT NULL, site INTEGER NOT NULL, live_bytes INTEGER, live_blocks INTEGER,"
+    " total_bytes INTEGER, total_blocks INTEGER, PRIMARY KEY (tick, site)) WITHOUT ROWID;"
+    "CREATE TABLE heap_state ("
+    " id INTEGER PRIMARY KEY, process INTEGER, t_ns INTEGER, state TEXT, interval_bytes INTEGER,"
+    " sampled INTEGER, dropped_sites INTEGER, dropped_blocks INTEGER, truncated_stacks INTEGER,"
+    " unwinds INTEGER, unwind_ns INTEGER);"
+
     "CREATE VIEW samples AS SELECT"
     " t.t_ns / 1e9 AS t_s, s.tick, s.process, p.pid, p.name, p.role,"
     " s.anon_bytes + s.file_bytes + s.shmem_bytes AS rss_bytes,"
@@ -47,8 +61,21 @@ const char tide_schema_sql[] =
     " m.number, m.name"
     " FROM mark AS m LEFT JOIN process AS p ON p.id = m.process;"
 
+    "CREATE VIEW frames AS SELECT"
+    " s.id AS stack, s.depth, f.id AS frame, CASE WHEN f.function <> '' THEN f.function"
+    " ELSE printf('%s+0x%x', f.module, f.offset) END AS function, f.file, f.line, f.module, f.python, f.inlined"
+    " FROM stack AS s LEFT JOIN frame AS f ON f.id = s.frame;"
+    "CREATE VIEW sites AS SELECT"
+    " t.t_ns / 1e9 AS t_s, h.tick, h.site, s.process, p.pid, p.name,"
+    " CASE s.kind WHEN 1 THEN 'malloc' WHEN 2 THEN 'mmap' WHEN 3 THEN 'cuda' WHEN 4 THEN 'pool' END AS kind,"
+    " s.stack, h.live_bytes, h.live_blocks, h.total_bytes, h.total_blocks"
+    " FROM site_sample AS h JOIN tick AS t ON t.id = h.tick LEFT JOIN site AS s ON s.id = h.site"
+    " LEFT JOIN process AS p ON p.id = s.process;"
+
     "PRAGMA application_id = 0x54494445;"
-    "PRAGMA user_version = 1;";
+    "PRAGMA user_version = 2;";
 
 const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
                                           "gpu",  "gpu_device", "memory_limit", "note",   0};
+
+const char *const tide_schema_heap_tables[] = {"frame", "stack", "site", "site_sample", "heap_state", 0};

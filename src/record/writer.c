@@ -8,7 +8,8 @@
  * recording takes no more room than its rows.
  *
  * After a failure (full disk, I/O error) the connection stays open and `failed` is set. Rows of ticks are
- * dropped from then on; rows that later ones depend on (processes, meta, limits, devices, notes) wait in
+ * dropped from then on; rows that later ones depend on (processes, meta, limits, devices, notes, frames,
+ * stacks, sites) wait in
  * `pending` and are written when a commit gets through again. They are put there always, since a rollback
  * takes back what was written before the failure.
  */
@@ -51,6 +52,11 @@ enum statement {
     PUT_GPU_DEVICE,
     PUT_LIMIT,
     PUT_NOTE,
+    PUT_FRAME,
+    PUT_STACK,
+    PUT_SITE,
+    PUT_SITE_SAMPLE,
+    PUT_HEAP_STATE,
     STATEMENTS
 };
 
@@ -69,6 +75,13 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [PUT_GPU_DEVICE] = "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
     [PUT_LIMIT] = "INSERT INTO memory_limit(t_ns, name, bytes) VALUES (?,?,?)",
     [PUT_NOTE] = "INSERT INTO note(t_ns, text) VALUES (?,?)",
+    [PUT_FRAME] = "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?)",
+    [PUT_STACK] = "INSERT OR REPLACE INTO stack VALUES (?,?,?)",
+    [PUT_SITE] = "INSERT OR REPLACE INTO site VALUES (?,?,?,?)",
+    [PUT_SITE_SAMPLE] = "INSERT OR REPLACE INTO site_sample VALUES (?,?,?,?,?,?)",
+    [PUT_HEAP_STATE] =
+        ("INSERT INTO heap_state(process, t_ns, state, interval_bytes, sampled, dropped_sites,"
+         " dropped_blocks, truncated_stacks, unwinds, unwind_ns) VALUES (?,?,?,?,?,?,?,?,?,?)"),
 };
 
 struct tide_writer {
@@ -80,7 +93,7 @@ struct tide_writer {
     int64_t retry_ns;
     bool was_full;
     struct tide_err why; /* of the last failure */
-    int64_t last_tick, last_process;
+    int64_t last_tick, last_process, last_frame, last_stack, last_site;
     int64_t tick_t_ns;      /* of the newest tick that was given to us */
     int64_t committed_t_ns; /* of the newest tick that is in the file */
     struct tide_pending *pending;
@@ -335,6 +348,65 @@ static int put_note(struct tide_writer *writer, const struct tide_note *row, str
     return put(writer, PUT_NOTE, err);
 }
 
+static int put_frame(struct tide_writer *writer, const struct tide_frame *row, struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_FRAME];
+
+    sqlite3_bind_int64(statement, 1, row->id);
+    bind_text(statement, 2, row->function);
+    bind_text(statement, 3, row->file);
+    bind_integer(statement, 4, row->line);
+    bind_text(statement, 5, row->module);
+    bind_integer(statement, 6, row->offset);
+    sqlite3_bind_int(statement, 7, row->python);
+    sqlite3_bind_int(statement, 8, row->inlined);
+    return put(writer, PUT_FRAME, err);
+}
+
+static int put_stack(struct tide_writer *writer, int64_t id, const int64_t *frames, size_t depth,
+                     struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_STACK];
+
+    for (size_t i = 0; i < depth; i++) {
+        sqlite3_bind_int64(statement, 1, id);
+        sqlite3_bind_int64(statement, 2, (int64_t)i);
+        sqlite3_bind_int64(statement, 3, frames[i]);
+        if (put(writer, PUT_STACK, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int put_site(struct tide_writer *writer, const struct tide_site *row, struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_SITE];
+
+    sqlite3_bind_int64(statement, 1, row->id);
+    sqlite3_bind_int64(statement, 2, row->process);
+    sqlite3_bind_int(statement, 3, row->kind);
+    sqlite3_bind_int64(statement, 4, row->stack);
+    return put(writer, PUT_SITE, err);
+}
+
+static int put_heap_status(struct tide_writer *writer, const struct tide_heap_status *row,
+                           struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_HEAP_STATE];
+
+    sqlite3_bind_int64(statement, 1, row->process);
+    bind_integer(statement, 2, row->t_ns);
+    bind_text(statement, 3, row->state);
+    bind_integer(statement, 4, row->interval_bytes);
+    bind_integer(statement, 5, row->sampled);
+    bind_integer(statement, 6, row->dropped_sites);
+    bind_integer(statement, 7, row->dropped_blocks);
+    bind_integer(statement, 8, row->truncated_stacks);
+    bind_integer(statement, 9, row->unwinds);
+    bind_integer(statement, 10, row->unwind_ns);
+    return put(writer, PUT_HEAP_STATE, err);
+}
+
 int tide_writer_process(struct tide_writer *writer, const struct tide_process *process, int64_t *ret_id,
                         struct tide_err *err)
 {
@@ -384,6 +456,42 @@ int tide_writer_note(struct tide_writer *writer, const struct tide_note *note, s
 {
     tide_pending_note(writer->pending, note);
     return writer->failed ? 0 : put_note(writer, note, err);
+}
+
+int tide_writer_frame(struct tide_writer *writer, const struct tide_frame *frame, int64_t *ret_id,
+                      struct tide_err *err)
+{
+    struct tide_frame row = *frame;
+
+    row.id = *ret_id = ++writer->last_frame;
+    tide_pending_frame(writer->pending, &row);
+    return writer->failed ? 0 : put_frame(writer, &row, err);
+}
+
+int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t depth, int64_t *ret_id,
+                      struct tide_err *err)
+{
+    TIDE_CHECK(depth, >=, 1);
+    *ret_id = ++writer->last_stack;
+    tide_pending_stack(writer->pending, *ret_id, frames, depth);
+    return writer->failed ? 0 : put_stack(writer, *ret_id, frames, depth, err);
+}
+
+int tide_writer_site(struct tide_writer *writer, const struct tide_site *site, int64_t *ret_id,
+                     struct tide_err *err)
+{
+    struct tide_site row = *site;
+
+    row.id = *ret_id = ++writer->last_site;
+    tide_pending_site(writer->pending, &row);
+    return writer->failed ? 0 : put_site(writer, &row, err);
+}
+
+int tide_writer_heap_status(struct tide_writer *writer, const struct tide_heap_status *state,
+                            struct tide_err *err)
+{
+    tide_pending_heap_status(writer->pending, state);
+    return writer->failed ? 0 : put_heap_status(writer, state, err);
 }
 
 /* --- rows of one moment ----------------------------------------------------------------------------------
@@ -482,6 +590,22 @@ int tide_writer_gpu(struct tide_writer *writer, const struct tide_gpu_sample *gp
     return put(writer, PUT_GPU, err);
 }
 
+int tide_writer_site_sample(struct tide_writer *writer, const struct tide_site_sample *sample,
+                            struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_SITE_SAMPLE];
+
+    if (writer->failed)
+        return 0;
+    sqlite3_bind_int64(statement, 1, sample->tick);
+    sqlite3_bind_int64(statement, 2, sample->site);
+    bind_integer(statement, 3, sample->live_bytes);
+    bind_integer(statement, 4, sample->live_blocks);
+    bind_integer(statement, 5, sample->total_bytes);
+    bind_integer(statement, 6, sample->total_blocks);
+    return put(writer, PUT_SITE_SAMPLE, err);
+}
+
 /* --- committing ------------------------------------------------------------------------------------------
  */
 
@@ -500,6 +624,14 @@ static int put_pending(void *context, const struct tide_pending_row *row)
         return put_limit(writer, &row->limit, NULL);
     case TIDE_PENDING_NOTE:
         return put_note(writer, &row->note, NULL);
+    case TIDE_PENDING_FRAME:
+        return put_frame(writer, &row->frame, NULL);
+    case TIDE_PENDING_STACK:
+        return put_stack(writer, row->stack.id, row->stack.frames, row->stack.depth, NULL);
+    case TIDE_PENDING_SITE:
+        return put_site(writer, &row->site, NULL);
+    case TIDE_PENDING_HEAP_STATE:
+        return put_heap_status(writer, &row->heap_state, NULL);
     }
     return 0;
 }

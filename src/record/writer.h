@@ -21,6 +21,7 @@
 #include "record/record.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct tide_writer;
 
@@ -57,6 +58,20 @@ int tide_writer_gpu_device(struct tide_writer *writer, const struct tide_gpu_dev
                            struct tide_err *err);
 int tide_writer_limit(struct tide_writer *writer, const struct tide_limit *limit, struct tide_err *err);
 int tide_writer_note(struct tide_writer *writer, const struct tide_note *note, struct tide_err *err);
+
+/* What the heap hook saw. Frames, stacks and sites get their id as processes do. frames[0] is the innermost;
+ * depth >= 1. Samples of sites are written as they are given: the caller knows what changed, and gives all of
+ * them again after a failure. */
+int tide_writer_frame(struct tide_writer *writer, const struct tide_frame *frame, int64_t *ret_id,
+                      struct tide_err *err);
+int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t depth, int64_t *ret_id,
+                      struct tide_err *err);
+int tide_writer_site(struct tide_writer *writer, const struct tide_site *site, int64_t *ret_id,
+                     struct tide_err *err);
+int tide_writer_site_sample(struct tide_writer *writer, const struct tide_site_sample *sample,
+                            struct tide_err *err);
+int tide_writer_heap_status(struct tide_writer *writer, const struct tide_heap_status *state,
+                            struct tide_err *err);
 
 int tide_writer_commit(struct tide_writer *writer, struct tide_err *err);
 

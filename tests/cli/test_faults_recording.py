@@ -53,7 +53,7 @@ def test_damage_gets_one_sentence(tidemark, training, tmp_path, reader):
         "damaged": lambda: bad.write_bytes(whole[:8192]),
         "is damaged: ": lambda: bad.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096)),
         "not a recording": lambda: sql(bad, "CREATE TABLE t(a)"),
-        "up to version 1": lambda: (bad.write_bytes(whole), sql(bad, "PRAGMA user_version = 7")),
+        "up to version 2": lambda: (bad.write_bytes(whole), sql(bad, "PRAGMA user_version = 7")),
         "no proper table 'sample'": lambda: (bad.write_bytes(whole),
                                              sql(bad, "DROP TABLE sample", "CREATE VIEW sample AS SELECT 1")),
     }
@@ -172,8 +172,8 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run,
 
 
 def test_a_limit_on_file_sizes_stops_the_recording_and_nothing_else(binary, run, tmp_path):
-    # 52 KiB: the tables fit, what is written in a second at 10 ms does not.
-    done = run("bash", "-c", f"ulimit -f 52; {binary} run -i 10ms -o a.tide -- sh -c 'sleep 4; echo ended; exit 7'")
+    # 80 KiB: the tables fit, what is written in a second at 10 ms does not.
+    done = run("bash", "-c", f"ulimit -f 80; {binary} run -i 10ms -o a.tide -- sh -c 'sleep 4; echo ended; exit 7'")
     assert (done.code, done.out) == (7, "ended\n")
     assert done.err.count("cannot write to the recording") >= 1
     shown = run(binary, "show", "a.tide")

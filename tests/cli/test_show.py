@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from recording import (EPOCH, GAUGE, ITEMS, MIB, PHASE_BEGIN, PHASE_END, SECOND, STEP, Recording, blocks)
+from recording import (EPOCH, GAUGE, ITEMS, MIB, PHASE_BEGIN, PHASE_END, SECOND, STEP, ROOT, Recording, blocks)
 
 
 @pytest.fixture
@@ -49,6 +49,16 @@ def training(tmp_path):
     r.put("gpu", tick=9, device=0, process=python, bytes=10 << 30)
     r.put("gpu", tick=9, device=0, process=-1, bytes=1 << 30)
     r.put("note", t_ns=3 * SECOND, text="412 marks lost")
+    r.put("frame", id=1, function="losses.append", file="train.py", line=88, module="", python=1, inlined=0)
+    r.put("frame", id=2, function="", file="", module="/usr/bin/python3", offset=0x1234, python=0, inlined=0)
+    for depth, frame in enumerate((2, 1)):
+        r.put("stack", id=1, depth=depth, frame=frame)
+    r.put("site", id=1, process=python, kind=1, stack=1)
+    r.put("site", id=2, process=python, kind=1, stack=0)
+    for tick in (1, 50, 100):
+        r.put("site_sample", tick=tick, site=1, live_bytes=tick * MIB, live_blocks=tick, total_bytes=tick * MIB, total_blocks=tick)
+        r.put("site_sample", tick=tick, site=2, live_bytes=MIB, live_blocks=5, total_bytes=2 * MIB, total_blocks=9)
+    r.put("heap_state", process=python, t_ns=SECOND, state="on", interval_bytes=512 << 10, sampled=100, dropped_sites=0)
     return r.close()
 
 
@@ -285,9 +295,24 @@ def test_example_queries_of_the_document_run(training, query):
 
 def test_example_numbers(training):
     with sqlite3.connect(training) as db:
+        largest = [q for q in blocks() if "USING (site, tick)" in q][0]
+        assert db.execute(largest).fetchall() == [(100 * MIB, 100, "/usr/bin/python3+0x1234", "", None), (MIB, 5, None, None, None)]
+        growth = [q for q in blocks() if "AS growth" in q][0]
+        assert db.execute(growth).fetchall() == [(1, 99 * MIB), (2, 0)]
         total = [q for q in blocks() if "total_s DESC" in q][0]
         assert db.execute(total).fetchone() == ("validation", 2, pytest.approx(1.9))
         step = [q for q in blocks() if "AS step" in q][0].replace("process = 1", "process = 2")
         assert db.execute(step).fetchall()[80][2] == 80
         assert db.execute("SELECT DISTINCT kind FROM marks ORDER BY 1").fetchall() == [
             ("epoch",), ("gauge",), ("items",), ("phase begin",), ("phase end",), ("step",)]
+
+
+def test_recordings_of_version_1_load_for_ever(tidemark, tmp_path):
+    old = tmp_path / "old.tide"
+    with sqlite3.connect(old) as db:
+        db.executescript((ROOT / "tests" / "fixtures" / "version-1.sql").read_text(encoding="utf-8"))
+    done = tidemark("judge", "--json", old)
+    assert done.code == 1
+    assert done.json["verdict"] == "leak"
+    shown = tidemark("show", old)
+    assert shown.code == 0 and "linear" in shown.out
