@@ -1,0 +1,408 @@
+/*
+ * heap_read.c - see heap_read.h.
+ *
+ * One buffer of the size of all sites serves every table in turn: what is kept per table is its head and its
+ * modules. Bytes are copied out of the file before they are looked at, so that what was checked stays so.
+ */
+#include "channel/heap_read.h"
+
+#include "channel/birth.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    ENTRIES_MOST = 65536, /* of the directory, looked at in one search */
+    MODULES_AT_ONCE = 64,
+    PID_MOST = 1 << 22,
+};
+
+static const int64_t LARGEST = INT64_C(1) << 62;
+
+struct tide_heap_tables {
+    int directory_fd;
+    DIR *listing;
+    struct tide_heap_table *tables[TIDE_HEAP_TABLES];
+    size_t count;
+    struct tide_heap_site *raw; /* TIDE_HEAP_SITES of them */
+    struct tide_heap_values *values;
+};
+
+/* --- lifecycle ----------------------------------------------------------------------------------------- */
+
+int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_tables, struct tide_err *err)
+{
+    struct tide_heap_tables *tables = calloc(1, sizeof *tables);
+
+    if (!tables)
+        return tide_err_set(err, "not enough memory to follow allocations");
+    tables->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int copy =
+        tables->directory_fd < 0 ? -1 : openat(tables->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tables->listing = copy < 0 ? NULL : fdopendir(copy);
+    if (!tables->listing) {
+        tide_err_set(err, "cannot open the channel: %s", strerror(errno));
+        if (copy >= 0)
+            close(copy);
+        tide_heap_tables_free(tables);
+        return -1;
+    }
+    tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw);
+    tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values);
+    if (!tables->raw || !tables->values) {
+        tide_heap_tables_free(tables);
+        return tide_err_set(err, "not enough memory to follow allocations");
+    }
+    *ret_tables = tables;
+    return 0;
+}
+
+static void free_table(struct tide_heap_table *table)
+{
+    for (size_t i = 0; i < table->module_count; i++)
+        free((char *)table->modules[i].path);
+    free(table->modules);
+    if (table->fd >= 0)
+        close(table->fd);
+    free(table);
+}
+
+void tide_heap_tables_free(struct tide_heap_tables *tables)
+{
+    if (!tables)
+        return;
+    for (size_t i = 0; i < tables->count; i++)
+        free_table(tables->tables[i]);
+    if (tables->listing)
+        closedir(tables->listing);
+    if (tables->directory_fd >= 0)
+        close(tables->directory_fd);
+    free(tables->raw);
+    free(tables->values);
+    free(tables);
+}
+
+size_t tide_heap_tables_count(const struct tide_heap_tables *tables)
+{
+    return tables->count;
+}
+
+struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, size_t index)
+{
+    return tables->tables[index];
+}
+
+void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)
+{
+    unlinkat(tables->directory_fd, tables->tables[index]->name, 0);
+    free_table(tables->tables[index]);
+    tables->tables[index] = tables->tables[--tables->count];
+}
+
+/* --- finding ------------------------------------------------------------------------------------------- */
+
+/* "heap-PID-START" or "heap-PID-START-N". */
+static int parse_name(const char *name, struct tide_heap_table *table)
+{
+    size_t len = strlen(TIDE_HEAP_FILE);
+    const char *p = name + len;
+    uint64_t pid, start, image = 0;
+
+    if (strlen(name) >= sizeof table->name || strncmp(name, TIDE_HEAP_FILE, len) != 0 ||
+        tide_birth_number(&p, &pid) != 0 || *p++ != '-' || tide_birth_number(&p, &start) != 0 || pid == 0 ||
+        pid > PID_MOST)
+        return -1;
+    if (*p == '-') {
+        p++;
+        if (tide_birth_number(&p, &image) != 0 || image > UINT32_MAX)
+            return -1;
+    }
+    if (*p)
+        return -1;
+    memcpy(table->name, name, strlen(name) + 1);
+    table->pid = (int64_t)pid;
+    table->start_ticks = start;
+    table->image = (uint32_t)image;
+    return 0;
+}
+
+static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
+{
+    size_t have = 0;
+
+    while (have < bytes) {
+        ssize_t got = pread(fd, (char *)out + have, bytes - have, (off_t)(at + have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        have += (size_t)got;
+    }
+    return true;
+}
+
+static uint64_t clamp(uint64_t count, uint64_t least, uint64_t most)
+{
+    return count > most ? most : count < least ? least : count;
+}
+
+static void clamp_count(_Atomic uint64_t *count, const _Atomic uint64_t *before, uint64_t most)
+{
+    atomic_store_explicit(count, clamp(*count, *before, most), memory_order_relaxed);
+}
+
+/* Reads the head; false if it is none, or not that of this table. */
+static bool read_head(struct tide_heap_table *table)
+{
+    struct tide_heap_head head;
+
+    if (!read_at(table->fd, &head, sizeof head, 0) || head.magic != TIDE_HEAP_MAGIC ||
+        head.pid != (uint64_t)table->pid || head.start_ticks != table->start_ticks ||
+        head.image != table->image || head.head_bytes != sizeof(struct tide_heap_head) ||
+        head.site_bytes != sizeof(struct tide_heap_site) ||
+        head.code_bytes != sizeof(struct tide_heap_code) ||
+        head.module_bytes != sizeof(struct tide_heap_module) || head.site_capacity != TIDE_HEAP_SITES ||
+        head.frame_capacity != TIDE_HEAP_FRAMES || head.code_capacity != TIDE_HEAP_CODES ||
+        head.module_capacity != TIDE_HEAP_MODULES || head.text_capacity != TIDE_HEAP_TEXT)
+        return false;
+    clamp_count(&head.site_count, &table->head.site_count, TIDE_HEAP_SITES);
+    clamp_count(&head.frame_count, &table->head.frame_count, TIDE_HEAP_FRAMES);
+    clamp_count(&head.code_count, &table->head.code_count, TIDE_HEAP_CODES);
+    clamp_count(&head.module_count, &table->head.module_count, TIDE_HEAP_MODULES);
+    clamp_count(&head.text_count, &table->head.text_count, TIDE_HEAP_TEXT);
+    memcpy(&table->head, &head, sizeof head);
+    return true;
+}
+
+static bool is_followed(const struct tide_heap_tables *tables, const char *name)
+{
+    for (size_t i = 0; i < tables->count; i++)
+        if (strcmp(tables->tables[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Takes up the file if it is a table that is ready; otherwise it is looked at again at the next search. */
+static void follow(struct tide_heap_tables *tables, const char *name)
+{
+    struct tide_heap_table table = {.fd = -1};
+    struct stat about;
+
+    if (parse_name(name, &table) != 0 || is_followed(tables, name))
+        return;
+    table.fd = openat(tables->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (table.fd < 0)
+        return;
+    struct tide_heap_table *copy = NULL;
+    if (fstat(table.fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == (off_t)TIDE_HEAP_BYTES &&
+        read_head(&table) && (copy = malloc(sizeof *copy)) != NULL) {
+        memcpy(copy, &table, sizeof table);
+        tables->tables[tables->count++] = copy;
+        return;
+    }
+    close(table.fd);
+}
+
+void tide_heap_tables_find(struct tide_heap_tables *tables)
+{
+    struct dirent *entry;
+
+    rewinddir(tables->listing);
+    for (int n = 0;
+         n < ENTRIES_MOST && tables->count < TIDE_HEAP_TABLES && (entry = readdir(tables->listing)); n++)
+        if (strncmp(entry->d_name, TIDE_HEAP_FILE, strlen(TIDE_HEAP_FILE)) == 0)
+            follow(tables, entry->d_name);
+}
+
+/* --- reading ------------------------------------------------------------------------------------------- */
+
+/* Whether the process runs, a zombie not counted. */
+static bool is_running(const struct tide_heap_table *table)
+{
+    char path[48], text[1024];
+    uint64_t start;
+
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", table->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0)
+        return false;
+    text[got] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' && !strchr("ZX", end[2]) && tide_birth_parse(text, &start) == 0 &&
+           start == table->start_ticks;
+}
+
+static void find_end(struct tide_heap_table *table)
+{
+    if (table->ended || flock(table->fd, LOCK_SH | LOCK_NB) != 0)
+        return;
+    flock(table->fd, LOCK_UN);
+    table->ended = true;
+    table->replaced = is_running(table);
+}
+
+/* The string at an offset, ended; "" when there is none. */
+static void read_text(const struct tide_heap_table *table, uint32_t at, char out[TIDE_HEAP_STRING])
+{
+    size_t room = at < table->head.text_count ? table->head.text_count - at : 0;
+
+    room = room < TIDE_HEAP_STRING - 1 ? room : TIDE_HEAP_STRING - 1;
+    if (at == 0 || room == 0 || !read_at(table->fd, out, room, TIDE_HEAP_TEXT_AT + at))
+        room = 0;
+    out[room] = '\0';
+}
+
+static void take_module(const struct tide_heap_table *table, const struct tide_heap_module *raw,
+                        struct tide_heap_range *range)
+{
+    char path[TIDE_HEAP_STRING];
+
+    if (!raw->ready)
+        return;
+    range->ready = true;
+    if (raw->end <= raw->start || raw->base > raw->start)
+        return; /* covers nothing */
+    read_text(table, raw->path, path);
+    range->path = strdup(path);
+    if (!range->path)
+        return;
+    range->start = raw->start;
+    range->end = raw->end;
+    range->base = raw->base;
+    range->build_id_bytes = raw->build_id_bytes <= sizeof raw->build_id ? raw->build_id_bytes : 0;
+    memcpy(range->build_id, raw->build_id, sizeof range->build_id);
+}
+
+static int read_modules(struct tide_heap_table *table)
+{
+    size_t count = (size_t)table->head.module_count;
+
+    if (count > table->module_capacity) {
+        size_t capacity = count + count / 2 + 16;
+        struct tide_heap_range *modules = realloc(table->modules, capacity * sizeof *modules);
+        if (!modules)
+            return -1;
+        table->modules = modules;
+        table->module_capacity = capacity;
+    }
+    while (table->module_count < count)
+        table->modules[table->module_count++] = (struct tide_heap_range){0};
+    for (size_t at = table->module_ready; at < count; at += MODULES_AT_ONCE) {
+        struct tide_heap_module raw[MODULES_AT_ONCE];
+        size_t some = count - at < MODULES_AT_ONCE ? count - at : MODULES_AT_ONCE;
+        if (!read_at(table->fd, raw, some * sizeof *raw, TIDE_HEAP_MODULES_AT + at * sizeof *raw))
+            return -1;
+        for (size_t i = 0; i < some; i++)
+            if (!table->modules[at + i].ready)
+                take_module(table, &raw[i], &table->modules[at + i]);
+    }
+    while (table->module_ready < count && table->modules[table->module_ready].ready)
+        table->module_ready++;
+    return 0;
+}
+
+static int64_t value_of(int64_t raw)
+{
+    return raw < 0 ? 0 : raw > LARGEST ? LARGEST : raw;
+}
+
+static struct tide_heap_values check_site(const struct tide_heap_table *table,
+                                          const struct tide_heap_site *raw)
+{
+    struct tide_heap_values site = {.kind = raw->kind,
+                                    .truncated = raw->flags & TIDE_HEAP_TRUNCATED,
+                                    .frames_at = raw->frames_at,
+                                    .depth = raw->depth,
+                                    .modules = raw->modules};
+
+    if (!raw->ready || raw->kind < TIDE_HEAP_MALLOC || raw->kind > TIDE_HEAP_POOL ||
+        raw->depth > TIDE_HEAP_DEPTH || (uint64_t)raw->frames_at + raw->depth > table->head.frame_count)
+        return site;
+    site.ready = true;
+    site.live_bytes = value_of(raw->live_bytes);
+    site.live_blocks = value_of(raw->live_blocks);
+    site.total_bytes = value_of(raw->total_bytes);
+    site.total_blocks = value_of(raw->total_blocks);
+    return site;
+}
+
+int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table)
+{
+    find_end(table);
+    table->site_count = 0;
+    if (!read_head(table) || read_modules(table) != 0)
+        return -1;
+    size_t count = (size_t)table->head.site_count;
+    if (!read_at(table->fd, tables->raw, count * sizeof *tables->raw, TIDE_HEAP_SITES_AT))
+        return -1;
+    /* A site that became ready after the head was read may point to frames beyond its count. */
+    uint64_t frames = table->head.frame_count;
+    struct tide_heap_head again;
+    if (read_at(table->fd, &again, sizeof again, 0))
+        table->head.frame_count = clamp(again.frame_count, frames, TIDE_HEAP_FRAMES);
+    for (size_t i = 0; i < count; i++)
+        tables->values[i] = check_site(table, &tables->raw[i]);
+    table->sites = tables->values;
+    table->site_count = count;
+    return 0;
+}
+
+size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_values *site,
+                             uint64_t ret_words[TIDE_HEAP_DEPTH])
+{
+    if (site->depth > TIDE_HEAP_DEPTH ||
+        !read_at(table->fd, ret_words, site->depth * sizeof *ret_words,
+                 TIDE_HEAP_FRAMES_AT + (uint64_t)site->frames_at * sizeof *ret_words))
+        return 0;
+    return site->depth;
+}
+
+int tide_heap_table_code(const struct tide_heap_table *table, uint32_t code, char ret_file[TIDE_HEAP_STRING],
+                         char ret_name[TIDE_HEAP_STRING], uint32_t *ret_first_line)
+{
+    struct tide_heap_code raw;
+    struct tide_heap_head head;
+
+    if (code >= TIDE_HEAP_CODES ||
+        !read_at(table->fd, &raw, sizeof raw, TIDE_HEAP_CODES_AT + code * sizeof raw) || !raw.ready)
+        return -1;
+    /* Text that is newer than the last read of the head. */
+    struct tide_heap_table now = {.fd = table->fd};
+    if (!read_at(table->fd, &head, sizeof head, 0))
+        return -1;
+    now.head.text_count = clamp(head.text_count, 0, TIDE_HEAP_TEXT);
+    read_text(&now, raw.file, ret_file);
+    read_text(&now, raw.name, ret_name);
+    *ret_first_line = raw.first_line;
+    return 0;
+}
+
+static bool covers(const struct tide_heap_range *range, uint64_t address)
+{
+    return range->path && address >= range->start && address < range->end;
+}
+
+const struct tide_heap_range *tide_heap_table_module(const struct tide_heap_table *table, uint64_t address,
+                                                     uint32_t known)
+{
+    size_t limit = known < table->module_count ? known : table->module_count;
+
+    for (size_t i = limit; i-- > 0;)
+        if (covers(&table->modules[i], address))
+            return &table->modules[i];
+    for (size_t i = limit; i < table->module_count; i++)
+        if (covers(&table->modules[i], address))
+            return &table->modules[i];
+    return NULL;
+}

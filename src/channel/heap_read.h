@@ -1,0 +1,95 @@
+/*
+ * heap_read.h - the tracker's end of the tables of live memory (heap.h has the layout and the protocol).
+ *
+ * tide_heap_tables_new -> each tick: tide_heap_tables_find(), then for each table tide_heap_table_read() and
+ * a look at what it holds; tide_heap_tables_drop() one that has ended -> tide_heap_tables_free.
+ *
+ * Everything in a table is a stranger's word. One of another layout or size, or that says of itself something
+ * else than its name, is not followed; counts are put between what was there before and the capacity, an
+ * entry whose references lead outside is as if it were not there, strings are ended, negative live values are
+ * 0. The file is never mapped here. At most TIDE_HEAP_TABLES tables are followed at once; the others wait.
+ *
+ * A table has ended when nobody has it mapped any more: its process exited, was killed, or called exec. The
+ * question is asked before the read, so the read that finds `ended` is complete.
+ */
+#ifndef TIDE_HEAP_READ_H
+#define TIDE_HEAP_READ_H
+
+#include "base/err.h"
+#include "channel/heap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_HEAP_TABLES = 1024 };
+
+/* A module of the process. */
+struct tide_heap_range {
+    uint64_t start, end, base;
+    const char *path; /* owned by the table */
+    uint8_t build_id[20];
+    size_t build_id_bytes;
+    bool ready; /* else it is still being written */
+};
+
+/* What a site says now. */
+struct tide_heap_values {
+    bool ready;
+    uint16_t kind; /* enum tide_heap_kind, checked */
+    bool truncated;
+    uint32_t frames_at, depth, modules;
+    int64_t live_bytes, live_blocks, total_bytes, total_blocks; /* in [0, 2^62] */
+};
+
+struct tide_heap_table {
+    char name[64];
+    int64_t pid;
+    uint64_t start_ticks;
+    uint32_t image;
+    int fd;
+    bool ended;
+    bool replaced;              /* ended, and its process lives on: it called exec */
+    struct tide_heap_head head; /* as of the last read, its counts clamped */
+    struct tide_heap_range *modules;
+    size_t module_count, module_capacity;
+    size_t module_ready;                  /* all before this one are */
+    const struct tide_heap_values *sites; /* of the last read; valid until another table is read */
+    size_t site_count;
+    void *owner; /* for who reads; starts as NULL */
+};
+
+struct tide_heap_tables;
+
+/* directory: of the channel. Caller frees with tide_heap_tables_free. */
+int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_tables, struct tide_err *err);
+void tide_heap_tables_free(struct tide_heap_tables *tables);
+
+/* Takes up tables that have appeared. */
+void tide_heap_tables_find(struct tide_heap_tables *tables);
+
+/* Index 0 .. count - 1; borrowed, valid until dropped. */
+size_t tide_heap_tables_count(const struct tide_heap_tables *tables);
+struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, size_t index);
+
+/* Forgets the table and removes its file. The last one takes its index. */
+void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);
+
+/* Reads head, new modules and all sites. -1: the table broke the protocol, or there is no memory for it; drop
+ * it. */
+int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table);
+
+/* The words of a site's stack, innermost first; returns how many, 0 when they cannot be had. */
+size_t tide_heap_table_stack(const struct tide_heap_table *table, const struct tide_heap_values *site,
+                             uint64_t ret_words[TIDE_HEAP_DEPTH]);
+
+/* A Python code object. -1: there is none of that number. */
+int tide_heap_table_code(const struct tide_heap_table *table, uint32_t code, char ret_file[TIDE_HEAP_STRING],
+                         char ret_name[TIDE_HEAP_STRING], uint32_t *ret_first_line);
+
+/* The module of an address on the stack of a site that was made when `known` modules were; NULL: none, or not
+ * yet. Borrowed: valid until the next read of the table. */
+const struct tide_heap_range *tide_heap_table_module(const struct tide_heap_table *table, uint64_t address,
+                                                     uint32_t known);
+
+#endif
