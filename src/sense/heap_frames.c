@@ -1,0 +1,337 @@
+/* heap_frames.c - see heap_frames.h. */
+#include "sense/heap_frames.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CRASHES_MOST = 2,        /* of the server by one module: then no debug information, then nothing */
+    ANSWERS_AT_ONCE = 65536, /* so that a server that is faster than we are keeps nobody */
+};
+
+enum state { WANTED, ASKED, DONE };
+
+struct module {
+    char *path;
+    uint8_t build_id[TIDE_SYMBOL_BUILD_ID];
+    size_t build_id_bytes;
+    int64_t pid;
+    uint64_t start, end;
+    int crashes;
+};
+
+struct frame {
+    uint64_t address; /* of the call, in the module's own addresses */
+    int64_t first_row;
+    int32_t module; /* -1: none */
+    uint8_t rows;
+    uint8_t state;
+};
+
+struct tide_heap_frames {
+    struct tide_symbol_server *server;
+    struct frame *frames;
+    size_t frame_count, frame_capacity;
+    struct module *modules;
+    size_t module_count, module_capacity;
+    struct tide_map by_key; /* -> frame */
+    struct tide_map module_by_key;
+    size_t next; /* every frame before this one was asked for */
+    size_t undone;
+};
+
+struct tide_heap_frames *tide_heap_frames_new(struct tide_symbol_server *server)
+{
+    struct tide_heap_frames *frames = calloc(1, sizeof *frames);
+
+    if (!frames)
+        return NULL;
+    frames->server = server;
+    tide_map_init(&frames->by_key, TIDE_HEAP_FRAMES_MOST);
+    tide_map_init(&frames->module_by_key, TIDE_HEAP_FRAMES_MODULES);
+    return frames;
+}
+
+void tide_heap_frames_free(struct tide_heap_frames *frames)
+{
+    if (!frames)
+        return;
+    for (size_t i = 0; i < frames->module_count; i++)
+        free(frames->modules[i].path);
+    free(frames->modules);
+    free(frames->frames);
+    tide_map_release(&frames->by_key);
+    tide_map_release(&frames->module_by_key);
+    free(frames);
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 29;
+}
+
+static const uint64_t SEED = UINT64_C(0xcbf29ce484222325);
+
+/* Room for one more element, or NULL; *array is as it was then. */
+static void *grown(void *array, size_t count, size_t *capacity, size_t most, size_t size)
+{
+    if (count < *capacity)
+        return array;
+    size_t more = *capacity ? 2 * *capacity : 256;
+    void *larger = count < most ? realloc(array, more * size) : NULL;
+    if (larger)
+        *capacity = more;
+    return larger;
+}
+
+static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const struct tide_heap_range *range)
+{
+    uint64_t key = hash_bytes(hash_bytes(SEED, range->path, strlen(range->path) + 1), range->build_id,
+                              range->build_id_bytes);
+    uint64_t found;
+
+    if (tide_map_get(&frames->module_by_key, key, &found)) {
+        /* Whoever has it mapped now is the better one to ask. */
+        frames->modules[found].pid = pid;
+        frames->modules[found].start = range->start;
+        frames->modules[found].end = range->end;
+        return (int32_t)found;
+    }
+    struct module *modules = grown(frames->modules, frames->module_count, &frames->module_capacity,
+                                   TIDE_HEAP_FRAMES_MODULES, sizeof *modules);
+    if (!modules)
+        return -1;
+    frames->modules = modules;
+    struct module module = {.path = strdup(range->path),
+                            .build_id_bytes = range->build_id_bytes,
+                            .pid = pid,
+                            .start = range->start,
+                            .end = range->end};
+    memcpy(module.build_id, range->build_id, sizeof module.build_id);
+    if (!module.path || tide_map_put(&frames->module_by_key, key, frames->module_count) != 0) {
+        free(module.path);
+        return -1;
+    }
+    modules[frames->module_count] = module;
+    return (int32_t)frames->module_count++;
+}
+
+/* The frame with that key; *ret_new tells whether it was just made. */
+static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct frame frame, bool *ret_new)
+{
+    uint64_t found;
+
+    *ret_new = false;
+    if (tide_map_get(&frames->by_key, key, &found))
+        return (int32_t)found;
+    struct frame *larger = grown(frames->frames, frames->frame_count, &frames->frame_capacity,
+                                 TIDE_HEAP_FRAMES_MOST, sizeof *larger);
+    if (!larger)
+        return -1;
+    frames->frames = larger;
+    if (tide_map_put(&frames->by_key, key, frames->frame_count) != 0)
+        return -1;
+    larger[frames->frame_count] = frame;
+    *ret_new = true;
+    frames->undone++;
+    return (int32_t)frames->frame_count++;
+}
+
+int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
+                                const struct tide_heap_range *range, uint64_t return_address)
+{
+    struct frame frame = {.module = -1, .address = return_address ? return_address - 1 : 0};
+    bool fresh;
+
+    if (range) {
+        frame.module = add_module(frames, pid, range);
+        if (frame.module < 0)
+            return -1;
+        frame.address -= range->base;
+    }
+    struct {
+        uint64_t address;
+        int64_t module;
+    } key = {frame.address, frame.module};
+    return add_frame(frames, hash_bytes(SEED, &key, sizeof key), frame, &fresh);
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------- */
+
+static int write_row(struct tide_heap_frames *frames, struct frame *frame, const struct tide_frame *row,
+                     struct tide_writer *writer, struct tide_err *err)
+{
+    int64_t id;
+    int bad = tide_writer_frame(writer, row, &id, err);
+
+    if (frame->rows++ == 0)
+        frame->first_row = id;
+    if (frame->state != DONE)
+        frames->undone--;
+    frame->state = DONE;
+    return bad;
+}
+
+/* An offset beyond what a row can hold is left out. */
+static int64_t offset_of(const struct frame *frame)
+{
+    return frame->address < UINT64_C(1) << 62 ? (int64_t)frame->address : TIDE_UNKNOWN;
+}
+
+static int write_frame(struct tide_heap_frames *frames, struct frame *frame,
+                       const struct tide_symbol_answer *answer, struct tide_writer *writer,
+                       struct tide_err *err)
+{
+    struct tide_frame row = {.function = "",
+                             .file = "",
+                             .line = TIDE_UNKNOWN,
+                             .module = frame->module < 0 ? "" : frames->modules[frame->module].path,
+                             .offset = offset_of(frame)};
+    int bad = 0;
+
+    if (frame->state == DONE)
+        return 0;
+    if (!answer || answer->count == 0)
+        return write_row(frames, frame, &row, writer, err);
+    for (size_t i = 0; i < answer->count; i++) {
+        row.function = answer->frames[i].function;
+        row.file = answer->frames[i].file;
+        row.line = answer->frames[i].line > 0 ? answer->frames[i].line : TIDE_UNKNOWN;
+        row.inlined = answer->frames[i].inlined;
+        if (write_row(frames, frame, &row, writer, err) != 0)
+            bad = -1;
+    }
+    return bad;
+}
+
+int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *file, const char *function,
+                                uint32_t line, struct tide_writer *writer, struct tide_err *err)
+{
+    struct frame frame = {.module = -2, .state = WANTED};
+    uint64_t key = hash_bytes(hash_bytes(SEED ^ 1, file, strlen(file) + 1), function, strlen(function) + 1);
+    bool fresh;
+    int32_t number = add_frame(frames, hash_bytes(key, &line, sizeof line), frame, &fresh);
+    struct tide_frame row = {.function = function,
+                             .file = file,
+                             .line = line > 0 ? (int64_t)line : TIDE_UNKNOWN,
+                             .module = "",
+                             .offset = TIDE_UNKNOWN,
+                             .python = true};
+
+    if (fresh)
+        write_row(frames, &frames->frames[number], &row, writer, err);
+    return number;
+}
+
+/* --- asking -------------------------------------------------------------------------------------------- */
+
+static int ask(struct tide_heap_frames *frames, size_t number, struct tide_writer *writer,
+               struct tide_err *err)
+{
+    struct frame *frame = &frames->frames[number];
+
+    if (frame->module < 0 || !frames->server || frames->modules[frame->module].crashes >= CRASHES_MOST)
+        return write_frame(frames, frame, NULL, writer, err);
+    const struct module *module = &frames->modules[frame->module];
+    struct tide_symbol_module about = {.pid = module->pid,
+                                       .start = module->start,
+                                       .end = module->end,
+                                       .path = module->path,
+                                       .build_id = module->build_id,
+                                       .build_id_bytes = module->build_id_bytes};
+    int asked = tide_symbol_server_ask(frames->server, number, &about, frame->address, module->crashes == 0);
+    if (asked < 0)
+        return tide_heap_frames_give_up(frames, writer, err);
+    frame->state = asked == 0 ? ASKED : WANTED;
+    return 0;
+}
+
+static int ask_more(struct tide_heap_frames *frames, struct tide_writer *writer, struct tide_err *err)
+{
+    int bad = 0;
+
+    while (frames->next < frames->frame_count &&
+           (!frames->server || tide_symbol_server_has_room(frames->server))) {
+        size_t number = frames->next;
+        if (frames->frames[number].state == WANTED && ask(frames, number, writer, err) != 0)
+            bad = -1;
+        if (frames->next < frames->frame_count && frames->frames[number].state == WANTED)
+            break; /* the socket is full */
+        if (frames->next == number)
+            frames->next++;
+    }
+    return bad;
+}
+
+static int take(struct tide_heap_frames *frames, const struct tide_symbol_answer *answer,
+                struct tide_writer *writer, struct tide_err *err)
+{
+    if (answer->tag >= frames->frame_count || frames->frames[answer->tag].state != ASKED)
+        return 0;
+    struct frame *frame = &frames->frames[answer->tag];
+    if (!answer->crashed)
+        return write_frame(frames, frame, answer, writer, err);
+    frames->modules[frame->module].crashes++;
+    frame->state = WANTED;
+    if (answer->tag < frames->next)
+        frames->next = answer->tag;
+    return 0;
+}
+
+int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, struct tide_writer *writer,
+                            struct tide_err *err)
+{
+    struct tide_symbol_answer answer;
+    int64_t until_ns = tide_clock_ns() + timeout_ms * (int64_t)TIDE_NS_PER_MS;
+    int bad = 0;
+
+    for (int n = 0; n < ANSWERS_AT_ONCE; n++) {
+        if (ask_more(frames, writer, err) != 0)
+            bad = -1;
+        if (frames->undone == 0)
+            return bad;
+        int64_t left_ms = (until_ns - tide_clock_ns()) / TIDE_NS_PER_MS;
+        int heard = frames->server
+                        ? tide_symbol_server_hear(frames->server, left_ms > 0 ? (int)left_ms : 0, &answer)
+                        : -1;
+        if (heard < 0)
+            return tide_heap_frames_give_up(frames, writer, err) != 0 ? -1 : bad;
+        if (heard > 0 && take(frames, &answer, writer, err) != 0)
+            bad = -1;
+        if (left_ms <= 0 && (heard == 0 || timeout_ms > 0))
+            return bad;
+    }
+    return bad;
+}
+
+int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer *writer,
+                             struct tide_err *err)
+{
+    int bad = 0;
+
+    for (size_t i = 0; frames->undone > 0 && i < frames->frame_count; i++)
+        if (write_frame(frames, &frames->frames[i], NULL, writer, err) != 0)
+            bad = -1;
+    frames->next = frames->frame_count;
+    return bad;
+}
+
+bool tide_heap_frames_settled(const struct tide_heap_frames *frames)
+{
+    return frames->undone == 0;
+}
+
+size_t tide_heap_frames_rows(const struct tide_heap_frames *frames, int32_t number, int64_t *ret_first)
+{
+    const struct frame *frame = &frames->frames[number];
+
+    *ret_first = frame->first_row;
+    return frame->state == DONE ? frame->rows : 0;
+}

@@ -1,0 +1,636 @@
+/*
+ * symbol.c - see symbol.h.
+ *
+ * A module is opened at its first question and stays open. Of its symbols only those of functions are kept,
+ * sorted by address. Units of debug information are found by .debug_aranges, and where there is none (clang
+ * writes none) by a table of their ranges, which is made once.
+ */
+#include "sense/symbol.h"
+
+#include "base/arena.h"
+#include "base/map.h"
+
+#include <dlfcn.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    SYMBOLS_MOST = 4 << 20,    /* of one file */
+    RANGES_MOST = 8 << 20,     /* of units, in one file */
+    RANGES_PER_UNIT = 1 << 20, /* a unit whose list does not end */
+    SECTIONS_MOST = 1 << 16,
+};
+
+static const uint64_t FILE_BYTES_MOST = UINT64_C(16) << 30;
+/* Unpacked, when it is stored compressed; what is not is only mapped. */
+static const uint64_t UNPACKED_BYTES_MOST = UINT64_C(2) << 30;
+
+struct symbol {
+    uint64_t value, size;
+    uint32_t name;
+};
+
+struct range {
+    uint64_t low, high;
+    Dwarf_Off unit; /* offset of its DIE */
+};
+
+/* One ELF file: the module itself, or its separate debug information. */
+struct file {
+    int fd;
+    Elf *elf;
+    struct symbol *symbols;
+    size_t symbol_count;
+    size_t strings; /* section of their names */
+};
+
+struct module {
+    struct file main, debug;
+    Dwarf *dwarf; /* NULL: none */
+    bool dwarf_tried;
+    bool ranges_made;
+    struct range *ranges;
+    size_t range_count;
+    char *path;
+};
+
+typedef char *demangle_function(const char *name, char *buffer, size_t *length, int *status);
+
+struct tide_symbols {
+    struct module *modules[TIDE_SYMBOL_MODULES];
+    size_t module_count;
+    struct tide_map by_key; /* hash of path and build-id -> index */
+    void *demangler_library;
+    demangle_function *demangle; /* NULL: names stay as they are */
+    struct tide_arena texts;     /* of the last answer */
+};
+
+/* --- files --------------------------------------------------------------------------------------------- */
+
+static void close_file(struct file *file)
+{
+    free(file->symbols);
+    if (file->elf)
+        elf_end(file->elf);
+    if (file->fd >= 0)
+        close(file->fd);
+    *file = (struct file){.fd = -1};
+}
+
+static bool same_build_id(Elf *elf, const uint8_t *wanted, size_t bytes)
+{
+    const void *found = NULL;
+    ssize_t len = dwelf_elf_gnu_build_id(elf, &found);
+
+    if (bytes == 0)
+        return true;
+    if (len < 0 || !found)
+        return false;
+    /* The table of the target holds the first 20 bytes. */
+    return (size_t)len >= bytes && (bytes == TIDE_SYMBOL_BUILD_ID || (size_t)len == bytes) &&
+           memcmp(found, wanted, bytes) == 0;
+}
+
+/* Opens path as an ELF file of this machine's kind with the right build-id. */
+static int open_file(const char *path, const uint8_t *build_id, size_t build_id_bytes, struct file *ret_file)
+{
+    struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+    struct stat about;
+    GElf_Ehdr header;
+
+    if (file.fd < 0)
+        return -1;
+    if (fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0 ||
+        (uint64_t)about.st_size > FILE_BYTES_MOST)
+        goto refuse;
+    file.elf = elf_begin(file.fd, ELF_C_READ_MMAP, NULL);
+    if (!file.elf || elf_kind(file.elf) != ELF_K_ELF || !gelf_getehdr(file.elf, &header) ||
+        (header.e_type != ET_DYN && header.e_type != ET_EXEC) ||
+        !same_build_id(file.elf, build_id, build_id_bytes))
+        goto refuse;
+    *ret_file = file;
+    return 0;
+
+refuse:
+    close_file(&file);
+    return -1;
+}
+
+/* The name of a section's compressed contents may promise anything: whether unpacking stays within bounds. */
+static bool is_bounded(Elf *elf)
+{
+    uint64_t unpacked = 0;
+    size_t sections = 0;
+
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+        GElf_Shdr header;
+        GElf_Chdr packed;
+        if (++sections > SECTIONS_MOST || !gelf_getshdr(section, &header))
+            return false;
+        if ((header.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &packed) &&
+            __builtin_add_overflow(unpacked, packed.ch_size, &unpacked))
+            return false;
+        if (unpacked > UNPACKED_BYTES_MOST)
+            return false;
+    }
+    return true;
+}
+
+static int open_module_file(const struct tide_symbol_module *module, struct file *ret_file)
+{
+    char path[TIDE_SYMBOL_TEXT + 64];
+
+    if (module->pid > 0 && module->path[0] == '/') {
+        snprintf(path, sizeof path, "/proc/%" PRId64 "/root%s", module->pid, module->path);
+        if (open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
+            return 0;
+    }
+    if (module->pid > 0 && module->end > module->start) {
+        snprintf(path, sizeof path, "/proc/%" PRId64 "/map_files/%" PRIx64 "-%" PRIx64, module->pid,
+                 module->start, module->end);
+        if (open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
+            return 0;
+    }
+    if (module->path[0] != '/')
+        return -1;
+    return open_file(module->path, module->build_id, module->build_id_bytes, ret_file);
+}
+
+/* By build-id, else by name beside the module and under /usr/lib/debug. */
+static int open_debug_file(struct module *module)
+{
+    const void *build_id = NULL;
+    ssize_t bytes = dwelf_elf_gnu_build_id(module->main.elf, &build_id);
+    char path[2 * TIDE_SYMBOL_TEXT + 64];
+
+    if (bytes > 1 && bytes <= 64) {
+        const uint8_t *id = build_id;
+        int len = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%02x/", id[0]);
+        for (ssize_t i = 1; i < bytes; i++)
+            len += snprintf(path + len, sizeof path - (size_t)len, "%02x", id[i]);
+        snprintf(path + len, sizeof path - (size_t)len, ".debug");
+        if (open_file(path, id, (size_t)bytes, &module->debug) == 0)
+            return 0;
+    }
+    GElf_Word crc;
+    const char *name = dwelf_elf_gnu_debuglink(module->main.elf, &crc);
+    const char *slash = strrchr(module->path, '/');
+    if (!name || !slash || bytes <= 1 || strchr(name, '/'))
+        return -1; /* without a build-id nothing says that they belong together */
+    static const char *const places[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(path, sizeof path, places[i], (int)(slash - module->path), module->path, name);
+#pragma GCC diagnostic pop
+        if (strcmp(path, module->path) != 0 && open_file(path, build_id, (size_t)bytes, &module->debug) == 0)
+            return 0;
+    }
+    return -1;
+}
+
+/* --- symbol tables ------------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+    const struct symbol *x = a, *y = b;
+
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return (x->size > y->size) - (x->size < y->size);
+}
+
+static size_t keep_functions(const struct file *file, Elf_Data *data, size_t count, struct symbol *symbols)
+{
+    size_t kept = 0;
+
+    (void)file;
+    for (size_t i = 0; i < count; i++) {
+        GElf_Sym symbol;
+        if (!gelf_getsym(data, (int)i, &symbol))
+            break;
+        int type = GELF_ST_TYPE(symbol.st_info);
+        if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF && symbol.st_value)
+            symbols[kept++] = (struct symbol){symbol.st_value, symbol.st_size, symbol.st_name};
+    }
+    return kept;
+}
+
+/* Takes the functions of the file's first section of that type, if there is one. */
+static void read_symbols(struct file *file, unsigned type)
+{
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(section, &header) || header.sh_type != type || header.sh_entsize == 0)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        size_t count = data ? data->d_size / header.sh_entsize : 0;
+        count = count < SYMBOLS_MOST ? count : SYMBOLS_MOST;
+        struct symbol *symbols = count ? malloc(count * sizeof *symbols) : NULL;
+        if (!symbols)
+            continue;
+        file->symbol_count = keep_functions(file, data, count, symbols);
+        if (file->symbol_count == 0) {
+            free(symbols);
+            continue;
+        }
+        qsort(symbols, file->symbol_count, sizeof *symbols, by_address);
+        file->symbols = symbols;
+        file->strings = header.sh_link;
+        return;
+    }
+}
+
+/* The name of the function at an address, or NULL. Borrowed from the file. */
+static const char *find_symbol(const struct file *file, uint64_t address)
+{
+    size_t low = 0, high = file->symbol_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (file->symbols[middle].value <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* Among several that begin there, the largest is last; a short one may lie within a longer one before it.
+     */
+    for (size_t back = 0; back < 8 && low > back; back++) {
+        const struct symbol *symbol = &file->symbols[low - 1 - back];
+        bool endless = symbol->size == 0 && back == 0;
+        if (endless || address - symbol->value < symbol->size)
+            return elf_strptr(file->elf, file->strings, symbol->name);
+    }
+    return NULL;
+}
+
+/* --- modules ------------------------------------------------------------------------------------------- */
+
+static void free_module(struct module *module)
+{
+    if (!module)
+        return;
+    if (module->dwarf)
+        dwarf_end(module->dwarf);
+    free(module->ranges);
+    close_file(&module->main);
+    close_file(&module->debug);
+    free(module->path);
+    free(module);
+}
+
+static struct module *open_module(const struct tide_symbol_module *about)
+{
+    struct module *module = calloc(1, sizeof *module);
+
+    if (!module || !(module->path = strdup(about->path))) {
+        free(module);
+        return NULL;
+    }
+    module->main.fd = module->debug.fd = -1;
+    if (open_module_file(about, &module->main) != 0)
+        return module; /* is remembered as one of which nothing is known */
+    read_symbols(&module->main, SHT_SYMTAB);
+    if (!module->main.symbols && open_debug_file(module) == 0)
+        read_symbols(&module->debug, SHT_SYMTAB);
+    if (!module->main.symbols)
+        read_symbols(&module->main, SHT_DYNSYM);
+    return module;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void forget_modules(struct tide_symbols *symbols)
+{
+    for (size_t i = 0; i < symbols->module_count; i++)
+        free_module(symbols->modules[i]);
+    symbols->module_count = 0;
+    tide_map_clear(&symbols->by_key);
+}
+
+static struct module *find_module(struct tide_symbols *symbols, const struct tide_symbol_module *about)
+{
+    uint64_t key = hash_bytes(UINT64_C(0xcbf29ce484222325), about->build_id, about->build_id_bytes), found;
+
+    key = hash_bytes(key, about->path, strlen(about->path));
+    if (tide_map_get(&symbols->by_key, key, &found))
+        return symbols->modules[found];
+    if (symbols->module_count == TIDE_SYMBOL_MODULES)
+        forget_modules(symbols);
+    struct module *module = open_module(about);
+    if (!module)
+        return NULL;
+    if (tide_map_put(&symbols->by_key, key, symbols->module_count) != 0) {
+        free_module(module);
+        return NULL;
+    }
+    return symbols->modules[symbols->module_count++] = module;
+}
+
+/* --- debug information --------------------------------------------------------------------------------- */
+
+static Dwarf *open_dwarf(struct file *file)
+{
+    Dwarf *dwarf = file->elf && is_bounded(file->elf) ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
+    Dwarf_CU *unit = NULL;
+    Dwarf_Half version;
+    uint8_t type;
+    Dwarf_Die die, sub;
+
+    /* A file can have the sections and nothing in them. */
+    if (dwarf && dwarf_get_units(dwarf, NULL, &unit, &version, &type, &die, &sub) != 0) {
+        dwarf_end(dwarf);
+        dwarf = NULL;
+    }
+    return dwarf;
+}
+
+static void find_dwarf(struct module *module)
+{
+    if (module->dwarf_tried)
+        return;
+    module->dwarf_tried = true;
+    module->dwarf = open_dwarf(&module->main);
+    if (module->dwarf)
+        return;
+    if (module->debug.elf || open_debug_file(module) == 0)
+        module->dwarf = open_dwarf(&module->debug);
+}
+
+static int by_low(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+
+    return (x->low > y->low) - (x->low < y->low);
+}
+
+static bool add_range(struct module *module, size_t *capacity, struct range range)
+{
+    if (range.high <= range.low)
+        return true;
+    if (module->range_count == *capacity) {
+        size_t more = *capacity ? 2 * *capacity : 1024;
+        struct range *ranges = more > RANGES_MOST ? NULL : realloc(module->ranges, more * sizeof *ranges);
+        if (!ranges)
+            return false;
+        module->ranges = ranges;
+        *capacity = more;
+    }
+    module->ranges[module->range_count++] = range;
+    return true;
+}
+
+static void make_ranges(struct module *module)
+{
+    Dwarf_CU *unit = NULL;
+    Dwarf_Half version;
+    uint8_t type;
+    Dwarf_Die die, sub;
+    size_t capacity = 0;
+    bool room = true;
+
+    module->ranges_made = true;
+    while (room && dwarf_get_units(module->dwarf, unit, &unit, &version, &type, &die, &sub) == 0) {
+        Dwarf_Addr base, low, high;
+        ptrdiff_t at = 0;
+        for (int n = 0; room && n < RANGES_PER_UNIT && (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0;
+             n++)
+            room = add_range(module, &capacity, (struct range){low, high, dwarf_dieoffset(&die)});
+    }
+    if (module->ranges)
+        qsort(module->ranges, module->range_count, sizeof *module->ranges, by_low);
+}
+
+/* The DIE of the unit that holds the address. */
+static bool find_unit(struct module *module, uint64_t address, Dwarf_Die *ret_unit)
+{
+    if (dwarf_addrdie(module->dwarf, address, ret_unit))
+        return true;
+    if (!module->ranges_made)
+        make_ranges(module);
+    size_t low = 0, high = module->range_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (module->ranges[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && address < module->ranges[low - 1].high &&
+           dwarf_offdie(module->dwarf, module->ranges[low - 1].unit, ret_unit);
+}
+
+/* Split debug information (-gsplit-dwarf) has its DIEs in a file beside; what is here is a skeleton. */
+static void enter_split_unit(Dwarf_Die *unit)
+{
+    Dwarf_Die die, sub;
+    Dwarf_Half version;
+    uint8_t type;
+
+    if (dwarf_cu_info(unit->cu, &version, &type, &die, &sub, NULL, NULL, NULL) == 0 &&
+        type == DW_UT_skeleton && dwarf_tag(&sub) != DW_TAG_invalid && sub.addr)
+        *unit = sub;
+}
+
+/* --- one answer ---------------------------------------------------------------------------------------- */
+
+/* A copy that lives until the next question. */
+static const char *keep(struct tide_symbols *symbols, const char *text)
+{
+    size_t len = text ? strnlen(text, TIDE_SYMBOL_TEXT - 1) : 0;
+    const char *copy = len ? tide_arena_text(&symbols->texts, text, len) : NULL;
+
+    return copy ? copy : "";
+}
+
+static const char *demangled(struct tide_symbols *symbols, const char *name)
+{
+    int status = -1;
+
+    if (!name || name[0] != '_' || name[1] != 'Z' || !symbols->demangle ||
+        strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
+        return keep(symbols, name);
+    char *plain = symbols->demangle(name, NULL, NULL, &status);
+    const char *kept = keep(symbols, status == 0 && plain ? plain : name);
+    free(plain);
+    return kept;
+}
+
+/* Of a function or of one inlined: its linkage name, which says the scope too, else its plain name. */
+static const char *name_of(struct tide_symbols *symbols, Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
+
+    if (!name)
+        name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute));
+    if (!name)
+        name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
+    return demangled(symbols, name);
+}
+
+/* Source paths may be relative to the directory of compilation. */
+static const char *path_of(struct tide_symbols *symbols, Dwarf_Die *unit, const char *file)
+{
+    Dwarf_Attribute attribute;
+    char joined[TIDE_SYMBOL_TEXT];
+
+    if (!file || file[0] == '/')
+        return keep(symbols, file);
+    const char *directory = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
+    if (!directory)
+        return keep(symbols, file);
+    snprintf(joined, sizeof joined, "%s/%s", directory, file);
+    return keep(symbols, joined);
+}
+
+static int64_t number_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+
+    if (dwarf_formudata(dwarf_attr(die, name, &attribute), &value) != 0 || value > INT32_MAX)
+        return 0;
+    return (int64_t)value;
+}
+
+/* Where an inlined function is called, which is the place in the frame around it. */
+static void call_place(struct tide_symbols *symbols, Dwarf_Die *unit, Dwarf_Die *inlined,
+                       struct tide_symbol_frame *around)
+{
+    Dwarf_Files *files;
+    size_t count;
+    int64_t file = number_of(inlined, DW_AT_call_file);
+
+    around->line = number_of(inlined, DW_AT_call_line);
+    around->file = "";
+    if (dwarf_getsrcfiles(unit, &files, &count) == 0 && (uint64_t)file < count)
+        around->file = path_of(symbols, unit, dwarf_filesrc(files, (size_t)file, NULL, NULL));
+}
+
+/* Walks from the innermost function at the address outwards. Returns the number of frames; the first has its
+ * place already. */
+static size_t walk_inlined(struct tide_symbols *symbols, Dwarf_Die *unit, Dwarf_Die *chain, int count,
+                           struct tide_symbol_frame *frames)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < count && used < TIDE_SYMBOL_FRAMES; i++) {
+        int tag = dwarf_tag(&chain[i]);
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+            continue;
+        struct tide_symbol_frame *frame = &frames[used++];
+        frame->function = name_of(symbols, &chain[i]);
+        frame->inlined = tag == DW_TAG_inlined_subroutine;
+        if (!frame->inlined)
+            break;
+        if (used < TIDE_SYMBOL_FRAMES)
+            call_place(symbols, unit, &chain[i], &frames[used]);
+    }
+    if (used > 0)
+        frames[used - 1].inlined = false;
+    return used;
+}
+
+static size_t resolve_dwarf(struct tide_symbols *symbols, struct module *module, uint64_t address,
+                            struct tide_symbol_frame *frames)
+{
+    Dwarf_Die unit, *scopes = NULL, *chain = NULL;
+    size_t used = 0;
+    int line = 0, count;
+
+    find_dwarf(module);
+    if (!module->dwarf || !find_unit(module, address, &unit))
+        return 0;
+    frames[0] = (struct tide_symbol_frame){.function = "", .file = ""};
+    Dwarf_Line *row = dwarf_getsrc_die(&unit, address);
+    if (row && dwarf_lineno(row, &line) == 0 && line > 0) {
+        frames[0].line = line;
+        frames[0].file = path_of(symbols, &unit, dwarf_linesrc(row, NULL, NULL));
+    }
+    enter_split_unit(&unit);
+    count = dwarf_getscopes(&unit, address, &scopes);
+    for (int i = 0; i < count && used == 0; i++) {
+        int tag = dwarf_tag(&scopes[i]);
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+            continue;
+        int depth = dwarf_getscopes_die(&scopes[i], &chain);
+        used = walk_inlined(symbols, &unit, chain, depth, frames);
+        break;
+    }
+    free(scopes);
+    free(chain);
+    if (used == 0 && frames[0].line > 0)
+        used = 1; /* assembler: a place without a function */
+    return used;
+}
+
+size_t tide_symbols_resolve(struct tide_symbols *symbols, const struct tide_symbol_module *about,
+                            uint64_t address, bool debug_info,
+                            struct tide_symbol_frame ret_frames[TIDE_SYMBOL_FRAMES])
+{
+    struct module *module = find_module(symbols, about);
+
+    if (!module || !module->main.elf)
+        return 0;
+    tide_arena_release(&symbols->texts);
+    size_t count = debug_info ? resolve_dwarf(symbols, module, address, ret_frames) : 0;
+    if (count > 0 && ret_frames[count - 1].function[0])
+        return count;
+    const char *name = find_symbol(&module->main, address);
+    if (!name)
+        name = find_symbol(&module->debug, address);
+    if (!name)
+        return count;
+    if (count == 0)
+        ret_frames[count++] = (struct tide_symbol_frame){.file = ""};
+    ret_frames[count - 1].function = demangled(symbols, name);
+    return count;
+}
+
+/* --- lifecycle ----------------------------------------------------------------------------------------- */
+
+struct tide_symbols *tide_symbols_new(void)
+{
+    struct tide_symbols *symbols = calloc(1, sizeof *symbols);
+
+    if (!symbols)
+        return NULL;
+    elf_version(EV_CURRENT);
+    tide_map_init(&symbols->by_key, TIDE_SYMBOL_MODULES);
+    tide_arena_init(&symbols->texts, 1 << 20);
+    /* There is no C++ in this program; who profiles C++ has its library. */
+    symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    if (symbols->demangler_library)
+        *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");
+    return symbols;
+}
+
+void tide_symbols_free(struct tide_symbols *symbols)
+{
+    if (!symbols)
+        return;
+    forget_modules(symbols);
+    tide_map_release(&symbols->by_key);
+    tide_arena_release(&symbols->texts);
+    if (symbols->demangler_library)
+        dlclose(symbols->demangler_library);
+    free(symbols);
+}

@@ -1,0 +1,62 @@
+/*
+ * symbol.h - from an address in an executable or library to function, file and line.
+ *
+ * tide_symbols_new -> tide_symbols_resolve() as often as wanted -> tide_symbols_free.
+ *
+ * A module is told by its path and its build-id. It is looked for under the root of the process that has it
+ * mapped (which may be in a container), among that process's mapped files (it may have been deleted), and
+ * under its path here; a file with another build-id is another program and is not used. Debug information
+ * comes from the file itself, else from a separate one under /usr/lib/debug (by build-id, or by
+ * .gnu_debuglink). Without any, .symtab or .dynsym give the function.
+ *
+ * Files are strangers': they are mapped, so that one that is cut off while it is read means SIGBUS, and
+ * libdw, which reads them, is large. So a tracker does not call this in its own process but through
+ * symbol_server.h. All sizes are bounded all the same (symbol.c), and errors of libelf and libdw mean less
+ * knowledge.
+ *
+ * One thread.
+ */
+#ifndef TIDE_SYMBOL_H
+#define TIDE_SYMBOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TIDE_SYMBOL_FRAMES = 16, /* of one address: a function and what is inlined there */
+    TIDE_SYMBOL_TEXT = 2048, /* bytes of a name or path at most, with its NUL; longer ones are cut */
+    TIDE_SYMBOL_BUILD_ID = 20,
+    TIDE_SYMBOL_MODULES = 1024, /* held open at once */
+};
+
+struct tide_symbol_module {
+    int64_t pid;         /* who has it mapped; 0: nobody that could be asked */
+    uint64_t start, end; /* where, for /proc/PID/map_files; 0: not known */
+    const char *path;
+    const uint8_t *build_id;
+    size_t build_id_bytes; /* 0: none; any file at that path is taken */
+};
+
+/* Innermost first; the last one is the function, those before it are inlined into it. Strings are borrowed:
+ * valid until the next call. */
+struct tide_symbol_frame {
+    const char *function; /* demangled where possible; "" when unknown */
+    const char *file;     /* "" when unknown */
+    int64_t line;         /* 0 when unknown */
+    bool inlined;
+};
+
+struct tide_symbols;
+
+/* NULL without memory. Caller frees with tide_symbols_free. */
+struct tide_symbols *tide_symbols_new(void);
+void tide_symbols_free(struct tide_symbols *symbols);
+
+/* What is at an address of the module, in its own addresses. Without debug_info only symbol tables are used.
+ * Returns the number of frames, 0 when nothing is known. */
+size_t tide_symbols_resolve(struct tide_symbols *symbols, const struct tide_symbol_module *module,
+                            uint64_t address, bool debug_info,
+                            struct tide_symbol_frame ret_frames[TIDE_SYMBOL_FRAMES]);
+
+#endif
