@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "channel/channel.h"
 #include "cli/command.h"
+#include "cli/preload.h"
 #include "cli/recname.h"
 #include "cli/relay.h"
 #include "cli/spawn.h"
@@ -13,6 +14,7 @@
 #include "record/record.h"
 #include "record/writer.h"
 #include "record/reader.h"
+#include "sense/heap_sense.h"
 #include "sense/sense.h"
 #include "show/assess.h"
 #include "show/history.h"
@@ -38,6 +40,8 @@ enum {
     COMMIT_MS = 1000,
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
+    SYMBOLS_MS = 20000,                   /* how long the end waits for symbols that are not known yet */
+    SETTINGS = 1 + TIDE_PRELOAD_SETTINGS, /* of the environment */
 };
 
 struct tracker {
@@ -48,6 +52,8 @@ struct tracker {
     struct tide_channel *channel; /* NULL: none */
     struct tide_writer *writer;
     struct tide_sense *sense;
+    struct tide_heap_sense *heap; /* NULL: without --heap */
+    struct tide_preload preload;
     struct tide_trend *trend; /* NULL: no status line */
     struct tide_spawned spawned;
     struct tide_spawn_inheritance inherited;
@@ -349,6 +355,22 @@ static void take_marks(struct tracker *t, bool last)
     }
 }
 
+/* Copies what the hook has in its tables, and says what the user should know about it. */
+static void take_heap(struct tracker *t, int64_t now, bool last)
+{
+    struct tide_err err;
+    if (!t->heap)
+        return;
+    if (last ? tide_heap_sense_finish(t->heap, t->sense, t->writer, t->view.tick, now, SYMBOLS_MS, &err)
+             : tide_heap_sense_look(t->heap, t->sense, t->writer, t->view.tick, now, &err))
+        trouble(t, &err);
+    for (const char *notice; (notice = tide_heap_sense_notice(t->heap));) {
+        char text[400];
+        snprintf(text, sizeof text, "tidemark: %s", notice);
+        say(t, text);
+    }
+}
+
 static int64_t cpu_ns(void)
 {
     struct timespec now;
@@ -390,12 +412,14 @@ static void tick(struct tracker *t, int64_t now)
         trouble(t, &err);
     t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
     take_marks(t, false);
+    int64_t cost = cpu_ns() - began; /* the heap has a budget of its own */
+    take_heap(t, now, false);
     if (now - t->committed_ns >= COMMIT_MS * (int64_t)TIDE_NS_PER_MS) {
         t->committed_ns = now;
         if (tide_writer_commit(t->writer, &err))
             trouble(t, &err);
     }
-    schedule(t, now, cpu_ns() - began);
+    schedule(t, now, cost);
     if (t->trend) {
         char text[512];
         tide_trend_text(t->trend, &t->view, now - t->base_ns, text, sizeof text);
@@ -548,30 +572,44 @@ static int choose_path(struct tracker *t, struct tide_err *err)
     return 0;
 }
 
-/* The environment with the channel in it. Caller frees; the strings are borrowed but for the first, which is
- * ret_setting. NULL without memory. */
-static char **environment_with(const char *setting)
+static bool has_name_of(const char *variable, const char *setting)
+{
+    size_t name = strcspn(setting, "=") + 1;
+    return strncmp(variable, setting, name) == 0;
+}
+
+/* The environment with `settings` in the place of what it says itself. Caller frees; the strings are
+ * borrowed. NULL without memory. */
+static char **environment_with(char *const *settings, size_t setting_count)
 {
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
-    char **copy = calloc(count + 2, sizeof *copy);
+    char **copy = calloc(count + setting_count + 1, sizeof *copy);
     if (!copy)
         return NULL;
-    size_t name = strcspn(setting, "=") + 1;
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], setting, name))
+    for (size_t i = 0; i < count; i++) {
+        bool kept = true;
+        for (size_t k = 0; k < setting_count; k++)
+            kept = kept && !has_name_of(environ[i], settings[k]);
+        if (kept)
             copy[used++] = environ[i];
-    copy[used] = (char *)setting;
+    }
+    for (size_t k = 0; k < setting_count; k++)
+        copy[used++] = settings[k];
     return copy;
 }
 
 static int start_command(struct tracker *t, struct tide_err *err)
 {
-    char setting[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=";
+    char channel[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=";
+    char *settings[SETTINGS] = {channel};
+    size_t count = 1;
     if (t->channel)
-        snprintf(setting, sizeof setting, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
-    char **environment = environment_with(setting);
+        snprintf(channel, sizeof channel, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
+    for (size_t i = 0; t->heap && i < TIDE_PRELOAD_SETTINGS; i++)
+        settings[count++] = t->preload.settings[i];
+    char **environment = environment_with(settings, count);
     if (!environment)
         return tide_err_set(err, "not enough memory");
     int bad = tide_spawn(t->config->command, environment, t->relay, t->config->log_path != NULL,
@@ -611,12 +649,32 @@ static void open_output_of(struct tracker *t)
     }
 }
 
+/* --heap: before there are threads, and before orphans become our children. */
+static int prepare_heap(struct tracker *t, struct tide_err *err)
+{
+    if (!t->config->heap_interval_bytes)
+        return 0;
+    if (tide_preload_init(&t->preload, t->config->heap_interval_bytes, err))
+        return -1;
+    return tide_heap_sense_new(&t->heap, err);
+}
+
+/* The hook needs the channel, marks can do without. */
+static int open_channel(struct tracker *t, struct tide_err *err)
+{
+    struct tide_err why;
+    if (tide_channel_new(&t->channel, &why)) {
+        t->channel = NULL; /* no marks, then */
+        return t->heap ? tide_err_set(err, "--heap: %s", why.text) : 0;
+    }
+    return 0;
+}
+
 /* Everything that can fail before the command runs. */
 static int prepare(struct tracker *t, struct tide_err *err)
 {
     const struct tide_track_config *c = t->config;
-    struct tide_err ignored;
-    if (choose_path(t, err))
+    if (choose_path(t, err) || prepare_heap(t, err))
         return -1;
     if (!c->ignore_output && tide_stepwords_new(c->step_regex, &t->words, err))
         return -1;
@@ -626,8 +684,8 @@ static int prepare(struct tracker *t, struct tide_err *err)
         if (tide_relay_new(&relay, &t->relay, err))
             return -1;
         prctl(PR_SET_CHILD_SUBREAPER, 1);
-        if (tide_channel_new(&t->channel, &ignored))
-            t->channel = NULL; /* no marks, then */
+        if (open_channel(t, err))
+            return -1;
     } else if (!c->ignore_output) {
         open_output_of(t);
     }
@@ -645,6 +703,8 @@ static int begin(struct tracker *t, struct tide_err *err)
     t->committed_ns = t->base_ns;
     if (write_meta(t, &meta_err))
         trouble(t, &meta_err);
+    if (t->heap && tide_heap_sense_open(t->heap, tide_channel_path(t->channel), t->base_ns, err))
+        return -1;
     if (t->config->command && start_command(t, err))
         return -1;
     if (start_sense(t, err) || (t->relay && tide_relay_start(t->relay, err))) {
@@ -657,11 +717,30 @@ static int begin(struct tracker *t, struct tide_err *err)
     return 0;
 }
 
+/* --heap, and no process ever had the hook in it. */
+static void tell_of_unseen_heap(struct tracker *t)
+{
+    char shown[128], text[400];
+    struct tide_err err;
+    if (!t->heap || tide_heap_sense_tables(t->heap) > 0)
+        return;
+    const char *program = t->config->command[0], *obstacle = tide_preload_obstacle(program);
+    tide_text_escape(program, strlen(program), shown, sizeof shown);
+    snprintf(text, sizeof text, "tidemark: --heap saw no allocations: '%s' %s", shown,
+             obstacle ? obstacle : "and what it started did not load the hook, or ended at once");
+    say(t, text);
+    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text + strlen("tidemark: ")};
+    if (tide_writer_note(t->writer, &note, &err))
+        trouble(t, &err);
+}
+
 static void finish(struct tracker *t)
 {
     struct tide_err err;
     finish_output(t);
     take_marks(t, true);
+    take_heap(t, tide_clock_ns(), true);
+    tell_of_unseen_heap(t);
     int64_t now = tide_clock_ns() - t->base_ns;
     if (tide_sense_finish(t->sense, t->writer, now + t->base_ns, &err) ||
         tide_writer_meta_integer(t->writer, TIDE_META_ENDED, now, &err) ||
@@ -679,6 +758,8 @@ static void release(struct tracker *t)
     if (t->spawned.pid)
         tide_spawn_release(&t->spawned);
     tide_stepwords_free(t->words);
+    tide_heap_sense_free(t->heap);
+    tide_preload_release(&t->preload);
     tide_channel_free(t->channel);
     tide_sense_free(t->sense);
     if (t->file_fd >= 0)

@@ -31,6 +31,7 @@ struct tide_track_config {
     int64_t items, items_per_step; /* or TIDE_UNKNOWN */
     const char *step_regex;        /* or NULL */
     bool ignore_output;            /* no steps from what is printed */
+    int64_t heap_interval_bytes;   /* --heap: mean between samples of small allocations; 0: no hook */
     bool status_line;
     bool silent;          /* nothing on stderr, whatever happens; errors are in the outcome */
     const char *log_path; /* the command's output goes to this file, its input is empty, and it gets a session

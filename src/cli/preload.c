@@ -1,0 +1,138 @@
+/* preload.c - see preload.h. */
+#include "cli/preload.h"
+
+#include "base/text.h"
+#include "channel/heap.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define HOOK_NAME "libtidemark-hook.so"
+
+static int find_hook(char out[PATH_MAX], struct tide_err *err)
+{
+    const char *given = getenv("TIDEMARK_HOOK");
+    char self[PATH_MAX], shown[256];
+    static const char *const places[] = {"", "../lib/"};
+
+    if (given && given[0]) {
+        if (given[0] == '/' && access(given, R_OK) == 0 && strlen(given) < PATH_MAX) {
+            memcpy(out, given, strlen(given) + 1);
+            return 0;
+        }
+        tide_text_escape(given, strlen(given), shown, sizeof shown);
+        tide_err_set(err,
+                     "--heap: TIDEMARK_HOOK is '%s', which is no absolute path of a file that can be read",
+                     shown);
+        return -1;
+    }
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[len > 0 ? len : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        char path[PATH_MAX + 64];
+        snprintf(path, sizeof path, "%.*s/%s" HOOK_NAME, (int)(slash - self), self, places[i]);
+        if (realpath(path, out) && access(out, R_OK) == 0)
+            return 0;
+    }
+    tide_err_set(err,
+                 "--heap: " HOOK_NAME " is neither beside this program nor in the lib directory next to it");
+    return tide_err_hint(err, "say where it is with TIDEMARK_HOOK=/path/to/" HOOK_NAME);
+}
+
+int tide_preload_init(struct tide_preload *preload, int64_t interval_bytes, struct tide_err *err)
+{
+    char hook[PATH_MAX], shown[256];
+    const char *before = getenv("LD_PRELOAD");
+
+    *preload = (struct tide_preload){{NULL}};
+    if (find_hook(hook, err) != 0)
+        return -1;
+    if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
+        tide_text_escape(hook, strlen(hook), shown, sizeof shown);
+        tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it", shown);
+        return tide_err_hint(err, "copy it elsewhere and say where with TIDEMARK_HOOK");
+    }
+    if (asprintf(&preload->settings[0], "LD_PRELOAD=%s%s%s", hook, before && before[0] ? ":" : "",
+                 before ? before : "") < 0)
+        preload->settings[0] = NULL;
+    if (asprintf(&preload->settings[1], TIDE_HEAP_ENV "=%" PRId64, interval_bytes) < 0)
+        preload->settings[1] = NULL;
+    if (preload->settings[0] && preload->settings[1])
+        return 0;
+    tide_preload_release(preload);
+    return tide_err_set(err, "not enough memory");
+}
+
+void tide_preload_release(struct tide_preload *preload)
+{
+    for (size_t i = 0; i < TIDE_PRELOAD_SETTINGS; i++) {
+        free(preload->settings[i]);
+        preload->settings[i] = NULL;
+    }
+}
+
+/* As exec would find it; -1: not at all. */
+static int open_program(const char *program)
+{
+    char path[PATH_MAX];
+    const char *search = getenv("PATH");
+
+    if (strchr(program, '/') || !search)
+        return open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    for (const char *at = search; *at;) {
+        size_t len = strcspn(at, ":");
+        int used = snprintf(path, sizeof path, "%.*s/%s", len ? (int)len : 1, len ? at : ".", program);
+        if (used > 0 && (size_t)used < sizeof path && access(path, X_OK) == 0)
+            return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        at += len + (at[len] == ':');
+    }
+    return -1;
+}
+
+/* Whether it is an ELF program that names no dynamic loader. */
+static bool is_static(int fd)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+
+    if (pread(fd, &header, sizeof header, 0) != sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_phentsize != sizeof segment)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
+        if (pread(fd, &segment, sizeof segment, at) != sizeof segment || segment.p_type == PT_INTERP)
+            return false;
+    }
+    return header.e_phnum > 0;
+}
+
+const char *tide_preload_obstacle(const char *program)
+{
+    struct stat about;
+    const char *obstacle = NULL;
+    char capability[64];
+    int fd = open_program(program);
+
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+        obstacle = NULL;
+    else if (is_static(fd))
+        obstacle = "is statically linked, so that nothing can be preloaded into it";
+    else if ((about.st_mode & S_ISUID && about.st_uid != geteuid()) ||
+             (about.st_mode & S_ISGID && about.st_gid != getegid()) ||
+             (geteuid() != 0 && fgetxattr(fd, "security.capability", capability, sizeof capability) > 0))
+        obstacle = "runs with privileges of its own (setuid), so that the loader ignores what is preloaded";
+    close(fd);
+    return obstacle;
+}
