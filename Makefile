@@ -34,8 +34,10 @@ LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
 MARK_SRC := src/channel/mark.c
+# What is preloaded into a program under observation. Its parts are an archive too, for tests and benchmarks.
+HOOK_SRC := $(sort $(wildcard src/hook/*.c))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
-CORE    := $(B)/libcli.a $(B)/libcore.a
+CORE    := $(B)/libcli.a $(B)/libcore.a $(B)/libhook.a
 # Labelled series that tests and benchmarks share.
 CORPUS_SRC := $(sort $(wildcard tests/corpus/*.c))
 CORPUS  := $(if $(CORPUS_SRC),$(B)/libcorpus.a)
@@ -51,7 +53,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 .SECONDARY:
 all: build
 
-build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(WORKLOADS)
+build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS)
 test-programs: $(UNIT) $(FUZZERS)
 benches: $(BENCHES)
 
@@ -60,6 +62,7 @@ benches: $(BENCHES)
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
+$(B)/libhook.a: $(call objects,$(filter-out src/hook/preload.c,$(HOOK_SRC)))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
 	@rm -f $@
@@ -71,6 +74,16 @@ $(B)/tidemark: $(B)/src/cli/main.o $(call objects,$(CLI_SRC)) $(B)/libcore.a
 $(B)/libtidemark.so: $(call objects,$(MARK_SRC))
 	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark.so.$(SOVERSION) -o $@ $^
 	ln -sf libtidemark.so $(B)/libtidemark.so.$(SOVERSION)
+
+# Never sanitized and always optimized: it runs in other people's programs, whatever this build is for.
+HOOK_CFLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-builtin-malloc \
+               -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -ftls-model=initial-exec $(WARN)
+$(B)/hook/%.o: src/hook/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(HOOK_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/libtidemark-hook.so: $(patsubst src/hook/%.c,$(B)/hook/%.o,$(HOOK_SRC))
+	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark-hook.so -Wl,-z,now -Wl,-Bsymbolic -o $@ $^
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -170,6 +183,7 @@ install: build docs
 	ln -sf libtidemark.so.$(VERSION) $(LIBDIR)/libtidemark.so.$(SOVERSION)
 	ln -sf libtidemark.so.$(SOVERSION) $(LIBDIR)/libtidemark.so
 	install -D -m 644 $(B)/libtidemark.a $(LIBDIR)/libtidemark.a
+	install -D -m 755 $(B)/libtidemark-hook.so $(LIBDIR)/libtidemark-hook.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/tidemark.pc.in > $(B)/tidemark.pc
 	install -D -m 644 $(B)/tidemark.pc $(LIBDIR)/pkgconfig/tidemark.pc
 	install -d $(MAN)
@@ -180,7 +194,7 @@ install: build docs
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/tidemark $(DESTDIR)$(PREFIX)/include/tidemark.h $(LIBDIR)/libtidemark.so* \
-	    $(LIBDIR)/libtidemark.a $(LIBDIR)/pkgconfig/tidemark.pc $(MAN)/tidemark.1 $(MAN)/tidemark-*.1 \
+	    $(LIBDIR)/libtidemark-hook.so $(LIBDIR)/libtidemark.a $(LIBDIR)/pkgconfig/tidemark.pc $(MAN)/tidemark.1 $(MAN)/tidemark-*.1 \
 	    $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
 
 clean:

@@ -1,0 +1,179 @@
+/*
+ * pointers.c - the map of sampled blocks (pointers.h).
+ *
+ * Open addressing with linear probing; taking out closes the gap by moving later entries back, so there are
+ * no tombstones and a shard that was once full is as fast as a new one when it has emptied.
+ */
+#include "hook/pointers.h"
+#include "hook/wiped.h"
+
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum { FIRST_PLACES = 128, STICKY = 255 };
+
+struct entry {
+    uintptr_t key; /* 0: free */
+    struct tide_pointers_block block;
+};
+
+struct shard {
+    tide_latch latch;
+    uint32_t places, used;
+    struct entry *entries;
+    uint64_t reserved[5]; /* a cache line each */
+};
+
+static TIDE_WIPED struct shard shards[TIDE_POINTERS_SHARDS];
+TIDE_WIPED _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
+static TIDE_WIPED struct {
+    _Atomic uint64_t bytes, count;
+    char fill[4096 - 16];
+} totals;
+
+int tide_pointers_init(void)
+{
+    return tide_wiped_declare(shards, sizeof shards) ||
+                   tide_wiped_declare(tide_pointers_filter, sizeof tide_pointers_filter) ||
+                   tide_wiped_declare(&totals, sizeof totals)
+               ? -1
+               : 0;
+}
+
+uint64_t tide_pointers_bytes(void)
+{
+    return atomic_load_explicit(&totals.bytes, memory_order_relaxed);
+}
+
+uint64_t tide_pointers_count(void)
+{
+    return atomic_load_explicit(&totals.count, memory_order_relaxed);
+}
+
+static _Atomic uint8_t *filter_of(uintptr_t address)
+{
+    uintptr_t place =
+        (address >> 4 ^ address >> (4 + TIDE_POINTERS_FILTER_BITS)) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
+    return &tide_pointers_filter[place];
+}
+
+/* A counter that reached its maximum stays there: its blocks are then always looked for. */
+static void filter_change(uintptr_t address, int change)
+{
+    _Atomic uint8_t *counter = filter_of(address);
+    uint8_t old = atomic_load_explicit(counter, memory_order_relaxed);
+    while (old != STICKY &&
+           !atomic_compare_exchange_weak_explicit(counter, &old, (uint8_t)(old + change),
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static uint64_t hash_of(uintptr_t key)
+{
+    uint64_t hash = (uint64_t)(key >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static struct shard *shard_of(uint64_t hash)
+{
+    return &shards[hash >> 48 & (TIDE_POINTERS_SHARDS - 1)];
+}
+
+/* The entry of the key, or the free one where it would go. */
+static struct entry *find(const struct shard *shard, uint64_t hash, uintptr_t key)
+{
+    uint32_t mask = shard->places - 1, at = (uint32_t)hash & mask;
+    while (shard->entries[at].key && shard->entries[at].key != key)
+        at = (at + 1) & mask;
+    return &shard->entries[at];
+}
+
+static int grow(struct shard *shard)
+{
+    uint32_t places = shard->places ? 2 * shard->places : FIRST_PLACES;
+    if (places > TIDE_POINTERS_SHARD_MOST)
+        return -1;
+    size_t bytes = places * sizeof(struct entry), old_bytes = shard->places * sizeof(struct entry);
+    struct entry *entries = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (entries == MAP_FAILED)
+        return -1;
+    madvise(entries, bytes, MADV_WIPEONFORK);
+    struct shard bigger = {.places = places, .entries = entries};
+    for (uint32_t i = 0; i < shard->places; i++)
+        if (shard->entries[i].key)
+            *find(&bigger, hash_of(shard->entries[i].key), shard->entries[i].key) = shard->entries[i];
+    if (shard->entries)
+        munmap(shard->entries, old_bytes);
+    shard->entries = entries;
+    shard->places = places;
+    atomic_fetch_add_explicit(&totals.bytes, bytes - old_bytes, memory_order_relaxed);
+    return 0;
+}
+
+enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_pointers_block block,
+                                            struct tide_pointers_block *ret_old)
+{
+    uintptr_t key = (uintptr_t)pointer;
+    uint64_t hash = hash_of(key);
+    struct shard *shard = shard_of(hash);
+    *ret_old = (struct tide_pointers_block){0};
+    if (!tide_latch_take(&shard->latch))
+        return TIDE_POINTERS_BUSY;
+    enum tide_pointers_result result = TIDE_POINTERS_DONE;
+    struct entry *entry;
+    if (shard->used >= shard->places / 4 * 3 && grow(shard)) {
+        result = TIDE_POINTERS_FULL;
+    } else if ((entry = find(shard, hash, key))->key) {
+        *ret_old = entry->block;
+        entry->block = block;
+    } else {
+        *entry = (struct entry){.key = key, .block = block};
+        shard->used++;
+        filter_change(key, 1);
+        atomic_fetch_add_explicit(&totals.count, 1, memory_order_relaxed);
+    }
+    tide_latch_release(&shard->latch);
+    return result;
+}
+
+/* Frees the entry, and moves back those after it that would no longer be found across the gap. */
+static void close_gap(struct shard *shard, struct entry *entry)
+{
+    uint32_t mask = shard->places - 1, gap = (uint32_t)(entry - shard->entries), at = gap;
+    for (;;) {
+        at = (at + 1) & mask;
+        uintptr_t key = shard->entries[at].key;
+        if (!key)
+            break;
+        uint32_t home = (uint32_t)hash_of(key) & mask;
+        if (((at - home) & mask) >= ((at - gap) & mask)) {
+            shard->entries[gap] = shard->entries[at];
+            gap = at;
+        }
+    }
+    shard->entries[gap].key = 0;
+}
+
+enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_pointers_block *ret_block)
+{
+    uintptr_t key = (uintptr_t)pointer;
+    uint64_t hash = hash_of(key);
+    struct shard *shard = shard_of(hash);
+    if (!tide_latch_take(&shard->latch))
+        return TIDE_POINTERS_BUSY;
+    enum tide_pointers_result result = TIDE_POINTERS_ABSENT;
+    struct entry *entry = shard->places ? find(shard, hash, key) : NULL;
+    if (entry && entry->key) {
+        *ret_block = entry->block;
+        close_gap(shard, entry);
+        shard->used--;
+        filter_change(key, -1);
+        atomic_fetch_sub_explicit(&totals.count, 1, memory_order_relaxed);
+        result = TIDE_POINTERS_DONE;
+    }
+    tide_latch_release(&shard->latch);
+    return result;
+}

@@ -1,0 +1,396 @@
+/*
+ * preload.c - libtidemark-hook.so's face to the program: the functions it stands in front of.
+ *
+ * Each passes on to the next definition of the same name, normally the C library's, and is not an allocator
+ * itself. A free is recorded before the real one and an allocation after it, so that an address is never in
+ * the map twice.
+ *
+ * The next definitions are looked up at the first call of any of these, or by the constructor, whichever
+ * comes first: libraries allocate in their constructors before ours runs. Looking up may itself allocate;
+ * that is served from a static pool, which is never given back.
+ *
+ * The slow halves are functions of their own that the fast ones end in a jump to, so that the fast ones need
+ * no stack frame and the slow ones' return address is the program's.
+ */
+#include "hook/recorder.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW   static __attribute__((noinline))
+
+enum { POOL_BYTES = 65536 };
+
+/* Result, name, parameters. */
+#define REAL_FUNCTIONS(X)                                                                                    \
+    X(void *, malloc, (size_t))                                                                              \
+    X(void *, calloc, (size_t, size_t))                                                                      \
+    X(void *, realloc, (void *, size_t))                                                                     \
+    X(void, free, (void *))                                                                                  \
+    X(int, posix_memalign, (void **, size_t, size_t))                                                        \
+    X(void *, aligned_alloc, (size_t, size_t))                                                               \
+    X(void *, memalign, (size_t, size_t))                                                                    \
+    X(void *, valloc, (size_t))                                                                              \
+    X(void *, pvalloc, (size_t))                                                                             \
+    X(void *, mmap, (void *, size_t, int, int, int, off_t))                                                  \
+    X(int, munmap, (void *, size_t))                                                                         \
+    X(void *, mremap, (void *, size_t, size_t, int, ...))                                                    \
+    X(int, dlclose, (void *))
+
+#define DECLARE(result, name, parameters) result(*name) parameters;
+static struct {
+    REAL_FUNCTIONS(DECLARE)
+} real;
+
+static atomic_int resolving; /* 0: not yet, 1: at it, 2: done */
+static __thread int resolver __attribute__((tls_model("initial-exec")));
+
+EXPORT void *memalign(size_t alignment, size_t bytes);
+EXPORT void *valloc(size_t bytes);
+EXPORT void *pvalloc(size_t bytes);
+EXPORT void free_sized(void *pointer, size_t bytes);
+EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes);
+
+/* ---- the pool that serves while the real functions are looked up */
+
+static _Alignas(64) char pool[POOL_BYTES];
+static atomic_size_t pool_used;
+
+static bool is_pooled(const void *pointer)
+{
+    return __builtin_expect((uintptr_t)pointer - (uintptr_t)pool < POOL_BYTES, 0);
+}
+
+/* Zeroed; the size is kept in the 16 bytes before it. */
+static void *pool_take(size_t bytes)
+{
+    if (bytes > POOL_BYTES / 2)
+        return NULL;
+    size_t whole = (bytes + 31) & ~(size_t)15, at = atomic_fetch_add(&pool_used, whole);
+    if (at + whole > POOL_BYTES)
+        return NULL;
+    memcpy(pool + at, &bytes, sizeof bytes);
+    return pool + at + 16;
+}
+
+static size_t pool_size(const void *pointer)
+{
+    size_t bytes;
+    memcpy(&bytes, (const char *)pointer - 16, sizeof bytes);
+    return bytes;
+}
+
+/* ---- the real functions */
+
+static void *next(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
+
+/* Whether the real functions can be called. false: this thread is looking them up, or there are none. Another
+ * thread waits: there are hardly ever two before the first allocation. */
+static __attribute__((noinline, cold)) bool resolve(void)
+{
+    if (resolver)
+        return false;
+    int expected = 0;
+    if (atomic_compare_exchange_strong(&resolving, &expected, 1)) {
+        resolver = 1;
+#define LOOK_UP(result, name, parameters) *(void **)&real.name = next(#name);
+        REAL_FUNCTIONS(LOOK_UP)
+        resolver = 0;
+        atomic_store(&resolving, 2);
+    }
+    while (atomic_load(&resolving) != 2)
+        sched_yield();
+    return real.malloc && real.free;
+}
+
+static inline bool is_ready(void)
+{
+    return __builtin_expect(real.free != NULL && atomic_load_explicit(&resolving, memory_order_acquire) == 2,
+                            1) ||
+           resolve();
+}
+
+/* ---- allocation */
+
+SLOW void *malloc_recorded(size_t bytes)
+{
+    if (!is_ready())
+        return pool_take(bytes);
+    void *pointer = real.malloc(bytes);
+    tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);
+    return pointer;
+}
+
+EXPORT void *malloc(size_t bytes)
+{
+    if (tide_recorder_due(bytes))
+        return malloc_recorded(bytes);
+    return real.malloc(bytes);
+}
+
+SLOW void *calloc_recorded(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!is_ready())
+        return pool_take(bytes);
+    void *pointer = real.calloc(count, size);
+    tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);
+    return pointer;
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || tide_recorder_due(bytes))
+        return calloc_recorded(count, size);
+    return real.calloc(count, size);
+}
+
+static void *leave_pool(void *pointer, size_t bytes)
+{
+    void *moved = is_ready() ? real.malloc(bytes) : pool_take(bytes);
+    size_t held = pool_size(pointer);
+    if (moved)
+        memcpy(moved, pointer, held < bytes ? held : bytes);
+    return moved;
+}
+
+static void *reallocate(void *pointer, size_t bytes, bool due, struct tide_unwind_frame caller)
+{
+    struct tide_pointers_block block = {0};
+    void *moved;
+    if (is_pooled(pointer)) {
+        moved = leave_pool(pointer, bytes);
+    } else if (!is_ready()) {
+        return pointer ? NULL : pool_take(bytes);
+    } else {
+        if (tide_pointers_may_hold(pointer))
+            block = tide_recorder_take(pointer);
+        moved = real.realloc(pointer, bytes);
+        if (!moved && bytes)
+            tide_recorder_put_back(pointer, block);
+    }
+    if (due)
+        tide_recorder_allocated(moved, bytes, caller);
+    return moved;
+}
+
+SLOW void *realloc_due(void *pointer, size_t bytes)
+{
+    return reallocate(pointer, bytes, true, TIDE_UNWIND_CALLER);
+}
+
+SLOW void *realloc_held(void *pointer, size_t bytes)
+{
+    return reallocate(pointer, bytes, false, TIDE_UNWIND_CALLER);
+}
+
+EXPORT void *realloc(void *pointer, size_t bytes)
+{
+    if (tide_recorder_due(bytes))
+        return realloc_due(pointer, bytes);
+    if (tide_pointers_may_hold(pointer) || is_pooled(pointer))
+        return realloc_held(pointer, bytes);
+    return real.realloc(pointer, bytes);
+}
+
+EXPORT void *reallocarray(void *pointer, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(pointer, bytes);
+}
+
+/* ---- aligned allocation: rare enough to need no fast half of its own */
+
+#define ALIGNED(name, bytes, parameters, arguments)                                                          \
+    EXPORT void *name parameters                                                                             \
+    {                                                                                                        \
+        bool due = tide_recorder_due(bytes);                                                                 \
+        if (!is_ready() || !real.name) {                                                                     \
+            errno = ENOMEM;                                                                                  \
+            return NULL;                                                                                     \
+        }                                                                                                    \
+        void *pointer = real.name arguments;                                                                 \
+        if (due)                                                                                             \
+            tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);                                     \
+        return pointer;                                                                                      \
+    }
+
+ALIGNED(aligned_alloc, bytes, (size_t alignment, size_t bytes), (alignment, bytes))
+ALIGNED(memalign, bytes, (size_t alignment, size_t bytes), (alignment, bytes))
+ALIGNED(valloc, bytes, (size_t bytes), (bytes))
+ALIGNED(pvalloc, bytes, (size_t bytes), (bytes))
+
+EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
+{
+    bool due = tide_recorder_due(bytes);
+    if (!is_ready() || !real.posix_memalign)
+        return ENOMEM;
+    int failed = real.posix_memalign(ret_pointer, alignment, bytes);
+    if (due && !failed)
+        tide_recorder_allocated(*ret_pointer, bytes, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
+/* ---- freeing */
+
+SLOW void free_recorded(void *pointer)
+{
+    tide_recorder_freed(pointer);
+    real.free(pointer);
+}
+
+EXPORT void free(void *pointer)
+{
+    if (tide_pointers_may_hold(pointer)) {
+        free_recorded(pointer);
+        return;
+    }
+    if (is_pooled(pointer) || (__builtin_expect(!real.free, 0) && (!pointer || !is_ready())))
+        return;
+    real.free(pointer);
+}
+
+EXPORT void free_sized(void *pointer, size_t bytes)
+{
+    (void)bytes;
+    free(pointer);
+}
+
+EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes)
+{
+    (void)alignment, (void)bytes;
+    free(pointer);
+}
+
+/* ---- mappings */
+
+/* Reservations are not memory yet, and shared memory with a file behind it is not the heap. */
+static bool counts_as_memory(int protection, int flags)
+{
+    return flags & MAP_ANONYMOUS && protection & PROT_WRITE &&
+           !(flags & (MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN));
+}
+
+SLOW void *map_recorded(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    if (!is_ready() || !real.mmap)
+        return (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
+    if (flags & MAP_FIXED)
+        tide_recorder_unmapped(address, bytes);
+    void *pointer = real.mmap(address, bytes, protection, flags, fd, offset);
+    if (pointer != MAP_FAILED && counts_as_memory(protection, flags))
+        tide_recorder_mapped(pointer, bytes, TIDE_UNWIND_CALLER);
+    return pointer;
+}
+
+EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    return map_recorded(address, bytes, protection, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off64_t offset)
+{
+    return map_recorded(address, bytes, protection, flags, fd, offset);
+}
+
+EXPORT int munmap(void *address, size_t bytes)
+{
+    if (!is_ready() || !real.munmap)
+        return (int)syscall(SYS_munmap, address, bytes);
+    if (bytes && !((uintptr_t)address & 4095))
+        tide_recorder_unmapped(address, bytes);
+    return real.munmap(address, bytes);
+}
+
+EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    void *wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+    va_end(more);
+    if (!is_ready() || !real.mremap)
+        return (void *)syscall(SYS_mremap, address, old_bytes, new_bytes, flags, wanted);
+    size_t known = tide_recorder_unmapped(address, old_bytes);
+    if (flags & MREMAP_FIXED)
+        tide_recorder_unmapped(wanted, new_bytes);
+    void *moved = real.mremap(address, old_bytes, new_bytes, flags, wanted);
+    if (known)
+        tide_recorder_mapped(moved == MAP_FAILED ? address : moved,
+                             moved == MAP_FAILED ? old_bytes : new_bytes, TIDE_UNWIND_CALLER);
+    return moved;
+}
+
+/* ---- unloading: the address ranges of code may change hands */
+
+EXPORT int dlclose(void *handle)
+{
+    if (!is_ready() || !real.dlclose)
+        return -1;
+    int failed = real.dlclose(handle);
+    tide_recorder_unloaded();
+    return failed;
+}
+
+/* ---- the beginning */
+
+static bool is_sanitized(void)
+{
+    static const char *const runtimes[] = {"__asan_init", "__tsan_init", "__msan_init", "__lsan_init",
+                                           "__hwasan_init"};
+    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++)
+        if (dlsym(RTLD_DEFAULT, runtimes[i]))
+            return true;
+    return false;
+}
+
+/* Mean bytes between samples; 0: not asked for, or not understood. */
+static uint64_t interval_wanted(void)
+{
+    const char *text = secure_getenv(TIDE_HEAP_ENV);
+    uint64_t value = 0;
+    for (; text && *text >= '0' && *text <= '9' && value <= UINT32_MAX; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
+    return text && !*text && value <= UINT64_C(1) << 30 ? value : 0;
+}
+
+static __attribute__((constructor(101))) void begin(void)
+{
+    uint64_t interval = interval_wanted();
+    if (!interval) {
+        tide_recorder_refuse();
+        return;
+    }
+    tide_local.guard = TIDE_RECORDER_INTERNAL;
+    enum tide_heap_state state = TIDE_HEAP_ON;
+    if (!is_ready() || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
+        state = TIDE_HEAP_UNKNOWN_LIBC;
+    else if (is_sanitized())
+        state = TIDE_HEAP_SANITIZED;
+    else if (dlsym(RTLD_DEFAULT, "malloc") != (void *)malloc)
+        state = TIDE_HEAP_REPLACED;
+    if (tide_recorder_init(interval))
+        tide_recorder_refuse();
+    else
+        tide_recorder_start(state);
+    tide_local.guard = TIDE_RECORDER_OUT;
+}

@@ -1,0 +1,26 @@
+/*
+ * pyframes.h - Python frames for the native frames of the interpreter's loop (CPython 3.9 to 3.13).
+ *
+ * The frames are read from the thread's own state: no call that allocates, no profile hook, no global lock of
+ * the interpreter. A thread's frames do not change while it is inside an allocation, so reading them needs no
+ * more protection than being on that thread. Layouts come from a table by version; before the first use the
+ * whole chain at hand is read through the kernel, which cannot fault, and every object in it must have the
+ * type it should have. If not, Python frames are off for good and the stacks stay native.
+ */
+#ifndef TIDE_PYFRAMES_H
+#define TIDE_PYFRAMES_H
+
+#include "hook/object.h"
+#include "hook/sites.h"
+
+/* Whether the object is an interpreter, and if so which: sets up what merging needs. Takes no lock of the
+ * loader. Not from two threads at once. */
+void tide_pyframes_consider(const struct tide_object *object);
+
+/* Copies a native stack to out, with each run of the interpreter's loop replaced by the Python frames it
+ * runs, and with other frames of the interpreter left out from the innermost Python frame on. Returns the
+ * number of words; *complete becomes false if they did not fit. */
+size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
+                           size_t room, bool *complete);
+
+#endif

@@ -1,0 +1,428 @@
+/*
+ * recorder.c - samples into the table (recorder.h).
+ */
+#include "hook/recorder.h"
+#include "hook/draw.h"
+#include "hook/object.h"
+#include "hook/pyframes.h"
+#include "hook/ranges.h"
+#include "hook/sites.h"
+#include "hook/wiped.h"
+
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
+enum {
+    NATIVE_WORDS = 256,  /* walked before Python frames are merged in */
+    TIMED_EVERY = 64,    /* one walk in so many is timed */
+    COARSEN_AFTER = 4096 /* samples that found no room before the interval is doubled */
+};
+#define RETRY_BYTES   (INT64_C(1) << 20) /* allocated before a process without a table tries again */
+#define INTERVAL_MOST (UINT64_C(1) << 30)
+
+__thread struct tide_local tide_local = {.left = -1}; /* the first allocation of a thread is looked at */
+_Atomic size_t tide_recorder_exact = SIZE_MAX;
+
+enum { STARTING, RECORDING, REFUSED };
+static atomic_int phase;
+static _Atomic uint64_t interval;
+static _Atomic uint64_t seeds;
+static atomic_uint unplaced; /* samples without room since the interval was last changed */
+static uintptr_t own_start, own_end;
+
+/* ---- entering and leaving */
+
+static bool enter(struct tide_local *local, int *ret_errno)
+{
+    if (local->guard) {
+        struct tide_heap_head *table = local->guard == UP ? tide_sites_table() : NULL;
+        if (table)
+            tide_sites_count(&table->nested);
+        return false;
+    }
+    *ret_errno = errno;
+    local->guard = UP;
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+static void forget(struct tide_heap_head *table, const void *pointer)
+{
+    struct tide_pointers_block block;
+    enum tide_pointers_result result = tide_pointers_take(pointer, &block);
+    if (result == TIDE_POINTERS_DONE)
+        tide_sites_freed(table, block.site, (int64_t)block.bytes, block.blocks);
+    else if (result == TIDE_POINTERS_BUSY)
+        tide_sites_count(&table->lost_frees);
+}
+
+static void leave(struct tide_local *local, int saved)
+{
+    while (local->deferred_count) {
+        const void *pointer = local->deferred[--local->deferred_count];
+        struct tide_heap_head *table = tide_sites_table();
+        if (table)
+            forget(table, pointer);
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    local->guard = DOWN;
+    errno = saved;
+}
+
+/* ---- threads */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void seed(struct tide_local *local)
+{
+    uint64_t state = now_ns() ^ (uint64_t)(uintptr_t)local ^ (uint64_t)getpid() << 40;
+    state += atomic_fetch_add(&seeds, UINT64_C(0x9e3779b97f4a7c15));
+    state = (state ^ state >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    state = (state ^ state >> 27) * UINT64_C(0x94d049bb133111eb);
+    local->random = (state ^ state >> 31) | 1;
+}
+
+/* The thread's stack, from the C library: it allocates a little and takes the thread's lock, so this is done
+ * only where the program itself may allocate. */
+static void ask_stack(struct tide_local *local)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t bytes;
+    local->guard = INTERNAL;
+    local->stack_high = 1; /* nothing, if it cannot be had */
+    if (!pthread_getattr_np(pthread_self(), &attributes)) {
+        if (!pthread_attr_getstack(&attributes, &low, &bytes)) {
+            local->stack_low = (uintptr_t)low;
+            local->stack_high = (uintptr_t)low + bytes;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+    local->guard = UP;
+}
+
+static bool is_within(uintptr_t address, uintptr_t low, uintptr_t high)
+{
+    return address >= low && address < high;
+}
+
+/* The stack that sp is on: the thread's own, or the alternative one of its signal handlers. Anything else (a
+ * coroutine) is not walked. */
+static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr_t sp)
+{
+    struct tide_unwind_stack stack = {.low = local->stack_low, .high = local->stack_high};
+    stack_t other;
+    if (is_within(sp, stack.low, stack.high))
+        return stack;
+    stack.other_low = stack.low;
+    stack.other_high = stack.high;
+    stack.low = stack.high = 0;
+    if (!sigaltstack(NULL, &other) && !(other.ss_flags & SS_DISABLE) &&
+        is_within(sp, (uintptr_t)other.ss_sp, (uintptr_t)other.ss_sp + other.ss_size)) {
+        stack.low = (uintptr_t)other.ss_sp;
+        stack.high = stack.low + other.ss_size;
+    }
+    return stack;
+}
+
+/* ---- stacks */
+
+static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
+                   struct tide_unwind_frame caller, uint64_t *words, size_t room, bool *ret_complete)
+{
+    struct tide_unwind_stack stack = stack_of(local, caller.sp);
+    uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
+    uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
+    size_t count = tide_unwind_walk(caller, &stack, words, room, ret_complete);
+    if (from) {
+        atomic_fetch_add_explicit(&table->unwind_ns, now_ns() - from, memory_order_relaxed);
+        tide_sites_count(&table->unwinds_timed);
+        atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
+        atomic_store_explicit(&table->own_bytes, tide_sites_bytes() + tide_pointers_bytes(),
+                              memory_order_relaxed);
+    }
+    return count;
+}
+
+static int32_t site_of(struct tide_heap_head *table, const struct tide_local *local, enum tide_heap_kind kind,
+                       struct tide_unwind_frame caller)
+{
+    uint64_t native[NATIVE_WORDS], merged[TIDE_HEAP_DEPTH];
+    bool complete;
+    size_t count = walk(table, local, caller, native, NATIVE_WORDS, &complete), own = 0;
+    while (own + 1 < count && native[own] > own_start && native[own] <= own_end)
+        own++;
+    count = tide_pyframes_merge(table, native + own, count - own, merged, TIDE_HEAP_DEPTH, &complete);
+    if (!complete)
+        tide_sites_count(&table->truncated);
+    return tide_sites_find(table, kind, merged, count, complete);
+}
+
+/* ---- blocks */
+
+/* Coarser sampling makes fewer new entries; those that are there stay until they are freed. */
+static void no_room(struct tide_heap_head *table)
+{
+    tide_sites_count(&table->dropped_pointers);
+    if (atomic_fetch_add(&unplaced, 1) + 1 < COARSEN_AFTER)
+        return;
+    uint64_t old = atomic_load(&interval);
+    if (old < INTERVAL_MOST && atomic_compare_exchange_strong(&interval, &old, 2 * old)) {
+        atomic_store(&unplaced, 0);
+        size_t exact = atomic_load(&tide_recorder_exact) * 2;
+        atomic_store(&tide_recorder_exact, exact);
+        atomic_store(&table->interval_bytes, 2 * old);
+        atomic_store(&table->exact_bytes, exact);
+        tide_sites_setup.interval_bytes = 2 * old;
+        tide_sites_setup.exact_bytes = exact;
+        tide_sites_count(&table->coarsened);
+    }
+}
+
+static void redraw(struct tide_local *local)
+{
+    local->interval = (double)atomic_load_explicit(&interval, memory_order_relaxed);
+    local->left = tide_draw_next(&local->random, local->interval);
+}
+
+/* Whether the block is to be recorded, and for how much it then counts; site is left alone. */
+static bool weigh(struct tide_local *local, size_t bytes, struct tide_pointers_block *ret_block)
+{
+    if (!local->random) {
+        seed(local);
+        redraw(local);
+        if (bytes < atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed))
+            local->left -= (int64_t)bytes;
+    }
+    if (bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed)) {
+        *ret_block = (struct tide_pointers_block){.bytes = bytes, .blocks = 1};
+        return true;
+    }
+    if (local->left >= 0)
+        return false;
+    double p = tide_draw_probability((double)bytes / local->interval);
+    redraw(local);
+    if (p <= 0)
+        return false;
+    double blocks = 1 / p;
+    ret_block->bytes = tide_draw_round(&local->random, (double)bytes / p);
+    ret_block->blocks = blocks < 0x1p31 ? (uint32_t)tide_draw_round(&local->random, blocks) : 0x80000000;
+    return true;
+}
+
+static void place(struct tide_heap_head *table, const void *pointer, struct tide_pointers_block block)
+{
+    struct tide_pointers_block old;
+    enum tide_pointers_result result = tide_pointers_add(pointer, block, &old);
+    if (result == TIDE_POINTERS_FULL) {
+        no_room(table);
+    } else if (result == TIDE_POINTERS_BUSY) {
+        tide_sites_count(&table->dropped_pointers);
+    } else {
+        if (old.blocks)
+            tide_sites_freed(table, old.site, (int64_t)old.bytes, old.blocks);
+        tide_sites_allocated(table, block.site, (int64_t)block.bytes, block.blocks);
+    }
+}
+
+void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    int now = atomic_load_explicit(&phase, memory_order_acquire);
+    if (now != RECORDING) {
+        local->left = now == REFUSED ? INT64_MAX / 2 : -1;
+        return;
+    }
+    if (!pointer || !enter(local, &saved))
+        return;
+    struct tide_heap_head *table = tide_sites_table();
+    struct tide_pointers_block block;
+    if (!table)
+        local->left = RETRY_BYTES;
+    else if (weigh(local, bytes, &block)) {
+        if (!local->stack_high)
+            ask_stack(local);
+        int32_t site = site_of(table, local, TIDE_HEAP_MALLOC, caller);
+        if (site >= 0) {
+            block.site = (uint32_t)site;
+            place(table, pointer, block);
+        }
+    }
+    leave(local, saved);
+}
+
+void tide_recorder_freed(const void *pointer)
+{
+    tide_recorder_take(pointer);
+}
+
+struct tide_pointers_block tide_recorder_take(const void *pointer)
+{
+    struct tide_local *local = &tide_local;
+    struct tide_pointers_block block = {0};
+    int saved;
+    if (local->guard == UP) {
+        struct tide_heap_head *busy = NULL;
+        if (local->deferred_count < TIDE_RECORDER_DEFERRED)
+            local->deferred[local->deferred_count++] = pointer;
+        else if ((busy = tide_sites_table()))
+            tide_sites_count(&busy->lost_frees);
+        return block;
+    }
+    if (!enter(local, &saved))
+        return block;
+    struct tide_heap_head *table = tide_sites_table();
+    if (table) {
+        enum tide_pointers_result result = tide_pointers_take(pointer, &block);
+        if (result == TIDE_POINTERS_DONE)
+            tide_sites_freed(table, block.site, (int64_t)block.bytes, block.blocks);
+        else if (result == TIDE_POINTERS_BUSY)
+            tide_sites_count(&table->lost_frees);
+    }
+    leave(local, saved);
+    return block;
+}
+
+void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block)
+{
+    struct tide_local *local = &tide_local;
+    struct tide_pointers_block old;
+    int saved;
+    if (!block.blocks || !enter(local, &saved))
+        return;
+    struct tide_heap_head *table = tide_sites_table();
+    if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
+        tide_sites_changed(table, block.site, (int64_t)block.bytes, block.blocks);
+    leave(local, saved);
+}
+
+/* ---- mappings */
+
+struct cut {
+    struct tide_heap_head *table;
+    size_t bytes;
+};
+
+static void on_cut(void *context, uint32_t site, int64_t bytes, int64_t pieces)
+{
+    struct cut *cut = context;
+    cut->bytes += (size_t)-bytes;
+    tide_sites_changed(cut->table, site, bytes, pieces);
+}
+
+static size_t cut_range(struct tide_heap_head *table, uintptr_t start, size_t bytes)
+{
+    struct cut cut = {.table = table};
+    if (tide_ranges_any() && tide_ranges_cut(start, start + bytes, on_cut, &cut))
+        tide_sites_count(&table->lost_frees);
+    return cut.bytes;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + 4095) & ~(size_t)4095;
+}
+
+void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    if (atomic_load_explicit(&phase, memory_order_acquire) != RECORDING || local->guard ||
+        !enter(local, &saved))
+        return;
+    struct tide_heap_head *table = tide_sites_table();
+    if (table) {
+        uintptr_t start = (uintptr_t)pointer;
+        bytes = whole_pages(bytes);
+        cut_range(table, start, bytes);
+        int32_t site = site_of(table, local, TIDE_HEAP_MMAP, caller);
+        if (site >= 0 && !tide_ranges_add(start, start + bytes, (uint32_t)site))
+            tide_sites_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
+        else if (site >= 0)
+            tide_sites_count(&table->dropped_pointers);
+    }
+    leave(local, saved);
+}
+
+size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    size_t known = 0;
+    if (!tide_ranges_any() || local->guard || !enter(local, &saved))
+        return 0;
+    struct tide_heap_head *table = tide_sites_table();
+    if (table)
+        known = cut_range(table, (uintptr_t)pointer, whole_pages(bytes));
+    leave(local, saved);
+    return known;
+}
+
+void tide_recorder_unloaded(void)
+{
+    tide_unwind_forget();
+    tide_sites_unloaded();
+}
+
+/* ---- the beginning */
+
+static int consider(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size, (void)context;
+    struct tide_object object;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X &&
+            tide_object_find(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, &object)) {
+            tide_pyframes_consider(&object);
+            break;
+        }
+    return 0;
+}
+
+int tide_recorder_init(uint64_t interval_bytes)
+{
+    struct tide_object own;
+    tide_object_init();
+    if (tide_sites_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
+        return -1;
+    if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
+        own_start = own.start;
+        own_end = own.end;
+    }
+    dl_iterate_phdr(consider, NULL);
+    tide_sites_on_object = tide_pyframes_consider;
+    tide_sites_setup.interval_bytes = interval_bytes;
+    tide_sites_setup.exact_bytes = interval_bytes / 4 ? interval_bytes / 4 : 1;
+    atomic_store(&interval, interval_bytes);
+    ask_stack(&tide_local);
+    tide_local.guard = DOWN;
+    return 0;
+}
+
+void tide_recorder_start(enum tide_heap_state state)
+{
+    int saved = errno;
+    tide_sites_setup.state = state;
+    bool works = tide_sites_table() && (state == TIDE_HEAP_ON || state == TIDE_HEAP_REPLACED);
+    if (works)
+        atomic_store(&tide_recorder_exact, tide_sites_setup.exact_bytes);
+    atomic_store_explicit(&phase, works ? RECORDING : REFUSED, memory_order_release);
+    errno = saved;
+}
+
+void tide_recorder_refuse(void)
+{
+    atomic_store_explicit(&phase, REFUSED, memory_order_release);
+}

@@ -1,0 +1,72 @@
+/*
+ * recorder.h - from "this was allocated here" to the table: the slow half of every hooked function.
+ *
+ * The fast half is tide_recorder_due() and tide_pointers_may_hold(): a few instructions without a lock. All
+ * else happens for the few allocations that are sampled or large, and for frees of those. Re-entry (an
+ * allocation in a signal handler that interrupted the recorder, or one that the C library makes on our
+ * behalf) passes unrecorded. errno is kept.
+ */
+#ifndef TIDE_RECORDER_H
+#define TIDE_RECORDER_H
+
+#include "channel/heap.h"
+#include "hook/pointers.h"
+#include "hook/unwind.h"
+
+enum { TIDE_RECORDER_DEFERRED = 16 };
+
+/* Where a thread is: outside, in the recorder, or in the C library on the recorder's behalf. */
+enum { TIDE_RECORDER_OUT, TIDE_RECORDER_IN, TIDE_RECORDER_INTERNAL };
+
+/* What a thread knows. All zeros is a new thread. */
+struct tide_local {
+    int64_t left;                    /* bytes until the next sample */
+    uint64_t random;                 /* 0: not seeded yet */
+    double interval;                 /* the mean that `left` was drawn with */
+    uintptr_t stack_low, stack_high; /* 0: not asked yet */
+    volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
+    volatile uint8_t deferred_count;
+    const void *deferred[TIDE_RECORDER_DEFERRED]; /* freed by a signal handler while the guard was up */
+};
+
+extern __thread struct tide_local tide_local __attribute__((tls_model("initial-exec")));
+
+/* Allocations from this size on are all recorded. SIZE_MAX while nothing is. */
+extern _Atomic size_t tide_recorder_exact;
+
+/* From a constructor, on the main thread. interval_bytes: mean between samples. -1: cannot work here. */
+int tide_recorder_init(uint64_t interval_bytes);
+
+/* Makes the table and, if what it says of the process is TIDE_HEAP_ON or TIDE_HEAP_REPLACED, begins. */
+void tide_recorder_start(enum tide_heap_state state);
+
+/* Nothing will be recorded in this process. */
+void tide_recorder_refuse(void);
+
+/* Counts the bytes; whether this allocation must go through tide_recorder_allocated(). */
+static inline bool tide_recorder_due(size_t bytes)
+{
+    if (__builtin_expect(bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed), 0))
+        return true;
+    return __builtin_expect((tide_local.left -= (int64_t)bytes) < 0, 0);
+}
+
+/* A block that was due came to be. NULL is ignored. */
+void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+
+/* A block that may be in the map is about to be freed. */
+void tide_recorder_freed(const void *pointer);
+
+/* The same for a block that is about to be moved: what it counted for, blocks 0 if nothing, so that
+ * tide_recorder_put_back can undo it when it was not. */
+struct tide_pointers_block tide_recorder_take(const void *pointer);
+void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block);
+
+/* Memory mapped, and unmapped: after and before the system call. */
+void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+size_t tide_recorder_unmapped(const void *pointer, size_t bytes); /* bytes that were known */
+
+/* An object was unloaded. */
+void tide_recorder_unloaded(void);
+
+#endif

@@ -1,0 +1,171 @@
+/*
+ * unwind.c - the walk, and the table of rules it runs on (unwind.h).
+ *
+ * The table is a hash of 2^15 words. A code address has 47 significant bits; multiplied by an odd number
+ * modulo 2^47 (which loses nothing) the top 14 bits choose a pair of places and the other 33 are kept beside
+ * the rule's 31, so one word says for certain whose rule it is, and a reader never sees half of one.
+ */
+#include "hook/unwind.h"
+#include "hook/cfi.h"
+#include "hook/object.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIX       UINT64_C(0x1e3779b97f4a7c15)
+#define KEY_BITS  47
+#define RULE_MASK ((UINT64_C(1) << TIDE_CFI_BITS) - 1)
+enum { PAIR_BITS = 14, TAG_BITS = KEY_BITS - PAIR_BITS, PLACES = 2 << PAIR_BITS };
+
+_Static_assert(TAG_BITS + TIDE_CFI_BITS == 64, "a tag and a rule fill a word");
+
+/* Offsets of the interrupted registers from the stack pointer at a signal's return trampoline: a ucontext_t.
+ */
+enum { SIGNAL_BP = 120, SIGNAL_SP = 160, SIGNAL_PC = 168, SIGNAL_BYTES = 176 };
+
+static _Atomic uint64_t *rules;
+
+int tide_unwind_init(void)
+{
+    if (rules)
+        return 0;
+    void *memory =
+        mmap(NULL, PLACES * sizeof *rules, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -1;
+    rules = memory;
+    return 0;
+}
+
+void tide_unwind_forget(void)
+{
+    for (size_t i = 0; rules && i < PLACES; i++)
+        atomic_store_explicit(&rules[i], 0, memory_order_relaxed);
+}
+
+/* pair: the two places of the address; tag: what tells it from others there, in the upper bits. */
+static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic uint64_t *pair, uint64_t tag)
+{
+    struct tide_object object;
+    struct tide_cfi_rule rule = {.kind = TIDE_CFI_NONE};
+    if (tide_object_find(address, &object))
+        rule = tide_cfi_find(&object, address);
+    uint32_t packed = tide_cfi_pack(rule);
+    if (rule.kind == TIDE_CFI_NONE)
+        return packed; /* the object may only just be coming */
+    unsigned place = !atomic_load_explicit(&pair[0], memory_order_relaxed)   ? 0
+                     : !atomic_load_explicit(&pair[1], memory_order_relaxed) ? 1
+                                                                             : (tag >> TIDE_CFI_BITS) & 1;
+    atomic_store_explicit(&pair[place], tag | packed, memory_order_relaxed);
+    return packed;
+}
+
+static inline uint32_t rule_for(uintptr_t address)
+{
+    uint64_t mixed = (address * MIX) & ((UINT64_C(1) << KEY_BITS) - 1);
+    uint64_t tag = mixed << TIDE_CFI_BITS; /* the pair's bits fall off at the top */
+    _Atomic uint64_t *pair = &rules[mixed >> TAG_BITS << 1];
+    for (int i = 0; i < 2; i++) {
+        uint64_t word = atomic_load_explicit(&pair[i], memory_order_relaxed);
+        if ((word ^ tag) >> TIDE_CFI_BITS == 0 && word & RULE_MASK)
+            return (uint32_t)(word & RULE_MASK);
+    }
+    return learn(address, pair, tag);
+}
+
+#if defined(__x86_64__)
+
+static inline bool holds(const struct tide_unwind_stack *stack, uintptr_t address, size_t bytes)
+{
+    return address >= stack->low && address < stack->high && stack->high - address >= bytes && !(address & 7);
+}
+
+static inline uintptr_t word_at(uintptr_t address)
+{
+    return *(const volatile uintptr_t *)address;
+}
+
+/* Out of a signal handler, to the code it interrupted. */
+static bool step_signal(struct tide_unwind_frame *frame, struct tide_unwind_stack *stack)
+{
+    if (!holds(stack, frame->sp, SIGNAL_BYTES))
+        return false;
+    uintptr_t sp = frame->sp;
+    *frame = (struct tide_unwind_frame){
+        .pc = word_at(sp + SIGNAL_PC), .sp = word_at(sp + SIGNAL_SP), .bp = word_at(sp + SIGNAL_BP)};
+    if (holds(stack, frame->sp, 8))
+        return true;
+    stack->low = stack->other_low;
+    stack->high = stack->other_high;
+    return holds(stack, frame->sp, 8);
+}
+
+static inline bool step(struct tide_unwind_frame *frame, struct tide_unwind_stack *stack,
+                        struct tide_cfi_rule rule)
+{
+    uintptr_t cfa = (rule.kind == TIDE_CFI_SP ? frame->sp : frame->bp) + (uintptr_t)(intptr_t)rule.offset;
+    if (rule.kind == TIDE_CFI_BP_DEREF) {
+        if (!holds(stack, cfa, 8))
+            return false;
+        cfa = word_at(cfa);
+    }
+    if (cfa <= frame->sp || !holds(stack, cfa - 8, 8))
+        return false;
+    if (rule.saved != TIDE_CFI_BP_SAME) {
+        uintptr_t at = rule.saved == TIDE_CFI_BP_AT_BP ? frame->bp : cfa - 8 * (uintptr_t)rule.saved;
+        if (!holds(stack, at, 8))
+            return false;
+        frame->bp = word_at(at);
+    }
+    frame->pc = word_at(cfa - 8);
+    frame->sp = cfa;
+    stack->low = cfa;
+    return true;
+}
+
+size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *where,
+                        uint64_t *words, size_t room, bool *ret_complete)
+{
+    struct tide_unwind_stack stack = *where;
+    size_t count = 0;
+    unsigned interrupted = 0; /* 1: pc is no return address */
+    *ret_complete = false;
+    if (frame.sp > stack.low)
+        stack.low = frame.sp;
+    while (count < room) {
+        words[count++] = frame.pc + interrupted;
+        if (!rules)
+            break;
+        struct tide_cfi_rule rule = tide_cfi_unpack(rule_for(frame.pc - 1 + interrupted));
+        bool was_signal = rule.kind == TIDE_CFI_SIGNAL;
+        if (rule.kind == TIDE_CFI_END) {
+            *ret_complete = true;
+            break;
+        }
+        if (rule.kind == TIDE_CFI_NONE)
+            break;
+        if (was_signal ? !step_signal(&frame, &stack) : !step(&frame, &stack, rule))
+            break;
+        if (!frame.pc) {
+            *ret_complete = true;
+            break;
+        }
+        interrupted = was_signal;
+    }
+    return count;
+}
+
+#else
+
+size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
+                        uint64_t *words, size_t room, bool *ret_complete)
+{
+    (void)stack;
+    *ret_complete = false;
+    if (room)
+        words[0] = frame.pc;
+    return room ? 1 : 0;
+}
+
+#endif

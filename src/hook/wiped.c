@@ -1,0 +1,66 @@
+/*
+ * wiped.c - memory a child finds empty (wiped.h).
+ */
+#include "hook/wiped.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum { AREAS_MOST = 16, SPINS = 200, YIELDS = 100, NAPS = 200, NAP_NS = 100000 };
+
+/* Areas that the kernel would not wipe (before Linux 4.14): done by hand, at forks that the C library sees.
+ */
+static struct {
+    void *storage;
+    size_t bytes;
+} by_hand[AREAS_MOST];
+static size_t by_hand_count;
+
+static void wipe_by_hand(void)
+{
+    for (size_t i = 0; i < by_hand_count; i++)
+        madvise(by_hand[i].storage, by_hand[i].bytes, MADV_DONTNEED);
+}
+
+int tide_wiped_declare(void *storage, size_t bytes)
+{
+    if (!madvise(storage, bytes, MADV_WIPEONFORK))
+        return 0;
+    if (by_hand_count == AREAS_MOST || (!by_hand_count && pthread_atfork(NULL, NULL, wipe_by_hand)))
+        return -1;
+    by_hand[by_hand_count].storage = storage;
+    by_hand[by_hand_count++].bytes = bytes;
+    return 0;
+}
+
+static bool try_once(tide_latch *latch, unsigned *ret_seen)
+{
+    *ret_seen = TIDE_LATCH_FREE;
+    return atomic_load_explicit(latch, memory_order_relaxed) == TIDE_LATCH_FREE &&
+           atomic_compare_exchange_strong_explicit(latch, ret_seen, TIDE_LATCH_HELD, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+bool tide_latch_wait(tide_latch *latch)
+{
+    unsigned seen;
+    for (int i = 0; i < SPINS + YIELDS + NAPS; i++) {
+        if (try_once(latch, &seen))
+            return true;
+        if (atomic_load_explicit(latch, memory_order_relaxed) == TIDE_LATCH_ABANDONED)
+            return false;
+        if (i >= SPINS + YIELDS)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else if (i >= SPINS)
+            sched_yield();
+        else
+            atomic_signal_fence(memory_order_seq_cst);
+    }
+    seen = TIDE_LATCH_HELD;
+    atomic_compare_exchange_strong(latch, &seen, TIDE_LATCH_ABANDONED);
+    return false;
+}
