@@ -172,8 +172,9 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run,
 
 
 def test_a_limit_on_file_sizes_stops_the_recording_and_nothing_else(binary, run, tmp_path):
-    # 80 KiB: the tables fit, what is written in a second at 10 ms does not.
-    done = run("bash", "-c", f"ulimit -f 80; {binary} run -i 10ms -o a.tide -- sh -c 'sleep 4; echo ended; exit 7'")
+    # 76 KiB: the tables fit, the command lines of 40 processes do not.
+    many = 'for i in $(seq 40); do sh -c "sleep 2; : $(printf %3000s | tr " " x)" & done; wait; echo ended; exit 7'
+    done = run("bash", "-c", f"ulimit -f 76; {binary} run -i 10ms -o a.tide -- sh -c \"$1\"", "bash", many)
     assert (done.code, done.out) == (7, "ended\n")
     assert done.err.count("cannot write to the recording") >= 1
     shown = run(binary, "show", "a.tide")
