@@ -38,6 +38,7 @@ static const uint64_t UNPACKED_BYTES_MOST = UINT64_C(2) << 30;
 struct symbol {
     uint64_t value, size;
     uint32_t name;
+    bool open; /* its end is not known: it may reach this far */
 };
 
 struct range {
@@ -210,18 +211,29 @@ static int by_address(const void *a, const void *b)
     return (x->size > y->size) - (x->size < y->size);
 }
 
+/* Where the section ends that a symbol without a size is in; such a symbol goes on to the next one at most.
+ */
+static uint64_t section_end(const struct file *file, const GElf_Sym *symbol)
+{
+    GElf_Shdr header;
+    Elf_Scn *section = elf_getscn(file->elf, symbol->st_shndx);
+
+    return section && gelf_getshdr(section, &header) ? header.sh_addr + header.sh_size : symbol->st_value;
+}
+
 static size_t keep_functions(const struct file *file, Elf_Data *data, size_t count, struct symbol *symbols)
 {
     size_t kept = 0;
 
-    (void)file;
     for (size_t i = 0; i < count; i++) {
         GElf_Sym symbol;
         if (!gelf_getsym(data, (int)i, &symbol))
             break;
         int type = GELF_ST_TYPE(symbol.st_info);
-        if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF && symbol.st_value)
-            symbols[kept++] = (struct symbol){symbol.st_value, symbol.st_size, symbol.st_name};
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF || !symbol.st_value)
+            continue;
+        uint64_t size = symbol.st_size ? symbol.st_size : section_end(file, &symbol) - symbol.st_value;
+        symbols[kept++] = (struct symbol){symbol.st_value, size, symbol.st_name, symbol.st_size == 0};
     }
     return kept;
 }
@@ -267,8 +279,7 @@ static const char *find_symbol(const struct file *file, uint64_t address)
      */
     for (size_t back = 0; back < 8 && low > back; back++) {
         const struct symbol *symbol = &file->symbols[low - 1 - back];
-        bool endless = symbol->size == 0 && back == 0;
-        if (endless || address - symbol->value < symbol->size)
+        if (address - symbol->value < symbol->size && (!symbol->open || back == 0))
             return elf_strptr(file->elf, file->strings, symbol->name);
     }
     return NULL;
