@@ -7,14 +7,15 @@
 #include "show/screen_log.h"
 #include "show/screen_term.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FRAME_NS   INT64_C(250000000)
 #define MESSAGE_NS INT64_C(5000000000)
@@ -36,6 +37,13 @@ struct judging {
     size_t ticks; /* judged so far */
 };
 
+/* What a recording looks like from outside. */
+struct stamp {
+    struct timespec file_changed, log_changed;
+    off_t file_bytes, log_bytes;
+    ino_t log_number;
+};
+
 struct screen {
     const struct tide_screen_config *config;
     struct tide_history *history;
@@ -45,6 +53,7 @@ struct screen {
     struct tide_view view;
     struct tide_term *term; /* NULL: a dump */
     struct tide_log log;
+    struct stamp stamp;
     char sentence[1024], brief[256], message[160], recording[256];
     char *verdict_text; /* heap; NULL before the first */
     enum tide_style mood;
@@ -240,12 +249,31 @@ static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
     model->silent_ns = silent_ns;
 }
 
+/* Whether the file or its log is other than when we last looked: asking costs less than opening. */
+static bool has_changed(struct screen *screen)
+{
+    char log[PATH_MAX + 8];
+    struct stat file = {0}, wal = {0};
+    snprintf(log, sizeof log, "%s-wal", screen->config->path);
+    bool there = stat(screen->config->path, &file) == 0;
+    if (stat(log, &wal))
+        wal = (struct stat){0};
+    struct stamp now = {file.st_mtim, wal.st_mtim, file.st_size, wal.st_size, wal.st_ino};
+    bool same = there && !memcmp(&now, &screen->stamp, sizeof now);
+    screen->stamp = now;
+    return !same;
+}
+
 /* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
 static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
     struct tide_reader *reader = NULL;
     int64_t began_ns = tide_clock_ns();
+    if (!has_changed(screen)) {
+        notice_growth(screen, now_ns, false);
+        return 0;
+    }
     int opened = open_recording(screen, now_ns, &reader, err);
     if (opened)
         return opened < 0 ? -1 : 0;

@@ -413,7 +413,7 @@ void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_st
     for (int i = 0; i < columns; i++)
         if (bins[i].low >= 0) {
             low = bins[i].low < low ? bins[i].low : low;
-            high = bins[i].high > high ? bins[i].high : high;
+            high = bins[i].low > high ? bins[i].low : high;
         }
     if (high == 0)
         return;
@@ -422,7 +422,7 @@ void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_st
     for (int i = 0; i < columns; i++) {
         if (bins[i].low < 0)
             continue;
-        int part = 1 + (int)lround(((double)bins[i].high - base) / range * (EIGHTHS - 1));
+        int part = 1 + (int)lround(((double)bins[i].low - base) / range * (EIGHTHS - 1));
         tide_cells_rune(cells, row, column + i, style,
                         cells->ascii ? (uint32_t)ascii_spark[part] : blocks[part]);
     }
