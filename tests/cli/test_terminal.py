@@ -231,7 +231,7 @@ def test_no_color_means_no_attributes(terminal, binary, script):
 
 def test_the_program_sees_a_terminal_of_its_own_and_its_size(terminal, binary, script, tmp_path):
     prog = script("import signal\nprint([os.isatty(i) for i in range(3)], os.get_terminal_size().lines, flush=True)\n"
-                  "signal.signal(signal.SIGWINCH, lambda *a: print('now', os.get_terminal_size(), flush=True))\n"
+                  "signal.signal(signal.SIGWINCH, lambda *a: os.write(1, b'now %s\\n' % str(os.get_terminal_size()).encode()))\n"
                   "print('ready', flush=True)\nwait('go')\nopen('/dev/tty', 'w').write('hello tty\\n')\n")
     t = terminal(binary, "run", "--", *prog)
     t.wait_for("[True, True, True] 23")
