@@ -121,8 +121,8 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] bench/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] bench/*.[ch]))
+SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run
 
 lint:
 	@tools/setup test
