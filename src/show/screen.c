@@ -24,6 +24,8 @@
 #define SILENCE_NS INT64_C(5000000000)
 #define SECOND_NS  INT64_C(1000000000)
 
+enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
+
 /* Judging, in its own thread. The history is only read while it runs. */
 struct judging {
     pthread_t thread;
@@ -169,6 +171,23 @@ static enum tide_style mood_of(const struct tide_assessment *assessment)
     }
 }
 
+/* What a reader of the verdict should know about the recording. */
+static void print_remarks(const struct tide_history *history, FILE *out)
+{
+    if (history->note_count || history->skipped_rows || history->thinned > 1)
+        fprintf(out, "\nAbout the recording:\n");
+    if (history->thinned > 1)
+        fprintf(out, "it is larger than fits: of every %u looks the lowest and the highest are kept\n",
+                history->thinned);
+    if (history->skipped_rows)
+        fprintf(out, "%lld rows make no sense and were left out\n", (long long)history->skipped_rows);
+    for (size_t i = 0; i < history->note_count; i++) {
+        char text[512], when[TIDE_UNITS_TEXT];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        fprintf(out, "after %s: %s\n", tide_duration_text((double)history->notes[i].t_ns / 1e9, when), text);
+    }
+}
+
 /* Everything the screen says about an assessment, in one place. */
 static void put_into_words(struct screen *screen)
 {
@@ -194,11 +213,14 @@ static void put_into_words(struct screen *screen)
     if (!out)
         return;
     tide_assessment_print(assessment, NULL, out);
-    for (size_t i = 1; i < assessment->count; i++) {
+    for (size_t i = 1; i < assessment->count && i <= ALSO_JUDGED; i++) {
         char sentence[1024];
         tide_judged_sentence(&assessment->judged[i], assessment, sentence, sizeof sentence);
         fprintf(out, "%s%s\n", i == 1 ? "\nAlso judged:\n" : "", sentence);
     }
+    if (assessment->count > ALSO_JUDGED + 1)
+        fprintf(out, "and %zu more\n", assessment->count - ALSO_JUDGED - 1);
+    print_remarks(screen->history, out);
     fclose(out);
 }
 
@@ -380,10 +402,21 @@ static int fit(struct screen *screen, struct tide_err *err)
 
 /* ---- the loop */
 
+/* What was read once stays on the screen, whatever happens to the file. */
+static int bear(struct screen *screen, int64_t now_ns, const struct tide_err *err)
+{
+    if (screen->history->tick_count == 0)
+        return -1;
+    say(screen, now_ns, err->text);
+    screen->stamp = (struct stamp){0};
+    screen->loaded_ns = now_ns + SECOND_NS; /* not again at once */
+    return 0;
+}
+
 /* Reads, judges and plays as far as it is time to. */
 static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
-    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err))
+    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err) && bear(screen, now_ns, err))
         return -1;
     if (screen->judging.running && atomic_load_explicit(&screen->judging.done, memory_order_acquire))
         end_judging(screen);

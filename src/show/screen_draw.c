@@ -195,7 +195,23 @@ static void mark_text(const struct tide_model *model, const struct tide_history_
     }
 }
 
-/* Phases that run, then the last marks that are no steps, the newest first. */
+/* The newest note at the cursor, in at most half the line. Returns the columns used. */
+static int draw_note(struct tide_view *view, const struct tide_model *model, int row)
+{
+    const struct tide_history *history = model->history;
+    for (size_t i = history->note_count; i-- > 0;) {
+        if (history->notes[i].t_ns > model->cursor_ns)
+            continue;
+        char text[512];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
+                                 text) +
+               2;
+    }
+    return 0;
+}
+
+/* A note, phases that run, then the last marks that are no steps, the newest first. */
 static void draw_marks(struct tide_view *view, const struct tide_model *model, int row)
 {
     enum { SHOWN = 4, LOOKED_AT = 4096 };
@@ -204,7 +220,8 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
     struct tide_running running[TIDE_RUNNING_MAX];
     size_t count = tide_running_at(model, model->cursor_ns, running);
     char text[160], since[TIDE_UNITS_TEXT];
-    int at = tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM, count ? "in " : "");
+    int at = draw_note(view, model, row), noted = at;
+    at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, count ? "in " : "");
     for (size_t i = 0; i < count; i++) {
         const char *name = running[i].name >= 0 && (size_t)running[i].name < history->name_count
                                ? history->names[running[i].name]
@@ -225,7 +242,7 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
         at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, "%s%s %s",
                                 shown++ ? ", " : "marks: ", what, clock_text(mark->t_ns, since));
     }
-    if (count == 0 && shown == 0)
+    if (count == 0 && shown == 0 && noted == 0)
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM,
                         model->axis.is_steps ? "no phases or other marks" : "no marks: the axis is time");
 }

@@ -163,6 +163,17 @@ def test_a_recording_without_steps_has_time_as_its_axis(dump, tmp_path):
     assert "cut off, or not growing now" in text
 
 
+def test_notes_are_on_the_screen_and_in_the_verdict(dump, tmp_path):
+    path = training(tmp_path / "noted.tide", 60)
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO note VALUES (NULL, 30000000000, 'disk full for 12 s\x1b[2J')")
+    db.commit()
+    db.close()
+    assert "note: disk full for 12 s\\x1b[2J" in dump(path)
+    assert "after 30 s: disk full for 12 s\\x1b[2J" in dump(path, "v", "120x40")
+    assert "disk full" not in dump(path, "<less><less><less>")
+
+
 def test_an_empty_recording_is_no_crash(dump, tmp_path):
     r = Recording(tmp_path / "empty.tide")
     assert "waiting for the first sample" in dump(r.close(), "zs?<enter>v")
@@ -412,6 +423,17 @@ def test_a_growing_recording_is_followed_and_freezing_holds_it(terminal, tmp_pat
     t.keys("qs")
     assert t.end() == 128 + signal.SIGTERM
     assert "recording: " in t.text()
+
+
+def test_a_recording_that_is_spoilt_meanwhile_stays_on_the_screen(terminal, tmp_path):
+    path = training(tmp_path / "spoilt.tide", 60, ended=False)
+    t = terminal("watch", path.name)
+    t.wait("process tree")
+    path.write_bytes(b"no database any more" * 1000)
+    t.wait("^'spoilt.tide' is")
+    assert "process tree" in t.text()
+    t.keys("q")
+    assert t.end() == 0
 
 
 def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
