@@ -176,7 +176,7 @@ static int add_terminal(struct tide_relay *relay, int to)
 
 static void put_on_terminal(void *context, const char *bytes, size_t len);
 
-static bool wants_status_line(void)
+bool tide_relay_wants_status_line(void)
 {
     const char *term = getenv("TERM");
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
@@ -195,7 +195,7 @@ static void own_terminal(struct tide_relay *relay, bool status_line)
         return;
     struct winsize size = tide_terminal_size(STDIN_FILENO);
     const char *no_colour = getenv("NO_COLOR");
-    relay->has_status = status_line && wants_status_line();
+    relay->has_status = status_line && tide_relay_wants_status_line();
     relay->owns_terminal = true;
     tide_status_line_init(&relay->line, size.ws_row, size.ws_col, relay->has_status,
                           !(no_colour && *no_colour), put_on_terminal, relay);
@@ -225,7 +225,7 @@ static int set_up(struct tide_relay *relay, bool status_line, struct tide_err *e
     what_is(STDIN_FILENO, &in);
     enum what what_out = what_is(STDOUT_FILENO, &out), what_err = what_is(STDERR_FILENO, &errors);
     bool joined = what_out == what_err && same(&out, &errors);
-    if (what_out == TERMINAL && (relay->read_output || (status_line && wants_status_line())) &&
+    if (what_out == TERMINAL && (relay->read_output || (status_line && tide_relay_wants_status_line())) &&
         can_own_terminal(&in, &out))
         own_terminal(relay, status_line);
     relay->stdin_on_pty = relay->owns_terminal;

@@ -9,6 +9,7 @@
 #include "cli/relay.h"
 #include "cli/spawn.h"
 #include "cli/stepwords.h"
+#include "cli/terminal.h"
 #include "cli/trend.h"
 #include "record/record.h"
 #include "record/writer.h"
@@ -36,6 +37,7 @@ enum {
     COST_FACTOR = 50,       /* the time between looks is at least this many times what they cost */
     FIRST_INTERVAL_MS = 10, /* then doubled up to the interval, so that a short program is seen too */
     COMMIT_MS = 1000,
+    STATUS_MS = 500,  /* a program that is faster gets no status line */
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
 };
@@ -57,6 +59,7 @@ struct tracker {
     int64_t base_ns, next_ns, step_ns, committed_ns;
     int64_t cost_ns;  /* of a look, smoothed */
     int64_t ended_ns; /* when the command ended; 0: it runs */
+    struct tide_channel_counts marks;
     struct tide_sense_view view;
     int empty_looks;              /* in a row that saw nobody alive, since the command ended */
     bool steps_said, epochs_said; /* by the program itself: its output is not asked any more */
@@ -323,8 +326,7 @@ static void read_file(struct tracker *t)
 static void take_marks(struct tracker *t, bool last)
 {
     struct tide_err err;
-    struct tide_channel_counts counts;
-    if (t->channel && tide_channel_drain(t->channel, on_channel_event, t, &counts, &err))
+    if (t->channel && tide_channel_drain(t->channel, on_channel_event, t, &t->marks, &err))
         trouble(t, &err);
     if (!t->words)
         return;
@@ -354,6 +356,31 @@ static int64_t cpu_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return now.tv_sec * (int64_t)TIDE_NS_PER_S + now.tv_nsec;
+}
+
+/* attach: a line of our own on stderr, where nobody else writes. */
+static void show_own_line(const char *text)
+{
+    size_t room = tide_terminal_size(STDERR_FILENO).ws_col, len = 0;
+    while (text[len]) {
+        size_t rune = tide_text_rune(text + len, strlen(text + len), NULL);
+        if (tide_text_columns(text, len + (rune ? rune : 1)) >= room)
+            break;
+        len += rune ? rune : 1;
+    }
+    fprintf(stderr, "\r\x1b[K%.*s", (int)len, text);
+}
+
+static void show_status(struct tracker *t, int64_t now)
+{
+    if (!t->trend || now - t->base_ns < STATUS_MS * (int64_t)TIDE_NS_PER_MS)
+        return;
+    char text[512];
+    tide_trend_text(t->trend, &t->view, now - t->base_ns, text, sizeof text);
+    if (t->relay)
+        tide_relay_status(t->relay, text);
+    else
+        show_own_line(text);
 }
 
 static void tell_of_survivors(struct tracker *t, int64_t now)
@@ -396,11 +423,7 @@ static void tick(struct tracker *t, int64_t now)
             trouble(t, &err);
     }
     schedule(t, now, cpu_ns() - began);
-    if (t->trend) {
-        char text[512];
-        tide_trend_text(t->trend, &t->view, now - t->base_ns, text, sizeof text);
-        tide_relay_status(t->relay, text);
-    }
+    show_status(t, now);
     tell_of_survivors(t, now);
 }
 
@@ -652,9 +675,24 @@ static int begin(struct tracker *t, struct tide_err *err)
             kill(t->spawned.pid, SIGKILL);
         return -1;
     }
-    if (t->relay && tide_relay_has_status_line(t->relay))
+    tide_spawn_watched(&t->spawned);
+    if (t->relay ? tide_relay_has_status_line(t->relay)
+                 : t->config->status_line && tide_relay_wants_status_line())
         t->trend = tide_trend_new(t->outcome->path); /* without memory: no status line */
     return 0;
+}
+
+static void note_lost_marks(struct tracker *t)
+{
+    if (!t->marks.lost)
+        return;
+    struct tide_err err;
+    char text[96];
+    snprintf(text, sizeof text, "%llu marks lost: they came faster than they could be read",
+             (unsigned long long)t->marks.lost);
+    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text};
+    if (tide_writer_note(t->writer, &note, &err))
+        trouble(t, &err);
 }
 
 static void finish(struct tracker *t)
@@ -662,6 +700,9 @@ static void finish(struct tracker *t)
     struct tide_err err;
     finish_output(t);
     take_marks(t, true);
+    note_lost_marks(t);
+    if (t->trend && !t->relay)
+        fputs("\r\x1b[K", stderr);
     int64_t now = tide_clock_ns() - t->base_ns;
     if (tide_sense_finish(t->sense, t->writer, now + t->base_ns, &err) ||
         tide_writer_meta_integer(t->writer, TIDE_META_ENDED, now, &err) ||

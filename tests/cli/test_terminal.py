@@ -294,6 +294,27 @@ def test_hands_off_when_the_program_needs_what_the_line_needs(terminal, binary, 
     assert t.wait_end() == 0
 
 
+def test_a_command_that_ends_at_once_is_no_trouble(terminal, binary):
+    for i in range(15):
+        t = terminal(binary, "run", "-o", f"{i}.tide", "--", "sh", "-c", "echo hi; exit 3")
+        assert t.wait_end() == 3
+        assert t.bytes.startswith(b"hi\r\n") and t.settings == t.settings_before
+
+
+def test_attach_shows_a_status_line_of_its_own(terminal, binary):
+    target = subprocess.Popen(["sleep", "60"])
+    try:
+        t = terminal(binary, "attach", "-o", "a.tide", target.pid)
+        t.wait(lambda: is_status(t.lines[t.screen.cursor.y]), "a status line")
+        t.send(b"\x03")
+        assert t.wait_end() == 0
+        assert not any(is_status(line) for line in t.lines)
+        assert b"recording: a.tide" in t.bytes
+    finally:
+        target.kill()
+        target.wait()
+
+
 def test_ctrl_c_reaches_the_program_and_the_verdict_follows(terminal, binary, script):
     prog = script("try:\n    print('ready', flush=True); time.sleep(60)\n"
                   "except KeyboardInterrupt:\n    print('caught', flush=True); sys.exit(7)\n")
