@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -385,6 +386,39 @@ def test_ctrl_z_stops_both_and_fg_continues(terminal, binary, script, tmp_path):
     t.send(b"exit\n")
     assert t.wait_end() == 0
     assert t.settings == t.settings_before
+
+
+def test_a_stopped_job_goes_on_in_the_background_and_comes_back(terminal, binary, script, tmp_path):
+    prog = script("i = 0\nwhile not os.path.exists('go'):\n    print('tick', i, flush=True); i += 1; time.sleep(0.05)\n")
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
+    t.wait_for("prompt$ ")
+    t.send(f"{binary} run -- {' '.join(prog)}\n".encode())
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    t.send(b"\x1a")
+    t.wait_for("Stopped")
+    t.send(b"bg; echo $((40 + 2))\n")
+    t.wait_for("\n42")
+    mark = len(t.bytes)
+    t.wait(lambda: b"tick" in t.bytes[mark:], "ticks in the background")
+    assert t.screen.margins is None, "no status line in the background"
+    t.send(b"fg\n")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line after fg")
+    t.send(b"\x03")
+    t.wait_for("recording: ")
+    t.send(b"exit\n")
+    t.wait_end()
+    assert t.settings == t.settings_before
+
+
+def test_a_terminal_that_goes_away_ends_the_program_and_the_recording(terminal, binary, tmp_path):
+    t = terminal(binary, "run", "-o", "a.tide", "--", "sh", "-c", "while :; do echo step $((i=i+1)); sleep 0.05; done")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    os.close(t.slave)
+    os.close(t.master)
+    t.master, t.slave = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
+    assert t.process.wait(TIMEOUT) == 128 + signal.SIGHUP
+    with sqlite3.connect(tmp_path / "a.tide") as db:
+        assert db.execute("select value from meta where key = 'exit_status'").fetchall() == [(128 + signal.SIGHUP,)]
 
 
 def test_a_job_in_the_background_leaves_the_terminal_alone(terminal, binary, script, tmp_path):
