@@ -65,6 +65,13 @@ static void threads_text(const struct tide_model *model, const struct tide_row *
         snprintf(out, CELL_TEXT, "-");
 }
 
+static void floor_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    double level = row->judged ? row->judged->verdict.floor_last : NAN;
+    size_text(level >= 0 ? (int64_t)level : TIDE_UNKNOWN, out);
+}
+
 static void trend_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
 {
     (void)model;
@@ -111,12 +118,13 @@ static const struct column columns[] = {
     {"PID", 7, 9, pid_text, 0},
     {"NAME", 0, 10, NULL, 0},
     {"RSS", 8, 10, rss_text, 0},
-    {"PEAK", 8, 6, peak_text, 0},
+    {"PEAK", 8, 7, peak_text, 0},
     {"FLOOR/STEP", 11, 10, trend_text, 0},
     {"OVER TIME", 9, 8, NULL, 0},
-    {"PSS", 8, 4, pss_text, KNOWN(pss)},
+    {"FLOOR", 8, 4, floor_text, 0},
+    {"PSS", 8, 5, pss_text, KNOWN(pss)},
     {"USS", 8, 2, uss_text, KNOWN(uss)},
-    {"GPU", 8, 5, gpu_text, KNOWN(gpu)},
+    {"GPU", 8, 6, gpu_text, KNOWN(gpu)},
     {"THR", 4, 3, threads_text, 0},
 };
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "failing_malloc.h"
+
 #define SECOND INT64_C(1000000000)
 #define MIB    INT64_C(1048576)
 
@@ -651,6 +653,54 @@ static void a_recording_without_samples_says_so(void **state)
     tide_model_release(&model);
 }
 
+static void a_gpu_column_appears_when_somebody_uses_one(void **state)
+{
+    struct fixture *f = *state;
+    struct tide_history_gpu gpu[] = {{.t_ns = 0, .device = 0, .process = 2, .bytes = 9 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 2, .bytes = 700 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 1, .process = 2, .bytes = 77 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 0, .bytes = 999 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 4711, .bytes = 999 * MIB}};
+    f->history.gpu = gpu;
+    f->history.gpu_count = sizeof gpu / sizeof *gpu;
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_int_equal(f->model.rows[2].gpu, 777 * MIB);
+    assert_int_equal(f->model.rows[0].gpu, 777 * MIB);
+    assert_int_equal(f->model.rows[3].gpu, TIDE_UNKNOWN);
+    assert_shows(f, " GPU");
+    assert_shows(f, "777 MiB");
+}
+
+static void a_failed_allocation_is_survived(void **state)
+{
+#if HAVE_FAILING_MALLOC
+    struct fixture *f = *state;
+    NEEDS_FAILING_MALLOC();
+    bool failed = true;
+    for (long good = 0; failed; good++) {
+        struct tide_model model;
+        struct tide_view view;
+        tide_model_init(&model);
+        tide_view_init(&view, false);
+        failing_arm(good);
+        tide_cells_resize(&view.cells, 100, 30);
+        tide_model_update(&model, &f->history, &f->assessment);
+        for (const char *key = "jjj s?vz<"; view.cells.cells && *key; key++) {
+            tide_model_key(&model, *key);
+            tide_view_draw(&view, &model, &f->info);
+        }
+        failed = failing_disarm();
+        assert_int_equal(tide_model_update(&model, &f->history, &f->assessment), 0);
+        assert_true(model.row_count >= 4);
+        tide_model_release(&model);
+        tide_view_release(&view);
+    }
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 /* ---- log */
 
 static void a_log_shows_what_a_terminal_would(void **state)
@@ -718,6 +768,8 @@ int main(void)
         WITH_RUN(without_unicode_every_cell_is_ascii),
         WITH_RUN(a_hostile_name_reaches_no_cell_unescaped),
         WITH_RUN(a_recording_without_samples_says_so),
+        WITH_RUN(a_gpu_column_appears_when_somebody_uses_one),
+        WITH_RUN(a_failed_allocation_is_survived),
         cmocka_unit_test(a_log_shows_what_a_terminal_would),
         cmocka_unit_test(keys_have_names),
     };
