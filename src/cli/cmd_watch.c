@@ -476,7 +476,16 @@ const struct tide_command tide_command_watch = {
     .summary = "see memory in a full-screen view, live or from a recording",
     .details =
         "Shows the verdict so far, a chart of the chosen row with its floor apart from its spikes, the process tree "
-        "with who grows and by how much, and the phases and marks of the program. '?' lists the keys.\n"
+        "with who grows and by how much, and the phases and marks of the program.\n"
+        "\n"
+        "  up down pgup pgdn home end   choose a row; the chart shows it\n"
+        "  enter, space   fold or unfold a role or a subtree\n"
+        "  s   sort as a tree, by memory, by growth    e   hide or show ended processes\n"
+        "  left right < >   move through time          z Z (+ -)   zoom in, zoom out\n"
+        "  f   freeze, or follow the newest again      t   axis of steps or of time\n"
+        "  p [ ]   play, slower, faster                y   chart from zero, or fitted\n"
+        "  v   the whole verdict                       l   what the program printed\n"
+        "  ?   all keys                                q   quit\n"
         "\n"
         "FILE is a recording: one that has ended opens at its end, and the arrow keys move through time; one that "
         "is being written is followed. PID is a tree that is already running, recorded while it is watched.\n"

@@ -351,7 +351,7 @@ static void draw_question(struct tide_view *view)
         "",
         "The program is still running.",
         "  d   leave it running, detached; it goes on being recorded",
-        "  s   stop it (SIGTERM; asked again, SIGKILL) and quit",
+        "  s   stop it (SIGTERM; then Ctrl-C kills it) and quit",
         "  any other key goes back to the view",
         "",
     };

@@ -478,6 +478,18 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
+def test_a_program_that_does_not_want_to_end_is_killed_by_asking_again(terminal, tmp_path):
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); open('ready', 'w'); time.sleep(1000)"
+    t = terminal("watch", "-o", "job.tide", "--", sys.executable, "-c", stubborn)
+    t.wait("LIVE")
+    wait_for((tmp_path / "ready").exists, "the program starting")
+    t.keys("qs")
+    t.wait("Ctrl-C kills it")
+    t.keys("\x03")
+    assert t.end() == 128 + signal.SIGKILL
+    assert "recording: job.tide" in t.text()
+
+
 def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
     t.wait("LIVE")
