@@ -117,9 +117,13 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
             tide_buf_format(b, "%s more steps", tide_count_text(fmax(ceil(v->steps_needed), 1), text));
         else
             tide_buf_format(b, "%s more", tide_duration_text(v->steps_needed, text));
-        tide_buf_text(b, " would settle a leak of ");
-        put_size(b, v->needed_for);
-        tide_buf_format(b, " per %s", per(j));
+        tide_buf_text(b, " would settle ");
+        if (isfinite(v->needed_for)) {
+            tide_buf_text(b, "a leak of ");
+            put_size(b, v->needed_for);
+            tide_buf_format(b, " per %s", per(j));
+        } else
+            tide_buf_text(b, "it");
     }
 }
 
