@@ -292,7 +292,7 @@ static char *x_text(const struct tide_model *model, double x, bool with_unit, ch
     else if (model->window_to - model->window_from < 10)
         snprintf(out, 48, "%.2f s", x);
     else
-        snprintf(out, 48, "%d:%02d:%02d", (int)(x / 3600), (int)(x / 60) % 60, (int)x % 60);
+        snprintf(out, 48, "%lld:%02d:%02d", (long long)(x / 3600), (int)fmod(x / 60, 60), (int)fmod(x, 60));
     return out;
 }
 

@@ -179,6 +179,12 @@ int tide_model_update(struct tide_model *model, const struct tide_history *histo
     return rebuild(model) | bad;
 }
 
+/* Adds as if numbers went round: absurd ones give an absurd sum and nothing worse. */
+static void add_round(int64_t *sum, int64_t bytes)
+{
+    *sum = (int64_t)((uint64_t)*sum + (uint64_t)bytes);
+}
+
 /* The sums of a role's members at every tick: deltas first, then their running total. */
 static struct tide_strided role_series(struct tide_model *model, const struct tide_row *row)
 {
@@ -207,20 +213,20 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
             int64_t now_private = point->private_bytes > 0 ? point->private_bytes : 0;
             int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
             tick = tide_strided_from(&clock, tick, point->t_ns);
-            private[tick] += now_private - was_private;
-            rss[tick] += now_rss - was_rss;
+            add_round(&private[tick], now_private - was_private);
+            add_round(&rss[tick], now_rss - was_rss);
             was_private = now_private;
             was_rss = now_rss;
         }
         if (process->row.ended_ns != TIDE_UNKNOWN) {
             tick = tide_strided_from(&clock, tick, process->row.ended_ns);
-            private[tick] -= was_private;
-            rss[tick] -= was_rss;
+            add_round(&private[tick], -was_private);
+            add_round(&rss[tick], -was_rss);
         }
     }
     for (size_t i = 1; i < ticks; i++) {
-        private[i] += private[i - 1];
-        rss[i] += rss[i - 1];
+        add_round(&private[i], private[i - 1]);
+        add_round(&rss[i], rss[i - 1]);
     }
     return (struct tide_strided){.times = clock.times,
                                  .values = (const char *)private,

@@ -81,10 +81,11 @@ static void find_moment(struct tide_moment *moment, const struct tide_history_pr
     }
 }
 
+/* Sums of a stranger's numbers stop at the largest there is. */
 static void add(int64_t *sum, int64_t bytes)
 {
-    if (bytes >= 0)
-        *sum = (*sum < 0 ? 0 : *sum) + bytes;
+    if (bytes >= 0 && __builtin_add_overflow(*sum < 0 ? 0 : *sum, bytes, sum))
+        *sum = INT64_MAX;
 }
 
 /* The newest GPU sample of each process and device, not later than the cursor. */

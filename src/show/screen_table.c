@@ -79,8 +79,7 @@ static void trend_text(const struct tide_model *model, const struct tide_row *ro
     if (!row->judged)
         snprintf(out, CELL_TEXT, "-");
     else if (row->judged->verdict.kind == TIDE_LEAK)
-        snprintf(out, CELL_TEXT, "+%s%s", tide_size_text(row->judged->verdict.slope, text),
-                 row->judged->x_is_steps ? "" : "/s");
+        snprintf(out, CELL_TEXT, "+%s", tide_size_text(row->judged->verdict.slope, text));
     else
         snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
 }
@@ -216,7 +215,7 @@ static void draw_heading(struct tide_cells *cells, const struct tide_model *mode
         char title[32];
         bool steps =
             !model->assessment || model->assessment->count == 0 || model->assessment->judged[0].x_is_steps;
-        const char *text = c == TREND && !steps ? "FLOOR" : columns[c].title;
+        const char *text = c == TREND && !steps ? "FLOOR/S" : columns[c].title;
         snprintf(title, sizeof title, "%s%s", text, c == sorted[model->sort] && c != NAME ? "*" : "");
         if (c == NAME)
             tide_cells_text(cells, line, at + 2, widths[c] - 2, TIDE_STYLE_HEADING, title);

@@ -145,6 +145,27 @@ def test_a_hostile_recording_shows_nothing_unescaped(dump, tmp_path):
     assert "\\x1b]0;owned" in dump(path, "<down><down>", "133x43")
 
 
+def test_absurd_numbers_are_survived(dump, tmp_path):
+    most = 1 << 62
+    for case, (size, last, steps) in enumerate([(most, 30, [0, most]), (0, most, [-most, 0, most]), (1, 1, [7, 7]),
+                                                (most, most // 2, [most, -most])]):
+        r = Recording(tmp_path / f"absurd-{case}.tide")
+        for i in range(9):
+            r.process(most - i, "p", parent=most, ended=None if i % 2 else last / 1e9, peak=most)
+        for i in range(60):
+            r.ticks += 1
+            r.put("tick", id=r.ticks, t_ns=last // 60 * i, processes=9, rss_bytes=size, counted_bytes=size)
+            for p in range(1, 10):
+                r.put("sample", tick=r.ticks, process=p, anon_bytes=size if i % 2 else 0, file_bytes=size,
+                      shmem_bytes=0, swap_bytes=0, huge_bytes=0, threads=most)
+            r.put("gpu", tick=r.ticks, device=most, process=i % 9, bytes=size)
+            for kind in range(1, 7):
+                r.put("mark", t_ns=last // 60 * i, process=i % 3, kind=kind, source=1, number=steps[i % len(steps)], name="x")
+        path = r.close()
+        for keys in ["", "<down><enter>", "s<down><down>", "zzzzzzzzzzzzzzzzzz<left>", "tpp<less><less>", "v", "e?"]:
+            assert dump(path, keys)
+
+
 def test_wide_names_are_measured_in_columns(dump, tmp_path):
     path = training(tmp_path / "wide.tide", 40, name="訓練プロセス")
     lines = dump(path).split("\n")
