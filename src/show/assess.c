@@ -328,9 +328,7 @@ static int judge_process(struct assessing *s, const struct tide_history_process 
     return status;
 }
 
-/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
- * per process. NAN: not known. */
-static double own_share(const struct tide_history_process *p)
+double tide_assess_own_share(const struct tide_history_process *p)
 {
     if (p->smaps_count == 0)
         return NAN;
@@ -349,7 +347,7 @@ static double usual_share(const struct assessing *s, const bool *member)
     double sum = 0;
     size_t known = 0;
     for (size_t i = 0; i < s->h->process_count; i++) {
-        double share = member[i] ? own_share(&s->h->processes[i]) : NAN;
+        double share = member[i] ? tide_assess_own_share(&s->h->processes[i]) : NAN;
         if (isnan(share))
             continue;
         sum += share;
@@ -377,7 +375,7 @@ static int judge_role(struct assessing *s, size_t first, const bool *member, siz
         struct level *levels = levels_of(scratch, p, false, &count);
         if (!levels)
             return no_memory(s->err);
-        double share = own_share(p);
+        double share = tide_assess_own_share(p);
         if (isnan(share))
             share = usual;
         /* What is shared stays what it was; what comes on top is the process's own. */

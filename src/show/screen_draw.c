@@ -141,8 +141,7 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
         tide_text_escape(text, strlen(text), command, sizeof command);
         snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid, command);
     } else {
-        snprintf(about, sizeof about, "%s",
-                 chosen->kind == TIDE_ROW_TREE ? ", shared pages counted once" : ", private memory together");
+        snprintf(about, sizeof about, ", shared pages counted once");
     }
     for (int c = 0; c < cells->columns; c++)
         tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);

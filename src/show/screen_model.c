@@ -185,13 +185,58 @@ static void add_round(int64_t *sum, int64_t bytes)
     *sum = (int64_t)((uint64_t)*sum + (uint64_t)bytes);
 }
 
-/* The sums of a role's members at every tick: deltas first, then their running total. */
+static const struct tide_history_process *member_of(const struct tide_model *model,
+                                                    const struct tide_row *row, size_t m)
+{
+    return &model->history->processes[model->members[row->first + m] - 1];
+}
+
+/* The mean over those members whose share is known; 1 when it is known of none. */
+static double usual_share(const struct tide_model *model, const struct tide_row *row)
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t m = 0; m < row->members; m++) {
+        double share = tide_assess_own_share(member_of(model, row, m));
+        if (isnan(share))
+            continue;
+        sum += share;
+        known++;
+    }
+    return known ? sum / (double)known : 1;
+}
+
+/* Adds a process's changes at the ticks where they happened. As when it is judged, the part that it shares
+ * from the start stays what it was, and what comes on top is its own. */
+static void add_changes(const struct tide_strided *clock, const struct tide_history_process *process,
+                        double share, int64_t *private, int64_t *rss)
+{
+    size_t tick = 0;
+    int64_t was_private = 0, was_rss = 0;
+    int64_t first = process->point_count ? process->points[0].private_bytes : 0;
+    int64_t shared = first > 0 ? (int64_t)((1 - share) * (double)first) : 0;
+    for (size_t i = 0; i < process->point_count; i++) {
+        const struct tide_history_point *point = &process->points[i];
+        int64_t now_private = point->private_bytes > shared ? point->private_bytes - shared : 0;
+        int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
+        tick = tide_strided_from(clock, tick, point->t_ns);
+        add_round(&private[tick], now_private - was_private);
+        add_round(&rss[tick], now_rss - was_rss);
+        was_private = now_private;
+        was_rss = now_rss;
+    }
+    if (process->row.ended_ns != TIDE_UNKNOWN) {
+        tick = tide_strided_from(clock, tick, process->row.ended_ns);
+        add_round(&private[tick], -was_private);
+        add_round(&rss[tick], -was_rss);
+    }
+}
+
+/* The sums of a role's members at every tick: changes first, then their running total. */
 static struct tide_strided role_series(struct tide_model *model, const struct tide_row *row)
 {
     const struct tide_history *history = model->history;
     size_t ticks = history->tick_count;
-    if (ticks == 0)
-        return (struct tide_strided){.count = 0};
     if (ticks + 1 > model->sum_capacity) {
         int64_t *sums = realloc(model->sums, (ticks + 1) * 2 * 2 * sizeof *sums);
         if (!sums)
@@ -204,25 +249,10 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
     struct tide_strided clock = {.times = (const char *)&history->ticks[0].t_ns,
                                  .time_stride = sizeof *history->ticks,
                                  .count = ticks};
+    double usual = usual_share(model, row);
     for (size_t m = 0; m < row->members; m++) {
-        const struct tide_history_process *process = &history->processes[model->members[row->first + m] - 1];
-        size_t tick = 0;
-        int64_t was_private = 0, was_rss = 0;
-        for (size_t i = 0; i < process->point_count; i++) {
-            const struct tide_history_point *point = &process->points[i];
-            int64_t now_private = point->private_bytes > 0 ? point->private_bytes : 0;
-            int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
-            tick = tide_strided_from(&clock, tick, point->t_ns);
-            add_round(&private[tick], now_private - was_private);
-            add_round(&rss[tick], now_rss - was_rss);
-            was_private = now_private;
-            was_rss = now_rss;
-        }
-        if (process->row.ended_ns != TIDE_UNKNOWN) {
-            tick = tide_strided_from(&clock, tick, process->row.ended_ns);
-            add_round(&private[tick], -was_private);
-            add_round(&rss[tick], -was_rss);
-        }
+        double share = tide_assess_own_share(member_of(model, row, m));
+        add_changes(&clock, member_of(model, row, m), isnan(share) ? usual : share, private, rss);
     }
     for (size_t i = 1; i < ticks; i++) {
         add_round(&private[i], private[i - 1]);

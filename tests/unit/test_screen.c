@@ -442,10 +442,24 @@ static void the_sum_of_a_role_follows_its_members(void **state)
     f->processes[5].row.ended_ns = 500 * SECOND;
     add_point(f, 6, 700 * SECOND, 900 * MIB);
     tide_model_update(&f->model, &f->history, &f->assessment);
+    for (size_t i = 2; i < PROCESSES; i++)
+        f->processes[i].smaps_count = 0;
     struct tide_strided series = tide_model_series(&f->model, &f->model.rows[3]);
     assert_int_equal(tide_strided_at(&series, 499 * SECOND), 20 * 400 * MIB);
     assert_int_equal(tide_strided_at(&series, 501 * SECOND), 19 * 400 * MIB);
     assert_int_equal(tide_strided_at(&series, 700 * SECOND), (18 * 400 + 900) * MIB);
+}
+
+static void what_members_of_a_role_share_counts_once(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 2; i < PROCESSES; i++)
+        f->processes[i].smaps[0].pss_bytes = 41 * MIB; /* a tenth of RSS */
+    add_point(f, 6, 700 * SECOND, 900 * MIB);
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    struct tide_strided series = tide_model_series(&f->model, &f->model.rows[3]);
+    assert_int_equal((tide_strided_at(&series, 100 * SECOND) + MIB / 2) / MIB, 20 * 40);
+    assert_int_equal((tide_strided_at(&series, 700 * SECOND) + MIB / 2) / MIB, 20 * 40 + 500);
 }
 
 /* ---- time */
@@ -755,6 +769,7 @@ int main(void)
         WITH_RUN(a_long_chain_of_processes_is_walked_without_recursion),
         WITH_RUN(ended_processes_are_told_apart_and_can_be_hidden),
         WITH_RUN(the_sum_of_a_role_follows_its_members),
+        WITH_RUN(what_members_of_a_role_share_counts_once),
         WITH_RUN(moving_back_lets_go_of_the_end_and_rows_show_that_moment),
         WITH_RUN(zooming_keeps_the_cursor_in_sight_and_ends_somewhere),
         WITH_RUN(the_axis_is_steps_until_time_is_asked_for),
