@@ -396,9 +396,12 @@ static void tell_of_survivors(struct tracker *t, int64_t now)
     say(t, text);
 }
 
+/* When to look next. One dear look (the first, with cold caches, or one that was preempted) must not blind
+ * the tracker for seconds: the smoothed cost rises slowly and falls fast, so that only a tree that is dear
+ * every time stretches the interval. */
 static void schedule(struct tracker *t, int64_t now, int64_t cost)
 {
-    t->cost_ns = t->cost_ns ? (9 * t->cost_ns + cost) / 10 : cost;
+    t->cost_ns = cost < t->cost_ns ? (t->cost_ns + cost) / 2 : (9 * t->cost_ns + cost) / 10;
     int64_t least = COST_FACTOR * t->cost_ns;
     int64_t interval = t->config->interval_ns > least ? t->config->interval_ns : least;
     t->step_ns = t->ended_ns && t->empty_looks ? FIRST_INTERVAL_MS * (int64_t)TIDE_NS_PER_MS

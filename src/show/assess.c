@@ -121,8 +121,8 @@ static void find_limit(struct assessing *s)
         bool replaced = false;
         for (size_t k = i + 1; k < h->limit_count && !replaced; k++)
             replaced = !strcmp(h->limits[k].name, l->name);
-        bool device = !strncmp(l->name, "gpu", 3);
-        if (replaced || device || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+        bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
+        if (replaced || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
         tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
