@@ -214,14 +214,20 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     put_size(b, limit);
     if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
         tide_buf_format(b, " (%s)", a->limit_name);
-    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, " : " is reached at ");
+    bool sooner =
+        v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast goes on at the rate of the last third */
+    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, "
+                     : sooner                ? " is reached before "
+                                             : " is reached at ");
     put_place(b, j, v->limit_x);
     if (!isfinite(j->seconds_per_step) || v->limit_x <= v->x_last)
         return;
     double seconds = (v->limit_x - v->x_last) * j->seconds_per_step,
            low = (v->limit_x_low - v->x_last) * j->seconds_per_step;
     double high = (v->limit_x_high - v->x_last) * j->seconds_per_step;
-    tide_buf_format(b, ", in about %s", tide_duration_text(seconds, from));
+    tide_buf_format(b, sooner ? ", in less than %s" : ", in about %s", tide_duration_text(seconds, from));
+    if (sooner)
+        return;
     tide_duration_text(low, from);
     tide_duration_text(high, to);
     if (!isfinite(high))
