@@ -250,6 +250,7 @@ static void draw_keys(struct tide_view *view, const struct tide_model *model,
                       const struct tide_view_info *info, int row)
 {
     static const char *const sorts[] = {"tree", "memory", "growth"};
+    static const char *const ended[] = {"ended:large", "ended:all", "ended:none"};
     struct tide_cells *cells = &view->cells;
     if (info->message[0]) {
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DOUBT, info->message);
@@ -268,7 +269,7 @@ static void draw_keys(struct tide_view *view, const struct tide_model *model,
         {"t", tide_model_steps_shown(model) ? "time" : "steps"},
         {"p", model->playing ? "pause" : "play"},
         {"enter", "fold"},
-        {"e", model->hide_ended ? "show ended" : "hide ended"},
+        {"e", ended[model->ended]},
     };
     int at = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

@@ -462,7 +462,7 @@ static void do_zero(struct tide_model *model, int key)
 static void do_ended(struct tide_model *model, int key)
 {
     (void)key;
-    model->hide_ended = !model->hide_ended;
+    model->ended = (enum tide_ended)((model->ended + 1) % TIDE_ENDED_CHOICES);
 }
 
 static void do_pane(struct tide_model *model, int key)
@@ -510,7 +510,7 @@ static const struct binding bindings[] = {
     {{TIDE_KEY_HOME, TIDE_KEY_END}, {"home end", "the first or last row"}, do_choose},
     {{TIDE_KEY_ENTER, ' '}, {"enter space", "fold or unfold"}, do_fold},
     {{'s'}, {"s", "sort tree, memory, growth"}, do_sort},
-    {{'e'}, {"e", "hide or show ended ones"}, do_ended},
+    {{'e'}, {"e", "ended: large, all, none"}, do_ended},
     {{'z', '+', '=', 'Z', '-'}, {"z + / Z -", "zoom in / zoom out"}, do_zoom},
     {{TIDE_KEY_LEFT, TIDE_KEY_RIGHT}, {"left right", "move through time"}, do_move},
     {{TIDE_KEY_FAR_LEFT, TIDE_KEY_FAR_RIGHT, '<', '>'}, {"< >", "by a quarter window"}, do_move},

@@ -428,6 +428,14 @@ static void ended_processes_are_told_apart_and_can_be_hidden(void **state)
     tide_model_update(&f->model, &f->history, &f->assessment);
     assert_string_equal(name_at(f, 3), "12 x compile_worker (8 ended)");
     assert_int_equal(f->model.rows[3].rss, 12 * 410 * MIB);
+    for (size_t i = 2; i < 10; i++)
+        f->processes[i].row.peak_rss_bytes = f->processes[i].points[0].rss_bytes = 40 * MIB;
+    tide_model_release(&f->model);
+    tide_model_init(&f->model);
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_string_equal(name_at(f, 3), "12 x compile_worker"); /* small ones are left out */
+    keys(f, "e");
+    assert_string_equal(name_at(f, 3), "12 x compile_worker (8 ended)");
     keys(f, "e");
     assert_string_equal(name_at(f, 3), "12 x compile_worker");
     f->processes[1].row.ended_ns = 100 * SECOND;
