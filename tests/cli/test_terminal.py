@@ -3,8 +3,8 @@
 import errno
 import fcntl
 import os
-import pathlib
 import pty
+import random
 import re
 import select
 import signal
@@ -146,12 +146,6 @@ def script(tmp_path):
     return make
 
 
-def children(pid):
-    """PIDs of the children of a process."""
-    listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(c) for c in listing]
-
-
 def is_status(line):
     return "memory" in line
 
@@ -197,6 +191,27 @@ def test_the_status_line_leaves_the_programs_screen_as_it_was(terminal, binary, 
     assert not any(is_status(line) for line in t.lines)
     assert t.screen.margins is None
     assert t.lines[-1].startswith("recording: ") or any(line.startswith("recording: ") for line in t.lines)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_screen_is_right_however_the_output_is_cut(terminal, binary, script, tmp_path, seed):
+    choice = random.Random(seed)
+    pieces = [b"plain words ", b"\x1b[31mred\x1b[0m", b"\r\n", b"\r\n", b"\r 50%|###   | 5/10 [00:01<00:02]", b"x" * 80,
+              b"y" * 79, "你好世界".encode() * 5, b"\tTab", "grün ✓".encode(), b"\x1b[A\r", b"\x1b[K", b"\x1b]0;title\x07",
+              b"\b\b--", b"\x1b[5C>", b"\x1b[1;34mblue\x1b[m\r\n", b"\x1b[H\x1b[2J", b"\x1b[10;5Hthere"]
+    data = b"".join(choice.choice(pieces) for _ in range(600)) + b"\r\n[end]"
+    (tmp_path / "data").write_bytes(data)
+    prog = script(f"import random\nr = random.Random({seed})\ndata = open('data', 'rb').read()\n"
+                  "while data:\n    n = r.randint(1, 90); put(data[:n]); data = data[n:]; time.sleep(0.012)\nwait('go')\n")
+    alone = terminal("cat", "data", rows=23)
+    alone.wait_for("[end]")
+    t = terminal(binary, "run", "-i", "10ms", "--", *prog, rows=24)
+    t.wait(lambda: b"[end]" in t.bytes and is_status(t.lines[-1]), "end of output and a status line")
+    assert t.bytes.count(b"memory") > 5, "it was drawn in between"
+    assert t.lines[:-1] == alone.lines
+    assert (t.screen.cursor.y, t.screen.cursor.x) == (alone.screen.cursor.y, alone.screen.cursor.x)
+    (tmp_path / "go").touch()
+    assert t.wait_end() == 0
 
 
 def test_the_status_line_says_step_speed_memory_and_trend(terminal, binary, script, tmp_path):
