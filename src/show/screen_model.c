@@ -169,12 +169,25 @@ const struct tide_history_mark *tide_model_event(const struct tide_model *model,
     return &model->history->marks[model->events[i]];
 }
 
+/* The newest look that saw anybody: the last one of a tree that has ended sees none, and would turn all that
+ * was there until then into a spike. */
+static int64_t last_moment(const struct tide_history *history)
+{
+    size_t count = history->tick_count;
+    while (count > 1 && history->ticks[count - 1].processes == 0)
+        count--;
+    bool anybody = count > 1 || (count == 1 && history->ticks[0].processes != 0);
+    if (!anybody)
+        count = history->tick_count;
+    return count ? history->ticks[count - 1].t_ns : 0;
+}
+
 int tide_model_update(struct tide_model *model, const struct tide_history *history,
                       const struct tide_assessment *assessment)
 {
     model->history = history;
     model->assessment = assessment;
-    model->end_ns = history->tick_count ? history->ticks[history->tick_count - 1].t_ns : 0;
+    model->end_ns = last_moment(history);
     int bad = follow_axis(model) | follow_events(model);
     return rebuild(model) | bad;
 }

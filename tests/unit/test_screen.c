@@ -529,6 +529,22 @@ static void playing_goes_through_the_run_and_stops_at_the_end(void **state)
     assert_false(tide_model_advance(&f->model, SECOND));
 }
 
+static void the_last_look_at_a_tree_that_is_gone_is_not_the_end(void **state)
+{
+    struct fixture *f = *state;
+    f->ticks[TICKS - 1].processes = f->ticks[TICKS - 1].rss_bytes = f->ticks[TICKS - 1].counted_bytes = 0;
+    f->ticks[TICKS - 2].processes = f->ticks[TICKS - 2].rss_bytes = f->ticks[TICKS - 2].counted_bytes = 0;
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_int_equal(f->model.end_ns, (TICKS - 3) * SECOND);
+    assert_true(f->model.rows[0].rss > 0);
+    struct tide_strided series = tide_model_series(&f->model, &f->model.rows[0]);
+    struct tide_bin bins[100];
+    int64_t edges[101];
+    tide_model_edges(&f->model, f->model.window_from, f->model.window_to, 100, edges);
+    tide_bins_fill(&series, edges, 100, bins);
+    assert_true(bins[99].low > 2000 * MIB);
+}
+
 static void freezing_holds_the_moment_while_the_recording_grows(void **state)
 {
     struct fixture *f = *state;
@@ -782,6 +798,7 @@ int main(void)
         WITH_RUN(zooming_keeps_the_cursor_in_sight_and_ends_somewhere),
         WITH_RUN(the_axis_is_steps_until_time_is_asked_for),
         WITH_RUN(playing_goes_through_the_run_and_stops_at_the_end),
+        WITH_RUN(the_last_look_at_a_tree_that_is_gone_is_not_the_end),
         WITH_RUN(freezing_holds_the_moment_while_the_recording_grows),
         WITH_RUN(keys_that_mean_nothing_do_nothing),
         WITH_RUN(every_key_has_its_line_in_the_help),
