@@ -171,7 +171,8 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     for (size_t i = 0; i < tree->member_count; i++)
         if (wish_for(tree, tree->members[i], now_ns, &budget->wishes[count]))
             count++;
-    qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
+    if (count > 1)
+        qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
     return count;
 }
 
