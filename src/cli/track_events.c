@@ -92,11 +92,32 @@ void tide_tracker_restore_signals(struct tide_tracker *t)
     sigprocmask(SIG_SETMASK, &t->inherited.mask, NULL);
 }
 
-/* Whether a shell is there to continue us after a stop. */
+/* 0 when it cannot be told. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[64];
+    long parent = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !parent && fgets(line, sizeof line, file))
+        if (sscanf(line, "PPid: %ld", &parent) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return (pid_t)parent;
+}
+
+/* Whether a shell is there to continue us after a stop: an ancestor in our session that leads us as a job.
+ * Scripts and makefiles between are of the same job and stop with us. */
 static bool can_be_continued(void)
 {
-    pid_t parent = getppid();
-    return getsid(parent) == getsid(0) && getpgid(parent) != getpgrp();
+    pid_t ancestor = getppid();
+    for (int depth = 0; depth < 64 && ancestor > 0 && getsid(ancestor) == getsid(0); depth++) {
+        if (getpgid(ancestor) != getpgrp())
+            return true;
+        ancestor = parent_of(ancestor);
+    }
+    return false;
 }
 
 /* The command was stopped on its terminal: we give ours back and stop too, until the shell continues us. */

@@ -403,6 +403,25 @@ def test_ctrl_z_stops_both_and_fg_continues(terminal, binary, script, tmp_path):
     assert t.settings == t.settings_before
 
 
+def test_ctrl_z_stops_a_script_around_it_too(terminal, binary, script, tmp_path):
+    prog = script("print('ready', flush=True)\nwait('go')\n")
+    (tmp_path / "job.sh").write_text(f"{binary} run -q -o a.tide -- {' '.join(prog)}\necho script ends with $?\n")
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
+    t.wait_for("prompt$ ")
+    t.send(b"sh job.sh\n")
+    t.wait_for("ready")
+    t.send(b"\x1a")
+    t.wait_for("Stopped")
+    t.send(b"echo $((40 + 2))\n")
+    t.wait(lambda: "42" in t.lines, "an answer from the shell")
+    t.send(b"fg\n")
+    (tmp_path / "go").touch()
+    t.wait_for("script ends with 0")
+    t.send(b"exit\n")
+    t.wait_end()
+    assert t.settings == t.settings_before
+
+
 def test_a_stopped_job_goes_on_in_the_background_and_comes_back(terminal, binary, script, tmp_path):
     prog = script("i = 0\nwhile not os.path.exists('go'):\n    print('tick', i, flush=True); i += 1; time.sleep(0.05)\n")
     t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
@@ -412,7 +431,7 @@ def test_a_stopped_job_goes_on_in_the_background_and_comes_back(terminal, binary
     t.send(b"\x1a")
     t.wait_for("Stopped")
     t.send(b"bg; echo $((40 + 2))\n")
-    t.wait_for("\n42")
+    t.wait(lambda: "42" in t.lines, "an answer from the shell")
     mark = len(t.bytes)
     t.wait(lambda: b"tick" in t.bytes[mark:], "ticks in the background")
     assert t.screen.margins is None, "no status line in the background"
