@@ -349,8 +349,12 @@ static void press(struct screen *screen, int64_t now_ns, int key)
 static void look_at_program(struct screen *screen, int64_t now_ns)
 {
     struct tide_model *model = &screen->model;
-    if (!screen->config->ended || model->program_ended || !screen->config->ended(screen->config->context))
+    if (!screen->config->ended || model->program_ended || screen->judging.running ||
+        !screen->config->ended(screen->config->context))
         return;
+    struct tide_err ignored;
+    read_recording(screen, now_ns, &ignored); /* its last words, which say whether it was closed */
+    bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
     model->program_ended = true;
     screen->dirty = true;
     if (model->pane == TIDE_PANE_QUIT)
@@ -358,7 +362,7 @@ static void look_at_program(struct screen *screen, int64_t now_ns)
     if (model->interrupted)
         model->wish = TIDE_WISH_QUIT;
     else
-        say(screen, now_ns, "the program has ended; q quits");
+        say(screen, now_ns, closed ? "the program has ended; q quits" : "the tracker was killed; q quits");
 }
 
 /* ---- drawing */

@@ -521,6 +521,23 @@ def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path)
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
+def test_a_tracker_that_is_killed_is_told_from_a_program_that_ended(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    children = pathlib.Path(f"/proc/{t.process.pid}/task/{t.process.pid}/children")
+    if not children.exists():
+        pytest.skip("this kernel does not list children")
+    tracker = int(children.read_text().split()[0])
+    program = int(pathlib.Path(f"/proc/{tracker}/task/{tracker}/children").read_text().split()[0])
+    os.kill(tracker, signal.SIGKILL)
+    t.wait("cut off")
+    t.keys("q")
+    assert t.end() == 2
+    assert "the process that recorded was killed" in t.text()
+    os.kill(program, signal.SIGTERM)
+    wait_for((tmp_path / "ended").exists, "the program ending")
+
+
 def test_a_command_that_is_not_there_says_so_before_the_screen_changes(terminal, tmp_path):
     t = terminal("watch", "--", "no-such-program")
     assert t.end() == 127
