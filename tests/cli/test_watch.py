@@ -302,9 +302,18 @@ class Terminal:
         return self.process.returncode
 
     def close(self):
+        """Leaves nothing running, also after a test that failed: a tracker outlives its view by design."""
+        trackers = re.findall(r"tracker (\d+)", self.text())
         if self.process.poll() is None:
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            trackers += children.read_text().split() if children.exists() else []
             self.process.kill()
             self.process.wait()
+        for tracker in trackers:
+            try:
+                os.kill(int(tracker), signal.SIGTERM)
+            except ProcessLookupError:
+                pass
         os.close(self.master)
         os.close(self.slave)
 
