@@ -317,9 +317,11 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
                                                 : "flat");
     if (v->kind == TIDE_SPIKES)
         tide_buf_format(&b, ", %zu spikes", v->spikes.count);
-    if (isfinite(v->limit_x) && isfinite(j->seconds_per_step))
-        tide_buf_format(&b, ", limit in %s",
-                        tide_duration_text(fmax(v->limit_x - v->x_last, 0) * j->seconds_per_step, left));
+    double left_s = (v->limit_x - v->x_last) * j->seconds_per_step;
+    if (isfinite(v->limit_x) && v->limit_x <= v->x_last)
+        tide_buf_text(&b, ", limit reached");
+    else if (isfinite(left_s))
+        tide_buf_format(&b, ", limit in %s", tide_duration_text(left_s, left));
     take_text(&b, out, size);
 }
 
