@@ -124,7 +124,7 @@ static void print_matrix(const struct board *b)
 
 static void print_scores(const struct board *b)
 {
-    static const char *const names[JUDGES] = {"tidemark", "first ten against last ten", "least squares",
+    static const char *const names[JUDGES] = {"the judge", "first ten against last ten", "least squares",
                                               "Mann-Kendall"};
     printf("\n%-27s %-7s %8s %12s %9s %9s %9s\n", "", "", "recall", "false alarm", "right", "undecided",
            "wrong");
