@@ -49,7 +49,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        bench bench-judge bench-sense bench-record bench-marks docs install uninstall clean
+        bench bench-judge bench-sense bench-record bench-marks bench-overhead docs install uninstall clean
 .SECONDARY:
 all: build
 
@@ -134,8 +134,8 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] bench/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] bench/*.[ch]))
+SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run
 
 lint:
 	@tools/setup test
@@ -155,10 +155,13 @@ lint-clang:
 format:
 	clang-format -i $(C_FILES)
 
-bench: bench-judge bench-sense bench-record bench-marks
+bench: bench-judge bench-sense bench-record bench-marks bench-overhead
 bench-judge bench-sense bench-record bench-marks: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
+bench-overhead: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(PYTHON) bench/overhead.py --build $(B)
 
 # ---- manual pages, completion, installation
 

@@ -124,7 +124,7 @@ static void print_matrix(const struct board *b)
 
 static void print_scores(const struct board *b)
 {
-    static const char *const names[JUDGES] = {"tidemark", "first ten against last ten", "least squares",
+    static const char *const names[JUDGES] = {"the judge", "first ten against last ten", "least squares",
                                               "Mann-Kendall"};
     printf("\n%-27s %-7s %8s %12s %9s %9s %9s\n", "", "", "recall", "false alarm", "right", "undecided",
            "wrong");
@@ -145,6 +145,41 @@ static void target(const char *what, double value, double low, double high, cons
     bool met = value >= low && value <= high;
     failures += !met;
     printf("%-46s %8.2f %-3s  asked %g to %g   %s\n", what, value, unit, low, high, met ? "met" : "MISSED");
+}
+
+/* The two series that were published of a real run: 663 and 100 images, 8 per step. */
+static void judge_published(struct tide_arena *arena)
+{
+    static const double mb663[] = {5434, 7017, 8721, 10375, 12000, 13757, 15559, 17412, 17658, 17693};
+    static const double mb100[] = {4952, 5238, 5230, 5245, 5257};
+    static const struct {
+        const double *mb;
+        size_t count;
+        double items, knee, slack;
+    } runs[] = {{mb663, 10, 663, 83, 5}, {mb100, 5, 100, 12.5, 0.5}};
+    for (size_t r = 0; r < 2; r++) {
+        double x[10], bytes[10];
+        for (size_t i = 0; i < runs[r].count; i++) {
+            x[i] = 10 * (double)(i + 1);
+            bytes[i] = runs[r].mb[i] * 1e6;
+        }
+        struct tide_judge_input input = {.x = x,
+                                         .bytes = bytes,
+                                         .count = runs[r].count,
+                                         .x_is_steps = true,
+                                         .items = runs[r].items,
+                                         .items_per_step = 8,
+                                         .limit_bytes = NAN};
+        struct tide_verdict v;
+        tide_judge(&input, arena, &v, NULL);
+        char what[64];
+        snprintf(what, sizeof what, "published run of %.0f images: %s, knee", runs[r].items,
+                 tide_verdict_name(v.kind));
+        target(what, v.kind == TIDE_PLATEAU ? v.knee_x : NAN, runs[r].knee - runs[r].slack,
+               runs[r].knee + runs[r].slack, "");
+        if (r == 0)
+            target("    bytes per item", v.bytes_per_item / 1e6, 17, 23, "MB");
+    }
 }
 
 static void time_a_million(struct tide_arena *arena)
@@ -224,6 +259,7 @@ int main(int argc, char **argv)
             printf("    %-42s %8.2f %%\n", tide_corpus_class_name((enum tide_corpus_class)c),
                    percent(b->class_covered[c], b->class_intervals[c]));
     target("median error of a knee, of the run", 100 * tide_median(b->knee_errors, b->knee_count), 0, 5, "%");
+    judge_published(&arena);
     time_a_million(&arena);
     tide_arena_release(&arena);
     free(b->errors);

@@ -22,9 +22,14 @@ COLUMNS = {"false alarms, all lengths": "false alarms", "recall of leaks, long r
            "95 % intervals that cover the truth": "coverage"}
 
 
+def header():
+    """The header with its continued lines joined."""
+    return re.sub(r"\\\n\s*", " ", HEADER.read_text())
+
+
 def measure(name, factor, runs, seed):
     """The five rates with that threshold multiplied by factor; None where it does not compile or run."""
-    text = HEADER.read_text()
+    text = header()
     if name:
         value = DEFINE.search(text[text.index(f"#define {name} "):]).group(2)
         changed = f"({value} * {factor})" if "." in value or "e" in value else str(max(1, round(float(value) * factor)))
@@ -55,7 +60,7 @@ def row(first, rates):
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1650
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 20261115
-    names = [m.group(1) for m in DEFINE.finditer(HEADER.read_text()) if m.group(1) not in ("TIDE_MAD_SIGMA",)]
+    names = [m.group(1) for m in DEFINE.finditer(header()) if m.group(1) not in ("TIDE_MAD_SIGMA",)]
     print("| threshold | value | " + " | ".join(COLUMNS.values()) + " |")
     print("|---|---|" + "---|" * len(COLUMNS))
     print(row("all | as they are", measure(None, 1, runs, seed)), flush=True)

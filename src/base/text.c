@@ -93,28 +93,30 @@ size_t tide_text_columns(const char *text, size_t len)
     return columns;
 }
 
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to put in, leave out, replace or swap with their neighbour. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 32 };
-    size_t na = strlen(a), nb = strlen(b), row[LONGEST + 1];
+    size_t na = strlen(a), nb = strlen(b), d[LONGEST + 1][LONGEST + 1];
     if (na > LONGEST || nb > LONGEST)
         return LONGEST;
+    for (size_t i = 0; i <= na; i++)
+        d[i][0] = i;
     for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
+        d[0][j] = j;
+    for (size_t i = 1; i <= na; i++)
         for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
+            d[i][j] =
+                least_of(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), least_of(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least_of(d[i][j], d[i - 2][j - 2] + 1);
         }
-    }
-    return row[nb];
+    return d[na][nb];
 }
 
 const char *tide_text_nearest(const char *word, const char *const *names)

@@ -219,35 +219,58 @@ static bool is_alive(const struct tide_process *process)
            start == process->start_ticks;
 }
 
-static int kill_process(void *context, const struct tide_process *process)
+/* What is left of a recorded tree, and what to do to it. */
+struct survivors {
+    int signal; /* sent to every one of them; 0: none */
+    bool command_runs;
+};
+
+static int on_survivor(void *context, const struct tide_process *process)
 {
-    (void)context;
-    if (process->ended_ns == TIDE_UNKNOWN && process->pid > 1 && process->pid != getpid() &&
-        is_alive(process))
-        kill((pid_t)process->pid, SIGKILL);
+    struct survivors *survivors = context;
+    if (process->ended_ns != TIDE_UNKNOWN || process->pid <= 1 || process->pid == getpid() ||
+        !is_alive(process))
+        return 0;
+    survivors->command_runs |= process->parent == 0;
+    if (survivors->signal)
+        kill((pid_t)process->pid, survivors->signal);
     return 0;
 }
 
-/* SIGTERM and patience; Ctrl-C ends the patience, and the program with all that it started. */
+static bool find_survivors(const char *path, struct survivors *survivors)
+{
+    struct tide_reader *reader;
+    if (tide_reader_new(path, &reader, NULL))
+        return false;
+    int bad = tide_reader_each_process(reader, on_survivor, survivors, NULL);
+    tide_reader_free(reader);
+    return !bad;
+}
+
+/* SIGTERM and patience: first the command, which may have work to save and needs its helpers for that, then
+ * those that outlive it. Ctrl-C ends the patience and kills all of them. */
 static void stop_program(struct tracker *tracker)
 {
     struct sigaction once = {.sa_handler = on_impatience}, old;
     sigaction(SIGINT, &once, &old);
     kill(tracker->pid, SIGTERM);
-    bool told = false;
+    bool told = false, asked_all = false;
     for (int waited = 0; !tracker_ends(tracker, 100); waited += 100) {
-        if (waited >= 1000 && !told) {
+        struct survivors survivors = {0};
+        if (waited % 1000 == 500 && !asked_all && find_survivors(tracker->path, &survivors) &&
+            !survivors.command_runs) {
+            survivors.signal = SIGTERM;
+            asked_all = find_survivors(tracker->path, &survivors);
+        }
+        if (waited >= 2000 && !told) {
             fprintf(stderr, "tidemark: waiting for the program to end; Ctrl-C kills it\n");
             told = true;
         }
         if (!impatient)
             continue;
         impatient = 0;
-        struct tide_reader *reader;
-        if (tide_reader_new(tracker->path, &reader, NULL) == 0) {
-            tide_reader_each_process(reader, kill_process, NULL, NULL);
-            tide_reader_free(reader);
-        }
+        survivors.signal = SIGKILL;
+        find_survivors(tracker->path, &survivors);
         kill(tracker->pid, SIGTERM); /* the command is gone: now it is for the tracker */
     }
     sigaction(SIGINT, &old, NULL);
@@ -476,7 +499,16 @@ const struct tide_command tide_command_watch = {
     .summary = "see memory in a full-screen view, live or from a recording",
     .details =
         "Shows the verdict so far, a chart of the chosen row with its floor apart from its spikes, the process tree "
-        "with who grows and by how much, and the phases and marks of the program. '?' lists the keys.\n"
+        "with who grows and by how much, and the phases and marks of the program.\n"
+        "\n"
+        "  up down pgup pgdn home end   choose a row; the chart shows it\n"
+        "  enter, space   fold or unfold a role or a subtree\n"
+        "  s   sort as a tree, by memory, by growth    e   ended ones: large, all, none\n"
+        "  left right < >   move through time          z Z (+ -)   zoom in, zoom out\n"
+        "  f   freeze, or follow the newest again      t   axis of steps or of time\n"
+        "  p [ ]   play, slower, faster                y   chart from zero, or fitted\n"
+        "  v   the whole verdict                       l   what the program printed\n"
+        "  ?   all keys                                q   quit\n"
         "\n"
         "FILE is a recording: one that has ended opens at its end, and the arrow keys move through time; one that "
         "is being written is followed. PID is a tree that is already running, recorded while it is watched.\n"

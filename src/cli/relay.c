@@ -1,289 +1,18 @@
-#include "cli/relay.h"
+#include "cli/relay_private.h"
 
 #include "base/clock.h"
-#include "cli/status_line.h"
 #include "cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum {
-    CHUNK = 64 * 1024,
-    PIECE = 4096, /* PIPE_BUF: a pipe that polls as writable takes this much without blocking */
-    KEYS = 4096,
-    TAP_BYTES = 512 * 1024,
-    TAP_PIECES = 2048,
-    TAIL_BYTES = 1024 * 1024, /* of a file, at most, per collect */
-    STATUS_TEXT = 512,
-    SAID_TEXT = 1024,
-    BACKGROUND_CHECK_MS = 300,
-    PTY_END_MS =
-        2000, /* a pseudo-terminal whose users are all gone says so; this is for a kernel that does not */
-    QUIET_MS = 50,
-};
-
-/* One way from the command to us. */
-struct stream {
-    int from;      /* our end; -1 when closed */
-    int to;        /* where it goes on: descriptor 1 or 2 */
-    int child_end; /* -1 after the fork */
-    bool out, err; /* which of the command's descriptors it is */
-    bool is_pty, is_socket;
-    size_t at, len; /* what is left to write */
-    char bytes[CHUNK];
-};
-
-/* A regular file that the command writes to. */
-struct tail {
-    int fd; /* -1: none */
-    off_t at;
-    int stream;
-};
-
-/* What was printed, until the other thread takes it. */
-struct tap {
-    size_t bytes, pieces;
-    struct piece {
-        int64_t t_ns;
-        size_t len; /* 0: a gap */
-        int stream;
-    } piece[TAP_PIECES];
-    char data[TAP_BYTES];
-};
-
-struct tide_relay {
-    bool read_output, owns_terminal, has_status, stdin_on_pty;
-    int log_fd; /* -1: none */
-    struct stream streams[2];
-    size_t stream_count;
-    struct tail tails[2];
-
-    pthread_t thread;
-    bool started, joined;
-    int wake, alert;
-    pthread_mutex_t lock; /* guards the next group */
-    pthread_cond_t settled;
-    struct tap *tap, *other_tap;
-    char status_text[STATUS_TEXT];
-    bool status_new;
-    char said[SAID_TEXT]; /* "": nothing */
-    bool want_suspended, is_suspended, want_resize;
-    bool finishing, all_ended;
-
-    atomic_bool done, command_ended, interrupted;
-
-    /* Of the relay's thread alone. */
-    struct tide_status_line line;
-    bool holds_keyboard;
-    char keys[KEYS];
-    size_t key_at, key_len;
-    char shown_text[STATUS_TEXT];
-    bool undrawn;
-    bool broken; /* the user's terminal is gone */
-};
-
-/* ---- what the descriptors are ---- */
-
-enum what { ELSEWHERE, FILE_REGULAR, PIPE_OR_SOCKET, TERMINAL };
-
-static enum what what_is(int fd, struct stat *ret)
-{
-    if (fstat(fd, ret))
-        return ELSEWHERE;
-    if (S_ISREG(ret->st_mode))
-        return FILE_REGULAR;
-    if (S_ISFIFO(ret->st_mode) || S_ISSOCK(ret->st_mode))
-        return PIPE_OR_SOCKET;
-    return S_ISCHR(ret->st_mode) && isatty(fd) ? TERMINAL : ELSEWHERE;
-}
-
-static bool same(const struct stat *a, const struct stat *b)
-{
-    return S_ISCHR(a->st_mode) ? a->st_rdev == b->st_rdev : a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static void follow_file(struct tide_relay *relay, int fd, int stream)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (own < 0)
-        return; /* written by us but not readable: nothing to look at */
-    struct stat about;
-    off_t at = fcntl(fd, F_GETFL) & O_APPEND ? -1 : lseek(fd, 0, SEEK_CUR);
-    if (at < 0)
-        at = fstat(own, &about) ? 0 : about.st_size;
-    relay->tails[stream] = (struct tail){own, at, stream};
-}
-
-/* A pipe for the command to write to. */
-static int add_pipe(struct tide_relay *relay, int to, bool is_socket, struct tide_err *err)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC))
-        return tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    struct stream *s = &relay->streams[relay->stream_count++];
-    s->from = ends[0];
-    s->child_end = ends[1];
-    s->to = to;
-    s->is_socket = is_socket;
-    return 0;
-}
-
-/* A pseudo-terminal like the terminal `to`. With cooked output only if the relay owns the terminal, which is
- * then raw; otherwise that terminal goes on cooking. */
-static int add_terminal(struct tide_relay *relay, int to)
-{
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave = -1;
-    char name[128];
-    if (master < 0)
-        return -1;
-    if (grantpt(master) || unlockpt(master) || ptsname_r(master, name, sizeof name) ||
-        (slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
-        close(master);
-        return -1;
-    }
-    struct termios settings;
-    if (!tcgetattr(to, &settings)) {
-        if (!relay->owns_terminal)
-            settings.c_oflag &= ~(tcflag_t)OPOST;
-        tcsetattr(slave, TCSANOW, &settings);
-    }
-    struct winsize size = tide_terminal_size(to);
-    if (relay->owns_terminal)
-        size.ws_row = (unsigned short)tide_status_line_rows(&relay->line);
-    ioctl(master, TIOCSWINSZ, &size);
-    fcntl(master, F_SETFL, O_NONBLOCK);
-    struct stream *s = &relay->streams[relay->stream_count++];
-    s->from = master;
-    s->child_end = slave;
-    s->to = to;
-    s->is_pty = true;
-    return 0;
-}
-
-static void put_on_terminal(void *context, const char *bytes, size_t len);
-
-static bool wants_status_line(void)
-{
-    const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
-}
-
-/* Whether the terminal can be ours: input and output are our controlling terminal and we are in its
- * foreground. */
-static bool can_own_terminal(const struct stat *in, const struct stat *out)
-{
-    return isatty(STDIN_FILENO) && same(in, out) && tcgetpgrp(STDOUT_FILENO) == getpgrp();
-}
-
-static void own_terminal(struct tide_relay *relay, bool status_line)
-{
-    if (tide_terminal_open(STDIN_FILENO, NULL))
-        return;
-    struct winsize size = tide_terminal_size(STDIN_FILENO);
-    const char *no_colour = getenv("NO_COLOR");
-    relay->has_status = status_line && wants_status_line();
-    relay->owns_terminal = true;
-    tide_status_line_init(&relay->line, size.ws_row, size.ws_col, relay->has_status,
-                          !(no_colour && *no_colour), put_on_terminal, relay);
-}
-
-static int set_up_stream(struct tide_relay *relay, int fd, enum what what, struct tide_err *err)
-{
-    if (what == TERMINAL) {
-        if (add_terminal(relay, fd)) {
-            relay->owns_terminal = relay->has_status = false; /* no pseudo-terminal to be had: untouched */
-            return 0;
-        }
-    } else {
-        struct stat about;
-        if (add_pipe(relay, fd, !fstat(fd, &about) && S_ISSOCK(about.st_mode), err))
-            return -1;
-    }
-    struct stream *s = &relay->streams[relay->stream_count - 1];
-    s->out = fd == STDOUT_FILENO;
-    s->err = fd == STDERR_FILENO;
-    return 0;
-}
-
-static int set_up(struct tide_relay *relay, bool status_line, struct tide_err *err)
-{
-    struct stat in = {0}, out = {0}, errors = {0};
-    what_is(STDIN_FILENO, &in);
-    enum what what_out = what_is(STDOUT_FILENO, &out), what_err = what_is(STDERR_FILENO, &errors);
-    bool joined = what_out == what_err && same(&out, &errors);
-    if (what_out == TERMINAL && (relay->read_output || (status_line && wants_status_line())) &&
-        can_own_terminal(&in, &out))
-        own_terminal(relay, status_line);
-    relay->stdin_on_pty = relay->owns_terminal;
-    if (!relay->owns_terminal && !relay->read_output)
-        return 0;
-    if (what_out >= PIPE_OR_SOCKET && set_up_stream(relay, STDOUT_FILENO, what_out, err))
-        return -1;
-    relay->stdin_on_pty = relay->owns_terminal;
-    if (joined && relay->stream_count)
-        relay->streams[0].err = true;
-    else if (relay->read_output && what_err >= PIPE_OR_SOCKET &&
-             set_up_stream(relay, STDERR_FILENO, what_err, err))
-        return -1;
-    if (relay->read_output && what_out == FILE_REGULAR)
-        follow_file(relay, STDOUT_FILENO, 0);
-    if (relay->read_output && what_err == FILE_REGULAR && !joined)
-        follow_file(relay, STDERR_FILENO, 1);
-    return 0;
-}
-
-static int set_up_log(struct tide_relay *relay, const char *path, struct tide_err *err)
-{
-    relay->log_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (relay->log_fd < 0)
-        return tide_err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    follow_file(relay, relay->log_fd, 0);
-    return 0;
-}
-
-int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **ret_relay,
-                   struct tide_err *err)
-{
-    struct tide_relay *relay = calloc(1, sizeof *relay);
-    if (!relay)
-        return tide_err_set(err, "not enough memory");
-    relay->log_fd = relay->tails[0].fd = relay->tails[1].fd = -1;
-    for (int i = 0; i < 2; i++)
-        relay->streams[i].from = relay->streams[i].child_end = -1;
-    pthread_mutex_init(&relay->lock, NULL);
-    pthread_cond_init(&relay->settled, NULL);
-    relay->read_output = config->read_output;
-    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    relay->alert = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    relay->tap = calloc(1, sizeof *relay->tap);
-    relay->other_tap = calloc(1, sizeof *relay->other_tap);
-    int bad = !relay->tap || !relay->other_tap || relay->wake < 0 || relay->alert < 0
-                  ? tide_err_set(err, "cannot watch the program's output: %s", strerror(errno))
-                  : 0;
-    if (!bad)
-        bad = config->log_path ? set_up_log(relay, config->log_path, err)
-                               : set_up(relay, config->status_line, err);
-    if (bad) {
-        tide_relay_free(relay);
-        return -1;
-    }
-    *ret_relay = relay;
-    return 0;
-}
 
 bool tide_relay_owns_terminal(const struct tide_relay *relay)
 {
@@ -298,35 +27,6 @@ bool tide_relay_has_status_line(const struct tide_relay *relay)
 int tide_relay_terminal(const struct tide_relay *relay)
 {
     return relay->owns_terminal ? STDIN_FILENO : -1;
-}
-
-/* ---- around the fork ---- */
-
-int tide_relay_take_terminal(struct tide_relay *relay)
-{
-    int slave = relay->streams[0].child_end;
-    return ioctl(slave, TIOCSCTTY, 0) ? -1 : slave;
-}
-
-int tide_relay_in_child(struct tide_relay *relay)
-{
-    if (relay->log_fd >= 0) {
-        int null = open("/dev/null", O_RDONLY);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(relay->log_fd, STDOUT_FILENO) < 0 ||
-            dup2(relay->log_fd, STDERR_FILENO) < 0)
-            return -1;
-        if (null > STDERR_FILENO)
-            close(null);
-    }
-    for (size_t i = 0; i < relay->stream_count; i++) {
-        struct stream *s = &relay->streams[i];
-        if ((s->out && dup2(s->child_end, STDOUT_FILENO) < 0) ||
-            (s->err && dup2(s->child_end, STDERR_FILENO) < 0))
-            return -1;
-    }
-    if (relay->stdin_on_pty && dup2(relay->streams[0].child_end, STDIN_FILENO) < 0)
-        return -1;
-    return 0;
 }
 
 static void wake(struct tide_relay *relay)
@@ -377,8 +77,7 @@ static void close_stream(struct stream *s)
     s->len = 0;
 }
 
-/* Writes all of it to the user's terminal, waiting as long as that takes. */
-static void put_on_terminal(void *context, const char *bytes, size_t len)
+void tide_relay_put_on_terminal(void *context, const char *bytes, size_t len)
 {
     struct tide_relay *relay = context;
     while (len && !relay->broken) {

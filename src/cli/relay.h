@@ -46,6 +46,8 @@ void tide_relay_free(struct tide_relay *relay);
 
 bool tide_relay_owns_terminal(const struct tide_relay *relay);
 bool tide_relay_has_status_line(const struct tide_relay *relay);
+/* Whether stderr is a terminal that can show a status line. */
+bool tide_relay_wants_status_line(void);
 /* The descriptor of the user's terminal, -1 when the relay does not own it. */
 int tide_relay_terminal(const struct tide_relay *relay);
 

@@ -16,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What the keeper is told through `hold`. */
+enum { WATCHED = 'w', DISMISSED = 'd' };
+
 /*
  * ru_maxrss of a process includes the children it waited for: it is the process's own peak only if it never
  * waited for any, which the zombie's page fault counters of children tell.
@@ -93,6 +96,21 @@ static void close_all_but(const int *kept, size_t count)
     }
 }
 
+/* Waits for tide_spawn_watched. */
+static void wait_until_watched(int hold)
+{
+    char byte;
+    ssize_t got;
+    do
+        got = read(hold, &byte, 1);
+    while (got < 0 && errno == EINTR);
+    if (got == 1 && byte == WATCHED)
+        return;
+    if (got != 1)
+        tide_terminal_rescue();
+    _exit(0);
+}
+
 /* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
 static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
 {
@@ -106,6 +124,7 @@ static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
     sigemptyset(&child_only);
     sigaddset(&child_only, SIGCHLD);
     int ended = signalfd(-1, &child_only, SFD_CLOEXEC | SFD_NONBLOCK);
+    wait_until_watched(hold);
     bool alive = true, clean = false;
     struct signalfd_siginfo info;
     struct pollfd fds[] = {{.fd = hold, .events = POLLIN}, {.fd = ended, .events = POLLIN}};
@@ -269,11 +288,22 @@ close_pipes:
     return result;
 }
 
+static void tell_keeper(struct tide_spawned *spawned, char word)
+{
+    ssize_t ignored = write(spawned->hold, &word, 1); /* a keeper that is gone needs no word */
+    (void)ignored;
+}
+
+void tide_spawn_watched(struct tide_spawned *spawned)
+{
+    if (spawned->hold >= 0)
+        tell_keeper(spawned, WATCHED);
+}
+
 void tide_spawn_release(struct tide_spawned *spawned)
 {
     if (spawned->hold >= 0) {
-        ssize_t ignored = write(spawned->hold, "k", 1); /* a keeper that is gone needs no word */
-        (void)ignored;
+        tell_keeper(spawned, DISMISSED);
         close(spawned->hold);
     }
     if (spawned->events >= 0)

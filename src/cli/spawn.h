@@ -51,6 +51,10 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
                const struct tide_spawn_inheritance *inherited, struct tide_spawned *ret_spawned,
                int *ret_exit, struct tide_err *err);
 
+/* The command is being watched from now on: its end may be waited for. Until then even one that has ended
+ * keeps its entry in /proc. */
+void tide_spawn_watched(struct tide_spawned *spawned);
+
 /* Lets the keeper go. */
 void tide_spawn_release(struct tide_spawned *spawned);
 

@@ -208,6 +208,14 @@ static void fill_ends(struct tide_judging *j)
     v->growth_bytes = v->floor_last - v->floor_first;
 }
 
+/* Two moments, or one: nothing can be fitted, and as many more are needed as a short run lacks. */
+static void say_too_few(struct tide_judging *j)
+{
+    const struct tide_moments *m = &j->moments;
+    double stride = m->count > 1 ? (m->x[m->count - 1] - m->x[0]) / (double)(m->count - 1) : 1;
+    j->v->steps_needed = stride * (double)(TIDE_SHORT_MOMENTS > m->count ? TIDE_SHORT_MOMENTS - m->count : 1);
+}
+
 int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
                struct tide_verdict *ret_verdict, struct tide_err *err)
 {
@@ -219,6 +227,8 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
     if (status == 0) {
         if (j.n >= 3 && j.x[j.n - 1] > j.x[0])
             decide(&j);
+        else
+            say_too_few(&j);
         fill_ends(&j);
         tide_spikes_find(input, &j.moments, &j.floor, verdict.start_x, j.level, &verdict.spikes);
         if (verdict.kind == TIDE_FLAT && verdict.spikes.count)

@@ -42,9 +42,8 @@
 #define TIDE_LEAK_STILL    0.25
 #define TIDE_PLATEAU_STILL 0.12
 #define TIDE_STILL_Z       2.5
-#define TIDE_STILL_SAME                                                                                      \
-    0.6 /* of the slope since a bend: a slope in the last third that goes on, however small against before   \
-         */
+/* of the slope since a bend: a slope in the last third that goes on, however small against before */
+#define TIDE_STILL_SAME  0.6
 #define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
 

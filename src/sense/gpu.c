@@ -457,6 +457,51 @@ static void give_up(struct tide_gpu *gpu, size_t device, int code)
     gpu->reading_count = 0;
 }
 
+static bool is_same_subject(const struct tide_gpu_reading *a, const struct tide_gpu_reading *b)
+{
+    return a->device == b->device && a->member == b->member && a->whole == b->whole;
+}
+
+/* The reading of the same subject, or NULL. */
+static const struct tide_gpu_reading *find_reading(const struct tide_gpu_reading *readings, size_t count,
+                                                   const struct tide_gpu_reading *subject)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_same_subject(&readings[i], subject))
+            return &readings[i];
+    return NULL;
+}
+
+/* The member of an old reading may have been freed since. */
+static bool is_alive(const struct tide_tree *tree, const struct tide_member *member)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (tree->members[i] == member)
+            return !member->ended;
+    return false;
+}
+
+static bool still_uses(const struct tide_gpu *gpu, const struct tide_gpu_reading *last)
+{
+    for (size_t i = 0; i < gpu->use_count; i++)
+        if (gpu->uses[i].device == (size_t)last->device && gpu->uses[i].member == last->member)
+            return true;
+    return false;
+}
+
+/* Who has let go of a device, and lives on, has 0 bytes of it: without that its last number would stand. */
+static void add_ends(struct tide_gpu *gpu, const struct tide_tree *tree)
+{
+    size_t total = gpu->reading_count;
+    for (size_t i = 0; i < gpu->last_count; i++) {
+        const struct tide_gpu_reading *last = &gpu->last[i];
+        if (!last->bytes || last->whole || find_reading(gpu->readings, total, last))
+            continue;
+        if (!last->member || (is_alive(tree, last->member) && !still_uses(gpu, last)))
+            add_reading(gpu, (size_t)last->device, last->member, false, 0);
+    }
+}
+
 /* Keeps what changed since the last look; everything when a second has passed. */
 static void leave_out_unchanged(struct tide_gpu *gpu, int64_t now_ns)
 {
@@ -465,11 +510,8 @@ static void leave_out_unchanged(struct tide_gpu *gpu, int64_t now_ns)
     struct tide_gpu_reading now[MAX_READINGS];
     memcpy(now, gpu->readings, total * sizeof now[0]);
     for (size_t i = 0; i < total; i++) {
-        bool same = false;
-        for (size_t j = 0; j < gpu->last_count && !same && !all; j++)
-            same = gpu->last[j].device == now[i].device && gpu->last[j].member == now[i].member &&
-                   gpu->last[j].whole == now[i].whole && gpu->last[j].bytes == now[i].bytes;
-        if (!same)
+        const struct tide_gpu_reading *last = find_reading(gpu->last, gpu->last_count, &now[i]);
+        if (all || !last || last->bytes != now[i].bytes)
             gpu->readings[kept++] = now[i];
     }
     memcpy(gpu->last, now, total * sizeof now[0]);
@@ -491,6 +533,7 @@ static void ask_driver(struct tide_gpu *gpu, struct tide_tree *tree, int64_t now
         }
     }
     sort_out(gpu, tree, now_ns);
+    add_ends(gpu, tree);
     leave_out_unchanged(gpu, now_ns);
     int64_t pause_ns = (tide_clock_ns() - began_ns) * COST_PART;
     gpu->next_ns = now_ns + (pause_ns > least_pause_ns ? pause_ns : least_pause_ns);

@@ -439,6 +439,8 @@ static int write_gpus(struct tide_sense *sense, struct tide_writer *writer, cons
         return -1;
     for (size_t i = 0; i < gpu->reading_count; i++) {
         const struct tide_gpu_reading *reading = &gpu->readings[i];
+        if (reading->member && !reading->member->id)
+            continue; /* not in the recording: 0 would be the whole device */
         struct tide_gpu_sample row = {
             .tick = tick,
             .device = reading->device,

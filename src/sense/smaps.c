@@ -84,8 +84,8 @@ int64_t tide_smaps_counted(const struct tide_tree *tree, const struct tide_membe
 }
 
 /* Fills the purses for the time that has passed. They hold at most what the longest read costs, so that time
- * without reads is not made up for by a burst. */
-static void fill(struct tide_smaps_budget *budget, int64_t now_ns)
+ * without reads is not made up for by a burst. Returns what the whole budget gained. */
+static int64_t fill(struct tide_smaps_budget *budget, int64_t now_ns)
 {
     int64_t passed_ns = budget->last_ns == TIDE_UNKNOWN ? 0 : now_ns - budget->last_ns;
     budget->last_ns = now_ns;
@@ -97,6 +97,7 @@ static void fill(struct tide_smaps_budget *budget, int64_t now_ns)
         double most = (double)TIDE_SMAPS_LONGEST_NS;
         budget->purse_ns[i] = (int64_t)(purse < most ? purse : most);
     }
+    return (int64_t)gain;
 }
 
 static int64_t distance(int64_t a, int64_t b)
@@ -170,7 +171,8 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     for (size_t i = 0; i < tree->member_count; i++)
         if (wish_for(tree, tree->members[i], now_ns, &budget->wishes[count]))
             count++;
-    qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
+    if (count > 1)
+        qsort(budget->wishes, count, sizeof *budget->wishes, most_wanted_first);
     return count;
 }
 
@@ -235,28 +237,33 @@ int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tre
     }
     if (budget->ppm <= 0)
         return 0;
-    fill(budget, now_ns);
+    int64_t spare_ns = fill(budget, now_ns) / 2;
     int64_t *purses = budget->purse_ns, *whole = &purses[TIDE_SMAPS_UNREAD];
     if (*whole < least_cost_ns)
         return 0;
     int64_t spent_ns = 0;
     size_t count = collect_wishes(budget, tree, now_ns);
-    bool closed[TIDE_SMAPS_REASONS] = {false, false, false};
+    bool closed[TIDE_SMAPS_REASONS] = {false, false, false}, saving = false;
     for (size_t i = 0; i < count; i++) {
         const struct tide_smaps_wish *wish = &budget->wishes[i];
         int64_t predicted_ns = tide_smaps_predict_ns(wish->member);
         if (closed[wish->reason])
             continue;
-        /* Who is too dear waits until enough is saved: were those behind it served instead, its turn would
-         * never come. */
-        if (predicted_ns > *whole)
-            break;
+        /* Who is too dear waits until enough is saved. Half of what comes in meanwhile is saved; those behind
+         * it share the other half. */
+        if (predicted_ns > *whole) {
+            saving = true;
+            continue;
+        }
+        if (saving && predicted_ns > spare_ns)
+            continue;
         if (predicted_ns > purses[wish->reason]) {
             closed[wish->reason] = true;
             continue;
         }
         int64_t cost_ns = read_rollup(tree, wish->member, now_ns);
         spent_ns += cost_ns;
+        spare_ns -= saving ? cost_ns : 0;
         pay(whole, cost_ns, 1);
         if (wish->reason != TIDE_SMAPS_UNREAD)
             pay(&purses[wish->reason], cost_ns, share[wish->reason]);

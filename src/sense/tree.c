@@ -310,7 +310,8 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
 {
     if (!tree->candidate_count)
         return;
-    qsort(tree->candidates, tree->candidate_count, sizeof *tree->candidates, by_start);
+    if (tree->candidate_count > 1)
+        qsort(tree->candidates, tree->candidate_count, sizeof *tree->candidates, by_start);
     bool more = true;
     while (more) {
         more = false;

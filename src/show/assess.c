@@ -1,5 +1,4 @@
-#include "show/assess.h"
-#include "show/axis.h"
+#include "show/assessing.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -23,23 +22,6 @@ struct tide_assessment_private {
     struct tide_arena scratch; /* the judge's */
 };
 
-struct assessing {
-    const struct tide_history *h;
-    const struct tide_assess_options *options;
-    struct tide_assessment *a;
-    struct tide_arena *arena;
-    struct tide_axis axis;
-    struct tide_span *spans;
-    size_t span_count;
-    double *epochs;
-    size_t epoch_count;
-    int64_t *bucket_ns; /* when each bucket begins; one more for the end */
-    double *bucket_x;   /* NAN: before the first step */
-    size_t buckets;
-    double tree_now; /* counted bytes at the end */
-    struct tide_err *err;
-};
-
 static int no_memory(struct tide_err *err)
 {
     return tide_err_set(err, "not enough memory to judge the recording");
@@ -48,7 +30,7 @@ static int no_memory(struct tide_err *err)
 /* ---------------------------------------------------------------------------------------------------- the
  * frame */
 
-static int make_buckets(struct assessing *s)
+static int make_buckets(struct tide_assessing *s)
 {
     size_t ticks = s->h->tick_count;
     s->buckets = ticks < BUCKETS ? ticks : BUCKETS;
@@ -66,7 +48,7 @@ static int make_buckets(struct assessing *s)
 }
 
 /* Phases as stretches of the axis; one that was never ended lasts to the end. */
-static int make_spans(struct assessing *s)
+static int make_spans(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     size_t begins = 0, epochs = 0;
@@ -106,7 +88,7 @@ static int make_spans(struct assessing *s)
  */
 
 /* The lowest bound on the tree that applies at the end. "gpu N" and "rlimit" bounds are not the tree's. */
-static void find_limit(struct assessing *s)
+static void find_limit(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_assessment *a = s->a;
@@ -121,8 +103,8 @@ static void find_limit(struct assessing *s)
         bool replaced = false;
         for (size_t k = i + 1; k < h->limit_count && !replaced; k++)
             replaced = !strcmp(h->limits[k].name, l->name);
-        bool device = !strncmp(l->name, "gpu", 3);
-        if (replaced || device || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+        bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
+        if (replaced || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
         tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
@@ -140,8 +122,8 @@ struct level {
 
 /* Adds a process's private bytes, lowest and highest of each bucket, to the series (which may be a sum of
  * several). */
-static void add_levels(const struct assessing *s, const struct level *levels, size_t count, int64_t began,
-                       int64_t ended, double *low, double *high)
+static void add_levels(const struct tide_assessing *s, const struct level *levels, size_t count,
+                       int64_t began, int64_t ended, double *low, double *high)
 {
     size_t at = 0;
     for (size_t b = 0; b < s->buckets; b++) {
@@ -183,7 +165,7 @@ static struct level *levels_of(struct tide_arena *scratch, const struct tide_his
 
 /* A jump falls between two looks. Where an epoch or a phase began or ended between them, that is where it is
  * put. */
-static void find_jump_mark(const struct assessing *s, struct tide_judged *j)
+static void find_jump_mark(const struct tide_assessing *s, struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
     struct tide_verdict *v = &j->verdict;
@@ -208,7 +190,7 @@ static void find_jump_mark(const struct assessing *s, struct tide_judged *j)
     }
 }
 
-static void describe(const struct assessing *s, struct tide_judged *j)
+static void describe(const struct tide_assessing *s, struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
     int phase = j->verdict.spikes.phase;
@@ -219,7 +201,8 @@ static void describe(const struct assessing *s, struct tide_judged *j)
 }
 
 /* Judges the series given by lowest and highest per bucket. 0 also when it is too short to be judged. */
-static int judge_buckets(struct assessing *s, const double *low, const double *high, struct tide_judged j)
+static int judge_buckets(struct tide_assessing *s, const double *low, const double *high,
+                         struct tide_judged j)
 {
     double *x = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *x);
     double *bytes = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *bytes);
@@ -267,7 +250,7 @@ static int judge_buckets(struct assessing *s, const double *low, const double *h
 /* ----------------------------------------------------------------------------------------------------
  * subjects */
 
-static const struct tide_history_process *process_of(const struct tide_history *h, int64_t id)
+const struct tide_history_process *tide_assessing_process(const struct tide_history *h, int64_t id)
 {
     return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
 }
@@ -277,7 +260,7 @@ static void name_process(const struct tide_history *h, const struct tide_history
 {
     char name[48], parent_name[48];
     tide_text_escape(p->row.name, strlen(p->row.name), name, sizeof name);
-    const struct tide_history_process *parent = process_of(h, p->row.parent);
+    const struct tide_history_process *parent = tide_assessing_process(h, p->row.parent);
     if (!parent) {
         snprintf(out, size, "%s[%lld]", name, (long long)p->row.pid);
         return;
@@ -287,13 +270,13 @@ static void name_process(const struct tide_history *h, const struct tide_history
              (long long)parent->row.pid);
 }
 
-static int64_t end_of(const struct assessing *s, const struct tide_history_process *p)
+int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
 }
 
 /* What a part of the tree may grow to before the whole tree hits its limit. */
-static double limit_for(const struct assessing *s, double now)
+static double limit_for(const struct tide_assessing *s, double now)
 {
     return s->a->limit_bytes - fmax(s->tree_now - now, 0);
 }
@@ -305,7 +288,7 @@ static double last_level(const struct tide_history_process *p)
                : 0;
 }
 
-static int judge_process(struct assessing *s, const struct tide_history_process *p, bool own_pages)
+static int judge_process(struct tide_assessing *s, const struct tide_history_process *p, bool own_pages)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
@@ -314,7 +297,7 @@ static int judge_process(struct assessing *s, const struct tide_history_process 
     double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return no_memory(s->err);
-    int64_t ended = own_pages && count ? levels[count - 1].t_ns + 1 : end_of(s, p);
+    int64_t ended = own_pages && count ? levels[count - 1].t_ns + 1 : tide_assessing_end(s, p);
     add_levels(s, levels, count, p->row.began_ns, ended, low, high);
     double now = count ? levels[count - 1].bytes : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
@@ -328,9 +311,7 @@ static int judge_process(struct assessing *s, const struct tide_history_process 
     return status;
 }
 
-/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
- * per process. NAN: not known. */
-static double own_share(const struct tide_history_process *p)
+double tide_assess_own_share(const struct tide_history_process *p)
 {
     if (p->smaps_count == 0)
         return NAN;
@@ -344,12 +325,12 @@ static double own_share(const struct tide_history_process *p)
 }
 
 /* The mean over those members of a role whose share is known; 1 when it is known of none. */
-static double usual_share(const struct assessing *s, const bool *member)
+static double usual_share(const struct tide_assessing *s, const bool *member)
 {
     double sum = 0;
     size_t known = 0;
     for (size_t i = 0; i < s->h->process_count; i++) {
-        double share = member[i] ? own_share(&s->h->processes[i]) : NAN;
+        double share = member[i] ? tide_assess_own_share(&s->h->processes[i]) : NAN;
         if (isnan(share))
             continue;
         sum += share;
@@ -360,7 +341,7 @@ static double usual_share(const struct assessing *s, const bool *member)
 
 /* The sum over the members of a role that begins with process number `first`, shared pages counted once as
  * far as PSS is known. */
-static int judge_role(struct assessing *s, size_t first, const bool *member, size_t members)
+static int judge_role(struct tide_assessing *s, size_t first, const bool *member, size_t members)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
@@ -377,14 +358,14 @@ static int judge_role(struct assessing *s, size_t first, const bool *member, siz
         struct level *levels = levels_of(scratch, p, false, &count);
         if (!levels)
             return no_memory(s->err);
-        double share = own_share(p);
+        double share = tide_assess_own_share(p);
         if (isnan(share))
             share = usual;
         /* What is shared stays what it was; what comes on top is the process's own. */
         double shared = count ? (1 - share) * levels[0].bytes : 0;
         for (size_t k = 0; k < count; k++)
             levels[k].bytes = fmax(levels[k].bytes - shared, 0);
-        add_levels(s, levels, count, p->row.began_ns, end_of(s, p), low, high);
+        add_levels(s, levels, count, p->row.began_ns, tide_assessing_end(s, p), low, high);
         now += fmax(last_level(p) - shared, 0);
         tide_arena_rewind(scratch, inner);
     }
@@ -401,7 +382,7 @@ static int judge_role(struct assessing *s, size_t first, const bool *member, siz
     return status;
 }
 
-static int judge_roles(struct assessing *s)
+static int judge_roles(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     bool *seen = tide_arena_take(s->arena, h->process_count + 1, sizeof *seen);
@@ -426,7 +407,7 @@ static int judge_roles(struct assessing *s)
     return 0;
 }
 
-static int judge_tree(struct assessing *s)
+static int judge_tree(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets);
@@ -452,7 +433,7 @@ static int judge_tree(struct assessing *s)
 }
 
 /* Rows of one gauge, or of one process on one GPU: a series by itself. */
-static int judge_rows(struct assessing *s, const struct level *rows, size_t count, struct tide_judged j)
+static int judge_rows(struct tide_assessing *s, const struct level *rows, size_t count, struct tide_judged j)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
@@ -465,7 +446,7 @@ static int judge_rows(struct assessing *s, const struct level *rows, size_t coun
     return status;
 }
 
-static int judge_gauges(struct assessing *s)
+static int judge_gauges(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
@@ -488,7 +469,7 @@ static int judge_gauges(struct assessing *s)
     return 0;
 }
 
-static int judge_gpus(struct assessing *s)
+static int judge_gpus(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
@@ -512,7 +493,7 @@ static int judge_gpus(struct assessing *s)
         for (size_t d = 0; d < h->device_count; d++)
             if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
                 j.limit_bytes = (double)h->devices[d].total_bytes;
-        const struct tide_history_process *p = process_of(h, j.process);
+        const struct tide_history_process *p = tide_assessing_process(h, j.process);
         char who[96] = "all processes";
         if (p)
             name_process(h, p, who, sizeof who);
@@ -523,156 +504,6 @@ static int judge_gpus(struct assessing *s)
             return -1;
     }
     return 0;
-}
-
-/* ---------------------------------------------------------------------------------------------------- the
- * worst */
-
-static double rate_per_second(const struct tide_judged *j)
-{
-    return j->verdict.slope /
-           (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
-}
-
-/* A sum over processes, which a part of it may explain. */
-static bool is_whole(const struct tide_judged *j)
-{
-    return j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
-           (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
-}
-
-/* How much a verdict matters: what the answer is about comes first. */
-static double weight(const struct tide_judged *j, double tree_peak)
-{
-    static const double by_kind[TIDE_VERDICTS] = {
-        [TIDE_FLAT] = 1,    [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5,
-        [TIDE_PLATEAU] = 3, [TIDE_JUMP] = 4,   [TIDE_LEAK] = 5};
-    static const double by_subject[] = {
-        [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
-        [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
-    };
-    double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
-    double kind = by_kind[j->verdict.kind];
-    if (j->verdict.kind == TIDE_UNDECIDED &&
-        (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
-        kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
-    bool small = share < 0.1 && j->verdict.kind != TIDE_LEAK; /* a helper's jump is not the answer */
-    return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
-}
-
-struct order {
-    double tree_peak;
-};
-
-static int worse_first(const void *a, const void *b, void *context)
-{
-    const struct tide_judged *left = a, *right = b;
-    const struct order *order = context;
-    bool left_leak = left->verdict.kind == TIDE_LEAK && left->subject != TIDE_SUBJECT_GAUGE;
-    bool right_leak = right->verdict.kind == TIDE_LEAK && right->subject != TIDE_SUBJECT_GAUGE;
-    if (left_leak && right_leak) { /* the faster one, but a part that explains the whole before the whole */
-        double l = rate_per_second(left), r = rate_per_second(right);
-        bool left_whole = is_whole(left), right_whole = is_whole(right);
-        if (left_whole != right_whole)
-            return left_whole ? (l > 2 * r ? -1 : 1) : (r > 2 * l ? 1 : -1);
-        return (l < r) - (l > r);
-    }
-    double l = weight(left, order->tree_peak), r = weight(right, order->tree_peak);
-    return (l < r) - (l > r);
-}
-
-static void rank(struct tide_assessment *a)
-{
-    struct order order = {0};
-    for (size_t i = 0; i < a->count; i++)
-        if (a->judged[i].subject == TIDE_SUBJECT_TREE)
-            order.tree_peak = a->judged[i].verdict.peak;
-    /* Few enough for a selection of the first and a sort of the rest by the same rule; the rule is no strict
-     * order among leaks, so the first is found by comparing it with every other. */
-    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
-    for (size_t i = 1; i < a->count; i++) {
-        if (worse_first(&a->judged[i], &a->judged[0], &order) >= 0)
-            continue;
-        struct tide_judged swap = a->judged[0];
-        a->judged[0] = a->judged[i];
-        a->judged[i] = swap;
-    }
-}
-
-static double now_counted(const struct tide_history_process *p, double *ret_rss)
-{
-    const struct tide_history_point *last = p->point_count ? &p->points[p->point_count - 1] : NULL;
-    *ret_rss = last ? (double)last->rss_bytes : 0;
-    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
-}
-
-/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
- */
-static void describe_others(struct assessing *s)
-{
-    const struct tide_history *h = s->h;
-    const struct tide_judged *worst = &s->a->judged[0];
-    double rss = 0, counted = 0;
-    size_t others = 0, known = 0;
-    int64_t late_ns =
-        s->bucket_ns[s->buckets] / 10 * 9; /* who was there towards the end, not everyone who ever was */
-    for (size_t i = 0; i < h->process_count; i++) {
-        bool there = end_of(s, &h->processes[i]) > late_ns;
-        if (h->processes[i].row.id == worst->process || h->processes[i].point_count == 0 || !there)
-            continue;
-        double mine, once = now_counted(&h->processes[i], &mine);
-        others++;
-        known += h->processes[i].smaps_count > 0;
-        rss += mine;
-        counted += once;
-    }
-    if (others == 0 || worst->subject != TIDE_SUBJECT_PROCESS)
-        return;
-    const struct tide_judged *role = NULL, *growing = NULL;
-    for (size_t i = 1; i < s->a->count; i++) {
-        const struct tide_judged *j = &s->a->judged[i];
-        if (j->subject == TIDE_SUBJECT_ROLE && !role)
-            role = j;
-        bool part = j->subject == TIDE_SUBJECT_PROCESS || j->subject == TIDE_SUBJECT_GPU;
-        if (part && j->verdict.kind == TIDE_LEAK && j->process != worst->process && !growing)
-            growing = j;
-    }
-    char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160];
-    if (role && role->members == others)
-        snprintf(who, sizeof who, "%s", role->name);
-    else if (role && role->members < others)
-        snprintf(who, sizeof who, "%s and %zu more", role->name, others - role->members);
-    else
-        snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
-    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who,
-             growing ? "(one more grows)" : "steady", tide_size_text(rss, total), known ? " but " : "",
-             known ? tide_size_text(counted, once) : "", known ? " counted once (PSS)" : "");
-}
-
-/* A gauge that is flat while memory grows says where not to look. */
-static void describe_evidence(struct assessing *s)
-{
-    if (s->a->judged[0].verdict.kind != TIDE_LEAK)
-        return;
-    for (size_t i = 1; i < s->a->count; i++) {
-        const struct tide_judged *j = &s->a->judged[i];
-        if (j->subject != TIDE_SUBJECT_GAUGE)
-            continue;
-        bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
-        bool same =
-            j->verdict.kind == TIDE_LEAK && rate_per_second(j) > 0.5 * rate_per_second(&s->a->judged[0]);
-        if (flat)
-            snprintf(
-                s->a->evidence, sizeof s->a->evidence,
-                "%s is flat: the growth is outside of what it counts (retention, fragmentation, or another allocator)",
-                j->name);
-        else if (same)
-            snprintf(s->a->evidence, sizeof s->a->evidence,
-                     "%s grows with it: the program itself counts these bytes", j->name);
-        else
-            continue;
-        return;
-    }
 }
 
 /* ---------------------------------------------------------------------------------------------------- the
@@ -725,7 +556,7 @@ static int by_peak(const void *a, const void *b)
            (left->row.peak_rss_bytes > right->row.peak_rss_bytes);
 }
 
-static int judge_processes(struct assessing *s)
+static int judge_processes(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     const struct tide_history_process **order =
@@ -740,7 +571,7 @@ static int judge_processes(struct assessing *s)
         if (judge_process(s, order[i], false))
             return -1;
         bool leaks = s->a->count > before && s->a->judged[before].verdict.kind == TIDE_LEAK;
-        bool forked = process_of(h, order[i]->row.parent) != NULL;
+        bool forked = tide_assessing_process(h, order[i]->row.parent) != NULL;
         if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
             return -1;
     }
@@ -748,7 +579,7 @@ static int judge_processes(struct assessing *s)
 }
 
 /* Items per step from what the program itself counted; NAN when it did not. */
-static double counted_items_per_step(const struct assessing *s)
+static double counted_items_per_step(const struct tide_assessing *s)
 {
     const struct tide_history_mark *first = NULL, *last = NULL;
     for (size_t i = 0; i < s->h->mark_count; i++) {
@@ -765,7 +596,7 @@ static double counted_items_per_step(const struct assessing *s)
     return to > from && items > 0 ? items / (to - from) : NAN;
 }
 
-static int assess(struct assessing *s)
+static int assess(struct tide_assessing *s)
 {
     struct tide_assessment *a = s->a;
     a->items = either(s->options->items, s->h->items);
@@ -788,9 +619,8 @@ static int assess(struct assessing *s)
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording holds no memory of any process");
-    rank(a);
-    describe_others(s);
-    describe_evidence(s);
+    tide_assessing_rank(a);
+    tide_assessing_describe(s);
     return 0;
 }
 
@@ -800,7 +630,8 @@ int tide_assess_history(const struct tide_history *history, const struct tide_as
     struct tide_assessment *a = new_assessment(err);
     if (!a)
         return -1;
-    struct assessing s = {.h = history, .options = options, .a = a, .arena = &a->private->arena, .err = err};
+    struct tide_assessing s = {
+        .h = history, .options = options, .a = a, .arena = &a->private->arena, .err = err};
     if (assess(&s)) {
         tide_assessment_free(a);
         return -1;
@@ -846,7 +677,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
         if (set->x_is_steps)
             a->steps = fmax(isnan(a->steps) ? 0 : a->steps, j->verdict.x_last - j->verdict.x_first);
     }
-    rank(a);
+    tide_assessing_rank(a);
     *ret_assessment = a;
     return 0;
 }

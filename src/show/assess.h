@@ -72,6 +72,10 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
                        struct tide_assessment **ret_assessment, struct tide_err *err);
 void tide_assessment_free(struct tide_assessment *assessment);
 
+/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
+ * per process. NAN: not known. */
+double tide_assess_own_share(const struct tide_history_process *process);
+
 /* 0 nothing found, 1 leak, 3 undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 

@@ -7,14 +7,15 @@
 #include "show/screen_log.h"
 #include "show/screen_term.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FRAME_NS   INT64_C(250000000)
 #define MESSAGE_NS INT64_C(5000000000)
@@ -22,6 +23,8 @@
 #define PATIENCE   INT64_C(15000000000) /* for a live recording to appear */
 #define SILENCE_NS INT64_C(5000000000)
 #define SECOND_NS  INT64_C(1000000000)
+
+enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
 
 /* Judging, in its own thread. The history is only read while it runs. */
 struct judging {
@@ -36,6 +39,13 @@ struct judging {
     size_t ticks; /* judged so far */
 };
 
+/* What a recording looks like from outside. */
+struct stamp {
+    struct timespec file_changed, log_changed;
+    off_t file_bytes, log_bytes;
+    ino_t log_number;
+};
+
 struct screen {
     const struct tide_screen_config *config;
     struct tide_history *history;
@@ -45,6 +55,7 @@ struct screen {
     struct tide_view view;
     struct tide_term *term; /* NULL: a dump */
     struct tide_log log;
+    struct stamp stamp;
     char sentence[1024], brief[256], message[160], recording[256];
     char *verdict_text; /* heap; NULL before the first */
     enum tide_style mood;
@@ -160,6 +171,23 @@ static enum tide_style mood_of(const struct tide_assessment *assessment)
     }
 }
 
+/* What a reader of the verdict should know about the recording. */
+static void print_remarks(const struct tide_history *history, FILE *out)
+{
+    if (history->note_count || history->skipped_rows || history->thinned > 1)
+        fprintf(out, "\nAbout the recording:\n");
+    if (history->thinned > 1)
+        fprintf(out, "it is larger than fits: of every %u looks the lowest and the highest are kept\n",
+                history->thinned);
+    if (history->skipped_rows)
+        fprintf(out, "%lld rows make no sense and were left out\n", (long long)history->skipped_rows);
+    for (size_t i = 0; i < history->note_count; i++) {
+        char text[512], when[TIDE_UNITS_TEXT];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        fprintf(out, "after %s: %s\n", tide_duration_text((double)history->notes[i].t_ns / 1e9, when), text);
+    }
+}
+
 /* Everything the screen says about an assessment, in one place. */
 static void put_into_words(struct screen *screen)
 {
@@ -185,11 +213,14 @@ static void put_into_words(struct screen *screen)
     if (!out)
         return;
     tide_assessment_print(assessment, NULL, out);
-    for (size_t i = 1; i < assessment->count; i++) {
+    for (size_t i = 1; i < assessment->count && i <= ALSO_JUDGED; i++) {
         char sentence[1024];
         tide_judged_sentence(&assessment->judged[i], assessment, sentence, sizeof sentence);
         fprintf(out, "%s%s\n", i == 1 ? "\nAlso judged:\n" : "", sentence);
     }
+    if (assessment->count > ALSO_JUDGED + 1)
+        fprintf(out, "and %zu more\n", assessment->count - ALSO_JUDGED - 1);
+    print_remarks(screen->history, out);
     fclose(out);
 }
 
@@ -240,12 +271,31 @@ static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
     model->silent_ns = silent_ns;
 }
 
+/* Whether the file or its log is other than when we last looked: asking costs less than opening. */
+static bool has_changed(struct screen *screen)
+{
+    char log[PATH_MAX + 8];
+    struct stat file = {0}, wal = {0};
+    snprintf(log, sizeof log, "%s-wal", screen->config->path);
+    bool there = stat(screen->config->path, &file) == 0;
+    if (stat(log, &wal))
+        wal = (struct stat){0};
+    struct stamp now = {file.st_mtim, wal.st_mtim, file.st_size, wal.st_size, wal.st_ino};
+    bool same = there && !memcmp(&now, &screen->stamp, sizeof now);
+    screen->stamp = now;
+    return !same;
+}
+
 /* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
 static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
     struct tide_reader *reader = NULL;
     int64_t began_ns = tide_clock_ns();
+    if (!has_changed(screen)) {
+        notice_growth(screen, now_ns, false);
+        return 0;
+    }
     int opened = open_recording(screen, now_ns, &reader, err);
     if (opened)
         return opened < 0 ? -1 : 0;
@@ -299,8 +349,12 @@ static void press(struct screen *screen, int64_t now_ns, int key)
 static void look_at_program(struct screen *screen, int64_t now_ns)
 {
     struct tide_model *model = &screen->model;
-    if (!screen->config->ended || model->program_ended || !screen->config->ended(screen->config->context))
+    if (!screen->config->ended || model->program_ended || screen->judging.running ||
+        !screen->config->ended(screen->config->context))
         return;
+    struct tide_err ignored;
+    read_recording(screen, now_ns, &ignored); /* its last words, which say whether it was closed */
+    bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
     model->program_ended = true;
     screen->dirty = true;
     if (model->pane == TIDE_PANE_QUIT)
@@ -308,7 +362,7 @@ static void look_at_program(struct screen *screen, int64_t now_ns)
     if (model->interrupted)
         model->wish = TIDE_WISH_QUIT;
     else
-        say(screen, now_ns, "the program has ended; q quits");
+        say(screen, now_ns, closed ? "the program has ended; q quits" : "the tracker was killed; q quits");
 }
 
 /* ---- drawing */
@@ -352,10 +406,21 @@ static int fit(struct screen *screen, struct tide_err *err)
 
 /* ---- the loop */
 
+/* What was read once stays on the screen, whatever happens to the file. */
+static int bear(struct screen *screen, int64_t now_ns, const struct tide_err *err)
+{
+    if (screen->history->tick_count == 0)
+        return -1;
+    say(screen, now_ns, err->text);
+    screen->stamp = (struct stamp){0};
+    screen->loaded_ns = now_ns + SECOND_NS; /* not again at once */
+    return 0;
+}
+
 /* Reads, judges and plays as far as it is time to. */
 static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
-    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err))
+    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err) && bear(screen, now_ns, err))
         return -1;
     if (screen->judging.running && atomic_load_explicit(&screen->judging.done, memory_order_acquire))
         end_judging(screen);

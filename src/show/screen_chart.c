@@ -292,7 +292,7 @@ static char *x_text(const struct tide_model *model, double x, bool with_unit, ch
     else if (model->window_to - model->window_from < 10)
         snprintf(out, 48, "%.2f s", x);
     else
-        snprintf(out, 48, "%d:%02d:%02d", (int)(x / 3600), (int)(x / 60) % 60, (int)x % 60);
+        snprintf(out, 48, "%lld:%02d:%02d", (long long)(x / 3600), (int)fmod(x / 60, 60), (int)fmod(x, 60));
     return out;
 }
 
@@ -398,6 +398,8 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
         for (int c = 0; c < columns; c++)
             draw_column(chart, &scale, cells, top, height, LABEL_COLUMNS + 1 + c, (size_t)c);
         draw_limit(&scale, cells, top, height, columns);
+        if (scale.low > 0)
+            tide_cells_right(cells, top + height + 1, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM, "y zoomed");
     }
     draw_axis(model, cells, top + height, columns);
     draw_epochs(model, cells, top + height, columns);
@@ -409,20 +411,25 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
 void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
                      const struct tide_bin *bins, int columns)
 {
-    int64_t low = INT64_MAX, high = 0;
+    int64_t levels[TIDE_SPARK_MAX], low = INT64_MAX, high = 0;
+    bool floors = false; /* workers that come and go leave a moment without any in every column */
     for (int i = 0; i < columns; i++)
-        if (bins[i].low >= 0) {
-            low = bins[i].low < low ? bins[i].low : low;
-            high = bins[i].high > high ? bins[i].high : high;
-        }
+        floors |= bins[i].low > 0;
+    for (int i = 0; i < columns; i++) {
+        levels[i] = floors ? bins[i].low : bins[i].high;
+        if (levels[i] < 0)
+            continue;
+        low = levels[i] < low ? levels[i] : low;
+        high = levels[i] > high ? levels[i] : high;
+    }
     if (high == 0)
         return;
     /* A quarter of the height at least, so that noise on a level process does not look like mountains. */
     double base = fmin((double)low, 0.75 * (double)high), range = (double)high - base;
     for (int i = 0; i < columns; i++) {
-        if (bins[i].low < 0)
+        if (levels[i] < 0)
             continue;
-        int part = 1 + (int)lround(((double)bins[i].high - base) / range * (EIGHTHS - 1));
+        int part = 1 + (int)lround(((double)levels[i] - base) / range * (EIGHTHS - 1));
         tide_cells_rune(cells, row, column + i, style,
                         cells->ascii ? (uint32_t)ascii_spark[part] : blocks[part]);
     }

@@ -30,7 +30,8 @@ void tide_chart_release(struct tide_chart *chart);
 void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct tide_cells *cells, int top,
                      int rows);
 
-/* One line of a sparkline. */
+/* One line of a sparkline: the lowest level in each column, so that spikes do not hide who grows. At most
+ * TIDE_SPARK_MAX columns. */
 void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
                      const struct tide_bin *bins, int columns);
 

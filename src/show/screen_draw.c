@@ -91,9 +91,13 @@ static enum tide_style state_text(const struct tide_model *model, char *out, siz
         snprintf(out, size, "ended, status %" PRId64, model->history->exit_status);
         return model->history->exit_status ? TIDE_STYLE_BAD : TIDE_STYLE_GOOD;
     }
-    if (model->history->ended_ns != TIDE_UNKNOWN || model->program_ended) {
+    if (model->history->ended_ns != TIDE_UNKNOWN) {
         snprintf(out, size, "ended");
         return TIDE_STYLE_DIM;
+    }
+    if (model->program_ended) {
+        snprintf(out, size, "cut off");
+        return TIDE_STYLE_DOUBT;
     }
     if (model->silent_ns > 0) {
         snprintf(out, size, "no sample for %s", clock_text(model->silent_ns, a));
@@ -141,8 +145,7 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
         tide_text_escape(text, strlen(text), command, sizeof command);
         snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid, command);
     } else {
-        snprintf(about, sizeof about, "%s",
-                 chosen->kind == TIDE_ROW_TREE ? ", shared pages counted once" : ", private memory together");
+        snprintf(about, sizeof about, ", shared pages counted once");
     }
     for (int c = 0; c < cells->columns; c++)
         tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
@@ -195,7 +198,23 @@ static void mark_text(const struct tide_model *model, const struct tide_history_
     }
 }
 
-/* Phases that run, then the last marks that are no steps, the newest first. */
+/* The newest note at the cursor, in at most half the line. Returns the columns used. */
+static int draw_note(struct tide_view *view, const struct tide_model *model, int row)
+{
+    const struct tide_history *history = model->history;
+    for (size_t i = history->note_count; i-- > 0;) {
+        if (history->notes[i].t_ns > model->cursor_ns)
+            continue;
+        char text[512];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
+                                 text) +
+               2;
+    }
+    return 0;
+}
+
+/* A note, phases that run, then the last marks that are no steps, the newest first. */
 static void draw_marks(struct tide_view *view, const struct tide_model *model, int row)
 {
     enum { SHOWN = 4, LOOKED_AT = 4096 };
@@ -204,7 +223,8 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
     struct tide_running running[TIDE_RUNNING_MAX];
     size_t count = tide_running_at(model, model->cursor_ns, running);
     char text[160], since[TIDE_UNITS_TEXT];
-    int at = tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM, count ? "in " : "");
+    int at = draw_note(view, model, row), noted = at;
+    at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, count ? "in " : "");
     for (size_t i = 0; i < count; i++) {
         const char *name = running[i].name >= 0 && (size_t)running[i].name < history->name_count
                                ? history->names[running[i].name]
@@ -225,7 +245,7 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
         at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, "%s%s %s",
                                 shown++ ? ", " : "marks: ", what, clock_text(mark->t_ns, since));
     }
-    if (count == 0 && shown == 0)
+    if (count == 0 && shown == 0 && noted == 0)
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM,
                         model->axis.is_steps ? "no phases or other marks" : "no marks: the axis is time");
 }
@@ -234,6 +254,7 @@ static void draw_keys(struct tide_view *view, const struct tide_model *model,
                       const struct tide_view_info *info, int row)
 {
     static const char *const sorts[] = {"tree", "memory", "growth"};
+    static const char *const ended[] = {"ended:large", "ended:all", "ended:none"};
     struct tide_cells *cells = &view->cells;
     if (info->message[0]) {
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DOUBT, info->message);
@@ -252,7 +273,7 @@ static void draw_keys(struct tide_view *view, const struct tide_model *model,
         {"t", tide_model_steps_shown(model) ? "time" : "steps"},
         {"p", model->playing ? "pause" : "play"},
         {"enter", "fold"},
-        {"e", model->hide_ended ? "show ended" : "hide ended"},
+        {"e", ended[model->ended]},
     };
     int at = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -334,7 +355,7 @@ static void draw_question(struct tide_view *view)
         "",
         "The program is still running.",
         "  d   leave it running, detached; it goes on being recorded",
-        "  s   stop it (SIGTERM; asked again, SIGKILL) and quit",
+        "  s   stop it (SIGTERM; then Ctrl-C kills it) and quit",
         "  any other key goes back to the view",
         "",
     };

@@ -169,23 +169,87 @@ const struct tide_history_mark *tide_model_event(const struct tide_model *model,
     return &model->history->marks[model->events[i]];
 }
 
+/* The newest look that saw anybody: the last one of a tree that has ended sees none, and would turn all that
+ * was there until then into a spike. */
+static int64_t last_moment(const struct tide_history *history)
+{
+    size_t count = history->tick_count;
+    while (count > 1 && history->ticks[count - 1].processes == 0)
+        count--;
+    bool anybody = count > 1 || (count == 1 && history->ticks[0].processes != 0);
+    if (!anybody)
+        count = history->tick_count;
+    return count ? history->ticks[count - 1].t_ns : 0;
+}
+
 int tide_model_update(struct tide_model *model, const struct tide_history *history,
                       const struct tide_assessment *assessment)
 {
     model->history = history;
     model->assessment = assessment;
-    model->end_ns = history->tick_count ? history->ticks[history->tick_count - 1].t_ns : 0;
+    model->end_ns = last_moment(history);
     int bad = follow_axis(model) | follow_events(model);
     return rebuild(model) | bad;
 }
 
-/* The sums of a role's members at every tick: deltas first, then their running total. */
+/* Adds as if numbers went round: absurd ones give an absurd sum and nothing worse. */
+static void add_round(int64_t *sum, int64_t bytes)
+{
+    *sum = (int64_t)((uint64_t)*sum + (uint64_t)bytes);
+}
+
+static const struct tide_history_process *member_of(const struct tide_model *model,
+                                                    const struct tide_row *row, size_t m)
+{
+    return &model->history->processes[model->members[row->first + m] - 1];
+}
+
+/* The mean over those members whose share is known; 1 when it is known of none. */
+static double usual_share(const struct tide_model *model, const struct tide_row *row)
+{
+    double sum = 0;
+    size_t known = 0;
+    for (size_t m = 0; m < row->members; m++) {
+        double share = tide_assess_own_share(member_of(model, row, m));
+        if (isnan(share))
+            continue;
+        sum += share;
+        known++;
+    }
+    return known ? sum / (double)known : 1;
+}
+
+/* Adds a process's changes at the ticks where they happened. As when it is judged, the part that it shares
+ * from the start stays what it was, and what comes on top is its own. */
+static void add_changes(const struct tide_strided *clock, const struct tide_history_process *process,
+                        double share, int64_t *private, int64_t *rss)
+{
+    size_t tick = 0;
+    int64_t was_private = 0, was_rss = 0;
+    int64_t first = process->point_count ? process->points[0].private_bytes : 0;
+    int64_t shared = first > 0 ? (int64_t)((1 - share) * (double)first) : 0;
+    for (size_t i = 0; i < process->point_count; i++) {
+        const struct tide_history_point *point = &process->points[i];
+        int64_t now_private = point->private_bytes > shared ? point->private_bytes - shared : 0;
+        int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
+        tick = tide_strided_from(clock, tick, point->t_ns);
+        add_round(&private[tick], now_private - was_private);
+        add_round(&rss[tick], now_rss - was_rss);
+        was_private = now_private;
+        was_rss = now_rss;
+    }
+    if (process->row.ended_ns != TIDE_UNKNOWN) {
+        tick = tide_strided_from(clock, tick, process->row.ended_ns);
+        add_round(&private[tick], -was_private);
+        add_round(&rss[tick], -was_rss);
+    }
+}
+
+/* The sums of a role's members at every tick: changes first, then their running total. */
 static struct tide_strided role_series(struct tide_model *model, const struct tide_row *row)
 {
     const struct tide_history *history = model->history;
     size_t ticks = history->tick_count;
-    if (ticks == 0)
-        return (struct tide_strided){.count = 0};
     if (ticks + 1 > model->sum_capacity) {
         int64_t *sums = realloc(model->sums, (ticks + 1) * 2 * 2 * sizeof *sums);
         if (!sums)
@@ -198,29 +262,14 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
     struct tide_strided clock = {.times = (const char *)&history->ticks[0].t_ns,
                                  .time_stride = sizeof *history->ticks,
                                  .count = ticks};
+    double usual = usual_share(model, row);
     for (size_t m = 0; m < row->members; m++) {
-        const struct tide_history_process *process = &history->processes[model->members[row->first + m] - 1];
-        size_t tick = 0;
-        int64_t was_private = 0, was_rss = 0;
-        for (size_t i = 0; i < process->point_count; i++) {
-            const struct tide_history_point *point = &process->points[i];
-            int64_t now_private = point->private_bytes > 0 ? point->private_bytes : 0;
-            int64_t now_rss = point->rss_bytes > 0 ? point->rss_bytes : 0;
-            tick = tide_strided_from(&clock, tick, point->t_ns);
-            private[tick] += now_private - was_private;
-            rss[tick] += now_rss - was_rss;
-            was_private = now_private;
-            was_rss = now_rss;
-        }
-        if (process->row.ended_ns != TIDE_UNKNOWN) {
-            tick = tide_strided_from(&clock, tick, process->row.ended_ns);
-            private[tick] -= was_private;
-            rss[tick] -= was_rss;
-        }
+        double share = tide_assess_own_share(member_of(model, row, m));
+        add_changes(&clock, member_of(model, row, m), isnan(share) ? usual : share, private, rss);
     }
     for (size_t i = 1; i < ticks; i++) {
-        private[i] += private[i - 1];
-        rss[i] += rss[i - 1];
+        add_round(&private[i], private[i - 1]);
+        add_round(&rss[i], rss[i - 1]);
     }
     return (struct tide_strided){.times = clock.times,
                                  .values = (const char *)private,
@@ -426,7 +475,7 @@ static void do_zero(struct tide_model *model, int key)
 static void do_ended(struct tide_model *model, int key)
 {
     (void)key;
-    model->hide_ended = !model->hide_ended;
+    model->ended = (enum tide_ended)((model->ended + 1) % TIDE_ENDED_CHOICES);
 }
 
 static void do_pane(struct tide_model *model, int key)
@@ -474,7 +523,7 @@ static const struct binding bindings[] = {
     {{TIDE_KEY_HOME, TIDE_KEY_END}, {"home end", "the first or last row"}, do_choose},
     {{TIDE_KEY_ENTER, ' '}, {"enter space", "fold or unfold"}, do_fold},
     {{'s'}, {"s", "sort tree, memory, growth"}, do_sort},
-    {{'e'}, {"e", "hide or show ended ones"}, do_ended},
+    {{'e'}, {"e", "ended: large, all, none"}, do_ended},
     {{'z', '+', '=', 'Z', '-'}, {"z + / Z -", "zoom in / zoom out"}, do_zoom},
     {{TIDE_KEY_LEFT, TIDE_KEY_RIGHT}, {"left right", "move through time"}, do_move},
     {{TIDE_KEY_FAR_LEFT, TIDE_KEY_FAR_RIGHT, '<', '>'}, {"< >", "by a quarter window"}, do_move},

@@ -42,6 +42,7 @@ struct tide_row {
 };
 
 enum tide_sort { TIDE_SORT_TREE, TIDE_SORT_MEMORY, TIDE_SORT_GROWTH, TIDE_SORTS };
+enum tide_ended { TIDE_ENDED_LARGE, TIDE_ENDED_ALL, TIDE_ENDED_NONE, TIDE_ENDED_CHOICES };
 enum tide_pane {
     TIDE_PANE_NONE,
     TIDE_PANE_HELP,
@@ -86,9 +87,9 @@ struct tide_model {
     enum tide_sort sort;
     enum tide_pane pane;
     enum tide_wish wish;
-    bool by_steps; /* the axis; only while there are steps */
-    bool hide_ended;
-    bool from_zero; /* the chart's lowest value is 0, whatever it shows */
+    bool by_steps;         /* the axis; only while there are steps */
+    enum tide_ended ended; /* which processes that have ended are shown */
+    bool from_zero;        /* the chart's lowest value is 0, whatever it shows */
     bool following;
     bool playing;
     bool live;         /* the recording may still grow */

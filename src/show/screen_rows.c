@@ -12,7 +12,8 @@
 enum {
     GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
     GPU_DEVICES = 64,
-    ROLE_TEXT = 64, /* as much of a role as the name of a judged one holds */
+    LARGE_PART = 100, /* a process is large that once held this part of the tree's peak */
+    ROLE_TEXT = 64,   /* as much of a role as the name of a judged one holds */
 };
 
 static const struct tide_history_process *process_of(const struct tide_model *model, int64_t id)
@@ -81,10 +82,11 @@ static void find_moment(struct tide_moment *moment, const struct tide_history_pr
     }
 }
 
+/* Sums of a stranger's numbers stop at the largest there is. */
 static void add(int64_t *sum, int64_t bytes)
 {
-    if (bytes >= 0)
-        *sum = (*sum < 0 ? 0 : *sum) + bytes;
+    if (bytes >= 0 && __builtin_add_overflow(*sum < 0 ? 0 : *sum, bytes, sum))
+        *sum = INT64_MAX;
 }
 
 /* The newest GPU sample of each process and device, not later than the cursor. */
@@ -161,10 +163,15 @@ static int compare_members(const void *left, const void *right, void *context)
     return role ? role : a < b ? -1 : a > b;
 }
 
+/* Of those that have ended, the many small helpers of a start are left out until somebody asks for them. */
 static bool visible(const struct tide_model *model, int64_t id)
 {
     const struct tide_moment *moment = &model->moments[id - 1];
-    return moment->begun && (moment->alive || !model->hide_ended);
+    if (!moment->begun || moment->alive)
+        return moment->begun;
+    if (model->ended != TIDE_ENDED_LARGE)
+        return model->ended == TIDE_ENDED_ALL;
+    return moment->peak >= 0 && moment->peak >= model->peak_bytes / LARGE_PART;
 }
 
 /* Ids of the processes that are to be seen, those of one group side by side. Returns how many. */
@@ -311,6 +318,16 @@ static struct tide_row *add_row(struct tide_model *model, enum tide_row_kind kin
     return row;
 }
 
+static void find_tree_peak(struct tide_model *model)
+{
+    const struct tide_history *history = model->history;
+    if (model->peak_ticks > history->tick_count) /* the history was thinned: ticks have moved */
+        model->peak_ticks = 0;
+    for (; model->peak_ticks < history->tick_count; model->peak_ticks++)
+        if (history->ticks[model->peak_ticks].rss_bytes > model->peak_bytes)
+            model->peak_bytes = history->ticks[model->peak_ticks].rss_bytes;
+}
+
 /* The first row: everything, a shared page counted once as far as is known. */
 static int add_tree(struct tide_model *model, size_t count)
 {
@@ -336,11 +353,6 @@ static int add_tree(struct tide_model *model, size_t count)
         row->rss = history->ticks[at].rss_bytes;
         row->pss = history->ticks[at].pss_known_bytes > 0 ? history->ticks[at].counted_bytes : TIDE_UNKNOWN;
     }
-    if (model->peak_ticks > history->tick_count) /* the history was thinned: ticks have moved */
-        model->peak_ticks = 0;
-    for (; model->peak_ticks < history->tick_count; model->peak_ticks++)
-        if (history->ticks[model->peak_ticks].rss_bytes > model->peak_bytes)
-            model->peak_bytes = history->ticks[model->peak_ticks].rss_bytes;
     row->peak = model->peak_bytes;
     row->judged = judged_of(model, row);
     return 0;
@@ -484,6 +496,7 @@ int tide_rows_build(struct tide_model *model)
     model->row_count = 0;
     if (fill_moments(model) || index_judged(model))
         return -1;
+    find_tree_peak(model);
     size_t count = collect(model);
     int bad = add_tree(model, count);
     if (!bad)

@@ -80,7 +80,7 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
             widen(&bin, tide_strided_value(series, next - 1));
         while (next < series->count) {
             int64_t t = tide_strided_time(series, next);
-            if (t > edges[i + 1] || (t == edges[i + 1] && !last))
+            if (t > series->end_ns || t > edges[i + 1] || (t == edges[i + 1] && !last))
                 break;
             widen(&bin, tide_strided_value(series, next++));
         }

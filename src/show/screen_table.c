@@ -65,6 +65,13 @@ static void threads_text(const struct tide_model *model, const struct tide_row *
         snprintf(out, CELL_TEXT, "-");
 }
 
+static void floor_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    double level = row->judged ? row->judged->verdict.floor_last : NAN;
+    size_text(level >= 0 ? (int64_t)level : TIDE_UNKNOWN, out);
+}
+
 static void trend_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
 {
     (void)model;
@@ -72,8 +79,7 @@ static void trend_text(const struct tide_model *model, const struct tide_row *ro
     if (!row->judged)
         snprintf(out, CELL_TEXT, "-");
     else if (row->judged->verdict.kind == TIDE_LEAK)
-        snprintf(out, CELL_TEXT, "+%s%s", tide_size_text(row->judged->verdict.slope, text),
-                 row->judged->x_is_steps ? "" : "/s");
+        snprintf(out, CELL_TEXT, "+%s", tide_size_text(row->judged->verdict.slope, text));
     else
         snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
 }
@@ -111,12 +117,13 @@ static const struct column columns[] = {
     {"PID", 7, 9, pid_text, 0},
     {"NAME", 0, 10, NULL, 0},
     {"RSS", 8, 10, rss_text, 0},
-    {"PEAK", 8, 6, peak_text, 0},
+    {"PEAK", 8, 7, peak_text, 0},
     {"FLOOR/STEP", 11, 10, trend_text, 0},
     {"OVER TIME", 9, 8, NULL, 0},
-    {"PSS", 8, 4, pss_text, KNOWN(pss)},
+    {"FLOOR", 8, 4, floor_text, 0},
+    {"PSS", 8, 5, pss_text, KNOWN(pss)},
     {"USS", 8, 2, uss_text, KNOWN(uss)},
-    {"GPU", 8, 5, gpu_text, KNOWN(gpu)},
+    {"GPU", 8, 6, gpu_text, KNOWN(gpu)},
     {"THR", 4, 3, threads_text, 0},
 };
 
@@ -208,7 +215,7 @@ static void draw_heading(struct tide_cells *cells, const struct tide_model *mode
         char title[32];
         bool steps =
             !model->assessment || model->assessment->count == 0 || model->assessment->judged[0].x_is_steps;
-        const char *text = c == TREND && !steps ? "FLOOR" : columns[c].title;
+        const char *text = c == TREND && !steps ? "FLOOR/S" : columns[c].title;
         snprintf(title, sizeof title, "%s%s", text, c == sorted[model->sort] && c != NAME ? "*" : "");
         if (c == NAME)
             tide_cells_text(cells, line, at + 2, widths[c] - 2, TIDE_STYLE_HEADING, title);

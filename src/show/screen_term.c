@@ -244,7 +244,10 @@ int tide_term_check(struct tide_err *err)
     if (!name || !*name || setupterm(NULL, STDOUT_FILENO, &known) != OK)
         return refuse(err, "TERM names none that is known");
     const char *place = tigetstr("cup");
-    if (!place || place == (char *)-1)
+    bool can_place = place && place != (char *)-1;
+    prepare_restore();
+    del_curterm(cur_term);
+    if (!can_place)
         return refuse(err, "this one (TERM) cannot place a cursor");
     if (tcgetattr(STDIN_FILENO, &guard.modes))
         return refuse(err, "its modes cannot be read");
@@ -274,7 +277,6 @@ int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
     struct tide_term *term = calloc(1, sizeof *term);
     if (!term)
         return tide_err_set(err, "out of memory");
-    prepare_restore();
     guard.resized = guard.leave = guard.interrupted = guard.stopped = guard.continued = 0;
     install_handlers(term);
     keep_stderr(term);

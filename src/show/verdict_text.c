@@ -117,9 +117,13 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
             tide_buf_format(b, "%s more steps", tide_count_text(fmax(ceil(v->steps_needed), 1), text));
         else
             tide_buf_format(b, "%s more", tide_duration_text(v->steps_needed, text));
-        tide_buf_text(b, " would settle a leak of ");
-        put_size(b, v->needed_for);
-        tide_buf_format(b, " per %s", per(j));
+        tide_buf_text(b, " would settle ");
+        if (isfinite(v->needed_for)) {
+            tide_buf_text(b, "a leak of ");
+            put_size(b, v->needed_for);
+            tide_buf_format(b, " per %s", per(j));
+        } else
+            tide_buf_text(b, "it");
     }
 }
 
@@ -210,14 +214,20 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     put_size(b, limit);
     if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
         tide_buf_format(b, " (%s)", a->limit_name);
-    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, " : " is reached at ");
+    bool sooner =
+        v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast goes on at the rate of the last third */
+    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, "
+                     : sooner                ? " is reached before "
+                                             : " is reached at ");
     put_place(b, j, v->limit_x);
     if (!isfinite(j->seconds_per_step) || v->limit_x <= v->x_last)
         return;
     double seconds = (v->limit_x - v->x_last) * j->seconds_per_step,
            low = (v->limit_x_low - v->x_last) * j->seconds_per_step;
     double high = (v->limit_x_high - v->x_last) * j->seconds_per_step;
-    tide_buf_format(b, ", in about %s", tide_duration_text(seconds, from));
+    tide_buf_format(b, sooner ? ", in less than %s" : ", in about %s", tide_duration_text(seconds, from));
+    if (sooner)
+        return;
     tide_duration_text(low, from);
     tide_duration_text(high, to);
     if (!isfinite(high))
@@ -307,9 +317,11 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
                                                 : "flat");
     if (v->kind == TIDE_SPIKES)
         tide_buf_format(&b, ", %zu spikes", v->spikes.count);
-    if (isfinite(v->limit_x) && isfinite(j->seconds_per_step))
-        tide_buf_format(&b, ", limit in %s",
-                        tide_duration_text(fmax(v->limit_x - v->x_last, 0) * j->seconds_per_step, left));
+    double left_s = (v->limit_x - v->x_last) * j->seconds_per_step;
+    if (isfinite(v->limit_x) && v->limit_x <= v->x_last)
+        tide_buf_text(&b, ", limit reached");
+    else if (isfinite(left_s))
+        tide_buf_format(&b, ", limit in %s", tide_duration_text(left_s, left));
     take_text(&b, out, size);
 }
 

@@ -9,11 +9,17 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# A shell starts what it runs in the background with SIGINT and SIGQUIT ignored, and ignored they would stay in every program
+# that these tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def build_dir():

@@ -21,7 +21,7 @@ def code_lines(text):
 def calls(text):
     """The words after 'tidemark' of every line that calls it."""
     for line in code_lines(text):
-        match = re.match(r"(?:\$ |# )?(?:\w+=\S+ )*(?:sudo )?(?:\S*/)?tidemark( .*|$)", line)
+        match = re.match(r"(?:\$ |# )?(?:\w+=\S+ )*(?:sudo )?(?:\S*/)?tidemark( \S.*|$)", line)
         if not match or re.match(r" +\d+\.\d+\.\d+$", match[1]):
             continue
         words = []

@@ -3,11 +3,12 @@
 import errno
 import fcntl
 import os
-import pathlib
 import pty
+import random
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -145,12 +146,6 @@ def script(tmp_path):
     return make
 
 
-def children(pid):
-    """PIDs of the children of a process."""
-    listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(c) for c in listing]
-
-
 def is_status(line):
     return "memory" in line
 
@@ -198,6 +193,27 @@ def test_the_status_line_leaves_the_programs_screen_as_it_was(terminal, binary, 
     assert t.lines[-1].startswith("recording: ") or any(line.startswith("recording: ") for line in t.lines)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_the_screen_is_right_however_the_output_is_cut(terminal, binary, script, tmp_path, seed):
+    choice = random.Random(seed)
+    pieces = [b"plain words ", b"\x1b[31mred\x1b[0m", b"\r\n", b"\r\n", b"\r 50%|###   | 5/10 [00:01<00:02]", b"x" * 80,
+              b"y" * 79, "你好世界".encode() * 5, b"\tTab", "grün ✓".encode(), b"\x1b[A\r", b"\x1b[K", b"\x1b]0;title\x07",
+              b"\b\b--", b"\x1b[5C>", b"\x1b[1;34mblue\x1b[m\r\n", b"\x1b[H\x1b[2J", b"\x1b[10;5Hthere"]
+    data = b"".join(choice.choice(pieces) for _ in range(600)) + b"\r\n[end]"
+    (tmp_path / "data").write_bytes(data)
+    prog = script(f"import random\nr = random.Random({seed})\ndata = open('data', 'rb').read()\n"
+                  "while data:\n    n = r.randint(1, 90); put(data[:n]); data = data[n:]; time.sleep(0.012)\nwait('go')\n")
+    alone = terminal("cat", "data", rows=23)
+    alone.wait_for("[end]")
+    t = terminal(binary, "run", "-i", "10ms", "--", *prog, rows=24)
+    t.wait(lambda: b"[end]" in t.bytes and is_status(t.lines[-1]), "end of output and a status line")
+    assert t.bytes.count(b"memory") > 5, "it was drawn in between"
+    assert t.lines[:-1] == alone.lines
+    assert (t.screen.cursor.y, t.screen.cursor.x) == (alone.screen.cursor.y, alone.screen.cursor.x)
+    (tmp_path / "go").touch()
+    assert t.wait_end() == 0
+
+
 def test_the_status_line_says_step_speed_memory_and_trend(terminal, binary, script, tmp_path):
     prog = script("keep = []\n"
                   "for i in range(1000):\n"
@@ -231,7 +247,7 @@ def test_no_color_means_no_attributes(terminal, binary, script):
 
 def test_the_program_sees_a_terminal_of_its_own_and_its_size(terminal, binary, script, tmp_path):
     prog = script("import signal\nprint([os.isatty(i) for i in range(3)], os.get_terminal_size().lines, flush=True)\n"
-                  "signal.signal(signal.SIGWINCH, lambda *a: print('now', os.get_terminal_size(), flush=True))\n"
+                  "signal.signal(signal.SIGWINCH, lambda *a: os.write(1, b'now %s\\n' % str(os.get_terminal_size()).encode()))\n"
                   "print('ready', flush=True)\nwait('go')\nopen('/dev/tty', 'w').write('hello tty\\n')\n")
     t = terminal(binary, "run", "--", *prog)
     t.wait_for("[True, True, True] 23")
@@ -292,6 +308,27 @@ def test_hands_off_when_the_program_needs_what_the_line_needs(terminal, binary, 
     assert not any(is_status(line) for line in t.lines)
     (tmp_path / "2").touch()
     assert t.wait_end() == 0
+
+
+def test_a_command_that_ends_at_once_is_no_trouble(terminal, binary):
+    for i in range(15):
+        t = terminal(binary, "run", "-o", f"{i}.tide", "--", "sh", "-c", "echo hi; exit 3")
+        assert t.wait_end() == 3
+        assert t.bytes.startswith(b"hi\r\n") and t.settings == t.settings_before
+
+
+def test_attach_shows_a_status_line_of_its_own(terminal, binary):
+    target = subprocess.Popen(["sleep", "60"])
+    try:
+        t = terminal(binary, "attach", "-o", "a.tide", target.pid)
+        t.wait(lambda: is_status(t.lines[t.screen.cursor.y]), "a status line")
+        t.send(b"\x03")
+        assert t.wait_end() == 0
+        assert not any(is_status(line) for line in t.lines)
+        assert b"recording: a.tide" in t.bytes
+    finally:
+        target.kill()
+        target.wait()
 
 
 def test_ctrl_c_reaches_the_program_and_the_verdict_follows(terminal, binary, script):
@@ -364,6 +401,58 @@ def test_ctrl_z_stops_both_and_fg_continues(terminal, binary, script, tmp_path):
     t.send(b"exit\n")
     assert t.wait_end() == 0
     assert t.settings == t.settings_before
+
+
+def test_ctrl_z_stops_a_script_around_it_too(terminal, binary, script, tmp_path):
+    prog = script("print('ready', flush=True)\nwait('go')\n")
+    (tmp_path / "job.sh").write_text(f"{binary} run -q -o a.tide -- {' '.join(prog)}\necho script ends with $?\n")
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
+    t.wait_for("prompt$ ")
+    t.send(b"sh job.sh\n")
+    t.wait_for("ready")
+    t.send(b"\x1a")
+    t.wait_for("Stopped")
+    t.send(b"echo $((40 + 2))\n")
+    t.wait(lambda: "42" in t.lines, "an answer from the shell")
+    t.send(b"fg\n")
+    (tmp_path / "go").touch()
+    t.wait_for("script ends with 0")
+    t.send(b"exit\n")
+    t.wait_end()
+    assert t.settings == t.settings_before
+
+
+def test_a_stopped_job_goes_on_in_the_background_and_comes_back(terminal, binary, script, tmp_path):
+    prog = script("i = 0\nwhile not os.path.exists('go'):\n    print('tick', i, flush=True); i += 1; time.sleep(0.05)\n")
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
+    t.wait_for("prompt$ ")
+    t.send(f"{binary} run -- {' '.join(prog)}\n".encode())
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    t.send(b"\x1a")
+    t.wait_for("Stopped")
+    t.send(b"bg; echo $((40 + 2))\n")
+    t.wait(lambda: "42" in t.lines, "an answer from the shell")
+    mark = len(t.bytes)
+    t.wait(lambda: b"tick" in t.bytes[mark:], "ticks in the background")
+    assert t.screen.margins is None, "no status line in the background"
+    t.send(b"fg\n")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line after fg")
+    t.send(b"\x03")
+    t.wait_for("recording: ")
+    t.send(b"exit\n")
+    t.wait_end()
+    assert t.settings == t.settings_before
+
+
+def test_a_terminal_that_goes_away_ends_the_program_and_the_recording(terminal, binary, tmp_path):
+    t = terminal(binary, "run", "-o", "a.tide", "--", "sh", "-c", "while :; do echo step $((i=i+1)); sleep 0.05; done")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    os.close(t.slave)
+    os.close(t.master)
+    t.master, t.slave = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
+    assert t.process.wait(TIMEOUT) == 128 + signal.SIGHUP
+    with sqlite3.connect(tmp_path / "a.tide") as db:
+        assert db.execute("select value from meta where key = 'exit_status'").fetchall() == [(128 + signal.SIGHUP,)]
 
 
 def test_a_job_in_the_background_leaves_the_terminal_alone(terminal, binary, script, tmp_path):

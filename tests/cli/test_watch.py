@@ -145,6 +145,27 @@ def test_a_hostile_recording_shows_nothing_unescaped(dump, tmp_path):
     assert "\\x1b]0;owned" in dump(path, "<down><down>", "133x43")
 
 
+def test_absurd_numbers_are_survived(dump, tmp_path):
+    most = 1 << 62
+    for case, (size, last, steps) in enumerate([(most, 30, [0, most]), (0, most, [-most, 0, most]), (1, 1, [7, 7]),
+                                                (most, most // 2, [most, -most])]):
+        r = Recording(tmp_path / f"absurd-{case}.tide")
+        for i in range(9):
+            r.process(most - i, "p", parent=most, ended=None if i % 2 else last / 1e9, peak=most)
+        for i in range(60):
+            r.ticks += 1
+            r.put("tick", id=r.ticks, t_ns=last // 60 * i, processes=9, rss_bytes=size, counted_bytes=size)
+            for p in range(1, 10):
+                r.put("sample", tick=r.ticks, process=p, anon_bytes=size if i % 2 else 0, file_bytes=size,
+                      shmem_bytes=0, swap_bytes=0, huge_bytes=0, threads=most)
+            r.put("gpu", tick=r.ticks, device=most, process=i % 9, bytes=size)
+            for kind in range(1, 7):
+                r.put("mark", t_ns=last // 60 * i, process=i % 3, kind=kind, source=1, number=steps[i % len(steps)], name="x")
+        path = r.close()
+        for keys in ["", "<down><enter>", "s<down><down>", "zzzzzzzzzzzzzzzzzz<left>", "tpp<less><less>", "v", "e?"]:
+            assert dump(path, keys)
+
+
 def test_wide_names_are_measured_in_columns(dump, tmp_path):
     path = training(tmp_path / "wide.tide", 40, name="訓練プロセス")
     lines = dump(path).split("\n")
@@ -161,6 +182,17 @@ def test_a_recording_without_steps_has_time_as_its_axis(dump, tmp_path):
     text = dump(r.close())
     assert "0:04:59" in text and "no marks: the axis is time" in text
     assert "cut off, or not growing now" in text
+
+
+def test_notes_are_on_the_screen_and_in_the_verdict(dump, tmp_path):
+    path = training(tmp_path / "noted.tide", 60)
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO note VALUES (NULL, 30000000000, 'disk full for 12 s\x1b[2J')")
+    db.commit()
+    db.close()
+    assert "note: disk full for 12 s\\x1b[2J" in dump(path)
+    assert "after 30 s: disk full for 12 s\\x1b[2J" in dump(path, "v", "120x40")
+    assert "disk full" not in dump(path, "<less><less><less>")
 
 
 def test_an_empty_recording_is_no_crash(dump, tmp_path):
@@ -270,9 +302,18 @@ class Terminal:
         return self.process.returncode
 
     def close(self):
+        """Leaves nothing running, also after a test that failed: a tracker outlives its view by design."""
+        trackers = re.findall(r"tracker (\d+)", self.text())
         if self.process.poll() is None:
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            trackers += children.read_text().split() if children.exists() else []
             self.process.kill()
             self.process.wait()
+        for tracker in trackers:
+            try:
+                os.kill(int(tracker), signal.SIGTERM)
+            except ProcessLookupError:
+                pass
         os.close(self.master)
         os.close(self.slave)
 
@@ -414,6 +455,17 @@ def test_a_growing_recording_is_followed_and_freezing_holds_it(terminal, tmp_pat
     assert "recording: " in t.text()
 
 
+def test_a_recording_that_is_spoilt_meanwhile_stays_on_the_screen(terminal, tmp_path):
+    path = training(tmp_path / "spoilt.tide", 60, ended=False)
+    t = terminal("watch", path.name)
+    t.wait("process tree")
+    path.write_bytes(b"no database any more" * 1000)
+    t.wait("^'spoilt.tide' is")
+    assert "process tree" in t.text()
+    t.keys("q")
+    assert t.end() == 0
+
+
 def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "60")
     t.wait("the program has ended|ended, status 5")
@@ -456,6 +508,18 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
+def test_a_program_that_does_not_want_to_end_is_killed_by_asking_again(terminal, tmp_path):
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); open('ready', 'w'); time.sleep(1000)"
+    t = terminal("watch", "-o", "job.tide", "--", sys.executable, "-c", stubborn)
+    t.wait("LIVE")
+    wait_for((tmp_path / "ready").exists, "the program starting")
+    t.keys("qs")
+    t.wait("Ctrl-C kills it")
+    t.keys("\x03")
+    assert t.end() == 128 + signal.SIGKILL
+    assert "recording: job.tide" in t.text()
+
+
 def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
     t.wait("LIVE")
@@ -463,6 +527,23 @@ def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path)
     assert t.end() == 0
     assert not (tmp_path / "ended").exists()
     os.kill(int(re.search(r"tracker (\d+)", t.text())[1]), signal.SIGTERM)
+    wait_for((tmp_path / "ended").exists, "the program ending")
+
+
+def test_a_tracker_that_is_killed_is_told_from_a_program_that_ended(terminal, trainer, tmp_path):
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
+    t.wait("LIVE")
+    children = pathlib.Path(f"/proc/{t.process.pid}/task/{t.process.pid}/children")
+    if not children.exists():
+        pytest.skip("this kernel does not list children")
+    tracker = int(children.read_text().split()[0])
+    program = int(pathlib.Path(f"/proc/{tracker}/task/{tracker}/children").read_text().split()[0])
+    os.kill(tracker, signal.SIGKILL)
+    t.wait("cut off")
+    t.keys("q")
+    assert t.end() == 2
+    assert "the process that recorded was killed" in t.text()
+    os.kill(program, signal.SIGTERM)
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 

@@ -1,5 +1,6 @@
 /*
- * fake_proc.h - a /proc that is not there: a temporary directory with numbered folders, for tests of src/sense.
+ * fake_proc.h - a /proc that is not there: a temporary directory with numbered folders, for tests of
+ * src/sense.
  */
 #ifndef FAKE_PROC_H
 #define FAKE_PROC_H

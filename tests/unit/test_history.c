@@ -456,7 +456,8 @@ static void a_million_samples_load_within_a_second(void **state)
     assert_int_equal(history->processes[9].point_count, TICKS);
     print_message("1,000,000 samples loaded in %.2f s\n", seconds);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(seconds < 1.0);
+    if (!getenv("TIDEMARK_VALGRIND"))
+        assert_true(seconds < 1.0);
 #endif
     tide_history_free(history);
     tide_reader_free(reader);

@@ -328,7 +328,7 @@ static void mount_small(const char *size)
 {
     static bool apart;
 
-    if (!apart && (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0))
+    if (!apart && (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) != 0))
         skip();
     apart = true;
     if (mount("tmpfs", folder, "tmpfs", 0, size) != 0)
@@ -657,6 +657,8 @@ static int write_and_read(void)
 static void any_allocation_may_fail(void **state)
 {
     (void)state;
+    if (getenv("TIDEMARK_VALGRIND")) /* which has a malloc of its own, that does not fail */
+        skip();
     assert_int_equal(write_and_read(), 0); /* what SQLite keeps for ever, it has now */
     for (int mode = 0; mode < 2; mode++) {
         long n = 0, tried = 0;

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "failing_malloc.h"
+
 #define SECOND INT64_C(1000000000)
 #define MIB    INT64_C(1048576)
 
@@ -426,6 +428,14 @@ static void ended_processes_are_told_apart_and_can_be_hidden(void **state)
     tide_model_update(&f->model, &f->history, &f->assessment);
     assert_string_equal(name_at(f, 3), "12 x compile_worker (8 ended)");
     assert_int_equal(f->model.rows[3].rss, 12 * 410 * MIB);
+    for (size_t i = 2; i < 10; i++)
+        f->processes[i].row.peak_rss_bytes = f->processes[i].points[0].rss_bytes = 40 * MIB;
+    tide_model_release(&f->model);
+    tide_model_init(&f->model);
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_string_equal(name_at(f, 3), "12 x compile_worker"); /* small ones are left out */
+    keys(f, "e");
+    assert_string_equal(name_at(f, 3), "12 x compile_worker (8 ended)");
     keys(f, "e");
     assert_string_equal(name_at(f, 3), "12 x compile_worker");
     f->processes[1].row.ended_ns = 100 * SECOND;
@@ -440,10 +450,24 @@ static void the_sum_of_a_role_follows_its_members(void **state)
     f->processes[5].row.ended_ns = 500 * SECOND;
     add_point(f, 6, 700 * SECOND, 900 * MIB);
     tide_model_update(&f->model, &f->history, &f->assessment);
+    for (size_t i = 2; i < PROCESSES; i++)
+        f->processes[i].smaps_count = 0;
     struct tide_strided series = tide_model_series(&f->model, &f->model.rows[3]);
     assert_int_equal(tide_strided_at(&series, 499 * SECOND), 20 * 400 * MIB);
     assert_int_equal(tide_strided_at(&series, 501 * SECOND), 19 * 400 * MIB);
     assert_int_equal(tide_strided_at(&series, 700 * SECOND), (18 * 400 + 900) * MIB);
+}
+
+static void what_members_of_a_role_share_counts_once(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 2; i < PROCESSES; i++)
+        f->processes[i].smaps[0].pss_bytes = 41 * MIB; /* a tenth of RSS */
+    add_point(f, 6, 700 * SECOND, 900 * MIB);
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    struct tide_strided series = tide_model_series(&f->model, &f->model.rows[3]);
+    assert_int_equal((tide_strided_at(&series, 100 * SECOND) + MIB / 2) / MIB, 20 * 40);
+    assert_int_equal((tide_strided_at(&series, 700 * SECOND) + MIB / 2) / MIB, 20 * 40 + 500);
 }
 
 /* ---- time */
@@ -503,6 +527,22 @@ static void playing_goes_through_the_run_and_stops_at_the_end(void **state)
     tide_model_advance(&f->model, 100 * SECOND);
     assert_true(f->model.following);
     assert_false(tide_model_advance(&f->model, SECOND));
+}
+
+static void the_last_look_at_a_tree_that_is_gone_is_not_the_end(void **state)
+{
+    struct fixture *f = *state;
+    f->ticks[TICKS - 1].processes = f->ticks[TICKS - 1].rss_bytes = f->ticks[TICKS - 1].counted_bytes = 0;
+    f->ticks[TICKS - 2].processes = f->ticks[TICKS - 2].rss_bytes = f->ticks[TICKS - 2].counted_bytes = 0;
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_int_equal(f->model.end_ns, (TICKS - 3) * SECOND);
+    assert_true(f->model.rows[0].rss > 0);
+    struct tide_strided series = tide_model_series(&f->model, &f->model.rows[0]);
+    struct tide_bin bins[100];
+    int64_t edges[101];
+    tide_model_edges(&f->model, f->model.window_from, f->model.window_to, 100, edges);
+    tide_bins_fill(&series, edges, 100, bins);
+    assert_true(bins[99].low > 2000 * MIB);
 }
 
 static void freezing_holds_the_moment_while_the_recording_grows(void **state)
@@ -651,6 +691,54 @@ static void a_recording_without_samples_says_so(void **state)
     tide_model_release(&model);
 }
 
+static void a_gpu_column_appears_when_somebody_uses_one(void **state)
+{
+    struct fixture *f = *state;
+    struct tide_history_gpu gpu[] = {{.t_ns = 0, .device = 0, .process = 2, .bytes = 9 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 2, .bytes = 700 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 1, .process = 2, .bytes = 77 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 0, .bytes = 999 * MIB},
+                                     {.t_ns = 10 * SECOND, .device = 0, .process = 4711, .bytes = 999 * MIB}};
+    f->history.gpu = gpu;
+    f->history.gpu_count = sizeof gpu / sizeof *gpu;
+    tide_model_update(&f->model, &f->history, &f->assessment);
+    assert_int_equal(f->model.rows[2].gpu, 777 * MIB);
+    assert_int_equal(f->model.rows[0].gpu, 777 * MIB);
+    assert_int_equal(f->model.rows[3].gpu, TIDE_UNKNOWN);
+    assert_shows(f, " GPU");
+    assert_shows(f, "777 MiB");
+}
+
+static void a_failed_allocation_is_survived(void **state)
+{
+#if HAVE_FAILING_MALLOC
+    struct fixture *f = *state;
+    NEEDS_FAILING_MALLOC();
+    bool failed = true;
+    for (long good = 0; failed; good++) {
+        struct tide_model model;
+        struct tide_view view;
+        tide_model_init(&model);
+        tide_view_init(&view, false);
+        failing_arm(good);
+        tide_cells_resize(&view.cells, 100, 30);
+        tide_model_update(&model, &f->history, &f->assessment);
+        for (const char *key = "jjj s?vz<"; view.cells.cells && *key; key++) {
+            tide_model_key(&model, *key);
+            tide_view_draw(&view, &model, &f->info);
+        }
+        failed = failing_disarm();
+        assert_int_equal(tide_model_update(&model, &f->history, &f->assessment), 0);
+        assert_true(model.row_count >= 4);
+        tide_model_release(&model);
+        tide_view_release(&view);
+    }
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 /* ---- log */
 
 static void a_log_shows_what_a_terminal_would(void **state)
@@ -705,10 +793,12 @@ int main(void)
         WITH_RUN(a_long_chain_of_processes_is_walked_without_recursion),
         WITH_RUN(ended_processes_are_told_apart_and_can_be_hidden),
         WITH_RUN(the_sum_of_a_role_follows_its_members),
+        WITH_RUN(what_members_of_a_role_share_counts_once),
         WITH_RUN(moving_back_lets_go_of_the_end_and_rows_show_that_moment),
         WITH_RUN(zooming_keeps_the_cursor_in_sight_and_ends_somewhere),
         WITH_RUN(the_axis_is_steps_until_time_is_asked_for),
         WITH_RUN(playing_goes_through_the_run_and_stops_at_the_end),
+        WITH_RUN(the_last_look_at_a_tree_that_is_gone_is_not_the_end),
         WITH_RUN(freezing_holds_the_moment_while_the_recording_grows),
         WITH_RUN(keys_that_mean_nothing_do_nothing),
         WITH_RUN(every_key_has_its_line_in_the_help),
@@ -718,6 +808,8 @@ int main(void)
         WITH_RUN(without_unicode_every_cell_is_ascii),
         WITH_RUN(a_hostile_name_reaches_no_cell_unescaped),
         WITH_RUN(a_recording_without_samples_says_so),
+        WITH_RUN(a_gpu_column_appears_when_somebody_uses_one),
+        WITH_RUN(a_failed_allocation_is_survived),
         cmocka_unit_test(a_log_shows_what_a_terminal_would),
         cmocka_unit_test(keys_have_names),
     };

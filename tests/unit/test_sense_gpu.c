@@ -333,6 +333,23 @@ static void unchanged_readings_are_given_once_a_second(void **state)
     assert_int_equal(view.reading_count, 2);
 }
 
+static void who_lets_go_of_a_device_has_nothing_of_it_any_more(void **state)
+{
+    (void)state;
+    put(100, 1, "0");
+    put(200, 100, "0");
+    fake_write("nvml", "device 0 900 1000\ncompute 100 5\ncompute 200 7\n");
+    begin();
+    look();
+    fake_kill(200);
+    fake_write("nvml", "device 0 100 1000\n");
+    look();
+    assert_int_equal(bytes_of(0, 100), 0);
+    assert_int_equal(bytes_of(0, 200), TIDE_UNKNOWN); /* it has ended: its row says so */
+    look();
+    assert_int_equal(bytes_of(0, 100), TIDE_UNKNOWN); /* said once */
+}
+
 static void the_driver_is_asked_at_most_four_times_a_second(void **state)
 {
     (void)state;
@@ -455,6 +472,7 @@ int main(void)
         TEST(a_driver_that_does_not_say_how_much_gives_the_device_to_who_is_alone),
         TEST(the_number_of_a_device_and_of_its_file_may_differ),
         TEST(unchanged_readings_are_given_once_a_second),
+        TEST(who_lets_go_of_a_device_has_nothing_of_it_any_more),
         TEST(the_driver_is_asked_at_most_four_times_a_second),
         TEST(a_driver_that_fails_is_noted_once_and_left_alone),
         TEST(a_device_that_does_not_support_the_question_is_no_failure),

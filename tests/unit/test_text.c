@@ -78,6 +78,7 @@ static void only_a_slip_gets_a_suggestion(void **state)
 {
     (void)state;
     static const char *const names[] = {"run", "attach", "watch", "judge", "show", NULL};
+    assert_string_equal(tide_text_nearest("wtach", names), "watch");
     assert_string_equal(tide_text_nearest("jugde", names), "judge");
     assert_string_equal(tide_text_nearest("shw", names), "show");
     assert_string_equal(tide_text_nearest("watch", names), "watch");

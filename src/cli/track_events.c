@@ -1,0 +1,239 @@
+#include "cli/track_private.h"
+
+#include "base/clock.h"
+#include "record/record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what the user is told while it runs ---- */
+
+void tide_tracker_say(struct tide_tracker *t, const char *text)
+{
+    if (t->config->silent)
+        return;
+    if (t->relay && tide_relay_owns_terminal(t->relay) && !tide_relay_is_done(t->relay))
+        tide_relay_say(t->relay, text);
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
+void tide_tracker_trouble(struct tide_tracker *t, const struct tide_err *err)
+{
+    if (t->outcome->trouble.text[0])
+        return;
+    t->outcome->trouble = *err;
+    char text[600];
+    snprintf(text, sizeof text, "tidemark: %s; the program goes on", err->text);
+    tide_tracker_say(t, text);
+}
+
+/* ---- signals ---- */
+
+static const int handled[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH};
+static const int terminal_handled[] = {SIGTSTP, SIGCONT};
+
+static void add_if_not_ignored(sigset_t *set, int signal)
+{
+    struct sigaction now;
+    if (!sigaction(signal, NULL, &now) && now.sa_handler != SIG_IGN)
+        sigaddset(set, signal);
+}
+
+/*
+ * A signal that is blocked reaches signalfd even where it was ignored, so that those that we were told to
+ * ignore (nohup) are left alone.
+ */
+int tide_tracker_set_up_signals(struct tide_tracker *t, bool owns_terminal, struct tide_err *err)
+{
+    sigset_t read, blocked;
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &standard, &t->inherited.on_child);
+    sigemptyset(&read);
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
+        add_if_not_ignored(&read, handled[i]);
+    for (size_t i = 0; owns_terminal && i < sizeof terminal_handled / sizeof *terminal_handled; i++)
+        add_if_not_ignored(&read, terminal_handled[i]);
+    blocked = read;
+    sigaddset(&blocked, SIGPIPE);
+    sigaddset(&blocked, SIGXFSZ); /* a limit on file sizes is a failed write, as a full disk is */
+    sigaddset(&blocked, SIGTTIN);
+    sigaddset(&blocked, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &blocked, &t->inherited.mask);
+    t->signals = signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK);
+    return t->signals < 0 ? tide_err_set(err, "cannot receive signals: %s", strerror(errno)) : 0;
+}
+
+/* A write that failed was dealt with there; its signal, still pending, would end us now. */
+static void forget_failed_writes(void)
+{
+    sigset_t writes;
+    struct timespec now = {0};
+    sigemptyset(&writes);
+    sigaddset(&writes, SIGPIPE);
+    sigaddset(&writes, SIGXFSZ);
+    while (sigtimedwait(&writes, NULL, &now) > 0)
+        ;
+}
+
+void tide_tracker_restore_signals(struct tide_tracker *t)
+{
+    if (t->signals < 0)
+        return;
+    close(t->signals);
+    forget_failed_writes();
+    sigaction(SIGCHLD, &t->inherited.on_child, NULL);
+    sigprocmask(SIG_SETMASK, &t->inherited.mask, NULL);
+}
+
+/* 0 when it cannot be told. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], line[64];
+    long parent = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !parent && fgets(line, sizeof line, file))
+        if (sscanf(line, "PPid: %ld", &parent) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return (pid_t)parent;
+}
+
+/* Whether a shell is there to continue us after a stop: an ancestor in our session that leads us as a job.
+ * Scripts and makefiles between are of the same job and stop with us. */
+static bool can_be_continued(void)
+{
+    pid_t ancestor = getppid();
+    for (int depth = 0; depth < 64 && ancestor > 0 && getsid(ancestor) == getsid(0); depth++) {
+        if (getpgid(ancestor) != getpgrp())
+            return true;
+        ancestor = parent_of(ancestor);
+    }
+    return false;
+}
+
+/* The command was stopped on its terminal: we give ours back and stop too, until the shell continues us. */
+static void stop_with_command(struct tide_tracker *t, int signal)
+{
+    struct tide_err err;
+    if (!can_be_continued()) {
+        if (signal != SIGSTOP)
+            kill(-t->spawned.pid, SIGCONT);
+        return;
+    }
+    if (tide_writer_commit(t->writer, &err))
+        tide_tracker_trouble(t, &err);
+    tide_relay_suspend(t->relay);
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    kill(0, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    tide_relay_resume(t->relay);
+    kill(-t->spawned.pid, SIGCONT);
+    t->next_ns = tide_clock_ns();
+}
+
+static void command_ended(struct tide_tracker *t, const struct tide_spawn_event *event)
+{
+    if (t->ended_ns)
+        return;
+    t->ended_ns = tide_clock_ns();
+    t->next_ns = t->ended_ns; /* look now who is left */
+    t->empty_looks = 0;
+    t->outcome->exit_code =
+        WIFSIGNALED(event->status) ? 128 + WTERMSIG(event->status) : WEXITSTATUS(event->status);
+    tide_relay_command_ended(t->relay);
+}
+
+static void note_peak(struct tide_tracker *t, pid_t pid, const struct tide_spawn_event *event)
+{
+    if (event->peak_rss_bytes != TIDE_UNKNOWN)
+        tide_sense_reaped(t->sense, pid, event->peak_rss_bytes);
+    if (event->tree_peak_bytes > t->outcome->kernel_peak_bytes)
+        t->outcome->kernel_peak_bytes = event->tree_peak_bytes;
+}
+
+static void reap(struct tide_tracker *t)
+{
+    struct tide_spawn_event event;
+    for (pid_t pid; (pid = tide_spawn_reap(&event)) > 0;) {
+        if (pid == t->spawned.keeper)
+            continue;
+        note_peak(t, pid, &event);
+        if (pid == t->spawned.pid)
+            command_ended(t, &event);
+    }
+}
+
+void tide_tracker_hear_keeper(struct tide_tracker *t)
+{
+    struct tide_spawn_event event;
+    ssize_t got;
+    while ((got = read(t->spawned.events, &event, sizeof event)) == sizeof event) {
+        if (WIFSTOPPED(event.status)) {
+            stop_with_command(t, WSTOPSIG(event.status));
+        } else if (!WIFCONTINUED(event.status)) {
+            note_peak(t, t->spawned.pid, &event);
+            command_ended(t, &event);
+        }
+    }
+    if (got == 0 && !t->ended_ns) { /* somebody killed the keeper: the command is lost to us */
+        struct tide_spawn_event lost = {.status = SIGKILL};
+        command_ended(t, &lost);
+    }
+}
+
+static void forward(struct tide_tracker *t, const struct signalfd_siginfo *info)
+{
+    int signal = (int)info->ssi_signo;
+    bool keyboard = signal == SIGINT || signal == SIGQUIT || signal == SIGHUP || signal == SIGTSTP;
+    if (tide_relay_owns_terminal(t->relay))
+        kill(keyboard ? -t->spawned.pid : t->spawned.pid, signal);
+    else if (!keyboard || info->ssi_code != SI_KERNEL) /* else the kernel has told the command too */
+        kill(t->spawned.pid, signal);
+}
+
+static void handle_signal(struct tide_tracker *t, const struct signalfd_siginfo *info)
+{
+    switch (info->ssi_signo) {
+    case SIGCHLD:
+        reap(t);
+        break;
+    case SIGWINCH:
+        if (t->relay)
+            tide_relay_resized(t->relay);
+        break;
+    case SIGCONT:
+        tide_relay_resume(t->relay);
+        kill(-t->spawned.pid, SIGCONT);
+        break;
+    case SIGUSR1:
+    case SIGUSR2:
+    case SIGTSTP:
+        if (t->relay && !t->ended_ns)
+            forward(t, info);
+        break;
+    default: /* INT, QUIT, TERM, HUP */
+        if (t->relay && !t->ended_ns)
+            forward(t, info);
+        else
+            t->stop = true;
+    }
+}
+
+void tide_tracker_handle_signals(struct tide_tracker *t)
+{
+    struct signalfd_siginfo info;
+    while (read(t->signals, &info, sizeof info) == sizeof info)
+        handle_signal(t, &info);
+}

@@ -1,0 +1,189 @@
+/*
+ * worst.c - which of the judged series the answer is about, and what is said about the others.
+ */
+#include "show/assessing.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double rate_per_second(const struct tide_judged *j)
+{
+    return j->verdict.slope /
+           (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
+}
+
+/* A sum over processes, which a part of it may explain. */
+static bool is_whole(const struct tide_judged *j)
+{
+    return j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
+           (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
+}
+
+/* How much a verdict matters: what the answer is about comes first. */
+static double weight(const struct tide_judged *j, double tree_peak)
+{
+    static const double by_kind[TIDE_VERDICTS] = {
+        [TIDE_FLAT] = 1,    [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5,
+        [TIDE_PLATEAU] = 3, [TIDE_JUMP] = 4,   [TIDE_LEAK] = 5};
+    static const double by_subject[] = {
+        [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
+        [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
+    };
+    double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
+    double kind = by_kind[j->verdict.kind];
+    if (j->verdict.kind == TIDE_UNDECIDED &&
+        (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
+        kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
+    bool small = share < 0.1 && j->verdict.kind != TIDE_LEAK; /* a helper's jump is not the answer */
+    return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
+}
+
+struct order {
+    double tree_peak;
+};
+
+static int worse_first(const void *a, const void *b, void *context)
+{
+    const struct tide_judged *left = a, *right = b;
+    const struct order *order = context;
+    bool left_leak = left->verdict.kind == TIDE_LEAK && left->subject != TIDE_SUBJECT_GAUGE;
+    bool right_leak = right->verdict.kind == TIDE_LEAK && right->subject != TIDE_SUBJECT_GAUGE;
+    if (left_leak && right_leak) { /* the faster one, but a part that explains the whole before the whole */
+        double l = rate_per_second(left), r = rate_per_second(right);
+        bool left_whole = is_whole(left), right_whole = is_whole(right);
+        if (left_whole != right_whole)
+            return left_whole ? (l > 2 * r ? -1 : 1) : (r > 2 * l ? 1 : -1);
+        return (l < r) - (l > r);
+    }
+    double l = weight(left, order->tree_peak), r = weight(right, order->tree_peak);
+    return (l < r) - (l > r);
+}
+
+void tide_assessing_rank(struct tide_assessment *a)
+{
+    struct order order = {0};
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == TIDE_SUBJECT_TREE)
+            order.tree_peak = a->judged[i].verdict.peak;
+    /* Few enough for a selection of the first and a sort of the rest by the same rule; the rule is no strict
+     * order among leaks, so the first is found by comparing it with every other. */
+    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
+    for (size_t i = 1; i < a->count; i++) {
+        if (worse_first(&a->judged[i], &a->judged[0], &order) >= 0)
+            continue;
+        struct tide_judged swap = a->judged[0];
+        a->judged[0] = a->judged[i];
+        a->judged[i] = swap;
+    }
+}
+
+static double now_counted(const struct tide_history_process *p, double *ret_rss)
+{
+    const struct tide_history_point *last = p->point_count ? &p->points[p->point_count - 1] : NULL;
+    *ret_rss = last ? (double)last->rss_bytes : 0;
+    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
+}
+
+/* Who was there towards the end beside the worst, not everyone who ever was. */
+static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    int64_t late_ns = s->bucket_ns[s->buckets] / 10 * 9;
+    return p->row.id != s->a->judged[0].process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
+}
+
+/* The role that most of the others have; how many of them have it. Borrowed. */
+static const char *commonest_role(const struct tide_assessing *s, size_t *ret_count)
+{
+    const struct tide_history *h = s->h;
+    const char *commonest = "";
+    *ret_count = 0;
+    for (size_t i = 0; i < h->process_count; i++) {
+        size_t count = 0;
+        const char *role = h->processes[i].row.role;
+        if (!role || !*role || !strcmp(role, commonest) || !is_other(s, &h->processes[i]))
+            continue;
+        for (size_t k = i; k < h->process_count; k++)
+            count += h->processes[k].row.role && !strcmp(h->processes[k].row.role, role) &&
+                     is_other(s, &h->processes[k]);
+        if (count > *ret_count) {
+            commonest = role;
+            *ret_count = count;
+        }
+        if (count * 2 > h->process_count)
+            break;
+    }
+    return commonest;
+}
+
+/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
+ */
+static void describe_others(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_judged *worst = &s->a->judged[0];
+    double rss = 0, counted = 0;
+    size_t others = 0, known = 0, alike, growing = 0;
+    for (size_t i = 0; i < h->process_count; i++) {
+        if (!is_other(s, &h->processes[i]))
+            continue;
+        double mine, once = now_counted(&h->processes[i], &mine);
+        others++;
+        known += h->processes[i].smaps_count > 0;
+        rss += mine;
+        counted += once;
+    }
+    if (others == 0 || worst->subject != TIDE_SUBJECT_PROCESS)
+        return;
+    for (size_t i = 1; i < s->a->count; i++)
+        growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
+                   s->a->judged[i].verdict.kind == TIDE_LEAK && s->a->judged[i].process != worst->process;
+    char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
+    const char *common = commonest_role(s, &alike);
+    tide_text_escape(common, strlen(common), role, sizeof role);
+    if (alike < 2)
+        snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
+    else if (alike == others)
+        snprintf(who, sizeof who, "%zu x %s", alike, role);
+    else
+        snprintf(who, sizeof who, "%zu x %s and %zu more", alike, role, others - alike);
+    if (growing)
+        snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
+    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, tide_size_text(rss, total),
+             known ? " but " : "", known ? tide_size_text(counted, once) : "",
+             known ? " counted once (PSS)" : "");
+}
+
+/* A gauge that is flat while memory grows says where not to look. */
+static void describe_evidence(struct tide_assessing *s)
+{
+    if (s->a->judged[0].verdict.kind != TIDE_LEAK)
+        return;
+    for (size_t i = 1; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        if (j->subject != TIDE_SUBJECT_GAUGE)
+            continue;
+        bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
+        bool same =
+            j->verdict.kind == TIDE_LEAK && rate_per_second(j) > 0.5 * rate_per_second(&s->a->judged[0]);
+        if (flat)
+            snprintf(
+                s->a->evidence, sizeof s->a->evidence,
+                "%s is flat: the growth is outside of what it counts (retention, fragmentation, or another allocator)",
+                j->name);
+        else if (same)
+            snprintf(s->a->evidence, sizeof s->a->evidence,
+                     "%s grows with it: the program itself counts these bytes", j->name);
+        else
+            continue;
+        return;
+    }
+}
+
+void tide_assessing_describe(struct tide_assessing *s)
+{
+    describe_others(s);
+    describe_evidence(s);
+}
