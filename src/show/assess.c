@@ -18,8 +18,9 @@ enum {
 #define ARENA_MOST ((size_t)1 << 30)
 
 struct tide_assessment_private {
-    struct tide_arena arena;   /* series, names: as long as the assessment */
-    struct tide_arena scratch; /* the judge's */
+    struct tide_arena arena;     /* series, names: as long as the assessment */
+    struct tide_arena scratch;   /* the judge's */
+    struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
 };
 
 static int no_memory(struct tide_err *err)
@@ -114,15 +115,9 @@ static void find_limit(struct tide_assessing *s)
 /* ---------------------------------------------------------------------------------------------------- one
  * series */
 
-/* A level that holds from its time until the next one. */
-struct level {
-    int64_t t_ns;
-    double bytes;
-};
-
 /* Adds a process's private bytes, lowest and highest of each bucket, to the series (which may be a sum of
  * several). */
-static void add_levels(const struct tide_assessing *s, const struct level *levels, size_t count,
+static void add_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
                        int64_t began, int64_t ended, double *low, double *high)
 {
     size_t at = 0;
@@ -151,14 +146,14 @@ static double *nans(struct tide_arena *arena, size_t count)
 }
 
 /* The process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
-static struct level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
-                               bool own_pages, size_t *ret_count)
+static struct tide_level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
+                                    bool own_pages, size_t *ret_count)
 {
     size_t count = own_pages ? p->smaps_count : p->point_count;
-    struct level *levels = tide_arena_take(scratch, count + 1, sizeof *levels);
+    struct tide_level *levels = tide_arena_take(scratch, count + 1, sizeof *levels);
     for (size_t i = 0; levels && i < count; i++)
-        levels[i] = own_pages ? (struct level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
-                              : (struct level){p->points[i].t_ns, (double)p->points[i].private_bytes};
+        levels[i] = own_pages ? (struct tide_level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
+                              : (struct tide_level){p->points[i].t_ns, (double)p->points[i].private_bytes};
     *ret_count = levels ? count : 0;
     return levels;
 }
@@ -200,9 +195,9 @@ static void describe(const struct tide_assessing *s, struct tide_judged *j)
         find_jump_mark(s, j);
 }
 
-/* Judges the series given by lowest and highest per bucket. 0 also when it is too short to be judged. */
-static int judge_buckets(struct tide_assessing *s, const double *low, const double *high,
-                         struct tide_judged j)
+/* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
+static int judge_series(struct tide_assessing *s, const double *low, const double *high,
+                        struct tide_judged *j)
 {
     double *x = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *x);
     double *bytes = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *bytes);
@@ -221,8 +216,8 @@ static int judge_buckets(struct tide_assessing *s, const double *low, const doub
         bytes[n++] = high[b];
     }
     size_t least =
-        j.subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
-    if (moments < least || s->a->count >= JUDGED_MOST)
+        j->subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
+    if (moments < least)
         return 0;
     struct tide_judge_input input = {.x = x,
                                      .bytes = bytes,
@@ -234,17 +229,28 @@ static int judge_buckets(struct tide_assessing *s, const double *low, const doub
                                      .epoch_count = s->epoch_count,
                                      .items = s->a->items,
                                      .items_per_step = s->a->items_per_step,
-                                     .limit_bytes = j.limit_bytes};
-    if (tide_judge(&input, &s->a->private->scratch, &j.verdict, s->err))
+                                     .limit_bytes = j->limit_bytes};
+    if (tide_judge(&input, &s->a->private->scratch, &j->verdict, s->err))
         return -1;
-    j.x = x;
-    j.bytes = bytes;
-    j.count = n;
-    j.x_is_steps = s->axis.is_steps;
-    j.seconds_per_step = s->axis.seconds_per_step;
-    describe(s, &j);
-    s->a->judged[s->a->count++] = j;
-    return 0;
+    j->x = x;
+    j->bytes = bytes;
+    j->count = n;
+    j->x_is_steps = s->axis.is_steps;
+    j->seconds_per_step = s->axis.seconds_per_step;
+    describe(s, j);
+    return 1;
+}
+
+/* The same, and what was judged is added to the assessment. 0 also when it was not. */
+static int judge_buckets(struct tide_assessing *s, const double *low, const double *high,
+                         struct tide_judged j)
+{
+    if (s->a->count >= JUDGED_MOST)
+        return 0;
+    int judged = judge_series(s, low, high, &j);
+    if (judged > 0)
+        s->a->judged[s->a->count++] = j;
+    return judged < 0 ? -1 : 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------
@@ -293,7 +299,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     size_t count;
-    struct level *levels = levels_of(scratch, p, own_pages, &count);
+    struct tide_level *levels = levels_of(scratch, p, own_pages, &count);
     double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return no_memory(s->err);
@@ -355,7 +361,7 @@ static int judge_role(struct tide_assessing *s, size_t first, const bool *member
         const struct tide_history_process *p = &s->h->processes[i];
         struct tide_arena_mark inner = tide_arena_mark(scratch);
         size_t count;
-        struct level *levels = levels_of(scratch, p, false, &count);
+        struct tide_level *levels = levels_of(scratch, p, false, &count);
         if (!levels)
             return no_memory(s->err);
         double share = tide_assess_own_share(p);
@@ -433,7 +439,8 @@ static int judge_tree(struct tide_assessing *s)
 }
 
 /* Rows of one gauge, or of one process on one GPU: a series by itself. */
-static int judge_rows(struct tide_assessing *s, const struct level *rows, size_t count, struct tide_judged j)
+static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                      struct tide_judged j)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
@@ -449,14 +456,14 @@ static int judge_rows(struct tide_assessing *s, const struct level *rows, size_t
 static int judge_gauges(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    struct level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
+    struct tide_level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
     if (!rows)
         return no_memory(s->err);
     for (size_t name = 0; name < h->name_count; name++) {
         size_t count = 0;
         for (size_t i = 0; i < h->mark_count; i++)
             if (h->marks[i].kind == TIDE_MARK_GAUGE && h->marks[i].name == (int32_t)name)
-                rows[count++] = (struct level){h->marks[i].t_ns, (double)h->marks[i].number};
+                rows[count++] = (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
         if (count < LEAST_MOMENTS)
             continue;
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE, .device = TIDE_UNKNOWN, .limit_bytes = NAN};
@@ -472,7 +479,7 @@ static int judge_gauges(struct tide_assessing *s)
 static int judge_gpus(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    struct level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
+    struct tide_level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
     bool *done = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *done);
     if (!rows || !done)
         return no_memory(s->err);
@@ -484,7 +491,7 @@ static int judge_gpus(struct tide_assessing *s)
             if (done[k] || h->gpu[k].device != h->gpu[i].device || h->gpu[k].process != h->gpu[i].process)
                 continue;
             done[k] = true;
-            rows[count++] = (struct level){h->gpu[k].t_ns, (double)h->gpu[k].bytes};
+            rows[count++] = (struct tide_level){h->gpu[k].t_ns, (double)h->gpu[k].bytes};
         }
         struct tide_judged j = {.subject = TIDE_SUBJECT_GPU,
                                 .process = h->gpu[i].process,
@@ -636,8 +643,46 @@ int tide_assess_history(const struct tide_history *history, const struct tide_as
         tide_assessment_free(a);
         return -1;
     }
+    a->private->frame = s;
     *ret_assessment = a;
     return 0;
+}
+
+int tide_assess_levels(struct tide_assessment *a, const struct tide_level *levels, size_t count,
+                       int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
+                       struct tide_err *err)
+{
+    struct tide_assessing *s = &a->private->frame;
+    struct tide_arena *scratch = &a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    s->err = err;
+    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    int judged = -1;
+    if (!low || !high)
+        no_memory(err);
+    else {
+        add_levels(s, levels, count, began_ns, ended_ns, low, high);
+        judged = judge_series(s, low, high, ret_judged);
+    }
+    tide_arena_rewind(scratch, mark);
+    return judged;
+}
+
+int64_t tide_assess_time_of(const struct tide_assessment *a, double x)
+{
+    const struct tide_assessing *s = &a->private->frame;
+    if (!s->axis.is_steps)
+        return x >= 0 && x * 1e9 < (double)s->bucket_ns[s->buckets] ? (int64_t)(x * 1e9) : TIDE_UNKNOWN;
+    for (size_t i = 0; i < s->axis.count; i++)
+        if (s->axis.step[i] >= x)
+            return i == 0 && s->axis.step[0] > x ? TIDE_UNKNOWN : s->axis.t_ns[i];
+    return TIDE_UNKNOWN;
+}
+
+double tide_assess_x_of(const struct tide_assessment *a, int64_t t_ns)
+{
+    size_t hint = 0;
+    return tide_axis_at(&a->private->frame.axis, t_ns, &hint);
 }
 
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,

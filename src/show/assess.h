@@ -76,6 +76,27 @@ void tide_assessment_free(struct tide_assessment *assessment);
  * per process. NAN: not known. */
 double tide_assess_own_share(const struct tide_history_process *process);
 
+/* A value that holds from its time until the next one. */
+struct tide_level {
+    int64_t t_ns;
+    double bytes;
+};
+
+/*
+ * Judges one more series on the assessment's own axis: levels from began_ns to ended_ns. 1: judged,
+ * *ret_judged has verdict and series (which lives in the assessment); 0: seen too rarely to judge; -1. The
+ * history that was assessed must still be there.
+ */
+int tide_assess_levels(struct tide_assessment *assessment, const struct tide_level *levels, size_t count,
+                       int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
+                       struct tide_err *err);
+
+/* The time at which a step began (or that second); TIDE_UNKNOWN when it lies outside the recording. */
+int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
+
+/* The axis itself: where a time is on it; NAN outside. */
+double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
+
 /* 0 nothing found, 1 leak, 3 undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 

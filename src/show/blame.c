@@ -1,0 +1,320 @@
+#include "show/blame.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    JUDGED_MOST = 256, /* sites that are judged: those that rose most; judging one takes milliseconds */
+    LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
+    CULPRITS_MOST = 1000,
+};
+
+struct blaming {
+    const struct tide_history *h;
+    const struct tide_sites *sites;
+    struct tide_assessment *a;
+    const struct tide_blame_options *options;
+    struct tide_blame *b;
+    int64_t from_ns, to_ns; /* the stretch that is looked at: training, or between two steps */
+    struct tide_err *err;
+};
+
+struct candidate {
+    size_t site;
+    double bytes, blocks;
+};
+
+static double live_at(const struct tide_site_history *site, int64_t t_ns, double *ret_blocks)
+{
+    const struct tide_site_point *p = tide_site_at(site, t_ns);
+    if (ret_blocks)
+        *ret_blocks = p ? (double)p->live_blocks : 0;
+    return p ? fmax((double)p->live_bytes, 0) : 0;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+/* The moment at which all sites together held most. */
+static int64_t peak_time(const struct blaming *g)
+{
+    int64_t best_ns = g->to_ns;
+    double best = -1;
+    size_t stride =
+        g->h->tick_count / 512 + 1; /* enough to find the peak's neighbourhood; a spike lasts longer */
+    for (size_t i = 0; i < g->h->tick_count; i += stride) {
+        double sum = 0;
+        for (size_t s = 0; s < g->sites->site_count; s++)
+            sum += live_at(&g->sites->sites[s], g->h->ticks[i].t_ns, NULL);
+        if (sum > best) {
+            best = sum;
+            best_ns = g->h->ticks[i].t_ns;
+        }
+    }
+    return best_ns;
+}
+
+/* The lowest that a site held in a stretch: what spikes and collections do not move. */
+static double lowest_in(const struct tide_site_history *site, int64_t from_ns, int64_t to_ns)
+{
+    double lowest = live_at(site, from_ns, NULL);
+    for (size_t i = 0; i < site->point_count; i++)
+        if (site->points[i].t_ns > from_ns && site->points[i].t_ns <= to_ns)
+            lowest = fmin(lowest, fmax((double)site->points[i].live_bytes, 0));
+    return lowest;
+}
+
+static double growth_of(const struct blaming *g, const struct tide_site_history *site)
+{
+    int64_t part = (g->to_ns - g->from_ns) / 8;
+    return lowest_in(site, g->to_ns - part, g->to_ns) - lowest_in(site, g->from_ns, g->from_ns + part);
+}
+
+static bool is_phase(const struct blaming *g, const struct tide_history_mark *m, enum tide_mark_kind kind)
+{
+    return m->kind == kind && m->name >= 0 && (size_t)m->name < g->h->name_count &&
+           !strcmp(g->h->names[m->name], g->options->phase);
+}
+
+/* Most that was live in any stretch of the phase, over what was live when that stretch began. */
+static double in_phase(const struct blaming *g, const struct tide_site_history *site, double *ret_blocks)
+{
+    double most = 0;
+    int64_t began = TIDE_UNKNOWN;
+    *ret_blocks = 0;
+    for (size_t i = 0; i < g->h->mark_count; i++) {
+        const struct tide_history_mark *m = &g->h->marks[i];
+        if (is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+            began = m->t_ns;
+        if (!is_phase(g, m, TIDE_MARK_PHASE_END) || began == TIDE_UNKNOWN)
+            continue;
+        double before = live_at(site, began, NULL);
+        for (size_t k = 0; k < site->point_count; k++) {
+            const struct tide_site_point *p = &site->points[k];
+            if (p->t_ns < began || p->t_ns > m->t_ns || (double)p->live_bytes - before <= most)
+                continue;
+            most = (double)p->live_bytes - before;
+            *ret_blocks = (double)p->live_blocks;
+        }
+        began = TIDE_UNKNOWN;
+    }
+    return most;
+}
+
+static double measure(const struct blaming *g, const struct tide_site_history *site, int64_t at_ns,
+                      double *ret_blocks)
+{
+    double then;
+    switch (g->options->by) {
+    case TIDE_BLAME_GROWTH:
+        live_at(site, g->to_ns, ret_blocks);
+        return growth_of(g, site);
+    case TIDE_BLAME_PHASE:
+        return in_phase(g, site, ret_blocks);
+    case TIDE_BLAME_BETWEEN:
+        then = live_at(site, g->from_ns, NULL);
+        return live_at(site, g->to_ns, ret_blocks) - then;
+    default:
+        return live_at(site, at_ns, ret_blocks);
+    }
+}
+
+/* Judges a site on the assessment's axis and fills what follows from that. */
+static int judge_site(struct blaming *g, struct tide_culprit *c)
+{
+    const struct tide_site_history *site = c->site;
+    struct tide_level *levels = malloc((site->point_count + 1) * sizeof *levels);
+    if (!levels)
+        return tide_err_set(g->err, "not enough memory to judge %zu call sites", g->sites->site_count);
+    levels[0] = (struct tide_level){0, 0}; /* before its first sample a site held nothing */
+    for (size_t i = 0; i < site->point_count; i++)
+        levels[i + 1] =
+            (struct tide_level){site->points[i].t_ns, fmax((double)site->points[i].live_bytes, 0)};
+    c->on = (struct tide_judged){
+        .subject = TIDE_SUBJECT_PROCESS, .process = c->process, .device = TIDE_UNKNOWN, .limit_bytes = NAN};
+    int judged = tide_assess_levels(g->a, levels, site->point_count + 1, 0, g->to_ns + 1, &c->on, g->err);
+    free(levels);
+    if (judged < 0)
+        return -1;
+    c->judged = judged > 0;
+    if (!c->judged)
+        return 0;
+    c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
+    if (c->on.verdict.kind == TIDE_LEAK)
+        c->bytes_per_x = c->on.verdict.slope;
+    return 0;
+}
+
+static void fill_culprit(const struct blaming *g, const struct candidate *from, struct tide_culprit *c)
+{
+    const struct tide_site_history *site = &g->sites->sites[from->site];
+    *c = (struct tide_culprit){.site = site,
+                               .process = site->row.process,
+                               .bytes_per_x = NAN,
+                               .blocks_per_x = NAN,
+                               .share = NAN,
+                               .bytes = from->bytes,
+                               .blocks = from->blocks,
+                               .live_bytes = live_at(site, g->to_ns, NULL),
+                               .freed_share = NAN};
+    if (site->row.process >= 1 && (size_t)site->row.process <= g->h->process_count) {
+        const struct tide_process *p = &g->h->processes[site->row.process - 1].row;
+        char name[40];
+        tide_text_escape(p->name, strlen(p->name), name, sizeof name);
+        snprintf(c->process_name, sizeof c->process_name, "%s[%lld]", name, (long long)p->pid);
+    }
+    const struct tide_site_point *first = tide_site_at(site, g->from_ns),
+                                 *last = tide_site_at(site, g->to_ns);
+    double allocated = last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
+    double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
+    if (allocated > 0)
+        c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
+    double x0 = tide_assess_x_of(g->a, g->from_ns), x1 = tide_assess_x_of(g->a, g->to_ns);
+    double block_growth = last ? (double)(last->live_blocks - (first ? first->live_blocks : 0)) : 0;
+    if (x1 > x0)
+        c->blocks_per_x = block_growth / (x1 - x0);
+}
+
+/* Growth is explained against the process that leaks, as it was assessed; else against all sites that grow.
+ */
+static void share_growth(struct blaming *g)
+{
+    double sum = 0;
+    g->b->growth_per_x = NAN;
+    const struct tide_judged *worst = &g->a->judged[0];
+    if (worst->verdict.kind == TIDE_LEAK && worst->subject == TIDE_SUBJECT_PROCESS)
+        g->b->growth_per_x = worst->verdict.slope;
+    for (size_t i = 0; i < g->b->count; i++)
+        sum += fmax(g->b->culprits[i].bytes_per_x, 0);
+    for (size_t i = 0; i < g->b->count; i++) {
+        struct tide_culprit *c = &g->b->culprits[i];
+        bool of_worst = isfinite(g->b->growth_per_x) && c->process == worst->process;
+        if (c->bytes_per_x > 0)
+            c->share = fmin(c->bytes_per_x / fmax(of_worst ? g->b->growth_per_x : sum, 1e-9), 1);
+    }
+}
+
+static int faster_first(const void *a, const void *b)
+{
+    const struct tide_culprit *left = a, *right = b;
+    double l = isnan(left->bytes_per_x) ? -1 : left->bytes_per_x,
+           r = isnan(right->bytes_per_x) ? -1 : right->bytes_per_x;
+    if (l != r)
+        return (l < r) - (l > r);
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static int take_culprits(struct blaming *g, struct candidate *list, size_t count)
+{
+    struct tide_blame *b = g->b;
+    bool growth = g->options->by == TIDE_BLAME_GROWTH;
+    size_t most = growth ? JUDGED_MOST : g->options->most;
+    most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
+    b->culprits = tide_arena_take(b->arena, most + 1, sizeof *b->culprits);
+    if (!b->culprits)
+        return tide_err_set(g->err, "not enough memory for %zu culprits", most);
+    for (size_t i = 0; i < count; i++)
+        b->all_bytes += fmax(list[i].bytes, 0);
+    for (size_t i = 0; i < count && b->count < most && list[i].bytes > 0; i++) {
+        if (growth && list[i].bytes < LEAST_GROWTH)
+            break;
+        struct tide_culprit *c = &b->culprits[b->count];
+        fill_culprit(g, &list[i], c);
+        if (growth && judge_site(g, c))
+            return -1;
+        if (!growth && b->all_bytes > 0)
+            c->share = list[i].bytes / b->all_bytes;
+        b->count++;
+    }
+    if (growth) {
+        qsort(b->culprits, b->count, sizeof *b->culprits, faster_first);
+        share_growth(g);
+        if (b->count > g->options->most)
+            b->count = g->options->most;
+    }
+    return 0;
+}
+
+/* Training begins with the first step and ends with the last; without steps, it is the whole recording. */
+static int set_stretch(struct blaming *g)
+{
+    const struct tide_history *h = g->h;
+    g->from_ns = h->ticks[0].t_ns;
+    g->to_ns = h->ticks[h->tick_count - 1].t_ns;
+    if (g->options->by == TIDE_BLAME_BETWEEN) {
+        g->from_ns = tide_assess_time_of(g->a, g->options->from_x);
+        g->to_ns = tide_assess_time_of(g->a, g->options->to_x);
+        if (g->from_ns == TIDE_UNKNOWN || g->to_ns == TIDE_UNKNOWN)
+            return tide_err_set(g->err, "the recording has no %s %g", g->b->x_is_steps ? "step" : "second",
+                                g->from_ns == TIDE_UNKNOWN ? g->options->from_x : g->options->to_x);
+        return 0;
+    }
+    for (size_t i = 0; i < h->tick_count && isnan(tide_assess_x_of(g->a, g->from_ns)); i++)
+        g->from_ns = h->ticks[i].t_ns;
+    for (size_t i = h->tick_count;
+         i-- > 0 && (isnan(tide_assess_x_of(g->a, g->to_ns)) || h->ticks[i].processes == 0);)
+        g->to_ns = h->ticks[i > 0 ? i - 1 : 0].t_ns;
+    return 0;
+}
+
+static int blame(struct blaming *g)
+{
+    struct tide_blame *b = g->b;
+    if (g->sites->site_count == 0) {
+        tide_err_set(g->err, "the recording has no call sites");
+        return tide_err_hint(g->err, "record them with 'tidemark run --heap -- PROG'");
+    }
+    b->x_is_steps = isfinite(g->a->steps);
+    if (set_stretch(g))
+        return -1;
+    struct candidate *list = tide_arena_take(b->arena, g->sites->site_count, sizeof *list);
+    if (!list)
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->sites->site_count);
+    int64_t at_ns = g->options->by == TIDE_BLAME_PEAK ? peak_time(g) : g->to_ns;
+    for (size_t i = 0; i < g->sites->site_count; i++) {
+        list[i].site = i;
+        list[i].bytes = measure(g, &g->sites->sites[i], at_ns, &list[i].blocks);
+    }
+    b->sites = g->sites->site_count;
+    qsort(list, g->sites->site_count, sizeof *list, larger_first);
+    return take_culprits(g, list, g->sites->site_count);
+}
+
+int tide_blame_new(const struct tide_history *history, const struct tide_sites *sites,
+                   struct tide_assessment *assessment, const struct tide_blame_options *options,
+                   struct tide_blame **ret_blame, struct tide_err *err)
+{
+    struct tide_blame *b = calloc(1, sizeof *b);
+    struct tide_arena *arena = malloc(sizeof *arena);
+    if (!b || !arena) {
+        free(b);
+        free(arena);
+        return tide_err_set(err, "not enough memory");
+    }
+    tide_arena_init(arena, (size_t)256 << 20);
+    b->arena = arena;
+    b->by = options->by;
+    b->growth_per_x = NAN;
+    struct blaming g = {
+        .h = history, .sites = sites, .a = assessment, .options = options, .b = b, .err = err};
+    if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
+        tide_blame_free(b);
+        return -1;
+    }
+    *ret_blame = b;
+    return 0;
+}
+
+void tide_blame_free(struct tide_blame *blame_)
+{
+    if (!blame_)
+        return;
+    tide_arena_release(blame_->arena);
+    free(blame_->arena);
+    free(blame_);
+}

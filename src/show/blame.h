@@ -1,0 +1,72 @@
+/*
+ * blame.h - which code holds the bytes.
+ *
+ * A site is a time series, judged like a process is. The culprits are the sites whose growth explains the
+ * growth of their process, largest first; other orders are by what is live at the peak, at the end, in a
+ * phase, or by what changed between two steps. Sites that rose and stopped are marked `bounded`: a cache, not
+ * a leak.
+ */
+#ifndef TIDE_BLAME_H
+#define TIDE_BLAME_H
+
+#include "show/assess.h"
+#include "show/sites.h"
+
+enum tide_blame_by {
+    TIDE_BLAME_GROWTH,
+    TIDE_BLAME_PEAK,    /* live when all sites together were largest */
+    TIDE_BLAME_END,     /* live at the end of training */
+    TIDE_BLAME_PHASE,   /* most that was live during a phase, over what was live before it */
+    TIDE_BLAME_BETWEEN, /* live at one step less live at another */
+};
+
+struct tide_blame_options {
+    enum tide_blame_by by;
+    const char *phase;   /* TIDE_BLAME_PHASE */
+    double from_x, to_x; /* TIDE_BLAME_BETWEEN */
+    size_t most;         /* culprits wanted */
+};
+
+struct tide_culprit {
+    const struct tide_site_history *site;
+    int64_t process;       /* id */
+    char process_name[64]; /* escaped, with its PID */
+    bool judged;           /* verdict and series are there */
+    struct tide_judged on;
+    double bytes_per_x; /* growth per step or second; NAN when it does not grow */
+    double blocks_per_x;
+    double share;       /* of the growth (or of all bytes, in the other orders), 0..1; NAN when unknown */
+    double bytes;       /* what it is ordered by: growth over the run, or live bytes */
+    double blocks;      /* live blocks at the same moment */
+    double live_bytes;  /* at the end of training */
+    double freed_share; /* of what it allocated in the run, 0..1; NAN: it allocated nothing */
+    bool bounded;       /* rose and has stopped */
+};
+
+struct tide_blame {
+    struct tide_culprit *culprits; /* largest first */
+    size_t count;
+    size_t sites;     /* that were looked at */
+    double all_bytes; /* live at the moment asked for, or growth, of all sites together */
+    bool x_is_steps;
+    double growth_per_x; /* of the process that leaks, as assessed; NAN: none does */
+    enum tide_blame_by by;
+    struct tide_arena *arena;
+};
+
+/* The assessment must be of the recording that sites are from. Caller frees with tide_blame_free. Fails when
+ * the recording has no sites. */
+int tide_blame_new(const struct tide_history *history, const struct tide_sites *sites,
+                   struct tide_assessment *assessment, const struct tide_blame_options *options,
+                   struct tide_blame **ret_blame, struct tide_err *err);
+void tide_blame_free(struct tide_blame *blame);
+
+/* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each. */
+void tide_blame_print(const struct tide_blame *blame, const struct tide_sites *sites, size_t most,
+                      size_t frames, FILE *out);
+
+/* The document "tidemark.blame/1". */
+void tide_blame_json(const struct tide_blame *blame, const struct tide_sites *sites, const char *source,
+                     FILE *out);
+
+#endif
