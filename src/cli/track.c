@@ -412,16 +412,17 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
 {
     int64_t root = t->config->command ? t->spawned.pid : t->config->pid;
-    struct tide_sense_config config = {.roots = &root,
-                                       .root_count = 1,
-                                       .adopt_orphans = t->config->command != NULL,
-                                       .hidden_pid = t->spawned.keeper,
-                                       .smaps_budget_ppm = 10000,
-                                       .limit_bytes = t->config->limit_bytes,
-                                       .gpu = true,
-                                       .proc_path = "/proc",
-                                       .cgroup_path = "/sys/fs/cgroup",
-                                       .base_ns = t->base_ns};
+    struct tide_sense_config config = {
+        .roots = &root,
+        .root_count = 1,
+        .adopt_orphans = t->config->command != NULL,
+        .hidden_pids = {t->spawned.keeper, t->heap ? tide_heap_sense_helper(t->heap) : 0},
+        .smaps_budget_ppm = 10000,
+        .limit_bytes = t->config->limit_bytes,
+        .gpu = true,
+        .proc_path = "/proc",
+        .cgroup_path = "/sys/fs/cgroup",
+        .base_ns = t->base_ns};
     return tide_sense_new(&config, &t->sense, err);
 }
 
@@ -440,7 +441,7 @@ static void open_output_of(struct tide_tracker *t)
     }
 }
 
-/* --heap: before there are threads, and before orphans become our children. */
+/* --heap: before there are threads. */
 static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 {
     if (!t->config->heap_interval_bytes)
