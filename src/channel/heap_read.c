@@ -190,6 +190,18 @@ static bool is_followed(const struct tide_heap_tables *tables, const char *name)
     return false;
 }
 
+/* Of several images of one process only the last one still holds anything. */
+static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *newcomer)
+{
+    for (size_t i = 0; i < tables->count; i++) {
+        struct tide_heap_table *other = tables->tables[i];
+        if (other->pid != newcomer->pid || other->start_ticks != newcomer->start_ticks)
+            continue;
+        other->superseded = other->superseded || other->image < newcomer->image;
+        newcomer->superseded = newcomer->superseded || newcomer->image < other->image;
+    }
+}
+
 /* Takes up the file if it is a table that is ready; otherwise it is looked at again at the next search. */
 static void follow(struct tide_heap_tables *tables, const char *name)
 {
@@ -205,6 +217,7 @@ static void follow(struct tide_heap_tables *tables, const char *name)
     if (fstat(table.fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == (off_t)TIDE_HEAP_BYTES &&
         read_head(&table) && (copy = malloc(sizeof *copy)) != NULL) {
         memcpy(copy, &table, sizeof table);
+        supersede(tables, copy);
         tables->tables[tables->count++] = copy;
         return;
     }
@@ -243,13 +256,22 @@ static bool is_running(const struct tide_heap_table *table)
            start == table->start_ticks;
 }
 
-static void find_end(struct tide_heap_table *table)
+static bool has_next_image(const struct tide_heap_tables *tables, const struct tide_heap_table *table)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, TIDE_HEAP_FILE "%" PRId64 "-%" PRIu64 "-%" PRIu64, table->pid,
+             table->start_ticks, (uint64_t)table->image + 1);
+    return faccessat(tables->directory_fd, name, F_OK, 0) == 0;
+}
+
+static void find_end(const struct tide_heap_tables *tables, struct tide_heap_table *table)
 {
     if (table->ended || flock(table->fd, LOCK_SH | LOCK_NB) != 0)
         return;
     flock(table->fd, LOCK_UN);
     table->ended = true;
-    table->replaced = is_running(table);
+    table->replaced = table->superseded || has_next_image(tables, table) || is_running(table);
 }
 
 /* The string at an offset, ended; "" when there is none. */
@@ -339,7 +361,7 @@ static struct tide_heap_values check_site(const struct tide_heap_table *table,
 
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table)
 {
-    find_end(table);
+    find_end(tables, table);
     table->site_count = 0;
     if (!read_head(table) || read_modules(table) != 0)
         return -1;

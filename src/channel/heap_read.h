@@ -49,7 +49,8 @@ struct tide_heap_table {
     uint32_t image;
     int fd;
     bool ended;
-    bool replaced;              /* ended, and its process lives on: it called exec */
+    bool replaced;              /* ended by a call of exec, not with its process */
+    bool superseded;            /* a later image of its process was seen */
     struct tide_heap_head head; /* as of the last read, its counts clamped */
     struct tide_heap_range *modules;
     size_t module_count, module_capacity;

@@ -73,9 +73,10 @@ const struct tide_command tide_command_run = {
         "axis.\n"
         "\n"
         "With --heap a library is preloaded into the command and everything that it starts. It keeps live bytes by call "
-        "stack: allocations of 256 KiB and more exactly, smaller ones sampled and scaled up. The stacks are in the "
-        "recording, with functions, files and lines as far as the programs' symbols and debug information tell them. A "
-        "program that is statically linked, setuid, or built with a sanitizer cannot be seen into, and is named.\n"
+        "stack: allocations of a quarter of --heap-interval and more are all counted, smaller ones are sampled and scaled up. "
+        "The stacks are in the recording, with functions, files and lines as far as symbols and debug information tell "
+        "them. A program that is statically linked, setuid, or built with a sanitizer cannot be seen into, and is "
+        "named.\n"
         "\n"
         "When the command ends before processes that it started, recording goes on until they end too, or "
         "until Ctrl-C. A terminal gets a status line in its last row, where the program's own output permits.",

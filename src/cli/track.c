@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/preload.h"
+#include "cli/preloading.h"
 #include "cli/recname.h"
 #include "cli/terminal.h"
 #include "record/record.h"
@@ -28,8 +28,8 @@ enum {
     STATUS_MS = 500,  /* a program that is faster gets no status line */
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
-    SYMBOLS_MS = 20000,                   /* how long the end waits for symbols that are not known yet */
-    SETTINGS = 1 + TIDE_PRELOAD_SETTINGS, /* of the environment */
+    SYMBOLS_MS = 20000,                      /* how long the end waits for symbols that are not known yet */
+    SETTINGS = 1 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
 
 void tide_track_config_init(struct tide_track_config *config)
@@ -398,7 +398,7 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
     size_t count = 1;
     if (t->channel)
         snprintf(channel, sizeof channel, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
-    for (size_t i = 0; t->heap && i < TIDE_PRELOAD_SETTINGS; i++)
+    for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS; i++)
         settings[count++] = t->preload.settings[i];
     char **environment = environment_with(settings, count);
     if (!environment)
@@ -412,16 +412,17 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
 {
     int64_t root = t->config->command ? t->spawned.pid : t->config->pid;
-    struct tide_sense_config config = {.roots = &root,
-                                       .root_count = 1,
-                                       .adopt_orphans = t->config->command != NULL,
-                                       .hidden_pid = t->spawned.keeper,
-                                       .smaps_budget_ppm = 10000,
-                                       .limit_bytes = t->config->limit_bytes,
-                                       .gpu = true,
-                                       .proc_path = "/proc",
-                                       .cgroup_path = "/sys/fs/cgroup",
-                                       .base_ns = t->base_ns};
+    struct tide_sense_config config = {
+        .roots = &root,
+        .root_count = 1,
+        .adopt_orphans = t->config->command != NULL,
+        .hidden_pids = {t->spawned.keeper, t->heap ? tide_heap_sense_helper(t->heap) : 0},
+        .smaps_budget_ppm = 10000,
+        .limit_bytes = t->config->limit_bytes,
+        .gpu = true,
+        .proc_path = "/proc",
+        .cgroup_path = "/sys/fs/cgroup",
+        .base_ns = t->base_ns};
     return tide_sense_new(&config, &t->sense, err);
 }
 
@@ -440,12 +441,12 @@ static void open_output_of(struct tide_tracker *t)
     }
 }
 
-/* --heap: before there are threads, and before orphans become our children. */
+/* --heap: before there are threads. */
 static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 {
     if (!t->config->heap_interval_bytes)
         return 0;
-    if (tide_preload_init(&t->preload, t->config->heap_interval_bytes, err))
+    if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, err))
         return -1;
     return tide_heap_sense_new(&t->heap, err);
 }
@@ -530,7 +531,7 @@ static void tell_of_unseen_heap(struct tide_tracker *t)
     struct tide_err err;
     if (!t->heap || tide_heap_sense_tables(t->heap) > 0)
         return;
-    const char *program = t->config->command[0], *obstacle = tide_preload_obstacle(program);
+    const char *program = t->config->command[0], *obstacle = tide_preloading_obstacle(program);
     tide_text_escape(program, strlen(program), shown, sizeof shown);
     snprintf(text, sizeof text, "tidemark: --heap saw no allocations: '%s' %s", shown,
              obstacle ? obstacle : "and what it started did not load the hook, or ended at once");
@@ -568,7 +569,7 @@ static void release(struct tide_tracker *t)
         tide_spawn_release(&t->spawned);
     tide_stepwords_free(t->words);
     tide_heap_sense_free(t->heap);
-    tide_preload_release(&t->preload);
+    tide_preloading_release(&t->preload);
     tide_channel_free(t->channel);
     tide_sense_free(t->sense);
     if (t->file_fd >= 0)

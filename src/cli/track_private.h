@@ -6,7 +6,7 @@
 #define TIDE_TRACK_PRIVATE_H
 
 #include "channel/channel.h"
-#include "cli/preload.h"
+#include "cli/preloading.h"
 #include "cli/relay.h"
 #include "cli/spawn.h"
 #include "cli/stepwords.h"
@@ -25,7 +25,7 @@ struct tide_tracker {
     struct tide_writer *writer;
     struct tide_sense *sense;
     struct tide_heap_sense *heap; /* NULL: without --heap */
-    struct tide_preload preload;
+    struct tide_preloading preload;
     struct tide_trend *trend; /* NULL: no status line */
     struct tide_spawned spawned;
     struct tide_spawn_inheritance inherited;

@@ -168,6 +168,11 @@ void tide_heap_sense_free(struct tide_heap_sense *heap)
     free(heap);
 }
 
+int64_t tide_heap_sense_helper(const struct tide_heap_sense *heap)
+{
+    return heap->server ? tide_symbol_server_pid(heap->server) : 0;
+}
+
 size_t tide_heap_sense_tables(const struct tide_heap_sense *heap)
 {
     return heap->tables_seen;

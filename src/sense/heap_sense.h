@@ -1,7 +1,7 @@
 /*
  * heap_sense.h - copies the tables of live memory (heap_read.h) into the recording.
  *
- * tide_heap_sense_new (before this process has threads or is a subreaper: symbol_server.h) -> _open (the
+ * tide_heap_sense_new (before this process has threads: symbol_server.h) -> _open (the
  * channel is there) -> _look() after each look of sense.h -> _finish() -> _free.
  *
  * A look reads as many tables as 1 % of wall time allows, in turn; a table that has ended is always read, to
@@ -41,6 +41,9 @@ int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *
 int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense *sense,
                            struct tide_writer *writer, int64_t tick, int64_t now_ns, int wait_ms,
                            struct tide_err *err);
+
+/* PID of the server of symbols, a child of this process; 0: there is none. */
+int64_t tide_heap_sense_helper(const struct tide_heap_sense *heap);
 
 /* Tables ever seen. */
 size_t tide_heap_sense_tables(const struct tide_heap_sense *heap);

@@ -101,7 +101,8 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
         free(sense);
         return -1;
     }
-    sense->tree.hidden_pid = config->hidden_pid;
+    for (size_t i = 0; i < TIDE_SENSE_HIDDEN; i++)
+        sense->tree.hidden_pids[i] = config->hidden_pids[i];
     tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);
     int64_t now_ns = tide_clock_ns();
     for (size_t i = 0; i < config->root_count; i++)

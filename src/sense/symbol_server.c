@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -29,6 +30,7 @@ enum {
     ANSWER_BYTES = 64 * 1024,
     GROWN = 42, /* exit status of a worker that makes room for a new one */
     GROWN_PAGES = (1 << 30) / 4096,
+    KEEPER_SOCKET = 3,
     DEATHS_MOST = 256, /* workers, after which the server gives up */
 };
 
@@ -67,6 +69,8 @@ struct board {
 
 struct tide_symbol_server {
     int socket;
+    pid_t pid; /* of the keeper */
+    int pidfd;
     bool gone;
     size_t open;
     char packet[ANSWER_BYTES];
@@ -172,7 +176,7 @@ static void settle(int socket)
     prctl(PR_SET_NAME, "tidemark-symbol");
     for (int fd = 0; fd < 3 && null >= 0; fd++)
         dup2(null, fd);
-    if (dup2(socket, 3) < 0)
+    if (dup2(socket, KEEPER_SOCKET) < 0)
         return;
     long most = sysconf(_SC_OPEN_MAX);
     if (close_range(4, ~0U, 0) != 0)
@@ -185,6 +189,16 @@ static void settle(int socket)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static volatile sig_atomic_t worker_pid, told_to_end;
+
+static void end_worker(int signal)
+{
+    (void)signal;
+    told_to_end = 1;
+    if (worker_pid > 0)
+        kill((pid_t)worker_pid, SIGKILL);
+}
+
 static int keep_workers(int socket)
 {
     struct board *board =
@@ -192,19 +206,31 @@ static int keep_workers(int socket)
 
     if (board == MAP_FAILED)
         return 1;
+    sigset_t end, before;
+    sigemptyset(&end);
+    sigaddset(&end, SIGTERM);
+    sigaction(SIGTERM, &(struct sigaction){.sa_handler = end_worker}, NULL);
     for (int deaths = 0; deaths < DEATHS_MOST;) {
         int status;
         atomic_store(&board->busy, false);
-        pid_t worker = fork();
-        if (worker < 0)
-            return 1;
+        sigprocmask(SIG_BLOCK, &end, &before);
+        pid_t worker = told_to_end ? -1 : fork();
         if (worker == 0) {
+            sigaction(SIGTERM, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+            sigprocmask(SIG_SETMASK, &before, NULL);
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             _Exit(answer_questions(socket, board));
         }
+        worker_pid = worker;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        if (worker < 0)
+            return 1;
         while (waitpid(worker, &status, 0) < 0)
             if (errno != EINTR)
                 return 1;
+        worker_pid = 0;
+        if (told_to_end)
+            return 0;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return 0;
         if (WIFEXITED(status) && WEXITSTATUS(status) == GROWN)
@@ -231,23 +257,20 @@ int tide_symbol_server_new(struct tide_symbol_server **ret_server, struct tide_e
         free(server);
         return -1;
     }
-    pid_t between = fork();
-    if (between == 0) {
-        pid_t keeper = fork();
-        if (keeper != 0)
-            _Exit(keeper < 0);
+    pid_t keeper = fork();
+    if (keeper == 0) {
         settle(ends[1]);
-        _Exit(keep_workers(3));
+        _Exit(keep_workers(KEEPER_SOCKET));
     }
-    int status = 1;
     close(ends[1]);
-    if (between > 0)
-        waitpid(between, &status, 0);
-    if (between < 0 || status != 0) {
+    if (keeper < 0) {
+        tide_err_set(err, "cannot start a process to look up symbols: %s", strerror(errno));
         close(ends[0]);
         free(server);
-        return tide_err_set(err, "cannot start a process to look up symbols: %s", strerror(EAGAIN));
+        return -1;
     }
+    server->pid = keeper;
+    server->pidfd = pidfd_open(keeper, 0);
     server->socket = ends[0];
     *ret_server = server;
     return 0;
@@ -258,7 +281,18 @@ void tide_symbol_server_free(struct tide_symbol_server *server)
     if (!server)
         return;
     close(server->socket);
+    if (server->pidfd >= 0) {
+        /* Whoever waits for all children may have reaped it: then its PID may be another's by now. */
+        pidfd_send_signal(server->pidfd, SIGTERM, NULL, 0);
+        waitid(P_PIDFD, (id_t)server->pidfd, NULL, WEXITED);
+        close(server->pidfd);
+    }
     free(server);
+}
+
+int64_t tide_symbol_server_pid(const struct tide_symbol_server *server)
+{
+    return server->pid;
 }
 
 bool tide_symbol_server_has_room(const struct tide_symbol_server *server)

@@ -7,9 +7,8 @@
  * "nothing known" (the second time for that file; the first time its debug information is left out), and a
  * new one takes its place.
  *
- * tide_symbol_server_new (before this process has threads, and before it becomes a child subreaper: the
- * server is nobody's child) -> _ask() and _hear(), in any order -> _free (the server ends by itself when
- * nobody holds the other end of its socket).
+ * tide_symbol_server_new (before this process has threads) -> _ask() and _hear(), in any order -> _free. The
+ * server is a child of this process; it ends when nobody holds the other end of its socket.
  *
  * Answers come in the order of the questions. At most TIDE_SYMBOL_ASKED questions are open at once.
  */
@@ -36,6 +35,9 @@ struct tide_symbol_answer {
 
 int tide_symbol_server_new(struct tide_symbol_server **ret_server, struct tide_err *err);
 void tide_symbol_server_free(struct tide_symbol_server *server);
+
+/* Its PID, for who waits for children. */
+int64_t tide_symbol_server_pid(const struct tide_symbol_server *server);
 
 /* Whether another question may be asked now. */
 bool tide_symbol_server_has_room(const struct tide_symbol_server *server);

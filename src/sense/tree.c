@@ -299,7 +299,7 @@ static int by_start(const void *a, const void *b)
 
 static bool belongs(const struct tide_tree *tree, const struct tide_proc_stat *stat)
 {
-    if (stat->pid == tree->self_pid || stat->pid == tree->hidden_pid)
+    if (stat->pid == tree->self_pid || stat->pid == tree->hidden_pids[0] || stat->pid == tree->hidden_pids[1])
         return false;
     if (tree->adopt_orphans && stat->parent_pid == tree->self_pid)
         return true;

@@ -96,7 +96,7 @@ struct tide_tree {
     int proc_fd; /* of proc: borrowed by who reads files there */
     bool adopt_orphans;
     int64_t self_pid;
-    int64_t hidden_pid;           /* never a member; 0: none */
+    int64_t hidden_pids[2];       /* never members; 0: none */
     struct tide_member **members; /* in order of first sight */
     size_t member_count, member_capacity;
     struct tide_map by_pid;    /* -> struct tide_member *, those not gone */

@@ -1,5 +1,5 @@
-/* preload.c - see preload.h. */
-#include "cli/preload.h"
+/* preloading.c - see preloading.h. */
+#include "cli/preloading.h"
 
 #include "base/text.h"
 #include "channel/heap.h"
@@ -48,12 +48,12 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
     return tide_err_hint(err, "say where it is with TIDEMARK_HOOK=/path/to/" HOOK_NAME);
 }
 
-int tide_preload_init(struct tide_preload *preload, int64_t interval_bytes, struct tide_err *err)
+int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, struct tide_err *err)
 {
     char hook[PATH_MAX], shown[256];
     const char *before = getenv("LD_PRELOAD");
 
-    *preload = (struct tide_preload){{NULL}};
+    *preload = (struct tide_preloading){{NULL}};
     if (find_hook(hook, err) != 0)
         return -1;
     if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
@@ -68,13 +68,13 @@ int tide_preload_init(struct tide_preload *preload, int64_t interval_bytes, stru
         preload->settings[1] = NULL;
     if (preload->settings[0] && preload->settings[1])
         return 0;
-    tide_preload_release(preload);
+    tide_preloading_release(preload);
     return tide_err_set(err, "not enough memory");
 }
 
-void tide_preload_release(struct tide_preload *preload)
+void tide_preloading_release(struct tide_preloading *preload)
 {
-    for (size_t i = 0; i < TIDE_PRELOAD_SETTINGS; i++) {
+    for (size_t i = 0; i < TIDE_PRELOADING_SETTINGS; i++) {
         free(preload->settings[i]);
         preload->settings[i] = NULL;
     }
@@ -116,7 +116,7 @@ static bool is_static(int fd)
     return header.e_phnum > 0;
 }
 
-const char *tide_preload_obstacle(const char *program)
+const char *tide_preloading_obstacle(const char *program)
 {
     struct stat about;
     const char *obstacle = NULL;

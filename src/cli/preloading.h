@@ -1,0 +1,33 @@
+/*
+ * preloading.h - what `--heap` adds to the environment of a command, so that its allocations are seen.
+ *
+ * tide_preloading_init (finds the hook, makes the settings) -> settings into the environment ->
+ * tide_preloading_release(). tide_preloading_obstacle() says beforehand why a program cannot be seen into.
+ *
+ * The hook is $TIDEMARK_HOOK, else libtidemark-hook.so beside the running program (a build directory), else
+ * in ../lib from there (an installation). What the user preloads already stays, behind it.
+ */
+#ifndef TIDE_PRELOADING_H
+#define TIDE_PRELOADING_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_PRELOADING_SETTINGS = 2 };
+
+struct tide_preloading {
+    char *settings[TIDE_PRELOADING_SETTINGS]; /* "NAME=VALUE" */
+};
+
+/* interval_bytes: mean between samples of small allocations. On failure nothing is held. */
+int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, struct tide_err *err);
+void tide_preloading_release(struct tide_preloading *preload);
+
+/* Why the dynamic loader will not load the hook into this program (a path, or a name for PATH), as the end of
+ * a sentence: "is statically linked, ..."; NULL: no reason is known. */
+const char *tide_preloading_obstacle(const char *program);
+
+#endif

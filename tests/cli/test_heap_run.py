@@ -1,0 +1,286 @@
+"""tidemark run --heap: planted allocations are in the recording with function, file and line, whatever happens to the
+program; and where nothing can be seen, a sentence says why."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+KIB, MIB = 1024, 1024 * 1024
+
+LEAK = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+void *volatile kept;
+
+static inline __attribute__((always_inline)) void *inlined_grow(size_t bytes)
+{
+    return malloc(bytes); /* INNER */
+}
+
+__attribute__((noinline)) void leak_here(void)
+{
+    kept = inlined_grow(300 * 1024); /* OUTER */
+    memset(kept, 1, 300 * 1024);
+}
+
+__attribute__((noinline)) void map_here(void)
+{
+    kept = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* MAP */
+    __asm__ volatile("");
+}
+
+__attribute__((noinline)) void hold_and_free(void)
+{
+    void *volatile p = malloc(2 << 20);
+    memset(p, 1, 2 << 20);
+    free(p);
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 20;
+    for (int n = 0; n < rounds; n++) {
+        leak_here();
+        if (n < 5)
+            map_here();
+        hold_and_free();
+        usleep(5000);
+        if (argc > 2 && n == 19) {
+            puts("twenty");
+            fflush(stdout);
+        }
+    }
+    if (argc > 2 && !strcmp(argv[2], "exec")) {
+        execl(argv[0], argv[0], "3", (char *)NULL);
+        return 99;
+    }
+    return 0;
+}
+"""
+
+
+def line_of(word, text=LEAK):
+    return next(n for n, line in enumerate(text.split("\n"), 1) if f"/* {word} */" in line)
+
+
+@pytest.fixture(scope="session")
+def leak(tmp_path_factory):
+    """The program above, built with debug information."""
+    folder = tmp_path_factory.mktemp("heap")
+    (folder / "leak.c").write_text(LEAK)
+    subprocess.run([os.environ.get("CC", "cc"), "-g", "-O0", "-o", folder / "leak", folder / "leak.c"], check=True)
+    return folder / "leak"
+
+
+class Heap:
+    """The heap of a recording: sites by the function that asked for the memory."""
+
+    def __init__(self, path):
+        self.db = sqlite3.connect(path)
+
+    def stack(self, site):
+        return self.db.execute("SELECT f.function, f.file, f.line, f.inlined FROM site AS s JOIN frames AS f USING (stack)"
+                               " WHERE s.id = ? ORDER BY f.depth", [site]).fetchall()
+
+    def site_of(self, function):
+        """(site, kind) whose stack goes through the function; there must be one."""
+        found = self.db.execute("SELECT DISTINCT s.id, s.kind FROM site AS s JOIN frames AS f USING (stack)"
+                                " WHERE f.function = ?", [function]).fetchall()
+        assert len(found) == 1, found
+        return found[0]
+
+    def last(self, site):
+        """live bytes, live blocks, total bytes, total blocks"""
+        return self.db.execute("SELECT live_bytes, live_blocks, total_bytes, total_blocks FROM site_sample"
+                               " WHERE site = ? ORDER BY tick DESC LIMIT 1", [site]).fetchone()
+
+
+def test_a_leak_is_named_with_function_file_and_line(tidemark, leak, tmp_path):
+    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", leak, "40")
+    assert done.code == 0, done.err
+    heap = Heap(tmp_path / "a.tide")
+    site, kind = heap.site_of("leak_here")
+    assert kind == 1
+    stack = heap.stack(site)
+    assert stack[0] == ("inlined_grow", str(leak) + ".c", line_of("INNER"), 1)
+    assert stack[1] == ("leak_here", str(leak) + ".c", line_of("OUTER"), 0)
+    assert stack[2][0] == "main"
+    assert heap.last(site) == (40 * 300 * KIB, 40, 40 * 300 * KIB, 40)
+    rows = heap.db.execute("SELECT live_bytes FROM site_sample WHERE site = ? ORDER BY tick", [site]).fetchall()
+    assert len(rows) >= 3 and rows == sorted(rows)
+    assert len(set(rows)) == len(rows), "a row that says nothing new"
+
+
+def test_mappings_and_what_is_freed(tidemark, leak, tmp_path):
+    assert tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", leak).code == 0
+    heap = Heap(tmp_path / "a.tide")
+    site, kind = heap.site_of("map_here")
+    assert kind == 2
+    assert heap.stack(site)[0][1:3] == (str(leak) + ".c", line_of("MAP"))
+    assert heap.last(site) == (5 * MIB, 5, 5 * MIB, 5)
+    freed = heap.last(heap.site_of("hold_and_free")[0])
+    assert freed == (0, 0, 20 * 2 * MIB, 20)
+    states = heap.db.execute("SELECT state, interval_bytes, dropped_sites FROM heap_state").fetchall()
+    assert set(states) == {("on", 512 * KIB, 0)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, number):
+    """Killed in the middle: the recording has everything up to the kill, read from what the program left behind."""
+    with subprocess.Popen([binary, "run", "--heap", "-i", "10s", "-o", "a.tide", "--", "sh", "-c",
+                           f"{leak} 100000 say & echo $!; wait $!"], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as tracker:
+        pid = int(tracker.stdout.readline())
+        assert tracker.stdout.readline() == "twenty\n"
+        os.kill(pid, number)
+        assert tracker.wait(60) == 128 + number
+    heap = Heap(tmp_path / "a.tide")
+    site, _ = heap.site_of("leak_here")
+    assert heap.stack(site)[1][2] == line_of("OUTER")
+    live, blocks, *_ = heap.last(site)
+    assert blocks >= 20 and live == blocks * 300 * KIB
+
+
+def test_a_program_without_debug_information(tidemark, leak, tmp_path):
+    shutil.copy(leak, tmp_path / "bare")
+    subprocess.run(["strip", "--strip-debug", tmp_path / "bare"], check=True)
+    assert tidemark("run", "--heap", "-o", "a.tide", "--", "./bare").code == 0
+    heap = Heap(tmp_path / "a.tide")
+    site, _ = heap.site_of("leak_here")
+    assert heap.stack(site)[0] == ("leak_here", "", None, 0)
+
+
+def test_a_stripped_program_has_module_and_offset(tidemark, leak, tmp_path):
+    shutil.copy(leak, tmp_path / "naked")
+    subprocess.run(["strip", tmp_path / "naked"], check=True)
+    assert tidemark("run", "--heap", "-o", "a.tide", "--", "./naked").code == 0
+    heap = Heap(tmp_path / "a.tide")
+    site = heap.db.execute("SELECT site FROM site_sample WHERE live_bytes = ?", [20 * 300 * KIB]).fetchone()[0]
+    name = heap.stack(site)[0][0]
+    match = re.fullmatch(re.escape(str(tmp_path / "naked")) + r"\+0x([0-9a-f]+)", name)
+    assert match, name
+    # The same address in the program that has its symbols.
+    told = subprocess.run(["addr2line", "-f", "-e", leak, match[1]], capture_output=True, text=True, check=False)
+    if told.returncode == 0:
+        assert told.stdout.split()[0] in ("leak_here", "inlined_grow")
+
+
+def test_an_exec_ends_what_the_image_before_it_held(tidemark, leak, tmp_path):
+    assert tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", leak, "20", "exec").code == 0
+    heap = Heap(tmp_path / "a.tide")
+    sites = [row[0] for row in heap.db.execute(
+        "SELECT DISTINCT s.id FROM site AS s JOIN frames AS f USING (stack) WHERE f.function = 'leak_here' ORDER BY 1")]
+    assert len(sites) == 2
+    assert [heap.last(site) for site in sites] == [(0, 0, 20 * 300 * KIB, 20), (3 * 300 * KIB, 3, 3 * 300 * KIB, 3)]
+
+
+def test_children_have_sites_of_their_own(tidemark, leak, tmp_path):
+    assert tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "sh", "-c", f"{leak} 30 & {leak} 60 & wait").code == 0
+    heap = Heap(tmp_path / "a.tide")
+    found = heap.db.execute(
+        "SELECT p.command, max(h.live_blocks), s.stack FROM site_sample AS h JOIN site AS s ON s.id = h.site JOIN process AS p"
+        " ON p.id = s.process JOIN frames AS f USING (stack) WHERE f.function = 'leak_here' GROUP BY p.id ORDER BY 2").fetchall()
+    assert [row[:2] for row in found] == [(f"{leak} 30", 30), (f"{leak} 60", 60)]
+    assert found[0][2] == found[1][2], "the same stack is written once"
+
+
+def test_python_frames_are_named(tidemark, tmp_path):
+    (tmp_path / "grow.py").write_text("kept = []\n\ndef grow():\n    kept.append(bytearray(1 << 20))\n\n"
+                                      "for n in range(20):\n    grow()\nimport time\ntime.sleep(0.2)\n")
+    assert tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "/usr/bin/python3", "grow.py").code == 0
+    heap = Heap(tmp_path / "a.tide")
+    row = heap.db.execute("SELECT s.id, f.file, f.line FROM site AS s JOIN frames AS f USING (stack)"
+                          " WHERE f.function = 'grow' AND f.python = 1").fetchall()
+    assert [(pathlib.Path(file).name, line) for _, file, line in row] == [("grow.py", 4)]
+    # The interpreter frees it on its way out; it held all of it before.
+    assert heap.last(row[0][0])[3] == 20
+    assert heap.db.execute("SELECT max(live_blocks) FROM site_sample WHERE site = ?", [row[0][0]]).fetchone()[0] == 20
+
+
+def test_what_the_user_preloads_stays(tidemark, leak, build, tmp_path):
+    other = build / "libtidemark.so"
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": str(other)})
+    assert done.out.strip().endswith(f"libtidemark-hook.so:{other}")
+    done = tidemark("run", "-o", "b.tide", "--", "sh", "-c", "echo ${LD_PRELOAD-none}")
+    assert done.out == "none\n"
+
+
+def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
+    assert tidemark("run", "--heap-interval", "4K", "-o", "a.tide", "--", leak).code == 0
+    heap = Heap(tmp_path / "a.tide")
+    assert heap.db.execute("SELECT DISTINCT interval_bytes FROM heap_state").fetchall() == [(4 * KIB,)]
+
+
+def test_a_static_program_is_named(tidemark, tmp_path):
+    (tmp_path / "s.c").write_text("int main(void) { return 3; }\n")
+    built = subprocess.run(["cc", "-static", "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
+    if built.returncode:
+        pytest.skip("no static C library")
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s")
+    assert done.code == 3
+    assert "tidemark: --heap saw no allocations: './s' is statically linked" in done.err
+    notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
+    assert any("statically linked" in text for text, in notes)
+
+
+def test_a_sanitized_program_is_named(tidemark, tmp_path):
+    (tmp_path / "s.c").write_text("#include <stdlib.h>\nint main(void) { free(malloc(5)); return 3; }\n")
+    built = subprocess.run(["cc", "-fsanitize=address", "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
+    if built.returncode:
+        pytest.skip("no address sanitizer")
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s", env={"ASAN_OPTIONS": "verify_asan_link_order=0"})
+    assert done.code == 3
+    assert "sanitizer" in done.err
+
+
+def test_a_missing_hook_is_one_sentence(tidemark, tmp_path):
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "true", env={"TIDEMARK_HOOK": "/no/such.so"})
+    assert done.code == 2
+    assert done.err.startswith("tidemark: --heap: TIDEMARK_HOOK is '/no/such.so'")
+    assert not (tmp_path / "a.tide").exists()
+
+
+def test_without_the_option_nothing_of_it_is_there(tidemark, leak, tmp_path):
+    assert tidemark("run", "-o", "a.tide", "--", leak).code == 0
+    db = sqlite3.connect(tmp_path / "a.tide")
+    for table in ("frame", "stack", "site", "site_sample", "heap_state"):
+        assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_no_process_stays_behind(binary, env, leak, tmp_path):
+    """The server of symbols goes with its tracker, even one that is killed."""
+    def servers(parent):
+        found = []
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                text = stat.read_text()
+            except OSError:
+                continue
+            if "(tidemark-symbol)" in text and text.rsplit(")", 1)[1].split()[1] == str(parent):
+                found.append(int(stat.parent.name))
+        return found
+
+    with subprocess.Popen([binary, "run", "--heap", "-o", "a.tide", "--", leak, "100000", "say"], cwd=tmp_path, env=env,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tracker:
+        assert tracker.stdout.readline() == "twenty\n"
+        server, = servers(tracker.pid)
+        program, = [int(p) for p in
+                    pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split() if int(p) != server]
+        tracker.send_signal(signal.SIGKILL)
+        os.kill(program, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    state = pathlib.Path(f"/proc/{server}/stat")
+    while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+        assert time.monotonic() < deadline, "the server of symbols outlived its tracker"
+        time.sleep(0.05)
