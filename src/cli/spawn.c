@@ -181,9 +181,26 @@ static _Noreturn void start_keeper(char **argv, char **environment, struct tide_
     keep(said.pid, events, hold, tide_relay_terminal(relay));
 }
 
+/* Whether PATH has a file of that name: execvp says EACCES also when a folder of PATH may not be searched. */
+static bool is_in_path(const char *program)
+{
+    char candidate[4096];
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        snprintf(candidate, sizeof candidate, "%.*s/%s", (int)len, p, program);
+        if (access(candidate, F_OK) == 0)
+            return true;
+        p += len + (p[len] == ':');
+    }
+    return false;
+}
+
 static int describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
 {
     char shown[256];
+    if (why == EACCES && !strchr(program, '/') && !is_in_path(program))
+        why = ENOENT;
     tide_text_escape(program, strlen(program), shown, sizeof shown);
     *ret_exit = why == ENOENT || why == ENOTDIR ? 127 : why == EAGAIN || why == ENOMEM ? 2 : 126;
     if (why == ENOENT && !strchr(program, '/')) {

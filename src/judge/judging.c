@@ -246,8 +246,8 @@ bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail
 /* A change of level counts when it stands out of the noise and matters against the level. */
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)
 {
-    return bytes >=
-           fmax(TIDE_CHANGE_NOISES * fmax(j->best.noise, j->floor.noise), TIDE_CHANGE_SHARE * j->level);
+    double stands_out = TIDE_CHANGE_NOISES * fmax(j->best.noise, j->floor.noise);
+    return bytes >= fmax(stands_out, fmax(TIDE_CHANGE_SHARE * j->level, TIDE_CHANGE_LEAST));
 }
 
 /* The knee's interval: where the criterion is within 4 of its least (about two standard errors). */

@@ -90,6 +90,7 @@
 
 /* Jump and plateau: size, against the noise and the level. */
 #define TIDE_CHANGE_NOISES 6.0
+#define TIDE_CHANGE_LEAST  (256.0 * 1024) /* bytes: less than that is a library's page here and there */
 #define TIDE_CHANGE_SHARE  0.005
 
 /* A knee whose interval, wider by this share of it, holds the end of one pass over the data is that end. */

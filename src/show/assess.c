@@ -308,6 +308,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     double now = count ? levels[count - 1].bytes : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
                             .process = p->row.id,
+                            .pid = p->row.pid,
                             .device = TIDE_UNKNOWN,
                             .own_pages = own_pages,
                             .limit_bytes = limit_for(s, now)};
@@ -502,6 +503,7 @@ static int judge_gpus(struct tide_assessing *s)
                 j.limit_bytes = (double)h->devices[d].total_bytes;
         const struct tide_history_process *p = tide_assessing_process(h, j.process);
         char who[96] = "all processes";
+        j.pid = p ? p->row.pid : 0;
         if (p)
             name_process(h, p, who, sizeof who);
         else if (j.process == TIDE_UNKNOWN)
@@ -699,6 +701,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
         const struct tide_series *series = &set->series[i];
         struct tide_judged *j = &a->judged[a->count];
         *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,
+
                                   .device = TIDE_UNKNOWN,
                                   .x_is_steps = set->x_is_steps,
                                   .seconds_per_step = set->x_is_steps ? set->seconds_per_step : 1,

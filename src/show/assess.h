@@ -31,6 +31,7 @@ enum tide_subject {
 struct tide_judged {
     enum tide_subject subject;
     int64_t process; /* id, for PROCESS and GPU; else 0 */
+    int64_t pid;     /* of that process; 0 without one */
     int64_t device;  /* for GPU; else TIDE_UNKNOWN */
     size_t members;  /* for ROLE and TREE: how many processes at most at one time */
     bool own_pages;  /* the series is USS: pages that are the process's own */
