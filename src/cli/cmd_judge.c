@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "record/reader.h"
 #include "record/series.h"
-#include "show/assess.h"
+#include "show/answer.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -52,15 +52,13 @@ static int assess_file(const char *path, const struct values *v, struct tide_ser
         struct tide_series_options how = {.unit = v->unit, .column = v->column};
         return tide_series_read(path, &how, set, err) ? -1 : tide_assess_series(set, &want, ret, err);
     }
-    struct tide_reader *reader = NULL;
-    struct tide_history *history = NULL;
-    int status = -1;
-    if (tide_reader_new(path, &reader, err) == 0 && tide_history_new(0, &history, err) == 0 &&
-        tide_history_load(history, reader, err) == 0)
-        status = tide_assess_history(history, &want, ret, err);
-    tide_history_free(history);
-    tide_reader_free(reader);
-    return status;
+    struct tide_answer answer;
+    if (tide_answer_init(&answer, path, &want, err))
+        return -1;
+    *ret = answer.assessment;
+    answer.assessment = NULL;
+    tide_answer_release(&answer);
+    return 0;
 }
 
 static void print_all(const struct tide_assessment *a)

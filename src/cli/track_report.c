@@ -1,9 +1,8 @@
 #include "cli/track.h"
 
 #include "base/text.h"
-#include "record/reader.h"
-#include "show/assess.h"
-#include "show/history.h"
+#include "show/answer.h"
+#include "show/blame.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,36 +31,60 @@ void tide_track_options_apply(const struct tide_track_options *options, struct t
     config->status_line = !options->no_status;
 }
 
-static int assess(const char *path, struct tide_assessment **ret_assessment, struct tide_err *err)
+enum { CULPRITS = 3, FRAMES = 5 };
+
+static void print_line(const char *label, const char *text)
 {
-    struct tide_reader *reader = NULL;
-    struct tide_history *history = NULL;
-    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
-    int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
-              tide_history_load(history, reader, err) ||
-              tide_assess_history(history, &options, ret_assessment, err);
-    tide_history_free(history);
-    tide_reader_free(reader);
-    return bad ? -1 : 0;
+    fprintf(stderr, "  %-7s %s\n", label, text);
+}
+
+/* Who holds the bytes, where the recording knows it; false when it does not. */
+static bool print_culprits(const struct tide_answer *answer)
+{
+    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = CULPRITS};
+    struct tide_blame *blame = NULL;
+    struct tide_err err = {0};
+    if (answer->sites->site_count == 0 || answer->assessment->judged[0].verdict.kind != TIDE_LEAK)
+        return false;
+    if (tide_blame_new(answer->history, answer->sites, answer->assessment, &growth, &blame, &err)) {
+        print_line("culprit", err.text);
+        return false;
+    }
+    tide_blame_print(blame, answer->sites, CULPRITS, FRAMES, stderr);
+    tide_blame_free(blame);
+    return true;
+}
+
+static void print_answer(const struct tide_answer *answer, const char *shown)
+{
+    char next[PATH_MAX + 64];
+    bool leak = answer->assessment->judged[0].verdict.kind == TIDE_LEAK;
+    tide_assessment_print(answer->assessment, NULL, stderr);
+    if (print_culprits(answer))
+        snprintf(next, sizeof next, "tidemark blame %s", shown);
+    else if (leak && answer->sites->state_count == 0)
+        snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
+    else
+        snprintf(next, sizeof next, "tidemark watch %s", shown);
+    print_line("next", next);
 }
 
 static void print_verdict(const char *path, const char *shown, bool quiet)
 {
-    struct tide_assessment *assessment = NULL;
+    struct tide_answer answer;
+    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_err err = {0};
-    if (assess(path, &assessment, &err)) {
+    if (tide_answer_init(&answer, path, &as_recorded, &err)) {
         fprintf(stderr, "tidemark: no verdict: %s\n", err.text);
         return;
     }
-    char text[PATH_MAX + 64];
     if (quiet) {
-        tide_judged_sentence(&assessment->judged[0], assessment, text, sizeof text);
+        char text[1024];
+        tide_judged_sentence(&answer.assessment->judged[0], answer.assessment, text, sizeof text);
         fprintf(stderr, "tidemark: %s\n", text);
-    } else {
-        snprintf(text, sizeof text, "tidemark watch %s", shown);
-        tide_assessment_print(assessment, text, stderr);
-    }
-    tide_assessment_free(assessment);
+    } else
+        print_answer(&answer, shown);
+    tide_answer_release(&answer);
 }
 
 void tide_track_report(const struct tide_track_outcome *outcome, bool quiet)

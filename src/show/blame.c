@@ -209,6 +209,18 @@ static int faster_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
+/* Leaves out what rose before training began and has been level since, and what comes and goes. */
+static size_t keep_growing(struct tide_culprit *culprits, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum tide_verdict_kind kind = culprits[i].on.verdict.kind;
+        if (culprits[i].judged && kind != TIDE_FLAT && kind != TIDE_SPIKES)
+            culprits[kept++] = culprits[i];
+    }
+    return kept;
+}
+
 static int take_culprits(struct blaming *g, struct candidate *list, size_t count)
 {
     struct tide_blame *b = g->b;
@@ -232,6 +244,7 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
         b->count++;
     }
     if (growth) {
+        b->count = keep_growing(b->culprits, b->count);
         qsort(b->culprits, b->count, sizeof *b->culprits, faster_first);
         share_growth(g);
         if (b->count > g->options->most)

@@ -1,0 +1,118 @@
+/*
+ * cmd_blame.c - tidemark blame: which code holds the bytes.
+ */
+#include "cli/command.h"
+#include "base/units.h"
+#include "show/answer.h"
+#include "show/blame.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct values {
+    bool json;
+    const char *by, *phase;
+    int64_t most, frames;
+    bool between;
+};
+
+static const struct tide_option options[] = {
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
+     "print one JSON document (schema tidemark.blame/1)", NULL, 0, 0},
+    {0, "by", TIDE_OPTION_CHOICE, offsetof(struct values, by), "ORDER",
+     "what makes a culprit: its growth (default), or what it holds at the peak or at the end",
+     "growth|peak|end", 0, 0},
+    {0, "phase", TIDE_OPTION_TEXT, offsetof(struct values, phase), "NAME",
+     "who holds most during this phase, over what was there before it", NULL, 0, 0},
+    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
+     "what grew between two steps, which follow the file: FILE STEP STEP", NULL, 0, 0},
+    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N", "how many culprits (default 5)",
+     NULL, 1, 1000},
+    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
+     "how many frames of each stack (default 6; the document has all)", NULL, 1, 60},
+    {0},
+};
+
+static int read_options(const struct values *v, char **operands, int count, struct tide_blame_options *want,
+                        struct tide_err *err)
+{
+    *want = (struct tide_blame_options){
+        .by = TIDE_BLAME_GROWTH, .most = (size_t)v->most, .from_x = NAN, .to_x = NAN};
+    int expected = v->between ? 3 : 1;
+    if (count != expected) {
+        tide_err_set(
+            err, v->between ? "--between needs a file and two steps" : "expected one recording, got %d words",
+            count);
+        return tide_err_hint(err, v->between ? "tidemark blame --between RUN.tide 100 200"
+                                             : "tidemark blame RUN.tide");
+    }
+    if ((v->by != NULL) + (v->phase != NULL) + v->between > 1)
+        return tide_err_set(err, "--by, --phase and --between exclude each other");
+    if (v->by)
+        want->by = !strcmp(v->by, "peak")  ? TIDE_BLAME_PEAK
+                   : !strcmp(v->by, "end") ? TIDE_BLAME_END
+                                           : TIDE_BLAME_GROWTH;
+    if (v->phase) {
+        want->by = TIDE_BLAME_PHASE;
+        want->phase = v->phase;
+    }
+    if (!v->between)
+        return 0;
+    want->by = TIDE_BLAME_BETWEEN;
+    if (tide_real_parse(operands[1], &want->from_x) || tide_real_parse(operands[2], &want->to_x))
+        return tide_err_set(err, "--between needs two steps, as numbers");
+    return 0;
+}
+
+static int blame_main(int argc, char **argv)
+{
+    struct values v = {.most = 5, .frames = 6};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_blame, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {{0}, {0}};
+    struct tide_blame_options want;
+    if (read_options(&v, operands, count, &want, &err))
+        return tide_report(&err);
+    struct tide_answer answer = {0};
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_blame *blame = NULL;
+    code = TIDE_EXIT_TROUBLE;
+    if (tide_answer_init(&answer, operands[0], &as_recorded, &err) ||
+        tide_blame_new(answer.history, answer.sites, answer.assessment, &want, &blame, &err))
+        tide_report(&err);
+    else {
+        bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
+        code = growing ? TIDE_EXIT_FOUND : TIDE_EXIT_OK;
+        if (v.json)
+            tide_blame_json(blame, answer.sites, operands[0], stdout);
+        else {
+            if (want.by == TIDE_BLAME_GROWTH)
+                tide_assessment_print(answer.assessment, NULL, stdout);
+            tide_blame_print(blame, answer.sites, (size_t)v.most, (size_t)v.frames, stdout);
+        }
+    }
+    tide_blame_free(blame);
+    tide_answer_release(&answer);
+    return code;
+}
+
+const struct tide_command tide_command_blame = {
+    .name = "blame",
+    .synopsis = "[options] FILE [STEP STEP]",
+    .summary = "name the code that holds the bytes",
+    .details =
+        "Ranks the call stacks of a recording that was made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "
+        "the culprits are those whose growth explains the growth of the process, and a stack that rose and stopped is called bounded. "
+        "Other orders: what is live at the peak, at the end, in a phase, or what changed between two steps.\n"
+        "\n"
+        "Exit code: 0 no call site grows, 1 one does, 2 trouble.",
+    .examples = "tidemark run --heap -o train.tide -- python train.py\n"
+                "tidemark blame train.tide\n"
+                "tidemark blame --by peak train.tide\n"
+                "tidemark blame --between train.tide 100 200",
+    .options = options,
+    .run = blame_main,
+};
