@@ -10,6 +10,7 @@
  * (make_room), with cells of time that double in length until at least half of the room is free.
  */
 #include "show/history.h"
+#include "show/history_private.h"
 #include "show/mark_sort.h"
 #include "show/thin.h"
 #include "base/arena.h"
@@ -30,35 +31,6 @@ enum {
 
 static const int64_t LARGEST = (int64_t)1 << 62;
 static const char OTHER_NAMES[] = "(more names)";
-
-struct window_tick {
-    int64_t id, t_ns;
-};
-
-struct tide_history_private {
-    size_t max_bytes, bytes;
-    size_t process_capacity, tick_capacity, mark_capacity, name_capacity, gpu_capacity, device_capacity,
-        limit_capacity, note_capacity;
-    int64_t tick_read;    /* id of the newest tick in ticks */
-    int64_t window_read;  /* id of the newest tick whose window was read whole */
-    int64_t mark_read;    /* row number */
-    int64_t cell_base_ns; /* mean time between ticks when thinning began; 0: it has not */
-    int64_t skipped;      /* rows that make no sense beside the others */
-    size_t sorted_marks;
-    struct tide_map names;      /* hash of the text -> index */
-    struct tide_arena lists;    /* strings of devices, limits, notes; filled anew by each load */
-    struct window_tick *window; /* WINDOW of them */
-    size_t window_count, window_at;
-};
-
-/* One load in progress. */
-struct load {
-    struct tide_history *history;
-    struct tide_err *err;
-    int64_t last;   /* tick at which the window ends */
-    size_t batch;   /* marks read in this batch */
-    int64_t strays; /* rows left out of tables that every load reads whole */
-};
 
 /* Marks of several processes interleave: puts those after sorted_marks where they belong. */
 static void settle_marks(struct tide_history *history)
@@ -82,7 +54,7 @@ static void settle_marks(struct tide_history *history)
 
 /* --- memory -------------------------------------------------------------------------------------------- */
 
-static int no_memory(struct tide_err *err)
+int tide_history_no_memory(struct tide_err *err)
 {
     return tide_err_set(err, "not enough memory to load the recording");
 }
@@ -123,8 +95,8 @@ static struct tide_thin_moment describe_mark(const void *element)
 }
 
 /* Thins one array and gives the rest of its storage back. `array` is the address of a pointer, of whatever
- * type, here and in grow(). */
-static void thin_array(struct tide_history *history, void *array, size_t *count, size_t *capacity,
+ * type, here and in tide_history_grow(). */
+void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
                        size_t size, int64_t cell_ns, tide_thin_describe *describe)
 {
     void *elements;
@@ -144,18 +116,19 @@ static void thin_all(struct tide_history *history, int64_t cell_ns)
 
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
-        thin_array(history, &process->points, &process->point_count, &process->point_capacity,
-                   sizeof *process->points, cell_ns, describe_point);
-        thin_array(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
-                   sizeof *process->smaps, cell_ns, describe_smaps);
+        tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity,
+                          sizeof *process->points, cell_ns, describe_point);
+        tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
+                          sizeof *process->smaps, cell_ns, describe_smaps);
     }
-    thin_array(history, &history->ticks, &history->tick_count, &p->tick_capacity, sizeof *history->ticks,
-               cell_ns, describe_tick);
-    thin_array(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, sizeof *history->gpu, cell_ns,
-               describe_gpu);
+    tide_history_thin(history, &history->ticks, &history->tick_count, &p->tick_capacity,
+                      sizeof *history->ticks, cell_ns, describe_tick);
+    tide_history_thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, sizeof *history->gpu,
+                      cell_ns, describe_gpu);
+    tide_history_heap_thin(history, cell_ns);
     settle_marks(history);
-    thin_array(history, &history->marks, &history->mark_count, &p->mark_capacity, sizeof *history->marks,
-               cell_ns, describe_mark);
+    tide_history_thin(history, &history->marks, &history->mark_count, &p->mark_capacity,
+                      sizeof *history->marks, cell_ns, describe_mark);
     p->sorted_marks = history->mark_count;
 }
 
@@ -170,7 +143,7 @@ static int64_t tick_spacing(const struct tide_history *history)
 }
 
 /* Makes sure that `more` bytes fit under max_bytes, thinning if need be. */
-static int make_room(struct tide_history *history, size_t more, struct tide_err *err)
+int tide_history_make_room(struct tide_history *history, size_t more, struct tide_err *err)
 {
     struct tide_history_private *p = history->private;
 
@@ -195,13 +168,13 @@ static int make_room(struct tide_history *history, size_t more, struct tide_err 
 }
 
 /* Makes sure that *array has room for one more element. */
-static int grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
-                struct tide_err *err)
+int tide_history_grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
+                      struct tide_err *err)
 {
     if (*count < *capacity)
         return 0;
     size_t more = *capacity / 2 + 8;
-    if (make_room(history, more * size, err) != 0)
+    if (tide_history_make_room(history, more * size, err) != 0)
         return -1;
     /* Thinning may have made it shorter; it is then full to the last element again. */
     more = *capacity / 2 + 8;
@@ -209,7 +182,7 @@ static int grow(struct tide_history *history, void *array, size_t *count, size_t
     memcpy(&elements, array, sizeof elements);
     elements = realloc(elements, (*capacity + more) * size);
     if (!elements)
-        return no_memory(err);
+        return tide_history_no_memory(err);
     memcpy(array, &elements, sizeof elements);
     *capacity += more;
     history->private->bytes += more * size;
@@ -222,7 +195,7 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
 {
     struct tide_history *history = calloc(1, sizeof *history);
     struct tide_history_private *p = calloc(1, sizeof *p);
-    struct window_tick *window = malloc(WINDOW * sizeof *window);
+    struct tide_history_window_tick *window = malloc(WINDOW * sizeof *window);
     char *command = calloc(1, 1);
 
     if (!history || !p || !window || !command) {
@@ -230,13 +203,14 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
         free(p);
         free(window);
         free(command);
-        return no_memory(err);
+        return tide_history_no_memory(err);
     }
     p->max_bytes = max_bytes ? max_bytes : (size_t)1 << 30;
     p->window = window;
     tide_map_init(&p->names, MAX_NAMES);
     tide_arena_init(&p->lists, p->max_bytes / 8);
     history->private = p;
+    tide_history_heap_init(history);
     history->command = command;
     history->thinned = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
@@ -269,6 +243,7 @@ void tide_history_free(struct tide_history *history)
     free(history->limits);
     free(history->notes);
     free(history->command);
+    tide_history_heap_release(history);
     tide_map_release(&history->private->names);
     tide_arena_release(&history->private->lists);
     free(history->private->window);
@@ -287,11 +262,11 @@ static int replace_text(struct tide_history *history, const char **owned, const 
 
     if (*owned && strcmp(*owned, text) == 0)
         return 0;
-    if (make_room(history, need, err) != 0)
+    if (tide_history_make_room(history, need, err) != 0)
         return -1;
     copy = strdup(text);
     if (!copy)
-        return no_memory(err);
+        return tide_history_no_memory(err);
     free((char *)*owned);
     *owned = copy;
     history->private->bytes += need - old;
@@ -303,8 +278,8 @@ static int add_process(struct tide_history *history, struct tide_err *err)
 {
     struct tide_history_private *p = history->private;
 
-    if (grow(history, &history->processes, &history->process_count, &p->process_capacity,
-             sizeof *history->processes, err) != 0)
+    if (tide_history_grow(history, &history->processes, &history->process_count, &p->process_capacity,
+                          sizeof *history->processes, err) != 0)
         return -1;
     struct tide_process row = {.id = (int64_t)history->process_count + 1,
                                .pid = TIDE_UNKNOWN,
@@ -312,7 +287,7 @@ static int add_process(struct tide_history *history, struct tide_err *err)
                                .began_ns = TIDE_UNKNOWN,
                                .ended_ns = TIDE_UNKNOWN,
                                .peak_rss_bytes = TIDE_UNKNOWN};
-    if (make_room(history, 3 * STRING_OVERHEAD, err) != 0)
+    if (tide_history_make_room(history, 3 * STRING_OVERHEAD, err) != 0)
         return -1;
     row.name = calloc(1, 1);
     row.command = calloc(1, 1);
@@ -321,7 +296,7 @@ static int add_process(struct tide_history *history, struct tide_err *err)
         free((char *)row.name);
         free((char *)row.command);
         free((char *)row.role);
-        return no_memory(err);
+        return tide_history_no_memory(err);
     }
     p->bytes += 3 * STRING_OVERHEAD;
     history->processes[history->process_count++] = (struct tide_history_process){.row = row};
@@ -330,7 +305,7 @@ static int add_process(struct tide_history *history, struct tide_err *err)
 
 static int on_process(void *context, const struct tide_process *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
     /* Ids count from 1; one that is far off would only cost memory. */
@@ -363,7 +338,7 @@ static int mend_parents(struct tide_history *history, struct tide_err *err)
     unsigned char *state = calloc(count + 1, 1);
 
     if (!state)
-        return no_memory(err);
+        return tide_history_no_memory(err);
     state[0] = DONE;
     for (size_t i = 1; i <= count; i++) {
         size_t at = i;
@@ -395,7 +370,7 @@ static struct tide_history_process *find_process(struct tide_history *history, i
 
 static int on_tick(void *context, const struct tide_tick *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     struct tide_history_private *p = history->private;
     bool known = row->id <= p->tick_read;
@@ -407,18 +382,18 @@ static int on_tick(void *context, const struct tide_tick *row)
         return 0;
     }
     if (!known) {
-        if (grow(history, &history->ticks, &history->tick_count, &p->tick_capacity, sizeof *history->ticks,
-                 load->err) != 0)
+        if (tide_history_grow(history, &history->ticks, &history->tick_count, &p->tick_capacity,
+                              sizeof *history->ticks, load->err) != 0)
             return -1;
         history->ticks[history->tick_count++] = *row;
         p->tick_read = row->id;
     }
-    p->window[p->window_count++] = (struct window_tick){row->id, row->t_ns};
+    p->window[p->window_count++] = (struct tide_history_window_tick){row->id, row->t_ns};
     return 0;
 }
 
 /* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
-static int64_t window_time(struct tide_history *history, int64_t tick)
+int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
 {
     struct tide_history_private *p = history->private;
 
@@ -440,7 +415,7 @@ static int64_t add(int64_t a, int64_t b)
 
 static int on_sample(void *context, const struct tide_sample *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
     if (row->tick > load->last)
@@ -448,12 +423,12 @@ static int on_sample(void *context, const struct tide_sample *row)
     if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
         row->shmem_bytes == TIDE_UNKNOWN)
         return 0;
-    int64_t t_ns = window_time(history, row->tick);
+    int64_t t_ns = tide_history_window_time(history, row->tick);
     struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
     if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
         return 0;
-    if (grow(history, &process->points, &process->point_count, &process->point_capacity,
-             sizeof *process->points, load->err) != 0)
+    if (tide_history_grow(history, &process->points, &process->point_count, &process->point_capacity,
+                          sizeof *process->points, load->err) != 0)
         return -1;
     process->points[process->point_count++] = (struct tide_history_point){
         .t_ns = t_ns,
@@ -467,17 +442,17 @@ static int on_sample(void *context, const struct tide_sample *row)
 
 static int on_smaps(void *context, const struct tide_smaps *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
     if (row->tick > load->last)
         return 1;
-    int64_t t_ns = window_time(history, row->tick);
+    int64_t t_ns = tide_history_window_time(history, row->tick);
     struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
     if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
-    if (grow(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
-             sizeof *process->smaps, load->err) != 0)
+    if (tide_history_grow(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
+                          sizeof *process->smaps, load->err) != 0)
         return -1;
     process->smaps[process->smaps_count++] =
         (struct tide_history_smaps){.t_ns = t_ns, .pss_bytes = row->pss_bytes, .uss_bytes = row->uss_bytes};
@@ -486,16 +461,16 @@ static int on_smaps(void *context, const struct tide_smaps *row)
 
 static int on_gpu(void *context, const struct tide_gpu_sample *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
 
     if (row->tick > load->last)
         return 1;
-    int64_t t_ns = window_time(history, row->tick);
+    int64_t t_ns = tide_history_window_time(history, row->tick);
     if (t_ns == TIDE_UNKNOWN || (row->process > 0 && !find_process(history, row->process)))
         return 0;
-    if (grow(history, &history->gpu, &history->gpu_count, &history->private->gpu_capacity,
-             sizeof *history->gpu, load->err) != 0)
+    if (tide_history_grow(history, &history->gpu, &history->gpu_count, &history->private->gpu_capacity,
+                          sizeof *history->gpu, load->err) != 0)
         return -1;
     history->gpu[history->gpu_count++] =
         (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes};
@@ -510,7 +485,7 @@ static void forget_gpu_after(struct tide_history *history, int64_t t_ns)
 }
 
 /* Reads the next window. 1: there may be more; 0: that was the last; -1. */
-static int load_window(struct load *load, struct tide_reader *reader)
+static int load_window(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history *history = load->history;
     struct tide_history_private *p = history->private;
@@ -530,6 +505,11 @@ static int load_window(struct load *load, struct tide_reader *reader)
         return -1;
     p->window_at = 0;
     if (tide_reader_each_gpu(reader, p->window_read, on_gpu, load, load->err) < 0) {
+        forget_gpu_after(history, gpu_t_ns);
+        return -1;
+    }
+    p->window_at = 0;
+    if (tide_history_heap_window(load, reader) < 0) {
         forget_gpu_after(history, gpu_t_ns);
         return -1;
     }
@@ -564,13 +544,13 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
             return (int32_t)found;
     if (history->name_count >= MAX_NAMES)
         return -1;
-    if (grow(history, &history->names, &history->name_count, &p->name_capacity, sizeof *history->names,
-             err) != 0 ||
+    if (tide_history_grow(history, &history->names, &history->name_count, &p->name_capacity,
+                          sizeof *history->names, err) != 0 ||
         replace_text(history, &copy, text, err) != 0)
         return -2;
     if (tide_map_put(&p->names, hash, history->name_count) != 0) {
         free((char *)copy);
-        no_memory(err);
+        tide_history_no_memory(err);
         return -2;
     }
     history->names[history->name_count] = (char *)copy;
@@ -579,13 +559,14 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
 
 static int on_mark(void *context, const struct tide_mark *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     int32_t name;
 
     name = intern(history, row->name, load->err);
-    if (name == -2 || grow(history, &history->marks, &history->mark_count, &history->private->mark_capacity,
-                           sizeof *history->marks, load->err) != 0)
+    if (name == -2 ||
+        tide_history_grow(history, &history->marks, &history->mark_count, &history->private->mark_capacity,
+                          sizeof *history->marks, load->err) != 0)
         return -1;
     int64_t process = (uint64_t)row->process <= history->process_count ? row->process : 0;
     history->marks[history->mark_count++] =
@@ -593,7 +574,7 @@ static int on_mark(void *context, const struct tide_mark *row)
     return ++load->batch == MARK_BATCH ? 1 : 0;
 }
 
-static int load_marks(struct load *load, struct tide_reader *reader)
+static int load_marks(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history_private *p = load->history->private;
     int result;
@@ -619,7 +600,7 @@ static const char *list_text(struct tide_history *history, const char *text)
 
 static int on_device(void *context, const struct tide_gpu_device *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     const char *name = list_text(history, row->name), *uuid = list_text(history, row->uuid);
 
@@ -627,8 +608,8 @@ static int on_device(void *context, const struct tide_gpu_device *row)
         load->strays++;
         return 0;
     }
-    if (grow(history, &history->devices, &history->device_count, &history->private->device_capacity,
-             sizeof *history->devices, load->err) != 0)
+    if (tide_history_grow(history, &history->devices, &history->device_count,
+                          &history->private->device_capacity, sizeof *history->devices, load->err) != 0)
         return -1;
     history->devices[history->device_count++] =
         (struct tide_gpu_device){row->device, name, uuid, row->total_bytes};
@@ -637,7 +618,7 @@ static int on_device(void *context, const struct tide_gpu_device *row)
 
 static int on_limit(void *context, const struct tide_limit *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     const char *name = list_text(history, row->name);
 
@@ -645,8 +626,8 @@ static int on_limit(void *context, const struct tide_limit *row)
         load->strays++;
         return 0;
     }
-    if (grow(history, &history->limits, &history->limit_count, &history->private->limit_capacity,
-             sizeof *history->limits, load->err) != 0)
+    if (tide_history_grow(history, &history->limits, &history->limit_count, &history->private->limit_capacity,
+                          sizeof *history->limits, load->err) != 0)
         return -1;
     history->limits[history->limit_count++] = (struct tide_limit){row->t_ns, name, row->bytes};
     return 0;
@@ -654,7 +635,7 @@ static int on_limit(void *context, const struct tide_limit *row)
 
 static int on_note(void *context, const struct tide_note *row)
 {
-    struct load *load = context;
+    struct tide_history_load *load = context;
     struct tide_history *history = load->history;
     const char *text = list_text(history, row->text);
 
@@ -662,8 +643,8 @@ static int on_note(void *context, const struct tide_note *row)
         load->strays++;
         return 0;
     }
-    if (grow(history, &history->notes, &history->note_count, &history->private->note_capacity,
-             sizeof *history->notes, load->err) != 0)
+    if (tide_history_grow(history, &history->notes, &history->note_count, &history->private->note_capacity,
+                          sizeof *history->notes, load->err) != 0)
         return -1;
     history->notes[history->note_count++] = (struct tide_note){row->t_ns, text};
     return 0;
@@ -676,7 +657,7 @@ static int load_meta(struct tide_history *history, struct tide_reader *reader, s
     if (command && strcmp(command, history->command) != 0) {
         char *copy = strdup(command);
         if (!copy)
-            return no_memory(err);
+            return tide_history_no_memory(err);
         free(history->command);
         history->command = copy;
     }
@@ -691,11 +672,11 @@ static int load_meta(struct tide_history *history, struct tide_reader *reader, s
     return 0;
 }
 
-static int load_lists(struct load *load, struct tide_reader *reader)
+static int load_lists(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history *history = load->history;
 
-    history->device_count = history->limit_count = history->note_count = 0;
+    history->device_count = history->limit_count = history->note_count = history->heap_status_count = 0;
     tide_arena_release(&history->private->lists);
     if (tide_reader_each_gpu_device(reader, on_device, load, load->err) != 0 ||
         tide_reader_each_limit(reader, on_limit, load, load->err) != 0 ||
@@ -706,7 +687,7 @@ static int load_lists(struct load *load, struct tide_reader *reader)
 
 int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
 {
-    struct load load = {.history = history, .err = err};
+    struct tide_history_load load = {.history = history, .err = err};
     int result;
 
     if (tide_reader_begin(reader, err) != 0)
@@ -716,6 +697,8 @@ int tide_history_load(struct tide_history *history, struct tide_reader *reader, 
         result = -1;
     if (result == 0)
         result = load_lists(&load, reader);
+    if (result == 0)
+        result = tide_history_heap_load(&load, reader);
     if (result == 0)
         while ((result = load_window(&load, reader)) == 1)
             ;

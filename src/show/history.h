@@ -8,6 +8,7 @@
  *
  * A process's points are fully spelled out here: the recording leaves out rows that did not change, the
  * history puts nothing in between, so a value holds from its point until the next point or the process's end.
+ * The same holds for the points of a site, of what the heap hook saw.
  * At most max_bytes are used: a recording that is larger is thinned (every second tick, every fourth ...;
  * `thinned` says so), keeping for each process the lowest and highest of what is merged.
  */
@@ -60,6 +61,25 @@ struct tide_history_gpu {
     int64_t bytes;
 };
 
+/* What a site holds, from this moment until its next point. */
+struct tide_history_site_point {
+    int64_t t_ns;
+    int64_t live_bytes;
+    int64_t live_blocks;
+    int64_t total_bytes; /* TIDE_UNKNOWN when it is not */
+    int64_t total_blocks;
+};
+
+/* A call stack of one process that allocates. */
+struct tide_history_site {
+    int64_t id;      /* 0: there is no such site in the recording */
+    int64_t process; /* id; of a process that exists */
+    enum tide_site_kind kind;
+    int64_t stack; /* id, for tide_history_stack(); 0: the sum of small ones */
+    struct tide_history_site_point *points;
+    size_t point_count, point_capacity;
+};
+
 struct tide_history {
     struct tide_history_process *processes; /* processes[id - 1] */
     size_t process_count;
@@ -77,6 +97,12 @@ struct tide_history {
     size_t limit_count;
     struct tide_note *notes;
     size_t note_count;
+    struct tide_frame *frames; /* frames[id - 1]; strings owned by the history, unescaped */
+    size_t frame_count;
+    struct tide_history_site *sites; /* sites[id - 1] */
+    size_t site_count;
+    struct tide_heap_status *heap_status; /* in order of time */
+    size_t heap_status_count;
     char *command;          /* "" when unknown */
     int64_t started_wall_s; /* TIDE_UNKNOWN when unknown */
     int64_t interval_ns;
@@ -96,5 +122,9 @@ void tide_history_free(struct tide_history *history);
 
 /* Reads what is new. On failure the history is as far as it got, and consistent. */
 int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err);
+
+/* The frames of a stack, innermost first, as indices into history->frames; returns how many, 0 when there is
+ * no such stack. Borrowed: valid until the next load. */
+size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);
 
 #endif

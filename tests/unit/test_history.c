@@ -421,6 +421,151 @@ static struct tide_thin_moment describe(const void *element)
     return (struct tide_thin_moment){pair[0], pair[1], (uint64_t)(pair[1] > 100)};
 }
 
+static int64_t put_frame(struct tide_writer *writer, const char *function, int64_t line)
+{
+    struct tide_frame frame = {.function = function, .file = "train.c", .line = line, .module = "/bin/train"};
+    int64_t id;
+
+    assert_int_equal(tide_writer_frame(writer, &frame, &id, NULL), 0);
+    return id;
+}
+
+static int64_t put_site(struct tide_writer *writer, int64_t process, const int64_t *frames, size_t depth)
+{
+    struct tide_site site = {.process = process, .kind = TIDE_SITE_MALLOC};
+    int64_t id;
+
+    if (depth > 0)
+        assert_int_equal(tide_writer_stack(writer, frames, depth, &site.stack, NULL), 0);
+    assert_int_equal(tide_writer_site(writer, &site, &id, NULL), 0);
+    return id;
+}
+
+static void put_site_sample(struct tide_writer *writer, int64_t tick, int64_t site, int64_t live)
+{
+    struct tide_site_sample sample = {tick, site, live, 1, 2 * live, 2};
+
+    assert_int_equal(tide_writer_site_sample(writer, &sample, NULL), 0);
+}
+
+static void sites_have_their_stacks_and_points(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t process = put_process(writer, 10, 0);
+    int64_t frames[] = {put_frame(writer, "grow", 9), put_frame(writer, "main", 20)};
+    int64_t site = put_site(writer, process, frames, 2), rest = put_site(writer, process, NULL, 0);
+    for (int64_t i = 1; i <= 10; i++) {
+        int64_t tick = put_tick(writer, i * 100);
+        put_site_sample(writer, tick, site, i * 1000);
+        if (i == 5)
+            put_site_sample(writer, tick, rest, 77);
+    }
+    struct tide_heap_status status = {.process = process, .t_ns = 1, .state = "on", .interval_bytes = 4096};
+    assert_int_equal(tide_writer_heap_status(writer, &status, NULL), 0);
+    assert_int_equal(tide_writer_commit(writer, NULL), 0);
+    struct tide_history *history = new_history(0);
+    struct tide_reader *reader = new_reader();
+    load(history, reader);
+    assert_int_equal(history->site_count, 2);
+    assert_int_equal(history->sites[0].process, process);
+    assert_int_equal(history->sites[0].point_count, 10);
+    assert_int_equal(history->sites[0].points[9].t_ns, 1000);
+    assert_int_equal(history->sites[0].points[9].live_bytes, 10000);
+    assert_int_equal(history->sites[0].points[9].total_bytes, 20000);
+    assert_int_equal(history->sites[1].point_count, 1);
+    assert_int_equal(history->sites[1].stack, 0);
+    const int32_t *stack;
+    assert_int_equal(tide_history_stack(history, history->sites[0].stack, &stack), 2);
+    assert_string_equal(history->frames[stack[0]].function, "grow");
+    assert_string_equal(history->frames[stack[1]].function, "main");
+    assert_int_equal(history->frames[stack[1]].line, 20);
+    assert_ptr_equal(history->frames[0].file, history->frames[1].file);
+    assert_int_equal(tide_history_stack(history, 0, &stack), 0);
+    assert_int_equal(tide_history_stack(history, 99, &stack), 0);
+    assert_int_equal(history->heap_status_count, 1);
+    assert_string_equal(history->heap_status[0].state, "on");
+
+    /* What is added is read, what was read is not read again. */
+    frames[0] = put_frame(writer, "late", 30);
+    int64_t late = put_site(writer, process, frames, 2), tick = put_tick(writer, 2000);
+    put_site_sample(writer, tick, late, 5);
+    put_site_sample(writer, tick, site, 6);
+    assert_int_equal(tide_writer_commit(writer, NULL), 0);
+    load(history, reader);
+    assert_int_equal(history->site_count, 3);
+    assert_int_equal(history->frame_count, 3);
+    assert_int_equal(history->sites[0].point_count, 11);
+    assert_int_equal(history->sites[2].points[0].live_bytes, 5);
+    assert_int_equal(tide_history_stack(history, history->sites[2].stack, &stack), 2);
+    assert_string_equal(history->frames[stack[0]].function, "late");
+    assert_int_equal(tide_history_stack(history, history->sites[0].stack, &stack), 2);
+    assert_string_equal(history->frames[stack[0]].function, "grow");
+    assert_int_equal(history->heap_status_count, 1);
+    assert_int_equal(history->skipped_rows, 0);
+    tide_reader_free(reader);
+    tide_history_free(history);
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+}
+
+static void sites_that_refer_to_nothing_are_counted_and_left_out(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t process = put_process(writer, 10, 0), frame = put_frame(writer, "grow", 9);
+    put_site_sample(writer, put_tick(writer, 100), put_site(writer, process, &frame, 1), 1);
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    execute(
+        "INSERT INTO site VALUES (2, 99, 1, 1), (1099511627776, 1, 1, 1), (3, 1, 1, 12345);"
+        "INSERT INTO stack VALUES (1, 5, 99), (1, 4000000000, 1), (1099511627776, 0, 1);"
+        "INSERT INTO site_sample VALUES (1, 2, 1, 1, 1, 1), (1, 9, 1, 1, 1, 1), (44, 1, 1, 1, 1, 1), (1, 3, 8, 1, 1, 1);"
+        "INSERT INTO frame(id) VALUES (1099511627776);"
+        "INSERT INTO heap_state(process, t_ns, state) VALUES (99, 1, 'on')");
+    struct tide_history *history = new_history(0);
+    struct tide_reader *reader = new_reader();
+    const int32_t *stack;
+    load(history, reader);
+    assert_int_equal(history->sites[0].point_count, 1);
+    assert_int_equal(tide_history_stack(history, 1, &stack), 1);
+    assert_int_equal(history->site_count, 3);
+    assert_int_equal(history->sites[1].id, 0);
+    assert_int_equal(history->sites[2].point_count, 1);
+    assert_int_equal(tide_history_stack(history, history->sites[2].stack, &stack), 0);
+    assert_int_equal(history->skipped_rows, 2 + 3 + 2 + 1 + 1);
+    tide_reader_free(reader);
+    tide_history_free(history);
+}
+
+static void sites_are_thinned_with_the_rest(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t process = put_process(writer, 10, 0), frame = put_frame(writer, "grow", 9), sites[20];
+    for (int i = 0; i < 20; i++)
+        sites[i] = put_site(writer, process, &frame, 1);
+    for (int64_t t = 1; t <= 4000; t++) {
+        int64_t tick = put_tick(writer, t * 1000);
+        for (int i = 0; i < 20; i++)
+            put_site_sample(writer, tick, sites[i], t == 777 ? 5000000 : t * 10 + i);
+    }
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    struct tide_history *history = new_history(1 << 20);
+    struct tide_reader *reader = new_reader();
+    load(history, reader);
+    assert_true(history->thinned > 1);
+    for (int i = 0; i < 20; i++) {
+        const struct tide_history_site *site = &history->sites[i];
+        int64_t highest = 0;
+        for (size_t k = 0; k < site->point_count; k++)
+            highest = site->points[k].live_bytes > highest ? site->points[k].live_bytes : highest;
+        assert_int_equal(highest, 5000000);
+        assert_true(site->point_count < 4000);
+        assert_int_equal(site->points[site->point_count - 1].live_bytes, 40000 + i);
+    }
+    tide_reader_free(reader);
+    tide_history_free(history);
+}
+
 static void thinning_keeps_lowest_highest_and_last_of_each_series(void **state)
 {
     (void)state;
@@ -467,6 +612,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(points_are_spelled_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sites_have_their_stacks_and_points, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(sites_are_thinned_with_the_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_growing_recording_is_read_piece_by_piece, set_up, tear_down),
         cmocka_unit_test_setup_teardown(marks_that_interleave_come_in_order_of_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(circles_of_parents_are_cut, set_up, tear_down),
