@@ -45,24 +45,27 @@ CORPUS  := $(if $(CORPUS_SRC),$(B)/libcorpus.a)
 UNIT      := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit/test_*.c)))
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(sort $(wildcard tests/workloads/*.c)))
+HOOK_TARGETS := $(patsubst tests/hook/%.c,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.c))) \
+             $(patsubst tests/hook/%.cc,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.cc)))
+HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard bench/heap/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        bench bench-judge bench-sense bench-record bench-marks bench-overhead docs install uninstall clean
+        bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap docs install uninstall clean
 .SECONDARY:
 all: build
 
-build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS)
+build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS) $(HOOK_TARGETS)
 test-programs: $(UNIT) $(FUZZERS)
-benches: $(BENCHES)
+benches: $(BENCHES) $(HEAP_LOADS)
 
 # ---- programs and libraries
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
-$(B)/libhook.a: $(call objects,$(filter-out src/hook/preload.c,$(HOOK_SRC)))
+$(B)/libhook.a: $(call objects,$(filter-out src/hook/interpose.c,$(HOOK_SRC)))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
 	@rm -f $@
@@ -83,7 +86,7 @@ $(B)/hook/%.o: src/hook/%.c
 	$(CC) $(CPPFLAGS) $(HOOK_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/libtidemark-hook.so: $(patsubst src/hook/%.c,$(B)/hook/%.o,$(HOOK_SRC))
-	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark-hook.so -Wl,-z,now -Wl,-Bsymbolic -o $@ $^
+	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark-hook.so -Wl,-z,now -Wl,-Bsymbolic-functions -o $@ $^
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -95,6 +98,17 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(CORPUS) $(CORE)
 $(B)/workloads/%: $(B)/tests/workloads/%.o $(B)/libtidemark.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libtidemark.a -lpthread -lm
+
+# Programs that the hook is preloaded into: as other people build theirs, whatever this build is for.
+$(B)/hook-targets/%: tests/hook/%.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -Wno-missing-prototypes -fno-optimize-sibling-calls -rdynamic -o $@ $< -lpthread -ldl -lm
+$(B)/hook-targets/%: tests/hook/%.cc
+	@mkdir -p $(@D)
+	$(CXX) -O2 -g -Wall -Wextra -rdynamic -o $@ $< -lpthread
+$(B)/heap-loads/%: bench/heap/%.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -o $@ $< -lpthread -lm
 
 $(B)/bench/%: $(B)/bench/%.o $(CORPUS) $(CORE)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORPUS) $(CORE) $(LIBS)
@@ -134,7 +148,7 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] bench/*.[ch]))
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c))
 SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run
 
 lint:
@@ -155,13 +169,16 @@ lint-clang:
 format:
 	clang-format -i $(C_FILES)
 
-bench: bench-judge bench-sense bench-record bench-marks bench-overhead
-bench-judge bench-sense bench-record bench-marks: bench-%: setup
+bench: bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap
+bench-judge bench-sense bench-record bench-marks bench-unwind: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
 bench-overhead: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/overhead.py --build $(B)
+bench-heap: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
+	@$(PYTHON) bench/bench_heap.py $(B)
 
 # ---- manual pages, completion, installation
 

@@ -7,12 +7,6 @@
 #include "hook/pointers.h"
 #include "hook/wiped.h"
 
-#include <sys/mman.h>
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-
 enum { FIRST_PLACES = 128, STICKY = 255 };
 
 struct entry {
@@ -29,9 +23,8 @@ struct shard {
 
 static TIDE_WIPED struct shard shards[TIDE_POINTERS_SHARDS];
 TIDE_WIPED _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
-static TIDE_WIPED struct {
+static struct TIDE_WIPED {
     _Atomic uint64_t bytes, count;
-    char fill[4096 - 16];
 } totals;
 
 int tide_pointers_init(void)
@@ -97,16 +90,15 @@ static int grow(struct shard *shard)
     if (places > TIDE_POINTERS_SHARD_MOST)
         return -1;
     size_t bytes = places * sizeof(struct entry), old_bytes = shard->places * sizeof(struct entry);
-    struct entry *entries = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (entries == MAP_FAILED)
+    struct entry *entries = tide_wiped_map(bytes);
+    if (!entries)
         return -1;
-    madvise(entries, bytes, MADV_WIPEONFORK);
     struct shard bigger = {.places = places, .entries = entries};
     for (uint32_t i = 0; i < shard->places; i++)
         if (shard->entries[i].key)
             *find(&bigger, hash_of(shard->entries[i].key), shard->entries[i].key) = shard->entries[i];
     if (shard->entries)
-        munmap(shard->entries, old_bytes);
+        tide_wiped_unmap(shard->entries, old_bytes);
     shard->entries = entries;
     shard->places = places;
     atomic_fetch_add_explicit(&totals.bytes, bytes - old_bytes, memory_order_relaxed);

@@ -11,7 +11,7 @@ struct range {
     uint32_t site;
 };
 
-static TIDE_WIPED struct {
+static struct TIDE_WIPED {
     tide_latch latch;
     atomic_size_t count;
     struct range at[TIDE_RANGES_MOST];

@@ -20,6 +20,7 @@
 enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
 enum {
     NATIVE_WORDS = 256,  /* walked before Python frames are merged in */
+    SIGNAL_FRAME = 1024, /* bytes that a signal frame has at least */
     TIMED_EVERY = 64,    /* one walk in so many is timed */
     COARSEN_AFTER = 4096 /* samples that found no room before the interval is doubled */
 };
@@ -35,11 +36,30 @@ static _Atomic uint64_t interval;
 static _Atomic uint64_t seeds;
 static atomic_uint unplaced; /* samples without room since the interval was last changed */
 static uintptr_t own_start, own_end;
+static uint64_t seed_wanted; /* 0: from time and place */
 
 /* ---- entering and leaving */
 
+static bool is_within(uintptr_t address, uintptr_t low, uintptr_t high)
+{
+    return address >= low && address < high;
+}
+
+/* Whether a signal handler jumped out of the recorder, past the frame that put the guard up. The recorder
+ * does not call itself, so a second entry is either from a handler, whose frame with all registers lies
+ * between the two, or the first is no more. */
+static bool was_left_behind(const struct tide_local *local, uintptr_t here)
+{
+    return local->guard == UP && here + SIGNAL_FRAME > local->entered_at &&
+           is_within(here, local->stack_low, local->stack_high) &&
+           is_within(local->entered_at, local->stack_low, local->stack_high);
+}
+
 static bool enter(struct tide_local *local, int *ret_errno)
 {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (local->guard && was_left_behind(local, here))
+        local->guard = DOWN;
     if (local->guard) {
         struct tide_heap_head *table = local->guard == UP ? tide_sites_table() : NULL;
         if (table)
@@ -47,6 +67,7 @@ static bool enter(struct tide_local *local, int *ret_errno)
         return false;
     }
     *ret_errno = errno;
+    local->entered_at = here;
     local->guard = UP;
     atomic_signal_fence(memory_order_seq_cst);
     return true;
@@ -86,7 +107,8 @@ static uint64_t now_ns(void)
 
 static void seed(struct tide_local *local)
 {
-    uint64_t state = now_ns() ^ (uint64_t)(uintptr_t)local ^ (uint64_t)getpid() << 40;
+    uint64_t state =
+        seed_wanted ? seed_wanted : now_ns() ^ (uint64_t)(uintptr_t)local ^ (uint64_t)getpid() << 40;
     state += atomic_fetch_add(&seeds, UINT64_C(0x9e3779b97f4a7c15));
     state = (state ^ state >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     state = (state ^ state >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -110,11 +132,6 @@ static void ask_stack(struct tide_local *local)
         pthread_attr_destroy(&attributes);
     }
     local->guard = UP;
-}
-
-static bool is_within(uintptr_t address, uintptr_t low, uintptr_t high)
-{
-    return address >= low && address < high;
 }
 
 /* The stack that sp is on: the thread's own, or the alternative one of its signal handlers. Anything else (a
@@ -273,7 +290,7 @@ struct tide_pointers_block tide_recorder_take(const void *pointer)
     struct tide_local *local = &tide_local;
     struct tide_pointers_block block = {0};
     int saved;
-    if (local->guard == UP) {
+    if (local->guard == UP && !was_left_behind(local, (uintptr_t)__builtin_frame_address(0))) {
         struct tide_heap_head *busy = NULL;
         if (local->deferred_count < TIDE_RECORDER_DEFERRED)
             local->deferred[local->deferred_count++] = pointer;
@@ -361,7 +378,7 @@ size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
     struct tide_local *local = &tide_local;
     int saved;
     size_t known = 0;
-    if (!tide_ranges_any() || local->guard || !enter(local, &saved))
+    if (!tide_ranges_any() || local->guard == INTERNAL || !enter(local, &saved))
         return 0;
     struct tide_heap_head *table = tide_sites_table();
     if (table)
@@ -391,9 +408,10 @@ static int consider(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-int tide_recorder_init(uint64_t interval_bytes)
+int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 {
     struct tide_object own;
+    seed_wanted = first_seed;
     tide_object_init();
     if (tide_sites_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
         return -1;

@@ -24,6 +24,7 @@ struct tide_local {
     uint64_t random;                 /* 0: not seeded yet */
     double interval;                 /* the mean that `left` was drawn with */
     uintptr_t stack_low, stack_high; /* 0: not asked yet */
+    uintptr_t entered_at;            /* stack address at which the guard was put up */
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
     volatile uint8_t deferred_count;
     const void *deferred[TIDE_RECORDER_DEFERRED]; /* freed by a signal handler while the guard was up */
@@ -34,8 +35,9 @@ extern __thread struct tide_local tide_local __attribute__((tls_model("initial-e
 /* Allocations from this size on are all recorded. SIZE_MAX while nothing is. */
 extern _Atomic size_t tide_recorder_exact;
 
-/* From a constructor, on the main thread. interval_bytes: mean between samples. -1: cannot work here. */
-int tide_recorder_init(uint64_t interval_bytes);
+/* From a constructor, on the main thread. interval_bytes: mean between samples. first_seed: 0, or what makes
+ * the samples of a program with one thread the same each time. -1: cannot work here. */
+int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed);
 
 /* Makes the table and, if what it says of the process is TIDE_HEAP_ON or TIDE_HEAP_REPLACED, begins. */
 void tide_recorder_start(enum tide_heap_state state);

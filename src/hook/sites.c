@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -51,7 +52,7 @@ struct code_entry {
     uint32_t index;
 };
 
-static TIDE_WIPED struct {
+static struct TIDE_WIPED {
     struct tide_heap_head *_Atomic table;
     atomic_bool attaching;
     tide_latch latch; /* guards appending: the counts, `backed`, `known`, and inserts into the indexes */
@@ -139,9 +140,10 @@ static int create_file(int directory, const char *name)
 static struct tide_heap_head *map_file(int fd)
 {
     flock(fd, LOCK_EX | LOCK_NB);
-    void *memory = mmap(NULL, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
+    long at = syscall(SYS_mmap, NULL, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == -1)
         return NULL;
+    void *memory = (void *)at;
     memset(self.backed, 0, sizeof self.backed);
     if (!madvise(memory, sizeof(struct tide_heap_head), MADV_POPULATE_WRITE) && !back(memory, SITES, 1) &&
         !back(memory, FRAMES, 1) && !back(memory, MODULES, 1) && !back(memory, TEXT, 1))
@@ -151,7 +153,7 @@ static struct tide_heap_head *map_file(int fd)
             self.backed[i] = areas[i].bytes;
         return memory;
     }
-    munmap(memory, TIDE_HEAP_BYTES);
+    tide_wiped_unmap(memory, TIDE_HEAP_BYTES);
     return NULL;
 }
 

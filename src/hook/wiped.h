@@ -14,10 +14,18 @@
 #include <stddef.h>
 #include <time.h>
 
+/* On the type of a structure, so that its size is whole pages too: what shared its last page would be wiped
+ * with it. */
 #define TIDE_WIPED __attribute__((aligned(4096)))
 
-/* Declares storage as described. Not from two threads at once. -1 if neither way to do it works. */
+/* Declares storage of whole pages as described. Not from two threads at once. -1 if neither way to do it
+ * works. */
 int tide_wiped_declare(void *storage, size_t bytes);
+
+/* Pages for the hook itself, and back: straight from the kernel, not through the functions that the hook
+ * stands in front of. NULL if there are none. */
+void *tide_wiped_map(size_t bytes);
+void tide_wiped_unmap(void *memory, size_t bytes);
 
 /* A lock for a few instructions. A thread that does not get it in about 20 ms goes without what it wanted to
  * do, and from then on so does every other at once, until the holder lets go: the holder may be a thread

@@ -1,5 +1,5 @@
 /*
- * preload.c - libtidemark-hook.so's face to the program: the functions it stands in front of.
+ * interpose.c - libtidemark-hook.so's face to the program: the functions it stands in front of.
  *
  * Each passes on to the next definition of the same name, normally the C library's, and is not an allocator
  * itself. A free is recorded before the real one and an allocation after it, so that an address is never in
@@ -26,6 +26,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW   static __attribute__((noinline))
+
+#define SEED_ENV "TIDEMARK_HEAP_SEED" /* for tests: the same samples each time */
 
 enum { POOL_BYTES = 65536 };
 
@@ -353,20 +355,28 @@ EXPORT int dlclose(void *handle)
 
 /* ---- the beginning */
 
-static bool is_sanitized(void)
+/* A runtime that is part of the program may not export its names. AddressSanitizer's, which begins before us,
+ * has mapped its shadow where it always is. */
+static bool has_shadow(void)
+{
+    unsigned char resident;
+    return !mincore((void *)0x7fff8000, 4096, &resident);
+}
+
+static bool is_sanitized(bool replaced)
 {
     static const char *const runtimes[] = {"__asan_init", "__tsan_init", "__msan_init", "__lsan_init",
                                            "__hwasan_init"};
     for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++)
         if (dlsym(RTLD_DEFAULT, runtimes[i]))
             return true;
-    return false;
+    return replaced && has_shadow();
 }
 
-/* Mean bytes between samples; 0: not asked for, or not understood. */
-static uint64_t interval_wanted(void)
+/* A number up to 2^30 from the environment; 0: absent, or not understood. */
+static uint64_t wanted(const char *name)
 {
-    const char *text = secure_getenv(TIDE_HEAP_ENV);
+    const char *text = secure_getenv(name);
     uint64_t value = 0;
     for (; text && *text >= '0' && *text <= '9' && value <= UINT32_MAX; text++)
         value = value * 10 + (uint64_t)(*text - '0');
@@ -375,7 +385,7 @@ static uint64_t interval_wanted(void)
 
 static __attribute__((constructor(101))) void begin(void)
 {
-    uint64_t interval = interval_wanted();
+    uint64_t interval = wanted(TIDE_HEAP_ENV);
     if (!interval) {
         tide_recorder_refuse();
         return;
@@ -384,11 +394,11 @@ static __attribute__((constructor(101))) void begin(void)
     enum tide_heap_state state = TIDE_HEAP_ON;
     if (!is_ready() || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
         state = TIDE_HEAP_UNKNOWN_LIBC;
-    else if (is_sanitized())
-        state = TIDE_HEAP_SANITIZED;
     else if (dlsym(RTLD_DEFAULT, "malloc") != (void *)malloc)
-        state = TIDE_HEAP_REPLACED;
-    if (tide_recorder_init(interval))
+        state = is_sanitized(true) ? TIDE_HEAP_SANITIZED : TIDE_HEAP_REPLACED;
+    else if (is_sanitized(false))
+        state = TIDE_HEAP_SANITIZED;
+    if (tide_recorder_init(interval, wanted(SEED_ENV)))
         tide_recorder_refuse();
     else
         tide_recorder_start(state);

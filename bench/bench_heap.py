@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""What the hook costs: each load without, with, and without it again; the ratio of the middle to the mean of the two
+around it, and the median of those ratios.
+
+Usage: bench_heap.py [BUILD] [--pairs N] [--only LOAD] [--json]
+
+Wall time on a shared machine tells mostly about the neighbours, so CPU time (user and system, of the child) stands beside
+it and is what the limits are about. Rivals run the same way where they are installed: heaptrack, and jemalloc's
+own profiler against jemalloc without it.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = "/usr/bin/python3"
+
+
+def loads(build):
+    made = build / "heap-loads"
+    return {
+        "malloc churn": ([made / "churn", "2000000"], 1.15),
+        "malloc churn, bare": ([made / "churn", "2000000", "1", "64"], None),  # nothing else between the pairs
+        "training-like steps": ([made / "steps", "60"], 1.02),
+        "CPython churn": ([PYTHON, ROOT / "bench/heap/pychurn.py", "12"], 1.10),
+    }
+
+
+def run(argv, more):
+    """(CPU seconds, wall seconds)."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.monotonic()
+    done = subprocess.run([str(a) for a in argv], env={**os.environ, **more}, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, check=False)
+    wall = time.monotonic() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.exit(f"{argv[0]} ended with {done.returncode}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def paired(argv, base, profiled, pairs, wrap=()):
+    """Median, least and greatest ratio of CPU time, and the median ratio of wall time."""
+    cpu, wall = [], []
+    run(argv, base)
+    first = run(argv, base)
+    for _ in range(pairs):
+        middle = run([*wrap, *argv], profiled)
+        last = run(argv, base)
+        cpu.append(2 * middle[0] / (first[0] + last[0]))
+        wall.append(2 * middle[1] / (first[1] + last[1]))
+        first = last
+    return {"cpu": statistics.median(cpu), "cpu_least": min(cpu), "cpu_most": max(cpu), "wall": statistics.median(wall),
+            "pairs": pairs}
+
+
+def jemalloc():
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"):
+        found = sorted(pathlib.Path(folder).glob("libjemalloc.so.2"))
+        if found:
+            return str(found[0])
+    return os.environ.get("TIDEMARK_BENCH_JEMALLOC")
+
+
+def tools(build, scratch):
+    """name -> (environment without, environment with, command in front, pairs at most)"""
+    hook = {"LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(scratch), "TIDEMARK_HEAP": "524288"}
+    found = {"tidemark hook, 512 KiB": ({}, hook, (), 99)}
+    library = jemalloc()
+    if library:
+        found["jemalloc prof, 512 KiB"] = ({"LD_PRELOAD": library},
+                                           {"LD_PRELOAD": library, "MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:19"},
+                                           (), 99)
+    if shutil.which("heaptrack"):
+        found["heaptrack"] = ({}, {}, ("heaptrack", "-o", str(scratch / "heaptrack")), 3)
+    return found
+
+
+def empty(scratch):
+    for file in scratch.iterdir():
+        file.unlink()
+
+
+def curve(build, scratch):
+    """Pairs per second and CPU per pair at 1 to 8 threads, without and with the hook."""
+    rows = []
+    hook = {"LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(scratch), "TIDEMARK_HEAP": "524288"}
+    for threads in (1, 2, 4, 8):
+        argv = [build / "heap-loads/churn", str(2000000 // threads), str(threads)]
+        result = paired(argv, {}, hook, 3)
+        rows.append({"threads": threads, **result})
+        empty(scratch)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", nargs="?", default="build/release")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--only")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    build = pathlib.Path(args.build).resolve()
+    results = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        scratch = pathlib.Path(name)
+        for load, (argv, limit) in loads(build).items():
+            if args.only and args.only not in load:
+                continue
+            for tool, (base, profiled, wrap, most) in tools(build, scratch).items():
+                result = paired(argv, base, profiled, min(args.pairs, most), wrap)
+                empty(scratch)
+                results.append({"load": load, "tool": tool, "limit": limit, **result})
+                if not args.json:
+                    print(f"{load:22} {tool:24} CPU {result['cpu']:6.3f}x ({result['cpu_least']:.3f} to {result['cpu_most']:.3f})"
+                          f"  wall {result['wall']:6.3f}x  limit {limit or '-'}  {result['pairs']} pairs", flush=True)
+        threads = curve(build, scratch) if not args.only else []
+    for row in threads:
+        if not args.json:
+            print(f"{row['threads']} threads: CPU {row['cpu']:.3f}x  wall {row['wall']:.3f}x")
+    if args.json:
+        print(json.dumps({"loads": results, "threads": threads, "cpus": os.cpu_count()}, indent=1))
+    ours = [r for r in results if r["tool"].startswith("tidemark")]
+    return 1 if any(r["limit"] and r["cpu"] > r["limit"] for r in ours) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,386 @@
+"""The hook alone, preloaded into programs: what its table says afterwards, and that the programs come to no harm.
+
+The table is read by heap_table.py. Programs are tests/hook/*, built by make; plugins and odd builds are made here.
+"""
+
+import math
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from heap_table import Table, tables
+
+MIB = 1 << 20
+EARLY = 6 * MIB  # what the constructor of target.c holds
+
+
+@pytest.fixture
+def hooked(run, build, tmp_path):
+    """hooked(argv..., interval=bytes, seed=n, repeat=n) -> (Result, {(pid, image): Table}) of the last run."""
+
+    def call(*argv, interval=524288, seed=0, env=None, code=0, **more):
+        channel = tmp_path / "channel"
+        shutil.rmtree(channel, ignore_errors=True)
+        channel.mkdir(mode=0o700)
+        result = run(*argv, env={"LD_PRELOAD": build / "libtidemark-hook.so", "TIDEMARK_CHANNEL": str(channel),
+                                 "TIDEMARK_HEAP": str(interval), "TIDEMARK_HEAP_SEED": str(seed), **(env or {})}, **more)
+        assert result.code == code, result.err
+        return result, tables(channel)
+
+    return call
+
+
+@pytest.fixture
+def target(hooked, build):
+    """target(mode, argument...) -> the one table it left."""
+
+    def call(*arguments, **more):
+        _, found = hooked(build / "hook-targets/target", *arguments, **more)
+        assert len(found) == 1
+        return next(iter(found.values()))
+
+    return call
+
+
+def compile_c(tmp_path, name, source, *flags, compiler="cc"):
+    code = tmp_path / f"{name}.c"
+    code.write_text(source)
+    subprocess.run([compiler, "-O1", "-o", tmp_path / name, code, *flags], check=True)
+    return tmp_path / name
+
+
+def names(build, site):
+    """Functions of the target in a stack, innermost first."""
+    path = str(build / "hook-targets/target")
+    return symbols(path, [hex(a - 1 - m.base) for a, m in site.frames if m and m.path == path])
+
+
+def symbols(path, addresses, *more):
+    text = subprocess.run(["addr2line", "-f", *more, "-e", path, *addresses], capture_output=True, text=True, check=True).stdout
+    return text.splitlines()[::2]
+
+
+def test_a_large_block_is_exact(target, build):
+    table = target("big")
+    assert table.state == "on" and table.python == "none"
+    big = [s for s in table.sites if s.live_bytes == 512 * MIB]
+    assert len(big) == 1 and big[0].live_blocks == 1
+    assert names(build, big[0])[:3] == ["hold", "big", "main"] and not big[0].truncated
+    assert table.live() - 512 * MIB <= EARLY + MIB
+
+
+def test_modules_name_file_base_and_build_id(target, build):
+    table = target("big")
+    program = [m for m in table.modules if m.path == str(build / "hook-targets/target")]
+    assert len(program) == 1
+    notes = subprocess.run(["readelf", "-n", program[0].path], capture_output=True, text=True, check=True).stdout
+    assert program[0].build_id and program[0].build_id in notes
+    assert program[0].start <= program[0].base + 4096 < program[0].end
+
+
+def test_every_way_to_allocate_is_seen(target, build):
+    table = target("ways")
+    live = [s for s in table.sites if "get" in names(build, s)]
+    # 11 ways and one whose realloc failed; what was freed is gone.
+    assert sum(s.live_bytes for s in live) == 12 * MIB
+    assert sum(s.live_blocks for s in live) == 12
+    assert all(s.live_bytes in (0, MIB, 2 * MIB) for s in live)
+
+
+def test_mappings_are_cut_overlaid_and_moved(target):
+    table = target("mappings")
+    mapped = [s for s in table.sites if s.kind == "mmap"]
+    assert sum(s.live_bytes for s in mapped) == 9 * MIB
+    assert sum(s.live_blocks for s in mapped) == 5
+    assert sum(s.total_bytes for s in mapped) == (2 + 4 + 2 + 1 + 4 + 8) * MIB
+
+
+def test_samples_are_unbiased(target):
+    """40 fixed seeds: the mean of live bytes and blocks is within two standard errors of the truth, and the spread is what
+    the theory says."""
+    count, size, interval, seeds = 5000, 1000, 65536, 40
+    bytes_seen, blocks_seen = [], []
+    for seed in range(1, seeds + 1):
+        table = target("many", count, size, interval=interval, seed=seed)
+        site = [s for s in table.sites if s.live_blocks > 100]
+        bytes_seen.append(sum(s.live_bytes for s in site))
+        blocks_seen.append(sum(s.live_blocks for s in site))
+    p = 1 - math.exp(-size / interval)
+    deviation = size * math.sqrt(count * (1 - p) / p)
+    error = deviation / math.sqrt(seeds)
+    assert abs(sum(bytes_seen) / seeds - count * size) < 2 * error
+    assert abs(sum(blocks_seen) / seeds - count) < 2 * error / size
+    spread = math.sqrt(sum((b - count * size) ** 2 for b in bytes_seen) / seeds)
+    assert 0.7 * deviation < spread < 1.3 * deviation
+
+
+def test_a_seed_makes_runs_equal(target):
+    first, second = (target("many", 20000, 500, seed=7) for _ in range(2))
+    values = [[(s.live_bytes, s.total_bytes) for s in t.sites] for t in (first, second)]
+    assert values[0] == values[1] and first.counters["sampled"] > 10
+
+
+def test_a_child_starts_its_own_table(hooked, build):
+    _, found = hooked(build / "hook-targets/target", "forked")
+    assert len(found) == 2
+    parent, child = sorted(found.values(), key=lambda t: t.pid)
+    assert child.live() == 3 * MIB  # what it inherited is forgotten, and its free harmless
+    assert 5 * MIB + EARLY <= parent.live()
+    assert all(s.live_bytes >= 0 for t in (parent, child) for s in t.sites)
+    assert [s.live_blocks for s in parent.sites if s.total_bytes == 2 * MIB] == [0]
+
+
+def test_an_exec_begins_another_image(hooked, build):
+    _, found = hooked(build / "hook-targets/target", "execed")
+    assert sorted(image for _, image in found) == [0, 1]
+    before, after = (t for _, t in sorted(found.items(), key=lambda item: item[0][1]))
+    assert before.pid == after.pid and before.start == after.start
+    assert before.live() == EARLY + 2 * MIB
+    assert any(s.live_bytes == 512 * MIB for s in after.sites)
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_threads_that_fork_neither_hang_nor_leak(hooked, build, round_):
+    del round_
+    _, found = hooked(build / "hook-targets/target", "threads", "10", timeout=60)
+    parent = min(found.values(), key=lambda t: t.pid)
+    assert len(found) == 11
+    assert parent.live() <= EARLY + 8 * MIB  # all handed blocks were freed; what is left is the C library's
+    assert parent.counters["lost_frees"] == 0 and parent.counters["dropped_pointers"] == 0
+    assert all(s.live_bytes >= 0 for s in parent.sites)
+
+
+@pytest.mark.parametrize("stack", ["own", "alternative"])
+def test_signal_handlers_may_map_while_the_hook_works(target, stack):
+    for _ in range(3):
+        table = target("interrupted", stack, timeout=60)
+        assert table.live("mmap") <= 2 * MIB + 4096 * 16
+        assert table.counters["lost_frees"] == 0
+
+
+@pytest.mark.parametrize("stack", ["own", "alternative"])
+def test_a_stack_runs_through_a_signal_frame(target, build, stack):
+    table = target("handled", stack)
+    site = [s for s in table.sites if s.live_bytes == 3 * MIB]
+    assert len(site) == 1 and not site[0].truncated
+    found = names(build, site[0])
+    assert found[0] == "allocate_in_handler" and found[1:4] == ["raise_here", "handled", "main"]
+
+
+def test_a_jump_out_of_the_hook_does_not_end_recording(target):
+    for _ in range(3):
+        table = target("jumping", timeout=60)
+        # After the jumps, 1000 blocks come and go.
+        assert any(s.total_blocks >= 990 and s.live_blocks <= 1 for s in table.sites), table.counters
+
+
+def test_allocations_at_the_ends_of_threads_and_the_program(target):
+    table = target("ends")
+    live = sorted(s.live_bytes for s in table.sites if s.live_bytes >= MIB)
+    assert live == [EARLY, 7 * MIB]
+    assert all(s.live_blocks == 0 for s in table.sites if s.total_bytes == 50 * 300000)
+
+
+def test_libraries_come_and_go(target, tmp_path):
+    source = """
+        #include <stdlib.h>
+        static void *volatile kept;
+        __attribute__((constructor)) static void begin(void) { kept = malloc(1 << 20); free(kept); }
+        void *plugin_hold(size_t bytes) { kept = malloc(bytes); return kept; }
+    """
+    plugin = compile_c(tmp_path, "plugin.so", source, "-shared", "-fPIC")
+    table = target("loading", plugin)
+    paths = [m.path for m in table.modules]
+    assert str(plugin) in paths
+    held = [s for s in table.sites if s.live_bytes >= 2 * MIB and any(m and m.path == str(plugin) for _, m in s.frames)]
+    assert sum(s.live_bytes for s in held) == 40 * MIB and not any(s.truncated for s in held)
+    # The constructor runs inside dlopen, before that returns.
+    assert any(s.total_bytes >= MIB and s.frames[0][1] and s.frames[0][1].path == str(plugin) and not s.truncated
+               for s in table.sites if s not in held)
+
+
+def test_the_callers_runpath_still_counts_for_dlopen(hooked, tmp_path):
+    """A library that is found through the RUNPATH of the library that opens it: a dlopen of our own in between would be
+    the opener."""
+    (tmp_path / "lib").mkdir()
+    compile_c(tmp_path, "inner.so", "int inner = 1;", "-shared", "-fPIC")
+    shutil.move(tmp_path / "inner.so", tmp_path / "lib/libinner.so")
+    outer = compile_c(tmp_path, "outer.so", "#include <dlfcn.h>\nvoid *outer(void) { return dlopen(\"libinner.so\", RTLD_NOW); }",
+                      "-shared", "-fPIC", "-Wl,-rpath,$ORIGIN/lib", "-ldl")
+    program = compile_c(tmp_path, "opener", """
+        #include <dlfcn.h>
+        int main(int n, char **v) { (void)n; void *p = dlopen(v[1], RTLD_NOW);
+            void *(*f)(void) = p ? (void *(*)(void))dlsym(p, "outer") : 0; return f && f() ? 0 : 1; }""", "-ldl")
+    hooked(program, outer)
+
+
+def test_exceptions_and_containers(hooked, build):
+    for _ in range(3):
+        _, found = hooked(build / "hook-targets/throwing", timeout=60)
+        table = next(iter(found.values()))
+        assert [s.live_bytes for s in table.sites if s.live_bytes > 2 * MIB] == [4 * MIB]
+        grown = next(s for s in table.sites if s.live_bytes == 4 * MIB)
+        path = str(build / "hook-targets/throwing")
+        own = [hex(a - 1 - m.base) for a, m in grown.frames if m.path == path]
+        assert "_Z4growRSt6vectorIcSaIcEE" in symbols(path, own, "-i")
+
+
+def test_errno_and_odd_sizes(target):
+    table = target("odd")
+    assert table.live() <= EARLY + MIB
+
+
+@pytest.mark.slow
+def test_a_full_map_samples_more_coarsely_and_stays_small(hooked, build):
+    result, found = hooked(build / "hook-targets/target", "flood", "1200000", interval=1024, timeout=120)
+    table = next(iter(found.values()))
+    assert table.counters["dropped_pointers"] > 0 and table.counters["coarsened"] >= 1
+    assert table.interval == 1024 << table.counters["coarsened"] and table.exact == table.interval // 4
+    assert table.counters["own_bytes"] <= 40 * MIB
+    assert table.counters["lost_frees"] == 0
+    # 1.2 million blocks of 272 bytes and the array of pointers, then at most 64 MiB + 2 % for the hook.
+    heap = 1200000 * (272 + 8)
+    assert int(result.out.split()[1]) * 1024 <= heap * 1.02 + 64 * MIB + EARLY
+    held = [s for s in table.sites if s.live_bytes == 100 * MIB]
+    assert len(held) == 1 and held[0].live_blocks == 100
+
+
+@pytest.mark.slow
+def test_a_table_without_room_counts_what_it_drops(target):
+    table = target("stacks", interval=1, timeout=120)
+    assert len(table.sites) == 65536 and table.counters["dropped_sites"] >= 65535
+    assert table.counters["lost_frees"] == 0
+
+
+def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path):
+    program = compile_c(tmp_path, "own", """
+        #include <stddef.h>
+        static char pool[1 << 20]; static size_t used;
+        void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~15ul; return pool + at; }
+        void free(void *p) { (void)p; }
+        void *calloc(size_t n, size_t s) { return malloc(n * s); }
+        void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
+        int main(void) { return !malloc(100); }
+    """, "-rdynamic", "-fno-builtin")
+    _, found = hooked(program)
+    assert next(iter(found.values())).state == "replaced"
+
+
+def test_a_sanitized_program_is_left_alone(hooked, tmp_path):
+    program = compile_c(tmp_path, "asan", "#include <stdlib.h>\nint main(void) { free(malloc(1 << 20)); return 0; }",
+                        "-fsanitize=address", "-static-libasan", compiler="gcc")
+    _, found = hooked(program)
+    table = next(iter(found.values()))
+    assert table.state == "sanitized" and not table.sites
+
+
+def test_a_static_program_just_runs(hooked, tmp_path):
+    program = compile_c(tmp_path, "static", "#include <stdlib.h>\nint main(void) { free(malloc(1 << 20)); return 0; }", "-static")
+    _, found = hooked(program)
+    assert not found
+
+
+@pytest.mark.parametrize("env", [{"TIDEMARK_HEAP": ""}, {"TIDEMARK_HEAP": "-1"}, {"TIDEMARK_HEAP": "9999999999999999999999"},
+                                 {"TIDEMARK_HEAP": "12x"}, {"TIDEMARK_CHANNEL": ""}, {"TIDEMARK_CHANNEL": "relative"},
+                                 {"TIDEMARK_CHANNEL": "/nowhere/at/all"}])
+def test_without_a_channel_or_an_interval_the_program_just_runs(hooked, build, env):
+    _, found = hooked(build / "hook-targets/target", "ways", env=env)
+    assert not found
+
+
+def test_a_limit_on_file_sizes_is_no_signal(hooked, build):
+    _, found = hooked("sh", "-c", f"ulimit -f 100; exec {build}/hook-targets/target ways")
+    assert len(found) == 1  # the shell's own
+
+
+# ---- Python
+
+
+def interpreters():
+    """Each CPython from 3.9 to 3.13 that can be found."""
+    found = {}
+    for minor in range(9, 14):
+        places = [pathlib.Path("/usr/bin") / f"python3.{minor}",
+                  *sorted(pathlib.Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}"))]
+        which = shutil.which(f"python3.{minor}")
+        places += [pathlib.Path(which)] if which else []
+        for place in places:
+            if place.exists() and subprocess.run([place, "-c", ""], check=False, capture_output=True).returncode == 0:
+                found.setdefault(f"3.{minor}", place)
+    return [pytest.param(path, id=name) for name, path in found.items()]
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_python_frames_have_the_right_file_function_and_line(hooked, root, python):
+    script = root / "tests/hook/frames.py"
+    lines = script.read_text().splitlines()
+    _, found = hooked(python, script)
+    table = next(iter(found.values()))
+    assert table.python == "on" and table.counters["python_failed"] == 0
+
+    def stack(size):
+        site = [s for s in table.sites if s.live_blocks == 1 and s.live_bytes in (size, size + 1)]
+        assert len(site) == 1, size
+        return [(name.split(".")[-1], line) for file, name, line in site[0].python if file == str(script)]
+
+    def line(text, after=0):
+        return next(i for i, content in enumerate(lines, 1) if text in content and i > after)
+
+    main = lambda text: ("<module>", line(text, line("Trainer().step()") - 1))
+    held = ("hold", line("bytearray(size))"))
+    assert stack(1001000) == [held, ("step", line("self.hold(1001000)")), main("Trainer().step()")]
+    assert stack(1002000) == [held, ("through_map", line("list(map(")), main("Trainer().through_map()")]
+    assert stack(1003000) == [("<lambda>", line("1003000")), ("through_lambda", line("1003000")), main("through_lambda()")]
+    assert stack(1004000) == [("generator", line("kept.append(bytearray(size))")), main("list(generator())")]
+    assert stack(1005000) == [("__del__", line("1005000")), main("del odd")]
+    assert stack(1006000) == [("nested", line("1006000")), *[("nested", line("return nested"))] * 5, main("nested(5)")]
+    assert stack(1007000) == [("naïve_ünï", line("1007000")), main("naïve_ünï()")]
+    assert stack(1008000) == [("<lambda>", line("1008000"))]
+    made_up = next(s for s in table.sites if s.live_bytes in (1009000, 1009001))
+    assert made_up.python[0] == ("made-up.py", "<module>", 3)
+    assert made_up.python[1] == (str(script), "<module>", line("made-up.py"))
+
+
+def test_native_frames_between_python_frames_are_kept(hooked, tmp_path):
+    """A C extension (ctypes calling qsort's comparison) shows up between the Python frames around it."""
+    script = tmp_path / "between.py"
+    script.write_text("""
+import ctypes, os
+kept = []
+libc = ctypes.CDLL(None)
+Compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def compare(a, b):
+    if len(kept) < 1:
+        kept.append(bytearray(2000000))
+    return 0
+def sort():
+    libc.qsort((ctypes.c_int * 4)(), 4, 4, Compare(compare))
+sort()
+os._exit(0)
+""")
+    _, found = hooked("/usr/bin/python3", script)
+    table = next(iter(found.values()))
+    site = next(s for s in table.sites if 2000000 <= s.live_bytes <= 2000001)
+    assert [f[1] for f in site.python] == ["compare", "sort", "<module>"]
+    at = [i for i, f in enumerate(site.frames) if isinstance(f[0], str)]
+    between = [f[1].path for f in site.frames[at[0] + 1:at[1]] if f[1]]
+    assert any("libc.so" in p for p in between) and any("ffi" in p or "ctypes" in p for p in between)
+    assert not any("python3" in p.rsplit("/", 1)[-1] for p in between)
+
+
+def test_the_table_can_be_read_while_it_grows(hooked, build, tmp_path, env):
+    """Reads in the middle of a run see only complete entries."""
+    channel = tmp_path / "live"
+    channel.mkdir(mode=0o700)
+    process = subprocess.Popen([build / "hook-targets/target", "stacks"],
+                               env={**env, "LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(channel),
+                                    "TIDEMARK_HEAP": "4096"})
+    seen = 0
+    while process.poll() is None:
+        for path in channel.glob("heap-*"):
+            if path.read_bytes()[:8] == b"tidheap1":
+                seen = max(seen, len(Table(path).sites))
+    assert process.returncode == 0
+    assert len(next(iter(tables(channel).values())).sites) >= seen
