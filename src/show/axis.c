@@ -3,11 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    FEWEST_STEPS = 12,
-    FEWEST_TICKS = 48,
-    LAST_STEP = 3 /* times the mean: how long the last one may take */
-};
+enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48 };
+
+static const double LAST_STEP =
+    1.25; /* times the mean: how long the last one may take; then comes the program's end */
 
 /* The process whose step marks are followed; 0 for those of the output (or of no known process). */
 static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
@@ -61,10 +60,8 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
         return 0;
     double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
     double mark_gap = (double)(t_ns[n - 1] - t_ns[0]) / (double)(n - 1);
-    double look_gap = (double)(h->interval_ns > 0 ? h->interval_ns : 0);
     /* Of a program that was killed in its last step, that step is what matters most. */
-    int64_t over_ns =
-        h->exit_status == 0 ? t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap + look_gap) : INT64_MAX;
+    int64_t over_ns = h->exit_status == 0 ? t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap) : INT64_MAX;
     *ret = (struct tide_axis){.is_steps = true,
                               .t_ns = t_ns,
                               .step = step,
