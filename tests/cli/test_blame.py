@@ -1,0 +1,221 @@
+"""tidemark blame: planted leaks, caches and spikes, each named by its file and line."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture
+def script(tmp_path, root):
+    """script(text) -> path of a Python program that can import tidemark."""
+
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.write_text(f"import sys\nsys.path.insert(0, {str(root / 'python')!r})\n" + textwrap.dedent(text))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def heap(tidemark, tmp_path):
+    """heap(argv...) -> path of the recording of that program under run --heap; what it said is in .said."""
+
+    def record(*argv, name="run.tide", code=0):
+        got = tidemark("run", "--heap", "-i", "50ms", "-o", name, "--", *argv)
+        assert got.code == code, got.err
+        record.said = got.err
+        return tmp_path / name
+
+    return record
+
+
+def line_of(path, text):
+    """Number of the line that holds the text."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if text in line:
+            return number
+    raise AssertionError(text)
+
+
+def frames_of(culprit, name):
+    return [(f["function"], f["line"]) for f in culprit["frames"] if f["file"] and f["file"].endswith("/" + name)]
+
+
+TRAIN = """
+    import time
+    import tidemark
+    kept, cache = [], {}
+    def load(i):
+        if i % 60 not in cache:
+            cache[i % 60] = bytearray(300_000)
+    def evaluate():
+        scratch = bytearray(50_000_000)
+        time.sleep(0.3)
+        return len(scratch)
+    def train_step(i):
+        load(i)
+        kept.append(bytearray(150_000))
+    for step in range(250):
+        tidemark.step(step)
+        train_step(step)
+        time.sleep(0.012)
+        if step % 80 == 79:
+            with tidemark.phase("validation"):
+                evaluate()
+"""
+
+
+@pytest.fixture
+def trained(heap, script):
+    program = script(TRAIN)
+    return heap(PYTHON, program), program
+
+
+def test_a_python_leak_is_named_by_its_line(trained, tidemark, heap):
+    recording, program = trained
+    got = tidemark("blame", "--json", recording)
+    assert got.code == 1, got.err
+    document = got.json
+    assert document["schema"] == "tidemark.blame/1" and document["by"] == "growth" and document["axis"] == "step"
+    first = document["culprits"][0]
+    assert ("train_step", line_of(program, "kept.append")) in frames_of(first, "train.py")
+    assert abs(first["bytes_per_step"] / 150_000 - 1) < 0.05
+    assert first["bytes_per_step_low"] <= first["bytes_per_step"] <= first["bytes_per_step_high"]
+    assert first["share"] > 0.9 and first["bounded"] is False and first["freed_share"] < 0.02
+    assert abs(first["blocks_per_step"] - 1) < 0.05
+    assert "culprit 1" in heap.said and "kept.append(bytearray(150_000))" in heap.said
+
+
+def test_a_cache_that_filled_is_called_bounded(trained, tidemark):
+    recording, program = trained
+    culprits = tidemark("blame", "--json", recording).json["culprits"]
+    cache = [c for c in culprits if ("load", line_of(program, "cache[i % 60] =")) in frames_of(c, "train.py")]
+    assert len(cache) == 1 and cache[0]["bounded"] is True and cache[0]["bytes_per_step"] is None
+
+
+def test_the_bytes_of_a_phase_are_those_of_its_code(trained, tidemark):
+    recording, program = trained
+    document = tidemark("blame", "--phase", "validation", "--json", recording).json
+    first = document["culprits"][0]
+    assert ("evaluate", line_of(program, "scratch = ")) in frames_of(first, "train.py")
+    assert abs(first["bytes"] / 50_000_000 - 1) < 0.01
+    assert first["freed_share"] > 0.99
+
+
+def test_between_two_steps_only_what_was_added_counts(trained, tidemark):
+    recording, program = trained
+    document = tidemark("blame", "--between", "--json", recording, "100", "200").json
+    first = document["culprits"][0]
+    assert ("train_step", line_of(program, "kept.append")) in frames_of(first, "train.py")
+    assert abs(first["bytes"] / (100 * 150_000) - 1) < 0.15  # looks come every few steps
+
+
+def test_what_is_live_at_the_end_is_shared_out(trained, tidemark):
+    recording, _ = trained
+    document = tidemark("blame", "--by", "end", "-n", "1000", "--json", recording).json
+    assert abs(sum(c["share"] for c in document["culprits"]) - 1) < 0.01
+    assert document["culprits"][0]["live_bytes"] > 30_000_000
+
+
+def test_a_c_leak_is_named_by_its_function_and_line(heap, tidemark, tmp_path, root, build):
+    source = tmp_path / "leaky.c"
+    source.write_text(textwrap.dedent("""
+        #include <stdlib.h>
+        #include <string.h>
+        #include <time.h>
+        #include <tidemark.h>
+        char *volatile kept;
+        __attribute__((noinline)) static void remember(size_t size)
+        {
+            kept = malloc(size);
+            memset(kept, 1, size);
+        }
+        int main(void)
+        {
+            for (int step = 0; step < 300; step++) {
+                struct timespec pause = {0, 8000000};
+                tide_step(step);
+                remember(200000);
+                nanosleep(&pause, NULL);
+            }
+            return 0;
+        }
+    """))
+    program = tmp_path / "leaky"
+    subprocess.run([shutil.which("cc"), "-g", "-O1", "-o", program, source, f"-I{root}/include", build / "libtidemark.a",
+                    "-lpthread"], check=True)
+    document = tidemark("blame", "--json", heap(program)).json
+    first = document["culprits"][0]
+    assert first["frames"][0]["function"] == "remember"
+    assert frames_of(first, "leaky.c")[0] == ("remember", line_of(source, "kept = malloc"))
+    assert abs(first["bytes_per_step"] / 200_000 - 1) < 0.05
+
+
+def test_a_killed_program_still_has_its_culprit(heap, tidemark, script):
+    program = script("""
+        import os, signal, time
+        import tidemark
+        kept = []
+        for step in range(200):
+            tidemark.step(step)
+            kept.append(bytearray(150_000))
+            time.sleep(0.012)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    recording = heap(PYTHON, program, code=137)
+    first = tidemark("blame", "--json", recording).json["culprits"][0]
+    assert ("<module>", line_of(program, "kept.append")) in frames_of(first, "train.py")
+
+
+def test_a_program_that_keeps_nothing_has_no_culprit(heap, tidemark, script):
+    program = script("""
+        import time
+        import tidemark
+        for step in range(250):
+            tidemark.step(step)
+            scratch = bytearray(400_000)
+            time.sleep(0.01)
+    """)
+    got = tidemark("blame", heap(PYTHON, program))
+    assert got.code == 0, got.out
+    assert "culprit none" in got.out
+
+
+def test_trouble_is_one_sentence(tidemark, workload, tmp_path):
+    tidemark("run", "-o", "plain.tide", "--", workload("linear"), "--steps", "60")
+    got = tidemark("blame", "plain.tide")
+    assert got.code == 2 and got.err == ("tidemark: the recording has no call sites\n"
+                                         "hint: record them with 'tidemark run --heap -- PROG'\n")
+    assert tidemark("blame").code == 2
+    assert tidemark("blame", "nothing.tide").code == 2
+    assert tidemark("blame", "--between", "plain.tide", "1").code == 2
+    assert tidemark("blame", "--between", "plain.tide", "a", "b").code == 2
+    assert tidemark("blame", "--by", "peak", "--phase", "x", "plain.tide").code == 2
+
+
+def test_hostile_names_reach_the_terminal_escaped(heap, tidemark, script):
+    program = script("""
+        import time
+        import tidemark
+        kept = []
+        code = compile("def \\u202eevil(kept): kept.append(bytearray(150_000))", "/tmp/\\x1b[31mevil.py", "exec")
+        names = {}
+        exec(code.replace(co_filename="/tmp/\\x1b[31mevil.py"), names)
+        evil = next(v for k, v in names.items() if k.endswith("evil"))
+        for step in range(200):
+            tidemark.step(step)
+            evil(kept)
+            time.sleep(0.01)
+    """.replace("\\u202e", "x"))
+    got = tidemark("blame", heap(PYTHON, program))
+    assert "\x1b" not in got.out and "evil.py" in got.out
+    assert "\x1b" not in heap.said
