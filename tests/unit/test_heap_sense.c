@@ -1,0 +1,261 @@
+/*
+ * test_heap_sense.c - what a table holds gets into the recording: all of it when it is little, the most
+ * important of it when it is much, everything when the process has ended.
+ */
+#include "sense/heap_sense.h"
+#include "base/clock.h"
+#include "heap_fixture.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+static struct heap_fixture f;
+static struct tide_heap_sense *heap;
+static struct tide_sense *sense;
+static struct tide_writer *writer;
+static char path[64];
+static pid_t child;
+static int64_t base_ns, now_ns;
+
+static void remove_files(void)
+{
+    char name[96];
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        unlink(name);
+    }
+}
+
+/* A process that only waits, its table, and a recording that follows both. */
+static int set_up(void **state)
+{
+    (void)state;
+    struct tide_err err = {0};
+    uint64_t start = 0;
+    f = (struct heap_fixture){.fd = -1};
+    snprintf(path, sizeof path, "/tmp/test_heap_sense.%d.tide", (int)getpid());
+    remove_files();
+    assert_int_equal(tide_heap_sense_new(&heap, &err), 0);
+    child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    assert_int_equal(tide_birth_read(child, &start), 0);
+    heap_fixture_directory(&f);
+    heap_fixture_table(&f, child, start, 0);
+    base_ns = now_ns = tide_clock_ns();
+    assert_int_equal(tide_heap_sense_open(heap, f.directory, base_ns, &err), 0);
+    int64_t root = child;
+    struct tide_sense_config config = {.roots = &root,
+                                       .root_count = 1,
+                                       .limit_bytes = TIDE_UNKNOWN,
+                                       .proc_path = "/proc",
+                                       .cgroup_path = "/sys/fs/cgroup",
+                                       .base_ns = base_ns};
+    assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
+    assert_int_equal(tide_writer_new(path, &writer, &err), 0);
+    return 0;
+}
+
+static void end_child(void)
+{
+    if (child > 0) {
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    child = 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tide_writer_free(writer, NULL);
+    tide_heap_sense_free(heap);
+    tide_sense_free(sense);
+    end_child();
+    heap_fixture_remove(&f);
+    remove_files();
+    return 0;
+}
+
+static int64_t look(void)
+{
+    struct tide_sense_view view;
+    struct tide_err err = {0};
+    now_ns += 250 * (int64_t)TIDE_NS_PER_MS;
+    assert_int_equal(tide_sense_look(sense, writer, now_ns, &view, &err), 0);
+    assert_int_equal(tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, &err), 0);
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+    return view.tick;
+}
+
+static void finish(int64_t tick)
+{
+    struct tide_err err = {0};
+    assert_int_equal(tide_heap_sense_finish(heap, sense, writer, tick, now_ns, 20000, &err), 0);
+    assert_int_equal(tide_writer_commit(writer, &err), 0);
+}
+
+static int64_t ask(const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return value;
+}
+
+/* How often a table is read depends on what that costs here. */
+static int64_t looks_until(const char *sql)
+{
+    int64_t tick = look();
+    for (int i = 0; i < 1000 && !ask(sql); i++)
+        tick = look();
+    return tick;
+}
+
+/* A site with a stack of its own, in no module. */
+static struct tide_heap_site *plain_site(uint64_t number, int64_t live)
+{
+    uint64_t words[] = {0x10000 + number * 16,
+                        heap_fixture_code(&f, "train.py", "step", (uint32_t)number + 1)};
+    heap_fixture_module(&f, "/no/such/program", 0, 0x10000 + number * 16 - 1, 0x10000 + number * 16 + 15);
+    return heap_fixture_site(&f, TIDE_HEAP_MALLOC, words, 2, live);
+}
+
+/* Many sites, cheaply: each a line of one Python function. */
+static void python_sites(uint32_t count, int64_t live)
+{
+    uint64_t code = heap_fixture_code(&f, "busy.py", "busy", 0);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t word = code | (i + 1);
+        heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, live);
+    }
+}
+
+static void a_site_is_written_when_it_changes(void **state)
+{
+    (void)state;
+    struct tide_heap_site *site = plain_site(1, 5000);
+    int64_t tick = looks_until("SELECT count(*) FROM site");
+    assert_int_equal(ask("SELECT count(*) FROM site"), 1);
+    int64_t rows = ask("SELECT count(*) FROM site_sample");
+    assert_int_equal(rows, 1);
+    look();
+    assert_int_equal(ask("SELECT count(*) FROM site_sample"), 1);
+    site->live_bytes = 7000;
+    tick = look();
+    assert_int_equal(ask("SELECT count(*) FROM site_sample"), 2);
+    assert_int_equal(ask("SELECT live_bytes FROM site_sample ORDER BY tick DESC"), 7000);
+    assert_int_equal(
+        ask("SELECT count(*) FROM frames WHERE function = '/no/such/program+0x1000f' AND depth = 0"), 1);
+    assert_int_equal(ask("SELECT line FROM frames WHERE function = 'step' AND python = 1 AND depth = 1"), 2);
+    site->live_bytes = 9000;
+    finish(tick);
+    assert_int_equal(ask("SELECT live_bytes FROM site_sample ORDER BY tick DESC"), 9000);
+    assert_int_equal(ask("SELECT count(*) FROM heap_state WHERE state = 'on'"), 1);
+}
+
+static void small_sites_beyond_2000_are_one_sum(void **state)
+{
+    (void)state;
+    python_sites(5000, 100);
+    int64_t tick = looks_until("SELECT count(*) >= 2000 FROM site");
+    assert_int_equal(ask("SELECT count(*) FROM site WHERE stack > 0"), 2000);
+    assert_int_equal(
+        ask("SELECT live_bytes FROM site_sample JOIN site ON site.id = site WHERE stack = 0 ORDER BY tick DESC"),
+        3000 * 100);
+    /* One of them grows up. */
+    f.sites[4000].live_bytes = f.sites[4000].total_bytes = 100000;
+    tick = looks_until("SELECT count(*) > 2000 FROM site WHERE stack > 0");
+    assert_int_equal(ask("SELECT count(*) FROM site WHERE stack > 0"), 2001);
+    assert_int_equal(
+        ask("SELECT live_bytes FROM site_sample JOIN site ON site.id = site WHERE stack = 0 ORDER BY tick DESC"),
+        2999 * 100);
+    finish(tick);
+    assert_int_equal(
+        ask("SELECT sum(live_bytes) FROM (SELECT live_bytes, max(tick) FROM site_sample GROUP BY site)"),
+        4999 * 100 + 100000);
+}
+
+static void a_busy_program_has_a_bounded_recording_and_a_complete_end(void **state)
+{
+    (void)state;
+    int64_t tick = 0;
+    python_sites(2000, 100000);
+    look();
+    for (int round = 1; round <= 400; round++) {
+        for (int i = 0; i < 2000; i++)
+            f.sites[i].live_bytes += i == 1234 ? 50000 : 1;
+        tick = look();
+    }
+    /* 800,000 changes; the burst is 200,000 rows, and 50 a second come back. */
+    int64_t rows = ask("SELECT count(*) FROM site_sample");
+    assert_true(rows < 215000);
+    /* What changes most is written every time that any is. */
+    assert_int_equal(ask("SELECT max(n) FROM (SELECT count(*) AS n FROM site_sample GROUP BY site)"),
+                     ask("SELECT count(DISTINCT tick) FROM site_sample"));
+    assert_true(ask("SELECT max(n) > 2 * min(n) FROM (SELECT count(*) AS n FROM site_sample GROUP BY site)"));
+    end_child();
+    heap_fixture_end(&f);
+    now_ns += TIDE_NS_PER_S;
+    finish(tick);
+    assert_int_equal(ask("SELECT count(*) FROM (SELECT live_bytes, max(tick) FROM site_sample GROUP BY site)"
+                         " WHERE live_bytes = 100400"),
+                     1999);
+    assert_int_equal(access(f.path, F_OK), -1);
+}
+
+static void a_stack_waits_for_its_module_but_not_for_ever(void **state)
+{
+    (void)state;
+    uint64_t late = 0x5000, never = 0x9000;
+    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &late, 1, 100000);
+    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &never, 1, 100000);
+    look();
+    look();
+    assert_int_equal(ask("SELECT count(*) FROM site"), 0);
+    heap_fixture_module(&f, "/lib/late.so", 0x4000, 0x4000, 0x6000);
+    for (int i = 0; i < 20; i++)
+        look();
+    assert_int_equal(ask("SELECT count(*) FROM frames WHERE function = '/lib/late.so+0xfff'"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM frame WHERE module = '' AND offset = 36863"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM site WHERE stack > 0"), 2);
+}
+
+static void why_nothing_is_seen_is_told_once(void **state)
+{
+    (void)state;
+    f.head->state = TIDE_HEAP_SANITIZED;
+    look();
+    const char *notice = tide_heap_sense_notice(heap);
+    assert_non_null(notice);
+    assert_non_null(strstr(notice, "sanitizer"));
+    look();
+    assert_null(tide_heap_sense_notice(heap));
+    assert_int_equal(ask("SELECT count(*) FROM note WHERE text LIKE '%sanitizer%'"), 1);
+    assert_int_equal(tide_heap_sense_tables(heap), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_site_is_written_when_it_changes),
+        TEST(small_sites_beyond_2000_are_one_sum),
+        TEST(a_busy_program_has_a_bounded_recording_and_a_complete_end),
+        TEST(a_stack_waits_for_its_module_but_not_for_ever),
+        TEST(why_nothing_is_seen_is_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
