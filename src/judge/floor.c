@@ -211,9 +211,12 @@ static void drop_bumps(struct tide_floor *f, double *scratch)
         f->kept[i] = !(isfinite(before) && isfinite(after) && f->bytes[i] > fmax(before, after) + tall);
     }
     drop_end_bump(f, tall, scratch);
-    for (size_t i = 1; i + 1 < f->count; i++)
-        if (f->bytes[i] < fmin(f->bytes[i - 1], f->bytes[i + 1]) - TIDE_DIP_BUMPS * tall)
+    for (size_t i = 1; i < f->count; i++) {
+        double next = i + 1 < f->count ? f->bytes[i + 1]
+                                       : f->bytes[i - 1]; /* the last look may have seen the program end */
+        if (f->bytes[i] < fmin(f->bytes[i - 1], next) - TIDE_DIP_BUMPS * tall)
             f->kept[i] = false;
+    }
 }
 
 static size_t kept_of(const struct tide_floor *f)

@@ -209,6 +209,18 @@ static void memory_that_falls_is_no_leak(void **state)
     assert_int_equal(judge(input_of(1000)).kind, TIDE_FLAT);
 }
 
+static void a_program_that_is_seen_ending_still_leaked(void **state)
+{
+    (void)state;
+    for (size_t count = 14; count <= 1400; count *= 10) {
+        fill(count, 4e8, 2e5, 1e4);
+        ys[count - 1] = 1e8;
+        struct tide_verdict v = judge(input_of(count));
+        assert_int_equal(v.kind, TIDE_LEAK);
+        assert_true(fabs(v.slope / 2e5 - 1) < 0.02);
+    }
+}
+
 static void order_and_repetition_do_not_matter(void **state)
 {
     (void)state;
@@ -379,6 +391,7 @@ int main(void)
         cmocka_unit_test(warm_up_is_left_out),
         cmocka_unit_test(a_collector_does_not_leak),
         cmocka_unit_test(memory_that_falls_is_no_leak),
+        cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
