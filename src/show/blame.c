@@ -272,6 +272,10 @@ static int set_stretch(struct blaming *g)
     for (size_t i = h->tick_count;
          i-- > 0 && (isnan(tide_assess_x_of(g->a, g->to_ns)) || h->ticks[i].processes == 0);)
         g->to_ns = h->ticks[i > 0 ? i - 1 : 0].t_ns;
+    int64_t last_step_ns =
+        g->b->x_is_steps ? tide_assess_time_of(g->a, tide_assess_x_of(g->a, g->to_ns)) : TIDE_UNKNOWN;
+    if (last_step_ns > g->from_ns && last_step_ns < g->to_ns)
+        g->to_ns = last_step_ns; /* behind it, the program may be giving everything back */
     return 0;
 }
 
