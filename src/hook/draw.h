@@ -55,8 +55,10 @@ static inline double tide_draw_probability(double x)
         x *= 0.5;
         halvings++;
     }
-    double p =
-        x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6 * (1 - x / 7 * (1 - x / 8)))))));
+    double p = 1 - x / 10;
+    for (int k = 9; k > 1; k--)
+        p = 1 - x / k * p;
+    p *= x;
     while (halvings--)
         p = p * (2 - p); /* 1 - (1 - p)^2 */
     return p;
