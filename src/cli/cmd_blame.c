@@ -81,17 +81,17 @@ static int blame_main(int argc, char **argv)
     struct tide_blame *blame = NULL;
     code = TIDE_EXIT_TROUBLE;
     if (tide_answer_init(&answer, operands[0], &as_recorded, &err) ||
-        tide_blame_new(answer.history, answer.sites, answer.assessment, &want, &blame, &err))
+        tide_blame_new(answer.history, answer.assessment, &want, &blame, &err))
         tide_report(&err);
     else {
         bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
         code = growing ? TIDE_EXIT_FOUND : TIDE_EXIT_OK;
         if (v.json)
-            tide_blame_json(blame, answer.sites, operands[0], stdout);
+            tide_blame_json(blame, answer.history, operands[0], stdout);
         else {
             if (want.by == TIDE_BLAME_GROWTH)
                 tide_assessment_print(answer.assessment, NULL, stdout);
-            tide_blame_print(blame, answer.sites, (size_t)v.most, (size_t)v.frames, stdout);
+            tide_blame_print(blame, answer.history, (size_t)v.most, (size_t)v.frames, stdout);
         }
     }
     tide_blame_free(blame);

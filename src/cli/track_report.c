@@ -44,13 +44,13 @@ static bool print_culprits(const struct tide_answer *answer)
     struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
-    if (answer->sites->site_count == 0 || answer->assessment->judged[0].verdict.kind != TIDE_LEAK)
+    if (answer->history->site_count == 0 || answer->assessment->judged[0].verdict.kind != TIDE_LEAK)
         return false;
-    if (tide_blame_new(answer->history, answer->sites, answer->assessment, &growth, &blame, &err)) {
+    if (tide_blame_new(answer->history, answer->assessment, &growth, &blame, &err)) {
         print_line("culprit", err.text);
         return false;
     }
-    tide_blame_print(blame, answer->sites, CULPRITS, FRAMES, stderr);
+    tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
     tide_blame_free(blame);
     return true;
 }
@@ -62,7 +62,7 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
     tide_assessment_print(answer->assessment, NULL, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s", shown);
-    else if (leak && answer->sites->state_count == 0)
+    else if (leak && answer->history->heap_status_count == 0)
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else
         snprintf(next, sizeof next, "tidemark watch %s", shown);

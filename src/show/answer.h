@@ -1,15 +1,13 @@
 /*
- * answer.h - a recording opened for an answer: its history, its call sites and the verdict on it, in one go.
+ * answer.h - a recording opened for an answer: its history and the verdict on it, in one go.
  */
 #ifndef TIDE_ANSWER_H
 #define TIDE_ANSWER_H
 
 #include "show/assess.h"
-#include "show/sites.h"
 
 struct tide_answer {
     struct tide_history *history;
-    struct tide_sites *sites; /* without sites where the recording was made without --heap */
     struct tide_assessment *assessment;
 };
 

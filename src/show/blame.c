@@ -13,7 +13,6 @@ enum {
 
 struct blaming {
     const struct tide_history *h;
-    const struct tide_sites *sites;
     struct tide_assessment *a;
     const struct tide_blame_options *options;
     struct tide_blame *b;
@@ -26,9 +25,23 @@ struct candidate {
     double bytes, blocks;
 };
 
-static double live_at(const struct tide_site_history *site, int64_t t_ns, double *ret_blocks)
+/* What a site held at a time: its last point at or before it; NULL before its first. */
+static const struct tide_history_site_point *point_at(const struct tide_history_site *site, int64_t t_ns)
 {
-    const struct tide_site_point *p = tide_site_at(site, t_ns);
+    size_t low = 0, high = site->point_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (site->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &site->points[low - 1] : NULL;
+}
+
+static double live_at(const struct tide_history_site *site, int64_t t_ns, double *ret_blocks)
+{
+    const struct tide_history_site_point *p = point_at(site, t_ns);
     if (ret_blocks)
         *ret_blocks = p ? (double)p->live_blocks : 0;
     return p ? fmax((double)p->live_bytes, 0) : 0;
@@ -49,8 +62,8 @@ static int64_t peak_time(const struct blaming *g)
         g->h->tick_count / 512 + 1; /* enough to find the peak's neighbourhood; a spike lasts longer */
     for (size_t i = 0; i < g->h->tick_count; i += stride) {
         double sum = 0;
-        for (size_t s = 0; s < g->sites->site_count; s++)
-            sum += live_at(&g->sites->sites[s], g->h->ticks[i].t_ns, NULL);
+        for (size_t s = 0; s < g->h->site_count; s++)
+            sum += live_at(&g->h->sites[s], g->h->ticks[i].t_ns, NULL);
         if (sum > best) {
             best = sum;
             best_ns = g->h->ticks[i].t_ns;
@@ -60,7 +73,7 @@ static int64_t peak_time(const struct blaming *g)
 }
 
 /* The lowest that a site held in a stretch: what spikes and collections do not move. */
-static double lowest_in(const struct tide_site_history *site, int64_t from_ns, int64_t to_ns)
+static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
 {
     double lowest = live_at(site, from_ns, NULL);
     for (size_t i = 0; i < site->point_count; i++)
@@ -69,7 +82,7 @@ static double lowest_in(const struct tide_site_history *site, int64_t from_ns, i
     return lowest;
 }
 
-static double growth_of(const struct blaming *g, const struct tide_site_history *site)
+static double growth_of(const struct blaming *g, const struct tide_history_site *site)
 {
     int64_t part = (g->to_ns - g->from_ns) / 8;
     return lowest_in(site, g->to_ns - part, g->to_ns) - lowest_in(site, g->from_ns, g->from_ns + part);
@@ -82,7 +95,7 @@ static bool is_phase(const struct blaming *g, const struct tide_history_mark *m,
 }
 
 /* Most that was live in any stretch of the phase, over what was live when that stretch began. */
-static double in_phase(const struct blaming *g, const struct tide_site_history *site, double *ret_blocks)
+static double in_phase(const struct blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
     int64_t began = TIDE_UNKNOWN;
@@ -95,7 +108,7 @@ static double in_phase(const struct blaming *g, const struct tide_site_history *
             continue;
         double before = live_at(site, began, NULL);
         for (size_t k = 0; k < site->point_count; k++) {
-            const struct tide_site_point *p = &site->points[k];
+            const struct tide_history_site_point *p = &site->points[k];
             if (p->t_ns < began || p->t_ns > m->t_ns || (double)p->live_bytes - before <= most)
                 continue;
             most = (double)p->live_bytes - before;
@@ -106,7 +119,7 @@ static double in_phase(const struct blaming *g, const struct tide_site_history *
     return most;
 }
 
-static double measure(const struct blaming *g, const struct tide_site_history *site, int64_t at_ns,
+static double measure(const struct blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
     double then;
@@ -127,10 +140,10 @@ static double measure(const struct blaming *g, const struct tide_site_history *s
 /* Judges a site on the assessment's axis and fills what follows from that. */
 static int judge_site(struct blaming *g, struct tide_culprit *c)
 {
-    const struct tide_site_history *site = c->site;
+    const struct tide_history_site *site = c->site;
     struct tide_level *levels = malloc((site->point_count + 1) * sizeof *levels);
     if (!levels)
-        return tide_err_set(g->err, "not enough memory to judge %zu call sites", g->sites->site_count);
+        return tide_err_set(g->err, "not enough memory to judge %zu call sites", g->h->site_count);
     levels[0] = (struct tide_level){0, 0}; /* before its first sample a site held nothing */
     for (size_t i = 0; i < site->point_count; i++)
         levels[i + 1] =
@@ -152,9 +165,9 @@ static int judge_site(struct blaming *g, struct tide_culprit *c)
 
 static void fill_culprit(const struct blaming *g, const struct candidate *from, struct tide_culprit *c)
 {
-    const struct tide_site_history *site = &g->sites->sites[from->site];
+    const struct tide_history_site *site = &g->h->sites[from->site];
     *c = (struct tide_culprit){.site = site,
-                               .process = site->row.process,
+                               .process = site->process,
                                .bytes_per_x = NAN,
                                .blocks_per_x = NAN,
                                .share = NAN,
@@ -162,14 +175,14 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
                                .blocks = from->blocks,
                                .live_bytes = live_at(site, g->to_ns, NULL),
                                .freed_share = NAN};
-    if (site->row.process >= 1 && (size_t)site->row.process <= g->h->process_count) {
-        const struct tide_process *p = &g->h->processes[site->row.process - 1].row;
+    if (site->process >= 1 && (size_t)site->process <= g->h->process_count) {
+        const struct tide_process *p = &g->h->processes[site->process - 1].row;
         char name[40];
         tide_text_escape(p->name, strlen(p->name), name, sizeof name);
         snprintf(c->process_name, sizeof c->process_name, "%s[%lld]", name, (long long)p->pid);
     }
-    const struct tide_site_point *first = tide_site_at(site, g->from_ns),
-                                 *last = tide_site_at(site, g->to_ns);
+    const struct tide_history_site_point *first = point_at(site, g->from_ns),
+                                         *last = point_at(site, g->to_ns);
     double allocated = last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
     double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
     if (allocated > 0)
@@ -282,29 +295,29 @@ static int set_stretch(struct blaming *g)
 static int blame(struct blaming *g)
 {
     struct tide_blame *b = g->b;
-    if (g->sites->site_count == 0) {
+    if (g->h->site_count == 0) {
         tide_err_set(g->err, "the recording has no call sites");
         return tide_err_hint(g->err, "record them with 'tidemark run --heap -- PROG'");
     }
     b->x_is_steps = isfinite(g->a->steps);
     if (set_stretch(g))
         return -1;
-    struct candidate *list = tide_arena_take(b->arena, g->sites->site_count, sizeof *list);
+    struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
     if (!list)
-        return tide_err_set(g->err, "not enough memory for %zu call sites", g->sites->site_count);
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
     int64_t at_ns = g->options->by == TIDE_BLAME_PEAK ? peak_time(g) : g->to_ns;
-    for (size_t i = 0; i < g->sites->site_count; i++) {
+    for (size_t i = 0; i < g->h->site_count; i++) {
         list[i].site = i;
-        list[i].bytes = measure(g, &g->sites->sites[i], at_ns, &list[i].blocks);
+        list[i].bytes = measure(g, &g->h->sites[i], at_ns, &list[i].blocks);
     }
-    b->sites = g->sites->site_count;
-    qsort(list, g->sites->site_count, sizeof *list, larger_first);
-    return take_culprits(g, list, g->sites->site_count);
+    b->sites = g->h->site_count;
+    qsort(list, g->h->site_count, sizeof *list, larger_first);
+    return take_culprits(g, list, g->h->site_count);
 }
 
-int tide_blame_new(const struct tide_history *history, const struct tide_sites *sites,
-                   struct tide_assessment *assessment, const struct tide_blame_options *options,
-                   struct tide_blame **ret_blame, struct tide_err *err)
+int tide_blame_new(const struct tide_history *history, struct tide_assessment *assessment,
+                   const struct tide_blame_options *options, struct tide_blame **ret_blame,
+                   struct tide_err *err)
 {
     struct tide_blame *b = calloc(1, sizeof *b);
     struct tide_arena *arena = malloc(sizeof *arena);
@@ -317,8 +330,7 @@ int tide_blame_new(const struct tide_history *history, const struct tide_sites *
     b->arena = arena;
     b->by = options->by;
     b->growth_per_x = NAN;
-    struct blaming g = {
-        .h = history, .sites = sites, .a = assessment, .options = options, .b = b, .err = err};
+    struct blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);
         return -1;

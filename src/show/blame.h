@@ -10,7 +10,6 @@
 #define TIDE_BLAME_H
 
 #include "show/assess.h"
-#include "show/sites.h"
 
 enum tide_blame_by {
     TIDE_BLAME_GROWTH,
@@ -28,7 +27,7 @@ struct tide_blame_options {
 };
 
 struct tide_culprit {
-    const struct tide_site_history *site;
+    const struct tide_history_site *site;
     int64_t process;       /* id */
     char process_name[64]; /* escaped, with its PID */
     bool judged;           /* verdict and series are there */
@@ -54,19 +53,19 @@ struct tide_blame {
     struct tide_arena *arena;
 };
 
-/* The assessment must be of the recording that sites are from. Caller frees with tide_blame_free. Fails when
- * the recording has no sites. */
-int tide_blame_new(const struct tide_history *history, const struct tide_sites *sites,
-                   struct tide_assessment *assessment, const struct tide_blame_options *options,
-                   struct tide_blame **ret_blame, struct tide_err *err);
+/* The assessment must be of that history. Caller frees with tide_blame_free. Fails when the recording has no
+ * call sites. */
+int tide_blame_new(const struct tide_history *history, struct tide_assessment *assessment,
+                   const struct tide_blame_options *options, struct tide_blame **ret_blame,
+                   struct tide_err *err);
 void tide_blame_free(struct tide_blame *blame);
 
 /* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each. */
-void tide_blame_print(const struct tide_blame *blame, const struct tide_sites *sites, size_t most,
+void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out);
 
 /* The document "tidemark.blame/1". */
-void tide_blame_json(const struct tide_blame *blame, const struct tide_sites *sites, const char *source,
+void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,
                      FILE *out);
 
 #endif

@@ -41,19 +41,21 @@ static bool is_machinery(const struct tide_frame *f)
 
 /* Which frames to show, outermost first: the last `most` that are not machinery, the program's own before
  * those of libraries. */
-static size_t choose_frames(const struct tide_sites *s, const struct tide_site_history *site, size_t most,
+static size_t choose_frames(const struct tide_history *h, const struct tide_history_site *site, size_t most,
                             const struct tide_frame **out)
 {
     size_t count = 0, natives = 0;
-    const struct tide_frame *inner[64];
+    const int32_t *frames;
+    size_t frame_count = tide_history_stack(h, site->stack, &frames);
+    const struct tide_frame *inner[64] = {NULL};
     size_t native_most = most > 3 ? most / 3 : 1;
     bool has_source = false;
-    for (size_t i = 0; i < site->frame_count && !has_source; i++) {
-        const struct tide_frame *f = &s->frames[site->frames[i]];
+    for (size_t i = 0; i < frame_count && !has_source; i++) {
+        const struct tide_frame *f = &h->frames[frames[i]];
         has_source = f->python && !is_machinery(f);
     }
-    for (size_t i = 0; i < site->frame_count && count < most && count < 64; i++) {
-        const struct tide_frame *f = &s->frames[site->frames[i]];
+    for (size_t i = 0; i < frame_count && count < most && count < 64; i++) {
+        const struct tide_frame *f = &h->frames[frames[i]];
         if (is_machinery(f) || (has_source && !f->python && natives >= native_most))
             continue;
         natives += !f->python;
@@ -156,7 +158,7 @@ static void put_measure(struct tide_buf *b, const struct tide_blame *blame, cons
         tide_buf_text(b, c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell");
 }
 
-void tide_blame_print(const struct tide_blame *blame, const struct tide_sites *sites, size_t most,
+void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
     struct tide_buf b;
@@ -174,11 +176,10 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_sites *s
         tide_buf_release(&habit);
         tide_buf_clear(&b);
         const struct tide_frame *shown[64];
-        size_t n = choose_frames(sites, c->site, frames, shown);
+        size_t n = choose_frames(history, c->site, frames, shown);
         if (n == 0)
             fprintf(out, "              %s in %s\n",
-                    c->site->row.stack ? "code without a name" : "many small sites together",
-                    c->process_name);
+                    c->site->stack ? "code without a name" : "many small sites together", c->process_name);
         for (size_t k = 0; k < n; k++) {
             put_frame(&b, shown[k], true);
             fprintf(out, "              %s\n", tide_buf_view(&b));
@@ -201,7 +202,7 @@ static void json_frame(struct tide_json *json, const struct tide_frame *f)
     tide_json_end(json);
 }
 
-void tide_blame_json(const struct tide_blame *blame, const struct tide_sites *sites, const char *source,
+void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,
                      FILE *out)
 {
     static const char *const orders[] = {"growth", "peak", "end", "phase", "between"};
@@ -220,7 +221,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_sites *si
         bool steps = blame->x_is_steps;
         tide_json_object(&json, NULL);
         tide_json_text(&json, "process", c->process_name);
-        tide_json_text(&json, "kind", kind_name(c->site->row.kind));
+        tide_json_text(&json, "kind", kind_name(c->site->kind));
         tide_json_real(&json, "bytes_per_step", steps ? c->bytes_per_x : NAN);
         tide_json_real(&json, "bytes_per_step_low",
                        steps && c->bytes_per_x > 0 ? c->on.verdict.slope_low : NAN);
@@ -236,8 +237,10 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_sites *si
         tide_json_bool(&json, "bounded", c->bounded);
         tide_json_text(&json, "verdict", c->judged ? tide_verdict_name(c->on.verdict.kind) : NULL);
         tide_json_array(&json, "frames");
-        for (size_t k = 0; k < c->site->frame_count; k++)
-            json_frame(&json, &sites->frames[c->site->frames[k]]);
+        const int32_t *frames;
+        size_t frame_count = tide_history_stack(history, c->site->stack, &frames);
+        for (size_t k = 0; k < frame_count; k++)
+            json_frame(&json, &history->frames[frames[k]]);
         tide_json_end(&json);
         tide_json_end(&json);
     }

@@ -12,6 +12,9 @@ import pytest
 
 from heap_table import Table, tables
 
+pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+
+
 MIB = 1 << 20
 EARLY = 6 * MIB  # what the constructor of target.c holds
 

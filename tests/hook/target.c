@@ -189,7 +189,7 @@ static void *juggle(void *argument)
         void *p = random & 4096 ? malloc(bytes) : calloc(1, bytes);
         if (random & 8192)
             p = realloc(p, bytes / 2 + 1);
-        free(__atomic_exchange_n(&handed[random >> 32 & (HANDED - 1)], p, __ATOMIC_ACQ_REL));
+        free(atomic_exchange(&handed[random >> 32 & (HANDED - 1)], p));
     }
     return NULL;
 }
