@@ -84,7 +84,7 @@ struct job {
 
 static __attribute__((noinline)) void measure(struct job *job)
 {
-    double batches[BATCHES];
+    double batches[BATCHES] = {0};
     for (int batch = -1; batch < BATCHES; batch++) {
         int64_t from = now_ns();
         for (int i = 0; i < job->rounds; i++)

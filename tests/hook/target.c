@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -189,7 +190,7 @@ static void *juggle(void *argument)
         void *p = random & 4096 ? malloc(bytes) : calloc(1, bytes);
         if (random & 8192)
             p = realloc(p, bytes / 2 + 1);
-        free(__atomic_exchange_n(&handed[random >> 32 & (HANDED - 1)], p, __ATOMIC_ACQ_REL));
+        free(atomic_exchange(&handed[random >> 32 & (HANDED - 1)], p));
     }
     return NULL;
 }
@@ -221,7 +222,6 @@ static void threads(char **arguments)
 /* A timer's handler maps and unmaps (which is allowed in a handler), while the program allocates and frees
  * what the hook records. Ends after 200 signals. */
 static volatile int signals_seen;
-static void *volatile given_to_handler;
 
 static void on_alarm(int number)
 {
