@@ -46,7 +46,7 @@ UNIT      := $(patsubst tests/unit/%.c,$(B)/tests/%,$(sort $(wildcard tests/unit
 FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(sort $(wildcard tests/workloads/*.c)))
 HOOK_TARGETS := $(patsubst tests/hook/%.c,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.c))) \
-             $(patsubst tests/hook/%.cc,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.cc)))
+             $(if $(shell command -v $(CXX)),$(patsubst tests/hook/%.cc,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.cc))))
 HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard bench/heap/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 

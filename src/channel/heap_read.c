@@ -292,13 +292,15 @@ static void take_module(const struct tide_heap_table *table, const struct tide_h
 
     if (!raw->ready)
         return;
-    range->ready = true;
-    if (raw->end <= raw->start || raw->base > raw->start)
-        return; /* covers nothing */
+    if (raw->end <= raw->start || raw->base > raw->start) {
+        range->ready = true; /* covers nothing */
+        return;
+    }
     read_text(table, raw->path, path);
     range->path = strdup(path);
     if (!range->path)
-        return;
+        return; /* at the next read */
+    range->ready = true;
     range->start = raw->start;
     range->end = raw->end;
     range->base = raw->base;
@@ -313,10 +315,12 @@ static int read_modules(struct tide_heap_table *table)
     if (count > table->module_capacity) {
         size_t capacity = count + count / 2 + 16;
         struct tide_heap_range *modules = realloc(table->modules, capacity * sizeof *modules);
-        if (!modules)
-            return -1;
-        table->modules = modules;
-        table->module_capacity = capacity;
+        if (modules) {
+            table->modules = modules;
+            table->module_capacity = capacity;
+        }
+        count =
+            count < table->module_capacity ? count : table->module_capacity; /* the rest at the next read */
     }
     while (table->module_count < count)
         table->modules[table->module_count++] = (struct tide_heap_range){0};

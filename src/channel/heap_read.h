@@ -76,8 +76,8 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 /* Forgets the table and removes its file. The last one takes its index. */
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);
 
-/* Reads head, new modules and all sites. -1: the table broke the protocol, or there is no memory for it; drop
- * it. */
+/* Reads head, new modules and all sites. -1: the table broke the protocol; drop it. Without memory some
+ * modules are not known until a later read. */
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table);
 
 /* The words of a site's stack, innermost first; returns how many, 0 when they cannot be had. */

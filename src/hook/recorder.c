@@ -19,7 +19,6 @@
 
 enum { DOWN = TIDE_RECORDER_OUT, UP = TIDE_RECORDER_IN, INTERNAL = TIDE_RECORDER_INTERNAL };
 enum {
-    NATIVE_WORDS = 256,  /* walked before Python frames are merged in */
     SIGNAL_FRAME = 1024, /* bytes that a signal frame has at least */
     TIMED_EVERY = 64,    /* one walk in so many is timed */
     COARSEN_AFTER = 4096 /* samples that found no room before the interval is doubled */
@@ -172,12 +171,12 @@ static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
     return count;
 }
 
-static int32_t site_of(struct tide_heap_head *table, const struct tide_local *local, enum tide_heap_kind kind,
+static int32_t site_of(struct tide_heap_head *table, struct tide_local *local, enum tide_heap_kind kind,
                        struct tide_unwind_frame caller)
 {
-    uint64_t native[NATIVE_WORDS], merged[TIDE_HEAP_DEPTH];
+    uint64_t *native = local->native, *merged = local->merged;
     bool complete;
-    size_t count = walk(table, local, caller, native, NATIVE_WORDS, &complete), own = 0;
+    size_t count = walk(table, local, caller, native, TIDE_RECORDER_NATIVE, &complete), own = 0;
     while (own + 1 < count && native[own] > own_start && native[own] <= own_end)
         own++;
     count = tide_pyframes_merge(table, native + own, count - own, merged, TIDE_HEAP_DEPTH, &complete);
@@ -217,6 +216,8 @@ static void redraw(struct tide_local *local)
 static bool weigh(struct tide_local *local, size_t bytes, struct tide_pointers_block *ret_block)
 {
     if (!local->random) {
+        if (!local->stack_high)
+            ask_stack(local);
         seed(local);
         redraw(local);
         if (bytes < atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed))
@@ -269,8 +270,6 @@ void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwi
     if (!table)
         local->left = RETRY_BYTES;
     else if (weigh(local, bytes, &block)) {
-        if (!local->stack_high)
-            ask_stack(local);
         int32_t site = site_of(table, local, TIDE_HEAP_MALLOC, caller);
         if (site >= 0) {
             block.site = (uint32_t)site;

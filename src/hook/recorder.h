@@ -13,7 +13,10 @@
 #include "hook/pointers.h"
 #include "hook/unwind.h"
 
-enum { TIDE_RECORDER_DEFERRED = 16 };
+enum {
+    TIDE_RECORDER_DEFERRED = 16,
+    TIDE_RECORDER_NATIVE = 256 /* words walked before Python frames are merged in */
+};
 
 /* Where a thread is: outside, in the recorder, or in the C library on the recorder's behalf. */
 enum { TIDE_RECORDER_OUT, TIDE_RECORDER_IN, TIDE_RECORDER_INTERNAL };
@@ -28,6 +31,9 @@ struct tide_local {
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
     volatile uint8_t deferred_count;
     const void *deferred[TIDE_RECORDER_DEFERRED]; /* freed by a signal handler while the guard was up */
+    /* The stack at hand, while the guard is up: not on the stack itself, which may be a signal handler's few
+     * KiB. */
+    uint64_t native[TIDE_RECORDER_NATIVE], merged[TIDE_HEAP_DEPTH];
 };
 
 extern __thread struct tide_local tide_local __attribute__((tls_model("initial-exec")));

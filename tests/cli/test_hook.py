@@ -219,6 +219,7 @@ def test_the_callers_runpath_still_counts_for_dlopen(hooked, tmp_path):
     hooked(program, outer)
 
 
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
 def test_exceptions_and_containers(hooked, build):
     for _ in range(3):
         _, found = hooked(build / "hook-targets/throwing", timeout=60)

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -221,7 +222,6 @@ static void threads(char **arguments)
 /* A timer's handler maps and unmaps (which is allowed in a handler), while the program allocates and frees
  * what the hook records. Ends after 200 signals. */
 static volatile int signals_seen;
-static void *volatile given_to_handler;
 
 static void on_alarm(int number)
 {

@@ -2,6 +2,7 @@
  * test_heap_read.c - what is in a table is read, what cannot be is left out.
  */
 #include "channel/heap_read.h"
+#include "failing_malloc.h"
 #include "heap_fixture.h"
 
 #include <setjmp.h>
@@ -240,6 +241,32 @@ static void a_process_that_was_killed_ended_and_did_not_exec(void **state)
     assert_int_equal(tide_heap_tables_count(tables), 0);
 }
 
+#if HAVE_FAILING_MALLOC
+static void without_memory_a_table_is_read_later(void **state)
+{
+    (void)state;
+    NEEDS_FAILING_MALLOC();
+    bool failed = true;
+    heap_fixture_module(&f, "/lib/a.so", 0, 0x1000, 0x2000);
+    for (long good = 0; failed; good++) {
+        struct tide_heap_tables *some = NULL;
+        struct tide_err err;
+        failing_arm(good);
+        int bad = tide_heap_tables_new(f.directory, &some, &err);
+        if (!bad) {
+            tide_heap_tables_find(some);
+            if (tide_heap_tables_count(some) == 1)
+                tide_heap_table_read(some, tide_heap_tables_at(some, 0));
+        }
+        failed = failing_disarm();
+        if (!bad)
+            tide_heap_tables_free(some);
+        assert_true(good < 100);
+    }
+    assert_non_null(tide_heap_table_module(read_table(), 0x1500, 1));
+}
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -253,6 +280,9 @@ int main(void)
         TEST(what_is_no_table_is_not_followed),
         TEST(a_table_that_is_cut_off_is_given_up),
         TEST(an_end_is_seen_and_the_rest_is_read),
+#if HAVE_FAILING_MALLOC
+        TEST(without_memory_a_table_is_read_later),
+#endif
         TEST(a_process_that_was_killed_ended_and_did_not_exec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

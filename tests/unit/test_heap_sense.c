@@ -4,14 +4,32 @@
  */
 #include "sense/heap_sense.h"
 #include "base/clock.h"
+#include "failing_malloc.h"
 #include "heap_fixture.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <cmocka.h>
+
+/* The clock is ours, so that ten seconds pass at will. */
+static int64_t skipped_ns;
+
+int64_t tide_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * TIDE_NS_PER_S + now.tv_nsec + skipped_ns;
+}
+
+int64_t tide_clock_wall_s(void)
+{
+    return 1700000000;
+}
 
 static struct heap_fixture f;
 static struct tide_heap_sense *heap;
@@ -215,6 +233,53 @@ static void a_busy_program_has_a_bounded_recording_and_a_complete_end(void **sta
     assert_int_equal(access(f.path, F_OK), -1);
 }
 
+static void what_a_full_disk_swallowed_is_written_again(void **state)
+{
+    (void)state;
+    struct rlimit old, small = {.rlim_cur = 120 * 1024};
+    struct tide_sense_view view;
+    struct tide_err err = {0};
+    signal(SIGXFSZ, SIG_IGN);
+    python_sites(300, 100000);
+    looks_until("SELECT count(*) >= 300 FROM site");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int i = 0; !tide_writer_failed(writer) && i < 10000; i++) {
+        now_ns += 250 * (int64_t)TIDE_NS_PER_MS;
+        for (int k = 0; k < 300; k++)
+            f.sites[k].live_bytes++;
+        tide_sense_look(sense, writer, now_ns, &view, &err);
+        tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, &err);
+        tide_writer_commit(writer, &err);
+    }
+    assert_true(tide_writer_failed(writer));
+    /* One more that is new, and a last change, while nothing can be written. */
+    python_sites(1, 777);
+    f.sites[7].live_bytes = 5;
+    look();
+    look();
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    skipped_ns += 11 * (int64_t)TIDE_NS_PER_S;
+    look(); /* its commit gets through */
+    assert_false(tide_writer_failed(writer));
+    looks_until("SELECT count(*) FROM site_sample WHERE live_bytes = 777");
+    assert_int_equal(
+        ask("SELECT live_bytes FROM site_sample WHERE site = (SELECT id FROM site WHERE stack = 8) ORDER BY tick DESC"),
+        5);
+    assert_int_equal(
+        ask("SELECT count(*) FROM (SELECT live_bytes, max(tick) FROM site_sample GROUP BY site)"), 301);
+    for (int k = 0; k < 300; k += 50) {
+        char sql[200];
+        snprintf(sql, sizeof sql,
+                 "SELECT live_bytes FROM site_sample JOIN site ON site.id = site JOIN frames USING (stack)"
+                 " WHERE line = %d AND file = 'busy.py' ORDER BY tick DESC",
+                 k + 1);
+        if (k > 0)
+            assert_int_equal(ask(sql), f.sites[k].live_bytes);
+    }
+}
+
 static void a_stack_waits_for_its_module_but_not_for_ever(void **state)
 {
     (void)state;
@@ -246,6 +311,32 @@ static void why_nothing_is_seen_is_told_once(void **state)
     assert_int_equal(tide_heap_sense_tables(heap), 1);
 }
 
+#if HAVE_FAILING_MALLOC
+static void without_memory_less_is_written_and_nothing_breaks(void **state)
+{
+    (void)state;
+    NEEDS_FAILING_MALLOC();
+    struct tide_sense_view view;
+    struct tide_err err = {0};
+    look();
+    for (long good = 0; good < 200; good++) {
+        plain_site((uint64_t)good + 1, 100000);
+        now_ns += 250 * (int64_t)TIDE_NS_PER_MS;
+        assert_int_equal(tide_sense_look(sense, writer, now_ns, &view, &err), 0);
+        failing_arm(good);
+        tide_heap_sense_look(heap, sense, writer, view.tick, now_ns, &err);
+        failing_disarm();
+        tide_writer_commit(writer, &err);
+        skipped_ns += 11 * (int64_t)TIDE_NS_PER_S; /* a writer that failed goes on */
+    }
+    finish(look());
+    assert_int_equal(ask("SELECT count(*) FROM site WHERE stack > 0"), 200);
+    assert_int_equal(ask("SELECT count(*) FROM (SELECT max(tick), live_bytes FROM site_sample GROUP BY site)"
+                         " WHERE live_bytes = 100000"),
+                     200);
+}
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -254,6 +345,10 @@ int main(void)
         TEST(a_site_is_written_when_it_changes),
         TEST(small_sites_beyond_2000_are_one_sum),
         TEST(a_busy_program_has_a_bounded_recording_and_a_complete_end),
+        TEST(what_a_full_disk_swallowed_is_written_again),
+#if HAVE_FAILING_MALLOC
+        TEST(without_memory_less_is_written_and_nothing_breaks),
+#endif
         TEST(a_stack_waits_for_its_module_but_not_for_ever),
         TEST(why_nothing_is_seen_is_told_once),
     };

@@ -251,9 +251,9 @@ static void damaged_tables_give_no_rule_or_some_rule(void **state)
 {
     (void)state;
     struct tide_object object;
-    assert_true(tide_object_find((uintptr_t)qsort, &object));
+    assert_true(tide_object_find((uintptr_t)getsid, &object));
     size_t none = 0, asked = 0;
-    for (uintptr_t at = (uintptr_t)qsort & ~(uintptr_t)0xffff; at < ((uintptr_t)qsort | 0xffff);
+    for (uintptr_t at = (uintptr_t)getsid & ~(uintptr_t)0xffff; at < ((uintptr_t)getsid | 0xffff);
          at += 13, asked++)
         none += tide_cfi_find(&object, at).kind == TIDE_CFI_NONE;
     assert_true(none < asked / 10);
@@ -275,7 +275,7 @@ static void damaged_tables_give_no_rule_or_some_rule(void **state)
         if (round % 50 == 0)
             memcpy(start, object.eh_frame, bytes);
         uintptr_t address =
-            (uintptr_t)start + ((uintptr_t)qsort - (uintptr_t)object.eh_frame) + (random >> 40) % 65536;
+            (uintptr_t)start + ((uintptr_t)getsid - (uintptr_t)object.eh_frame) + (random >> 40) % 65536;
         tide_cfi_find(&damaged, address);
     }
     munmap(copy, whole + 4096);
