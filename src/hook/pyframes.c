@@ -106,7 +106,7 @@ void tide_pyframes_consider(const struct tide_object *object)
     if (!loop)
         return;
     uint32_t version = version_of(object);
-    tide_sites_setup.python_version = version;
+    tide_ledger_setup.python_version = version;
     python.layout = layout_of(version);
     python.start = object->start;
     python.end = object->end;
@@ -118,7 +118,7 @@ void tide_pyframes_consider(const struct tide_object *object)
     python.this_thread = (void *(*)(void))tide_object_symbol(object, "PyGILState_GetThisThreadState", NULL);
     bool usable =
         python.layout && python.code_type && python.text_type && python.bytes_type && python.this_thread;
-    tide_sites_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
+    tide_ledger_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
     atomic_store(&python.failed, !usable);
     atomic_store(&python.ready, true);
 }
@@ -211,7 +211,7 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
         atomic_store(&python.checked, true);
     } else if (good < 0) {
         atomic_store(&python.failed, true);
-        tide_sites_setup.python = TIDE_HEAP_PYTHON_CHECK;
+        tide_ledger_setup.python = TIDE_HEAP_PYTHON_CHECK;
         atomic_store(&table->python, TIDE_HEAP_PYTHON_CHECK);
     }
     return good > 0;
@@ -388,13 +388,13 @@ static int32_t number_of(struct tide_heap_head *table, const struct layout *l, u
     uint32_t first_line = half_at(code, l->first_line);
     uint64_t key = mix(mix(mix(mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
-    int32_t number = tide_sites_code(key);
+    int32_t number = tide_ledger_code(key);
     if (number >= 0)
         return number;
     char file_text[4 * NAME_CHARS + 1], name_text[4 * NAME_CHARS + 1];
     copy_text(l, file, true, file_text);
     copy_text(l, name, false, name_text);
-    return tide_sites_code_add(table, key, file_text, name_text, first_line);
+    return tide_ledger_code_add(table, key, file_text, name_text, first_line);
 }
 
 /* ---- merging */
@@ -490,7 +490,7 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
         }
     }
     if (m.failed)
-        tide_sites_count(&table->python_failed);
+        tide_ledger_count(&table->python_failed);
     if (m.full)
         *complete = false;
     return m.count;

@@ -11,7 +11,7 @@
 #define TIDE_PYFRAMES_H
 
 #include "hook/object.h"
-#include "hook/sites.h"
+#include "hook/ledger.h"
 
 /* Whether the object is an interpreter, and if so which: sets up what merging needs. Takes no lock of the
  * loader. Not from two threads at once. */

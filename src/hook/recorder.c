@@ -6,7 +6,7 @@
 #include "hook/object.h"
 #include "hook/pyframes.h"
 #include "hook/ranges.h"
-#include "hook/sites.h"
+#include "hook/ledger.h"
 #include "hook/wiped.h"
 
 #include <errno.h>
@@ -60,9 +60,9 @@ static bool enter(struct tide_local *local, int *ret_errno)
     if (local->guard && was_left_behind(local, here))
         local->guard = DOWN;
     if (local->guard) {
-        struct tide_heap_head *table = local->guard == UP ? tide_sites_table() : NULL;
+        struct tide_heap_head *table = local->guard == UP ? tide_ledger_table() : NULL;
         if (table)
-            tide_sites_count(&table->nested);
+            tide_ledger_count(&table->nested);
         return false;
     }
     *ret_errno = errno;
@@ -77,16 +77,16 @@ static void forget(struct tide_heap_head *table, const void *pointer)
     struct tide_pointers_block block;
     enum tide_pointers_result result = tide_pointers_take(pointer, &block);
     if (result == TIDE_POINTERS_DONE)
-        tide_sites_freed(table, block.site, (int64_t)block.bytes, block.blocks);
+        tide_ledger_freed(table, block.site, (int64_t)block.bytes, block.blocks);
     else if (result == TIDE_POINTERS_BUSY)
-        tide_sites_count(&table->lost_frees);
+        tide_ledger_count(&table->lost_frees);
 }
 
 static void leave(struct tide_local *local, int saved)
 {
     while (local->deferred_count) {
         const void *pointer = local->deferred[--local->deferred_count];
-        struct tide_heap_head *table = tide_sites_table();
+        struct tide_heap_head *table = tide_ledger_table();
         if (table)
             forget(table, pointer);
     }
@@ -163,9 +163,9 @@ static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
     size_t count = tide_unwind_walk(caller, &stack, words, room, ret_complete);
     if (from) {
         atomic_fetch_add_explicit(&table->unwind_ns, now_ns() - from, memory_order_relaxed);
-        tide_sites_count(&table->unwinds_timed);
+        tide_ledger_count(&table->unwinds_timed);
         atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
-        atomic_store_explicit(&table->own_bytes, tide_sites_bytes() + tide_pointers_bytes(),
+        atomic_store_explicit(&table->own_bytes, tide_ledger_bytes() + tide_pointers_bytes(),
                               memory_order_relaxed);
     }
     return count;
@@ -181,8 +181,8 @@ static int32_t site_of(struct tide_heap_head *table, struct tide_local *local, e
         own++;
     count = tide_pyframes_merge(table, native + own, count - own, merged, TIDE_HEAP_DEPTH, &complete);
     if (!complete)
-        tide_sites_count(&table->truncated);
-    return tide_sites_find(table, kind, merged, count, complete);
+        tide_ledger_count(&table->truncated);
+    return tide_ledger_find(table, kind, merged, count, complete);
 }
 
 /* ---- blocks */
@@ -190,7 +190,7 @@ static int32_t site_of(struct tide_heap_head *table, struct tide_local *local, e
 /* Coarser sampling makes fewer new entries; those that are there stay until they are freed. */
 static void no_room(struct tide_heap_head *table)
 {
-    tide_sites_count(&table->dropped_pointers);
+    tide_ledger_count(&table->dropped_pointers);
     if (atomic_fetch_add(&unplaced, 1) + 1 < COARSEN_AFTER)
         return;
     uint64_t old = atomic_load(&interval);
@@ -200,9 +200,9 @@ static void no_room(struct tide_heap_head *table)
         atomic_store(&tide_recorder_exact, exact);
         atomic_store(&table->interval_bytes, 2 * old);
         atomic_store(&table->exact_bytes, exact);
-        tide_sites_setup.interval_bytes = 2 * old;
-        tide_sites_setup.exact_bytes = exact;
-        tide_sites_count(&table->coarsened);
+        tide_ledger_setup.interval_bytes = 2 * old;
+        tide_ledger_setup.exact_bytes = exact;
+        tide_ledger_count(&table->coarsened);
     }
 }
 
@@ -246,11 +246,11 @@ static void place(struct tide_heap_head *table, const void *pointer, struct tide
     if (result == TIDE_POINTERS_FULL) {
         no_room(table);
     } else if (result == TIDE_POINTERS_BUSY) {
-        tide_sites_count(&table->dropped_pointers);
+        tide_ledger_count(&table->dropped_pointers);
     } else {
         if (old.blocks)
-            tide_sites_freed(table, old.site, (int64_t)old.bytes, old.blocks);
-        tide_sites_allocated(table, block.site, (int64_t)block.bytes, block.blocks);
+            tide_ledger_freed(table, old.site, (int64_t)old.bytes, old.blocks);
+        tide_ledger_allocated(table, block.site, (int64_t)block.bytes, block.blocks);
     }
 }
 
@@ -265,7 +265,7 @@ void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwi
     }
     if (!pointer || !enter(local, &saved))
         return;
-    struct tide_heap_head *table = tide_sites_table();
+    struct tide_heap_head *table = tide_ledger_table();
     struct tide_pointers_block block;
     if (!table)
         local->left = RETRY_BYTES;
@@ -293,19 +293,19 @@ struct tide_pointers_block tide_recorder_take(const void *pointer)
         struct tide_heap_head *busy = NULL;
         if (local->deferred_count < TIDE_RECORDER_DEFERRED)
             local->deferred[local->deferred_count++] = pointer;
-        else if ((busy = tide_sites_table()))
-            tide_sites_count(&busy->lost_frees);
+        else if ((busy = tide_ledger_table()))
+            tide_ledger_count(&busy->lost_frees);
         return block;
     }
     if (!enter(local, &saved))
         return block;
-    struct tide_heap_head *table = tide_sites_table();
+    struct tide_heap_head *table = tide_ledger_table();
     if (table) {
         enum tide_pointers_result result = tide_pointers_take(pointer, &block);
         if (result == TIDE_POINTERS_DONE)
-            tide_sites_freed(table, block.site, (int64_t)block.bytes, block.blocks);
+            tide_ledger_freed(table, block.site, (int64_t)block.bytes, block.blocks);
         else if (result == TIDE_POINTERS_BUSY)
-            tide_sites_count(&table->lost_frees);
+            tide_ledger_count(&table->lost_frees);
     }
     leave(local, saved);
     return block;
@@ -318,9 +318,9 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
     int saved;
     if (!block.blocks || !enter(local, &saved))
         return;
-    struct tide_heap_head *table = tide_sites_table();
+    struct tide_heap_head *table = tide_ledger_table();
     if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
-        tide_sites_changed(table, block.site, (int64_t)block.bytes, block.blocks);
+        tide_ledger_changed(table, block.site, (int64_t)block.bytes, block.blocks);
     leave(local, saved);
 }
 
@@ -335,14 +335,14 @@ static void on_cut(void *context, uint32_t site, int64_t bytes, int64_t pieces)
 {
     struct cut *cut = context;
     cut->bytes += (size_t)-bytes;
-    tide_sites_changed(cut->table, site, bytes, pieces);
+    tide_ledger_changed(cut->table, site, bytes, pieces);
 }
 
 static size_t cut_range(struct tide_heap_head *table, uintptr_t start, size_t bytes)
 {
     struct cut cut = {.table = table};
     if (tide_ranges_any() && tide_ranges_cut(start, start + bytes, on_cut, &cut))
-        tide_sites_count(&table->lost_frees);
+        tide_ledger_count(&table->lost_frees);
     return cut.bytes;
 }
 
@@ -358,16 +358,16 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_
     if (atomic_load_explicit(&phase, memory_order_acquire) != RECORDING || local->guard ||
         !enter(local, &saved))
         return;
-    struct tide_heap_head *table = tide_sites_table();
+    struct tide_heap_head *table = tide_ledger_table();
     if (table) {
         uintptr_t start = (uintptr_t)pointer;
         bytes = whole_pages(bytes);
         cut_range(table, start, bytes);
         int32_t site = site_of(table, local, TIDE_HEAP_MMAP, caller);
         if (site >= 0 && !tide_ranges_add(start, start + bytes, (uint32_t)site))
-            tide_sites_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
+            tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
         else if (site >= 0)
-            tide_sites_count(&table->dropped_pointers);
+            tide_ledger_count(&table->dropped_pointers);
     }
     leave(local, saved);
 }
@@ -379,7 +379,7 @@ size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
     size_t known = 0;
     if (!tide_ranges_any() || local->guard == INTERNAL || !enter(local, &saved))
         return 0;
-    struct tide_heap_head *table = tide_sites_table();
+    struct tide_heap_head *table = tide_ledger_table();
     if (table)
         known = cut_range(table, (uintptr_t)pointer, whole_pages(bytes));
     leave(local, saved);
@@ -389,7 +389,7 @@ size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
 void tide_recorder_unloaded(void)
 {
     tide_unwind_forget();
-    tide_sites_unloaded();
+    tide_ledger_unloaded();
 }
 
 /* ---- the beginning */
@@ -412,16 +412,16 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     struct tide_object own;
     seed_wanted = first_seed;
     tide_object_init();
-    if (tide_sites_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
+    if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;
         own_end = own.end;
     }
     dl_iterate_phdr(consider, NULL);
-    tide_sites_on_object = tide_pyframes_consider;
-    tide_sites_setup.interval_bytes = interval_bytes;
-    tide_sites_setup.exact_bytes = interval_bytes / 4 ? interval_bytes / 4 : 1;
+    tide_ledger_on_object = tide_pyframes_consider;
+    tide_ledger_setup.interval_bytes = interval_bytes;
+    tide_ledger_setup.exact_bytes = interval_bytes / 4 ? interval_bytes / 4 : 1;
     atomic_store(&interval, interval_bytes);
     ask_stack(&tide_local);
     tide_local.guard = DOWN;
@@ -431,10 +431,10 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 void tide_recorder_start(enum tide_heap_state state)
 {
     int saved = errno;
-    tide_sites_setup.state = state;
-    bool works = tide_sites_table() && (state == TIDE_HEAP_ON || state == TIDE_HEAP_REPLACED);
+    tide_ledger_setup.state = state;
+    bool works = tide_ledger_table() && (state == TIDE_HEAP_ON || state == TIDE_HEAP_REPLACED);
     if (works)
-        atomic_store(&tide_recorder_exact, tide_sites_setup.exact_bytes);
+        atomic_store(&tide_recorder_exact, tide_ledger_setup.exact_bytes);
     atomic_store_explicit(&phase, works ? RECORDING : REFUSED, memory_order_release);
     errno = saved;
 }

@@ -1,5 +1,5 @@
 /*
- * sites.c - the table of sites, written (sites.h).
+ * ledger.c - the table of sites, written (ledger.h).
  *
  * The file is mapped whole but has no blocks at first. Before a chunk of an area is used its pages are made
  * with MADV_POPULATE_WRITE, which fails where a plain write would be a SIGBUS (a full file system); a kernel
@@ -8,7 +8,7 @@
  * What is found by hash (sites by stack, codes by key) is found through private indexes, so that the shared
  * areas can be plain arrays: the tracker reads a prefix of each and never has to search.
  */
-#include "hook/sites.h"
+#include "hook/ledger.h"
 #include "channel/birth.h"
 #include "channel/lane.h"
 #include "hook/wiped.h"
@@ -63,8 +63,8 @@ static struct TIDE_WIPED {
     struct code_entry codes[1 << CODE_BITS];
 } self;
 
-struct tide_sites_setup tide_sites_setup = {.interval_bytes = TIDE_HEAP_INTERVAL, .state = TIDE_HEAP_ON};
-void (*tide_sites_on_object)(const struct tide_object *object);
+struct tide_ledger_setup tide_ledger_setup = {.interval_bytes = TIDE_HEAP_INTERVAL, .state = TIDE_HEAP_ON};
+void (*tide_ledger_on_object)(const struct tide_object *object);
 
 /* Once true it stays true, in this process and in its children. */
 static atomic_bool off;
@@ -77,7 +77,7 @@ static struct tide_heap_site *site_at(struct tide_heap_head *table, uint32_t n)
     return (struct tide_heap_site *)((char *)table + TIDE_HEAP_SITES_AT) + n;
 }
 
-int tide_sites_init(void)
+int tide_ledger_init(void)
 {
     ssize_t got = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
     program_path[got > 0 ? got : 0] = '\0';
@@ -89,12 +89,12 @@ int tide_sites_init(void)
     return tide_wiped_declare(&self, sizeof self);
 }
 
-uint64_t tide_sites_bytes(void)
+uint64_t tide_ledger_bytes(void)
 {
     return sizeof self;
 }
 
-const char *tide_sites_program(void)
+const char *tide_ledger_program(void)
 {
     return program_path;
 }
@@ -171,11 +171,11 @@ static void write_head(struct tide_heap_head *table, uint64_t start_ticks, uint3
     table->code_capacity = TIDE_HEAP_CODES;
     table->module_capacity = TIDE_HEAP_MODULES;
     table->text_capacity = TIDE_HEAP_TEXT;
-    atomic_store(&table->exact_bytes, tide_sites_setup.exact_bytes);
-    atomic_store(&table->interval_bytes, tide_sites_setup.interval_bytes);
-    atomic_store(&table->state, tide_sites_setup.state);
-    atomic_store(&table->python, tide_sites_setup.python);
-    atomic_store(&table->python_version, tide_sites_setup.python_version);
+    atomic_store(&table->exact_bytes, tide_ledger_setup.exact_bytes);
+    atomic_store(&table->interval_bytes, tide_ledger_setup.interval_bytes);
+    atomic_store(&table->state, tide_ledger_setup.state);
+    atomic_store(&table->python, tide_ledger_setup.python);
+    atomic_store(&table->python_version, tide_ledger_setup.python_version);
     atomic_store(&table->text_count, 1); /* offset 0 is the empty string */
     __atomic_store_n(&table->magic, TIDE_HEAP_MAGIC, __ATOMIC_RELEASE);
 }
@@ -237,7 +237,7 @@ static __attribute__((noinline, cold)) struct tide_heap_head *attach(void)
     return table;
 }
 
-struct tide_heap_head *tide_sites_table(void)
+struct tide_heap_head *tide_ledger_table(void)
 {
     struct tide_heap_head *table = atomic_load_explicit(&self.table, memory_order_acquire);
     return table ? table : attach();
@@ -331,11 +331,11 @@ static void learn_module(struct tide_heap_head *table, uintptr_t address)
     else
         return;
     *known = (struct known){object.start, object.end, object.base, name_hash, now};
-    if (tide_sites_on_object)
-        tide_sites_on_object(&object);
+    if (tide_ledger_on_object)
+        tide_ledger_on_object(&object);
 }
 
-void tide_sites_unloaded(void)
+void tide_ledger_unloaded(void)
 {
     atomic_fetch_add(&unloads, 1);
 }
@@ -351,18 +351,18 @@ static struct code_entry *code_place(uint64_t key)
     return NULL;
 }
 
-int32_t tide_sites_code(uint64_t key)
+int32_t tide_ledger_code(uint64_t key)
 {
     const struct code_entry *entry = code_place(key);
     return entry && atomic_load_explicit(&entry->key, memory_order_acquire) == key ? (int32_t)entry->index
-                                                                                   : TIDE_SITES_NONE;
+                                                                                   : TIDE_LEDGER_NONE;
 }
 
 static int32_t put_code(struct tide_heap_head *table, const char *file, const char *name, uint32_t first_line)
 {
     uint64_t n = atomic_load_explicit(&table->code_count, memory_order_relaxed);
     if (n >= TIDE_HEAP_CODES || back(table, CODES, (n + 1) * sizeof(struct tide_heap_code)))
-        return TIDE_SITES_NONE;
+        return TIDE_LEDGER_NONE;
     struct tide_heap_code *code = (struct tide_heap_code *)((char *)table + TIDE_HEAP_CODES_AT) + n;
     code->file = put_text(table, "", file);
     code->name = put_text(table, "", name);
@@ -372,12 +372,12 @@ static int32_t put_code(struct tide_heap_head *table, const char *file, const ch
     return (int32_t)n;
 }
 
-int32_t tide_sites_code_add(struct tide_heap_head *table, uint64_t key, const char *file, const char *name,
-                            uint32_t first_line)
+int32_t tide_ledger_code_add(struct tide_heap_head *table, uint64_t key, const char *file, const char *name,
+                             uint32_t first_line)
 {
     if (!key || !tide_latch_take(&self.latch))
-        return TIDE_SITES_NONE;
-    int32_t index = TIDE_SITES_NONE;
+        return TIDE_LEDGER_NONE;
+    int32_t index = TIDE_LEDGER_NONE;
     struct code_entry *entry = code_place(key);
     if (entry && atomic_load(&entry->key) == key) {
         index = (int32_t)entry->index;
@@ -404,7 +404,7 @@ static uint64_t hash_stack(enum tide_heap_kind kind, const uint64_t *words, size
     return hash ? hash : 1;
 }
 
-/* The site with the hash, or TIDE_SITES_NONE and where its number would go (NULL: the index is full). */
+/* The site with the hash, or TIDE_LEDGER_NONE and where its number would go (NULL: the index is full). */
 static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint32_t **ret_place)
 {
     uint64_t mask = (1 << INDEX_BITS) - 1, at = hash & mask;
@@ -412,12 +412,12 @@ static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint
         uint32_t number = atomic_load_explicit(&self.index[at], memory_order_acquire);
         *ret_place = &self.index[at];
         if (!number)
-            return TIDE_SITES_NONE;
+            return TIDE_LEDGER_NONE;
         if (site_at(table, number - 1)->hash == hash)
             return (int32_t)(number - 1);
     }
     *ret_place = NULL;
-    return TIDE_SITES_NONE;
+    return TIDE_LEDGER_NONE;
 }
 
 static int32_t put_site(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
@@ -427,7 +427,7 @@ static int32_t put_site(struct tide_heap_head *table, enum tide_heap_kind kind, 
     uint64_t at = atomic_load_explicit(&table->frame_count, memory_order_relaxed);
     if (n >= TIDE_HEAP_SITES || at + depth > TIDE_HEAP_FRAMES ||
         back(table, SITES, (n + 1) * sizeof(struct tide_heap_site)) || back(table, FRAMES, (at + depth) * 8))
-        return TIDE_SITES_NONE;
+        return TIDE_LEDGER_NONE;
     for (size_t i = 0; i < depth; i++)
         if (!(words[i] & TIDE_HEAP_PYTHON_BIT))
             learn_module(table, (uintptr_t)words[i] - 1);
@@ -449,7 +449,7 @@ static __attribute__((noinline, cold)) int32_t make_site(struct tide_heap_head *
                                                          enum tide_heap_kind kind, const uint64_t *words,
                                                          size_t depth, bool complete, uint64_t hash)
 {
-    int32_t site = TIDE_SITES_NONE;
+    int32_t site = TIDE_LEDGER_NONE;
     if (tide_latch_take(&self.latch)) {
         _Atomic uint32_t *place;
         site = look_up(table, hash, &place);
@@ -461,12 +461,12 @@ static __attribute__((noinline, cold)) int32_t make_site(struct tide_heap_head *
         tide_latch_release(&self.latch);
     }
     if (site < 0)
-        tide_sites_count(&table->dropped_sites);
+        tide_ledger_count(&table->dropped_sites);
     return site;
 }
 
-int32_t tide_sites_find(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
-                        size_t depth, bool complete)
+int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
+                         size_t depth, bool complete)
 {
     if (depth > TIDE_HEAP_DEPTH) {
         depth = TIDE_HEAP_DEPTH;
@@ -478,23 +478,23 @@ int32_t tide_sites_find(struct tide_heap_head *table, enum tide_heap_kind kind, 
     return site >= 0 ? site : make_site(table, kind, words, depth, complete, hash);
 }
 
-void tide_sites_changed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
+void tide_ledger_changed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
 {
     struct tide_heap_site *s = site_at(table, site);
     atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->live_blocks, blocks, memory_order_relaxed);
 }
 
-void tide_sites_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
+void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
 {
     struct tide_heap_site *s = site_at(table, site);
-    tide_sites_changed(table, site, bytes, blocks);
+    tide_ledger_changed(table, site, bytes, blocks);
     atomic_fetch_add_explicit(&s->total_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->total_blocks, blocks, memory_order_relaxed);
-    tide_sites_count(&table->sampled);
+    tide_ledger_count(&table->sampled);
 }
 
-void tide_sites_freed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
+void tide_ledger_freed(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)
 {
-    tide_sites_changed(table, site, -bytes, -blocks);
+    tide_ledger_changed(table, site, -bytes, -blocks);
 }
