@@ -194,7 +194,8 @@ def test_children_have_sites_of_their_own(tidemark, leak, tmp_path):
     found = heap.db.execute(
         "SELECT p.command, max(h.live_blocks), s.stack FROM site_sample AS h JOIN site AS s ON s.id = h.site JOIN process AS p"
         " ON p.id = s.process JOIN frames AS f USING (stack) WHERE f.function = 'leak_here' GROUP BY p.id ORDER BY 2").fetchall()
-    assert [row[:2] for row in found] == [(f"{leak} 30", 30), (f"{leak} 60", 60)]
+    # A child may be gone before its command line was read; what it held was not.
+    assert [row[1] for row in found] == [30, 60]
     assert found[0][2] == found[1][2], "the same stack is written once"
 
 
