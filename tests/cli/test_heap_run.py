@@ -291,6 +291,19 @@ def test_a_static_program_is_named(tidemark, tmp_path):
     assert any("statically linked" in text for text, in notes)
 
 
+def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a program of somebody else's")
+    shutil.copy(leak, tmp_path / "other")
+    os.chown(tmp_path / "other", 65534, 65534)
+    (tmp_path / "other").chmod(0o4755)
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./other", "2")
+    assert done.code == 0
+    if "saw no allocations" not in done.err:
+        pytest.skip("this file system ignores setuid")
+    assert "'./other' runs with privileges of its own (setuid), so that the loader ignores what is preloaded" in done.err
+
+
 def test_a_sanitized_program_is_named(tidemark, tmp_path):
     (tmp_path / "s.c").write_text("#include <stdlib.h>\nint main(void) { free(malloc(5)); return 3; }\n")
     built = subprocess.run(["cc", "-fsanitize=address", "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
