@@ -331,8 +331,11 @@ static void learn_module(struct tide_heap_head *table, uintptr_t address)
     else
         return;
     *known = (struct known){object.start, object.end, object.base, name_hash, now};
-    if (tide_ledger_on_object)
+    if (tide_ledger_on_object) {
         tide_ledger_on_object(&object);
+        atomic_store(&table->python, tide_ledger_setup.python);
+        atomic_store(&table->python_version, tide_ledger_setup.python_version);
+    }
 }
 
 void tide_ledger_unloaded(void)

@@ -155,6 +155,59 @@ def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, numbe
     assert blocks >= 20 and live == blocks * 300 * KIB
 
 
+def test_a_program_that_runs_into_its_limit(tidemark, leak, tmp_path):
+    """malloc fails at last, and the program dies of it."""
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"ulimit -v 400000; exec {leak} 100000")
+    assert done.code == 128 + signal.SIGSEGV, done.err
+    heap = Heap(tmp_path / "a.tide")
+    live, blocks, *_ = heap.last(heap.site_of("leak_here")[0])
+    assert live == blocks * 300 * KIB
+    assert 100 * MIB < live < 400000 * KIB
+
+
+@pytest.fixture
+def small_cgroup():
+    """A group whose processes may have 64 MiB together, of either version of cgroups; skips where none can be made."""
+    for parent, limit, swap in (("/sys/fs/cgroup", "memory.max", "memory.swap.max"),
+                                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")):
+        group = pathlib.Path(parent) / f"tidemark-test-{os.getpid()}"
+        try:
+            (group.parent / "cgroup.procs").stat()
+            group.mkdir()
+            (group / limit).stat()
+        except OSError:
+            if group.exists():
+                group.rmdir()
+            continue
+        try:
+            (group / limit).write_text(str(64 * MIB))
+            if (group / swap).exists():
+                (group / swap).write_text("0" if swap == "memory.swap.max" else str(64 * MIB))
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        for _ in range(100):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.05)  # until the kernel has let go of its last process
+        return
+    pytest.skip("no memory cgroup can be made here")
+
+
+def test_a_program_that_the_kernel_kills_for_its_memory(tidemark, leak, small_cgroup, tmp_path):
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"echo $$ > {small_cgroup}/cgroup.procs; exec {leak} 100000")
+    assert done.code == 128 + signal.SIGKILL, done.err
+    heap = Heap(tmp_path / "a.tide")
+    site, _ = heap.site_of("leak_here")
+    assert heap.stack(site)[1][2] == line_of("OUTER")
+    live, blocks, *_ = heap.last(site)
+    assert live == blocks * 300 * KIB
+    assert live > 24 * MIB
+
+
 def test_a_program_without_debug_information(tidemark, leak, tmp_path):
     shutil.copy(leak, tmp_path / "bare")
     subprocess.run(["strip", "--strip-debug", tmp_path / "bare"], check=True)
@@ -237,6 +290,19 @@ def test_a_static_program_is_named(tidemark, tmp_path):
     assert "tidemark: --heap saw no allocations: './s' is statically linked" in done.err
     notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
     assert any("statically linked" in text for text, in notes)
+
+
+def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a program of somebody else's")
+    shutil.copy(leak, tmp_path / "other")
+    os.chown(tmp_path / "other", 65534, 65534)
+    (tmp_path / "other").chmod(0o4755)
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./other", "2")
+    assert done.code == 0
+    if "saw no allocations" not in done.err:
+        pytest.skip("this file system ignores setuid")
+    assert "'./other' runs with privileges of its own (setuid), so that the loader ignores what is preloaded" in done.err
 
 
 def test_a_sanitized_program_is_named(tidemark, tmp_path):

@@ -388,3 +388,85 @@ def test_the_table_can_be_read_while_it_grows(hooked, build, tmp_path, env):
                 seen = max(seen, len(Table(path).sites))
     assert process.returncode == 0
     assert len(next(iter(tables(channel).values())).sites) >= seen
+
+
+def test_an_interpreter_that_is_loaded_later_is_recognised(hooked, tmp_path):
+    library = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/libpython3.*.so.1.0"))), None)
+    if not library:
+        pytest.skip("no libpython")
+    program = compile_c(tmp_path, "embed", """
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        int main(int n, char **v) {
+            (void)n;
+            void *p = dlopen(v[1], RTLD_NOW | RTLD_GLOBAL);
+            void (*begin)(void) = (void (*)(void))dlsym(p, "Py_Initialize");
+            int (*run)(const char *, void *) = (int (*)(const char *, void *))dlsym(p, "PyRun_SimpleStringFlags");
+            begin();
+            return run("kept = []\\ndef hold(n):\\n  kept.append(bytearray(n))\\nhold(3000000)\\nimport os\\nos._exit(0)", 0);
+        }""", "-ldl")
+    _, found = hooked(program, library)
+    table = next(iter(found.values()))
+    assert table.python == "on" and table.python_version >> 16 == int(library.name.split(".")[1]) | 0x300
+    site = next(s for s in table.sites if 3000000 <= s.live_bytes <= 3000001)
+    assert site.python == [("<string>", "hold", 3), ("<string>", "<module>", 4)]
+
+
+FAKE = """
+    #include <stdlib.h>
+    #include <string.h>
+    unsigned long Py_Version = %s;
+    char PyCode_Type[400], PyUnicode_Type[400], PyBytes_Type[400];
+    static char state[4096];
+    static void *volatile kept;
+    void *PyGILState_GetThisThreadState(void) { return state; }
+    __attribute__((noinline)) void _PyEval_EvalFrameDefault(void) { kept = malloc(1 << 20); }
+    int main(void) {
+        memset(state, %s, sizeof state);
+        for (int i = 0; i < 100; i++) _PyEval_EvalFrameDefault();
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize("version, said", [("0x030b02f0", "check"), ("0x030c01f0", "check"), ("0x030d00f0", "check"),
+                                           ("0x030e00f0", "version"), ("0x030800f0", "version")])
+@pytest.mark.parametrize("filling", ["0xff", "0x41", "1"])
+def test_an_interpreter_that_is_not_what_it_says_gets_native_stacks(hooked, tmp_path, version, said, filling):
+    program = compile_c(tmp_path, "fake", FAKE % (version, filling), "-rdynamic")
+    _, found = hooked(program)
+    table = next(iter(found.values()))
+    assert table.python == said
+    assert sum(s.live_blocks for s in table.sites if s.live_bytes >= 100 * MIB) == 100
+
+
+def test_workers_of_a_pool_have_tables_of_their_own(hooked, tmp_path):
+    script = tmp_path / "pool.py"
+    script.write_text("""
+import multiprocessing, os
+kept = []
+def work(n):
+    kept.append(bytearray(4000000))
+    return os.getpid()
+if __name__ == "__main__":
+    kept.append(bytearray(5000000))
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        pool.map(work, range(3), chunksize=1)
+""")
+    _, found = hooked("/usr/bin/python3", script)
+    workers = [t for t in found.values() if any(f[1] == "work" for s in t.sites for f in s.python)]
+    assert workers
+    assert sum(s.total_blocks for t in workers for s in t.sites if s.python and s.python[0][1] == "work") == 3
+    assert not any(s.live_bytes >= 5000000 for t in workers for s in t.sites)
+
+
+def test_a_killed_program_leaves_its_table(build, tmp_path, env):
+    channel = tmp_path / "channel"
+    channel.mkdir(mode=0o700)
+    script = "import os, signal; kept = bytearray(7000000); os.kill(os.getpid(), signal.SIGKILL)"
+    done = subprocess.run(["/usr/bin/python3", "-c", script], check=False,
+                          env={**env, "LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(channel),
+                               "TIDEMARK_HEAP": "524288"})
+    assert done.returncode == -9
+    table = next(iter(tables(channel).values()))
+    assert [s.python for s in table.sites if 7000000 <= s.live_bytes <= 7000001] == [[("<string>", "<module>", 1)]]

@@ -93,6 +93,11 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
         "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
         "INSERT OR REPLACE INTO memory_limit VALUES (NULL,?,?,?)",
         "INSERT OR REPLACE INTO note VALUES (NULL,?,?)",
+        "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO stack VALUES (?,?,?)",
+        "INSERT OR REPLACE INTO site VALUES (?,?,?,?)",
+        "INSERT OR REPLACE INTO site_sample VALUES (?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO heap_state VALUES (NULL,?,?,?,?,?,?,?,?,?,?)",
     };
     enum { TABLES = sizeof inserts / sizeof *inserts };
     sqlite3_stmt *statements[TABLES] = {0};
@@ -118,6 +123,24 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
     return db;
 }
 
+/* Everything that sites lead to is there. */
+static void follow_sites(const struct tide_history *history)
+{
+    for (size_t i = 0; i < history->site_count; i++) {
+        const struct tide_history_site *site = &history->sites[i];
+        const int32_t *frames;
+        size_t depth = tide_history_stack(history, site->stack, &frames);
+        for (size_t k = 0; k < depth; k++) {
+            TIDE_CHECK(frames[k], >=, 0);
+            TIDE_CHECK(frames[k], <, history->frame_count);
+            TIDE_CHECK_TRUE(history->frames[frames[k]].function != NULL);
+        }
+        TIDE_CHECK(site->process, <=, history->process_count);
+        for (size_t k = 1; k < site->point_count; k++)
+            TIDE_CHECK(site->points[k - 1].t_ns, <, site->points[k].t_ns);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_reader *reader = NULL;
@@ -136,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int loaded = tide_history_load(history, reader, &err);
         TIDE_CHECK(loaded == 0 || err.text[0] != '\0', ==, 1);
         (void)tide_history_load(history, reader, &err);
+        follow_sites(history);
         if (tide_summary_make(history, &arena, &summary, &err) == 0)
             show_everything(&summary, reader);
     }
