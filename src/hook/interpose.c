@@ -15,6 +15,7 @@
 #include "hook/recorder.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -373,6 +374,22 @@ static bool is_sanitized(bool replaced)
     return replaced && has_shadow();
 }
 
+/* Whether another malloc stands before ours. Its address alone does not tell: in a program that is not
+ * position-independent (Debian's Python) the name stands for an entry of the procedure table, whose symbol is
+ * not defined there. */
+static bool is_replaced(void)
+{
+    void *first = dlsym(RTLD_DEFAULT, "malloc");
+    if (first == (void *)malloc)
+        return false;
+    Dl_info info;
+    void *entry = NULL;
+    if (!first || !dladdr1(first, &info, &entry, RTLD_DL_SYMENT) || !entry)
+        return false;
+    const ElfW(Sym) *symbol = entry;
+    return info.dli_saddr == first && symbol->st_shndx != SHN_UNDEF;
+}
+
 /* A number up to 2^30 from the environment; 0: absent, or not understood. */
 static uint64_t wanted(const char *name)
 {
@@ -394,7 +411,7 @@ static __attribute__((constructor(101))) void begin(void)
     enum tide_heap_state state = TIDE_HEAP_ON;
     if (!is_ready() || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
         state = TIDE_HEAP_UNKNOWN_LIBC;
-    else if (dlsym(RTLD_DEFAULT, "malloc") != (void *)malloc)
+    else if (is_replaced())
         state = is_sanitized(true) ? TIDE_HEAP_SANITIZED : TIDE_HEAP_REPLACED;
     else if (is_sanitized(false))
         state = TIDE_HEAP_SANITIZED;
