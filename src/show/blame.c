@@ -9,6 +9,7 @@ enum {
     JUDGED_MOST = 256, /* sites that are judged: those that rose most; judging one takes milliseconds */
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
+    SAMPLES_LEAST = 64, /* below that many a sampled site is not called bounded: sqrt(64) is 12 % of noise */
 };
 
 struct blaming {
@@ -137,6 +138,18 @@ static double measure(const struct blaming *g, const struct tide_history_site *s
     }
 }
 
+/* Whether a site's bytes rest on enough samples for its shape to be believed: blocks that are always seen, or
+ * many intervals' worth. */
+static bool is_well_sampled(const struct blaming *g, const struct tide_culprit *c)
+{
+    int64_t interval = 0;
+    for (size_t i = 0; i < g->h->heap_status_count; i++)
+        if (g->h->heap_status[i].process == c->process)
+            interval = g->h->heap_status[i].interval_bytes;
+    bool exact = c->blocks > 0 && c->live_bytes / c->blocks >= (double)interval / 4;
+    return exact || c->bytes >= SAMPLES_LEAST * (double)interval;
+}
+
 /* Judges a site on the assessment's axis and fills what follows from that. */
 static int judge_site(struct blaming *g, struct tide_culprit *c)
 {
@@ -157,6 +170,8 @@ static int judge_site(struct blaming *g, struct tide_culprit *c)
     c->judged = judged > 0;
     if (!c->judged)
         return 0;
+    if (c->on.verdict.kind == TIDE_PLATEAU && !is_well_sampled(g, c))
+        c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
     c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
     if (c->on.verdict.kind == TIDE_LEAK)
         c->bytes_per_x = c->on.verdict.slope;
@@ -207,6 +222,8 @@ static void share_growth(struct blaming *g)
     for (size_t i = 0; i < g->b->count; i++) {
         struct tide_culprit *c = &g->b->culprits[i];
         bool of_worst = isfinite(g->b->growth_per_x) && c->process == worst->process;
+        if (of_worst && c->judged && c->on.verdict.kind == TIDE_UNDECIDED && worst->verdict.growth_bytes > 0)
+            c->share = fmin(c->bytes / worst->verdict.growth_bytes, 1);
         if (c->bytes_per_x > 0)
             c->share = fmin(c->bytes_per_x / fmax(of_worst ? g->b->growth_per_x : sum, 1e-9), 1);
     }
