@@ -12,9 +12,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
-
-
 KIB, MIB = 1024, 1024 * 1024
 
 LEAK = r"""
