@@ -27,7 +27,10 @@ PYTHON = "/usr/bin/python3"
 
 def loads(build):
     made = build / "heap-loads"
+    torch = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+    real = {"PyTorch training loop": ([PYTHON, ROOT / "bench/heap/torch_loop.py", "60"], 1.03)} if torch else {}
     return {
+        **real,
         "malloc churn": ([made / "churn", "2000000"], 1.15),
         "malloc churn, bare": ([made / "churn", "2000000", "1", "64"], None),  # nothing else between the pairs
         "training-like steps": ([made / "steps", "60"], 1.02),

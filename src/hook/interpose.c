@@ -12,6 +12,7 @@
  * The slow halves are functions of their own that the fast ones end in a jump to, so that the fast ones need
  * no stack frame and the slow ones' return address is the program's.
  */
+#include "hook/object.h"
 #include "hook/recorder.h"
 
 #include <dlfcn.h>
@@ -356,6 +357,16 @@ EXPORT int dlclose(void *handle)
 
 /* ---- the beginning */
 
+/* Whether somebody ahead of us defines malloc. In a program that is not position-independent and takes
+ * malloc's address, that address is the program's own stub, which leads to us all the same. */
+static bool is_replaced(void)
+{
+    void *first = dlsym(RTLD_DEFAULT, "malloc");
+    struct tide_object object;
+    return first != (void *)malloc && tide_object_find((uintptr_t)first, &object) &&
+           tide_object_symbol(&object, "malloc", NULL);
+}
+
 /* A runtime that is part of the program may not export its names. AddressSanitizer's, which begins before us,
  * has mapped its shadow where it always is. */
 static bool has_shadow(void)
@@ -408,6 +419,7 @@ static __attribute__((constructor(101))) void begin(void)
         return;
     }
     tide_local.guard = TIDE_RECORDER_INTERNAL;
+    tide_object_init();
     enum tide_heap_state state = TIDE_HEAP_ON;
     if (!is_ready() || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
         state = TIDE_HEAP_UNKNOWN_LIBC;

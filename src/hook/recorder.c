@@ -411,7 +411,6 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 {
     struct tide_object own;
     seed_wanted = first_seed;
-    tide_object_init();
     if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {

@@ -41,8 +41,9 @@ extern __thread struct tide_local tide_local __attribute__((tls_model("initial-e
 /* Allocations from this size on are all recorded. SIZE_MAX while nothing is. */
 extern _Atomic size_t tide_recorder_exact;
 
-/* From a constructor, on the main thread. interval_bytes: mean between samples. first_seed: 0, or what makes
- * the samples of a program with one thread the same each time. -1: cannot work here. */
+/* From a constructor, on the main thread, after tide_object_init(). interval_bytes: mean between samples.
+ * first_seed: 0, or what makes the samples of a program with one thread the same each time. -1: cannot work
+ * here. */
 int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed);
 
 /* Makes the table and, if what it says of the process is TIDE_HEAP_ON or TIDE_HEAP_REPLACED, begins. */

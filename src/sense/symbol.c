@@ -147,6 +147,27 @@ static bool is_bounded(Elf *elf)
     return true;
 }
 
+/* The link to the file that is mapped at an address of a process, which works for one that was deleted too.
+ */
+static int find_mapped(int64_t pid, uint64_t address, char *out, size_t size)
+{
+    char line[512];
+    int found = -1;
+
+    snprintf(line, sizeof line, "/proc/%" PRId64 "/maps", pid);
+    FILE *maps = fopen(line, "re");
+    while (maps && found != 0 && fgets(line, sizeof line, maps)) {
+        uint64_t start, end;
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 && start <= address && address < end) {
+            snprintf(out, size, "/proc/%" PRId64 "/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
+            found = 0;
+        }
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
 static int open_module_file(const struct tide_symbol_module *module, struct file *ret_file)
 {
     char path[TIDE_SYMBOL_TEXT + 64];
@@ -156,15 +177,18 @@ static int open_module_file(const struct tide_symbol_module *module, struct file
         if (open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
             return 0;
     }
-    if (module->pid > 0 && module->end > module->start) {
-        snprintf(path, sizeof path, "/proc/%" PRId64 "/map_files/%" PRIx64 "-%" PRIx64, module->pid,
-                 module->start, module->end);
-        if (open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
-            return 0;
-    }
-    if (module->path[0] != '/')
+    if (module->path[0] == '/' &&
+        open_file(module->path, module->build_id, module->build_id_bytes, ret_file) == 0)
+        return 0;
+    if (module->pid > 0 && module->end > module->start &&
+        find_mapped(module->pid, module->start, path, sizeof path) == 0 &&
+        open_file(path, module->build_id, module->build_id_bytes, ret_file) == 0)
+        return 0;
+    /* Links to mapped files need a privilege, this one does not; but it says nothing about libraries. */
+    if (module->pid <= 0 || module->build_id_bytes == 0)
         return -1;
-    return open_file(module->path, module->build_id, module->build_id_bytes, ret_file);
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/exe", module->pid);
+    return open_file(path, module->build_id, module->build_id_bytes, ret_file);
 }
 
 /* By build-id, else by name beside the module and under /usr/lib/debug. */

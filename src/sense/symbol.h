@@ -32,7 +32,7 @@ enum {
 
 struct tide_symbol_module {
     int64_t pid;         /* who has it mapped; 0: nobody that could be asked */
-    uint64_t start, end; /* where, for /proc/PID/map_files; 0: not known */
+    uint64_t start, end; /* where; 0: not known */
     const char *path;
     const uint8_t *build_id;
     size_t build_id_bytes; /* 0: none; any file at that path is taken */

@@ -12,9 +12,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
-
-
 KIB, MIB = 1024, 1024 * 1024
 
 LEAK = r"""
@@ -53,6 +50,8 @@ __attribute__((noinline)) void hold_and_free(void)
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 20;
+    if (argc > 2 && !strcmp(argv[2], "unlink"))
+        unlink(argv[0]);
     for (int n = 0; n < rounds; n++) {
         leak_here();
         if (n < 5)
@@ -230,6 +229,26 @@ def test_a_stripped_program_has_module_and_offset(tidemark, leak, tmp_path):
     told = subprocess.run(["addr2line", "-f", "-e", leak, match[1]], capture_output=True, text=True, check=False)
     if told.returncode == 0:
         assert told.stdout.split()[0] in ("leak_here", "inlined_grow")
+
+
+def test_a_program_that_deletes_its_own_file(tidemark, leak, tmp_path):
+    shutil.copy(leak, tmp_path / "gone")
+    assert tidemark("run", "--heap", "-o", "a.tide", "--", "./gone", "200", "unlink").code == 0
+    assert not (tmp_path / "gone").exists()
+    heap = Heap(tmp_path / "a.tide")
+    assert heap.stack(heap.site_of("leak_here")[0])[1][1:3] == (str(leak) + ".c", line_of("OUTER"))
+
+
+def test_a_program_that_only_its_own_mount_namespace_has(tidemark, leak, tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    script = f"mount -t tmpfs none {inner} && cp {leak} {inner}/there && exec {inner}/there 200"
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "unshare", "-m", "sh", "-c", script)
+    if done.code != 0:
+        pytest.skip("no mount namespace can be made here")
+    assert not (inner / "there").exists()
+    heap = Heap(tmp_path / "a.tide")
+    assert heap.stack(heap.site_of("leak_here")[0])[1][1:3] == (str(leak) + ".c", line_of("OUTER"))
 
 
 def test_an_exec_ends_what_the_image_before_it_held(tidemark, leak, tmp_path):

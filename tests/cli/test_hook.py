@@ -322,7 +322,7 @@ def test_python_frames_have_the_right_file_function_and_line(hooked, root, pytho
     lines = script.read_text().splitlines()
     _, found = hooked(python, script)
     table = next(iter(found.values()))
-    assert table.python == "on" and table.counters["python_failed"] == 0
+    assert table.state == "on" and table.python == "on" and table.counters["python_failed"] == 0
 
     def stack(size):
         site = [s for s in table.sites if s.live_blocks == 1 and s.live_bytes in (size, size + 1)]
