@@ -16,7 +16,6 @@
 #include "hook/recorder.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -383,22 +382,6 @@ static bool is_sanitized(bool replaced)
         if (dlsym(RTLD_DEFAULT, runtimes[i]))
             return true;
     return replaced && has_shadow();
-}
-
-/* Whether another malloc stands before ours. Its address alone does not tell: in a program that is not
- * position-independent (Debian's Python) the name stands for an entry of the procedure table, whose symbol is
- * not defined there. */
-static bool is_replaced(void)
-{
-    void *first = dlsym(RTLD_DEFAULT, "malloc");
-    if (first == (void *)malloc)
-        return false;
-    Dl_info info;
-    void *entry = NULL;
-    if (!first || !dladdr1(first, &info, &entry, RTLD_DL_SYMENT) || !entry)
-        return false;
-    const ElfW(Sym) *symbol = entry;
-    return info.dli_saddr == first && symbol->st_shndx != SHN_UNDEF;
 }
 
 /* A number up to 2^30 from the environment; 0: absent, or not understood. */
