@@ -2,7 +2,7 @@
 """What the hook costs: each load without, with, and without it again; the ratio of the middle to the mean of the two
 around it, and the median of those ratios.
 
-Usage: bench_heap.py [BUILD] [--pairs N] [--only LOAD] [--json]
+Usage: bench_heap.py [BUILD] [--pairs N] [--only LOAD] [--tool TOOL] [--json]
 
 Wall time on a shared machine tells mostly about the neighbours, so CPU time (user and system, of the child) stands beside
 it and is what the limits are about. Rivals run the same way where they are installed: heaptrack, and jemalloc's
@@ -110,6 +110,7 @@ def main():
     parser.add_argument("build", nargs="?", default="build/release")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--only")
+    parser.add_argument("--tool", default="")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     build = pathlib.Path(args.build).resolve()
@@ -120,6 +121,8 @@ def main():
             if args.only and args.only not in load:
                 continue
             for tool, (base, profiled, wrap, most) in tools(build, scratch).items():
+                if args.tool not in tool:
+                    continue
                 result = paired(argv, base, profiled, min(args.pairs, most), wrap)
                 empty(scratch)
                 results.append({"load": load, "tool": tool, "limit": limit, **result})

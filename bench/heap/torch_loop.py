@@ -7,7 +7,7 @@ from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-B, T, C, V = 8, 64, 128, 1000
+B, T, C, V = 8, 32, 64, 500
 
 
 class Model(nn.Module):

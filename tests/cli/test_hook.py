@@ -470,3 +470,22 @@ def test_a_killed_program_leaves_its_table(build, tmp_path, env):
     assert done.returncode == -9
     table = next(iter(tables(channel).values()))
     assert [s.python for s in table.sites if 7000000 <= s.live_bytes <= 7000001] == [[("<string>", "<module>", 1)]]
+
+
+def test_a_kernel_without_the_newer_advice_is_served_too(hooked, build, tmp_path):
+    """No MADV_WIPEONFORK (before Linux 4.14) and no MADV_POPULATE_WRITE (before 5.14)."""
+    shim = compile_c(tmp_path, "old.so", """
+        #define _GNU_SOURCE
+        #include <errno.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int madvise(void *p, unsigned long n, int advice) {
+            if (advice == 18 || advice == 23) { errno = EINVAL; return -1; }
+            return (int)syscall(SYS_madvise, p, n, advice);
+        }""", "-shared", "-fPIC")
+    env = {"LD_PRELOAD": f"{shim} {build}/libtidemark-hook.so"}
+    _, found = hooked(build / "hook-targets/target", "forked", env=env)
+    parent, child = sorted(found.values(), key=lambda t: t.pid)
+    assert child.live() == 3 * MIB and parent.live() >= 5 * MIB + EARLY
+    _, found = hooked(build / "hook-targets/target", "threads", "5", env=env, timeout=60)
+    assert len(found) == 6
