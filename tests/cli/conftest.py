@@ -81,6 +81,9 @@ def env():
     """The environment programs run in: nothing of the user's that changes what is printed."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS",
                                                          "TSAN_OPTIONS", "LSAN_OPTIONS", "XDG_RUNTIME_DIR")}
+    hook = ROOT / "build/release/libtidemark-hook.so"
+    if build_dir().name != "release" and hook.exists():
+        kept["TIDEMARK_HOOK"] = str(hook)  # a sanitizer's build of it would need the sanitizer in every program
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
 
 
