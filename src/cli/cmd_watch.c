@@ -255,6 +255,7 @@ static void stop_program(struct tracker *tracker)
     sigaction(SIGINT, &once, &old);
     kill(tracker->pid, SIGTERM);
     bool told = false, asked_all = false;
+    int killed = -1; /* when, in the same milliseconds */
     for (int waited = 0; !tracker_ends(tracker, 100); waited += 100) {
         struct survivors survivors = {0};
         if (waited % 1000 == 500 && !asked_all && find_survivors(tracker->path, &survivors) &&
@@ -266,12 +267,16 @@ static void stop_program(struct tracker *tracker)
             fprintf(stderr, "tidemark: waiting for the program to end; Ctrl-C kills it\n");
             told = true;
         }
+        /* With the command gone the tracker ends by itself, and a signal that meets it on its way out would
+         * cut off what it has to say; one that still follows somebody a while later is told to stop. */
+        if (killed >= 0 && waited == killed + 1500)
+            kill(tracker->pid, SIGTERM);
         if (!impatient)
             continue;
         impatient = 0;
         survivors.signal = SIGKILL;
         find_survivors(tracker->path, &survivors);
-        kill(tracker->pid, SIGTERM); /* the command is gone: now it is for the tracker */
+        killed = waited;
     }
     sigaction(SIGINT, &old, NULL);
 }
