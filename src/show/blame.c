@@ -1,5 +1,6 @@
 #include "show/blame.h"
-#include "base/text.h"
+#include "show/moment.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,67 +27,10 @@ struct candidate {
     double bytes, blocks;
 };
 
-/* What a site held at a time: its last point at or before it; NULL before its first. */
-static const struct tide_history_site_point *point_at(const struct tide_history_site *site, int64_t t_ns)
-{
-    size_t low = 0, high = site->point_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (site->points[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &site->points[low - 1] : NULL;
-}
-
-static double live_at(const struct tide_history_site *site, int64_t t_ns, double *ret_blocks)
-{
-    const struct tide_history_site_point *p = point_at(site, t_ns);
-    if (ret_blocks)
-        *ret_blocks = p ? (double)p->live_blocks : 0;
-    return p ? fmax((double)p->live_bytes, 0) : 0;
-}
-
 static int larger_first(const void *a, const void *b)
 {
     const struct candidate *left = a, *right = b;
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
-}
-
-/* The moment at which all sites together held most. */
-static int64_t peak_time(const struct blaming *g)
-{
-    int64_t best_ns = g->to_ns;
-    double best = -1;
-    size_t stride =
-        g->h->tick_count / 512 + 1; /* enough to find the peak's neighbourhood; a spike lasts longer */
-    for (size_t i = 0; i < g->h->tick_count; i += stride) {
-        double sum = 0;
-        for (size_t s = 0; s < g->h->site_count; s++)
-            sum += live_at(&g->h->sites[s], g->h->ticks[i].t_ns, NULL);
-        if (sum > best) {
-            best = sum;
-            best_ns = g->h->ticks[i].t_ns;
-        }
-    }
-    return best_ns;
-}
-
-/* The lowest that a site held in a stretch: what spikes and collections do not move. */
-static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
-{
-    double lowest = live_at(site, from_ns, NULL);
-    for (size_t i = 0; i < site->point_count; i++)
-        if (site->points[i].t_ns > from_ns && site->points[i].t_ns <= to_ns)
-            lowest = fmin(lowest, fmax((double)site->points[i].live_bytes, 0));
-    return lowest;
-}
-
-static double growth_of(const struct blaming *g, const struct tide_history_site *site)
-{
-    int64_t part = (g->to_ns - g->from_ns) / 8;
-    return lowest_in(site, g->to_ns - part, g->to_ns) - lowest_in(site, g->from_ns, g->from_ns + part);
 }
 
 static bool is_phase(const struct blaming *g, const struct tide_history_mark *m, enum tide_mark_kind kind)
@@ -107,7 +51,7 @@ static double in_phase(const struct blaming *g, const struct tide_history_site *
             began = m->t_ns;
         if (!is_phase(g, m, TIDE_MARK_PHASE_END) || began == TIDE_UNKNOWN)
             continue;
-        double before = live_at(site, began, NULL);
+        double before = tide_moment_live(g->h, site, began, NULL);
         for (size_t k = 0; k < site->point_count; k++) {
             const struct tide_history_site_point *p = &site->points[k];
             if (p->t_ns < began || p->t_ns > m->t_ns || (double)p->live_bytes - before <= most)
@@ -123,18 +67,19 @@ static double in_phase(const struct blaming *g, const struct tide_history_site *
 static double measure(const struct blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
-    double then;
+    const struct tide_history_site_point *last;
     switch (g->options->by) {
     case TIDE_BLAME_GROWTH:
-        live_at(site, g->to_ns, ret_blocks);
-        return growth_of(g, site);
+        last = tide_moment_point(site, g->to_ns);
+        *ret_blocks = last ? (double)last->live_blocks : 0;
+        return tide_moment_growth(site, g->from_ns, g->to_ns);
     case TIDE_BLAME_PHASE:
         return in_phase(g, site, ret_blocks);
     case TIDE_BLAME_BETWEEN:
-        then = live_at(site, g->from_ns, NULL);
-        return live_at(site, g->to_ns, ret_blocks) - then;
+        tide_moment_live(g->h, site, g->to_ns, ret_blocks);
+        return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
     default:
-        return live_at(site, at_ns, ret_blocks);
+        return tide_moment_live(g->h, site, at_ns, ret_blocks);
     }
 }
 
@@ -188,16 +133,11 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
                                .share = NAN,
                                .bytes = from->bytes,
                                .blocks = from->blocks,
-                               .live_bytes = live_at(site, g->to_ns, NULL),
                                .freed_share = NAN};
-    if (site->process >= 1 && (size_t)site->process <= g->h->process_count) {
-        const struct tide_process *p = &g->h->processes[site->process - 1].row;
-        char name[40];
-        tide_text_escape(p->name, strlen(p->name), name, sizeof name);
-        snprintf(c->process_name, sizeof c->process_name, "%s[%lld]", name, (long long)p->pid);
-    }
-    const struct tide_history_site_point *first = point_at(site, g->from_ns),
-                                         *last = point_at(site, g->to_ns);
+    tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
+    const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
+                                         *last = tide_moment_point(site, g->to_ns);
+    c->live_bytes = last ? fmax((double)last->live_bytes, 0) : 0;
     double allocated = last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
     double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
     if (allocated > 0)
@@ -283,30 +223,15 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
     return 0;
 }
 
-/* Training begins with the first step and ends with the last; without steps, it is the whole recording. */
 static int set_stretch(struct blaming *g)
 {
-    const struct tide_history *h = g->h;
-    g->from_ns = h->ticks[0].t_ns;
-    g->to_ns = h->ticks[h->tick_count - 1].t_ns;
-    if (g->options->by == TIDE_BLAME_BETWEEN) {
-        g->from_ns = tide_assess_time_of(g->a, g->options->from_x);
-        g->to_ns = tide_assess_time_of(g->a, g->options->to_x);
-        if (g->from_ns == TIDE_UNKNOWN || g->to_ns == TIDE_UNKNOWN)
-            return tide_err_set(g->err, "the recording has no %s %g", g->b->x_is_steps ? "step" : "second",
-                                g->from_ns == TIDE_UNKNOWN ? g->options->from_x : g->options->to_x);
+    if (g->options->by != TIDE_BLAME_BETWEEN) {
+        tide_moment_training(g->h, g->a, &g->from_ns, &g->to_ns);
         return 0;
     }
-    for (size_t i = 0; i < h->tick_count && isnan(tide_assess_x_of(g->a, g->from_ns)); i++)
-        g->from_ns = h->ticks[i].t_ns;
-    for (size_t i = h->tick_count;
-         i-- > 0 && (isnan(tide_assess_x_of(g->a, g->to_ns)) || h->ticks[i].processes == 0);)
-        g->to_ns = h->ticks[i > 0 ? i - 1 : 0].t_ns;
-    int64_t last_step_ns =
-        g->b->x_is_steps ? tide_assess_time_of(g->a, tide_assess_x_of(g->a, g->to_ns)) : TIDE_UNKNOWN;
-    if (last_step_ns > g->from_ns && last_step_ns < g->to_ns)
-        g->to_ns = last_step_ns; /* behind it, the program may be giving everything back */
-    return 0;
+    if (tide_moment_of_x(g->a, g->options->from_x, &g->from_ns, g->err))
+        return -1;
+    return tide_moment_of_x(g->a, g->options->to_x, &g->to_ns, g->err);
 }
 
 static int blame(struct blaming *g)
@@ -322,7 +247,9 @@ static int blame(struct blaming *g)
     struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
     if (!list)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
-    int64_t at_ns = g->options->by == TIDE_BLAME_PEAK ? peak_time(g) : g->to_ns;
+    int64_t at_ns = g->to_ns;
+    if (g->options->by == TIDE_BLAME_PEAK && tide_moment_peak(g->h, &at_ns, g->err))
+        return -1;
     for (size_t i = 0; i < g->h->site_count; i++) {
         list[i].site = i;
         list[i].bytes = measure(g, &g->h->sites[i], at_ns, &list[i].blocks);

@@ -37,7 +37,7 @@ struct tide_culprit {
     double share;       /* of the growth (or of all bytes, in the other orders), 0..1; NAN when unknown */
     double bytes;       /* what it is ordered by: growth over the run, or live bytes */
     double blocks;      /* live blocks at the same moment */
-    double live_bytes;  /* at the end of training */
+    double live_bytes;  /* at the end of training, or of its process */
     double freed_share; /* of what it allocated in the run, 0..1; NAN: it allocated nothing */
     bool bounded;       /* rose and has stopped */
 };

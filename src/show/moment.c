@@ -1,0 +1,139 @@
+#include "show/moment.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const struct tide_history_site_point *tide_moment_point(const struct tide_history_site *site, int64_t t_ns)
+{
+    size_t low = 0, high = site->point_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (site->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &site->points[low - 1] : NULL;
+}
+
+/* When the site's process ended; INT64_MAX: it has not, as far as is known. What a process held last may be
+ * read after its death: that point still counts, at its moment. */
+static int64_t end_of(const struct tide_history *h, const struct tide_history_site *site)
+{
+    if (site->process < 1 || (size_t)site->process > h->process_count)
+        return INT64_MAX;
+    int64_t ended = h->processes[site->process - 1].row.ended_ns;
+    if (ended == TIDE_UNKNOWN)
+        return INT64_MAX;
+    int64_t last = site->point_count ? site->points[site->point_count - 1].t_ns : ended;
+    return last > ended ? last : ended;
+}
+
+static double bytes_of(const struct tide_history_site_point *p)
+{
+    return p ? fmax((double)p->live_bytes, 0) : 0;
+}
+
+double tide_moment_live(const struct tide_history *h, const struct tide_history_site *site, int64_t t_ns,
+                        double *ret_blocks)
+{
+    const struct tide_history_site_point *p = t_ns <= end_of(h, site) ? tide_moment_point(site, t_ns) : NULL;
+    if (ret_blocks)
+        *ret_blocks = p ? fmax((double)p->live_blocks, 0) : 0;
+    return bytes_of(p);
+}
+
+double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
+                          int64_t to_ns, double *ret_blocks)
+{
+    double blocks_before, blocks;
+    double before = tide_moment_live(h, site, from_ns, &blocks_before);
+    double change = tide_moment_live(h, site, to_ns, &blocks) - before;
+    if (ret_blocks)
+        *ret_blocks = blocks - blocks_before;
+    return change;
+}
+
+static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
+{
+    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
+    double lowest = bytes_of(p);
+    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
+         i < site->point_count && site->points[i].t_ns <= to_ns; i++)
+        lowest = fmin(lowest, bytes_of(&site->points[i]));
+    return lowest;
+}
+
+double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
+{
+    int64_t part = (to_ns - from_ns) / 8;
+    return lowest_in(site, to_ns - part, to_ns) - lowest_in(site, from_ns, from_ns + part);
+}
+
+/* The first tick at or after a time; tick_count when there is none. */
+static size_t tick_from(const struct tide_history *h, int64_t t_ns)
+{
+    size_t low = 0, high = h->tick_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (h->ticks[middle].t_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Adds to each tick by how much the site changed there. */
+static void add_changes(const struct tide_history *h, const struct tide_history_site *site, double *changes)
+{
+    double before = 0;
+    int64_t ended = end_of(h, site);
+    for (size_t i = 0; i < site->point_count; i++) {
+        double now = bytes_of(&site->points[i]);
+        changes[tick_from(h, site->points[i].t_ns)] += now - before;
+        before = now;
+    }
+    if (ended < INT64_MAX)
+        changes[tick_from(h, ended + 1)] -= before;
+}
+
+int tide_moment_peak(const struct tide_history *h, int64_t *ret_t_ns, struct tide_err *err)
+{
+    double *changes = calloc(h->tick_count + 1, sizeof *changes), sum = 0, best = -1;
+    if (!changes)
+        return tide_err_set(err, "not enough memory for %zu looks", h->tick_count);
+    for (size_t i = 0; i < h->site_count; i++)
+        add_changes(h, &h->sites[i], changes);
+    for (size_t i = 0; i < h->tick_count; i++) {
+        sum += changes[i];
+        if (sum <= best)
+            continue;
+        best = sum;
+        *ret_t_ns = h->ticks[i].t_ns;
+    }
+    free(changes);
+    return 0;
+}
+
+void tide_moment_training(const struct tide_history *h, const struct tide_assessment *a, int64_t *ret_from_ns,
+                          int64_t *ret_to_ns)
+{
+    int64_t from = h->ticks[0].t_ns, to = h->ticks[h->tick_count - 1].t_ns;
+    for (size_t i = 0; i < h->tick_count && isnan(tide_assess_x_of(a, from)); i++)
+        from = h->ticks[i].t_ns;
+    for (size_t i = h->tick_count; i-- > 0 && (isnan(tide_assess_x_of(a, to)) || h->ticks[i].processes == 0);)
+        to = h->ticks[i > 0 ? i - 1 : 0].t_ns;
+    int64_t last_step = isfinite(a->steps) ? tide_assess_time_of(a, tide_assess_x_of(a, to)) : TIDE_UNKNOWN;
+    *ret_from_ns = from;
+    *ret_to_ns = last_step > from && last_step < to ? last_step : to;
+}
+
+int tide_moment_of_x(const struct tide_assessment *a, double x, int64_t *ret_t_ns, struct tide_err *err)
+{
+    int64_t t_ns = tide_assess_time_of(a, x);
+    if (t_ns == TIDE_UNKNOWN)
+        return tide_err_set(err, "the recording has no %s %g", isfinite(a->steps) ? "step" : "second", x);
+    *ret_t_ns = t_ns;
+    return 0;
+}

@@ -1,0 +1,161 @@
+#include "show/stack_text.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TEXT = 512, SOURCE_LINE = 160 };
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_machinery(const struct tide_frame *f)
+{
+    static const char *const names[] = {"_start",
+                                        "__libc_start_main_impl",
+                                        "__libc_start_call_main",
+                                        "__libc_start_main",
+                                        "start_thread",
+                                        "clone3",
+                                        "clone",
+                                        "__clone3",
+                                        NULL};
+    for (const char *const *n = names; *n; n++)
+        if (!strcmp(f->function, *n))
+            return true;
+    return !strncmp(f->file, "<frozen ", 8) || (!f->function[0] && !f->file[0]);
+}
+
+size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t most,
+                         const struct tide_frame *out[static TIDE_STACK_SHOWN])
+{
+    size_t count = 0, natives = 0;
+    const int32_t *frames;
+    size_t frame_count = tide_history_stack(h, stack, &frames);
+    const struct tide_frame *inner[TIDE_STACK_SHOWN] = {NULL};
+    size_t native_most = most > 3 ? most / 3 : 1;
+    bool has_source = false;
+    for (size_t i = 0; i < frame_count && !has_source; i++) {
+        const struct tide_frame *f = &h->frames[frames[i]];
+        has_source = f->python && !is_machinery(f);
+    }
+    for (size_t i = 0; i < frame_count && count < most && count < TIDE_STACK_SHOWN; i++) {
+        const struct tide_frame *f = &h->frames[frames[i]];
+        if (is_machinery(f) || (has_source && !f->python && natives >= native_most))
+            continue;
+        natives += !f->python;
+        inner[count++] = f;
+    }
+    for (size_t i = 0; i < count; i++)
+        out[i] = inner[count - 1 - i];
+    return count;
+}
+
+/* The text of a source line, if the file is here and has it; false otherwise. */
+static bool source_line(const char *path, int64_t line, char *out, size_t size)
+{
+    if (path[0] != '/' || line <= 0)
+        return false;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    char text[TEXT];
+    bool found = false;
+    for (int64_t at = 1; fgets(text, sizeof text, file);) {
+        size_t len = strcspn(text, "\n");
+        bool whole = text[len] == '\n';
+        if (at == line) {
+            size_t from = strspn(text, " \t");
+            tide_text_escape(text + from, len > from ? len - from : 0, out, size);
+            found = len > from;
+            break;
+        }
+        at += whole;
+    }
+    fclose(file);
+    return found;
+}
+
+void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
+{
+    char function[160], file[160], module[96], line[SOURCE_LINE];
+    tide_text_escape(f->function, strlen(f->function), function, sizeof function);
+    const char *short_file = base_name(f->file);
+    tide_text_escape(short_file, strlen(short_file), file, sizeof file);
+    const char *short_module = base_name(f->module);
+    tide_text_escape(short_module, strlen(short_module), module, sizeof module);
+    if (f->file[0] && f->line > 0)
+        tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
+    else if (f->function[0])
+        tide_buf_format(b, "%s  %s", module[0] ? module : file, function);
+    else
+        tide_buf_format(b, "%s+0x%llx", module, (unsigned long long)f->offset);
+    if (with_source && source_line(f->file, f->line, line, sizeof line))
+        tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", line);
+}
+
+const char *tide_site_kind_name(enum tide_site_kind kind)
+{
+    static const char *const names[TIDE_SITE_KINDS] = {[TIDE_SITE_MALLOC] = "malloc",
+                                                       [TIDE_SITE_MMAP] = "mmap",
+                                                       [TIDE_SITE_CUDA] = "cuda",
+                                                       [TIDE_SITE_POOL] = "pool"};
+    return kind > 0 && kind < TIDE_SITE_KINDS ? names[kind] : "unknown";
+}
+
+void tide_site_process_name(const struct tide_history *h, const struct tide_history_site *site, char *out,
+                            size_t size)
+{
+    out[0] = 0;
+    if (site->process < 1 || (size_t)site->process > h->process_count)
+        return;
+    const struct tide_process *p = &h->processes[site->process - 1].row;
+    char name[40];
+    tide_text_escape(p->name, strlen(p->name), name, sizeof name);
+    snprintf(out, size, "%s[%lld]", name, (long long)p->pid);
+}
+
+void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,
+                      const char *indent, FILE *out)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    size_t count = tide_stack_choose(h, site->stack, most, shown);
+    char process[TIDE_SITE_PROCESS];
+    tide_site_process_name(h, site, process, sizeof process);
+    if (count == 0)
+        fprintf(out, "%s%s in %s\n", indent,
+                site->stack ? "code without a name" : "many small sites together", process);
+    for (size_t i = 0; i < count; i++) {
+        struct tide_buf b;
+        tide_buf_init(&b, 4 * TEXT);
+        tide_frame_put(&b, shown[i], true);
+        fprintf(out, "%s%s\n", indent, tide_buf_view(&b));
+        tide_buf_release(&b);
+    }
+}
+
+static void json_frame(struct tide_json *json, const struct tide_frame *f)
+{
+    tide_json_object(json, NULL);
+    tide_json_text(json, "function", f->function[0] ? f->function : NULL);
+    tide_json_text(json, "file", f->file[0] ? f->file : NULL);
+    tide_json_whole(json, "line", f->line > 0 ? (double)f->line : NAN);
+    tide_json_text(json, "module", f->module[0] ? f->module : NULL);
+    tide_json_whole(json, "offset", f->offset >= 0 && !f->python ? (double)f->offset : NAN);
+    tide_json_bool(json, "python", f->python);
+    tide_json_bool(json, "inlined", f->inlined);
+    tide_json_end(json);
+}
+
+void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    tide_json_array(json, key);
+    for (size_t i = 0; i < count; i++)
+        json_frame(json, &h->frames[frames[i]]);
+    tide_json_end(json);
+}

@@ -1,0 +1,43 @@
+/*
+ * stack_text.h - how call sites and their stacks are said, wherever they are: to a person, and in documents.
+ *
+ * A stack has dozens of frames, of which a reader wants few: the code of the program (its Python lines, or
+ * the functions that have a source line), outermost first, then what it called into. Frames of start-up, of
+ * the import machinery and without a name are left out for a person; documents have them all.
+ */
+#ifndef TIDE_STACK_TEXT_H
+#define TIDE_STACK_TEXT_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "show/history.h"
+
+#include <stdio.h>
+
+enum { TIDE_STACK_SHOWN = 64, TIDE_SITE_PROCESS = 64 };
+
+/* "malloc", "mmap", "cuda", "pool". */
+const char *tide_site_kind_name(enum tide_site_kind kind);
+
+/* "python[4711]", escaped; "" when the process is not known. */
+void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
+                            char *out, size_t size);
+
+/* Which frames to show a person, outermost first: at most `most` that are not machinery, the program's own
+ * before those of libraries. Borrowed from the history; returns how many. */
+size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size_t most,
+                         const struct tide_frame *out[static TIDE_STACK_SHOWN]);
+
+/* "train.py:88 train_step", "libtorch.so  at::empty_cpu", "a.out+0x1234", escaped; with the text of the
+ * source line where that file is here. */
+void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
+
+/* The chosen frames, one line each, behind `indent`. */
+void tide_stack_print(const struct tide_history *history, const struct tide_history_site *site, size_t most,
+                      const char *indent, FILE *out);
+
+/* An array of all frames, innermost first: function, file, line, module, offset, python, inlined. */
+void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *history,
+                     int64_t stack);
+
+#endif
