@@ -9,6 +9,7 @@
 #ifndef TIDE_BLAME_H
 #define TIDE_BLAME_H
 
+#include "base/buf.h"
 #include "show/assess.h"
 
 enum tide_blame_by {
@@ -59,6 +60,17 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
                    const struct tide_blame_options *options, struct tide_blame **ret_blame,
                    struct tide_err *err);
 void tide_blame_free(struct tide_blame *blame);
+
+/* The parts of what is said of a culprit, appended to a buffer; escaped. Of some there is nothing to say.
+ * "203 KiB/step", or the bytes that it is ordered by; */
+void tide_culprit_put_amount(struct tide_buf *buf, const struct tide_blame *blame,
+                             const struct tide_culprit *culprit);
+/* "97 % of the growth", "bounded: rose and stopped"; */
+void tide_culprit_put_part(struct tide_buf *buf, const struct tide_blame *blame,
+                           const struct tide_culprit *culprit);
+/* "1 block of 203 KiB per step, never freed". */
+void tide_culprit_put_habit(struct tide_buf *buf, const struct tide_blame *blame,
+                            const struct tide_culprit *culprit);
 
 /* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each. */
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,

@@ -12,39 +12,42 @@
 
 enum { TEXT = 512 };
 
-/* "1 block of 203 KiB per step, never freed" */
-static void put_habit(struct tide_buf *b, const struct tide_culprit *c, bool x_is_steps)
+void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
     char size[TIDE_UNITS_TEXT];
-    if (c->blocks_per_x > 0 && c->bytes_per_x > 0)
+    bool rate = c->blocks_per_x > 0 && c->bytes_per_x > 0;
+    if (rate)
         tide_buf_format(b, "%.3g block%s of %s per %s", c->blocks_per_x,
                         c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05 ? "" : "s",
                         tide_size_text(c->bytes_per_x / c->blocks_per_x, size),
-                        x_is_steps ? "step" : "second");
+                        blame->x_is_steps ? "step" : "second");
     if (!isfinite(c->freed_share))
         return;
     if (c->freed_share < 0.02)
-        tide_buf_format(b, "%snever freed", b->len ? ", " : "");
+        tide_buf_format(b, "%snever freed", rate ? ", " : "");
     else
-        tide_buf_format(b, "%s%.0f %% of what it allocates is freed", b->len ? ", " : "",
-                        100 * c->freed_share);
+        tide_buf_format(b, "%s%.0f %% of what it allocates is freed", rate ? ", " : "", 100 * c->freed_share);
 }
 
-static void put_measure(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
+/* Whether the order is by a change, rather than by what is live. */
+static bool is_change(const struct tide_blame *blame)
+{
+    return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH;
+}
+
+void tide_culprit_put_amount(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
     char size[TIDE_UNITS_TEXT];
     if (blame->by == TIDE_BLAME_GROWTH && c->bytes_per_x > 0)
         tide_buf_format(b, "%s/%s", tide_size_text(c->bytes_per_x, size), blame->x_is_steps ? "step" : "s");
     else
-        tide_buf_format(b, "%s%s",
-                        blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH ? "+" : "",
-                        tide_size_text(c->bytes, size));
-    while (b->len < 14)
-        tide_buf_text(b, " ");
+        tide_buf_format(b, "%s%s", is_change(blame) ? "+" : "", tide_size_text(c->bytes, size));
+}
+
+void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
+{
     if (isfinite(c->share))
-        tide_buf_format(b, "%3.0f %% of %s", 100 * c->share,
-                        blame->by == TIDE_BLAME_GROWTH || blame->by == TIDE_BLAME_BETWEEN ? "the growth"
-                                                                                          : "live bytes");
+        tide_buf_format(b, "%.0f %% of %s", 100 * c->share, is_change(blame) ? "the growth" : "live bytes");
     else if (c->bounded)
         tide_buf_text(b, "bounded: rose and stopped");
     else
@@ -54,23 +57,28 @@ static void put_measure(struct tide_buf *b, const struct tide_blame *blame, cons
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
-    struct tide_buf b;
-    tide_buf_init(&b, 16 * TEXT);
+    struct tide_buf amount, part, habit;
+    tide_buf_init(&amount, TEXT);
+    tide_buf_init(&part, TEXT);
+    tide_buf_init(&habit, TEXT);
     if (blame->count == 0)
         fprintf(out, "  culprit none: no call site %s\n",
                 blame->by == TIDE_BLAME_GROWTH ? "grows" : "holds anything");
     for (size_t i = 0; i < blame->count && i < most; i++) {
         const struct tide_culprit *c = &blame->culprits[i];
-        put_measure(&b, blame, c);
-        struct tide_buf habit;
-        tide_buf_init(&habit, TEXT);
-        put_habit(&habit, c, blame->x_is_steps);
-        fprintf(out, "  culprit %-3zu %-38s %s\n", i + 1, tide_buf_view(&b), tide_buf_view(&habit));
-        tide_buf_release(&habit);
-        tide_buf_clear(&b);
+        tide_culprit_put_amount(&amount, blame, c);
+        tide_culprit_put_part(&part, blame, c);
+        tide_culprit_put_habit(&habit, blame, c);
+        fprintf(out, "  culprit %-3zu %-14s%-24s %s\n", i + 1, tide_buf_view(&amount), tide_buf_view(&part),
+                tide_buf_view(&habit));
+        tide_buf_clear(&amount);
+        tide_buf_clear(&part);
+        tide_buf_clear(&habit);
         tide_stack_print(history, c->site, frames, "              ", out);
     }
-    tide_buf_release(&b);
+    tide_buf_release(&amount);
+    tide_buf_release(&part);
+    tide_buf_release(&habit);
 }
 
 void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,

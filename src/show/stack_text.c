@@ -1,10 +1,17 @@
 #include "show/stack_text.h"
 #include "base/text.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { TEXT = 512, SOURCE_LINE = 160 };
+enum {
+    TEXT = 512,
+    SOURCE_LINE = 160,
+    SOURCE_MOST = 200000, /* lines of a source file that are read to find one */
+};
 
 static const char *base_name(const char *path)
 {
@@ -54,20 +61,42 @@ size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t mos
     return count;
 }
 
-/* The text of a source line, if the file is here and has it; false otherwise. */
-static bool source_line(const char *path, int64_t line, char *out, size_t size)
+static bool is_source(const char *path)
 {
-    if (path[0] != '/' || line <= 0)
+    static const char *const endings[] = {".py",  ".pyx", ".pxd", ".pxi", ".c",   ".h",  ".cc",
+                                          ".cpp", ".cxx", ".hh",  ".hpp", ".hxx", ".cu", ".cuh",
+                                          ".inc", ".tcc", ".rs",  ".go",  ".f90", NULL};
+    const char *dot = strrchr(base_name(path), '.');
+    for (const char *const *e = endings; dot && *e; e++)
+        if (!strcmp(dot, *e))
+            return true;
+    return false;
+}
+
+static FILE *open_source(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    FILE *file = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
+bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
+{
+    if (frame->file[0] != '/' || frame->line <= 0 || !is_source(frame->file))
         return false;
-    FILE *file = fopen(path, "re");
+    FILE *file = open_source(frame->file);
     if (!file)
         return false;
     char text[TEXT];
     bool found = false;
-    for (int64_t at = 1; fgets(text, sizeof text, file);) {
+    int64_t at = 1;
+    for (size_t pieces = 0; pieces < SOURCE_MOST && fgets(text, sizeof text, file); pieces++) {
         size_t len = strcspn(text, "\n");
         bool whole = text[len] == '\n';
-        if (at == line) {
+        if (at == frame->line) {
             size_t from = strspn(text, " \t");
             tide_text_escape(text + from, len > from ? len - from : 0, out, size);
             found = len > from;
@@ -93,7 +122,7 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
         tide_buf_format(b, "%s  %s", module[0] ? module : file, function);
     else
         tide_buf_format(b, "%s+0x%llx", module, (unsigned long long)f->offset);
-    if (with_source && source_line(f->file, f->line, line, sizeof line))
+    if (with_source && tide_frame_source(f, line, sizeof line))
         tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", line);
 }
 

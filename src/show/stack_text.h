@@ -32,6 +32,10 @@ size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size
  * source line where that file is here. */
 void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
 
+/* The text of a frame's source line, escaped; false when that file is not here or does not have it. A name in
+ * a recording is a stranger's: only a regular file that is called like source is read, and only so far. */
+bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
+
 /* The chosen frames, one line each, behind `indent`. */
 void tide_stack_print(const struct tide_history *history, const struct tide_history_site *site, size_t most,
                       const char *indent, FILE *out);
