@@ -150,7 +150,9 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
     reader->version = version;
     if (check_tables(reader, tide_schema_tables, err) != 0)
         return -1;
-    return version < 2 ? 0 : check_tables(reader, tide_schema_heap_tables, err);
+    if (version >= 2 && check_tables(reader, tide_schema_heap_tables, err) != 0)
+        return -1;
+    return version < 3 ? 0 : check_tables(reader, tide_schema_retention_tables, err);
 }
 
 static struct tide_reader *reader_alloc(const char *path)

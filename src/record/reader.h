@@ -51,6 +51,7 @@ typedef int tide_on_stack(void *context, const struct tide_stack_row *row);
 typedef int tide_on_site(void *context, const struct tide_site *row);
 typedef int tide_on_site_sample(void *context, const struct tide_site_sample *row);
 typedef int tide_on_heap_state(void *context, const struct tide_heap_status *row);
+typedef int tide_on_heap_sample(void *context, const struct tide_heap_sample *row);
 
 /* In order of id (processes, ticks), of tick (samples), of writing (marks), of time (the rest). Those with
  * `after` give only rows whose tick id (or, for marks, row number: 0 at first, then what *ret_last said, the
@@ -73,8 +74,9 @@ int tide_reader_each_limit(struct tide_reader *reader, tide_on_limit *on, void *
                            struct tide_err *err);
 int tide_reader_each_note(struct tide_reader *reader, tide_on_note *on, void *context, struct tide_err *err);
 
-/* What the heap hook saw; nothing in a recording of version 1. `after` is an id: of a frame, a stack or a
- * site; for samples of sites, of a tick. Stacks come in order of id and, within one, of depth. */
+/* What the heap hook saw; nothing in a recording of version 1, no heap samples in one of version 2.
+ * `after` is an id: of a frame, a stack or a site; for samples, of a tick. Stacks come in order of id and,
+ * within one, of depth. */
 int tide_reader_each_frame(struct tide_reader *reader, int64_t after, tide_on_frame *on, void *context,
                            struct tide_err *err);
 int tide_reader_each_stack(struct tide_reader *reader, int64_t after, tide_on_stack *on, void *context,
@@ -85,6 +87,8 @@ int tide_reader_each_site_sample(struct tide_reader *reader, int64_t after, tide
                                  void *context, struct tide_err *err);
 int tide_reader_each_heap_state(struct tide_reader *reader, tide_on_heap_state *on, void *context,
                                 struct tide_err *err);
+int tide_reader_each_heap_sample(struct tide_reader *reader, int64_t after, tide_on_heap_sample *on,
+                                 void *context, struct tide_err *err);
 
 /* Rows left out so far because their values were out of range. */
 int64_t tide_reader_skipped(const struct tide_reader *reader);

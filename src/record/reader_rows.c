@@ -136,6 +136,7 @@ struct sink {
         tide_on_site *site;
         tide_on_site_sample *site_sample;
         tide_on_heap_state *heap_state;
+        tide_on_heap_sample *heap_sample;
     } on;
     void *context;
     int64_t last; /* marks: row number of the newest row seen */
@@ -524,4 +525,33 @@ int tide_reader_each_heap_state(struct tide_reader *reader, tide_on_heap_state *
                      "SELECT t_ns, process, state, interval_bytes, sampled, dropped_sites, dropped_blocks,"
                      " truncated_stacks, unwinds, unwind_ns FROM main.heap_state ORDER BY t_ns, id",
                      0, deliver_heap_state, &sink, err);
+}
+
+static int deliver_heap_sample(struct row *row, struct sink *sink)
+{
+    struct tide_heap_sample sample = {
+        .tick = get_range(row, 0, 1),
+        .process = get_range(row, 1, 1),
+        .live_bytes = get_range(row, 2, 0),
+        .live_blocks = get_range(row, 3, 0),
+        .system_bytes = get_size(row, 4),
+        .mapped_bytes = get_size(row, 5),
+        .free_bytes = get_size(row, 6),
+        .free_blocks = get_size(row, 7),
+        .top_bytes = get_size(row, 8),
+    };
+    return row->bad ? 0 : sink->on.heap_sample(sink->context, &sample);
+}
+
+int tide_reader_each_heap_sample(struct tide_reader *reader, int64_t after, tide_on_heap_sample *on,
+                                 void *context, struct tide_err *err)
+{
+    struct sink sink = {.on.heap_sample = on, .context = context};
+
+    if (reader->version < 3)
+        return 0;
+    return each(reader, TIDE_READER_HEAP_SAMPLE,
+                "SELECT tick, process, live_bytes, live_blocks, system_bytes, mapped_bytes, free_bytes,"
+                " free_blocks, top_bytes FROM main.heap_sample WHERE tick > ?1 ORDER BY tick, process",
+                after, deliver_heap_sample, &sink, err);
 }

@@ -14,9 +14,9 @@
 
 #define TIDE_UNKNOWN ((int64_t)-1)
 
-/* PRAGMA user_version. Version 2 added what the heap hook sees; version 1 is read as a recording without it.
- */
-enum { TIDE_RECORD_VERSION = 2 };
+/* PRAGMA user_version. Version 2 added what the heap hook sees, version 3 what a heap holds in all; an older
+ * one is read as a recording without it. */
+enum { TIDE_RECORD_VERSION = 3 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -184,6 +184,20 @@ struct tide_site_sample {
     int64_t live_blocks;
     int64_t total_bytes; /* allocated so far, freed or not */
     int64_t total_blocks;
+};
+
+/* All that a process holds at a tick, and what its allocator keeps beside that; TIDE_UNKNOWN where the
+ * allocator cannot be asked. Written only when it changed since the process's last row. */
+struct tide_heap_sample {
+    int64_t tick;
+    int64_t process;
+    int64_t live_bytes; /* of host memory: every site of malloc and mmap, however small */
+    int64_t live_blocks;
+    int64_t system_bytes; /* what malloc has from the system for its arenas */
+    int64_t mapped_bytes; /* what it has mapped for single large blocks, beside the arenas */
+    int64_t free_bytes;   /* of the arenas: free, and kept */
+    int64_t free_blocks;  /* in so many pieces */
+    int64_t top_bytes;    /* of free_bytes: at the end of the heap, in one piece */
 };
 
 /* How far the allocations of a process are seen, from t_ns on. */

@@ -47,6 +47,10 @@ const char tide_schema_sql[] =
     " id INTEGER PRIMARY KEY, process INTEGER, t_ns INTEGER, state TEXT, interval_bytes INTEGER,"
     " sampled INTEGER, dropped_sites INTEGER, dropped_blocks INTEGER, truncated_stacks INTEGER,"
     " unwinds INTEGER, unwind_ns INTEGER);"
+    "CREATE TABLE heap_sample ("
+    " tick INTEGER NOT NULL, process INTEGER NOT NULL, live_bytes INTEGER, live_blocks INTEGER,"
+    " system_bytes INTEGER, mapped_bytes INTEGER, free_bytes INTEGER, free_blocks INTEGER,"
+    " top_bytes INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
 
     "CREATE VIEW samples AS SELECT"
     " t.t_ns / 1e9 AS t_s, s.tick, s.process, p.pid, p.name, p.role,"
@@ -73,9 +77,11 @@ const char tide_schema_sql[] =
     " LEFT JOIN process AS p ON p.id = s.process;"
 
     "PRAGMA application_id = 0x54494445;"
-    "PRAGMA user_version = 2;";
+    "PRAGMA user_version = 3;";
 
 const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
                                           "gpu",  "gpu_device", "memory_limit", "note",   0};
 
 const char *const tide_schema_heap_tables[] = {"frame", "stack", "site", "site_sample", "heap_state", 0};
+
+const char *const tide_schema_retention_tables[] = {"heap_sample", 0};

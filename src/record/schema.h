@@ -21,8 +21,10 @@ enum { TIDE_GPU_PROCESS_UNKNOWN = -1 };
  * user_version. */
 extern const char tide_schema_sql[];
 
-/* The tables that a reader queries, NULL-terminated: of every version, and those that version 2 added. */
+/* The tables that a reader queries, NULL-terminated: of every version, and those that versions 2 and 3
+ * added. */
 extern const char *const tide_schema_tables[];
 extern const char *const tide_schema_heap_tables[];
+extern const char *const tide_schema_retention_tables[];
 
 #endif

@@ -57,6 +57,7 @@ enum statement {
     PUT_SITE,
     PUT_SITE_SAMPLE,
     PUT_HEAP_STATE,
+    PUT_HEAP_SAMPLE,
     STATEMENTS
 };
 
@@ -82,6 +83,7 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [PUT_HEAP_STATE] =
         ("INSERT INTO heap_state(process, t_ns, state, interval_bytes, sampled, dropped_sites,"
          " dropped_blocks, truncated_stacks, unwinds, unwind_ns) VALUES (?,?,?,?,?,?,?,?,?,?)"),
+    [PUT_HEAP_SAMPLE] = "INSERT OR REPLACE INTO heap_sample VALUES (?,?,?,?,?,?,?,?,?)",
 };
 
 struct tide_writer {
@@ -604,6 +606,25 @@ int tide_writer_site_sample(struct tide_writer *writer, const struct tide_site_s
     bind_integer(statement, 5, sample->total_bytes);
     bind_integer(statement, 6, sample->total_blocks);
     return put(writer, PUT_SITE_SAMPLE, err);
+}
+
+int tide_writer_heap_sample(struct tide_writer *writer, const struct tide_heap_sample *sample,
+                            struct tide_err *err)
+{
+    sqlite3_stmt *statement = writer->statements[PUT_HEAP_SAMPLE];
+
+    if (writer->failed)
+        return 0;
+    sqlite3_bind_int64(statement, 1, sample->tick);
+    sqlite3_bind_int64(statement, 2, sample->process);
+    bind_integer(statement, 3, sample->live_bytes);
+    bind_integer(statement, 4, sample->live_blocks);
+    bind_integer(statement, 5, sample->system_bytes);
+    bind_integer(statement, 6, sample->mapped_bytes);
+    bind_integer(statement, 7, sample->free_bytes);
+    bind_integer(statement, 8, sample->free_blocks);
+    bind_integer(statement, 9, sample->top_bytes);
+    return put(writer, PUT_HEAP_SAMPLE, err);
 }
 
 /* --- committing ------------------------------------------------------------------------------------------

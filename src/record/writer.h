@@ -60,8 +60,8 @@ int tide_writer_limit(struct tide_writer *writer, const struct tide_limit *limit
 int tide_writer_note(struct tide_writer *writer, const struct tide_note *note, struct tide_err *err);
 
 /* What the heap hook saw. Frames, stacks and sites get their id as processes do. frames[0] is the innermost;
- * depth >= 1. Samples of sites are written as they are given: the caller knows what changed, and gives all of
- * them again after a failure. */
+ * depth >= 1. Samples of sites and heaps are written as they are given: the caller knows what changed, and
+ * gives all of them again after a failure. */
 int tide_writer_frame(struct tide_writer *writer, const struct tide_frame *frame, int64_t *ret_id,
                       struct tide_err *err);
 int tide_writer_stack(struct tide_writer *writer, const int64_t *frames, size_t depth, int64_t *ret_id,
@@ -71,6 +71,8 @@ int tide_writer_site(struct tide_writer *writer, const struct tide_site *site, i
 int tide_writer_site_sample(struct tide_writer *writer, const struct tide_site_sample *sample,
                             struct tide_err *err);
 int tide_writer_heap_status(struct tide_writer *writer, const struct tide_heap_status *state,
+                            struct tide_err *err);
+int tide_writer_heap_sample(struct tide_writer *writer, const struct tide_heap_sample *sample,
                             struct tide_err *err);
 
 int tide_writer_commit(struct tide_writer *writer, struct tide_err *err);

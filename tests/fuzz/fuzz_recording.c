@@ -98,6 +98,7 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
         "INSERT OR REPLACE INTO site VALUES (?,?,?,?)",
         "INSERT OR REPLACE INTO site_sample VALUES (?,?,?,?,?,?)",
         "INSERT OR REPLACE INTO heap_state VALUES (NULL,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO heap_sample VALUES (?,?,?,?,?,?,?,?,?)",
     };
     enum { TABLES = sizeof inserts / sizeof *inserts };
     sqlite3_stmt *statements[TABLES] = {0};

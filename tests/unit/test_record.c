@@ -481,8 +481,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 3");
-    is_refused("of version 3, and this tidemark reads up to version 2", "a newer one");
+    run_sql("PRAGMA user_version = 4");
+    is_refused("of version 4, and this tidemark reads up to version 3", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -552,7 +552,8 @@ struct heap_seen {
     struct tide_site site;
     struct tide_site_sample sample;
     struct tide_heap_status status;
-    int frames, stacks, sites, samples, statuses;
+    struct tide_heap_sample heap;
+    int frames, stacks, sites, samples, statuses, heaps;
 };
 
 static int on_frame(void *context, const struct tide_frame *row)
@@ -598,6 +599,14 @@ static int on_heap_status(void *context, const struct tide_heap_status *row)
     return 0;
 }
 
+static int on_heap_sample(void *context, const struct tide_heap_sample *row)
+{
+    struct heap_seen *s = context;
+    s->heap = *row;
+    s->heaps++;
+    return 0;
+}
+
 static void read_heap(struct heap_seen *heap)
 {
     struct tide_reader *reader = new_reader();
@@ -608,6 +617,7 @@ static void read_heap(struct heap_seen *heap)
     assert_int_equal(tide_reader_each_site(reader, 0, on_site, heap, &err), 0);
     assert_int_equal(tide_reader_each_site_sample(reader, 0, on_site_sample, heap, &err), 0);
     assert_int_equal(tide_reader_each_heap_state(reader, on_heap_status, heap, &err), 0);
+    assert_int_equal(tide_reader_each_heap_sample(reader, 0, on_heap_sample, heap, &err), 0);
     tide_reader_free(reader);
 }
 
@@ -642,6 +652,8 @@ static void make_heap_recording(void)
                                       .sampled = 9,
                                       .unwind_ns = TIDE_UNKNOWN};
     assert_int_equal(tide_writer_heap_status(writer, &status, &err), 0);
+    struct tide_heap_sample heap = {tick, process, 4096, 1, 1 << 20, 0, 1000, 3, TIDE_UNKNOWN};
+    assert_int_equal(tide_writer_heap_sample(writer, &heap, &err), 0);
     assert_int_equal(tide_writer_free(writer, &err), 0);
 }
 
@@ -672,6 +684,10 @@ static void what_the_hook_saw_is_read_back(void **state)
     assert_string_equal(heap.state, "on");
     assert_int_equal(heap.status.sampled, 9);
     assert_int_equal(heap.status.unwind_ns, TIDE_UNKNOWN);
+    assert_int_equal(heap.heaps, 1);
+    assert_int_equal(heap.heap.live_bytes, 4096);
+    assert_int_equal(heap.heap.free_blocks, 3);
+    assert_int_equal(heap.heap.top_bytes, TIDE_UNKNOWN);
 }
 
 static void sites_out_of_range_are_skipped_and_counted(void **state)
@@ -683,7 +699,9 @@ static void sites_out_of_range_are_skipped_and_counted(void **state)
             "INSERT INTO site_sample VALUES (1, 7, -5, 1, 1, 1), (1, 8, NULL, 1, 1, 1), (1, 9, 1, 'x', 1, 1);"
             "INSERT INTO stack VALUES (2, -1, 1), (2, 0, 0), (2, 1, NULL);"
             "INSERT INTO frame VALUES (3, 'f', '', 'x', '', 1, 0, 0), (4, 'f', '', -3, '', 1, 0, 0);"
-            "INSERT INTO heap_state(process, t_ns, state) VALUES (1, -1, 'on'), (NULL, 1, 'on');");
+            "INSERT INTO heap_state(process, t_ns, state) VALUES (1, -1, 'on'), (NULL, 1, 'on');"
+            "INSERT INTO heap_sample VALUES (1, 0, 1, 1, 1, 1, 1, 1, 1), (1, 9, -1, 1, 1, 1, 1, 1, 1),"
+            " (1, 8, 1, 1, 'x', 1, 1, 1, 1);");
     struct tide_reader *reader = new_reader();
     struct tide_err err = {0};
     memset(&heap, 0, sizeof heap);
@@ -692,9 +710,10 @@ static void sites_out_of_range_are_skipped_and_counted(void **state)
     assert_int_equal(tide_reader_each_site(reader, 0, on_site, &heap, &err), 0);
     assert_int_equal(tide_reader_each_site_sample(reader, 0, on_site_sample, &heap, &err), 0);
     assert_int_equal(tide_reader_each_heap_state(reader, on_heap_status, &heap, &err), 0);
-    assert_int_equal(heap.frames + heap.stacks + heap.sites + heap.samples + heap.statuses,
-                     2 + 2 + 1 + 1 + 1);
-    assert_int_equal(tide_reader_skipped(reader), 2 + 3 + 4 + 3 + 2);
+    assert_int_equal(tide_reader_each_heap_sample(reader, 0, on_heap_sample, &heap, &err), 0);
+    assert_int_equal(heap.frames + heap.stacks + heap.sites + heap.samples + heap.statuses + heap.heaps,
+                     2 + 2 + 1 + 1 + 1 + 1);
+    assert_int_equal(tide_reader_skipped(reader), 2 + 3 + 4 + 3 + 2 + 3);
     tide_reader_free(reader);
 }
 
@@ -704,6 +723,17 @@ static void a_recording_of_version_2_has_all_its_tables(void **state)
     make_heap_recording();
     run_sql("DROP TABLE site_sample");
     is_refused("no proper table 'site_sample'", NULL);
+}
+
+static void a_recording_of_version_2_is_read_as_one_without_heap_samples(void **state)
+{
+    (void)state;
+    struct heap_seen heap;
+    make_heap_recording();
+    run_sql("DROP TABLE heap_sample; PRAGMA user_version = 2");
+    read_heap(&heap);
+    assert_int_equal(heap.samples, 1);
+    assert_int_equal(heap.heaps, 0);
 }
 
 static void a_recording_of_version_1_is_read_as_one_without_a_heap(void **state)
@@ -758,7 +788,7 @@ static void the_document_has_the_schema_that_is_written(void **state)
         if (!strstr(squeezed, wanted))
             fail_msg("docs/RECORDING.md lacks: %s", sqlite3_column_text(statement, 0));
     }
-    assert_int_equal(count, 19);
+    assert_int_equal(count, 20);
     sqlite3_finalize(statement);
     sqlite3_close(db);
 }
@@ -783,6 +813,7 @@ int main(void)
         TEST(what_the_hook_saw_is_read_back),
         TEST(sites_out_of_range_are_skipped_and_counted),
         TEST(a_recording_of_version_2_has_all_its_tables),
+        TEST(a_recording_of_version_2_is_read_as_one_without_heap_samples),
         TEST(a_recording_of_version_1_is_read_as_one_without_a_heap),
         TEST(the_document_has_the_schema_that_is_written),
     };
