@@ -116,7 +116,16 @@ struct tide_heap_head {
     _Atomic uint64_t coarsened;     /* times the interval was doubled */
     _Atomic uint64_t own_bytes;     /* memory of the hook in the process, beside this file */
     _Atomic uint64_t live_pointers; /* entries in the map of live pointers */
-    uint8_t reserved2[4096 - 240];
+    /* What the C library's malloc keeps, as it said when it was last asked (allocator.h). */
+    _Atomic uint64_t
+        allocator_readings;            /* 0: another allocator serves the program, or it was not asked yet */
+    _Atomic uint64_t allocator_ns;     /* what asking took, all times together */
+    _Atomic uint64_t allocator_system; /* bytes from the system for its arenas */
+    _Atomic uint64_t allocator_mapped; /* bytes mapped for single large blocks */
+    _Atomic uint64_t allocator_free;   /* bytes of the arenas that are free, */
+    _Atomic uint64_t allocator_pieces; /* in so many pieces, */
+    _Atomic uint64_t allocator_top;    /* and of them at the end of the heap, in one piece */
+    uint8_t reserved2[4096 - 296];
 };
 
 struct tide_heap_site {

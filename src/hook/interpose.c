@@ -12,6 +12,7 @@
  * The slow halves are functions of their own that the fast ones end in a jump to, so that the fast ones need
  * no stack frame and the slow ones' return address is the program's.
  */
+#include "hook/allocator.h"
 #include "hook/object.h"
 #include "hook/recorder.h"
 
@@ -410,6 +411,8 @@ static __attribute__((constructor(101))) void begin(void)
         state = is_sanitized(true) ? TIDE_HEAP_SANITIZED : TIDE_HEAP_REPLACED;
     else if (is_sanitized(false))
         state = TIDE_HEAP_SANITIZED;
+    if (state == TIDE_HEAP_ON)
+        tide_allocator_init((void *)real.malloc);
     if (tide_recorder_init(interval, wanted(SEED_ENV)))
         tide_recorder_refuse();
     else

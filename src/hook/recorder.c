@@ -2,6 +2,7 @@
  * recorder.c - samples into the table (recorder.h).
  */
 #include "hook/recorder.h"
+#include "hook/allocator.h"
 #include "hook/draw.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
@@ -177,6 +178,7 @@ static int32_t site_of(struct tide_heap_head *table, struct tide_local *local, e
     uint64_t *native = local->native, *merged = local->merged;
     bool complete;
     size_t count = walk(table, local, caller, native, TIDE_RECORDER_NATIVE, &complete), own = 0;
+    local->walked = complete ? count : 0;
     while (own + 1 < count && native[own] > own_start && native[own] <= own_end)
         own++;
     count = tide_pyframes_merge(table, native + own, count - own, merged, TIDE_HEAP_DEPTH, &complete);
@@ -254,6 +256,16 @@ static void place(struct tide_heap_head *table, const void *pointer, struct tide
     }
 }
 
+/* Only of a stack that is known to its end can it be said that no signal handler is on it. */
+static void ask_allocator(struct tide_heap_head *table, struct tide_local *local)
+{
+    if (!tide_allocator_is_due() || !local->walked || tide_unwind_passes_signal(local->native, local->walked))
+        return;
+    local->guard = INTERNAL;
+    tide_allocator_ask(table);
+    local->guard = UP;
+}
+
 void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
@@ -275,6 +287,7 @@ void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwi
             block.site = (uint32_t)site;
             place(table, pointer, block);
         }
+        ask_allocator(table, local);
     }
     leave(local, saved);
 }

@@ -157,6 +157,14 @@ size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind
     return count;
 }
 
+bool tide_unwind_passes_signal(const uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tide_cfi_unpack(rule_for(words[i] - 1)).kind == TIDE_CFI_SIGNAL)
+            return true;
+    return false;
+}
+
 #else
 
 size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
@@ -167,6 +175,12 @@ size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind
     if (room)
         words[0] = frame.pc;
     return room ? 1 : 0;
+}
+
+bool tide_unwind_passes_signal(const uint64_t *words, size_t count)
+{
+    (void)words, (void)count;
+    return true; /* cannot be told */
 }
 
 #endif

@@ -42,6 +42,9 @@ int tide_unwind_init(void);
 size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
                         uint64_t *words, size_t room, bool *ret_complete);
 
+/* Whether a walk that gave these words came out of a signal handler. */
+bool tide_unwind_passes_signal(const uint64_t *words, size_t count);
+
 /* Forgets all rules: code was unloaded, and other code may come where it was. */
 void tide_unwind_forget(void);
 

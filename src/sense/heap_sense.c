@@ -75,7 +75,8 @@ struct process {
     size_t site_count;
     size_t own_count;
     struct rest rest[KINDS];
-    int64_t status_ns; /* when its status was last written; TIDE_UNKNOWN: never */
+    struct tide_heap_sample heap; /* as last written; tick 0: never */
+    int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
     uint32_t state, python;
     uint64_t sampled;
     int64_t ended_ns; /* when its end was first seen; 0: it runs */
@@ -459,6 +460,52 @@ static bool write_sites(struct look *look, struct tide_heap_table *table, struct
     return complete;
 }
 
+/* --- the heap as a whole ---------------------------------------------------------------------------------
+ */
+
+static int64_t count_of(uint64_t count)
+{
+    return count < UINT64_C(1) << 62 ? (int64_t)count : TIDE_UNKNOWN;
+}
+
+/* Host memory: what lies on a device is elsewhere, what lies in a pool is inside what the pool has. */
+static struct tide_heap_sample heap_of(const struct look *look, const struct tide_heap_table *table,
+                                       const struct process *process)
+{
+    const struct tide_heap_head *head = &table->head;
+    bool asked = head->allocator_readings > 0;
+    struct tide_heap_sample heap = {
+        .tick = look->tick,
+        .process = process->id,
+        .system_bytes = asked ? count_of(head->allocator_system) : TIDE_UNKNOWN,
+        .mapped_bytes = asked ? count_of(head->allocator_mapped) : TIDE_UNKNOWN,
+        .free_bytes = asked ? count_of(head->allocator_free) : TIDE_UNKNOWN,
+        .free_blocks = asked ? count_of(head->allocator_pieces) : TIDE_UNKNOWN,
+        .top_bytes = asked ? count_of(head->allocator_top) : TIDE_UNKNOWN,
+    };
+
+    for (size_t i = 0; i < table->site_count && !table->replaced; i++) {
+        const struct tide_heap_values *values = &table->sites[i];
+        if (!values->ready || (values->kind != TIDE_HEAP_MALLOC && values->kind != TIDE_HEAP_MMAP))
+            continue;
+        heap.live_bytes = saturated(heap.live_bytes, values->live_bytes);
+        heap.live_blocks = saturated(heap.live_blocks, values->live_blocks);
+    }
+    return heap;
+}
+
+static void write_heap(struct look *look, const struct tide_heap_table *table, struct process *process)
+{
+    struct tide_heap_sample now = heap_of(look, table, process), was = process->heap;
+
+    was.tick = now.tick;
+    if (process->heap.tick && !look->rewrite && memcmp(&now, &was, sizeof now) == 0)
+        return;
+    if (tide_writer_heap_sample(look->writer, &now, look->err) != 0)
+        look->failed = true;
+    process->heap = now;
+}
+
 /* --- status -------------------------------------------------------------------------------------------- */
 
 static void describe(const struct tide_heap_head *head, char *out, size_t size)
@@ -503,11 +550,6 @@ static int64_t unwind_ns(const struct tide_heap_head *head)
         return TIDE_UNKNOWN;
     double all = (double)head->unwind_ns / (double)head->unwinds_timed * (double)head->unwinds;
     return all < 9e18 ? (int64_t)all : TIDE_UNKNOWN;
-}
-
-static int64_t count_of(uint64_t count)
-{
-    return count < UINT64_C(1) << 62 ? (int64_t)count : TIDE_UNKNOWN;
 }
 
 static void write_status(struct look *look, const struct tide_heap_table *table, struct process *process,
@@ -589,6 +631,7 @@ static bool look_at(struct look *look, struct tide_heap_table *table, bool last)
         return given_up;
     }
     write_status(look, table, process, last || table->ended);
+    write_heap(look, table, process);
     bool complete = write_sites(look, table, process, last || table->ended);
     return table->ended && complete;
 }

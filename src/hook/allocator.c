@@ -1,0 +1,95 @@
+/*
+ * allocator.c - see allocator.h.
+ */
+#include "hook/allocator.h"
+#include "hook/object.h"
+#include "hook/wiped.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <signal.h>
+#include <time.h>
+
+enum { LEAST_MS = 250, PAUSE = 200 /* times what it took: 0.5 % */ };
+
+/* In a child nobody is asking, whoever was in its parent. */
+static struct TIDE_WIPED {
+    atomic_bool asking;
+    _Atomic uint64_t next_ns; /* 0: not asked yet */
+} self;
+
+#if __GLIBC_PREREQ(2, 33)
+
+static struct mallinfo2 (*info)(void);
+
+void tide_allocator_init(void *real_malloc)
+{
+    struct tide_object mine, theirs;
+    void *found = dlsym(RTLD_NEXT, "mallinfo2");
+    if (!found || !tide_object_find((uintptr_t)found, &mine) ||
+        !tide_object_find((uintptr_t)real_malloc, &theirs) || mine.start != theirs.start ||
+        tide_wiped_declare(&self, sizeof self))
+        return;
+    *(void **)&info = found;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void publish(struct tide_heap_head *table, const struct mallinfo2 *m, uint64_t took_ns)
+{
+    atomic_store_explicit(&table->allocator_system, m->arena, memory_order_relaxed);
+    atomic_store_explicit(&table->allocator_mapped, m->hblkhd, memory_order_relaxed);
+    atomic_store_explicit(&table->allocator_free, m->fordblks, memory_order_relaxed);
+    atomic_store_explicit(&table->allocator_pieces, m->ordblks + m->smblks, memory_order_relaxed);
+    atomic_store_explicit(&table->allocator_top, m->keepcost, memory_order_relaxed);
+    atomic_fetch_add_explicit(&table->allocator_ns, took_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&table->allocator_readings, 1, memory_order_release);
+}
+
+bool tide_allocator_is_due(void)
+{
+    return info &&
+           clock_ns(CLOCK_MONOTONIC_COARSE) >= atomic_load_explicit(&self.next_ns, memory_order_relaxed);
+}
+
+void tide_allocator_ask(struct tide_heap_head *table)
+{
+    if (atomic_exchange_explicit(&self.asking, true, memory_order_acquire))
+        return;
+    sigset_t all, before;
+    sigfillset(&all);
+    if (!pthread_sigmask(SIG_SETMASK, &all, &before)) {
+        uint64_t from = clock_ns(CLOCK_MONOTONIC);
+        struct mallinfo2 m = info();
+        uint64_t now = clock_ns(CLOCK_MONOTONIC), least = UINT64_C(1000000) * LEAST_MS;
+        publish(table, &m, now - from);
+        uint64_t pause = (now - from) * PAUSE > least ? (now - from) * PAUSE : least;
+        atomic_store_explicit(&self.next_ns, now + pause, memory_order_relaxed);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    atomic_store_explicit(&self.asking, false, memory_order_release);
+}
+
+#else
+
+void tide_allocator_init(void *real_malloc)
+{
+    (void)real_malloc, (void)self;
+}
+
+bool tide_allocator_is_due(void)
+{
+    return false;
+}
+
+void tide_allocator_ask(struct tide_heap_head *table)
+{
+    (void)table;
+}
+
+#endif
