@@ -2,6 +2,7 @@
 
 #include "show/screen_term.h"
 #include "base/check.h"
+#include "show/screen_keeper.h"
 #include "show/screen_model.h"
 
 #include <curses.h>
@@ -43,6 +44,7 @@ static struct {
     size_t restore_len;
     int messages;    /* memory file behind stderr, -1: none */
     int real_stderr; /* -1: stderr is what it was */
+    struct tide_keeper keeper;
 } guard = {.messages = -1, .real_stderr = -1};
 
 static char fatal_stack[STACK_BYTES];
@@ -92,14 +94,21 @@ static void flush_messages(void)
     }
 }
 
+/* The terminal as it was found, from wherever that is needed. Safe in a signal handler. */
+static void rescue(void)
+{
+    ssize_t ignored = write(STDOUT_FILENO, guard.restore, guard.restore_len);
+    (void)ignored;
+    tcsetattr(STDIN_FILENO, TCSANOW, &guard.modes);
+    flush_messages();
+}
+
 static void on_fatal(int signal_number)
 {
     if (guard.open) {
         guard.open = 0;
-        ssize_t ignored = write(STDOUT_FILENO, guard.restore, guard.restore_len);
-        (void)ignored;
-        tcsetattr(STDIN_FILENO, TCSANOW, &guard.modes);
-        flush_messages();
+        rescue();
+        tide_keeper_armed(&guard.keeper, false);
     }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -280,10 +289,13 @@ int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
     guard.resized = guard.leave = guard.interrupted = guard.stopped = guard.continued = 0;
     install_handlers(term);
     keep_stderr(term);
+    guard.keeper = tide_keeper_start(rescue, (const int[]){guard.messages, guard.real_stderr}, 2);
+    tide_keeper_armed(&guard.keeper, true);
     guard.open = 1;
     term->screen = newterm(NULL, stdout, stdin);
     if (!term->screen) {
         guard.open = 0;
+        tide_keeper_end(&guard.keeper);
         give_stderr_back(term);
         remove_handlers(term);
         free(term);
@@ -311,6 +323,7 @@ void tide_term_close(struct tide_term *term)
     endwin();
     guard.open = 0;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
+    tide_keeper_end(&guard.keeper);
     delscreen(term->screen);
     give_stderr_back(term);
     remove_handlers(term);
@@ -361,6 +374,7 @@ static void stop_here(struct tide_term *term)
     sigset_t stop;
     endwin();
     tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
+    tide_keeper_armed(&guard.keeper, false);
     sigaction(SIGTSTP, &plain, NULL);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
@@ -368,6 +382,7 @@ static void stop_here(struct tide_term *term)
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     sigaction(SIGTSTP, &calm, NULL);
+    tide_keeper_armed(&guard.keeper, true);
     measure(term);
     resizeterm(term->rows, term->columns);
     clearok(stdscr, TRUE);

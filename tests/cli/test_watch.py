@@ -396,6 +396,35 @@ def test_a_fatal_signal_restores_the_terminal_first(terminal, recording, how):
     assert t.end() == -how
 
 
+def children_of(pid):
+    listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    if not listing.exists():
+        pytest.skip("this kernel does not list children")
+    return [int(child) for child in listing.read_text().split()]
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_view_that_is_killed_outright_leaves_the_terminal_as_it_was(terminal, binary, recording, whole_group):
+    job = "set -m; " if whole_group else ""  # with job control the view has a process group of its own
+    t = terminal(argv=["sh", "-c", f"{job}{binary} watch {recording}; read line; exit 5"])
+    t.wait("process tree")
+    (view,) = children_of(t.process.pid)
+    (keeper,) = children_of(view)
+    os.kill(-view if whole_group else view, signal.SIGKILL)
+    wait_for(lambda: not pathlib.Path(f"/proc/{keeper}/exe").exists(), "the keeper ending")
+    t.keys("\n")
+    assert t.end() == 5
+
+
+def test_no_keeper_is_left_behind(terminal, recording):
+    t = terminal("watch", recording)
+    t.wait("process tree")
+    (keeper,) = children_of(t.process.pid)
+    t.keys("q")
+    assert t.end() == 0
+    assert not pathlib.Path(f"/proc/{keeper}").exists()
+
+
 def test_no_colour_means_no_colour(terminal, recording):
     colour = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8])(?:;\d+)*m")
     plain, colourful = terminal("watch", recording, env={"NO_COLOR": "1"}), terminal("watch", recording)
@@ -533,11 +562,8 @@ def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path)
 def test_a_tracker_that_is_killed_is_told_from_a_program_that_ended(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
     t.wait("LIVE")
-    children = pathlib.Path(f"/proc/{t.process.pid}/task/{t.process.pid}/children")
-    if not children.exists():
-        pytest.skip("this kernel does not list children")
-    tracker = int(children.read_text().split()[0])
-    program = int(pathlib.Path(f"/proc/{tracker}/task/{tracker}/children").read_text().split()[0])
+    tracker = children_of(t.process.pid)[0]
+    program = children_of(tracker)[0]
     os.kill(tracker, signal.SIGKILL)
     t.wait("cut off")
     t.keys("q")
