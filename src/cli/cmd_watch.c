@@ -81,6 +81,21 @@ struct tracker {
     char path[PATH_MAX], log_path[PATH_MAX + 8];
 };
 
+static void on_late_signal(int signal_number)
+{
+    (void)signal_number;
+}
+
+/* A signal that meets the tracker after its work, when it no longer reads them, must not cut off what it has
+ * to say. Handlers, unlike SIG_IGN, are not passed on to the program. */
+static void outlive_late_signals(void)
+{
+    static const int late[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction calm = {.sa_handler = on_late_signal, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++)
+        sigaction(late[i], &calm, NULL);
+}
+
 static _Noreturn void be_tracker(const struct tide_track_config *config, int pipe_end)
 {
     struct farewell farewell = {0};
@@ -88,6 +103,7 @@ static _Noreturn void be_tracker(const struct tide_track_config *config, int pip
     setsid();
     for (int fd = 0; nothing >= 0 && fd <= 2; fd++)
         dup2(nothing, fd);
+    outlive_late_signals();
     farewell.failed = tide_track(config, &farewell.outcome, &farewell.err);
     const char *bytes = (const char *)&farewell;
     for (size_t sent = 0; sent < sizeof farewell;) {
