@@ -1,55 +1,70 @@
 #!/usr/bin/python3
-"""What being tracked costs the program: paired runs, without - with - without `tidemark run`.
+"""What being tracked costs the program.
 
-    bench/overhead.py [PAIRS] [--build DIR] [--interval 250ms]
+    bench/overhead.py [PAIRS] [--build DIR] [--interval 250ms] [--seconds 1] [--runs N]
 
-The program multiplies and copies memory and leaves a mark per step, with nothing to wait for, so that every
-microsecond taken from it shows. Each tracked run is divided by the mean of the untracked runs just before and after it;
-printed are the median of those ratios and its spread, of wall time and of the program's own CPU time. Exit 1 when the
-median of wall time is over 1.005 (asked: below 0.5 %).
+One run under `tidemark run`, in which the tracker is halted (SIGSTOP) for every second stretch of time, so that the same
+process, with the same pages in the same places, is measured with and without it, a second apart: from one process to the
+next such a program differs by several per cent on a shared machine, whoever watches. The program computes in the cache
+and in fresh memory, leaves a mark per step, and has nothing to wait for, so that every microsecond taken from it shows;
+what is counted is the steps it gets done. Each stretch with the tracker is divided by the mean of the stretches without
+it just before and after.
+
+Printed are the median of those ratios, its standard error, and the mean; exit 1 when the median says that the program
+is slower by 0.5 % or more, 3 when the standard error is too large to tell. With --runs N also N whole runs, each between
+two untracked ones, which include being started by the tracker.
 """
 
 import argparse
+import array
+import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+BOUND = 0.005
 
 PROGRAM = r"""
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include "tidemark.h"
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
-int main(int argc, char **argv)
+int main(int argc, char **argv) /* FILE SECONDS: when each step ended, as doubles */
 {
-    enum { N = 1 << 15 }; /* in the cache: the memory bus is shared with strangers and noisier than what is measured */
-    int steps = argc > 1 ? atoi(argv[1]) : 400;
-    float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
+    enum { N = 1 << 13, FRESH = 1 << 18 };
+    static float a[N], b[N], c[N];
+    double until = now() + atof(argv[2]);
+    size_t most = (size_t)(atof(argv[2]) * 20000), count = 0;
+    double *ended = malloc(most * sizeof *ended);
+    if (argc != 3 || !ended) return 2;
+    for (size_t i = 0; i < most; i++) ended[i] = 1; /* touched now: growth of its own would be measured too */
     for (int i = 0; i < N; i++) { a[i] = 1; b[i] = (float)i; }
-    double began = now();
-    for (int s = 0; s < steps; s++) {
-        tide_step(s);
-        float *c = malloc(N * sizeof *c);
-        for (int k = 0; k < 64; k++)
+    while (count < most) {
+        tide_step((int64_t)count);
+        for (int k = 0; k < 64; k++) {
             for (int i = 0; i < N; i++) c[i] = a[i] * 0.5f + b[i] * 1e-9f;
-        memcpy(a, c, N * sizeof *a);
-        free(c);
+            __asm__ volatile("" : : "r"(c) : "memory");
+        }
+        if (count % 16 == 0) {
+            char *fresh = malloc(FRESH);
+            if (!fresh) return 2;
+            memset(fresh, (int)count, FRESH);
+            __asm__ volatile("" : : "r"(fresh) : "memory");
+            free(fresh);
+        }
+        ended[count++] = now();
+        if (ended[count - 1] > until) break;
     }
-    double wall = now() - began;
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    double cpu = (double)u.ru_utime.tv_sec + 1e-6 * (double)u.ru_utime.tv_usec + (double)u.ru_stime.tv_sec + 1e-6 * (double)u.ru_stime.tv_usec;
-    FILE *out = fopen(argv[2], "w");
-    fprintf(out, "%.9f %.9f\n", wall, cpu);
-    fclose(out);
-    return a[7] < 0;
+    FILE *out = fopen(argv[1], "w");
+    return !out || fwrite(ended, sizeof *ended, count, out) != count || fclose(out);
 }
 """
 
@@ -57,44 +72,88 @@ int main(int argc, char **argv)
 def build(folder, build_dir):
     source, program = folder / "load.c", folder / "load"
     source.write_text(PROGRAM)
-    subprocess.run(["cc", "-O2", f"-I{ROOT}/include", "-o", program, source, build_dir / "libtidemark.a", "-lpthread"], check=True)
+    command = ["cc", "-O2", f"-I{ROOT}/include", "-o", program, source, build_dir / "libtidemark.a", "-lpthread"]
+    subprocess.run(command, check=True)
     return program
 
 
-def once(command, result):
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return [float(v) for v in result.read_text().split()]
+def stretches(args, program, folder):
+    """Steps per second in alternating stretches: without, with, without, ..."""
+    result = folder / "result"
+    length = 1 + (2 * args.pairs + 2) * args.seconds
+    command = [args.build / "tidemark", "run", "-q", "-o", folder / "run.tide", "-i", args.interval, "--"]
+    tracker = subprocess.Popen([*command, program, result, str(length)])
+    bounds = []
+    try:
+        while not (folder / "run.tide").exists():
+            if tracker.poll() is not None:
+                sys.exit("bench: the tracker ended early")
+            time.sleep(0.01)
+        time.sleep(0.5)
+        for number in range(2 * args.pairs + 1):
+            os.kill(tracker.pid, signal.SIGSTOP if number % 2 == 0 else signal.SIGCONT)
+            began = time.monotonic()
+            time.sleep(args.seconds)
+            bounds.append((began, time.monotonic()))
+    finally:
+        os.kill(tracker.pid, signal.SIGCONT)
+    if tracker.wait() != 0:
+        sys.exit("bench: the program failed")
+    ended = array.array("d")
+    ended.frombytes(result.read_bytes())
+    rates, at = [], 0
+    for began, until in bounds:
+        while ended[at] < began:
+            at += 1
+        first = at
+        while ended[at] < until:
+            at += 1
+        rates.append((at - 1 - first) / (ended[at - 1] - ended[first]))
+    return rates
+
+
+def whole_runs(args, program, folder):
+    """Time per step of whole runs: without, with, without, ..."""
+    result = folder / "result"
+    alone, times = [program, result, "0.5"], []
+    for number in range(2 * args.runs + 1):
+        under = [args.build / "tidemark", "run", "-q", "-o", folder / f"{number}.tide", "-i", args.interval, "--"]
+        subprocess.run([*under, *alone] if number % 2 else alone, check=True, stderr=subprocess.DEVNULL)
+        ended = array.array("d")
+        ended.frombytes(result.read_bytes())
+        times.append((len(ended) - 1) / (ended[-1] - ended[0]))
+    return times
+
+
+def tell(label, rates):
+    """The slowdown of odd entries against their neighbours: median and its standard error."""
+    ratios = [(rates[i - 1] + rates[i + 1]) / 2 / rates[i] for i in range(1, len(rates) - 1, 2)]
+    middle = statistics.median(ratios)
+    error = 1.2533 * statistics.stdev(ratios) / len(ratios) ** 0.5
+    mean = statistics.fmean(ratios)
+    print(f"tracked program, {label}: x{middle:.4f} +- {error:.4f}  (mean x{mean:.4f}, {len(ratios)} pairs, "
+          f"x{min(ratios):.3f} to x{max(ratios):.3f})", flush=True)
+    return middle - 1, error
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", nargs="?", type=int, default=61)
+    parser.add_argument("pairs", nargs="?", type=int, default=100)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--interval", default="250ms")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of one run")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of one stretch")
+    parser.add_argument("--runs", type=int, default=0, help="pairs of whole runs as well")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        program, result = build(folder, args.build), folder / "result"
-        alone = [program, "40", result]
-        wall, _ = once(alone, result)
-        steps = str(max(40, int(40 * args.seconds / wall)))
-        alone = [program, steps, result]
-        ratios, cpu_ratios, number = [], [], 0
-        before = once(alone, result)
-        for _ in range(args.pairs):
-            number += 1
-            recording = folder / f"run{number}.tide"
-            tracked = once([args.build / "tidemark", "run", "-o", recording, "-i", args.interval, "--", *alone], result)
-            after = once(alone, result)
-            ratios.append(2 * tracked[0] / (before[0] + after[0]))
-            cpu_ratios.append(2 * tracked[1] / (before[1] + after[1]))
-            before = after
-    for label, values in (("wall time", ratios), ("its CPU time", cpu_ratios)):
-        low, middle, high = min(values), statistics.median(values), max(values)
-        error = 1.2533 * statistics.stdev(values) / len(values) ** 0.5  # of a median
-        print(f"tracked program, {label:13} x{middle:.4f} +- {error:.4f}  (x{low:.4f} to x{high:.4f}, {len(values)} pairs)")
-    return statistics.median(ratios) > 1.005
+        program = build(folder, args.build)
+        slower, error = tell("stretches of one run", stretches(args, program, folder))
+        if args.runs > 1:
+            tell("whole runs", whole_runs(args, program, folder))
+    if error > BOUND / 2:
+        print(f"the machine is too restless: a standard error of {error:.4f} does not tell {BOUND}; more PAIRS help")
+        return 3
+    return slower >= BOUND
 
 
 if __name__ == "__main__":
