@@ -47,7 +47,8 @@ enum { POOL_BYTES = 65536 };
     X(void *, mmap, (void *, size_t, int, int, int, off_t))                                                  \
     X(int, munmap, (void *, size_t))                                                                         \
     X(void *, mremap, (void *, size_t, size_t, int, ...))                                                    \
-    X(int, dlclose, (void *))
+    X(int, dlclose, (void *))                                                                                \
+    X(int, pthread_getattr_np, (pthread_t, pthread_attr_t *))
 
 #define DECLARE(result, name, parameters) result(*name) parameters;
 static struct {
@@ -352,6 +353,20 @@ EXPORT int dlclose(void *handle)
         return -1;
     int failed = real.dlclose(handle);
     tide_recorder_unloaded();
+    return failed;
+}
+
+/* ---- a thread's attributes: asked for under the thread's lock, with an allocation. The recorder asks the
+ * same at a thread's first allocation, which this may be (Java's threads and Rust's begin with it). */
+
+EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret_attributes)
+{
+    if (!is_ready() || !real.pthread_getattr_np)
+        return ENOSYS;
+    bool paused = tide_recorder_pause();
+    int failed = real.pthread_getattr_np(thread, ret_attributes);
+    if (paused)
+        tide_recorder_resume();
     return failed;
 }
 

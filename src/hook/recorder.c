@@ -399,6 +399,22 @@ size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
     return known;
 }
 
+bool tide_recorder_pause(void)
+{
+    struct tide_local *local = &tide_local;
+    if (local->guard && !was_left_behind(local, (uintptr_t)__builtin_frame_address(0)))
+        return false;
+    local->guard = INTERNAL;
+    atomic_signal_fence(memory_order_seq_cst);
+    return true;
+}
+
+void tide_recorder_resume(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    tide_local.guard = DOWN;
+}
+
 void tide_recorder_unloaded(void)
 {
     tide_unwind_forget();

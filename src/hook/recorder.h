@@ -76,6 +76,11 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
 size_t tide_recorder_unmapped(const void *pointer, size_t bytes); /* bytes that were known */
 
+/* Around a call of the C library that allocates while it holds a lock that the recorder would ask for: what
+ * it allocates is not recorded. false: it was not anyway, and there is nothing to resume. */
+bool tide_recorder_pause(void);
+void tide_recorder_resume(void);
+
 /* An object was unloaded. */
 void tide_recorder_unloaded(void);
 

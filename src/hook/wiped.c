@@ -73,7 +73,7 @@ bool tide_latch_wait(tide_latch *latch)
         if (atomic_load_explicit(latch, memory_order_relaxed) == TIDE_LATCH_ABANDONED)
             return false;
         if (i >= SPINS + YIELDS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = NAP_NS}, NULL); /* no cancellation point */
         else if (i >= SPINS)
             sched_yield();
         else

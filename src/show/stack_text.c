@@ -19,7 +19,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool is_machinery(const struct tide_frame *f)
+static bool is_start_up(const struct tide_frame *f)
 {
     static const char *const names[] = {"_start",
                                         "__libc_start_main_impl",
@@ -33,31 +33,79 @@ static bool is_machinery(const struct tide_frame *f)
     for (const char *const *n = names; *n; n++)
         if (!strcmp(f->function, *n))
             return true;
-    return !strncmp(f->file, "<frozen ", 8) || (!f->function[0] && !f->file[0]);
+    return !strncmp(f->file, "<frozen ", 8);
+}
+
+/* Where packages put what they install, and the paths that distributions build under. */
+static bool is_library_path(const char *path)
+{
+    static const char *const starts[] = {"/usr/", "/lib", "/build/", "./", "../", NULL};
+    static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3.", NULL};
+    for (const char *const *s = starts; *s; s++)
+        if (!strncmp(path, *s, strlen(*s)))
+            return true;
+    for (const char *const *p = parts; *p; p++)
+        if (strstr(path, *p))
+            return true;
+    return false;
+}
+
+static bool is_interpreter(const struct tide_frame *f)
+{
+    const char *name = base_name(f->module);
+    return !f->python && (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
+}
+
+/* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library. */
+enum interest { OWN, PYTHON_LIBRARY, NATIVE_LIBRARY, LEAST, NONE };
+
+static enum interest interest_of(const struct tide_frame *f)
+{
+    if (is_start_up(f) || (!f->function[0] && !f->file[0] && !f->module[0]))
+        return NONE;
+    if (is_interpreter(f) || !f->function[0])
+        return LEAST;
+    bool own = f->file[0] ? !is_library_path(f->file)
+                          : !is_library_path(f->module) && !strstr(base_name(f->module), ".so");
+    return own ? OWN : f->python ? PYTHON_LIBRARY : NATIVE_LIBRARY;
+}
+
+enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
+
+struct choice {
+    enum interest of[LOOKED_AT];
+    bool taken[LOOKED_AT];
+    size_t frame_count, count, most;
+};
+
+/* The innermost of a kind that are not taken yet, at most so many. */
+static void take(struct choice *c, enum interest interest, size_t limit)
+{
+    for (size_t i = 0; i < c->frame_count && limit && c->count < c->most; i++)
+        if (c->of[i] == interest && !c->taken[i]) {
+            c->taken[i] = true;
+            c->count++;
+            limit--;
+        }
 }
 
 size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t most,
                          const struct tide_frame *out[static TIDE_STACK_SHOWN])
 {
-    size_t count = 0, natives = 0;
     const int32_t *frames;
-    size_t frame_count = tide_history_stack(h, stack, &frames);
-    const struct tide_frame *inner[TIDE_STACK_SHOWN] = {NULL};
-    size_t native_most = most > 3 ? most / 3 : 1;
-    bool has_source = false;
-    for (size_t i = 0; i < frame_count && !has_source; i++) {
-        const struct tide_frame *f = &h->frames[frames[i]];
-        has_source = f->python && !is_machinery(f);
-    }
-    for (size_t i = 0; i < frame_count && count < most && count < TIDE_STACK_SHOWN; i++) {
-        const struct tide_frame *f = &h->frames[frames[i]];
-        if (is_machinery(f) || (has_source && !f->python && natives >= native_most))
-            continue;
-        natives += !f->python;
-        inner[count++] = f;
-    }
-    for (size_t i = 0; i < count; i++)
-        out[i] = inner[count - 1 - i];
+    struct choice c = {.most = most < TIDE_STACK_SHOWN ? most : TIDE_STACK_SHOWN};
+    c.frame_count = tide_history_stack(h, stack, &frames);
+    c.frame_count = c.frame_count < LOOKED_AT ? c.frame_count : LOOKED_AT;
+    for (size_t i = 0; i < c.frame_count; i++)
+        c.of[i] = interest_of(&h->frames[frames[i]]);
+    take(&c, OWN, c.most > 3 ? c.most - 2 : 1);
+    take(&c, NATIVE_LIBRARY, 1);
+    for (enum interest interest = OWN; interest < NONE; interest++)
+        take(&c, interest, c.most);
+    size_t count = 0;
+    for (size_t i = c.frame_count; i-- > 0;)
+        if (c.taken[i])
+            out[count++] = &h->frames[frames[i]];
     return count;
 }
 
@@ -156,7 +204,7 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     tide_site_process_name(h, site, process, sizeof process);
     if (count == 0)
         fprintf(out, "%s%s in %s\n", indent,
-                site->stack ? "code without a name" : "many small sites together", process);
+                site->stack ? "code of no known file" : "many small sites together", process);
     for (size_t i = 0; i < count; i++) {
         struct tide_buf b;
         tide_buf_init(&b, 4 * TEXT);

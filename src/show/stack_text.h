@@ -1,9 +1,9 @@
 /*
  * stack_text.h - how call sites and their stacks are said, wherever they are: to a person, and in documents.
  *
- * A stack has dozens of frames, of which a reader wants few: the code of the program (its Python lines, or
- * the functions that have a source line), outermost first, then what it called into. Frames of start-up, of
- * the import machinery and without a name are left out for a person; documents have them all.
+ * A stack has dozens of frames, of which a reader wants few: the program's own code, which is what no package
+ * installed, outermost first, then what it called into. Frames of start-up and of the import machinery are
+ * left out for a person, and those without a name where there are others; documents have them all.
  */
 #ifndef TIDE_STACK_TEXT_H
 #define TIDE_STACK_TEXT_H
@@ -23,8 +23,9 @@ const char *tide_site_kind_name(enum tide_site_kind kind);
 void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
                             char *out, size_t size);
 
-/* Which frames to show a person, outermost first: at most `most` that are not machinery, the program's own
- * before those of libraries. Borrowed from the history; returns how many. */
+/* Which frames to show a person, outermost first: at most `most`. The innermost of the program's own have
+ * most of the room, then comes who asked for the memory, then libraries. Borrowed from the history; returns
+ * how many. */
 size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size_t most,
                          const struct tide_frame *out[static TIDE_STACK_SHOWN]);
 
