@@ -16,9 +16,9 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
 {
     char size[TIDE_UNITS_TEXT];
     bool rate = c->blocks_per_x > 0 && c->bytes_per_x > 0;
+    bool one = c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05;
     if (rate)
-        tide_buf_format(b, "%.3g block%s of %s per %s", c->blocks_per_x,
-                        c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05 ? "" : "s",
+        tide_buf_format(b, "%.3g block%s of %s per %s", one ? 1 : c->blocks_per_x, one ? "" : "s",
                         tide_size_text(c->bytes_per_x / c->blocks_per_x, size),
                         blame->x_is_steps ? "step" : "second");
     if (!isfinite(c->freed_share))

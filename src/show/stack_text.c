@@ -19,6 +19,20 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
+static const char *short_path(const char *path)
+{
+    static const char *const roots[] = {"/site-packages/", "/dist-packages/", NULL};
+    for (const char *const *root = roots; *root; root++) {
+        const char *found = strstr(path, *root);
+        if (found)
+            return found + strlen(*root);
+    }
+    const char *library = strstr(path, "/lib/python3.");
+    const char *inside = library ? strchr(library + strlen("/lib/"), '/') : NULL;
+    return inside ? inside + 1 : base_name(path);
+}
+
 static bool is_start_up(const struct tide_frame *f)
 {
     static const char *const names[] = {"_start",
@@ -160,7 +174,7 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
 {
     char function[160], file[160], module[96], line[SOURCE_LINE];
     tide_text_escape(f->function, strlen(f->function), function, sizeof function);
-    const char *short_file = base_name(f->file);
+    const char *short_file = short_path(f->file);
     tide_text_escape(short_file, strlen(short_file), file, sizeof file);
     const char *short_module = base_name(f->module);
     tide_text_escape(short_module, strlen(short_module), module, sizeof module);

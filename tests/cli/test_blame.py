@@ -1,9 +1,8 @@
 """tidemark blame: planted leaks, caches and spikes, each named by its file and line."""
 
-import os
+import re
 import shutil
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -219,3 +218,48 @@ def test_hostile_names_reach_the_terminal_escaped(heap, tidemark, script):
     got = tidemark("blame", heap(PYTHON, program))
     assert "\x1b" not in got.out and "evil.py" in got.out
     assert "\x1b" not in heap.said
+
+
+def test_ones_own_lines_are_shown_among_those_of_libraries(heap, tidemark, script):
+    """json's decoder calls back from three functions of its own: the line that called it is what a reader looks for."""
+    program = script("""
+        import json, time
+        import tidemark
+        kept = []
+        def hook(pairs):
+            kept.append(bytearray(150_000))
+            return pairs
+        def parse():
+            return json.load(open(DATA), object_hook=hook)
+        for step in range(200):
+            tidemark.step(step)
+            parse()
+            time.sleep(0.008)
+    """.replace("DATA", repr("data.json")))
+    program.with_name("data.json").write_text("{}")
+    got = tidemark("blame", "-n", "1", "--frames", "6", heap(PYTHON, program))
+    lines = [line.split()[0] for line in got.out.splitlines() if ".py:" in line]
+    for text in ("    parse()", "return json.load", "kept.append"):
+        assert f"train.py:{line_of(program, text)}" in lines, got.out
+    assert lines[0] == f"train.py:{line_of(program, '    parse()')}"
+    assert any(line.startswith("json/decoder.py:") for line in lines)
+
+
+def test_code_without_symbols_is_said_by_module_and_offset(tidemark, tmp_path):
+    source = tmp_path / "naked.c"
+    source.write_text("#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n"
+                      "int main(void) { for (int i = 0; i < 20; i++) { kept = malloc(300000); usleep(5000); } return 0; }\n")
+    subprocess.run([shutil.which("cc"), "-O1", "-s", "-o", tmp_path / "naked", source], check=True)
+    tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "./naked")
+    got = tidemark("blame", "--by", "end", "-n", "1", "a.tide")
+    assert re.search(r"^ +naked\+0x[0-9a-f]+$", got.out, re.M), got.out
+
+
+def test_a_program_too_small_for_a_sample_is_said(tidemark):
+    tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", "true")
+    got = tidemark("blame", "a.tide")
+    if got.code == 2:
+        assert got.err == ("tidemark: the recording has no call sites: the program ended before an allocation was sampled\n"
+                           "hint: 'tidemark run --heap-interval 4K -- PROG' samples more of them\n")
+    else:  # one sample in 512 KiB can fall on anything
+        assert "culprit" in got.out
