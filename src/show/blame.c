@@ -88,12 +88,9 @@ static double measure(const struct blaming *g, const struct tide_history_site *s
  * many intervals' worth. */
 static bool is_well_sampled(const struct blaming *g, const struct tide_culprit *c)
 {
-    int64_t interval = 0;
-    for (size_t i = 0; i < g->h->heap_status_count; i++)
-        if (g->h->heap_status[i].process == c->process)
-            interval = g->h->heap_status[i].interval_bytes;
-    bool exact = c->blocks > 0 && c->live_bytes / c->blocks >= (double)interval / 4;
-    return exact || c->bytes >= SAMPLES_LEAST * (double)interval;
+    double interval = tide_moment_interval(g->h, c->process);
+    bool exact = c->blocks > 0 && c->live_bytes / c->blocks >= interval / 4;
+    return exact || c->bytes >= SAMPLES_LEAST * interval;
 }
 
 /* Judges a site on the assessment's axis and fills what follows from that. */
@@ -230,9 +227,11 @@ static int set_stretch(struct blaming *g)
         tide_moment_training(g->h, g->a, &g->from_ns, &g->to_ns);
         return 0;
     }
-    if (tide_moment_of_x(g->a, g->options->from_x, &g->from_ns, g->err))
+    struct tide_moment from = {TIDE_MOMENT_STEP, g->options->from_x},
+                       to = {TIDE_MOMENT_STEP, g->options->to_x};
+    if (tide_moment_find(&from, g->h, g->a, &g->from_ns, g->err))
         return -1;
-    return tide_moment_of_x(g->a, g->options->to_x, &g->to_ns, g->err);
+    return tide_moment_find(&to, g->h, g->a, &g->to_ns, g->err);
 }
 
 /* Whether nobody looked, somebody looked and could not see, or there was nothing large enough. */

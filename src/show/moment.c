@@ -1,7 +1,10 @@
 #include "show/moment.h"
+#include "base/text.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const struct tide_history_site_point *tide_moment_point(const struct tide_history_site *site, int64_t t_ns)
 {
@@ -52,6 +55,46 @@ double tide_moment_change(const struct tide_history *h, const struct tide_histor
     if (ret_blocks)
         *ret_blocks = blocks - blocks_before;
     return change;
+}
+
+double tide_moment_interval(const struct tide_history *h, int64_t process)
+{
+    for (size_t i = h->heap_status_count; i-- > 0;)
+        if (h->heap_status[i].process == process)
+            return fmax((double)h->heap_status[i].interval_bytes, 0);
+    return 0;
+}
+
+/* Whether a site's mappings are arenas of Python's own allocator, which takes one at whatever line needs the
+ * next: an arena says as little of its line as a sample does. */
+static bool is_arena(const struct tide_history *h, const struct tide_history_site *site, double size)
+{
+    enum { ARENA = 1 << 20, OLD_ARENA = 1 << 18 };
+    const int32_t *frames;
+    bool python = false;
+    if (site->kind != TIDE_SITE_MMAP || (size != ARENA && size != OLD_ARENA))
+        return false;
+    size_t count = tide_history_stack(h, site->stack, &frames);
+    for (size_t i = 0; i < count && !python; i++)
+        python = h->frames[frames[i]].python;
+    return python;
+}
+
+/* A block of s bytes is sampled with p = 1 - exp(-s/R) and counted as s/p: variance s^2 (1 - p)/p. From R/4
+ * on every block is counted, and every mapping. */
+double tide_moment_noise(const struct tide_history *h, const struct tide_history_site *site, double bytes,
+                         double blocks)
+{
+    if (bytes <= 0)
+        return 0;
+    double size = bytes / fmax(blocks, 1);
+    if (is_arena(h, site, size))
+        return sqrt(bytes * size);
+    double interval = tide_moment_interval(h, site->process);
+    if (site->kind != TIDE_SITE_MALLOC || size >= interval / 4)
+        return 0;
+    double p = -expm1(-size / interval);
+    return sqrt(bytes * size * (1 - p) / p);
 }
 
 static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
@@ -129,11 +172,36 @@ void tide_moment_training(const struct tide_history *h, const struct tide_assess
     *ret_to_ns = last_step > from && last_step < to ? last_step : to;
 }
 
-int tide_moment_of_x(const struct tide_assessment *a, double x, int64_t *ret_t_ns, struct tide_err *err)
+int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err)
 {
-    int64_t t_ns = tide_assess_time_of(a, x);
+    struct tide_moment moment = {TIDE_MOMENT_END, NAN};
+    char shown[64];
+    if (!strcmp(text, "peak"))
+        moment.kind = TIDE_MOMENT_PEAK;
+    else if (strcmp(text, "end"))
+        moment.kind = TIDE_MOMENT_STEP;
+    if (moment.kind == TIDE_MOMENT_STEP && (tide_real_parse(text, &moment.step) || moment.step < 0)) {
+        tide_err_set(err, "'%s' is no moment of a run",
+                     tide_text_escape(text, strlen(text), shown, sizeof shown));
+        return tide_err_hint(err, "'end', 'peak', or the number of a step");
+    }
+    *ret_moment = moment;
+    return 0;
+}
+
+int tide_moment_find(const struct tide_moment *moment, const struct tide_history *h,
+                     const struct tide_assessment *a, int64_t *ret_t_ns, struct tide_err *err)
+{
+    int64_t from, t_ns = TIDE_UNKNOWN;
+    if (moment->kind == TIDE_MOMENT_PEAK)
+        return tide_moment_peak(h, ret_t_ns, err);
+    if (moment->kind == TIDE_MOMENT_STEP)
+        t_ns = tide_assess_time_of(a, moment->step);
+    else
+        tide_moment_training(h, a, &from, &t_ns);
     if (t_ns == TIDE_UNKNOWN)
-        return tide_err_set(err, "the recording has no %s %g", isfinite(a->steps) ? "step" : "second", x);
+        return tide_err_set(err, "the recording has no %s %g", isfinite(a->steps) ? "step" : "second",
+                            moment->step);
     *ret_t_ns = t_ns;
     return 0;
 }

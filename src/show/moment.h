@@ -22,6 +22,13 @@ double tide_moment_live(const struct tide_history *history, const struct tide_hi
 double tide_moment_change(const struct tide_history *history, const struct tide_history_site *site,
                           int64_t from_ns, int64_t to_ns, double *ret_blocks);
 
+/* Mean bytes between samples of a process's small allocations; 0 when it is not known. */
+double tide_moment_interval(const struct tide_history *history, int64_t process);
+
+/* Standard error of a site's bytes, which follow from samples; 0 for blocks that are always seen. */
+double tide_moment_noise(const struct tide_history *history, const struct tide_history_site *site,
+                         double bytes, double blocks);
+
 /* By how much the lowest that a site held rose from the first eighth of a stretch to the last one: spikes and
  * collections do not move it. A site of a process that ended counts with what it held at its end. */
 double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns);
@@ -34,9 +41,18 @@ int tide_moment_peak(const struct tide_history *history, int64_t *ret_t_ns, stru
 void tide_moment_training(const struct tide_history *history, const struct tide_assessment *assessment,
                           int64_t *ret_from_ns, int64_t *ret_to_ns);
 
-/* When a step began (or that second, on an axis without steps). Fails, with a sentence, outside of the
- * recording. */
-int tide_moment_of_x(const struct tide_assessment *assessment, double x, int64_t *ret_t_ns,
-                     struct tide_err *err);
+/* A moment as a user calls it. */
+struct tide_moment {
+    enum { TIDE_MOMENT_END, TIDE_MOMENT_PEAK, TIDE_MOMENT_STEP } kind; /* END: of training */
+    double step; /* or second, on an axis without steps */
+};
+
+/* "end", "peak", or the number of a step. */
+int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err);
+
+/* Its time: of a step, when that began. Fails, with a sentence, outside of the recording, which must have
+ * ticks. */
+int tide_moment_find(const struct tide_moment *moment, const struct tide_history *history,
+                     const struct tide_assessment *assessment, int64_t *ret_t_ns, struct tide_err *err);
 
 #endif

@@ -54,6 +54,28 @@ class Recording:
     def mark(self, t, kind, number=0, name="", process=1):
         self.put("mark", t_ns=int(t * SECOND), process=process, kind=kind, source=1, number=number, name=name)
 
+    def site(self, process, frames, kind=1):
+        """frames: innermost first, each {function, file, line, module, offset, python, inlined}; none: many small sites."""
+        def count(table):
+            return self.db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0]
+
+        stack = count("stack") if frames else 0
+        for depth, frame in enumerate(frames):
+            number = count("frame")
+            self.put("frame", id=number, **{"function": "", "file": "", "module": "", "python": 0, "inlined": 0, **frame})
+            self.put("stack", id=stack, depth=depth, frame=number)
+        number = count("site")
+        self.put("site", id=number, process=process, kind=kind, stack=stack)
+        return number
+
+    def hold(self, tick, site, size, blocks=1, total=None, total_blocks=None):
+        """What a site holds from a tick on."""
+        self.put("site_sample", tick=tick, site=site, live_bytes=size, live_blocks=blocks,
+                 total_bytes=size if total is None else total, total_blocks=blocks if total_blocks is None else total_blocks)
+
+    def heap(self, process, interval=512 << 10, state="on"):
+        self.put("heap_state", process=process, t_ns=0, state=state, interval_bytes=interval)
+
     def close(self):
         self.db.commit()
         self.db.close()

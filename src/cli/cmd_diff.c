@@ -1,0 +1,116 @@
+/*
+ * cmd_diff.c - tidemark diff: what is different between two runs, or two moments of one.
+ */
+#include "cli/command.h"
+#include "show/diff.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct values {
+    bool json, between;
+    const char *at;
+    int64_t most, frames;
+};
+
+static const struct tide_option options[] = {
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
+     "print one JSON document (schema tidemark.diff/1)", NULL, 0, 0},
+    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
+     "compare what is live at this step of both, at the peak of each, or at the end of each (default: the end, or the last step that both reached)",
+     NULL, 0, 0},
+    {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
+     "compare two moments of one recording, which follow the file: FILE STEP STEP", NULL, 0, 0},
+    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N",
+     "how many call sites, and how many roles (default 5)", NULL, 1, 100000},
+    {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
+     "how many frames of each stack (default 6; the document has all)", NULL, 1, 60},
+    {0},
+};
+
+static int read_operands(const struct values *v, char **operands, int count, struct tide_diff_options *want,
+                         struct tide_err *err)
+{
+    *want = (struct tide_diff_options){.between = v->between, .usual = !v->between && !v->at};
+    if (v->between && v->at)
+        return tide_err_set(err, "--at and --between exclude each other");
+    if (v->at && tide_moment_parse(v->at, &want->moments[0], err))
+        return tide_err_wrap(err, "--at");
+    if (v->at)
+        want->moments[1] = want->moments[0];
+    if (count != (v->between ? 3 : 2)) {
+        if (v->between)
+            tide_err_set(err, "--between needs a file and two moments");
+        else
+            tide_err_set(err, "expected two recordings, got %d words", count);
+        return tide_err_hint(err, v->between ? "tidemark diff --between RUN.tide 100 200"
+                                             : "tidemark diff BEFORE.tide AFTER.tide");
+    }
+    for (int i = 0; i < 2 && v->between; i++)
+        if (tide_moment_parse(operands[1 + i], &want->moments[i], err))
+            return tide_err_wrap(err, "--between");
+    return 0;
+}
+
+static int diff_files(const struct values *v, char **operands, const struct tide_diff_options *want,
+                      struct tide_err *err)
+{
+    struct tide_answer answers[2] = {{0}, {0}};
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_diff *diff = NULL;
+    int code = -1;
+    if (tide_answer_init(&answers[0], operands[0], &as_recorded, err) ||
+        (!v->between && tide_answer_init(&answers[1], operands[1], &as_recorded, err)))
+        goto release;
+    const struct tide_answer *both[2] = {&answers[0], &answers[v->between ? 0 : 1]};
+    const char *sources[2] = {operands[0], operands[v->between ? 0 : 1]};
+    if (tide_diff_new(both, sources, want, &diff, err))
+        goto release;
+    if (v->json)
+        tide_diff_json(diff, (size_t)v->most, stdout);
+    else
+        tide_diff_print(diff, (size_t)v->most, (size_t)v->frames, stdout);
+    code = tide_diff_exit_code(diff);
+    tide_diff_free(diff);
+release:
+    tide_answer_release(&answers[1]);
+    tide_answer_release(&answers[0]);
+    return code;
+}
+
+static int diff_main(int argc, char **argv)
+{
+    struct values v = {.most = 5, .frames = 6};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_diff, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {{0}, {0}};
+    struct tide_diff_options want;
+    if (read_operands(&v, operands, count, &want, &err))
+        return tide_report(&err);
+    code = diff_files(&v, operands, &want, &err);
+    return code < 0 ? tide_report(&err) : code;
+}
+
+const struct tide_command tide_command_diff = {
+    .name = "diff",
+    .synopsis = "[options] FILE FILE | --between FILE STEP STEP",
+    .summary = "say what is different between two runs, or two steps of one",
+    .details =
+        "Compares two recordings: their verdicts, the memory of their processes by role, and, where both were made with `tidemark run --heap`, the code that "
+        "holds the bytes. Call sites are matched by the functions and files of their stacks, also when lines have moved. A difference that sampling alone can "
+        "make is not reported.\n"
+        "\n"
+        "The second run is worse when something in it leaks that did not in the first, or when it leaks faster beyond the 95 % intervals of both rates. Memory that is "
+        "larger without growing is shown, and is not worse.\n"
+        "\n"
+        "Exit code: 0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",
+    .examples = "tidemark diff before.tide after.tide\n"
+                "tidemark diff --at 1000 before.tide after.tide\n"
+                "tidemark diff --between train.tide 100 200\n"
+                "tidemark diff --json main.tide branch.tide > diff.json || exit 1",
+    .options = options,
+    .run = diff_main,
+};

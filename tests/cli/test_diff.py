@@ -1,0 +1,231 @@
+"""tidemark diff: two runs, or two moments of one; who grew, shrank, appeared, disappeared."""
+
+import random
+import sqlite3
+import textwrap
+
+import pytest
+
+from recording import MIB, STEP, Recording
+
+PYTHON = "/usr/bin/python3"
+KIB = 1024
+
+
+def line(function, number, file="/home/u/train.py"):
+    return {"function": function, "file": file, "line": number, "python": 1}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """made(name, leak=bytes per step, ...) -> path of a recording of a run of `steps` steps, one look at each."""
+
+    def make(name, leak=0, steps=400, base=100 * MIB, held=None, shift=0, heap=True, script="train.py", worker=0, seed=1,
+             small=0):
+        rng = random.Random(seed)
+        recording = Recording(tmp_path / name)
+        recording.meta(command=script, started_wall_s=1, interval_ns=10**8, exit_status=0, ended_ns=steps * 10**8)
+        main = recording.process(100, "python3", role=script)
+        other = recording.process(101, "python3", parent=1, role=f"worker of {script}")
+        sites = []
+        if heap:
+            recording.heap(main)
+            sites = [recording.site(main, [line("remember", 20 + shift), line("step", 40 + shift), line("<module>", 90 + shift)]),
+                     recording.site(main, [line("load", 8), line("<module>", 80 + shift)]),
+                     recording.site(main, [line("parse", 12), line("<module>", 81 + shift)])]
+        for step in range(steps):
+            noise = rng.randrange(64 * KIB)
+            tick = recording.tick(step / 10, {main: base + leak * step + noise, other: 30 * MIB + worker * step + noise})
+            recording.mark(step / 10, STEP, step)
+            if heap:
+                recording.hold(tick, sites[0], leak * step or MIB, max(step, 1))
+            if heap and step == 0:
+                recording.hold(tick, sites[1], 20 * MIB if held is None else held, 4)
+                recording.hold(tick, sites[2], 8 * MIB + small, 80_000)
+        return recording.close()
+
+    return make
+
+
+def of_function(document, name):
+    return [s for s in document["sites"] if any(f["function"] == name for f in s["frames"])]
+
+
+def test_a_fixed_leak_is_gone_and_accounts_for_the_change(made, tidemark):
+    a, b = made("a.tide", leak=200 * KIB), made("b.tide", shift=3)
+    got = tidemark("diff", "--json", a, b)
+    assert got.code == 0, got.err
+    document = got.json
+    assert document["schema"] == "tidemark.diff/1" and document["result"] == "better" and document["axis"] == "step"
+    assert document["a"]["verdict"] == "leak" and document["b"]["verdict"] == "flat"
+    assert abs(document["a"]["bytes_per_step"] / (200 * KIB) - 1) < 0.02 and document["b"]["bytes_per_step"] == 0
+    first, = document["sites"]
+    assert abs(first["bytes_per_step_change"] / (-200 * KIB) - 1) < 0.02
+    assert first["change"] == "shrank" and first["share"] > 0.95 and first["moved"] is True
+    assert [f["line"] for f in first["frames"]] == [23, 43, 93]
+    assert [f["line"] for f in first["frames_before"]] == [20, 40, 90]
+    text = tidemark("diff", a, b).out
+    assert text.startswith("tidemark: BETTER: A leaks 200 KiB per step, B is flat\n")
+    assert "-200 KiB/step, gone" in text and "in A at train.py:20 remember" in text
+
+
+def test_a_leak_that_is_new_is_worse(made, tidemark):
+    a, b = made("a.tide"), made("b.tide", leak=200 * KIB)
+    got = tidemark("diff", a, b)
+    assert got.code == 1
+    assert got.out.startswith("tidemark: WORSE: A is flat, B leaks 200 KiB per step\n")
+    assert "+200 KiB/step, new" in got.out and "train.py:20 remember" in got.out
+
+
+def test_a_faster_leak_is_worse_and_a_slower_one_better(made, tidemark):
+    slow, fast, same = (made("a.tide", leak=100 * KIB), made("b.tide", leak=150 * KIB), made("c.tide", leak=100 * KIB, seed=2))
+    assert tidemark("diff", slow, fast).code == 1
+    got = tidemark("diff", "--json", fast, slow)
+    assert got.code == 0 and got.json["result"] == "better"
+    assert abs(got.json["sites"][0]["bytes_per_step_change"] / (-50 * KIB) - 1) < 0.02
+    got = tidemark("diff", "--json", slow, same)
+    assert got.code == 0 and got.json["result"] == "same" and got.json["sites"] == []
+    assert "within the intervals of both" in got.json["sentence"]
+
+
+def test_a_run_that_is_too_short_decides_nothing(made, tidemark):
+    long, short = made("a.tide"), made("b.tide", steps=12)
+    for pair in (long, short), (short, long):
+        got = tidemark("diff", "--json", *pair)
+        assert got.code == 3 and got.json["result"] == "undecided", got.json["sentence"]
+
+
+def test_a_worker_that_leaks_is_worse_though_the_leak_of_the_parent_is_gone(made, tidemark):
+    a, b = made("a.tide", leak=200 * KIB), made("b.tide", worker=50 * KIB)
+    got = tidemark("diff", a, b)
+    assert got.code == 1
+    assert got.out.startswith("tidemark: WORSE: worker of train.py leaks and did not; as a whole, A leaks 200 KiB per step")
+
+
+def test_more_memory_without_growth_is_shown_and_no_worse(made, tidemark):
+    a, b = made("a.tide"), made("b.tide", held=90 * MIB, base=170 * MIB)
+    got = tidemark("diff", "--json", a, b)
+    assert got.code == 0 and got.json["result"] == "same"
+    first, = got.json["sites"]
+    assert first["change"] == "grew" and first["bytes_change"] == 70 * MIB and first["bytes_per_step_change"] == 0
+    assert first["frames"][0]["function"] == "load"
+    main = [p for p in got.json["processes"] if p["name"] == "train.py"][0]
+    assert abs(main["b"]["floor_bytes"] - main["a"]["floor_bytes"] - 70 * MIB) < MIB
+
+
+def test_what_appears_and_disappears_is_called_so(made, tidemark):
+    a, b = made("a.tide", held=0), made("b.tide")
+    assert [s["change"] for s in tidemark("diff", "--json", a, b).json["sites"]] == ["appeared"]
+    assert [s["change"] for s in tidemark("diff", "--json", b, a).json["sites"]] == ["disappeared"]
+
+
+def test_what_sampling_alone_may_change_is_not_reported(made, tidemark):
+    """100 bytes a block, 8 MiB of them, one sample in 512 KiB: 16 samples, give or take 4."""
+    a, b, c = made("a.tide"), made("b.tide", small=5 * MIB), made("c.tide", small=30 * MIB)
+    assert tidemark("diff", "--json", a, b).json["sites"] == []
+    assert len(of_function(tidemark("diff", "--json", a, c).json, "parse")) == 1
+
+
+def test_runs_of_different_length_are_compared_where_both_were(made, tidemark):
+    a, b = made("a.tide", leak=100 * KIB, steps=300), made("b.tide", leak=100 * KIB, steps=600)
+    document = tidemark("diff", "--json", a, b).json
+    assert document["same_step"] is True and document["sites"] == []
+    assert document["a"]["at_step"] == document["b"]["at_step"] == 299
+    assert "at step 299, the last that both reached" in tidemark("diff", a, b).out
+    ends = tidemark("diff", "--json", "--at", "end", a, b).json
+    assert ends["b"]["at_step"] == 599 and abs(ends["sites"][0]["bytes_change"] / (300 * 100 * KIB) - 1) < 0.01
+    early = tidemark("diff", "--json", "--at", "100", a, b).json
+    assert early["a"]["at_step"] == early["b"]["at_step"] == 100
+
+
+def test_recordings_without_call_sites_are_compared_by_role(made, tidemark):
+    a, b = made("a.tide", heap=False), made("b.tide", leak=100 * KIB, heap=False, script="new_train.py")
+    got = tidemark("diff", a, b)
+    assert got.code == 1
+    assert "train.py -> new_train.py: floor" in got.out and "no leak -> +100 KiB/step" in got.out
+    assert "not compared: one of the two has no call sites" in got.out
+    document = tidemark("diff", "--json", a, made("c.tide")).json
+    assert document["sites"] == [] and document["a"]["live_bytes"] is None
+
+
+def test_two_moments_of_one_run(made, tidemark):
+    a = made("a.tide", leak=100 * KIB)
+    got = tidemark("diff", "--json", a, "--between", "100", "300")
+    assert got.code == 0, got.err
+    document = got.json
+    assert document["result"] is None and document["processes"] == []
+    first, = document["sites"]
+    assert first["bytes_change"] == 200 * 100 * KIB and first["change"] == "grew" and first["share"] == 1
+    back = tidemark("diff", "--json", "--between", a, "peak", "100").json
+    assert back["sites"][0]["change"] == "shrank"
+    assert tidemark("diff", "--between", a, "100", "300").out.startswith("tidemark: +19.5 MiB between step 100 and step 300")
+
+
+def test_runs_with_and_without_steps_are_compared_by_the_second(made, tidemark):
+    a, b = made("a.tide", leak=100 * KIB), made("b.tide", leak=100 * KIB)
+    with sqlite3.connect(b) as db:
+        db.execute("DELETE FROM mark")
+    document = tidemark("diff", "--json", a, b).json
+    assert document["axis"] == "second" and document["result"] == "same"
+    for side in "ab":
+        assert abs(document[side]["bytes_per_second"] / (1000 * KIB) - 1) < 0.03
+
+
+def test_trouble_is_one_sentence(made, tidemark):
+    a = made("a.tide")
+    for arguments in ([], [a], [a, "none.tide"], [a, a, a], ["--between", a, "1"], ["--between", a, "1", "x"], ["--at", "x", a, a],
+                      ["--between", "--at", "1", a, "1", "2"], ["--between", a, "1", "99999"], ["--at", "99999", a, a]):
+        got = tidemark("diff", *arguments)
+        assert got.code == 2 and got.out == "" and got.err.startswith("tidemark: "), arguments
+        assert len(got.err.splitlines()) <= 2, got.err
+
+
+def test_hostile_names_reach_the_terminal_escaped(tidemark, tmp_path):
+    for name, size in ("a.tide", 1), ("b\x1b[31m.tide", 50):
+        recording = Recording(tmp_path / name)
+        main = recording.process(1, "\x1b[31mpy", role="\x1b]0;evil\x07")
+        recording.heap(main)
+        site = recording.site(main, [line("\x1b[2Jf", 1, "/x/\x1b[31mt.py"), {"module": "/lib/\x1b[1mx.so", "offset": 5}])
+        for step in range(40):
+            tick = recording.tick(step, {main: 50 * MIB})
+            recording.hold(tick, site, size * MIB, size)
+            recording.mark(step, STEP, step)
+        recording.close()
+    for arguments in [], ["--json"]:
+        got = tidemark("diff", *arguments, "a.tide", "b\x1b[31m.tide")
+        assert got.code in (0, 3) and "\x1b" not in got.out and "\x07" not in got.out
+        assert "[2Jf" in got.out
+
+
+TRAIN = """
+    import sys, time
+    sys.path.insert(0, {python!r})
+    import tidemark
+    {filler}
+    kept = []
+    def train_step():
+        kept.append(bytearray(150_000))
+        {fix}
+    for step in range(200):
+        tidemark.step(step)
+        train_step()
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+def test_real_runs_of_a_program_before_and_after_its_fix(tidemark, tmp_path, root):
+    for name, filler, fix in ("before", "", "pass"), ("after", "import json\n    import random\n    x = 1", "kept.clear()"):
+        (tmp_path / name).mkdir()
+        program = tmp_path / name / "train.py"
+        program.write_text(textwrap.dedent(TRAIN.format(python=str(root / "python"), filler=filler, fix=fix)))
+        got = tidemark("run", "--heap", "-i", "50ms", "-o", f"{name}.tide", "--", PYTHON, program)
+        assert got.code == 0, got.err
+    got = tidemark("diff", "--json", "before.tide", "after.tide")
+    assert got.code == 0, got.err
+    first = got.json["sites"][0]
+    assert abs(first["bytes_per_step_change"] / -150_000 - 1) < 0.05 and first["share"] > 0.9 and first["moved"] is True
+    lines = (tmp_path / "after" / "train.py").read_text().splitlines()
+    where = [f for f in first["frames"] if f["function"] == "train_step"][0]
+    assert "kept.append" in lines[where["line"] - 1]
+    assert tidemark("diff", "after.tide", "before.tide").code == 1
