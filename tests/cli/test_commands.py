@@ -275,14 +275,47 @@ def test_the_script_of_another_shell_names_every_command_and_option(tidemark, sh
             assert re.search(rf"--{name}\b|-l {name}\b", script)
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_script_of_another_shell_loads(run, tidemark, tmp_path, shell):
-    if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed")
-    script = tmp_path / "script"
-    script.write_text(tidemark("completion", shell).out)
-    done = run(shell, "-n", script)
+def test_fish_completes_commands_and_the_options_that_help_lists(run, tidemark, commands, tmp_path):
+    script = tmp_path / "tidemark.fish"
+    script.write_text(tidemark("completion", "fish").out)
+    questions = ["", *(f"{command} --" for command in EVERY_COMMAND)]
+    ask = "source $argv[1]; for words in $argv[2..]; echo \"? $words\"; complete -C\"tidemark $words\"; end"
+    done = run("fish", "--no-config", "-c", ask, script, *questions, env={"HOME": str(tmp_path)})
     assert done.err == "" and done.code == 0
+    answers = {}
+    for line in done.out.splitlines():
+        if line.startswith("? "):
+            answers[line[2:]] = offered = set()
+        else:
+            offered.add(line.split("\t")[0])
+    assert set(commands) <= answers[""]
+    for command in EVERY_COMMAND:
+        listed = {f"--{name}" for name in options_of_help(tidemark(command, "-h").out)}
+        assert answers[f"{command} --"] == listed, command
+
+
+ZSH_SESSION = r"""
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'fpath=($PWD $fpath); autoload -U compinit; compinit -u -d $PWD/dump; LISTMAX=1000; PS1="READ""Y> "'
+zpty -r shell ignored '*READY> *'
+zpty -n -w shell $'tidemark \t\t'
+zpty -r shell names_seen '*full-screen view*'
+zpty -n -w shell $'\C-utidemark run --\t\t'
+zpty -r shell options_seen '*no-steps-from-output*'
+print -r -- "$names_seen"
+print -r -- "$options_seen"
+zpty -d shell
+"""
+
+
+def test_zsh_completes_commands_and_options(run, tidemark, tmp_path):
+    (tmp_path / "_tidemark").write_text(tidemark("completion", "zsh").out)
+    (tmp_path / "ask.zsh").write_text(ZSH_SESSION)
+    done = run("zsh", "-f", "ask.zsh", env={"TERM": "dumb", "HOME": str(tmp_path)})
+    assert done.code == 0, done.err
+    assert re.search(r"^judge\s+-- say whether", done.out, re.M)
+    assert re.search(r"--heap\s+-- also record which call stacks", done.out)
 
 
 # -- installation
