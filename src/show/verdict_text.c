@@ -134,7 +134,7 @@ static void put_level(struct tide_buf *b, const struct tide_judged *j)
     put_size(b, v->floor_last);
     if (isfinite(v->detectable) && v->detectable > 0) {
         tide_buf_text(b, "; a leak above ");
-        put_size(b, v->detectable);
+        put_size(b, fmax(v->detectable, 0.1)); /* below that the text would say 0.0 B */
         tide_buf_format(b, " per %s would have shown", per(j));
     }
 }
