@@ -1,0 +1,108 @@
+#include "base/outfile.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int cannot(const char *what, const char *path, int error, struct tide_err *err)
+{
+    char shown[256];
+    return tide_err_set(err, "cannot %s '%s': %s", what,
+                        tide_text_escape(path, strlen(path), shown, sizeof shown), strerror(error));
+}
+
+/* What a new file may be, as the user's umask has it. */
+static mode_t usual_mode(void)
+{
+    mode_t mask = umask(022);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static int open_temporary(struct tide_outfile *file, mode_t mode, struct tide_err *err)
+{
+    if (asprintf(&file->temporary, "%s.XXXXXX", file->path) < 0) {
+        file->temporary = NULL;
+        return cannot("write", file->path, ENOMEM, err);
+    }
+    int fd = mkostemp(file->temporary, O_CLOEXEC);
+    if (fd < 0) {
+        cannot("write", file->path, errno, err);
+        free(file->temporary);
+        file->temporary = NULL;
+        return -1;
+    }
+    file->out = fdopen(fd, "w");
+    if (file->out && !fchmod(fd, mode))
+        return 0;
+    cannot("write", file->path, errno, err);
+    if (!file->out)
+        close(fd);
+    return -1;
+}
+
+int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_err *err)
+{
+    *file = (struct tide_outfile){0};
+    if (!strcmp(path, "-")) {
+        file->out = stdout;
+        return 0;
+    }
+    struct stat there;
+    bool exists = !stat(path, &there);
+    file->path = exists ? realpath(path, NULL) : strdup(path); /* the file behind a link, not the link */
+    if (!file->path)
+        return cannot("write", path, errno, err);
+    int status = 0;
+    if (exists && !S_ISREG(there.st_mode)) {
+        file->out = fopen(file->path, "we");
+        status = file->out ? 0 : cannot("write", path, errno, err);
+    } else
+        status = open_temporary(file, exists ? there.st_mode & 07777 : usual_mode(), err);
+    if (status)
+        tide_outfile_abort(file);
+    return status;
+}
+
+int tide_outfile_commit(struct tide_outfile *file, struct tide_err *err)
+{
+    if (!file->path)
+        return 0;
+    errno = 0;
+    bool bad = ferror(file->out) || fflush(file->out);
+    int error = errno ? errno : EIO;
+    if (!bad) {
+        bad = fclose(file->out) != 0;
+        error = errno;
+        file->out = NULL;
+    }
+    if (!bad && file->temporary) {
+        bad = rename(file->temporary, file->path) != 0;
+        error = errno;
+    }
+    if (bad) {
+        cannot("write", file->path, error, err);
+        tide_outfile_abort(file);
+        return -1;
+    }
+    free(file->temporary);
+    free(file->path);
+    *file = (struct tide_outfile){0};
+    return 0;
+}
+
+void tide_outfile_abort(struct tide_outfile *file)
+{
+    if (file->out && file->out != stdout)
+        fclose(file->out);
+    if (file->temporary)
+        unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    *file = (struct tide_outfile){0};
+}
