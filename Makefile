@@ -65,7 +65,7 @@ benches: $(BENCHES) $(HEAP_LOADS)
 $(B)/libcore.a: $(call objects,$(LIB_SRC))
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
-$(B)/libhook.a: $(call objects,$(filter-out src/hook/interpose.c,$(HOOK_SRC)))
+$(B)/libhook.a: $(call objects,$(filter-out src/hook/interpose%.c,$(HOOK_SRC)))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
 	@rm -f $@

@@ -80,6 +80,14 @@ enum tide_heap_python {
     TIDE_HEAP_PYTHON_CHECK    /* the self-check failed: its layout is not what its version says */
 };
 
+/* What became of the CUDA driver's library. */
+enum tide_heap_cuda {
+    TIDE_HEAP_CUDA_NONE, /* not seen */
+    TIDE_HEAP_CUDA_ON,
+    TIDE_HEAP_CUDA_STRANGE, /* it lacks functions that every driver has: left alone */
+    TIDE_HEAP_CUDA_SECOND   /* there are two: the one that came later is left alone */
+};
+
 /* Site flags. */
 enum {
     TIDE_HEAP_TRUNCATED =
@@ -99,7 +107,7 @@ struct tide_heap_head {
     _Atomic uint32_t state;          /* enum tide_heap_state */
     _Atomic uint32_t python;         /* enum tide_heap_python */
     _Atomic uint32_t python_version; /* PY_VERSION_HEX of the interpreter, 0: none */
-    uint32_t reserved1;
+    _Atomic uint32_t cuda;           /* enum tide_heap_cuda */
     /* Counts taken, possibly beyond the capacity. */
     _Atomic uint64_t site_count, frame_count, code_count, module_count, text_count;
     /* What was done and what was lost, in events, since the table was made. */

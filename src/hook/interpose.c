@@ -13,6 +13,7 @@
  * no stack frame and the slow ones' return address is the program's.
  */
 #include "hook/allocator.h"
+#include "hook/interpose_cuda.h"
 #include "hook/object.h"
 #include "hook/recorder.h"
 
@@ -353,6 +354,7 @@ EXPORT int dlclose(void *handle)
         return -1;
     int failed = real.dlclose(handle);
     tide_recorder_unloaded();
+    tide_interpose_cuda_unloaded();
     return failed;
 }
 

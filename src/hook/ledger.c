@@ -176,6 +176,7 @@ static void write_head(struct tide_heap_head *table, uint64_t start_ticks, uint3
     atomic_store(&table->state, tide_ledger_setup.state);
     atomic_store(&table->python, tide_ledger_setup.python);
     atomic_store(&table->python_version, tide_ledger_setup.python_version);
+    atomic_store(&table->cuda, tide_ledger_setup.cuda);
     atomic_store(&table->text_count, 1); /* offset 0 is the empty string */
     __atomic_store_n(&table->magic, TIDE_HEAP_MAGIC, __ATOMIC_RELEASE);
 }

@@ -23,7 +23,7 @@ int tide_ledger_init(void);
 /* What a new table says about this process. */
 struct tide_ledger_setup {
     uint64_t interval_bytes, exact_bytes;
-    uint32_t state, python, python_version;
+    uint32_t state, python, python_version, cuda;
 };
 extern struct tide_ledger_setup tide_ledger_setup;
 

@@ -3,6 +3,7 @@
  */
 #include "hook/recorder.h"
 #include "hook/allocator.h"
+#include "hook/device.h"
 #include "hook/draw.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
@@ -415,6 +416,112 @@ void tide_recorder_resume(void)
     tide_local.guard = DOWN;
 }
 
+/* ---- what is known by something else than a host address */
+
+bool tide_recorder_works(void)
+{
+    return atomic_load_explicit(&phase, memory_order_acquire) == RECORDING;
+}
+
+/* The table, with the guard up; NULL, and nothing to leave, if nothing is to be recorded. */
+static struct tide_heap_head *enter_table(struct tide_local *local, int *ret_errno)
+{
+    if (!tide_recorder_works() || !enter(local, ret_errno))
+        return NULL;
+    struct tide_heap_head *table = tide_ledger_table();
+    if (!table)
+        leave(local, *ret_errno);
+    else if (!local->stack_high)
+        ask_stack(local);
+    return table;
+}
+
+void tide_recorder_cuda(enum tide_heap_cuda what)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    tide_ledger_setup.cuda = what;
+    struct tide_heap_head *table = enter_table(local, &saved);
+    if (!table)
+        return;
+    atomic_store(&table->cuda, what);
+    leave(local, saved);
+}
+
+void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
+                         struct tide_unwind_frame caller)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    struct tide_heap_head *table = enter_table(local, &saved);
+    if (!table)
+        return;
+    int32_t site = site_of(table, local, kind, caller);
+    if (site >= 0)
+        place(table, key, (struct tide_pointers_block){.bytes = bytes, .blocks = 1, .site = (uint32_t)site});
+    leave(local, saved);
+}
+
+void tide_recorder_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+                           struct tide_unwind_frame caller)
+{
+    struct tide_local *local = &tide_local;
+    int saved;
+    struct tide_heap_head *table = enter_table(local, &saved);
+    if (!table)
+        return;
+    int32_t site = site_of(table, local, kind, caller);
+    if (site >= 0 && tide_device_create(handle, bytes, (uint32_t)site) == TIDE_DEVICE_DONE)
+        tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
+    else if (site >= 0)
+        tide_ledger_count(&table->dropped_pointers);
+    leave(local, saved);
+}
+
+static void on_gone(void *context, uint32_t site, uint64_t bytes)
+{
+    tide_ledger_freed(context, site, (int64_t)bytes, 1);
+}
+
+/* A mapping or a reference that could not be noted ends a piece's life too early in the table, one whose end
+ * could not be noted never. */
+static void note_result(struct tide_heap_head *table, enum tide_device_result result)
+{
+    if (result == TIDE_DEVICE_BUSY || result == TIDE_DEVICE_FULL)
+        tide_ledger_count(&table->lost_frees);
+}
+
+#define ON_DEVICE(call)                                                                                      \
+    do {                                                                                                     \
+        struct tide_local *local = &tide_local;                                                              \
+        int saved;                                                                                           \
+        struct tide_heap_head *table = tide_device_any() ? enter_table(local, &saved) : NULL;                \
+        if (table) {                                                                                         \
+            note_result(table, call);                                                                        \
+            leave(local, saved);                                                                             \
+        }                                                                                                    \
+    } while (0)
+
+void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle)
+{
+    ON_DEVICE(tide_device_map(address, bytes, handle));
+}
+
+void tide_recorder_displaced(uint64_t address, size_t bytes)
+{
+    ON_DEVICE(tide_device_unmap(address, bytes, on_gone, table));
+}
+
+void tide_recorder_retained(uint64_t handle, uint64_t address)
+{
+    ON_DEVICE(tide_device_retain(handle, address));
+}
+
+void tide_recorder_released(uint64_t handle)
+{
+    ON_DEVICE(tide_device_release(handle, on_gone, table));
+}
+
 void tide_recorder_unloaded(void)
 {
     tide_unwind_forget();
@@ -440,7 +547,8 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 {
     struct tide_object own;
     seed_wanted = first_seed;
-    if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_unwind_init())
+    if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
+        tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;

@@ -81,6 +81,25 @@ size_t tide_recorder_unmapped(const void *pointer, size_t bytes); /* bytes that 
 bool tide_recorder_pause(void);
 void tide_recorder_resume(void);
 
+/* Whether allocations are recorded in this process. */
+bool tide_recorder_works(void);
+
+/* A block that is recorded whatever its size. key: what it is known by; not a host address that malloc may
+ * give out. tide_recorder_take() and tide_recorder_put_back() do the rest. */
+void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
+                         struct tide_unwind_frame caller);
+
+/* What the head of the table says of the CUDA driver. */
+void tide_recorder_cuda(enum tide_heap_cuda what);
+
+/* Device memory that is made without an address (device.h), each after the driver's call succeeded. */
+void tide_recorder_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+                           struct tide_unwind_frame caller);
+void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle);
+void tide_recorder_displaced(uint64_t address, size_t bytes);
+void tide_recorder_retained(uint64_t handle, uint64_t address);
+void tide_recorder_released(uint64_t handle);
+
 /* An object was unloaded. */
 void tide_recorder_unloaded(void);
 

@@ -77,7 +77,7 @@ struct process {
     struct rest rest[KINDS];
     struct tide_heap_sample heap; /* as last written; tick 0: never */
     int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
-    uint32_t state, python;
+    uint32_t state, python, cuda;
     uint64_t sampled;
     int64_t ended_ns; /* when its end was first seen; 0: it runs */
 };
@@ -530,6 +530,17 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
     }
 }
 
+/* Appends why the memory of devices is not seen, if there is a reason. */
+static void describe_cuda(const struct tide_heap_head *head, char *out, size_t size)
+{
+    size_t len = strlen(out);
+
+    if (head->cuda == TIDE_HEAP_CUDA_STRANGE)
+        snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
+    else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
+        snprintf(out + len, size - len, "; device memory of one of two CUDA drivers alone");
+}
+
 static void add_notice(struct look *look, const struct tide_heap_table *table, const char *state)
 {
     struct tide_heap_sense *heap = look->heap;
@@ -557,13 +568,14 @@ static void write_status(struct look *look, const struct tide_heap_table *table,
 {
     const struct tide_heap_head *head = &table->head;
     bool changed = process->status_ns == TIDE_UNKNOWN || process->state != head->state ||
-                   process->python != head->python;
+                   process->python != head->python || process->cuda != head->cuda;
     char state[200];
 
     if (!changed &&
         ((!last && look->now_ns - process->status_ns < STATUS_NS) || process->sampled == head->sampled))
         return;
     describe(head, state, sizeof state);
+    describe_cuda(head, state, sizeof state);
     struct tide_heap_status row = {.process = process->id,
                                    .t_ns = look->now_ns - look->heap->base_ns,
                                    .state = state,
@@ -581,6 +593,7 @@ static void write_status(struct look *look, const struct tide_heap_table *table,
     process->status_ns = look->now_ns;
     process->state = head->state;
     process->python = head->python;
+    process->cuda = head->cuda;
     process->sampled = head->sampled;
 }
 

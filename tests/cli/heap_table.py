@@ -6,6 +6,7 @@ Not the tracker's reader: it trusts what it reads, and fails loudly where the la
 import dataclasses
 import pathlib
 import struct
+import subprocess
 
 HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q")
 SITE = struct.Struct("<IHHIIQIIqqqq")
@@ -13,6 +14,7 @@ CODE = struct.Struct("<IIII")
 MODULE = struct.Struct("<IIQQQI20sQ")
 MAGIC = int.from_bytes(b"tidheap1", "little")
 STATES = ["starting", "on", "replaced", "sanitized", "unknown libc"]
+CUDA = ["none", "on", "strange", "second"]
 PYTHON = ["none", "on", "version", "check"]
 KINDS = {1: "malloc", 2: "mmap", 3: "cuda", 4: "pool"}
 COUNTERS = ["sampled", "dropped_sites", "dropped_pointers", "lost_frees", "nested", "truncated", "python_failed",
@@ -49,10 +51,10 @@ class Table:
     def __init__(self, path):
         data = pathlib.Path(path).read_bytes()
         (magic, self.pid, self.image, self.start, head_bytes, site_bytes, code_bytes, module_bytes, sites, frames, codes,
-         modules, _text, _r0, self.exact, self.interval, state, python, self.python_version, _r1, site_count, frame_count,
+         modules, _text, _r0, self.exact, self.interval, state, python, self.python_version, cuda, site_count, frame_count,
          code_count, module_count, text_count, *counters) = HEAD.unpack_from(data)
         assert magic == MAGIC and (head_bytes, site_bytes, code_bytes, module_bytes) == (4096, 64, 16, 64)
-        self.state, self.python = STATES[state], PYTHON[python]
+        self.state, self.python, self.cuda = STATES[state], PYTHON[python], CUDA[cuda]
         self.counters = dict(zip(COUNTERS, counters))
         sites_at = 4096
         frames_at = sites_at + sites * 64
@@ -98,3 +100,9 @@ def tables(directory):
     """All tables of a channel directory, by (pid, image)."""
     found = [Table(p) for p in sorted(pathlib.Path(directory).glob("heap-*"))]
     return {(t.pid, t.image): t for t in found}
+
+
+def symbols(path, addresses, *more):
+    """Names of the functions at addresses of an ELF file."""
+    text = subprocess.run(["addr2line", "-f", *more, "-e", path, *addresses], capture_output=True, text=True, check=True).stdout
+    return text.splitlines()[::2]

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from heap_table import Table, tables
+from heap_table import Table, symbols, tables
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
@@ -58,11 +58,6 @@ def names(build, site):
     """Functions of the target in a stack, innermost first."""
     path = str(build / "hook-targets/target")
     return symbols(path, [hex(a - 1 - m.base) for a, m in site.frames if m and m.path == path])
-
-
-def symbols(path, addresses, *more):
-    text = subprocess.run(["addr2line", "-f", *more, "-e", path, *addresses], capture_output=True, text=True, check=True).stdout
-    return text.splitlines()[::2]
 
 
 def test_a_large_block_is_exact(target, build):

@@ -1,0 +1,49 @@
+/*
+ * device.h - device memory that is made without an address and mapped to one later: CUDA's virtual memory
+ * functions.
+ *
+ * A piece of memory is made with one reference, its handle; it may be mapped at any number of addresses, and
+ * an address gives a further reference. It lives until every reference was released and every mapping was
+ * unmapped, in whatever order. The driver may give the value of a released handle to a new piece while the
+ * old one is still mapped, so a piece is not known by its handle alone.
+ *
+ * These calls are slow and few: one latch and sorted arrays of TIDE_DEVICE_MOST suffice. Same rules as
+ * pointers.h: any thread, never twice on one thread, empty in a forked child.
+ */
+#ifndef TIDE_DEVICE_H
+#define TIDE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TIDE_DEVICE_MOST = 65536 };
+
+enum tide_device_result {
+    TIDE_DEVICE_DONE,
+    TIDE_DEVICE_ABSENT, /* not known here: made by somebody else, or before */
+    TIDE_DEVICE_FULL,
+    TIDE_DEVICE_BUSY /* the latch could not be had */
+};
+
+/* A piece of memory is no more. */
+typedef void tide_device_gone(void *context, uint32_t site, uint64_t bytes);
+
+/* From a constructor. -1: forks cannot be seen. */
+int tide_device_init(void);
+
+/* Whether there is any piece to ask about. */
+bool tide_device_any(void);
+
+enum tide_device_result tide_device_create(uint64_t handle, uint64_t bytes, uint32_t site);
+
+/* The handle was given out once more, for whatever is mapped at the address. */
+enum tide_device_result tide_device_retain(uint64_t handle, uint64_t address);
+
+enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle);
+
+/* Every mapping that lies within the range goes; the driver does not cut one in two. */
+enum tide_device_result tide_device_unmap(uint64_t address, uint64_t bytes, tide_device_gone *on_gone,
+                                          void *context);
+enum tide_device_result tide_device_release(uint64_t handle, tide_device_gone *on_gone, void *context);
+
+#endif

@@ -1,0 +1,409 @@
+/*
+ * interpose_cuda.c - the hook's face to the CUDA driver: the functions of libcuda.so.1 that make and free
+ * memory, and the three ways to get at them.
+ *
+ * Programs that link with the driver find the functions here by their names, like malloc. The CUDA run-time
+ * library, static or not, opens the driver itself and asks dlsym() for cuGetProcAddress, and that for
+ * everything else; so both are stood in front of, and where the answer is the address of one of these
+ * functions in the driver, ours is given. Nothing in the driver's own code or data is changed, and an answer
+ * that is not recognised is passed on as it is:
+ *
+ * - An answer is recognised by its address alone, against the driver's own symbol table. A version of a
+ *   function that is not known here, whose parameters may be others, is thus never taken for one that is.
+ * - dlsym() is a few instructions that end in a jump, so that the C library sees the program as its caller
+ *   (what RTLD_NEXT means depends on it). Only names that begin with "cu", asked of a certain library, come
+ *   to C code.
+ * - The driver itself is always given what it asks for: one that is a door to another would otherwise come
+ *   back here for ever.
+ * - Without recording, with a driver that lacks what every driver has, or with a second one, nothing is
+ *   replaced; the head of the table says so.
+ *
+ * What is not seen: functions taken from the driver's private tables (cuGetExportTable), memory nodes of
+ * graphs, what other processes share with this one, and what the driver needs for itself.
+ */
+#include "hook/interpose_cuda.h"
+#include "hook/object.h"
+#include "hook/recorder.h"
+#include "hook/wiped.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define DRIVER "libcuda.so" /* how the names of the driver's files begin */
+
+enum { NOT_INITIALIZED = 3 };            /* CUDA_ERROR_NOT_INITIALIZED */
+enum { LOCATION_DEVICE = 1 };            /* CU_MEM_LOCATION_TYPE_DEVICE */
+enum { DEVICE_BIT = 63, HOST_BIT = 62 }; /* set in keys, so that they are not those of malloc */
+typedef uint64_t device_pointer;         /* CUdeviceptr */
+typedef uint64_t generic_handle;         /* CUmemGenericAllocationHandle */
+typedef void *stream;                    /* CUstream */
+struct allocation_properties {           /* CUmemAllocationProp, as far as it is looked at */
+    int type, handle_types, location_type, location;
+};
+
+/* Name, parameters. The first ones are in every driver that has UVA (CUDA 4). */
+#define FUNCTIONS(X)                                                                                         \
+    X(cuMemAlloc_v2, (device_pointer * ret, size_t bytes))                                                   \
+    X(cuMemFree_v2, (device_pointer pointer))                                                                \
+    X(cuMemAllocPitch_v2,                                                                                    \
+      (device_pointer * ret, size_t * ret_pitch, size_t width, size_t height, unsigned element))             \
+    X(cuMemHostAlloc, (void **ret, size_t bytes, unsigned flags))                                            \
+    X(cuMemFreeHost, (void *pointer))                                                                        \
+    X(cuMemAllocHost_v2, (void **ret, size_t bytes))                                                         \
+    X(cuMemAllocManaged, (device_pointer * ret, size_t bytes, unsigned flags))                               \
+    X(cuMemAllocAsync, (device_pointer * ret, size_t bytes, stream on))                                      \
+    X(cuMemAllocAsync_ptsz, (device_pointer * ret, size_t bytes, stream on))                                 \
+    X(cuMemAllocFromPoolAsync, (device_pointer * ret, size_t bytes, void *pool, stream on))                  \
+    X(cuMemAllocFromPoolAsync_ptsz, (device_pointer * ret, size_t bytes, void *pool, stream on))             \
+    X(cuMemFreeAsync, (device_pointer pointer, stream on))                                                   \
+    X(cuMemFreeAsync_ptsz, (device_pointer pointer, stream on))                                              \
+    X(cuMemCreate, (generic_handle * ret, size_t bytes, const struct allocation_properties *properties,      \
+                    unsigned long long flags))                                                               \
+    X(cuMemRelease, (generic_handle handle))                                                                 \
+    X(cuMemRetainAllocationHandle, (generic_handle * ret, void *address))                                    \
+    X(cuMemMap, (device_pointer pointer, size_t bytes, size_t offset, generic_handle handle,                 \
+                 unsigned long long flags))                                                                  \
+    X(cuMemUnmap, (device_pointer pointer, size_t bytes))                                                    \
+    X(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flags))                         \
+    X(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t flags, int *ret_status))
+
+#define NUMBER(name, parameters)  AT_##name,
+#define DECLARE(name, parameters) EXPORT int name parameters;
+enum { FUNCTIONS(NUMBER) FUNCTION_COUNT, NEEDED = AT_cuMemFreeHost + 1 };
+FUNCTIONS(DECLARE)
+
+#define OURS(name, parameters) [AT_##name] = {#name, (void *)name},
+static const struct {
+    const char *name;
+    void *address;
+} ours[FUNCTION_COUNT] = {FUNCTIONS(OURS)};
+
+/* The driver as it is now. `start` is set last. */
+static struct {
+    _Atomic(void *) real[FUNCTION_COUNT]; /* NULL: not looked up yet, or the driver has none */
+    _Atomic uintptr_t start;              /* of its library; 0: none */
+    tide_latch learning;
+} driver;
+
+/* ---- the next dlsym() */
+
+typedef void *find_symbol(void *handle, const char *name);
+
+#ifdef __x86_64__
+
+/* NULL: not known yet. */
+__attribute__((visibility("hidden"))) extern find_symbol *_Atomic tide_next_dlsym;
+find_symbol *_Atomic tide_next_dlsym;
+
+/* Called from the code at the end. dlvsym() is not stood in front of: the driver's symbols have no versions.
+ */
+find_symbol *tide_find_dlsym(void);
+__attribute__((used)) find_symbol *tide_find_dlsym(void)
+{
+    find_symbol *found;
+    *(void **)&found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    atomic_store(&tide_next_dlsym, found);
+    return found;
+}
+
+static void *next_dlsym(void *handle, const char *name)
+{
+    find_symbol *next = atomic_load(&tide_next_dlsym);
+    if (!next)
+        next = tide_find_dlsym();
+    return next ? next(handle, name) : NULL;
+}
+
+#else
+
+static void *next_dlsym(void *handle, const char *name)
+{
+    return dlsym(handle, name);
+}
+
+#endif
+
+/* ---- the driver's functions */
+
+/* Whether the address is in the driver's library. */
+static bool is_driver(uintptr_t address, struct tide_object *ret_object)
+{
+    if (!tide_object_find(address, ret_object))
+        return false;
+    const char *slash = strrchr(ret_object->path, '/'), *name = slash ? slash + 1 : ret_object->path;
+    return !strncmp(name, DRIVER, sizeof DRIVER - 1);
+}
+
+static bool has_needed(const struct tide_object *object)
+{
+    for (int i = 0; i < NEEDED; i++)
+        if (!tide_object_symbol(object, ours[i].name, NULL))
+            return false;
+    return true;
+}
+
+/* Whether this is the driver whose functions are known, after learning them if there was none before. */
+static bool is_learned(const struct tide_object *object)
+{
+    if (atomic_load_explicit(&driver.start, memory_order_acquire) == object->start)
+        return true;
+    if (!tide_latch_take(&driver.learning))
+        return false;
+    uintptr_t known = atomic_load(&driver.start);
+    if (!known && has_needed(object)) {
+        for (int i = 0; i < FUNCTION_COUNT; i++)
+            atomic_store(&driver.real[i], (void *)tide_object_symbol(object, ours[i].name, NULL));
+        atomic_store_explicit(&driver.start, known = object->start, memory_order_release);
+        tide_recorder_cuda(TIDE_HEAP_CUDA_ON);
+    } else if (known != object->start) {
+        tide_recorder_cuda(known ? TIDE_HEAP_CUDA_SECOND : TIDE_HEAP_CUDA_STRANGE);
+    }
+    tide_latch_release(&driver.learning);
+    return known == object->start;
+}
+
+void tide_interpose_cuda_unloaded(void)
+{
+    struct tide_object object;
+    uintptr_t start = atomic_load(&driver.start);
+    if (!start || (is_driver(start, &object) && object.start == start) || !tide_latch_take(&driver.learning))
+        return;
+    atomic_store(&driver.start, 0);
+    for (int i = 0; i < FUNCTION_COUNT; i++)
+        atomic_store(&driver.real[i], NULL);
+    tide_latch_release(&driver.learning);
+}
+
+/* What to give for an address that the loader or the driver gave. */
+static void *instead_of(void *found)
+{
+    uintptr_t address = (uintptr_t)found;
+    struct tide_object object;
+    if (!found || !tide_recorder_works() || !is_driver(address, &object) || !is_learned(&object))
+        return found;
+    for (int i = 0; i < FUNCTION_COUNT; i++)
+        if (atomic_load_explicit(&driver.real[i], memory_order_relaxed) == found)
+            return ours[i].address;
+    return found;
+}
+
+/* Stands in for a function that is not there. A program can only come here through a name that it linked
+ * with. */
+static int absent(void)
+{
+    return NOT_INITIALIZED;
+}
+
+static __attribute__((noinline, cold)) void *look_up(int i)
+{
+    struct tide_object object;
+    void *handle = dlopen(DRIVER ".1", RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? next_dlsym(handle, ours[i].name) : NULL;
+    if (found && is_driver((uintptr_t)found, &object))
+        is_learned(&object);
+    return found ? found : (void *)absent;
+}
+
+static void *real_of(int i)
+{
+    void *real = atomic_load_explicit(&driver.real[i], memory_order_acquire);
+    return real ? real : look_up(i);
+}
+
+#define REAL(name) ((__typeof__(&name))real_of(AT_##name))
+
+/* ---- memory that has an address from the beginning */
+
+static const void *key_of(uint64_t address, int bit)
+{
+    return (const void *)(address | UINT64_C(1) << bit);
+}
+
+#define MAKES_DEVICE_MEMORY(name, bytes, parameters, arguments)                                              \
+    EXPORT int name parameters                                                                               \
+    {                                                                                                        \
+        int failed = REAL(name) arguments;                                                                   \
+        if (!failed)                                                                                         \
+            tide_recorder_block(TIDE_HEAP_CUDA, key_of(*ret, DEVICE_BIT), bytes, TIDE_UNWIND_CALLER);        \
+        return failed;                                                                                       \
+    }
+
+MAKES_DEVICE_MEMORY(cuMemAlloc_v2, bytes, (device_pointer * ret, size_t bytes), (ret, bytes))
+MAKES_DEVICE_MEMORY(cuMemAllocPitch_v2, *ret_pitch *height,
+                    (device_pointer * ret, size_t *ret_pitch, size_t width, size_t height, unsigned element),
+                    (ret, ret_pitch, width, height, element))
+MAKES_DEVICE_MEMORY(cuMemAllocManaged, bytes, (device_pointer * ret, size_t bytes, unsigned flags),
+                    (ret, bytes, flags))
+MAKES_DEVICE_MEMORY(cuMemAllocAsync, bytes, (device_pointer * ret, size_t bytes, stream on), (ret, bytes, on))
+MAKES_DEVICE_MEMORY(cuMemAllocAsync_ptsz, bytes, (device_pointer * ret, size_t bytes, stream on),
+                    (ret, bytes, on))
+MAKES_DEVICE_MEMORY(cuMemAllocFromPoolAsync, bytes,
+                    (device_pointer * ret, size_t bytes, void *pool, stream on), (ret, bytes, pool, on))
+MAKES_DEVICE_MEMORY(cuMemAllocFromPoolAsync_ptsz, bytes,
+                    (device_pointer * ret, size_t bytes, void *pool, stream on), (ret, bytes, pool, on))
+
+/* Taken out before the call, since another thread may be given the address at once, and put back when the
+ * driver would not. */
+#define FREES(name, key, parameters, arguments)                                                              \
+    EXPORT int name parameters                                                                               \
+    {                                                                                                        \
+        struct tide_pointers_block block = {0};                                                              \
+        if (pointer && tide_pointers_may_hold(key))                                                          \
+            block = tide_recorder_take(key);                                                                 \
+        int failed = REAL(name) arguments;                                                                   \
+        if (failed)                                                                                          \
+            tide_recorder_put_back(key, block);                                                              \
+        return failed;                                                                                       \
+    }
+
+FREES(cuMemFree_v2, key_of(pointer, DEVICE_BIT), (device_pointer pointer), (pointer))
+FREES(cuMemFreeAsync, key_of(pointer, DEVICE_BIT), (device_pointer pointer, stream on), (pointer, on))
+FREES(cuMemFreeAsync_ptsz, key_of(pointer, DEVICE_BIT), (device_pointer pointer, stream on), (pointer, on))
+FREES(cuMemFreeHost, key_of((uintptr_t)pointer, HOST_BIT), (void *pointer), (pointer))
+
+/* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
+ * block. */
+static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    tide_recorder_unmapped(pointer, bytes);
+    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, HOST_BIT), bytes, caller);
+}
+
+EXPORT int cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
+{
+    int failed = REAL(cuMemHostAlloc)(ret, bytes, flags);
+    if (!failed)
+        pinned(*ret, bytes, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
+EXPORT int cuMemAllocHost_v2(void **ret, size_t bytes)
+{
+    int failed = REAL(cuMemAllocHost_v2)(ret, bytes);
+    if (!failed)
+        pinned(*ret, bytes, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
+/* ---- memory that is given an address later */
+
+EXPORT int cuMemCreate(generic_handle *ret, size_t bytes, const struct allocation_properties *properties,
+                       unsigned long long flags)
+{
+    int failed = REAL(cuMemCreate)(ret, bytes, properties, flags);
+    if (!failed)
+        tide_recorder_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA : TIDE_HEAP_MMAP,
+                              *ret, bytes, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
+EXPORT int cuMemRelease(generic_handle handle)
+{
+    int failed = REAL(cuMemRelease)(handle);
+    if (!failed)
+        tide_recorder_released(handle);
+    return failed;
+}
+
+EXPORT int cuMemRetainAllocationHandle(generic_handle *ret, void *address)
+{
+    int failed = REAL(cuMemRetainAllocationHandle)(ret, address);
+    if (!failed)
+        tide_recorder_retained(*ret, (uintptr_t)address);
+    return failed;
+}
+
+EXPORT int cuMemMap(device_pointer pointer, size_t bytes, size_t offset, generic_handle handle,
+                    unsigned long long flags)
+{
+    int failed = REAL(cuMemMap)(pointer, bytes, offset, handle, flags);
+    if (!failed)
+        tide_recorder_placed(pointer, bytes, handle);
+    return failed;
+}
+
+EXPORT int cuMemUnmap(device_pointer pointer, size_t bytes)
+{
+    int failed = REAL(cuMemUnmap)(pointer, bytes);
+    if (!failed)
+        tide_recorder_displaced(pointer, bytes);
+    return failed;
+}
+
+/* ---- ways to the functions */
+
+EXPORT int cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags)
+{
+    int failed = REAL(cuGetProcAddress)(name, ret, version, flags);
+    if (!failed && ret)
+        *ret = instead_of(*ret);
+    return failed;
+}
+
+EXPORT int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status)
+{
+    int failed = REAL(cuGetProcAddress_v2)(name, ret, version, flags, ret_status);
+    if (!failed && ret)
+        *ret = instead_of(*ret);
+    return failed;
+}
+
+#ifdef __x86_64__
+
+void *tide_dlsym_of_driver(void *handle, const char *name, uintptr_t caller);
+__attribute__((used)) void *tide_dlsym_of_driver(void *handle, const char *name, uintptr_t caller)
+{
+    struct tide_object object;
+    void *found = next_dlsym(handle, name);
+    return found && !is_driver(caller, &object) ? instead_of(found) : found;
+}
+
+/*
+ * void *dlsym(void *handle, const char *name)
+ *
+ * RTLD_DEFAULT (0) and RTLD_NEXT (-1), and names that do not begin with "cu": on to the C library's, as if
+ * this were not here.
+ */
+__asm__(".text\n"
+        ".globl dlsym\n"
+        ".type dlsym, @function\n"
+        ".p2align 4\n"
+        "dlsym:\n"
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    leaq 1(%rdi), %rax\n"
+        "    cmpq $1, %rax\n"
+        "    jbe 1f\n"
+        "    cmpb $'c', (%rsi)\n"
+        "    jne 1f\n"
+        "    cmpb $'u', 1(%rsi)\n"
+        "    jne 1f\n"
+        "    movq (%rsp), %rdx\n"
+        "    jmp tide_dlsym_of_driver\n"
+        "1:  movq tide_next_dlsym(%rip), %rax\n"
+        "    testq %rax, %rax\n"
+        "    je 2f\n"
+        "    jmp *%rax\n"
+        "2:  pushq %rdi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rsi\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    call tide_find_dlsym\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rsi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rdi\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    je 3f\n"
+        "    jmp *%rax\n"
+        "3:  ret\n"
+        "    .cfi_endproc\n"
+        ".size dlsym, .-dlsym\n");
+
+#endif

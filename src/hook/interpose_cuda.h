@@ -1,0 +1,10 @@
+/*
+ * interpose_cuda.h - what the two faces of the hook say to each other.
+ */
+#ifndef TIDE_INTERPOSE_CUDA_H
+#define TIDE_INTERPOSE_CUDA_H
+
+/* An object was unloaded; it may have been the CUDA driver's library. */
+void tide_interpose_cuda_unloaded(void);
+
+#endif

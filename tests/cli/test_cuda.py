@@ -1,0 +1,237 @@
+"""Device memory by call stack: the hook in front of a CUDA driver that is not there (tests/fake/fake_cuda.c).
+
+tests/hook/device.c takes memory in every way a program can come by the driver's functions, and prints what the driver says
+is in use: the live bytes in the table must be the same number. On a real GPU: tests/gpu/run-heap.
+"""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from heap_table import symbols, tables
+
+pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+
+MIB = 1 << 20
+WAYS = ["direct", "dlsym", "proc1", "proc2", "static", "streams", "next"]
+
+
+def library(path, source, *flags):
+    subprocess.run(["cc", "-std=gnu11", "-g", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", path, source, *flags,
+                    "-lpthread", "-ldl"], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def fake(root, tmp_path_factory):
+    return library(tmp_path_factory.mktemp("driver") / "libcuda.so.1", root / "tests/fake/fake_cuda.c")
+
+
+@pytest.fixture(scope="session")
+def direct(root, fake):
+    """The same program, linked with the driver."""
+    path = fake.parent / "direct"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-std=c11", "-O2", "-g", "-DDIRECT", "-fno-optimize-sibling-calls", "-rdynamic", "-o",
+                    path, root / "tests/hook/device.c", fake, "-lpthread"], check=True)
+    return path
+
+
+@pytest.fixture
+def hooked(run, build, fake, tmp_path):
+    """hooked(argv..., driver=directory, code=n) -> (stdout, [Table])."""
+
+    def call(*argv, driver=None, code=0, env=None):
+        channel = tmp_path / "channel"
+        shutil.rmtree(channel, ignore_errors=True)
+        channel.mkdir(mode=0o700)
+        result = run(*argv, env={"LD_LIBRARY_PATH": str(driver or fake.parent), "LD_PRELOAD": build / "libtidemark-hook.so",
+                                 "TIDEMARK_CHANNEL": str(channel), "TIDEMARK_HEAP": "524288", **(env or {})})
+        assert result.code == code, result.err
+        return result.out, list(tables(channel).values())
+
+    return call
+
+
+@pytest.fixture
+def device(hooked, build, direct):
+    """device(way, mode, argument...) -> (bytes the driver says are in use, [Table])."""
+
+    def call(way, *arguments, **more):
+        program = direct if way == "direct" else build / "hook-targets/device"
+        out, found = hooked(program, way, *arguments, **more)
+        return int(out), found
+
+    return call
+
+
+def held(table, kind="cuda"):
+    return sum(s.live_bytes for s in table.sites if s.kind == kind)
+
+
+def functions(site, program):
+    return symbols(str(program), [hex(a - 1 - m.base) for a, m in site.frames if m and m.path == str(program)])
+
+
+@pytest.mark.parametrize("mode", ["leak", "mix", "refuse", "virtual", "threads"])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_table_holds_what_the_driver_holds(device, way, mode):
+    used, [table] = device(way, mode)
+    assert table.cuda == "on" and used > 0
+    assert held(table) == used
+    assert table.counters["lost_frees"] == table.counters["dropped_pointers"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_leak_has_its_stack(device, build, direct, way):
+    _, [table] = device(way, "leak", "7")
+    [site] = [s for s in table.sites if s.kind == "cuda"]
+    assert (site.live_bytes, site.live_blocks, site.total_blocks) == (7 * MIB, 7, 7)
+    program = direct if way == "direct" else build / "hook-targets/device"
+    assert functions(site, program)[:3] == ["device_leak", "leak", "main"] and not site.truncated
+
+
+def test_a_refused_allocation_is_not_counted_and_a_refused_free_changes_nothing(device):
+    used, [table] = device("static", "refuse")
+    assert used == held(table) == 100 * MIB
+    assert sum(s.total_bytes for s in table.sites if s.kind == "cuda") == 700 * MIB
+
+
+def test_pinned_memory_is_host_memory_and_counted_once(device):
+    _, [table] = device("static", "mix")
+    pinned = [s for s in table.sites if s.kind == "mmap" and s.live_bytes >= MIB]
+    assert [(s.live_bytes, s.live_blocks) for s in pinned] == [(17 * MIB, 1)]
+
+
+def test_a_piece_lives_until_its_last_handle_and_its_last_mapping_went(device):
+    used, [table] = device("dlsym", "virtual")
+    sites = sorted(s.live_bytes for s in table.sites if s.kind == "cuda")
+    assert sites == [0, 2 * MIB, 2 * MIB, 6 * MIB] and used == 10 * MIB
+
+
+def test_a_forked_child_keeps_an_account_of_its_own(device):
+    _, found = device("static", "fork")
+    assert sorted(held(t) for t in found) == [MIB, 3 * MIB]
+
+
+def test_a_driver_that_is_unloaded_and_loaded_again_is_learned_again(device):
+    used, [table] = device("dlsym", "reload")
+    assert table.cuda == "on" and used == MIB and held(table) == 2 * MIB  # nobody was told that the first one was lost
+
+
+def test_device_memory_has_python_lines(hooked, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""\
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+kept = []
+def train_step():
+    pointer = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(3 << 20)) == 0
+    kept.append(pointer)
+for step in range(5):
+    train_step()
+""")
+    _, [table] = hooked("/usr/bin/python3", script)
+    [site] = [s for s in table.sites if s.kind == "cuda"]
+    assert site.live_bytes == 15 * MIB
+    assert [(pathlib.Path(f).name, name, line) for f, name, line in site.python] == [("train.py", "train_step", 7),
+                                                                                     ("train.py", "<module>", 10)]
+
+
+ONE_ALLOCATION = """
+import ctypes, sys
+for path in sys.argv[1:]:
+    cuda = ctypes.CDLL(path)
+    cuda.cuInit(0)
+    pointer = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0 and pointer.value
+    cuda.fake_cuda_used.restype = ctypes.c_uint64
+    assert cuda.fake_cuda_used() == 1 << 20
+"""
+
+
+def test_a_driver_that_lacks_functions_is_left_alone(hooked, root, tmp_path):
+    strange = library(tmp_path / "libcuda.so.1", root / "tests/fake/fake_cuda.c", "-DSTRANGE")
+    _, [table] = hooked("/usr/bin/python3", "-c", ONE_ALLOCATION, strange, driver=tmp_path)
+    assert table.cuda == "strange" and held(table) == 0
+
+
+def test_of_two_drivers_the_second_is_left_alone(hooked, fake, tmp_path):
+    second = shutil.copy(fake, tmp_path / "libcuda.so.1")
+    _, [table] = hooked("/usr/bin/python3", "-c", ONE_ALLOCATION, fake, second)
+    assert table.cuda == "second" and held(table) == MIB
+
+
+def test_a_library_of_another_name_is_left_alone(hooked, fake, tmp_path):
+    other = shutil.copy(fake, tmp_path / "libother.so")
+    _, [table] = hooked("/usr/bin/python3", "-c", ONE_ALLOCATION, other)
+    assert table.cuda == "none" and held(table) == 0
+
+
+DOOR = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#define FORWARD(name, parameters, arguments)                                        \
+    int name parameters                                                             \
+    {                                                                               \
+        static int(*inner) parameters;                                              \
+        if (!inner)                                                                 \
+            *(void **)&inner = dlsym(dlopen(getenv("INNER"), RTLD_NOW), #name);     \
+        return inner arguments;                                                     \
+    }
+FORWARD(cuInit, (unsigned flags), (flags))
+FORWARD(cuMemAlloc_v2, (uint64_t *ret, size_t bytes), (ret, bytes))
+FORWARD(cuMemAllocPitch_v2, (uint64_t *ret, size_t *pitch, size_t w, size_t h, unsigned e), (ret, pitch, w, h, e))
+FORWARD(cuMemFree_v2, (uint64_t pointer), (pointer))
+FORWARD(cuMemHostAlloc, (void **ret, size_t bytes, unsigned flags), (ret, bytes, flags))
+FORWARD(cuMemFreeHost, (void *pointer), (pointer))
+uint64_t fake_cuda_used(void)
+{
+    uint64_t (*inner)(void);
+    *(void **)&inner = dlsym(dlopen(getenv("INNER"), RTLD_NOW), "fake_cuda_used");
+    return inner();
+}
+"""
+
+
+def test_a_driver_that_is_a_door_to_another_does_not_go_round_in_circles(hooked, fake, tmp_path):
+    (tmp_path / "door.c").write_text(DOOR)
+    door = library(tmp_path / "libcuda.so.1", tmp_path / "door.c")
+    inner = shutil.copy(fake, tmp_path / "libcuda.so.1.1")
+    _, [table] = hooked("/usr/bin/python3", "-c", ONE_ALLOCATION, door, env={"INNER": str(inner)})
+    assert held(table) == MIB
+
+
+def test_the_next_definition_is_the_one_after_the_library_that_asks(hooked, tmp_path):
+    for name, code in (("one", "#include <dlfcn.h>\nint cuwhich(void){int(*f)(void);*(void**)&f=dlsym(RTLD_NEXT,\"cuwhich\");"
+                               "return 10+f();}"), ("two", "int cuwhich(void){return 2;}")):
+        (tmp_path / f"{name}.c").write_text("#define _GNU_SOURCE\n" + code)
+        library(tmp_path / f"lib{name}.so", tmp_path / f"{name}.c")
+    (tmp_path / "main.c").write_text("int cuwhich(void);int main(void){return cuwhich();}")
+    subprocess.run(["cc", "-o", tmp_path / "main", tmp_path / "main.c", f"-L{tmp_path}", "-Wl,--no-as-needed", "-lone", "-ltwo"],
+                   check=True)
+    hooked(tmp_path / "main", driver=tmp_path, code=12)
+
+
+def test_without_a_table_the_driver_works_as_ever(run, build, direct, fake):
+    env = {"LD_LIBRARY_PATH": str(fake.parent), "LD_PRELOAD": build / "libtidemark-hook.so"}
+    for program, way in ((direct, "direct"), (build / "hook-targets/device", "static")):
+        plain = run(program, way, "virtual", env={"LD_LIBRARY_PATH": str(fake.parent)})
+        hooked = run(program, way, "virtual", env=env)
+        assert (hooked.code, hooked.out) == (plain.code, plain.out) == (0, f"{10 * MIB}\n")
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="no CUDA compiler here")
+def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, run, fake, tmp_path):
+    """It asks for more than the fake driver has and says so, with the hook as without; on a GPU see tests/gpu/run-heap."""
+    (tmp_path / "probe.cu").write_text("#include <cstdio>\n#include <cuda_runtime.h>\n"
+                                       "int main() { void *p = nullptr; printf(\"%d\\n\", cudaMalloc(&p, 1 << 20)); }\n")
+    subprocess.run(["nvcc", "-cudart", "static", "-o", tmp_path / "probe", tmp_path / "probe.cu"], check=True)
+    plain = run(tmp_path / "probe", env={"LD_LIBRARY_PATH": str(fake.parent)})
+    out, [table] = hooked(tmp_path / "probe")
+    assert table.cuda == "on" and out == plain.out
