@@ -11,7 +11,7 @@ enum {
     JUDGED_MOST = 256, /* sites that are judged: those that rose most; judging one takes milliseconds */
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
-    SAMPLES_LEAST = 64, /* below that many a sampled site is not called bounded: sqrt(64) is 12 % of noise */
+    SAMPLES_LEAST = 64, /* below that many a site's shape is not believed: sqrt(64) is 12 % of noise */
 };
 
 struct blaming {
@@ -84,13 +84,27 @@ static double measure(const struct blaming *g, const struct tide_history_site *s
     }
 }
 
-/* Whether a site's bytes rest on enough samples for its shape to be believed: blocks that are always seen, or
- * many intervals' worth. */
-static bool is_well_sampled(const struct blaming *g, const struct tide_culprit *c)
+/* How many samples a site's growth rests on; INFINITY where every block is seen. */
+static double samples_of(const struct blaming *g, const struct tide_culprit *c)
 {
     double interval = tide_moment_interval(g->h, c->process);
-    bool exact = c->blocks > 0 && c->live_bytes / c->blocks >= interval / 4;
-    return exact || c->bytes >= SAMPLES_LEAST * interval;
+    double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
+    if (size >= interval / 4 || size <= 0)
+        return INFINITY;
+    return c->bytes * -expm1(-size / interval) / size;
+}
+
+/* To how well the samples lie on a line comes how many there are. Their number is Poisson's; its square root
+ * has a standard deviation of 1/2, whatever the number. */
+static void widen_interval(struct tide_culprit *c)
+{
+    if (!isfinite(c->samples))
+        return;
+    struct tide_verdict *v = &c->on.verdict;
+    double root = sqrt(fmax(c->samples, 1)), slope = v->slope;
+    double low = slope * pow(fmax(root - 0.98, 0) / root, 2), high = slope * pow((root + 0.98) / root, 2);
+    v->slope_low = fmax(slope - hypot(slope - v->slope_low, slope - low), 0);
+    v->slope_high = slope + hypot(v->slope_high - slope, high - slope);
 }
 
 /* Judges a site on the assessment's axis and fills what follows from that. */
@@ -113,11 +127,17 @@ static int judge_site(struct blaming *g, struct tide_culprit *c)
     c->judged = judged > 0;
     if (!c->judged)
         return 0;
-    if (c->on.verdict.kind == TIDE_PLATEAU && !is_well_sampled(g, c))
+    c->samples = samples_of(g, c);
+    bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
+    if (has_end && c->samples < SAMPLES_LEAST)
         c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
     c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
-    if (c->on.verdict.kind == TIDE_LEAK)
-        c->bytes_per_x = c->on.verdict.slope;
+    if (c->on.verdict.kind != TIDE_LEAK)
+        return 0;
+    c->bytes_per_x = c->on.verdict.slope;
+    widen_interval(c);
+    if (c->blocks > 0 && c->live_bytes > 0)
+        c->blocks_per_x = c->bytes_per_x * c->blocks / c->live_bytes;
     return 0;
 }
 
@@ -131,7 +151,8 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
                                .share = NAN,
                                .bytes = from->bytes,
                                .blocks = from->blocks,
-                               .freed_share = NAN};
+                               .freed_share = NAN,
+                               .samples = INFINITY};
     tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
     const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
                                          *last = tide_moment_point(site, g->to_ns);
@@ -140,10 +161,6 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
     double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
     if (allocated > 0)
         c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
-    double x0 = tide_assess_x_of(g->a, g->from_ns), x1 = tide_assess_x_of(g->a, g->to_ns);
-    double block_growth = last ? (double)(last->live_blocks - (first ? first->live_blocks : 0)) : 0;
-    if (x1 > x0)
-        c->blocks_per_x = block_growth / (x1 - x0);
 }
 
 /* Growth is explained against the process that leaks, as it was assessed; else against all sites that grow.
@@ -177,13 +194,14 @@ static int faster_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-/* Leaves out what rose before training began and has been level since, and what comes and goes. */
+/* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
+ * sample, which any of thousands of sites may have. */
 static size_t keep_growing(struct tide_culprit *culprits, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         enum tide_verdict_kind kind = culprits[i].on.verdict.kind;
-        if (culprits[i].judged && kind != TIDE_FLAT && kind != TIDE_SPIKES)
+        if (culprits[i].judged && kind != TIDE_FLAT && kind != TIDE_SPIKES && culprits[i].samples > 1.5)
             culprits[kept++] = culprits[i];
     }
     return kept;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TEXT = 512 };
+enum { TEXT = 512, FEW_SAMPLES = 64 /* less than that is said: 12 % of noise and more */ };
 
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
@@ -27,6 +27,8 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
         tide_buf_format(b, "%snever freed", rate ? ", " : "");
     else
         tide_buf_format(b, "%s%.0f %% of what it allocates is freed", rate ? ", " : "", 100 * c->freed_share);
+    if (c->judged && c->samples < FEW_SAMPLES)
+        tide_buf_format(b, " (%.0f sample%s)", c->samples, c->samples < 1.5 ? "" : "s");
 }
 
 /* Whether the order is by a change, rather than by what is live. */
@@ -113,6 +115,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
         tide_json_whole(&json, "blocks", c->blocks);
         tide_json_real(&json, "blocks_per_step", steps ? c->blocks_per_x : NAN);
         tide_json_real(&json, "freed_share", c->freed_share);
+        tide_json_real(&json, "samples", isfinite(c->samples) ? c->samples : NAN);
         tide_json_bool(&json, "bounded", c->bounded);
         tide_json_text(&json, "verdict", c->judged ? tide_verdict_name(c->on.verdict.kind) : NULL);
         tide_stack_json(&json, "frames", history, c->site->stack);

@@ -37,10 +37,40 @@ static double bytes_of(const struct tide_history_site_point *p)
     return p ? fmax((double)p->live_bytes, 0) : 0;
 }
 
+/* The first tick at or after a time; tick_count when there is none. */
+static size_t tick_from(const struct tide_history *h, int64_t t_ns)
+{
+    size_t low = 0, high = h->tick_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (h->ticks[middle].t_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A short program may be gone before the names of its code are known, and its sites with their numbers are
+ * first written then: what they hold then, they held when it was last looked at. */
+static const struct tide_history_site_point *late_point(const struct tide_history *h,
+                                                        const struct tide_history_site *site, int64_t t_ns)
+{
+    int64_t ended =
+        end_of(h, site) == INT64_MAX ? TIDE_UNKNOWN : h->processes[site->process - 1].row.ended_ns;
+    if (ended == TIDE_UNKNOWN || site->point_count == 0 || site->points[0].t_ns < ended)
+        return NULL;
+    size_t at = tick_from(h, ended);
+    return at > 0 && t_ns >= h->ticks[at - 1].t_ns ? &site->points[0] : NULL;
+}
+
 double tide_moment_live(const struct tide_history *h, const struct tide_history_site *site, int64_t t_ns,
                         double *ret_blocks)
 {
-    const struct tide_history_site_point *p = t_ns <= end_of(h, site) ? tide_moment_point(site, t_ns) : NULL;
+    bool gone = t_ns > end_of(h, site);
+    const struct tide_history_site_point *p = gone ? NULL : tide_moment_point(site, t_ns);
+    if (!p && !gone)
+        p = late_point(h, site, t_ns);
     if (ret_blocks)
         *ret_blocks = p ? fmax((double)p->live_blocks, 0) : 0;
     return bytes_of(p);
@@ -111,20 +141,6 @@ double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns,
 {
     int64_t part = (to_ns - from_ns) / 8;
     return lowest_in(site, to_ns - part, to_ns) - lowest_in(site, from_ns, from_ns + part);
-}
-
-/* The first tick at or after a time; tick_count when there is none. */
-static size_t tick_from(const struct tide_history *h, int64_t t_ns)
-{
-    size_t low = 0, high = h->tick_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (h->ticks[middle].t_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* Adds to each tick by how much the site changed there. */
