@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "judge/floor.h"
+#include "judge/retention.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,12 +111,12 @@ static void print_matrix(const struct board *b)
 {
     for (int length = 0; length < CORPUS_LENGTHS; length++) {
         printf("%-8s %-13s", tide_corpus_length_name((enum tide_corpus_length)length), "truth");
-        for (int v = 0; v < TIDE_VERDICTS; v++)
+        for (int v = 0; v <= TIDE_UNDECIDED; v++)
             printf(" %9s", tide_verdict_name((enum tide_verdict_kind)v));
         printf("\n");
         for (int c = 0; c < CORPUS_CLASSES; c++) {
             printf("         %-13s", tide_corpus_class_name((enum tide_corpus_class)c));
-            for (int v = 0; v < TIDE_VERDICTS; v++)
+            for (int v = 0; v <= TIDE_UNDECIDED; v++)
                 printf(" %9zu", b->matrix[length][c][v]);
             printf("\n");
         }
@@ -182,6 +183,72 @@ static void judge_published(struct tide_arena *arena)
     }
 }
 
+/* What the program holds beside the same runs: a part that moves with the memory, noise with and without a
+ * memory of its own, and work in progress that comes and goes. */
+enum { PARTS = 4 };
+static const double live_parts[PARTS] = {0, 0.1, 0.5, 0.9};
+struct retained {
+    size_t rose, retained[PARTS];
+};
+
+static double scatter(uint64_t *state)
+{
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        sum += (double)(*state >> 11) / 9007199254740992.0 - 0.5;
+    }
+    return sum * sqrt(3);
+}
+
+static int count_retained(struct retained *count, const struct tide_corpus_run *r,
+                          const struct tide_verdict *v, size_t n, struct tide_arena *arena)
+{
+    if (r->length == CORPUS_SHORT ||
+        (r->truth != TIDE_LEAK && r->truth != TIDE_PLATEAU && r->truth != TIDE_JUMP) || v->kind != r->truth)
+        return 0;
+    double *live = tide_arena_take(arena, r->count, sizeof *live);
+    if (!live)
+        return -1;
+    count->rose++;
+    for (int part = 0; part < PARTS; part++) {
+        uint64_t state = n * PARTS + (uint64_t)part + 1;
+        double wander = 0, noise = 0.002 * r->level;
+        for (size_t i = 0; i < r->count; i++) {
+            wander = 0.95 * wander + 0.3 * noise * scatter(&state);
+            double working = i % 7 < 3 ? 0.05 * r->level : 0;
+            live[i] =
+                0.3 * r->level + live_parts[part] * r->bytes[i] + working + wander + noise * scatter(&state);
+        }
+        struct tide_retention_input input = {.verdict = v,
+                                             .live = {.x = r->x,
+                                                      .bytes = live,
+                                                      .count = r->count,
+                                                      .x_is_steps = true,
+                                                      .items = NAN,
+                                                      .items_per_step = NAN,
+                                                      .limit_bytes = NAN},
+                                             .kept_first = NAN,
+                                             .kept_last = NAN};
+        struct tide_retention retention;
+        int known = tide_retention_judge(&input, arena, &retention, NULL);
+        if (known < 0)
+            return -1;
+        count->retained[part] += known && retention.retains;
+    }
+    return 0;
+}
+
+static void print_retained(const struct retained *count)
+{
+    printf("\nrises, medium and long, that are called retention when of the growth is live\n");
+    for (int part = 0; part < PARTS; part++)
+        printf("    %3.0f %%%40s %8.2f %%\n", 100 * live_parts[part], "",
+               percent(count->retained[part], count->rose));
+    target("retention that is found", percent(count->retained[0], count->rose), 90, 100, "%");
+    target("leaks called retention, half of them live", percent(count->retained[2], count->rose), 0, 1, "%");
+}
+
 static void time_a_million(struct tide_arena *arena)
 {
     enum { N = 1000000 };
@@ -216,6 +283,7 @@ int main(int argc, char **argv)
     b->knee_errors = calloc(runs, sizeof(double));
     struct tide_arena arena;
     tide_arena_init(&arena, (size_t)256 << 20);
+    struct retained retained = {0};
     const char *trace = getenv("BENCH_JUDGE_TRACE");
     for (size_t n = 0; n < runs; n++) {
         struct tide_arena_mark mark = tide_arena_mark(&arena);
@@ -233,6 +301,8 @@ int main(int argc, char **argv)
         if (tide_judge(&input, &arena, &v, NULL))
             return 2;
         count_run(b, &r, &v);
+        if (count_retained(&retained, &r, &v, n, &arena))
+            return 2;
         if (trace && v.kind != r.truth && v.kind != r.also_right)
             printf("run %zu %s %s: truth %s, said %s/%s slope %.3g truth %.3g\n", n,
                    tide_corpus_length_name(r.length), tide_corpus_class_name(r.class),
@@ -260,6 +330,7 @@ int main(int argc, char **argv)
                    percent(b->class_covered[c], b->class_intervals[c]));
     target("median error of a knee, of the run", 100 * tide_median(b->knee_errors, b->knee_count), 0, 5, "%");
     judge_published(&arena);
+    print_retained(&retained);
     time_a_million(&arena);
     tide_arena_release(&arena);
     free(b->errors);

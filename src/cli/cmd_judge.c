@@ -136,7 +136,9 @@ const struct tide_command tide_command_judge = {
         "Judges a recording made by `tidemark run`, or a plain series: CSV, TSV or JSON lines with a column of steps (or of time) and a column "
         "of memory whose name tells the unit, such as `step,rss_mb`. `-` is standard input.\n"
         "\n"
-        "The verdict is flat, spikes, leak, plateau, jump or undecided. Exit code: 0 no leak, 1 leak, 2 trouble, 3 not enough data to tell.",
+        "The verdict is flat, spikes, leak, plateau, jump, undecided or, where `--heap` recorded what the program holds, retention: memory that rises "
+        "while nobody holds more, because the allocator keeps what was given back. Exit code: 0 no leak, 1 leak, or retention that goes on growing (it "
+        "ends the job as a leak does; bounded retention is 0), 2 trouble, 3 not enough data to tell.",
     .examples = "tidemark judge train.tide\n"
                 "tidemark judge --items 663 --per-step 8 rss.csv\n"
                 "tidemark judge --json train.tide\n"

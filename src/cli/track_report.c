@@ -58,7 +58,7 @@ static bool print_culprits(const struct tide_answer *answer)
 static void print_answer(const struct tide_answer *answer, const char *shown)
 {
     char next[PATH_MAX + 64];
-    bool leak = answer->assessment->judged[0].verdict.kind == TIDE_LEAK;
+    bool leak = tide_verdict_grows(&answer->assessment->judged[0].verdict);
     tide_assessment_print(answer->assessment, NULL, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s", shown);

@@ -242,10 +242,41 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
     return status;
 }
 
+int tide_judge_drift(const struct tide_judge_input *input, double from_x, struct tide_arena *scratch,
+                     struct tide_drift *ret_drift, struct tide_err *err)
+{
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    struct tide_judging j = {.input = input, .scratch = scratch};
+    int status = prepare(&j, err);
+    size_t start = 0;
+    while (status == 0 && start < j.n && j.x[start] < from_x)
+        start++;
+    if (status == 0 && j.n - start >= TIDE_FEWEST_WINDOWS) {
+        tide_judging_fit_from(&j, start);
+        const struct tide_fit *line = &j.fits[TIDE_MODEL_LINE];
+        double span = tide_judging_span(&j), t = tide_t_quantile95(tide_judging_freedom(&j, line));
+        double wide = TIDE_INTERVAL_WIDER * t * line->error[1];
+        *ret_drift =
+            (struct tide_drift){.slope = line->beta[1] / span,
+                                .slope_low = (line->beta[1] - wide) / span,
+                                .slope_high = (line->beta[1] + wide) / span,
+                                .growth_bytes = tide_fit_value(&j.best, 1) - tide_fit_value(&j.best, 0)};
+        status = 1;
+    }
+    tide_arena_rewind(scratch, mark);
+    return status;
+}
+
+bool tide_verdict_grows(const struct tide_verdict *v)
+{
+    return v->kind == TIDE_LEAK ||
+           (v->kind == TIDE_RETENTION && v->shape != TIDE_SHAPE_SATURATING && v->shape != TIDE_SHAPE_STEP);
+}
+
 const char *tide_verdict_name(enum tide_verdict_kind kind)
 {
-    static const char *const names[TIDE_VERDICTS] = {"flat",    "spikes", "leak",
-                                                     "plateau", "jump",   "undecided"};
+    static const char *const names[TIDE_VERDICTS] = {"flat", "spikes",    "leak",     "plateau",
+                                                     "jump", "undecided", "retention"};
     return names[kind];
 }
 

@@ -24,6 +24,8 @@ enum tide_verdict_kind {
     TIDE_PLATEAU,   /* the floor rose and has stopped */
     TIDE_JUMP,      /* the floor made one step */
     TIDE_UNDECIDED, /* not enough data to tell */
+    TIDE_RETENTION, /* it rises, or rose, while what the program holds does not: retention.h says so,
+                       tide_judge() never does */
     TIDE_VERDICTS
 };
 
@@ -100,6 +102,19 @@ struct tide_verdict {
 /* Judges. scratch is used and given back. 0, or -1 (no memory, no points at all). */
 int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
                struct tide_verdict *ret_verdict, struct tide_err *err);
+
+/* What the floor of a series did from a place on, whatever the verdict on it. */
+struct tide_drift {
+    double slope, slope_low, slope_high; /* of a line, per step or second, with a 95 % interval */
+    double growth_bytes;                 /* of the shape that explains it best, to the end */
+};
+
+/* 1; 0: there are too few points from there on; -1 as tide_judge(). */
+int tide_judge_drift(const struct tide_judge_input *input, double from_x, struct tide_arena *scratch,
+                     struct tide_drift *ret_drift, struct tide_err *err);
+
+/* Whether memory has not stopped rising: a leak, or retention that goes on. */
+bool tide_verdict_grows(const struct tide_verdict *verdict);
 
 const char *tide_verdict_name(enum tide_verdict_kind kind);
 const char *tide_shape_name(enum tide_shape shape);

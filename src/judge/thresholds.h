@@ -127,4 +127,10 @@
 #define TIDE_SPIKE_NOISES 5.0
 #define TIDE_SPIKE_MOST   0.40
 
+/* Retention: what the program holds explains at most this share of the growth, by the upper end of its
+ * interval. Where the allocator can be asked, what it keeps free must have grown by at least this share of
+ * it. */
+#define TIDE_RETENTION_LIVE 0.2
+#define TIDE_RETENTION_KEPT 0.5
+
 #endif

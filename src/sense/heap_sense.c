@@ -484,7 +484,7 @@ static struct tide_heap_sample heap_of(const struct look *look, const struct tid
         .top_bytes = asked ? count_of(head->allocator_top) : TIDE_UNKNOWN,
     };
 
-    for (size_t i = 0; i < table->site_count && !table->replaced; i++) {
+    for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_values *values = &table->sites[i];
         if (!values->ready || (values->kind != TIDE_HEAP_MALLOC && values->kind != TIDE_HEAP_MMAP))
             continue;
@@ -644,7 +644,8 @@ static bool look_at(struct look *look, struct tide_heap_table *table, bool last)
         return given_up;
     }
     write_status(look, table, process, last || table->ended);
-    write_heap(look, table, process);
+    if (!table->replaced)
+        write_heap(look, table, process);
     bool complete = write_sites(look, table, process, last || table->ended);
     return table->ended && complete;
 }

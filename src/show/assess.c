@@ -195,14 +195,14 @@ static void describe(const struct tide_assessing *s, struct tide_judged *j)
         find_jump_mark(s, j);
 }
 
-/* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
-static int judge_series(struct tide_assessing *s, const double *low, const double *high,
-                        struct tide_judged *j)
+/* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
+static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const double *low,
+                     const double *high, double **ret_x, double **ret_bytes, size_t *ret_moments)
 {
-    double *x = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *x);
-    double *bytes = tide_arena_take(s->arena, 2 * s->buckets + 1, sizeof *bytes);
+    double *x = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *x);
+    double *bytes = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *bytes);
     if (!x || !bytes)
-        return no_memory(s->err);
+        return SIZE_MAX;
     size_t n = 0, moments = 0;
     for (size_t b = 0; b < s->buckets; b++) {
         if (isnan(low[b]) || isnan(s->bucket_x[b]))
@@ -215,6 +215,31 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
         x[n] = s->bucket_x[b];
         bytes[n++] = high[b];
     }
+    *ret_x = x;
+    *ret_bytes = bytes;
+    *ret_moments = moments;
+    return n;
+}
+
+size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
+                             const struct tide_level *levels, size_t count, int64_t began_ns,
+                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments)
+{
+    double *low = nans(arena, s->buckets), *high = nans(arena, s->buckets);
+    if (!low || !high)
+        return SIZE_MAX;
+    add_levels(s, levels, count, began_ns, ended_ns, low, high);
+    return spread(s, arena, low, high, ret_x, ret_bytes, ret_moments);
+}
+
+/* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
+static int judge_series(struct tide_assessing *s, const double *low, const double *high,
+                        struct tide_judged *j)
+{
+    double *x, *bytes;
+    size_t moments, n = spread(s, s->arena, low, high, &x, &bytes, &moments);
+    if (n == SIZE_MAX)
+        return no_memory(s->err);
     size_t least =
         j->subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
     if (moments < least)
@@ -313,8 +338,11 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .own_pages = own_pages,
                             .limit_bytes = limit_for(s, now)};
     name_process(s->h, p, j.name, sizeof j.name);
+    size_t before = s->a->count;
     int status = judge_buckets(s, low, high, j);
     tide_arena_rewind(scratch, mark);
+    if (status == 0 && s->a->count > before && !own_pages)
+        status = tide_assessing_retention(s, p, &s->a->judged[before]);
     return status;
 }
 
@@ -579,7 +607,7 @@ static int judge_processes(struct tide_assessing *s)
         size_t before = s->a->count;
         if (judge_process(s, order[i], false))
             return -1;
-        bool leaks = s->a->count > before && s->a->judged[before].verdict.kind == TIDE_LEAK;
+        bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);
         bool forked = tide_assessing_process(h, order[i]->row.parent) != NULL;
         if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
             return -1;
@@ -628,6 +656,7 @@ static int assess(struct tide_assessing *s)
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording holds no memory of any process");
+    tide_assessing_retention_of_tree(a);
     tide_assessing_rank(a);
     tide_assessing_describe(s);
     return 0;
@@ -639,8 +668,12 @@ int tide_assess_history(const struct tide_history *history, const struct tide_as
     struct tide_assessment *a = new_assessment(err);
     if (!a)
         return -1;
-    struct tide_assessing s = {
-        .h = history, .options = options, .a = a, .arena = &a->private->arena, .err = err};
+    struct tide_assessing s = {.h = history,
+                               .options = options,
+                               .a = a,
+                               .arena = &a->private->arena,
+                               .scratch = &a->private->scratch,
+                               .err = err};
     if (assess(&s)) {
         tide_assessment_free(a);
         return -1;
@@ -732,12 +765,6 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
 
 int tide_assessment_exit_code(const struct tide_assessment *assessment)
 {
-    switch (assessment->judged[0].verdict.kind) {
-    case TIDE_LEAK:
-        return 1;
-    case TIDE_UNDECIDED:
-        return 3;
-    default:
-        return 0;
-    }
+    const struct tide_verdict *worst = &assessment->judged[0].verdict;
+    return tide_verdict_grows(worst) ? 1 : worst->kind == TIDE_UNDECIDED ? 3 : 0;
 }

@@ -8,12 +8,15 @@
  * there are any, else of seconds. It judges each, picks the worst, and forecasts when the lowest limit is
  * reached. Text and JSON for people and for CI come from here, for recordings and for plain series alike, so
  * that `run`, `attach`, `watch` and `judge` say the same thing.
+ *
+ * Where the heap hook knew what a process holds, memory that rises without it is called retention.
  */
 #ifndef TIDE_ASSESS_H
 #define TIDE_ASSESS_H
 
 #include "base/err.h"
 #include "judge/judge.h"
+#include "judge/retention.h"
 #include "record/series.h"
 #include "show/history.h"
 
@@ -26,6 +29,15 @@ enum tide_subject {
     TIDE_SUBJECT_GPU,
     TIDE_SUBJECT_GAUGE,
     TIDE_SUBJECT_COLUMN, /* of a plain series */
+};
+
+/* What an allocator has free and keeps, and what malloc_trim would give back of it. NAN: it cannot be asked.
+ */
+struct tide_kept {
+    double free_bytes, pieces;
+    double top_bytes;           /* of free_bytes: at the end of the heap, in one piece */
+    double trim_low, trim_high; /* between these: whole pages inside the pieces, and all of them */
+    double threads;             /* of the process: each may have an arena of its own */
 };
 
 struct tide_judged {
@@ -44,6 +56,9 @@ struct tide_judged {
     char
         jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
     struct tide_verdict verdict;
+    bool live_known;                 /* what the program holds is known, and its memory rose: */
+    struct tide_retention retention; /* what that says */
+    struct tide_kept kept;
     const double *x, *bytes; /* the series that was judged; lives in the assessment */
     size_t count;
 };
@@ -98,7 +113,7 @@ int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
 /* The axis itself: where a time is on it; NAN outside. */
 double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
 
-/* 0 nothing found, 1 leak, 3 undecided. */
+/* 0 nothing found, 1 leak or retention that goes on, 3 undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 
 /* ---- how to say it (verdict_text.c) */

@@ -1,6 +1,7 @@
 /*
- * assessing.h - one assessment of a recording in progress: what assess.c (which series there are) and worst.c
- * (which of them is the answer) share. Nothing else includes it.
+ * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), retained.c
+ * (whether somebody holds what rises) and worst.c (which of them is the answer) share. Nothing else includes
+ * it.
  */
 #ifndef TIDE_ASSESSING_H
 #define TIDE_ASSESSING_H
@@ -13,6 +14,7 @@ struct tide_assessing {
     const struct tide_assess_options *options;
     struct tide_assessment *a;
     struct tide_arena *arena;
+    struct tide_arena *scratch;
     struct tide_axis axis;
     struct tide_span *spans;
     size_t span_count;
@@ -30,6 +32,21 @@ const struct tide_history_process *tide_assessing_process(const struct tide_hist
 
 /* When a process ended, or the end of the recording. */
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *process);
+
+/*
+ * A series of the axis from levels: lowest and, where it differs, highest of each bucket. x and bytes live in
+ * the arena. Returns the number of points and through ret_moments that of places; SIZE_MAX without memory.
+ */
+size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
+                             const struct tide_level *levels, size_t count, int64_t began_ns,
+                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments);
+
+/* Fills what is known of live memory into the verdict on a process, which may become retention. -1: no
+ * memory. (retained.c) */
+int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
+                             struct tide_judged *judged);
+/* A tree whose growth is that of processes that retain does so too. */
+void tide_assessing_retention_of_tree(struct tide_assessment *assessment);
 
 /* Puts the worst first. */
 void tide_assessing_rank(struct tide_assessment *assessment);

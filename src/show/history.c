@@ -231,6 +231,7 @@ void tide_history_free(struct tide_history *history)
         free((char *)process->row.role);
         free(process->points);
         free(process->smaps);
+        free(process->heap);
     }
     for (size_t i = 0; i < history->name_count; i++)
         free(history->names[i]);
@@ -434,6 +435,7 @@ static int on_sample(void *context, const struct tide_sample *row)
         .t_ns = t_ns,
         .rss_bytes = add(add(row->anon_bytes, row->file_bytes), row->shmem_bytes),
         .private_bytes = add(add(row->anon_bytes, row->shmem_bytes), add(row->swap_bytes, row->huge_bytes)),
+        .shmem_bytes = add(row->shmem_bytes, 0),
         .swap_bytes = add(row->swap_bytes, 0),
         .threads = row->threads > INT32_MAX ? INT32_MAX : (int32_t)row->threads,
     };

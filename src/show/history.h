@@ -27,6 +27,7 @@ struct tide_history_point {
     int64_t rss_bytes;     /* anon + file + shmem */
     int64_t private_bytes; /* anon + shmem + swap + hugetlb: what cannot be reclaimed; the series that is
                               judged */
+    int64_t shmem_bytes;   /* of these */
     int64_t swap_bytes;
     int32_t threads;
 };
@@ -37,12 +38,24 @@ struct tide_history_smaps {
     int64_t uss_bytes;
 };
 
+/* What a process holds in all, and what its allocator keeps beside that (TIDE_UNKNOWN: it cannot be asked).
+ */
+struct tide_history_heap_point {
+    int64_t t_ns;
+    int64_t live_bytes;
+    int64_t free_bytes;
+    int64_t free_blocks;
+    int64_t top_bytes; /* of free_bytes */
+};
+
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
     struct tide_history_smaps *smaps;
     size_t smaps_count, smaps_capacity;
+    struct tide_history_heap_point *heap; /* none without the hook */
+    size_t heap_count, heap_capacity;
 };
 
 struct tide_history_mark {

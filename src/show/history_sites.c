@@ -46,8 +46,19 @@ static struct tide_thin_moment describe_point(const void *element)
     return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
 }
 
+static struct tide_thin_moment describe_heap(const void *element)
+{
+    const struct tide_history_heap_point *point = element;
+    return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
+}
+
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
 {
+    for (size_t i = 0; i < history->process_count; i++) {
+        struct tide_history_process *process = &history->processes[i];
+        tide_history_thin(history, &process->heap, &process->heap_count, &process->heap_capacity,
+                          sizeof *process->heap, cell_ns, describe_heap);
+    }
     for (size_t i = 0; i < history->site_count; i++) {
         struct tide_history_site *site = &history->sites[i];
         tide_history_thin(history, &site->points, &site->point_count, &site->point_capacity,
@@ -252,8 +263,37 @@ static int on_site_sample(void *context, const struct tide_site_sample *row)
     return 0;
 }
 
+static int on_heap_sample(void *context, const struct tide_heap_sample *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    if (t_ns == TIDE_UNKNOWN)
+        return 0;
+    if ((uint64_t)row->process > history->process_count) {
+        history->private->skipped++;
+        return 0;
+    }
+    struct tide_history_process *process = &history->processes[row->process - 1];
+    if (process->heap_count > 0 && t_ns <= process->heap[process->heap_count - 1].t_ns)
+        return 0;
+    if (tide_history_grow(history, &process->heap, &process->heap_count, &process->heap_capacity,
+                          sizeof *process->heap, load->err) != 0)
+        return -1;
+    process->heap[process->heap_count++] = (struct tide_history_heap_point){
+        t_ns, row->live_bytes, row->free_bytes, row->free_blocks, row->top_bytes};
+    return 0;
+}
+
 int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader)
 {
-    return tide_reader_each_site_sample(reader, load->history->private->window_read, on_site_sample, load,
-                                        load->err);
+    int64_t after = load->history->private->window_read;
+
+    if (tide_reader_each_site_sample(reader, after, on_site_sample, load, load->err) < 0)
+        return -1;
+    load->history->private->window_at = 0;
+    return tide_reader_each_heap_sample(reader, after, on_heap_sample, load, load->err) < 0 ? -1 : 0;
 }

@@ -160,9 +160,9 @@ static void start_judging(struct screen *screen)
 
 static enum tide_style mood_of(const struct tide_assessment *assessment)
 {
-    switch (assessment->judged[0].verdict.kind) {
-    case TIDE_LEAK:
+    if (tide_verdict_grows(&assessment->judged[0].verdict))
         return TIDE_STYLE_BAD;
+    switch (assessment->judged[0].verdict.kind) {
     case TIDE_FLAT:
     case TIDE_SPIKES:
         return TIDE_STYLE_GOOD;

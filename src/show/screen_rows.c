@@ -429,7 +429,7 @@ static int build_tree(struct tide_model *model, size_t count)
 
 double tide_row_growth(const struct tide_row *row)
 {
-    if (!row->judged || row->judged->verdict.kind != TIDE_LEAK || !isfinite(row->judged->verdict.slope))
+    if (!row->judged || !tide_verdict_grows(&row->judged->verdict) || !isfinite(row->judged->verdict.slope))
         return 0;
     return row->judged->verdict.slope;
 }

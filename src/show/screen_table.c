@@ -78,7 +78,7 @@ static void trend_text(const struct tide_model *model, const struct tide_row *ro
     char text[TIDE_UNITS_TEXT];
     if (!row->judged)
         snprintf(out, CELL_TEXT, "-");
-    else if (row->judged->verdict.kind == TIDE_LEAK)
+    else if (tide_verdict_grows(&row->judged->verdict))
         snprintf(out, CELL_TEXT, "+%s", tide_size_text(row->judged->verdict.slope, text));
     else
         snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
@@ -88,8 +88,9 @@ static enum tide_style trend_style(const struct tide_row *row)
 {
     if (!row->judged || row->alive == 0)
         return TIDE_STYLE_DIM;
+    if (tide_verdict_grows(&row->judged->verdict))
+        return TIDE_STYLE_BAD;
     switch (row->judged->verdict.kind) {
-    case TIDE_LEAK:
     case TIDE_JUMP:
         return TIDE_STYLE_BAD;
     case TIDE_FLAT:

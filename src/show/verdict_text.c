@@ -11,7 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINE = 512 };
+enum { LINE = 512, ARENAS_FROM = 4 /* threads from which on the number of arenas is worth a word */ };
+
+enum tide_kept_where { TIDE_KEPT_UNKNOWN, TIDE_KEPT_AT_THE_END, TIDE_KEPT_IN_PAGES, TIDE_KEPT_IN_HOLES };
 
 static const char *per(const struct tide_judged *j)
 {
@@ -178,7 +180,12 @@ static void put_jump(struct tide_buf *b, const struct tide_judged *j)
 /* What the floor did: the middle of the sentence and the first line of evidence. */
 static void put_floor(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
-    switch (j->verdict.kind) {
+    enum tide_verdict_kind kind = j->verdict.kind;
+    if (kind == TIDE_RETENTION) /* said as what it looks like from outside */
+        kind = tide_verdict_grows(&j->verdict)             ? TIDE_LEAK
+               : j->verdict.shape == TIDE_SHAPE_SATURATING ? TIDE_PLATEAU
+                                                           : TIDE_JUMP;
+    switch (kind) {
     case TIDE_LEAK:
         put_leak(b, j);
         break;
@@ -196,14 +203,104 @@ static void put_floor(struct tide_buf *b, const struct tide_judged *j, const str
     }
 }
 
+/* ------------------------------------------------------------------------------------------------ retention
+ */
+
+/* "what the program holds is flat at 12.3 MiB (at most 3 KiB more per step): 98 of 112 MiB are not live" */
+static void put_live(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_retention *r = &j->retention;
+    if (!r->live_is_flat) {
+        tide_buf_text(b, "what the program holds grows by ");
+        put_size(b, r->live_per_x);
+        tide_buf_format(b, " per %s: ", per(j));
+    } else {
+        tide_buf_text(b, "what the program holds is flat");
+        if (r->live_high > 0) {
+            tide_buf_text(b, " (at most ");
+            put_size(b, r->live_high);
+            tide_buf_format(b, " more per %s)", per(j));
+        }
+        tide_buf_text(b, ": ");
+    }
+    put_size(b, r->live_bytes);
+    tide_buf_text(b, " live, ");
+    put_size(b, r->not_live_bytes);
+    tide_buf_text(b, " not");
+}
+
+/* Where most of what is free lies decides what can be done about it. */
+static enum tide_kept_where kept_where(const struct tide_kept *k)
+{
+    if (isnan(k->free_bytes))
+        return TIDE_KEPT_UNKNOWN;
+    if (k->top_bytes >= k->free_bytes / 2)
+        return TIDE_KEPT_AT_THE_END;
+    return k->trim_low >= k->free_bytes / 2 ? TIDE_KEPT_IN_PAGES : TIDE_KEPT_IN_HOLES;
+}
+
+static void put_kept(struct tide_buf *b, const struct tide_judged *j)
+{
+    const struct tide_kept *k = &j->kept;
+    char pieces[TIDE_UNITS_TEXT];
+    if (isnan(k->free_bytes)) {
+        tide_buf_text(
+            b, "another allocator than the C library's serves the program: what it keeps free, and what it "
+               "would give back, is not known");
+        return;
+    }
+    tide_buf_text(b, "malloc has ");
+    put_size(b, k->free_bytes);
+    tide_buf_format(b, " free in %s piece%s; malloc_trim(0) would give back ",
+                    tide_count_text(k->pieces, pieces), k->pieces == 1 ? "" : "s");
+    if (k->trim_low < 0.9 * k->trim_high) {
+        put_size(b, k->trim_low);
+        tide_buf_text(b, " to ");
+    } else
+        tide_buf_text(b, "at most ");
+    put_size(b, k->trim_high);
+}
+
+/* What to do about it, in the order of what it costs the user. */
+static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
+{
+    static const char *const remedies[] = {
+        [TIDE_KEPT_UNKNOWN] =
+            "ask that allocator to give pages back (jemalloc: MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0)",
+        [TIDE_KEPT_AT_THE_END] = "a cache at the end of the heap: malloc_trim(0) after each epoch, or "
+                                 "MALLOC_TRIM_THRESHOLD_=131072 in the environment",
+        [TIDE_KEPT_IN_PAGES] =
+            "whole pages lie free between live blocks: malloc_trim(0) after each epoch gives them back; "
+            "MALLOC_MMAP_THRESHOLD_=65536 keeps large blocks out of the heap",
+        [TIDE_KEPT_IN_HOLES] =
+            "fragmentation, holes smaller than a page between live blocks: allocate what lives "
+            "long before what lives short, or try LD_PRELOAD=libjemalloc.so.2",
+    };
+    enum tide_kept_where where = kept_where(&j->kept);
+    tide_buf_text(b, remedies[where]);
+    if (where != TIDE_KEPT_UNKNOWN && j->kept.threads >= ARENAS_FROM)
+        tide_buf_format(b, "; its %.0f threads have arenas of their own: MALLOC_ARENA_MAX=2",
+                        j->kept.threads);
+}
+
+/* Under a leak whose bytes nobody holds and the allocator does not keep either. */
+static void put_elsewhere(struct tide_buf *b)
+{
+    tide_buf_text(
+        b, ", and the allocator does not keep it: look for memory mapped past the C library, shared memory, "
+           "a driver, or pages of an old block that are touched only now");
+}
+
 static void put_headline(struct tide_buf *b, const struct tide_judged *j)
 {
     static const char *const words[TIDE_VERDICTS] = {
-        [TIDE_FLAT] = "FLAT: no leak in", [TIDE_SPIKES] = "SPIKES, no leak, in",
-        [TIDE_LEAK] = "LEAK in",          [TIDE_PLATEAU] = "PLATEAU, no leak, in",
-        [TIDE_JUMP] = "JUMP in",          [TIDE_UNDECIDED] = "UNDECIDED about",
+        [TIDE_FLAT] = "FLAT: no leak in",  [TIDE_SPIKES] = "SPIKES, no leak, in",
+        [TIDE_LEAK] = "LEAK in",           [TIDE_PLATEAU] = "PLATEAU, no leak, in",
+        [TIDE_JUMP] = "JUMP in",           [TIDE_UNDECIDED] = "UNDECIDED about",
+        [TIDE_RETENTION] = "RETENTION in",
     };
-    tide_buf_format(b, "%s %s", words[j->verdict.kind], j->name);
+    bool bounded = j->verdict.kind == TIDE_RETENTION && !tide_verdict_grows(&j->verdict);
+    tide_buf_format(b, "%s %s", bounded ? "RETENTION, bounded, in" : words[j->verdict.kind], j->name);
 }
 
 static void put_limit(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
@@ -250,6 +347,13 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     put_headline(&b, judged);
     tide_buf_text(&b, ": ");
     put_floor(&b, judged, assessment);
+    if (judged->verdict.kind == TIDE_RETENTION) {
+        tide_buf_text(&b, "; nobody holds it: the allocator keeps what was given back");
+        if (isfinite(judged->kept.trim_high) && judged->live_known) {
+            tide_buf_text(&b, ", malloc_trim would release at most ");
+            put_size(&b, judged->kept.trim_high);
+        }
+    }
     if (judged->verdict.kind == TIDE_SPIKES) {
         tide_buf_text(&b, "; spikes: ");
         put_spikes(&b, judged);
@@ -278,6 +382,18 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_spikes(&b, j);
         print_line(out, "spikes", &b);
     }
+    if (j->live_known && (j->retention.live_is_flat || j->verdict.kind == TIDE_RETENTION)) {
+        put_live(&b, j);
+        if (j->verdict.kind != TIDE_RETENTION)
+            put_elsewhere(&b);
+        print_line(out, "live", &b);
+    }
+    if (j->live_known && j->verdict.kind == TIDE_RETENTION) {
+        put_kept(&b, j);
+        print_line(out, "kept", &b);
+        put_remedy(&b, j);
+        print_line(out, "try", &b);
+    }
     tide_buf_text(&b, a->others);
     print_line(out, "others", &b);
     if (j->subject == TIDE_SUBJECT_TREE && a->pss_known < 0.995) {
@@ -305,9 +421,11 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
     char rate[TIDE_UNITS_TEXT], left[TIDE_UNITS_TEXT];
     struct tide_buf b;
     tide_buf_init(&b, LINE);
-    if (v->kind == TIDE_LEAK)
-        tide_buf_format(&b, "leak: floor +%s/%s", tide_size_text(v->slope, rate),
+    if (tide_verdict_grows(v))
+        tide_buf_format(&b, "%s: floor +%s/%s", tide_verdict_name(v->kind), tide_size_text(v->slope, rate),
                         j->x_is_steps ? "step" : "s");
+    else if (v->kind == TIDE_RETENTION)
+        tide_buf_text(&b, "floor has levelled off, kept by the allocator");
     else if (v->kind == TIDE_UNDECIDED)
         tide_buf_text(&b, "floor not judged yet");
     else
@@ -383,6 +501,24 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_real(json, "detectable_bytes_per_second", steps ? NAN : v->detectable);
     tide_json_whole(json, "warmup_ends", v->start_x);
     tide_json_integer(json, "samples", (int64_t)j->count);
+    static const char *const where[] = {[TIDE_KEPT_UNKNOWN] = NULL,
+                                        [TIDE_KEPT_AT_THE_END] = "end of the heap",
+                                        [TIDE_KEPT_IN_PAGES] = "whole pages",
+                                        [TIDE_KEPT_IN_HOLES] = "holes"};
+    const struct tide_retention *r = j->live_known ? &j->retention : NULL;
+    const struct tide_kept *k = j->live_known ? &j->kept : NULL;
+    tide_json_bool(json, "bounded",
+                   v->kind == TIDE_PLATEAU || (v->kind == TIDE_RETENTION && !tide_verdict_grows(v)));
+    tide_json_whole(json, "live_bytes", r ? r->live_bytes : NAN);
+    tide_json_whole(json, "not_live_bytes", r ? r->not_live_bytes : NAN);
+    tide_json_real(json, "live_bytes_per_step", r && steps ? r->live_per_x : NAN);
+    tide_json_real(json, "live_bytes_per_step_low", r && steps ? r->live_low : NAN);
+    tide_json_real(json, "live_bytes_per_step_high", r && steps ? r->live_high : NAN);
+    tide_json_real(json, "live_bytes_per_second", r && !steps ? r->live_per_x : NAN);
+    tide_json_whole(json, "allocator_free_bytes", k ? k->free_bytes : NAN);
+    tide_json_text(json, "allocator_free_in", k ? where[kept_where(k)] : NULL);
+    tide_json_whole(json, "trim_bytes_low", k ? k->trim_low : NAN);
+    tide_json_whole(json, "trim_bytes_high", k ? k->trim_high : NAN);
     tide_json_object(json, "spikes");
     tide_json_integer(json, "count", (int64_t)v->spikes.count);
     tide_json_whole(json, "typical_bytes", v->spikes.count ? v->spikes.typical_bytes : NAN);

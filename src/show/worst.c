@@ -26,8 +26,8 @@ static bool is_whole(const struct tide_judged *j)
 static double weight(const struct tide_judged *j, double tree_peak)
 {
     static const double by_kind[TIDE_VERDICTS] = {
-        [TIDE_FLAT] = 1,    [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5,
-        [TIDE_PLATEAU] = 3, [TIDE_JUMP] = 4,   [TIDE_LEAK] = 5};
+        [TIDE_FLAT] = 1, [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5, [TIDE_PLATEAU] = 3,
+        [TIDE_JUMP] = 4, [TIDE_LEAK] = 5,   [TIDE_RETENTION] = 4};
     static const double by_subject[] = {
         [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
         [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
@@ -37,7 +37,9 @@ static double weight(const struct tide_judged *j, double tree_peak)
     if (j->verdict.kind == TIDE_UNDECIDED &&
         (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
         kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
-    bool small = share < 0.1 && j->verdict.kind != TIDE_LEAK; /* a helper's jump is not the answer */
+    if (tide_verdict_grows(&j->verdict))
+        kind = by_kind[TIDE_LEAK];
+    bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
 
@@ -49,9 +51,9 @@ static int worse_first(const void *a, const void *b, void *context)
 {
     const struct tide_judged *left = a, *right = b;
     const struct order *order = context;
-    bool left_leak = left->verdict.kind == TIDE_LEAK && left->subject != TIDE_SUBJECT_GAUGE;
-    bool right_leak = right->verdict.kind == TIDE_LEAK && right->subject != TIDE_SUBJECT_GAUGE;
-    if (left_leak && right_leak) { /* the faster one, but a part that explains the whole before the whole */
+    bool left_grows = tide_verdict_grows(&left->verdict) && left->subject != TIDE_SUBJECT_GAUGE;
+    bool right_grows = tide_verdict_grows(&right->verdict) && right->subject != TIDE_SUBJECT_GAUGE;
+    if (left_grows && right_grows) { /* the faster one, but a part that explains the whole before the whole */
         double l = rate_per_second(left), r = rate_per_second(right);
         bool left_whole = is_whole(left), right_whole = is_whole(right);
         if (left_whole != right_whole)
@@ -139,7 +141,7 @@ static void describe_others(struct tide_assessing *s)
         return;
     for (size_t i = 1; i < s->a->count; i++)
         growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
-                   s->a->judged[i].verdict.kind == TIDE_LEAK && s->a->judged[i].process != worst->process;
+                   tide_verdict_grows(&s->a->judged[i].verdict) && s->a->judged[i].process != worst->process;
     char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
     tide_text_escape(common, strlen(common), role, sizeof role);

@@ -1,0 +1,50 @@
+#include "judge/retention.h"
+#include "judge/floor.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+
+/* The middle of what was live in the last third of the run: its floor would be low by the noise of sampling,
+ * its mean high by what is held only for moments. NAN: there was nothing in it. */
+static double usual_lately(const struct tide_judge_input *live, const struct tide_verdict *v,
+                           struct tide_arena *scratch)
+{
+    double from = v->start_x + TIDE_LATELY * (v->x_last - v->start_x);
+    double *late = tide_arena_take(scratch, live->count, sizeof *late);
+    size_t n = 0;
+    for (size_t i = 0; late && i < live->count; i++)
+        if (live->x[i] >= from)
+            late[n++] = live->bytes[i];
+    return n ? tide_median(late, n) : NAN;
+}
+
+int tide_retention_judge(const struct tide_retention_input *input, struct tide_arena *scratch,
+                         struct tide_retention *ret_retention, struct tide_err *err)
+{
+    const struct tide_verdict *v = input->verdict;
+    bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
+    double growth = v->growth_bytes, length = v->x_last - v->start_x;
+    if (!rose || !(growth > 0) || !(length > 0) || input->live.count == 0)
+        return 0;
+    struct tide_drift live;
+    int known = tide_judge_drift(&input->live, v->start_x, scratch, &live, err);
+    if (known <= 0)
+        return known;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double usual = usual_lately(&input->live, v, scratch);
+    tide_arena_rewind(scratch, mark);
+    if (isnan(usual))
+        return 0;
+    double most = fmax(live.slope_high * length, live.growth_bytes);
+    struct tide_retention r = {.live_per_x = live.slope,
+                               .live_low = live.slope_low,
+                               .live_high = live.slope_high,
+                               .live_bytes = usual,
+                               .not_live_bytes = v->floor_last - usual,
+                               .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    double kept = input->kept_last - input->kept_first;
+    r.retains = r.live_is_flat && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
+                !(kept < TIDE_RETENTION_KEPT * growth);
+    *ret_retention = r;
+    return 1;
+}

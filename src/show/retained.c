@@ -1,0 +1,149 @@
+/*
+ * retained.c - whether somebody holds what rises: the verdict on a process beside what its program has live
+ * and what its allocator keeps.
+ */
+#include "show/assessing.h"
+#include "base/err.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PAGE 4096.0
+
+static const double LOST_MOST = 0.01; /* of the samples: more, and what is live is not known */
+static const double LATE_MOST = 0.1;  /* of the stretch: who is seen from later on was not seen grow */
+
+/* Whether the sum of what was seen allocated is what the process holds. */
+static bool is_seen(const struct tide_history *h, int64_t process)
+{
+    const struct tide_heap_status *last = NULL;
+    for (size_t i = 0; i < h->heap_status_count; i++)
+        if (h->heap_status[i].process == process)
+            last = &h->heap_status[i];
+    if (!last || strncmp(last->state, "on", 2) || (last->state[2] && last->state[2] != ';'))
+        return false;
+    double lost = fmax((double)last->dropped_sites, 0) + fmax((double)last->dropped_blocks, 0);
+    return lost <= LOST_MOST * fmax((double)last->sampled, 1);
+}
+
+/* The time at which the axis reaches x. */
+static int64_t time_of(const struct tide_assessing *s, double x)
+{
+    size_t b = 0;
+    while (b + 1 < s->buckets && !(s->bucket_x[b] >= x))
+        b++;
+    return s->bucket_ns[b];
+}
+
+/* What was known of the allocator at a time, or first after it. NULL: nothing ever was. */
+static const struct tide_history_heap_point *asked_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    const struct tide_history_heap_point *found = NULL;
+    for (size_t i = 0; i < p->heap_count && (!found || p->heap[i].t_ns <= t_ns); i++)
+        if (p->heap[i].free_bytes >= 0)
+            found = &p->heap[i];
+    return found;
+}
+
+static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    const struct tide_history_point *found = p->points;
+    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= t_ns; i++)
+        found = &p->points[i];
+    return found;
+}
+
+/*
+ * malloc_trim gives back whole pages. Of a piece of s bytes at a place that is as good as random, s less a
+ * page are whole pages on average, and never more than s. Both bounds hold for the sum over pieces of any
+ * sizes, the lower one because it is convex in s.
+ */
+static struct tide_kept kept_of(const struct tide_history_heap_point *asked, double not_live, double threads)
+{
+    struct tide_kept kept = {NAN, NAN, NAN, NAN, NAN, threads};
+    if (!asked)
+        return kept;
+    kept.free_bytes = (double)asked->free_bytes;
+    kept.pieces = fmax((double)asked->free_blocks, 1);
+    kept.top_bytes = fmin(fmax((double)asked->top_bytes, 0), kept.free_bytes);
+    double holes = kept.free_bytes - kept.top_bytes;
+    kept.trim_high = fmin(kept.free_bytes, fmax(not_live, 0));
+    kept.trim_low = fmax(kept.top_bytes - PAGE, 0) + fmax(holes - PAGE * (kept.pieces - 1), 0);
+    kept.trim_low = fmin(kept.trim_low, kept.trim_high);
+    return kept;
+}
+
+/* Free bytes at two times; where the allocator cannot be asked, what could be its: shared memory is not. */
+static void kept_between(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns,
+                         double *ret_first, double *ret_last)
+{
+    const struct tide_history_heap_point *first = asked_at(p, from_ns), *last = asked_at(p, to_ns);
+    const struct tide_history_point *before = point_at(p, from_ns), *after = point_at(p, to_ns);
+    *ret_first = first ? (double)first->free_bytes : (double)(before->private_bytes - before->shmem_bytes);
+    *ret_last = first ? (double)last->free_bytes : (double)(after->private_bytes - after->shmem_bytes);
+}
+
+/* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
+static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
+                       const struct tide_verdict *v, struct tide_judge_input *ret_live)
+{
+    struct tide_level *levels = tide_arena_take(s->scratch, p->heap_count + 1, sizeof *levels);
+    double *x, *bytes;
+    size_t moments;
+    if (!levels)
+        return -1;
+    for (size_t i = 0; i < p->heap_count; i++)
+        levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
+    size_t n = tide_assessing_series(s, s->scratch, levels, p->heap_count, p->heap[0].t_ns,
+                                     tide_assessing_end(s, p), &x, &bytes, &moments);
+    if (n == SIZE_MAX)
+        return -1;
+    bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);
+    *ret_live = (struct tide_judge_input){.x = x,
+                                          .bytes = bytes,
+                                          .count = late ? 0 : n,
+                                          .x_is_steps = s->axis.is_steps,
+                                          .items = NAN,
+                                          .items_per_step = NAN,
+                                          .limit_bytes = NAN};
+    return 0;
+}
+
+int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
+                             struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    if (p->heap_count == 0 || p->point_count == 0 || !is_seen(s->h, p->row.id))
+        return 0;
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    int64_t from_ns = time_of(s, v->start_x), to_ns = time_of(s, v->x_last);
+    struct tide_retention_input input = {.verdict = v};
+    kept_between(p, from_ns, to_ns, &input.kept_first, &input.kept_last);
+    int known = live_series(s, p, v, &input.live)
+                    ? tide_err_set(s->err, "not enough memory to judge the recording")
+                    : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
+    tide_arena_rewind(s->scratch, mark);
+    if (known <= 0)
+        return known;
+    j->live_known = true;
+    j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
+    if (j->retention.retains)
+        v->kind = TIDE_RETENTION;
+    return 0;
+}
+
+void tide_assessing_retention_of_tree(struct tide_assessment *a)
+{
+    double retained = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == TIDE_SUBJECT_PROCESS && a->judged[i].verdict.kind == TIDE_RETENTION)
+            retained += a->judged[i].verdict.growth_bytes;
+    for (size_t i = 0; i < a->count; i++) {
+        struct tide_verdict *v = &a->judged[i].verdict;
+        bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
+        if (a->judged[i].subject == TIDE_SUBJECT_TREE && rose &&
+            retained >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
+            v->kind = TIDE_RETENTION;
+    }
+}
