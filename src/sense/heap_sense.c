@@ -563,6 +563,31 @@ static int64_t unwind_ns(const struct tide_heap_head *head)
     return all < 9e18 ? (int64_t)all : TIDE_UNKNOWN;
 }
 
+static void put_status(struct look *look, const struct tide_heap_head *head, int64_t process,
+                       const char *state)
+{
+    struct tide_heap_status row = {.process = process,
+                                   .t_ns = look->now_ns - look->heap->base_ns,
+                                   .state = state,
+                                   .interval_bytes = count_of(head->interval_bytes),
+                                   .sampled = count_of(head->sampled),
+                                   .dropped_sites = count_of(head->dropped_sites),
+                                   .dropped_blocks = count_of(head->dropped_pointers),
+                                   .truncated_stacks = count_of(head->truncated),
+                                   .unwinds = count_of(head->unwinds),
+                                   .unwind_ns = unwind_ns(head)};
+    if (tide_writer_heap_status(look->writer, &row, look->err) != 0)
+        look->failed = true;
+}
+
+/* An exec without the hook: what the process holds from here on is not known. If the new program has it after
+ * all, its own table says so. */
+static void write_exec(struct look *look, const struct tide_heap_table *table, const struct process *process)
+{
+    if (table->replaced && !table->superseded)
+        put_status(look, &table->head, process->id, "the process has become another program");
+}
+
 static void write_status(struct look *look, const struct tide_heap_table *table, struct process *process,
                          bool last)
 {
@@ -576,18 +601,7 @@ static void write_status(struct look *look, const struct tide_heap_table *table,
         return;
     describe(head, state, sizeof state);
     describe_cuda(head, state, sizeof state);
-    struct tide_heap_status row = {.process = process->id,
-                                   .t_ns = look->now_ns - look->heap->base_ns,
-                                   .state = state,
-                                   .interval_bytes = count_of(head->interval_bytes),
-                                   .sampled = count_of(head->sampled),
-                                   .dropped_sites = count_of(head->dropped_sites),
-                                   .dropped_blocks = count_of(head->dropped_pointers),
-                                   .truncated_stacks = count_of(head->truncated),
-                                   .unwinds = count_of(head->unwinds),
-                                   .unwind_ns = unwind_ns(head)};
-    if (tide_writer_heap_status(look->writer, &row, look->err) != 0)
-        look->failed = true;
+    put_status(look, head, process->id, state);
     if (changed && strcmp(state, "on") != 0 && head->state != TIDE_HEAP_STARTING)
         add_notice(look, table, state);
     process->status_ns = look->now_ns;
@@ -647,6 +661,8 @@ static bool look_at(struct look *look, struct tide_heap_table *table, bool last)
     if (!table->replaced)
         write_heap(look, table, process);
     bool complete = write_sites(look, table, process, last || table->ended);
+    if (table->ended && complete)
+        write_exec(look, table, process);
     return table->ended && complete;
 }
 

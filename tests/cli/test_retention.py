@@ -1,6 +1,7 @@
 """The verdict `retention`: memory that rises while nobody holds more. From recordings made here, and from programs."""
 
 import os
+import sqlite3
 import textwrap
 
 import pytest
@@ -251,6 +252,17 @@ def test_a_growing_cache_of_small_blocks_is_no_retention(heap, script):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"), reason="needs libjemalloc2")
-def test_of_another_allocator_no_trim_is_promised(heap, workload, tmp_path):
-    d = heap("env", "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", workload("linear"))
-    assert d["verdict"] == "leak" and d["trim_bytes_high"] is None
+def test_another_allocator_behind_the_hook_is_not_asked(heap, workload):
+    behind = 'LD_PRELOAD="$LD_PRELOAD:/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" exec "$@"'
+    d = heap("sh", "-c", behind, "sh", workload("linear"))
+    assert d["verdict"] == "leak" and d["live_bytes_per_step"] > 0.9 * d["bytes_per_step"]
+    assert d["allocator_free_bytes"] is None and d["trim_bytes_high"] is None
+
+
+@pytest.mark.slow
+def test_a_program_that_lost_the_hook_at_its_exec_is_not_thought_to_hold_nothing(heap, workload, tmp_path):
+    d = heap("sh", "-c", 'sleep 0.5; unset LD_PRELOAD; exec "$@"', "sh", workload("linear"))
+    assert d["verdict"] == "leak" and d["live_bytes"] is None
+    with sqlite3.connect(tmp_path / "run.tide") as db:
+        states = db.execute("SELECT state FROM heap_state WHERE process = 1 ORDER BY t_ns, id").fetchall()
+    assert states[0] == ("on",) and states[-1] == ("the process has become another program",)
