@@ -89,7 +89,7 @@ static double samples_of(const struct blaming *g, const struct tide_culprit *c)
 {
     double interval = tide_moment_interval(g->h, c->process);
     double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
-    if (size >= interval / 4 || size <= 0)
+    if (size >= interval / 4 || size <= 0 || tide_site_is_on_device(c->site))
         return INFINITY;
     return c->bytes * -expm1(-size / interval) / size;
 }
@@ -163,35 +163,72 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
         c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
 }
 
-/* Growth is explained against the process that leaks, as it was assessed; else against all sites that grow.
- */
+/* Growth of which a culprit's is a part. */
+struct whole {
+    double per_x, bytes;
+};
+
+/* What was assessed as a leak: the process, or for device memory that process on all its GPUs; where the
+ * driver does not tell processes apart, the GPUs. per_x 0: none. */
+static struct whole leak_around(const struct blaming *g, const struct tide_culprit *c)
+{
+    struct whole own = {0}, shared = {0};
+    bool device = tide_site_is_on_device(c->site);
+    for (size_t i = 0; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->verdict.kind != TIDE_LEAK ||
+            j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS) || (!device && own.per_x > 0))
+            continue;
+        struct whole *to = j->process == c->process ? &own : &shared;
+        if (to == &shared && j->process != 0)
+            continue;
+        to->per_x += j->verdict.slope;
+        to->bytes += fmax(j->verdict.growth_bytes, 0);
+    }
+    return own.per_x > 0 || !device ? own : shared;
+}
+
+/* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
+ * memory. */
 static void share_growth(struct blaming *g)
 {
-    double sum = 0;
-    g->b->growth_per_x = NAN;
-    const struct tide_judged *worst = &g->a->judged[0];
-    if (worst->verdict.kind == TIDE_LEAK && worst->subject == TIDE_SUBJECT_PROCESS)
-        g->b->growth_per_x = worst->verdict.slope;
+    double sum[2] = {0};
     for (size_t i = 0; i < g->b->count; i++)
-        sum += fmax(g->b->culprits[i].bytes_per_x, 0);
+        sum[tide_site_is_on_device(g->b->culprits[i].site)] += fmax(g->b->culprits[i].bytes_per_x, 0);
     for (size_t i = 0; i < g->b->count; i++) {
         struct tide_culprit *c = &g->b->culprits[i];
-        bool of_worst = isfinite(g->b->growth_per_x) && c->process == worst->process;
-        if (of_worst && c->judged && c->on.verdict.kind == TIDE_UNDECIDED && worst->verdict.growth_bytes > 0)
-            c->share = fmin(c->bytes / worst->verdict.growth_bytes, 1);
+        struct whole leak = leak_around(g, c);
+        if (leak.bytes > 0 && c->judged && c->on.verdict.kind == TIDE_UNDECIDED)
+            c->share = fmin(c->bytes / leak.bytes, 1);
         if (c->bytes_per_x > 0)
-            c->share = fmin(c->bytes_per_x / fmax(of_worst ? g->b->growth_per_x : sum, 1e-9), 1);
+            c->share =
+                fmin(c->bytes_per_x /
+                         fmax(leak.per_x > 0 ? leak.per_x : sum[tide_site_is_on_device(c->site)], 1e-9),
+                     1);
     }
 }
 
-static int faster_first(const void *a, const void *b)
+/* Which memory the verdict is about. */
+enum memory { ANY, HOST, DEVICE };
+
+/* What leaks comes first, and of that what the verdict is about. */
+static int faster_first(const void *a, const void *b, void *context)
 {
     const struct tide_culprit *left = a, *right = b;
+    enum memory about = *(const enum memory *)context;
     double l = isnan(left->bytes_per_x) ? -1 : left->bytes_per_x,
            r = isnan(right->bytes_per_x) ? -1 : right->bytes_per_x;
+    bool left_device = tide_site_is_on_device(left->site), right_device = tide_site_is_on_device(right->site);
+    if (about != ANY && l > 0 && r > 0 && left_device != right_device)
+        return left_device == (about == DEVICE) ? -1 : 1;
     if (l != r)
         return (l < r) - (l > r);
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static enum memory memory_of(const struct tide_judged *worst)
+{
+    return worst->verdict.kind != TIDE_LEAK ? ANY : worst->subject == TIDE_SUBJECT_GPU ? DEVICE : HOST;
 }
 
 /* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
@@ -216,8 +253,11 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
     b->culprits = tide_arena_take(b->arena, most + 1, sizeof *b->culprits);
     if (!b->culprits)
         return tide_err_set(g->err, "not enough memory for %zu culprits", most);
+    double all[2] = {0};
     for (size_t i = 0; i < count; i++)
-        b->all_bytes += fmax(list[i].bytes, 0);
+        all[tide_site_is_on_device(&g->h->sites[list[i].site])] += fmax(list[i].bytes, 0);
+    b->all_bytes = all[false];
+    b->all_device_bytes = all[true];
     for (size_t i = 0; i < count && b->count < most && list[i].bytes > 0; i++) {
         if (growth && list[i].bytes < LEAST_GROWTH)
             break;
@@ -225,13 +265,14 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
         fill_culprit(g, &list[i], c);
         if (growth && judge_site(g, c))
             return -1;
-        if (!growth && b->all_bytes > 0)
-            c->share = list[i].bytes / b->all_bytes;
+        if (!growth)
+            c->share = list[i].bytes / all[tide_site_is_on_device(c->site)];
         b->count++;
     }
     if (growth) {
         b->count = keep_growing(b->culprits, b->count);
-        qsort(b->culprits, b->count, sizeof *b->culprits, faster_first);
+        enum memory about = memory_of(&g->a->judged[0]);
+        qsort_r(b->culprits, b->count, sizeof *b->culprits, faster_first, &about);
         share_growth(g);
         if (b->count > g->options->most)
             b->count = g->options->most;
@@ -306,7 +347,6 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     tide_arena_init(arena, (size_t)256 << 20);
     b->arena = arena;
     b->by = options->by;
-    b->growth_per_x = NAN;
     struct blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);

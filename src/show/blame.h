@@ -35,7 +35,8 @@ struct tide_culprit {
     struct tide_judged on;
     double bytes_per_x; /* growth per step or second; NAN when it does not grow */
     double blocks_per_x;
-    double share;       /* of the growth (or of all bytes, in the other orders), 0..1; NAN when unknown */
+    double share;       /* of the growth (or of all bytes, in the other orders) in the memory that it is in,
+                         * the host's or the devices', 0..1; NAN when unknown */
     double bytes;       /* what it is ordered by: growth over the run, or live bytes */
     double blocks;      /* live blocks at the same moment */
     double live_bytes;  /* at the end of training, or of its process */
@@ -48,9 +49,9 @@ struct tide_blame {
     struct tide_culprit *culprits; /* largest first */
     size_t count;
     size_t sites;     /* that were looked at */
-    double all_bytes; /* live at the moment asked for, or growth, of all sites together */
+    double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
+    double all_device_bytes; /* and of device memory */
     bool x_is_steps;
-    double growth_per_x; /* of the process that leaks, as assessed; NAN: none does */
     enum tide_blame_by by;
     struct tide_arena *arena;
 };
@@ -66,7 +67,7 @@ void tide_blame_free(struct tide_blame *blame);
  * "203 KiB/step", or the bytes that it is ordered by; */
 void tide_culprit_put_amount(struct tide_buf *buf, const struct tide_blame *blame,
                              const struct tide_culprit *culprit);
-/* "97 % of the growth", "bounded: rose and stopped"; */
+/* "97 % of the growth on the GPU", "bounded: rose and stopped"; */
 void tide_culprit_put_part(struct tide_buf *buf, const struct tide_blame *blame,
                            const struct tide_culprit *culprit);
 /* "1 block of 203 KiB per step, never freed". */

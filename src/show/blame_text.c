@@ -48,12 +48,16 @@ void tide_culprit_put_amount(struct tide_buf *b, const struct tide_blame *blame,
 
 void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
+    const char *where = tide_site_is_on_device(c->site) ? " on the GPU"
+                        : blame->all_device_bytes > 0   ? " on the host"
+                                                        : "";
     if (isfinite(c->share))
-        tide_buf_format(b, "%.0f %% of %s", 100 * c->share, is_change(blame) ? "the growth" : "live bytes");
+        tide_buf_format(b, "%.0f %% of %s%s", 100 * c->share, is_change(blame) ? "the growth" : "live bytes",
+                        where);
     else if (c->bounded)
-        tide_buf_text(b, "bounded: rose and stopped");
+        tide_buf_format(b, "bounded: rose and stopped%s", where);
     else
-        tide_buf_text(b, c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell");
+        tide_buf_format(b, "%s%s", c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell", where);
 }
 
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
@@ -96,6 +100,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
     tide_json_text(&json, "axis", blame->x_is_steps ? "step" : "second");
     tide_json_integer(&json, "sites", (int64_t)blame->sites);
     tide_json_whole(&json, "all_bytes", blame->all_bytes);
+    tide_json_whole(&json, "all_device_bytes", blame->all_device_bytes);
     tide_json_array(&json, "culprits");
     for (size_t i = 0; i < blame->count; i++) {
         const struct tide_culprit *c = &blame->culprits[i];

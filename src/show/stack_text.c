@@ -197,6 +197,11 @@ const char *tide_site_kind_name(enum tide_site_kind kind)
     return kind > 0 && kind < TIDE_SITE_KINDS ? names[kind] : "unknown";
 }
 
+bool tide_site_is_on_device(const struct tide_history_site *site)
+{
+    return site->kind == TIDE_SITE_CUDA;
+}
+
 void tide_site_process_name(const struct tide_history *h, const struct tide_history_site *site, char *out,
                             size_t size)
 {

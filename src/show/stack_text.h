@@ -19,6 +19,9 @@ enum { TIDE_STACK_SHOWN = 64, TIDE_SITE_PROCESS = 64 };
 /* "malloc", "mmap", "cuda", "pool". */
 const char *tide_site_kind_name(enum tide_site_kind kind);
 
+/* Whether a site's memory is a device's: never added up with, or compared to, the host's. */
+bool tide_site_is_on_device(const struct tide_history_site *site);
+
 /* "python[4711]", escaped; "" when the process is not known. */
 void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
                             char *out, size_t size);

@@ -5,12 +5,14 @@ is in use: the live bytes in the table must be the same number. On a real GPU: t
 """
 
 import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from heap_table import symbols, tables
+from recording import STEP, Recording
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
@@ -235,3 +237,56 @@ def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, ru
     plain = run(tmp_path / "probe", env={"LD_LIBRARY_PATH": str(fake.parent)})
     out, [table] = hooked(tmp_path / "probe")
     assert table.cuda == "on" and out == plain.out
+
+
+# ---- what is said of it
+
+
+@pytest.fixture
+def trained(tidemark, tmp_path):
+    """trained(host=bytes, device=bytes a step, told=whether the driver tells processes apart) -> call(argument...)."""
+
+    def make(host, device, told=True):
+        r = Recording(tmp_path / "a.tide")
+        process = r.process(4711, "python")
+        r.heap(process)
+        r.put("gpu_device", device=0, name="H200", total_bytes=141 << 30)
+        frame = {"file": "/x/train.py", "line": 7, "python": 1}
+        on_host = r.site(process, [{**frame, "function": "log"}], kind=1)
+        on_device = r.site(process, [{**frame, "function": "train_step"}], kind=3)
+        for step in range(200):
+            tick = r.tick(step, {process: 300 * MIB + host * step})
+            r.mark(step, STEP, step)
+            r.put("gpu", tick=tick, device=0, process=process if told else 0, bytes=600 * MIB + device * step)
+            r.hold(tick, on_host, host * step + MIB, blocks=step + 1)
+            r.hold(tick, on_device, 512 * MIB + device * step, blocks=step + 1)
+        r.close()
+        return lambda *arguments: tidemark("blame", *arguments, "a.tide")
+
+    return make
+
+
+def shares(got):
+    return {c["kind"]: c["share"] for c in got.json["culprits"]}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_device_memory_is_blamed_for_the_growth_of_the_device(trained, told):
+    blame = trained(host=MIB, device=10 * MIB, told=told)
+    got = blame("--json")
+    assert [c["kind"] for c in got.json["culprits"]] == ["cuda", "malloc"]
+    assert shares(got) == {"cuda": pytest.approx(1, abs=0.02), "malloc": pytest.approx(1, abs=0.02)}
+    text = blame().out
+    assert re.search(r"culprit 1 +10\.0 MiB/step +100 % of the growth on the GPU ", text)
+    assert re.search(r"culprit 2 +1\.0 MiB/step +100 % of the growth on the host ", text)
+
+
+def test_the_culprit_of_what_the_verdict_is_about_comes_first(trained):
+    kinds = [c["kind"] for c in trained(host=20 * MIB, device=10 * MIB)("--json").json["culprits"]]
+    assert kinds == ["malloc", "cuda"]
+
+
+def test_shares_of_live_bytes_do_not_mix_host_and_device(trained):
+    got = trained(host=MIB, device=0)("--json", "--by", "end")
+    assert shares(got) == {"cuda": pytest.approx(1), "malloc": pytest.approx(1)}
+    assert got.json["all_bytes"] == 200 * MIB and got.json["all_device_bytes"] == 512 * MIB
