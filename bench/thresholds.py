@@ -19,7 +19,8 @@ HEADER = ROOT / "src/judge/thresholds.h"
 DEFINE = re.compile(r"^#define (TIDE_\w+) +(\([^)]*\)|\S+)", re.M)
 COLUMNS = {"false alarms, all lengths": "false alarms", "recall of leaks, long runs": "recall, long",
            "class accuracy, medium and long runs": "right, medium+long", "short runs: wrong": "wrong, short",
-           "95 % intervals that cover the truth": "coverage"}
+           "95 % intervals that cover the truth": "coverage", "retention that is found": "retention",
+           "leaks called retention, half of them live": "half live"}
 
 
 def header():

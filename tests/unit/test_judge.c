@@ -7,6 +7,7 @@
 #include "judge/fit.h"
 #include "judge/floor.h"
 #include "judge/judge.h"
+#include "judge/retention.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -356,6 +357,67 @@ static void the_labelled_corpus_is_judged_well(void **state)
     assert_true((double)wrong <= 0.10 * (double)brief);
 }
 
+/* Live bytes beside a straight rise of 2e5 a step from 4e9: level + part * 2e5 a step. */
+static struct tide_retention beside_a_rise(double level, double part, double kept, int *ret_known)
+{
+    static double lives[1000];
+    struct tide_err err;
+    struct tide_retention r = {0};
+    fill(1000, 4e9, 2e5, 5e6);
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    for (size_t i = 0; i < 1000; i++)
+        lives[i] = level + part * 2e5 * (double)i + 1e6 * noise() + (i % 50 < 10 ? 5e8 : 0);
+    struct tide_retention_input input = {
+        .verdict = &v, .live = input_of(1000), .kept_first = 0, .kept_last = kept};
+    input.live.bytes = lives;
+    *ret_known = tide_retention_judge(&input, &arena, &r, &err);
+    assert_null(arena.newest);
+    return r;
+}
+
+static void a_rise_that_nobody_holds_is_retention(void **state)
+{
+    (void)state;
+    int known;
+    struct tide_retention r = beside_a_rise(3e9, 0, NAN, &known);
+    assert_int_equal(known, 1);
+    assert_true(r.live_is_flat && r.retains);
+    assert_true(fabs(r.live_bytes - 3e9) < 2e6); /* what is held for moments does not count */
+    assert_true(fabs(r.not_live_bytes - 1.2e9) < 2e7);
+    assert_true(r.live_low < 0 && r.live_high > 0 && r.live_high < 1e4);
+    assert_true(beside_a_rise(3e9, 0, 1.5e8, &known).retains); /* three quarters of the growth */
+    assert_true(beside_a_rise(3e9, 0.1, NAN, &known).retains);
+}
+
+static void a_rise_that_is_held_or_came_from_elsewhere_is_not(void **state)
+{
+    (void)state;
+    int known;
+    assert_false(beside_a_rise(3e9, 1, NAN, &known).live_is_flat);
+    assert_false(beside_a_rise(3e9, 0.3, NAN, &known).retains);
+    struct tide_retention r = beside_a_rise(3e9, 0, 5e7, &known); /* the allocator has a quarter of it */
+    assert_true(r.live_is_flat && !r.retains);
+    r = beside_a_rise(4.1e9, 0, NAN, &known); /* held from the beginning, touched late */
+    assert_true(r.live_is_flat && !r.retains);
+}
+
+static void retention_is_not_asked_of_what_did_not_rise(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_retention r;
+    fill(1000, 4e9, 0, 5e6);
+    struct tide_verdict v = judge(input_of(1000));
+    struct tide_retention_input input = {
+        .verdict = &v, .live = input_of(1000), .kept_first = NAN, .kept_last = NAN};
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 0);
+    fill(1000, 4e9, 2e5, 5e6);
+    v = judge(input_of(1000));
+    input.live.count = 0;
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 0);
+}
+
 static void the_median_is_the_middle(void **state)
 {
     (void)state;
@@ -398,6 +460,9 @@ int main(void)
         cmocka_unit_test(the_663_images_are_one_pass),
         cmocka_unit_test(the_100_images_are_one_pass),
         cmocka_unit_test(the_labelled_corpus_is_judged_well),
+        cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
+        cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
+        cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
     };
