@@ -38,6 +38,10 @@ MARK_SRC := src/channel/mark.c
 HOOK_SRC := $(sort $(wildcard src/hook/*.c))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 CORE    := $(B)/libcli.a $(B)/libcore.a $(B)/libhook.a
+# The page of `tidemark report` draws with d3, which comes from Debian (tools/setup) and is not in the tree.
+D3         ?= /usr/share/nodejs/d3/dist/d3.min.js
+D3_LICENCE ?= /usr/share/doc/node-d3/copyright
+ASSETS     := $(B)/assets
 # Labelled series that tests and benchmarks share.
 CORPUS_SRC := $(sort $(wildcard tests/corpus/*.c))
 CORPUS  := $(if $(CORPUS_SRC),$(B)/libcorpus.a)
@@ -62,7 +66,7 @@ benches: $(BENCHES) $(HEAP_LOADS)
 
 # ---- programs and libraries
 
-$(B)/libcore.a: $(call objects,$(LIB_SRC))
+$(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report_assets.o
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
 $(B)/libhook.a: $(call objects,$(filter-out src/hook/interpose%.c,$(HOOK_SRC)))
@@ -91,6 +95,22 @@ $(B)/libtidemark-hook.so: $(patsubst src/hook/%.c,$(B)/hook/%.o,$(HOOK_SRC))
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# What the page is made of goes into the program as it is, with the hashes that its security policy names it by.
+$(ASSETS)/d3.js: $(D3)
+$(ASSETS)/d3.licence: $(D3_LICENCE)
+$(ASSETS)/report.js: src/show/report.js
+$(ASSETS)/report.css: src/show/report.css
+$(ASSETS)/d3.js $(ASSETS)/d3.licence $(ASSETS)/report.js $(ASSETS)/report.css:
+	@mkdir -p $(@D)
+	cp $< $@
+$(ASSETS)/%.hash: $(ASSETS)/%
+	sha256sum < $< | cut -c 1-64 | tr a-f A-F | basenc --base16 -d | base64 -w 0 > $@
+$(B)/src/show/report_assets.o: src/show/report_assets.S $(addprefix $(ASSETS)/,d3.js d3.js.hash d3.licence report.js report.js.hash report.css report.css.hash)
+	@mkdir -p $(@D)
+	$(CC) -c -Wa,-I$(ASSETS) -o $@ $<
+$(D3) $(D3_LICENCE):
+	@echo "tidemark: '$@' is not there: run 'tools/setup build', or set D3 and D3_LICENCE" >&2; exit 2
 
 $(B)/tests/%: $(B)/tests/unit/%.o $(CORPUS) $(CORE)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORPUS) $(CORE) -lcmocka $(LIBS)

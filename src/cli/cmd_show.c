@@ -85,18 +85,6 @@ static const char *date_text(int64_t wall_s, char *out, size_t size)
     return out;
 }
 
-static void ending_text(const struct tide_history *history, char *out, size_t size)
-{
-    if (history->ended_ns == TIDE_UNKNOWN)
-        snprintf(out, size, "no clean end: still running, or killed");
-    else if (history->exit_status == TIDE_UNKNOWN)
-        snprintf(out, size, "ended");
-    else if (history->exit_status > 128 && history->exit_status < 128 + 65)
-        snprintf(out, size, "killed by signal %d", (int)(history->exit_status - 128));
-    else
-        snprintf(out, size, "exit status %lld", (long long)history->exit_status);
-}
-
 static void print_head(struct show *show)
 {
     const struct tide_history *history = show->history;
@@ -105,7 +93,7 @@ static void print_head(struct show *show)
     printf("%s\n", tide_text_escape(show->path, strlen(show->path), shown, 70));
     printf("  command  %s\n", tide_text_escape(history->command, strlen(history->command), shown, 68));
     date_text(history->started_wall_s, date, sizeof date);
-    ending_text(history, ending, sizeof ending);
+    tide_summary_ending(history, ending, sizeof ending);
     printf("  started  %s, lasted %s\n", *date ? date : "at a time that is not known",
            tide_duration_text((double)show->summary.last_ns / TIDE_NS_PER_S, lasted));
     printf("  ended    %s\n", ending);

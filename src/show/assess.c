@@ -495,7 +495,10 @@ static int judge_gauges(struct tide_assessing *s)
                 rows[count++] = (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
         if (count < LEAST_MOMENTS)
             continue;
-        struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE, .device = TIDE_UNKNOWN, .limit_bytes = NAN};
+        struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
+                                .device = TIDE_UNKNOWN,
+                                .gauge = (int32_t)name,
+                                .limit_bytes = NAN};
         char shown[80];
         tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
         snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);

@@ -6,6 +6,7 @@
 #include "base/map.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -542,4 +543,16 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
     make_peaks(&summary);
     *ret_summary = summary;
     return 0;
+}
+
+void tide_summary_ending(const struct tide_history *history, char *out, size_t size)
+{
+    if (history->ended_ns == TIDE_UNKNOWN)
+        snprintf(out, size, "no clean end: still running, or killed");
+    else if (history->exit_status == TIDE_UNKNOWN)
+        snprintf(out, size, "ended");
+    else if (history->exit_status > 128 && history->exit_status < 128 + 65)
+        snprintf(out, size, "killed by signal %d", (int)(history->exit_status - 128));
+    else
+        snprintf(out, size, "exit status %lld", (long long)history->exit_status);
 }

@@ -79,6 +79,10 @@ struct tide_summary {
 int tide_summary_make(const struct tide_history *history, struct tide_arena *arena,
                       struct tide_summary *ret_summary, struct tide_err *err);
 
+/* How the recording ended: "exit status 0", "killed by signal 9", "no clean end: still running, or killed".
+ */
+void tide_summary_ending(const struct tide_history *history, char *out, size_t size);
+
 /* Step at a time, or NAN. */
 double tide_summary_step(const struct tide_summary *summary, int64_t t_ns, size_t *hint);
 

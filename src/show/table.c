@@ -3,11 +3,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "record/record.h"
+#include "show/html.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { CELL_TEXT = 4096 };
+enum { CELL_TEXT = 4096, PAGE_TEXT = 320 };
 
 char *tide_table_size(double bytes, char out[static 32])
 {
@@ -150,6 +153,49 @@ static void row_json(struct tide_table *table, const union tide_cell *cells)
     tide_json_end(table->json);
 }
 
+/* A heading of a page is a word, not a shout: "PEAK OF" as "Peak of"; names of counters stay as they are. */
+static void put_label(FILE *out, const char *label)
+{
+    bool name =
+        !strcmp(label, "RSS") || !strcmp(label, "PSS") || !strcmp(label, "USS") || !strcmp(label, "GPU");
+    for (size_t i = 0; label[i]; i++)
+        fputc(i == 0 || name ? label[i] : tolower((unsigned char)label[i]), out);
+}
+
+static const char *page_text_of(enum tide_cell_kind kind, const union tide_cell *cell,
+                                char out[static CELL_TEXT])
+{
+    if (is_unknown(kind, cell))
+        return "\u2013";
+    if (kind == TIDE_CELL_TEXT)
+        return cell->text;
+    return kind == TIDE_CELL_BYTES ? tide_size_text((double)cell->number, out) : text_of(kind, cell, out);
+}
+
+static void row_html(struct tide_table *table, const union tide_cell *cells)
+{
+    char text[CELL_TEXT];
+    if (cells && table->most && table->rows > table->most)
+        return;
+    fputs("<tr>", table->out);
+    for (size_t i = 0; i < table->column_count; i++) {
+        const struct tide_column *column = &table->columns[i];
+        if (column->width == 0)
+            continue;
+        const char *side = column->width > 0 ? " class=\"n\"" : "";
+        if (!cells) {
+            fprintf(table->out, "<th scope=\"col\"%s>", side);
+            put_label(table->out, column->label);
+            continue;
+        }
+        fprintf(table->out, "<td%s data-label=\"", side);
+        put_label(table->out, column->label);
+        fputs("\">", table->out);
+        tide_html_text(table->out, page_text_of(column->kind, &cells[i], text), PAGE_TEXT);
+    }
+    fputs("</tr>\n", table->out);
+}
+
 void tide_table_begin(struct tide_table *table, const char *key, const char *title,
                       const struct tide_column *columns)
 {
@@ -165,6 +211,12 @@ void tide_table_begin(struct tide_table *table, const char *key, const char *tit
         row_csv(table, NULL);
         return;
     }
+    if (table->form == TIDE_TABLE_HTML) {
+        fputs("<table><thead>", table->out);
+        row_html(table, NULL);
+        fputs("</thead><tbody>\n", table->out);
+        return;
+    }
     if (title)
         fprintf(table->out, "\n%s\n", title);
     row_text(table, NULL);
@@ -177,6 +229,8 @@ void tide_table_row(struct tide_table *table, const union tide_cell *cells)
         row_json(table, cells);
     else if (table->form == TIDE_TABLE_CSV)
         row_csv(table, cells);
+    else if (table->form == TIDE_TABLE_HTML)
+        row_html(table, cells);
     else
         row_text(table, cells);
 }
@@ -185,4 +239,9 @@ void tide_table_end(struct tide_table *table)
 {
     if (table->form == TIDE_TABLE_JSON)
         tide_json_end(table->json);
+    if (table->form == TIDE_TABLE_HTML)
+        fputs("</tbody></table>\n", table->out);
+    if (table->form == TIDE_TABLE_HTML && table->most && table->rows > table->most)
+        fprintf(table->out, "<p class=\"more\">and %zu more, in 'tidemark show'</p>\n",
+                table->rows - table->most);
 }

@@ -1,10 +1,11 @@
 /*
- * table.h - one way to put out a table: aligned for people, as CSV, or as an array of objects in a JSON
- * document.
+ * table.h - one way to put out a table: aligned for people, as CSV, as an array of objects in a JSON
+ * document, or as a <table> of a page.
  *
  * tide_table_begin -> tide_table_row per row -> tide_table_end. Rows are written as they come; nothing is
  * held. Texts may come from strangers: they are escaped here. CSV and JSON have every column and plain
- * numbers (bytes, seconds); the text form leaves out columns of width 0 and cuts what does not fit.
+ * numbers (bytes, seconds); the text form and the page leave out columns of width 0. The text form cuts what
+ * does not fit, the page what is very long, and rows past `most`, which it counts.
  */
 #ifndef TIDE_TABLE_H
 #define TIDE_TABLE_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum tide_table_form { TIDE_TABLE_TEXT, TIDE_TABLE_CSV, TIDE_TABLE_JSON };
+enum tide_table_form { TIDE_TABLE_TEXT, TIDE_TABLE_CSV, TIDE_TABLE_JSON, TIDE_TABLE_HTML };
 
 enum tide_cell_kind {
     TIDE_CELL_TEXT,
@@ -45,6 +46,7 @@ struct tide_table {
     const struct tide_column *columns;
     size_t column_count;
     size_t rows;
+    size_t most; /* for TIDE_TABLE_HTML: rows that are shown; 0: all */
 };
 
 /* key names the array in JSON; title may be NULL. A column list ends with a key of NULL. */

@@ -1,0 +1,208 @@
+/*
+ * cmd_report.c - tidemark report: a recording as one page for a browser.
+ *
+ * The page is written beside its place and moved there when it is whole, so that a full disk or a signal
+ * leaves either the old page or the new one. What is replaced without asking is only a page of ours.
+ */
+#include "cli/command.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "show/answer.h"
+#include "show/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct values {
+    const char *output;
+    bool force;
+};
+
+static const struct tide_option options[] = {
+    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE",
+     "where the page goes; - is standard output (default: beside the recording, run.tide gives run.html)",
+     NULL, 0, 0},
+    {0, "force", TIDE_OPTION_FLAG, offsetof(struct values, force), NULL,
+     "replace a file that is no page of tidemark", NULL, 0, 0},
+    {0},
+};
+
+/* "run.tide" -> "run.html"; anything else gets ".html" behind it. */
+static int name_output(const char *recording, char *out, size_t size, struct tide_err *err)
+{
+    size_t len = strlen(recording);
+    if (len > 5 && !strcmp(recording + len - 5, ".tide") && recording[len - 6] != '/')
+        len -= 5;
+    int need = snprintf(out, size, "%.*s.html", (int)len, recording);
+    if (need < 0 || (size_t)need >= size)
+        return tide_err_set(err, "the name of the recording is too long to name a page after it");
+    return 0;
+}
+
+static bool is_our_page(const char *path)
+{
+    char text[512] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    return got > 0 && strstr(text, TIDE_REPORT_GENERATOR) != NULL;
+}
+
+/* Whether a page may be put there. *ret_directly: it is a device or a pipe, which is written to and not
+ * replaced. */
+static int check_place(const char *path, const char *recording, bool force, bool *ret_directly,
+                       struct tide_err *err)
+{
+    char shown[256];
+    struct stat at, of;
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    *ret_directly = false;
+    if (stat(path, &at))
+        return 0;
+    if (S_ISDIR(at.st_mode)) {
+        tide_err_set(err, "'%s' is a directory", shown);
+        return tide_err_hint(err, "name the page: -o %s/report.html", shown);
+    }
+    if (!S_ISREG(at.st_mode)) {
+        *ret_directly = true;
+        return 0;
+    }
+    if (!stat(recording, &of) && at.st_dev == of.st_dev && at.st_ino == of.st_ino)
+        return tide_err_set(err, "'%s' is the recording itself", shown);
+    if (force || at.st_size == 0 || is_our_page(path))
+        return 0;
+    tide_err_set(err, "'%s' is there already and is no page of tidemark", shown);
+    return tide_err_hint(err, "another name with -o, or --force to replace it");
+}
+
+static int cannot_write(const char *path, struct tide_err *err)
+{
+    char shown[256];
+    int code = errno;
+    return tide_err_set(err, "cannot write '%s': %s",
+                        tide_text_escape(path, strlen(path), shown, sizeof shown), strerror(code));
+}
+
+static int write_directly(const struct tide_report *report, const char *path, struct tide_err *err)
+{
+    FILE *out = fopen(path, "we");
+    if (!out)
+        return cannot_write(path, err);
+    int bad = tide_report_write(report, out, err);
+    if (fclose(out) && !bad)
+        bad = cannot_write(path, err);
+    return bad;
+}
+
+/* A new file beside path, as readable as a new file would be; NULL on failure. ret_temp is its name. */
+static FILE *open_beside(const char *path, char *ret_temp, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash + 1 - path) : 0;
+    int need = snprintf(ret_temp, size, "%.*s.tidemark-XXXXXX", folder, path);
+    if (need < 0 || (size_t)need >= size) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    int fd = mkostemp(ret_temp, O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    mode_t mask = umask(0);
+    umask(mask);
+    FILE *out = fchmod(fd, 0666 & ~mask) ? NULL : fdopen(fd, "w");
+    if (!out) {
+        int code = errno;
+        close(fd);
+        unlink(ret_temp);
+        errno = code;
+    }
+    return out;
+}
+
+static int write_file(const struct tide_report *report, const char *path, struct tide_err *err)
+{
+    char temp[PATH_MAX], *real = realpath(path, NULL); /* a link to a page stays a link */
+    const char *place = real ? real : path;
+    FILE *out = open_beside(place, temp, sizeof temp);
+    int bad = out ? tide_report_write(report, out, err) : cannot_write(path, err);
+    if (out) {
+        bool torn = ferror(out) != 0;
+        torn = fclose(out) != 0 || torn;
+        if (!bad && (torn || rename(temp, place)))
+            bad = cannot_write(path, err);
+        if (bad)
+            unlink(temp);
+    }
+    free(real);
+    return bad;
+}
+
+static int make_report(const struct values *v, const char *recording, struct tide_err *err)
+{
+    char path[PATH_MAX], shown[PATH_MAX], size[TIDE_UNITS_TEXT];
+    bool to_stdout = v->output && !strcmp(v->output, "-"), directly = false;
+    struct tide_answer answer = {0};
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    if (v->output)
+        snprintf(path, sizeof path, "%s", v->output);
+    else if (name_output(recording, path, sizeof path, err))
+        return -1;
+    if (!to_stdout && check_place(path, recording, v->force, &directly, err))
+        return -1;
+    if (tide_answer_init(&answer, recording, &as_recorded, err))
+        return -1;
+    struct tide_report report = {answer.history, answer.assessment, recording, TIDE_VERSION};
+    int bad = to_stdout  ? tide_report_write(&report, stdout, err)
+              : directly ? write_directly(&report, path, err)
+                         : write_file(&report, path, err);
+    tide_answer_release(&answer);
+    struct stat at;
+    if (!bad && !to_stdout && !directly && !stat(path, &at))
+        printf("report: %s (%s)\n", tide_text_escape(path, strlen(path), shown, sizeof shown),
+               tide_size_text((double)at.st_size, size));
+    return bad;
+}
+
+static int report_main(int argc, char **argv)
+{
+    struct values v = {0};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_report, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {{0}, {0}};
+    if (count != 1) {
+        tide_err_set(&err, "expected one recording, got %d words", count);
+        tide_err_hint(&err, "tidemark report RUN.tide");
+        return tide_report(&err);
+    }
+    return make_report(&v, operands[0], &err) ? tide_report(&err) : TIDE_EXIT_OK;
+}
+
+const struct tide_command tide_command_report = {
+    .name = "report",
+    .synopsis = "[-o FILE] [options] FILE",
+    .summary = "make one page of a recording, for a browser",
+    .details =
+        "Writes a self-contained page: the verdict first, then the timeline with floor, spikes, phases and epochs, the culprits with their stacks, live "
+        "bytes by call stack at any moment, and the tables. It loads nothing from anywhere, stays under 2 MB, shows verdict, tables and a chart without "
+        "JavaScript, and can be printed and sent. A recording that is still being written works too.\n"
+        "\n"
+        "In the page: drag over the timeline to zoom, click it to choose a moment. With the keyboard, when the timeline has the focus: arrows move, + and - "
+        "zoom, 0 shows all.\n"
+        "\n"
+        "Exit code: 0 the page was written, 2 trouble. A file that is no page of tidemark is not replaced without --force.",
+    .examples = "tidemark run --heap -o train.tide -- python train.py\n"
+                "tidemark report train.tide\n"
+                "tidemark report -o /tmp/monday.html train.tide",
+    .options = options,
+    .run = report_main,
+};

@@ -1,0 +1,20 @@
+/*
+ * html.h - text from strangers, put into a page so that it is seen and never acts.
+ */
+#ifndef TIDE_HTML_H
+#define TIDE_HTML_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Writes text for an element or a quoted attribute: markup as entities; control characters, bidirectional
+ * marks and bytes that are no UTF-8 as \xNN or \u{NNNN}. Of more than `most` bytes the rest is left out and
+ * ".." stands for it; 0: all. */
+void tide_html_text(FILE *out, const char *text, size_t most);
+
+/* Writes a JSON document (len bytes) for a <script> that is data: what could end or open an element is
+ * written as \uNNNN, which says the same in JSON since it only occurs in strings. Returns how many bytes that
+ * takes; out may be NULL, to ask only. */
+size_t tide_html_json(FILE *out, const char *json, size_t len);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * report_parts.h - the page in progress: what the files that write its parts share. Nothing else includes it.
+ */
+#ifndef TIDE_REPORT_PARTS_H
+#define TIDE_REPORT_PARTS_H
+
+#include "show/blame.h"
+#include "show/report.h"
+#include "show/report_marks.h"
+#include "show/report_series.h"
+
+struct tide_report_page {
+    const struct tide_report *report;
+    const struct tide_history *h;
+    struct tide_assessment *a;
+    struct tide_arena arena;
+    struct tide_summary summary;
+    struct tide_report_set set;
+    struct tide_report_marks marks;
+    struct tide_blame *growth, *peak; /* NULL: there are no call sites */
+    size_t sites_left_out;            /* set once the sites have been chosen */
+    size_t sites_shown;
+    FILE *out;
+    struct tide_err *err;
+};
+
+/* report_answer.c: what is read first. */
+void tide_report_put_verdict(struct tide_report_page *page);
+void tide_report_put_culprits(struct tide_report_page *page);
+
+/* report_tables.c: what is looked up. */
+void tide_report_put_processes(struct tide_report_page *page);
+void tide_report_put_tables(struct tide_report_page *page);
+void tide_report_put_losses(struct tide_report_page *page);
+
+#endif
