@@ -122,10 +122,10 @@ $(B)/workloads/%: $(B)/tests/workloads/%.o $(B)/libtidemark.a
 # Programs that the hook is preloaded into: as other people build theirs, whatever this build is for.
 $(B)/hook-targets/%: tests/hook/%.c
 	@mkdir -p $(@D)
-	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -Wno-missing-prototypes -fno-optimize-sibling-calls -rdynamic -o $@ $< -lpthread -ldl -lm
+	$(CC) -D_GNU_SOURCE -Iinclude -std=c11 -O2 -g $(WARN) -Wno-missing-prototypes -fno-optimize-sibling-calls -rdynamic -o $@ $< -lpthread -ldl -lm
 $(B)/hook-targets/%: tests/hook/%.cc
 	@mkdir -p $(@D)
-	$(CXX) -O2 -g -Wall -Wextra -rdynamic -o $@ $< -lpthread
+	$(CXX) -Iinclude -O2 -g -Wall -Wextra -rdynamic -o $@ $< -lpthread
 $(B)/heap-loads/%: bench/heap/%.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -o $@ $< -lpthread -lm

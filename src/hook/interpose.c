@@ -48,6 +48,7 @@ enum { POOL_BYTES = 65536 };
     X(void *, mmap, (void *, size_t, int, int, int, off_t))                                                  \
     X(int, munmap, (void *, size_t))                                                                         \
     X(void *, mremap, (void *, size_t, size_t, int, ...))                                                    \
+    X(int, mprotect, (void *, size_t, int))                                                                  \
     X(int, dlclose, (void *))                                                                                \
     X(int, pthread_getattr_np, (pthread_t, pthread_attr_t *))
 
@@ -290,22 +291,34 @@ EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes)
 
 /* ---- mappings */
 
-/* Reservations are not memory yet, and shared memory with a file behind it is not the heap. */
-static bool counts_as_memory(int protection, int flags)
+#define RESERVATION_BYTES ((size_t)1 << 30)
+
+/* Address space that nobody may write to yet, or more than anyone means to fill. */
+static bool is_reservation(size_t bytes, int protection, int flags)
 {
-    return flags & MAP_ANONYMOUS && protection & PROT_WRITE &&
-           !(flags & (MAP_NORESERVE | MAP_STACK | MAP_GROWSDOWN));
+    return !(protection & PROT_WRITE) || (flags & MAP_NORESERVE && bytes >= RESERVATION_BYTES);
+}
+
+static void record_mapping(void *pointer, size_t bytes, int protection, int flags,
+                           struct tide_unwind_frame caller)
+{
+    if (!(flags & MAP_ANONYMOUS) || flags & (MAP_STACK | MAP_GROWSDOWN))
+        return; /* what has a file behind it is not the heap, and a stack is not either */
+    if (is_reservation(bytes, protection, flags))
+        tide_recorder_reserved(pointer, bytes);
+    else
+        tide_recorder_mapped(pointer, bytes, caller);
 }
 
 SLOW void *map_recorded(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     if (!is_ready() || !real.mmap)
         return (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
-    if (flags & MAP_FIXED)
+    if (flags & MAP_FIXED && !((uintptr_t)address & 4095))
         tide_recorder_unmapped(address, bytes);
     void *pointer = real.mmap(address, bytes, protection, flags, fd, offset);
-    if (pointer != MAP_FAILED && counts_as_memory(protection, flags))
-        tide_recorder_mapped(pointer, bytes, TIDE_UNWIND_CALLER);
+    if (pointer != MAP_FAILED)
+        record_mapping(pointer, bytes, protection, flags, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -336,14 +349,33 @@ EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags
     va_end(more);
     if (!is_ready() || !real.mremap)
         return (void *)syscall(SYS_mremap, address, old_bytes, new_bytes, flags, wanted);
-    size_t known = tide_recorder_unmapped(address, old_bytes);
+    struct tide_recorder_moving moving = tide_recorder_moving(address, old_bytes);
     if (flags & MREMAP_FIXED)
         tide_recorder_unmapped(wanted, new_bytes);
     void *moved = real.mremap(address, old_bytes, new_bytes, flags, wanted);
-    if (known)
-        tide_recorder_mapped(moved == MAP_FAILED ? address : moved,
-                             moved == MAP_FAILED ? old_bytes : new_bytes, TIDE_UNWIND_CALLER);
+    bool failed = moved == MAP_FAILED;
+    if (moving.count && failed)
+        tide_recorder_stayed(&moving);
+    else if (moving.count)
+        tide_recorder_mapped(moved, new_bytes, TIDE_UNWIND_CALLER);
+    else if (moving.reserved)
+        tide_recorder_reserved(failed ? address : moved, failed ? old_bytes : new_bytes);
     return moved;
+}
+
+SLOW int protect_recorded(void *address, size_t bytes, int protection)
+{
+    if (!is_ready() || !real.mprotect)
+        return (int)syscall(SYS_mprotect, address, bytes, protection);
+    int failed = real.mprotect(address, bytes, protection);
+    if (!failed && (protection & PROT_WRITE || protection == PROT_NONE))
+        tide_recorder_protected(address, bytes, protection & PROT_WRITE, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
+EXPORT int mprotect(void *address, size_t bytes, int protection)
+{
+    return protect_recorded(address, bytes, protection);
 }
 
 /* ---- unloading: the address ranges of code may change hands */

@@ -7,6 +7,10 @@
 #include "hook/pointers.h"
 #include "hook/wiped.h"
 
+#include "channel/heap.h"
+
+_Static_assert(TIDE_HEAP_SITES <= 65536, "a site fits 16 bits");
+
 enum { FIRST_PLACES = 128, STICKY = 255 };
 
 struct entry {
@@ -23,14 +27,16 @@ struct shard {
 
 static TIDE_WIPED struct shard shards[TIDE_POINTERS_SHARDS];
 TIDE_WIPED _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
+TIDE_WIPED _Atomic uint8_t tide_pointers_pages[1 << TIDE_POINTERS_PAGE_BITS];
 static struct TIDE_WIPED {
-    _Atomic uint64_t bytes, count;
+    _Atomic uint64_t bytes, count, pooled;
 } totals;
 
 int tide_pointers_init(void)
 {
     return tide_wiped_declare(shards, sizeof shards) ||
                    tide_wiped_declare(tide_pointers_filter, sizeof tide_pointers_filter) ||
+                   tide_wiped_declare(tide_pointers_pages, sizeof tide_pointers_pages) ||
                    tide_wiped_declare(&totals, sizeof totals)
                ? -1
                : 0;
@@ -46,16 +52,26 @@ uint64_t tide_pointers_count(void)
     return atomic_load_explicit(&totals.count, memory_order_relaxed);
 }
 
+uint64_t tide_pointers_pooled_count(void)
+{
+    return atomic_load_explicit(&totals.pooled, memory_order_relaxed);
+}
+
 static _Atomic uint8_t *filter_of(uintptr_t address)
 {
+    if (address & TIDE_POINTERS_POOL)
+        return &tide_pointers_pages[address >> 12 & ((1 << TIDE_POINTERS_PAGE_BITS) - 1)];
     uintptr_t place =
         (address >> 4 ^ address >> (4 + TIDE_POINTERS_FILTER_BITS)) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
     return &tide_pointers_filter[place];
 }
 
 /* A counter that reached its maximum stays there: its blocks are then always looked for. */
-static void filter_change(uintptr_t address, int change)
+static void count_change(uintptr_t address, int change)
 {
+    atomic_fetch_add_explicit(&totals.count, (uint64_t)(int64_t)change, memory_order_relaxed);
+    if (address & TIDE_POINTERS_POOL)
+        atomic_fetch_add_explicit(&totals.pooled, (uint64_t)(int64_t)change, memory_order_relaxed);
     _Atomic uint8_t *counter = filter_of(address);
     uint8_t old = atomic_load_explicit(counter, memory_order_relaxed);
     while (old != STICKY &&
@@ -66,7 +82,7 @@ static void filter_change(uintptr_t address, int change)
 
 static uint64_t hash_of(uintptr_t key)
 {
-    uint64_t hash = (uint64_t)(key >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = (uint64_t)(key >> (key & TIDE_POINTERS_POOL ? 12 : 4)) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 32;
 }
 
@@ -124,16 +140,17 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
     } else {
         *entry = (struct entry){.key = key, .block = block};
         shard->used++;
-        filter_change(key, 1);
-        atomic_fetch_add_explicit(&totals.count, 1, memory_order_relaxed);
+        count_change(key, 1);
     }
     tide_latch_release(&shard->latch);
     return result;
 }
 
-/* Frees the entry, and moves back those after it that would no longer be found across the gap. */
-static void close_gap(struct shard *shard, struct entry *entry)
+/* Empties the place, and moves back those after it that would no longer be found across the gap. */
+static void take_out(struct shard *shard, struct entry *entry)
 {
+    count_change(entry->key, -1);
+    shard->used--;
     uint32_t mask = shard->places - 1, gap = (uint32_t)(entry - shard->entries), at = gap;
     for (;;) {
         at = (at + 1) & mask;
@@ -160,12 +177,77 @@ enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_po
     struct entry *entry = shard->places ? find(shard, hash, key) : NULL;
     if (entry && entry->key) {
         *ret_block = entry->block;
-        close_gap(shard, entry);
-        shard->used--;
-        filter_change(key, -1);
-        atomic_fetch_sub_explicit(&totals.count, 1, memory_order_relaxed);
+        take_out(shard, entry);
         result = TIDE_POINTERS_DONE;
     }
     tide_latch_release(&shard->latch);
     return result;
+}
+
+/* ---- stretches */
+
+struct stretch {
+    uintptr_t first, last; /* keys */
+    tide_pointers_each *on_block;
+    void *context;
+};
+
+/* Takes out what is in the place and in the stretch, again and again: others move up. */
+static bool sweep_place(struct shard *shard, uint32_t at, const struct stretch *stretch)
+{
+    struct entry *entry = &shard->entries[at];
+    while (entry->key >= stretch->first && entry->key <= stretch->last) {
+        struct tide_pointers_block block = entry->block;
+        take_out(shard, entry);
+        stretch->on_block(stretch->context, block);
+    }
+    return entry->key != 0;
+}
+
+static size_t sweep_page(uintptr_t key, const struct stretch *stretch)
+{
+    uint64_t hash = hash_of(key);
+    struct shard *shard = shard_of(hash);
+    if (!tide_latch_take(&shard->latch))
+        return 1;
+    uint32_t mask = shard->places - 1, at = (uint32_t)hash & mask;
+    while (shard->places && sweep_place(shard, at, stretch))
+        at = (at + 1) & mask;
+    tide_latch_release(&shard->latch);
+    return 0;
+}
+
+/* An entry that moves across the end of the array to its beginning would be missed, so the sweep begins
+ * behind an empty place. */
+static size_t sweep_shard(struct shard *shard, const struct stretch *stretch)
+{
+    if (!tide_latch_take(&shard->latch))
+        return 1;
+    uint32_t first = 0;
+    while (first < shard->places && shard->entries[first].key)
+        first++;
+    for (uint32_t i = 0; i < shard->places; i++)
+        sweep_place(shard, (first + i) & (shard->places - 1), stretch);
+    tide_latch_release(&shard->latch);
+    return 0;
+}
+
+size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context)
+{
+    size_t busy = 0;
+    if (start >= end || end > TIDE_POINTERS_POOL || !tide_pointers_pooled_count())
+        return 0;
+    struct stretch stretch = {.first = start | TIDE_POINTERS_POOL,
+                              .last = (end - 1) | TIDE_POINTERS_POOL,
+                              .on_block = on_block,
+                              .context = context};
+    if ((end - start) >> 12 >= 1 << TIDE_POINTERS_PAGE_BITS) {
+        for (int i = 0; i < TIDE_POINTERS_SHARDS; i++)
+            busy += sweep_shard(&shards[i], &stretch);
+        return busy;
+    }
+    for (uintptr_t page = start >> 12; page <= (end - 1) >> 12; page++)
+        if (tide_pointers_page_may_hold(page << 12))
+            busy += sweep_page(page << 12 | TIDE_POINTERS_POOL, &stretch);
+    return busy;
 }

@@ -6,6 +6,10 @@
  * serves the neighbouring blocks too; it never says "no" wrongly. "Perhaps" goes to a hash map in 64 shards,
  * each with a latch of its own (wiped.h) and an array that doubles up to a fixed maximum.
  *
+ * Blocks of a program's own pools (tidemark.h) are in the same map under keys of their own, since the first
+ * of them may lie where the chunk begins that they are cut from. A pool drops a whole stretch of them at
+ * once, so they are hashed by the page they begin in, with a filter of one byte per page.
+ *
  * Any thread, at any moment, never twice on one thread. Empty in a forked child.
  */
 #ifndef TIDE_POINTERS_H
@@ -19,16 +23,23 @@
 enum {
     TIDE_POINTERS_SHARDS = 64,
     TIDE_POINTERS_SHARD_MOST = 16384, /* places in a shard; 3/4 of them are used */
-    TIDE_POINTERS_FILTER_BITS = 20
+    TIDE_POINTERS_FILTER_BITS = 20,
+    TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: a byte for each page of 1 GiB */
 };
+
+/* Set in the key of a pool's block; no address has it (interpose_cuda.c has bits 62 and 63). */
+#define TIDE_POINTERS_POOL (UINT64_C(1) << 61)
 
 /* What a sampled block counts for. */
 struct tide_pointers_block {
     uint64_t bytes;
-    uint32_t blocks, site;
+    uint32_t blocks;
+    uint16_t site;
+    uint16_t under; /* 1 + the site that these bytes are taken from, of a pool's block; 0: none */
 };
 
 extern _Atomic uint8_t tide_pointers_filter[1 << TIDE_POINTERS_FILTER_BITS];
+extern _Atomic uint8_t tide_pointers_pages[1 << TIDE_POINTERS_PAGE_BITS];
 
 /* From a constructor. -1: forks cannot be seen. */
 int tide_pointers_init(void);
@@ -40,6 +51,18 @@ static inline bool tide_pointers_may_hold(const void *pointer)
     uintptr_t place =
         (address >> 4 ^ address >> (4 + TIDE_POINTERS_FILTER_BITS)) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
     return __builtin_expect(atomic_load_explicit(&tide_pointers_filter[place], memory_order_relaxed) != 0, 0);
+}
+
+/* The key of a pool's block, and whether one may be in its page. */
+static inline const void *tide_pointers_pooled(const void *pointer)
+{
+    return (const void *)((uintptr_t)pointer | TIDE_POINTERS_POOL);
+}
+
+static inline bool tide_pointers_page_may_hold(uintptr_t address)
+{
+    uintptr_t place = address >> 12 & ((1 << TIDE_POINTERS_PAGE_BITS) - 1);
+    return __builtin_expect(atomic_load_explicit(&tide_pointers_pages[place], memory_order_relaxed) != 0, 0);
 }
 
 enum tide_pointers_result {
@@ -57,8 +80,17 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
 /* Takes a block out. ABSENT: it was not sampled; BUSY: it may have been. */
 enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_pointers_block *ret_block);
 
+/* Takes out all blocks of pools that begin in [start, end), and gives each, under the latch, to on_block. The
+ * time it takes grows with the pages of the stretch (a load each) or the places of the map, whichever is
+ * less. How many shards were busy: blocks may be left in them. */
+typedef void tide_pointers_each(void *context, struct tide_pointers_block block);
+size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context);
+
 /* Bytes that the arrays take up, and how many blocks are in them. */
 uint64_t tide_pointers_bytes(void);
 uint64_t tide_pointers_count(void);
+
+/* How many of them are blocks of pools. */
+uint64_t tide_pointers_pooled_count(void);
 
 #endif

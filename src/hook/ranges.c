@@ -1,20 +1,19 @@
 /*
- * ranges.c - the sorted array of mappings (ranges.h).
+ * ranges.c - the sorted arrays of ranges (ranges.h).
  */
 #include "hook/ranges.h"
 #include "hook/wiped.h"
 
 #include <string.h>
 
-struct range {
-    uintptr_t start, end;
-    uint32_t site;
+struct list {
+    tide_latch latch;
+    atomic_size_t count;
+    struct tide_range at[TIDE_RANGES_MOST];
 };
 
 static struct TIDE_WIPED {
-    tide_latch latch;
-    atomic_size_t count;
-    struct range at[TIDE_RANGES_MOST];
+    struct list of[TIDE_RANGES_KINDS];
 } ranges;
 
 int tide_ranges_init(void)
@@ -22,18 +21,23 @@ int tide_ranges_init(void)
     return tide_wiped_declare(&ranges, sizeof ranges);
 }
 
-bool tide_ranges_any(void)
+static size_t count_of(const struct list *list)
 {
-    return atomic_load_explicit(&ranges.count, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&list->count, memory_order_relaxed);
+}
+
+bool tide_ranges_any(enum tide_ranges_kind kind)
+{
+    return count_of(&ranges.of[kind]) != 0;
 }
 
 /* The first range that ends after the address; the count if there is none. */
-static size_t first_after(uintptr_t address)
+static size_t first_after(const struct list *list, uintptr_t address)
 {
-    size_t low = 0, high = atomic_load_explicit(&ranges.count, memory_order_relaxed);
+    size_t low = 0, high = count_of(list);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (ranges.at[middle].end > address)
+        if (list->at[middle].end > address)
             high = middle;
         else
             low = middle + 1;
@@ -41,57 +45,89 @@ static size_t first_after(uintptr_t address)
     return low;
 }
 
-static int insert(size_t at, struct range range)
+static int insert(struct list *list, size_t at, struct tide_range range)
 {
-    size_t count = atomic_load_explicit(&ranges.count, memory_order_relaxed);
+    size_t count = count_of(list);
     if (count == TIDE_RANGES_MOST)
         return -1;
-    memmove(&ranges.at[at + 1], &ranges.at[at], (count - at) * sizeof *ranges.at);
-    ranges.at[at] = range;
-    atomic_store_explicit(&ranges.count, count + 1, memory_order_relaxed);
+    memmove(&list->at[at + 1], &list->at[at], (count - at) * sizeof *list->at);
+    list->at[at] = range;
+    atomic_store_explicit(&list->count, count + 1, memory_order_relaxed);
     return 0;
 }
 
-static void erase(size_t at)
+static void erase(struct list *list, size_t at)
 {
-    size_t count = atomic_load_explicit(&ranges.count, memory_order_relaxed) - 1;
-    memmove(&ranges.at[at], &ranges.at[at + 1], (count - at) * sizeof *ranges.at);
-    atomic_store_explicit(&ranges.count, count, memory_order_relaxed);
+    size_t count = count_of(list) - 1;
+    memmove(&list->at[at], &list->at[at + 1], (count - at) * sizeof *list->at);
+    atomic_store_explicit(&list->count, count, memory_order_relaxed);
 }
 
-int tide_ranges_add(uintptr_t start, uintptr_t end, uint32_t site)
+int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range)
 {
-    if (!tide_latch_take(&ranges.latch))
+    struct list *list = &ranges.of[kind];
+    if (!tide_latch_take(&list->latch))
         return -1;
-    int failed = insert(first_after(start), (struct range){start, end, site});
-    tide_latch_release(&ranges.latch);
+    int failed = insert(list, first_after(list, range.start), range);
+    tide_latch_release(&list->latch);
     return failed;
 }
 
-int tide_ranges_cut(uintptr_t start, uintptr_t end, tide_ranges_change *on_change, void *context)
+int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range)
 {
-    if (!tide_latch_take(&ranges.latch))
+    struct list *list = &ranges.of[kind];
+    if (!tide_latch_take(&list->latch))
         return -1;
-    size_t i = first_after(start);
-    while (i < atomic_load_explicit(&ranges.count, memory_order_relaxed) && ranges.at[i].start < end) {
-        struct range *range = &ranges.at[i], whole = *range;
+    size_t at = first_after(list, range.start);
+    bool joins = at > 0 && list->at[at - 1].end == range.start && list->at[at - 1].site == range.site;
+    if (joins)
+        list->at[at - 1].end = range.end;
+    int failed = joins ? 0 : insert(list, at, range);
+    tide_latch_release(&list->latch);
+    return joins ? 1 : failed;
+}
+
+int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, tide_ranges_change *on_change,
+                    void *context)
+{
+    struct list *list = &ranges.of[kind];
+    if (!tide_latch_take(&list->latch))
+        return -1;
+    size_t i = first_after(list, start);
+    while (i < count_of(list) && list->at[i].start < end) {
+        struct tide_range *range = &list->at[i], whole = *range;
         uintptr_t from = start > whole.start ? start : whole.start, to = end < whole.end ? end : whole.end;
         bool before = from > whole.start, after = to < whole.end;
         int64_t bytes = -(int64_t)(to - from), pieces = before + after - 1;
         if (before)
             range->end = from;
-        if (before && after && insert(i + 1, (struct range){to, whole.end, whole.site})) {
+        if (before && after && insert(list, i + 1, (struct tide_range){to, whole.end, whole.site})) {
             bytes -= (int64_t)(whole.end - to);
             pieces--;
         } else if (!before && after) {
             range->start = to;
         }
         if (!before && !after)
-            erase(i);
+            erase(list, i);
         else
             i += before && after ? 2 : 1;
-        on_change(context, whole.site, bytes, pieces);
+        if (on_change)
+            on_change(context, (struct tide_range){from, to, whole.site}, bytes, pieces);
     }
-    tide_latch_release(&ranges.latch);
+    tide_latch_release(&list->latch);
     return 0;
+}
+
+bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
+                      struct tide_range *ret_range)
+{
+    struct list *list = &ranges.of[kind];
+    if (!count_of(list) || !tide_latch_take(&list->latch))
+        return false;
+    size_t i = first_after(list, start);
+    bool found = i < count_of(list) && list->at[i].start < end;
+    if (found)
+        *ret_range = list->at[i];
+    tide_latch_release(&list->latch);
+    return found;
 }

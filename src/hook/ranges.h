@@ -1,8 +1,10 @@
 /*
- * ranges.h - anonymous mappings that the program made, and their sites.
+ * ranges.h - stretches of address space, and their sites: the anonymous mappings that the program made, the
+ * reservations among them, and the chunks that its pools cut up.
  *
  * Mappings, unlike blocks, are cut and joined by address, so they are kept sorted. Mapping is a system call
- * and programs have few, so one latch and an array of TIDE_RANGES_MOST suffice. Same rules as pointers.h.
+ * and programs have few, so one latch and an array of TIDE_RANGES_MOST for each kind suffice. Same rules as
+ * pointers.h.
  */
 #ifndef TIDE_RANGES_H
 #define TIDE_RANGES_H
@@ -13,21 +15,43 @@
 
 enum { TIDE_RANGES_MOST = 65536 };
 
-/* What happened to a site's mappings: bytes and number of pieces that came, or went (negative). */
-typedef void tide_ranges_change(void *context, uint32_t site, int64_t bytes, int64_t pieces);
+enum tide_ranges_kind {
+    TIDE_RANGES_MAPPED,
+    TIDE_RANGES_RESERVED, /* address space without access: no site */
+    TIDE_RANGES_CHUNKS,   /* what tide_pool_chunk() named */
+    TIDE_RANGES_KINDS
+};
+
+struct tide_range {
+    uintptr_t start, end; /* [start, end) */
+    uint32_t site;
+};
+
+/* What happened to a site's ranges: [start, end) went; bytes and pieces that came, or went (negative). */
+typedef void tide_ranges_change(void *context, struct tide_range gone, int64_t bytes, int64_t pieces);
 
 /* From a constructor. -1: forks cannot be seen. */
 int tide_ranges_init(void);
 
-/* Whether there is any mapping to ask about. */
-bool tide_ranges_any(void);
+/* Whether there is any range to ask about. */
+bool tide_ranges_any(enum tide_ranges_kind kind);
 
-/* Adds [start, end), whose addresses are not in any range: cut them first. -1: no room, or the latch could
- * not be had. */
-int tide_ranges_add(uintptr_t start, uintptr_t end, uint32_t site);
+/* Adds a range whose addresses are not in any: cut them first. -1: no room, or the latch could not be had. */
+int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range);
 
-/* Removes the addresses [start, end) from all ranges, telling what each site lost. -1: the latch could not be
- * had. A piece that finds no place when a mapping is cut in the middle is lost, and told as lost. */
-int tide_ranges_cut(uintptr_t start, uintptr_t end, tide_ranges_change *on_change, void *context);
+/* The same, for a range that becomes part of the one before it if that ends where it begins and has the same
+ * site. 1: it did, 0: it is a piece of its own. */
+int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range);
+
+/* Removes the addresses [start, end) from all ranges, telling what each site lost, under the latch (on_change
+ * may be NULL). -1: the
+ * latch could not be had. A piece that finds no place when a range is cut in the middle is lost, and told as
+ * lost. */
+int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, tide_ranges_change *on_change,
+                    void *context);
+
+/* The first range that has addresses of [start, end). false: none, or the latch could not be had. */
+bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
+                      struct tide_range *ret_range);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * recorder.c - samples into the table (recorder.h).
  */
-#include "hook/recorder.h"
+#include "hook/recorder_private.h"
 #include "hook/allocator.h"
 #include "hook/device.h"
+#include "hook/blocks.h"
 #include "hook/draw.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
-#include "hook/ranges.h"
 #include "hook/ledger.h"
 #include "hook/wiped.h"
 
@@ -74,23 +74,14 @@ static bool enter(struct tide_local *local, int *ret_errno)
     return true;
 }
 
-static void forget(struct tide_heap_head *table, const void *pointer)
+void tide_recorder_leave(int saved)
 {
-    struct tide_pointers_block block;
-    enum tide_pointers_result result = tide_pointers_take(pointer, &block);
-    if (result == TIDE_POINTERS_DONE)
-        tide_ledger_freed(table, block.site, (int64_t)block.bytes, block.blocks);
-    else if (result == TIDE_POINTERS_BUSY)
-        tide_ledger_count(&table->lost_frees);
-}
-
-static void leave(struct tide_local *local, int saved)
-{
+    struct tide_local *local = &tide_local;
     while (local->deferred_count) {
         const void *pointer = local->deferred[--local->deferred_count];
         struct tide_heap_head *table = tide_ledger_table();
         if (table)
-            forget(table, pointer);
+            tide_blocks_forget(table, pointer);
     }
     atomic_signal_fence(memory_order_seq_cst);
     local->guard = DOWN;
@@ -173,9 +164,10 @@ static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
     return count;
 }
 
-static int32_t site_of(struct tide_heap_head *table, struct tide_local *local, enum tide_heap_kind kind,
-                       struct tide_unwind_frame caller)
+int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
+                           struct tide_unwind_frame caller)
 {
+    struct tide_local *local = &tide_local;
     uint64_t *native = local->native, *merged = local->merged;
     bool complete;
     size_t count = walk(table, local, caller, native, TIDE_RECORDER_NATIVE, &complete), own = 0;
@@ -242,19 +234,20 @@ static bool weigh(struct tide_local *local, size_t bytes, struct tide_pointers_b
     return true;
 }
 
-static void place(struct tide_heap_head *table, const void *pointer, struct tide_pointers_block block)
+bool tide_recorder_place(struct tide_heap_head *table, const void *pointer, struct tide_pointers_block block)
 {
     struct tide_pointers_block old;
     enum tide_pointers_result result = tide_pointers_add(pointer, block, &old);
-    if (result == TIDE_POINTERS_FULL) {
+    if (result == TIDE_POINTERS_FULL)
         no_room(table);
-    } else if (result == TIDE_POINTERS_BUSY) {
+    else if (result == TIDE_POINTERS_BUSY)
         tide_ledger_count(&table->dropped_pointers);
-    } else {
-        if (old.blocks)
-            tide_ledger_freed(table, old.site, (int64_t)old.bytes, old.blocks);
-        tide_ledger_allocated(table, block.site, (int64_t)block.bytes, block.blocks);
-    }
+    if (result != TIDE_POINTERS_DONE)
+        return false;
+    if (old.blocks)
+        tide_blocks_discount(table, old);
+    tide_blocks_count(table, block);
+    return true;
 }
 
 /* Only of a stack that is known to its end can it be said that no signal handler is on it. */
@@ -267,7 +260,8 @@ static void ask_allocator(struct tide_heap_head *table, struct tide_local *local
     local->guard = UP;
 }
 
-void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
+                   struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
     int saved;
@@ -279,18 +273,31 @@ void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwi
     if (!pointer || !enter(local, &saved))
         return;
     struct tide_heap_head *table = tide_ledger_table();
-    struct tide_pointers_block block;
+    struct tide_pointers_block block = {0};
     if (!table)
         local->left = RETRY_BYTES;
     else if (weigh(local, bytes, &block)) {
-        int32_t site = site_of(table, local, TIDE_HEAP_MALLOC, caller);
+        int32_t site = tide_recorder_site(table, kind, caller);
         if (site >= 0) {
-            block.site = (uint32_t)site;
-            place(table, pointer, block);
+            block.site = (uint16_t)site;
+            block.under =
+                kind == TIDE_HEAP_POOL ? tide_blocks_under((uintptr_t)pointer & ~TIDE_POINTERS_POOL) : 0;
+            tide_recorder_place(table, pointer, block);
         }
         ask_allocator(table, local);
     }
-    leave(local, saved);
+    tide_recorder_leave(saved);
+}
+
+void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    record(pointer, bytes, TIDE_HEAP_MALLOC, caller);
+}
+
+void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    if (pointer)
+        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_POOL, caller);
 }
 
 void tide_recorder_freed(const void *pointer)
@@ -314,14 +321,9 @@ struct tide_pointers_block tide_recorder_take(const void *pointer)
     if (!enter(local, &saved))
         return block;
     struct tide_heap_head *table = tide_ledger_table();
-    if (table) {
-        enum tide_pointers_result result = tide_pointers_take(pointer, &block);
-        if (result == TIDE_POINTERS_DONE)
-            tide_ledger_freed(table, block.site, (int64_t)block.bytes, block.blocks);
-        else if (result == TIDE_POINTERS_BUSY)
-            tide_ledger_count(&table->lost_frees);
-    }
-    leave(local, saved);
+    if (table)
+        block = tide_blocks_forget(table, pointer);
+    tide_recorder_leave(saved);
     return block;
 }
 
@@ -335,69 +337,7 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
     struct tide_heap_head *table = tide_ledger_table();
     if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
         tide_ledger_changed(table, block.site, (int64_t)block.bytes, block.blocks);
-    leave(local, saved);
-}
-
-/* ---- mappings */
-
-struct cut {
-    struct tide_heap_head *table;
-    size_t bytes;
-};
-
-static void on_cut(void *context, uint32_t site, int64_t bytes, int64_t pieces)
-{
-    struct cut *cut = context;
-    cut->bytes += (size_t)-bytes;
-    tide_ledger_changed(cut->table, site, bytes, pieces);
-}
-
-static size_t cut_range(struct tide_heap_head *table, uintptr_t start, size_t bytes)
-{
-    struct cut cut = {.table = table};
-    if (tide_ranges_any() && tide_ranges_cut(start, start + bytes, on_cut, &cut))
-        tide_ledger_count(&table->lost_frees);
-    return cut.bytes;
-}
-
-static size_t whole_pages(size_t bytes)
-{
-    return (bytes + 4095) & ~(size_t)4095;
-}
-
-void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
-{
-    struct tide_local *local = &tide_local;
-    int saved;
-    if (atomic_load_explicit(&phase, memory_order_acquire) != RECORDING || local->guard ||
-        !enter(local, &saved))
-        return;
-    struct tide_heap_head *table = tide_ledger_table();
-    if (table) {
-        uintptr_t start = (uintptr_t)pointer;
-        bytes = whole_pages(bytes);
-        cut_range(table, start, bytes);
-        int32_t site = site_of(table, local, TIDE_HEAP_MMAP, caller);
-        if (site >= 0 && !tide_ranges_add(start, start + bytes, (uint32_t)site))
-            tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
-        else if (site >= 0)
-            tide_ledger_count(&table->dropped_pointers);
-    }
-    leave(local, saved);
-}
-
-size_t tide_recorder_unmapped(const void *pointer, size_t bytes)
-{
-    struct tide_local *local = &tide_local;
-    int saved;
-    size_t known = 0;
-    if (!tide_ranges_any() || local->guard == INTERNAL || !enter(local, &saved))
-        return 0;
-    struct tide_heap_head *table = tide_ledger_table();
-    if (table)
-        known = cut_range(table, (uintptr_t)pointer, whole_pages(bytes));
-    leave(local, saved);
-    return known;
+    tide_recorder_leave(saved);
 }
 
 bool tide_recorder_pause(void)
@@ -423,14 +363,14 @@ bool tide_recorder_works(void)
     return atomic_load_explicit(&phase, memory_order_acquire) == RECORDING;
 }
 
-/* The table, with the guard up; NULL, and nothing to leave, if nothing is to be recorded. */
-static struct tide_heap_head *enter_table(struct tide_local *local, int *ret_errno)
+struct tide_heap_head *tide_recorder_enter(int *ret_errno)
 {
+    struct tide_local *local = &tide_local;
     if (!tide_recorder_works() || !enter(local, ret_errno))
         return NULL;
     struct tide_heap_head *table = tide_ledger_table();
     if (!table)
-        leave(local, *ret_errno);
+        tide_recorder_leave(*ret_errno);
     else if (!local->stack_high)
         ask_stack(local);
     return table;
@@ -438,44 +378,42 @@ static struct tide_heap_head *enter_table(struct tide_local *local, int *ret_err
 
 void tide_recorder_cuda(enum tide_heap_cuda what)
 {
-    struct tide_local *local = &tide_local;
     int saved;
     tide_ledger_setup.cuda = what;
-    struct tide_heap_head *table = enter_table(local, &saved);
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
     if (!table)
         return;
     atomic_store(&table->cuda, what);
-    leave(local, saved);
+    tide_recorder_leave(saved);
 }
 
 void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller)
 {
-    struct tide_local *local = &tide_local;
     int saved;
-    struct tide_heap_head *table = enter_table(local, &saved);
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
     if (!table)
         return;
-    int32_t site = site_of(table, local, kind, caller);
+    int32_t site = tide_recorder_site(table, kind, caller);
     if (site >= 0)
-        place(table, key, (struct tide_pointers_block){.bytes = bytes, .blocks = 1, .site = (uint32_t)site});
-    leave(local, saved);
+        tide_recorder_place(
+            table, key, (struct tide_pointers_block){.bytes = bytes, .blocks = 1, .site = (uint32_t)site});
+    tide_recorder_leave(saved);
 }
 
 void tide_recorder_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
                            struct tide_unwind_frame caller)
 {
-    struct tide_local *local = &tide_local;
     int saved;
-    struct tide_heap_head *table = enter_table(local, &saved);
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
     if (!table)
         return;
-    int32_t site = site_of(table, local, kind, caller);
+    int32_t site = tide_recorder_site(table, kind, caller);
     if (site >= 0 && tide_device_create(handle, bytes, (uint32_t)site) == TIDE_DEVICE_DONE)
         tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
     else if (site >= 0)
         tide_ledger_count(&table->dropped_pointers);
-    leave(local, saved);
+    tide_recorder_leave(saved);
 }
 
 static void on_gone(void *context, uint32_t site, uint64_t bytes)
@@ -493,12 +431,11 @@ static void note_result(struct tide_heap_head *table, enum tide_device_result re
 
 #define ON_DEVICE(call)                                                                                      \
     do {                                                                                                     \
-        struct tide_local *local = &tide_local;                                                              \
         int saved;                                                                                           \
-        struct tide_heap_head *table = tide_device_any() ? enter_table(local, &saved) : NULL;                \
+        struct tide_heap_head *table = tide_device_any() ? tide_recorder_enter(&saved) : NULL;               \
         if (table) {                                                                                         \
             note_result(table, call);                                                                        \
-            leave(local, saved);                                                                             \
+            tide_recorder_leave(saved);                                                                      \
         }                                                                                                    \
     } while (0)
 

@@ -11,10 +11,12 @@
 
 #include "channel/heap.h"
 #include "hook/pointers.h"
+#include "hook/ranges.h"
 #include "hook/unwind.h"
 
 enum {
     TIDE_RECORDER_DEFERRED = 16,
+    TIDE_RECORDER_PIECES = 8,  /* of one mapping that is moved */
     TIDE_RECORDER_NATIVE = 256 /* words walked before Python frames are merged in */
 };
 
@@ -72,9 +74,25 @@ void tide_recorder_freed(const void *pointer);
 struct tide_pointers_block tide_recorder_take(const void *pointer);
 void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block);
 
-/* Memory mapped, and unmapped: after and before the system call. */
+/* The same of a block in a pool, below TIDE_POINTERS_POOL; freed by its key, tide_pointers_pooled(). */
+void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+
+/* Memory mapped, address space reserved, unmapped: after, after and before the system call. */
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
-size_t tide_recorder_unmapped(const void *pointer, size_t bytes); /* bytes that were known */
+void tide_recorder_reserved(const void *pointer, size_t bytes);
+void tide_recorder_unmapped(const void *pointer, size_t bytes);
+
+/* Reservations became writable (open), or memory became a reservation. */
+void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller);
+
+/* What is about to be moved is taken out. It moved: tell it as mapped or reserved, there. It stayed: */
+struct tide_recorder_moving {
+    size_t count;
+    struct tide_range pieces[TIDE_RECORDER_PIECES];
+    bool reserved;
+};
+struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t bytes);
+void tide_recorder_stayed(const struct tide_recorder_moving *moving);
 
 /* Around a call of the C library that allocates while it holds a lock that the recorder would ask for: what
  * it allocates is not recorded. false: it was not anyway, and there is nothing to resume. */

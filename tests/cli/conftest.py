@@ -9,10 +9,13 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
 import pytest
+
+from heap_table import tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -130,3 +133,20 @@ def commands(binary):
     text = subprocess.run([binary, "help"], capture_output=True, text=True, check=True).stdout
     block = text.split("Commands:\n")[1].split("\n\n")[0]
     return [line.split()[0] for line in block.splitlines()]
+
+
+@pytest.fixture
+def hooked(run, build, tmp_path):
+    """hooked(argv..., interval=bytes, seed=n) -> (Result, {(pid, image): Table}): any program
+    with the hook preloaded and no tracker."""
+
+    def call(*argv, interval=524288, seed=0, env=None, code=0, **more):
+        channel = tmp_path / "channel"
+        shutil.rmtree(channel, ignore_errors=True)
+        channel.mkdir(mode=0o700)
+        result = run(*argv, env={"LD_PRELOAD": build / "libtidemark-hook.so", "TIDEMARK_CHANNEL": str(channel),
+                                 "TIDEMARK_HEAP": str(interval), "TIDEMARK_HEAP_SEED": str(seed), **(env or {})}, **more)
+        assert result.code == code, result.err
+        return result, tables(channel)
+
+    return call

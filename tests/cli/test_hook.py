@@ -20,22 +20,6 @@ EARLY = 6 * MIB  # what the constructor of target.c holds
 
 
 @pytest.fixture
-def hooked(run, build, tmp_path):
-    """hooked(argv..., interval=bytes, seed=n, repeat=n) -> (Result, {(pid, image): Table}) of the last run."""
-
-    def call(*argv, interval=524288, seed=0, env=None, code=0, **more):
-        channel = tmp_path / "channel"
-        shutil.rmtree(channel, ignore_errors=True)
-        channel.mkdir(mode=0o700)
-        result = run(*argv, env={"LD_PRELOAD": build / "libtidemark-hook.so", "TIDEMARK_CHANNEL": str(channel),
-                                 "TIDEMARK_HEAP": str(interval), "TIDEMARK_HEAP_SEED": str(seed), **(env or {})}, **more)
-        assert result.code == code, result.err
-        return result, tables(channel)
-
-    return call
-
-
-@pytest.fixture
 def target(hooked, build):
     """target(mode, argument...) -> the one table it left."""
 
@@ -87,12 +71,24 @@ def test_every_way_to_allocate_is_seen(target, build):
     assert all(s.live_bytes in (0, MIB, 2 * MIB) for s in live)
 
 
-def test_mappings_are_cut_overlaid_and_moved(target):
-    table = target("mappings")
-    mapped = [s for s in table.sites if s.kind == "mmap"]
-    assert sum(s.live_bytes for s in mapped) == 9 * MIB
-    assert sum(s.live_blocks for s in mapped) == 5
-    assert sum(s.total_bytes for s in mapped) == (2 + 4 + 2 + 1 + 4 + 8) * MIB
+@pytest.mark.parametrize("mode, live, pieces, maker", [
+    ("shared", 6, 1, "shared"), ("cut", 4, 3, "map"), ("across", 2, 2, "overlay"), ("overlaid", 6, 4, None),
+    ("grown", 5, 1, "move"), ("shrunk", 1, 1, "move"), ("moved_over", 3, 1, "move"), ("not_moved", 2, 1, "map"),
+    ("reserved", 0, 0, None), ("small_noreserve", 8, 1, "map"), ("opened", 3, 1, "commit"),
+    ("opened_by_overlay", 2, 1, "overlay"), ("closed", 2, 2, "commit"), ("moved_reservation", 1, 1, "commit"),
+    ("dropped", 16, 1, "map")])
+def test_mappings(hooked, build, mode, live, pieces, maker):
+    """Cut, overlaid, moved, reserved, opened and closed: what is live at the end, and where it was made."""
+    program = build / "hook-targets/mappings"
+    result, found = hooked(program, mode)
+    mapped = [s for s in next(iter(found.values())).sites if s.kind == "mmap"]
+    assert (sum(s.live_bytes for s in mapped), sum(s.live_blocks for s in mapped)) == (live * MIB, pieces)
+    assert all(s.live_bytes >= 0 and s.live_blocks >= 0 for s in mapped)
+    for site in mapped:
+        if site.live_bytes and maker:
+            assert symbols(str(program), [hex(site.frames[0][0] - 1 - site.frames[0][1].base)]) == [maker]
+    if mode == "dropped":
+        assert result.out == "0\n"
 
 
 def test_samples_are_unbiased(target):

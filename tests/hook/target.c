@@ -116,33 +116,11 @@ static void ways(char **arguments)
     check(realloc(p, huge) == NULL, "a realloc that cannot be"); /* p stays */
 }
 
-/* Anonymous mappings whole, cut in the middle, overlaid, moved; reservations and files do not count. Live at
- * the end: 2 + 2 + 1 + 4 MiB in 5 pieces. */
 VISIBLE void *map(size_t bytes, int protection, int flags)
 {
     void *p = mmap(NULL, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check(p != MAP_FAILED, "mmap");
     return p;
-}
-
-static void mappings(char **arguments)
-{
-    (void)arguments;
-    int both = PROT_READ | PROT_WRITE;
-    map(2 * MIB, both, 0);
-    char *cut = map(4 * MIB, both, 0);
-    check(!munmap(cut + MIB, 2 * MIB), "munmap"); /* two pieces of 1 MiB */
-    char *overlaid = map(2 * MIB, both, 0);
-    check(mmap(overlaid, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == overlaid,
-          "overlay");
-    char *moved = mremap(map(MIB, both, 0), MIB, 4 * MIB, MREMAP_MAYMOVE);
-    check(moved != MAP_FAILED, "mremap");
-    moved[4 * MIB - 1] = 1;
-    map(512 * MIB, PROT_NONE, 0);
-    map(512 * MIB, both, MAP_NORESERVE);
-    check(!munmap(map(8 * MIB, both, 0), 8 * MIB), "munmap");
-    errno = 0;
-    check(munmap(cut + 1, 10) == -1 && errno == EINVAL, "a munmap that cannot be");
 }
 
 /* The child frees what it inherited and holds 3 MiB of its own; the parent holds 5. */
@@ -441,13 +419,19 @@ static const struct {
     void (*run)(char **arguments);
     int needs;
 } modes[] = {
-    {"big", big, 0},         {"many", many, 2},
-    {"ways", ways, 0},       {"mappings", mappings, 0},
-    {"forked", forked, 0},   {"execed", execed, 0},
-    {"threads", threads, 1}, {"interrupted", interrupted, 1},
-    {"handled", handled, 1}, {"jumping", jumping, 0},
-    {"ends", ends, 0},       {"loading", loading, 1},
-    {"flood", flood, 1},     {"stacks", stacks, 0},
+    {"big", big, 0},
+    {"many", many, 2},
+    {"ways", ways, 0},
+    {"forked", forked, 0},
+    {"execed", execed, 0},
+    {"threads", threads, 1},
+    {"interrupted", interrupted, 1},
+    {"handled", handled, 1},
+    {"jumping", jumping, 0},
+    {"ends", ends, 0},
+    {"loading", loading, 1},
+    {"flood", flood, 1},
+    {"stacks", stacks, 0},
     {"odd", odd, 0},
 };
 

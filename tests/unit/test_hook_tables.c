@@ -36,7 +36,7 @@ static void the_map_is_what_a_plain_array_would_be(void **state)
         struct tide_pointers_block found = {0};
         if (next_random(&random) % 2) {
             struct tide_pointers_block block = {
-                .bytes = r, .blocks = 1 + (uint32_t)round, .site = (uint32_t)i};
+                .bytes = r, .blocks = 1 + (uint32_t)round, .site = (uint16_t)i};
             assert_int_equal(tide_pointers_add(pointer, block, &found), TIDE_POINTERS_DONE);
             assert_int_equal(found.blocks, model[i].blocks);
             count += !model[i].blocks;
@@ -76,6 +76,84 @@ static void a_full_map_says_so_and_empties_again(void **state)
         added -= tide_pointers_take((const void *)(uintptr_t)(i * 64), &old) == TIDE_POINTERS_DONE;
     assert_int_equal(added, 0);
     assert_int_equal(tide_pointers_count(), 0);
+}
+
+/* ---- blocks of pools */
+
+static struct tide_pointers_block pooled[MODEL];
+static uint64_t dropped_bytes;
+
+static uintptr_t pooled_at(uint64_t i)
+{
+    return 0x7e0000000000 + i * 40; /* about a hundred to a page */
+}
+
+static void on_block(void *context, struct tide_pointers_block block)
+{
+    uint64_t *count = context;
+    ++*count;
+    dropped_bytes += block.bytes;
+    assert_int_equal(pooled[block.blocks].bytes, block.bytes);
+    pooled[block.blocks] = (struct tide_pointers_block){0};
+}
+
+/* Drops [start, end): what is given back is what the plain array has there, and nothing else goes. */
+static void drop(uintptr_t start, uintptr_t end)
+{
+    uint64_t expected = 0, given = 0;
+    for (uint64_t i = 0; i < MODEL; i++)
+        expected += pooled[i].bytes && pooled_at(i) >= start && pooled_at(i) < end;
+    assert_int_equal(tide_pointers_take_range(start, end, on_block, &given), 0);
+    assert_int_equal(given, expected);
+    for (uint64_t i = 0; i < MODEL; i++)
+        if (pooled[i].bytes)
+            assert_true(pooled_at(i) < start || pooled_at(i) >= end);
+}
+
+static void stretches_of_a_pool_are_what_a_plain_array_would_be(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    struct tide_pointers_block old, own = {.bytes = 7, .blocks = 1};
+    for (uint64_t i = 0; i < MODEL; i += 4) /* blocks of malloc at the same addresses are none of it */
+        assert_int_equal(tide_pointers_add((const void *)pooled_at(i), own, &old), TIDE_POINTERS_DONE);
+    for (int round = 0; round < 40000; round++) {
+        uint64_t i = next_random(&random) % MODEL, j = next_random(&random) % 400;
+        const void *key = tide_pointers_pooled((const void *)pooled_at(i));
+        struct tide_pointers_block block = {.bytes = 1 + i, .blocks = (uint32_t)i};
+        if (j == 0) {
+            drop(pooled_at(i) - 8, pooled_at(i + next_random(&random) % 900));
+        } else if (j == 1) {
+            drop(0, next_random(&random) % 2 ? TIDE_POINTERS_POOL : pooled_at(i));
+        } else if (next_random(&random) % 4) {
+            assert_int_equal(tide_pointers_add(key, block, &old), TIDE_POINTERS_DONE);
+            assert_int_equal(old.bytes, pooled[i].bytes);
+            assert_true(tide_pointers_page_may_hold(pooled_at(i)));
+            pooled[i] = block;
+        } else {
+            assert_int_equal(tide_pointers_take(key, &old),
+                             pooled[i].bytes ? TIDE_POINTERS_DONE : TIDE_POINTERS_ABSENT);
+            pooled[i] = (struct tide_pointers_block){0};
+        }
+    }
+    drop(0, TIDE_POINTERS_POOL);
+    assert_true(dropped_bytes > 0);
+    assert_int_equal(tide_pointers_pooled_count(), 0);
+    for (uint64_t i = 0; i < MODEL; i += 4)
+        assert_int_equal(tide_pointers_take((const void *)pooled_at(i), &old), TIDE_POINTERS_DONE);
+    assert_int_equal(tide_pointers_count(), 0);
+    for (size_t i = 0; i < sizeof tide_pointers_pages; i++)
+        assert_int_equal(tide_pointers_pages[i], 0);
+}
+
+static void a_stretch_that_makes_no_sense_is_empty(void **state)
+{
+    (void)state;
+    uint64_t given = 0;
+    assert_int_equal(tide_pointers_take_range(5, 5, on_block, &given), 0);
+    assert_int_equal(tide_pointers_take_range(9, 5, on_block, &given), 0);
+    assert_int_equal(tide_pointers_take_range(0, UINTPTR_MAX, on_block, &given), 0);
+    assert_int_equal(given, 0);
 }
 
 static void *use_map(void *argument)
@@ -124,16 +202,16 @@ enum { PAGES = 512 };
 static uint32_t page_site[PAGES]; /* site + 1 of each page, 0: none */
 static int64_t live_bytes[8], live_pieces[8];
 
-static void on_change(void *context, uint32_t site, int64_t bytes, int64_t pieces)
+static void on_change(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
 {
     (void)context;
-    live_bytes[site] += bytes;
-    live_pieces[site] += pieces;
+    live_bytes[gone.site] += bytes;
+    live_pieces[gone.site] += pieces;
 }
 
 static void cut(uintptr_t from, uintptr_t to)
 {
-    assert_int_equal(tide_ranges_cut(from * 4096, to * 4096, on_change, NULL), 0);
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, from * 4096, to * 4096, on_change, NULL), 0);
     for (uintptr_t i = from; i < to; i++)
         page_site[i] = 0;
 }
@@ -147,7 +225,8 @@ static void mappings_are_what_an_array_of_pages_would_be(void **state)
         cut(from, to);
         if (next_random(&random) % 2 && to - from < 40) {
             uint32_t site = (uint32_t)(next_random(&random) % 8);
-            assert_int_equal(tide_ranges_add(from * 4096, to * 4096, site), 0);
+            assert_int_equal(
+                tide_ranges_add(TIDE_RANGES_MAPPED, (struct tide_range){from * 4096, to * 4096, site}), 0);
             live_bytes[site] += (int64_t)(to - from) * 4096;
             live_pieces[site]++;
             for (uintptr_t i = from; i < to; i++)
@@ -163,7 +242,7 @@ static void mappings_are_what_an_array_of_pages_would_be(void **state)
         }
     }
     cut(0, PAGES);
-    assert_false(tide_ranges_any());
+    assert_false(tide_ranges_any(TIDE_RANGES_MAPPED));
     for (int i = 0; i < 8; i++)
         assert_int_equal(live_pieces[i], 0);
 }
@@ -173,17 +252,42 @@ static void a_full_list_of_mappings_refuses(void **state)
     (void)state;
     live_bytes[0] = live_pieces[0] = 0;
     for (uintptr_t i = 0; i < TIDE_RANGES_MOST; i++)
-        assert_int_equal(tide_ranges_add(i * 16384, i * 16384 + 12288, 0), 0);
-    assert_int_equal(
-        tide_ranges_add((uintptr_t)TIDE_RANGES_MOST * 16384, (uintptr_t)TIDE_RANGES_MOST * 16384 + 4096, 0),
-        -1);
+        assert_int_equal(
+            tide_ranges_add(TIDE_RANGES_MAPPED, (struct tide_range){i * 16384, i * 16384 + 12288, 0}), 0);
+    uintptr_t more = (uintptr_t)TIDE_RANGES_MOST * 16384;
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_MAPPED, (struct tide_range){more, more + 4096, 0}), -1);
     /* A cut in the middle needs one more place, which is not there: the rest is told as lost. */
-    assert_int_equal(tide_ranges_cut(4096, 8192, on_change, NULL), 0);
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 4096, 8192, on_change, NULL), 0);
     assert_int_equal(live_bytes[0], -8192);
-    assert_int_equal(tide_ranges_cut(0, UINTPTR_MAX, on_change, NULL), 0);
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 0, UINTPTR_MAX, on_change, NULL), 0);
     assert_int_equal(live_bytes[0], -(int64_t)TIDE_RANGES_MOST * 12288);
     assert_int_equal(live_pieces[0], -(int64_t)TIDE_RANGES_MOST);
-    assert_false(tide_ranges_any());
+    assert_false(tide_ranges_any(TIDE_RANGES_MAPPED));
+}
+
+static void a_range_is_found_by_any_of_its_addresses(void **state)
+{
+    (void)state;
+    struct tide_range found;
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){4096, 12288, 3}), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){20480, 24576, 4}), 0);
+    assert_true(tide_ranges_find(TIDE_RANGES_CHUNKS, 12287, 12288, &found) && found.site == 3);
+    assert_false(tide_ranges_find(TIDE_RANGES_CHUNKS, 12288, 20480, &found));
+    assert_true(tide_ranges_find(TIDE_RANGES_CHUNKS, 12288, 20481, &found) && found.site == 4);
+    assert_false(tide_ranges_find(TIDE_RANGES_MAPPED, 4096, 12288, &found));
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_CHUNKS, 0, UINTPTR_MAX, on_change, NULL), 0);
+}
+
+static void what_continues_a_range_of_its_site_joins_it(void **state)
+{
+    (void)state;
+    struct tide_range found;
+    assert_int_equal(tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){4096, 8192, 1}), 0);
+    assert_int_equal(tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){8192, 12288, 1}), 1);
+    assert_int_equal(tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){12288, 16384, 2}), 0);
+    assert_true(tide_ranges_find(TIDE_RANGES_MAPPED, 9000, 9001, &found));
+    assert_true(found.start == 4096 && found.end == 12288);
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 0, UINTPTR_MAX, on_change, NULL), 0);
 }
 
 /* ---- sampling */
@@ -260,10 +364,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_map_is_what_a_plain_array_would_be),
         cmocka_unit_test(a_full_map_says_so_and_empties_again),
+        cmocka_unit_test(stretches_of_a_pool_are_what_a_plain_array_would_be),
+        cmocka_unit_test(a_stretch_that_makes_no_sense_is_empty),
         cmocka_unit_test(threads_share_the_map),
         cmocka_unit_test(a_latch_that_is_never_released_is_given_up_once),
         cmocka_unit_test(mappings_are_what_an_array_of_pages_would_be),
         cmocka_unit_test(a_full_list_of_mappings_refuses),
+        cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),
+        cmocka_unit_test(what_continues_a_range_of_its_site_joins_it),
         cmocka_unit_test(logarithm_and_probability_are_accurate),
         cmocka_unit_test(gaps_between_samples_are_exponential),
         cmocka_unit_test(what_is_counted_is_unbiased_for_every_size),

@@ -1,0 +1,167 @@
+/*
+ * recorder_mappings.c - anonymous mappings into the table (recorder.h).
+ *
+ * What can be written to is memory; what cannot is address space, and becomes memory of the stack that opens
+ * it. Both are kept by address (ranges.h). Pages that are given back with madvise() stay with their mapping:
+ * they can be written again without asking.
+ */
+#include "hook/blocks.h"
+#include "hook/ledger.h"
+#include "hook/recorder_private.h"
+
+static uintptr_t end_of(uintptr_t start, size_t bytes)
+{
+    size_t whole = (bytes + 4095) & ~(size_t)4095;
+    return whole < bytes || start + whole < start ? UINTPTR_MAX : start + whole;
+}
+
+static void on_cut(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
+{
+    tide_ledger_changed(context, gone.site, bytes, pieces);
+}
+
+/* Nothing is known of these addresses any more. */
+static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end)
+{
+    tide_blocks_clear(table, start, end);
+    bool lost =
+        tide_ranges_any(TIDE_RANGES_MAPPED) && tide_ranges_cut(TIDE_RANGES_MAPPED, start, end, on_cut, table);
+    if (tide_ranges_any(TIDE_RANGES_RESERVED))
+        lost |= tide_ranges_cut(TIDE_RANGES_RESERVED, start, end, NULL, NULL) != 0;
+    if (lost)
+        tide_ledger_count(&table->lost_frees);
+}
+
+/* The range is new memory of the site. A part that joins the one before it is no block of its own. */
+static void add_mapped(struct tide_heap_head *table, struct tide_range range, bool join)
+{
+    int added =
+        join ? tide_ranges_join(TIDE_RANGES_MAPPED, range) : tide_ranges_add(TIDE_RANGES_MAPPED, range);
+    if (added < 0)
+        tide_ledger_count(&table->dropped_pointers);
+    else
+        tide_ledger_allocated(table, range.site, (int64_t)(range.end - range.start), !added);
+}
+
+void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    int saved;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
+    cut_all(table, start, end);
+    int32_t site = tide_recorder_site(table, TIDE_HEAP_MMAP, caller);
+    if (site >= 0)
+        add_mapped(table, (struct tide_range){start, end, (uint32_t)site}, false);
+    tide_recorder_leave(saved);
+}
+
+void tide_recorder_reserved(const void *pointer, size_t bytes)
+{
+    int saved;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
+    cut_all(table, start, end);
+    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){start, end, 0}))
+        tide_ledger_count(&table->dropped_pointers);
+    tide_recorder_leave(saved);
+}
+
+void tide_recorder_unmapped(const void *pointer, size_t bytes)
+{
+    int saved;
+    if (!tide_ranges_any(TIDE_RANGES_MAPPED) && !tide_ranges_any(TIDE_RANGES_RESERVED) &&
+        !tide_pointers_pooled_count())
+        return;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes));
+    tide_recorder_leave(saved);
+}
+
+/* Moves what there is of [start, end) from one list to the other, piece by piece: no two latches at once. */
+static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t end, bool open, uint32_t site)
+{
+    enum tide_ranges_kind from = open ? TIDE_RANGES_RESERVED : TIDE_RANGES_MAPPED;
+    struct tide_range piece;
+    while (tide_ranges_find(from, start, end, &piece)) {
+        piece.start = piece.start > start ? piece.start : start;
+        piece.end = piece.end < end ? piece.end : end;
+        if (tide_ranges_cut(from, piece.start, piece.end, open ? NULL : on_cut, table))
+            return -1;
+        if (open)
+            add_mapped(table, (struct tide_range){piece.start, piece.end, site}, true);
+        else if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){piece.start, piece.end, 0}))
+            tide_ledger_count(&table->dropped_pointers);
+        start = piece.end;
+    }
+    return 0;
+}
+
+void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struct tide_unwind_frame caller)
+{
+    enum tide_ranges_kind from = open ? TIDE_RANGES_RESERVED : TIDE_RANGES_MAPPED;
+    uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
+    struct tide_range first;
+    int saved;
+    if (!tide_ranges_any(from))
+        return;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    if (tide_ranges_find(from, start, end, &first)) {
+        int32_t site = open ? tide_recorder_site(table, TIDE_HEAP_MMAP, caller) : 0;
+        if (site >= 0 && reprotect(table, start, end, open, (uint32_t)site))
+            tide_ledger_count(&table->lost_frees);
+    }
+    tide_recorder_leave(saved);
+}
+
+static void on_move(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
+{
+    struct tide_recorder_moving *moving = context;
+    if (moving->count < TIDE_RECORDER_PIECES)
+        moving->pieces[moving->count++] = gone;
+    tide_ledger_changed(tide_ledger_table(), gone.site, bytes, pieces);
+}
+
+static void on_move_reserved(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
+{
+    struct tide_recorder_moving *moving = context;
+    (void)gone, (void)bytes, (void)pieces;
+    moving->reserved = true;
+}
+
+struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t bytes)
+{
+    struct tide_recorder_moving moving = {.count = 0};
+    uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
+    int saved;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return moving;
+    tide_blocks_clear(table, start, end);
+    if (tide_ranges_cut(TIDE_RANGES_MAPPED, start, end, on_move, &moving) ||
+        tide_ranges_cut(TIDE_RANGES_RESERVED, start, end, on_move_reserved, &moving))
+        tide_ledger_count(&table->lost_frees);
+    tide_recorder_leave(saved);
+    return moving;
+}
+
+void tide_recorder_stayed(const struct tide_recorder_moving *moving)
+{
+    int saved;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    for (size_t i = 0; i < moving->count; i++) {
+        struct tide_range piece = moving->pieces[i];
+        if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece))
+            tide_ledger_changed(table, piece.site, (int64_t)(piece.end - piece.start), 1);
+    }
+    tide_recorder_leave(saved);
+}

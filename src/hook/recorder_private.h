@@ -1,0 +1,20 @@
+/*
+ * recorder_private.h - what the parts of the recorder share: recorder.c, recorder_mappings.c, pool.c.
+ */
+#ifndef TIDE_RECORDER_PRIVATE_H
+#define TIDE_RECORDER_PRIVATE_H
+
+#include "hook/recorder.h"
+
+/* The table, with the guard up and errno kept; NULL, and nothing to leave, if nothing is to be recorded. */
+struct tide_heap_head *tide_recorder_enter(int *ret_errno);
+void tide_recorder_leave(int saved_errno);
+
+/* In between: the site of the caller's stack, TIDE_LEDGER_NONE if there is no room. */
+int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
+                           struct tide_unwind_frame caller);
+
+/* Puts a block into the map and counts it. false, and counted as dropped: there was no room. */
+bool tide_recorder_place(struct tide_heap_head *table, const void *key, struct tide_pointers_block block);
+
+#endif
