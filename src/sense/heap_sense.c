@@ -34,6 +34,8 @@ enum {
     BUDGET_PPM = 10000,    /* CPU time for reading tables, of wall time */
     PATIENCE = 8,          /* looks at a stack with an address in no known module */
     LOOKUP_MS = 10,        /* that a look waits for symbols, when some are not known */
+    BACKLOG = 32,          /* looks at a site that waits for them */
+    BACKLOGS_MOST = 4096,  /* sites that may: 5 MiB */
     NOTICES_MOST = 8,
     NOTICE_TEXT = 300,
     KINDS = TIDE_HEAP_POOL + 1,
@@ -53,10 +55,20 @@ struct numbers {
     int64_t live_bytes, live_blocks, total_bytes, total_blocks;
 };
 
+/* What a site held at looks before its stack was known, thinned out when there are many. */
+struct backlog {
+    size_t count;
+    struct {
+        int64_t tick;
+        struct numbers now;
+    } at[BACKLOG];
+};
+
 struct site {
     int64_t id;
     struct numbers written;
-    int32_t *frames; /* while WAITING */
+    int32_t *frames;         /* while WAITING */
+    struct backlog *backlog; /* while NEW or WAITING; NULL: nothing was kept */
     uint16_t depth;
     uint8_t state;
     uint8_t patience;
@@ -96,7 +108,7 @@ struct tide_heap_sense {
     int64_t base_ns, last_ns, purse_ns;
     double rows; /* that may be written */
     size_t turn; /* table that is read next */
-    size_t tables_seen, sites_held, strangers;
+    size_t tables_seen, sites_held, backlogs, strangers;
     bool rewrite; /* the writer failed: what it had is not there */
     struct due *due;
     char notices[NOTICES_MOST][NOTICE_TEXT];
@@ -144,12 +156,22 @@ int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
     return tide_heap_tables_new(channel_path, &heap->tables, err);
 }
 
+static void drop_backlog(struct tide_heap_sense *heap, struct site *site)
+{
+    if (site->backlog)
+        heap->backlogs--;
+    free(site->backlog);
+    site->backlog = NULL;
+}
+
 static void free_process(struct tide_heap_sense *heap, struct process *process)
 {
     if (!process)
         return;
-    for (size_t i = 0; i < process->site_count; i++)
+    for (size_t i = 0; i < process->site_count; i++) {
         free(process->sites[i].frames);
+        drop_backlog(heap, &process->sites[i]);
+    }
     heap->sites_held -= process->site_count;
     free(process->sites);
     free(process);
@@ -279,6 +301,58 @@ static int64_t write_site(struct look *look, int64_t process, uint16_t kind, int
     return id;
 }
 
+static bool same_numbers(const struct numbers *a, const struct numbers *b)
+{
+    return a->live_bytes == b->live_bytes && a->live_blocks == b->live_blocks &&
+           a->total_bytes == b->total_bytes && a->total_blocks == b->total_blocks;
+}
+
+static void write_sample(struct look *look, int64_t tick, int64_t site, const struct numbers *now)
+{
+    struct tide_site_sample row = {.tick = tick,
+                                   .site = site,
+                                   .live_bytes = now->live_bytes,
+                                   .live_blocks = now->live_blocks,
+                                   .total_bytes = now->total_bytes,
+                                   .total_blocks = now->total_blocks};
+
+    if (tide_writer_site_sample(look->writer, &row, look->err) != 0)
+        look->failed = true;
+    look->heap->rows -= 1;
+}
+
+/* Names can take seconds, of a large library: what a site holds meanwhile is written when it has one. */
+static void keep_in_backlog(struct look *look, struct site *site, const struct numbers *now)
+{
+    struct backlog *kept = site->backlog;
+
+    if (!kept && look->heap->backlogs < BACKLOGS_MOST && (kept = site->backlog = malloc(sizeof *kept))) {
+        look->heap->backlogs++;
+        kept->count = 0;
+    }
+    if (!kept || (kept->count > 0 && (kept->at[kept->count - 1].tick == look->tick ||
+                                      same_numbers(&kept->at[kept->count - 1].now, now))))
+        return;
+    if (kept->count == BACKLOG) {
+        kept->count /= 2;
+        for (size_t i = 0; i < kept->count; i++)
+            kept->at[i] = kept->at[2 * i + 1];
+    }
+    kept->at[kept->count].tick = look->tick;
+    kept->at[kept->count++].now = *now;
+}
+
+static void write_backlog(struct look *look, struct site *site)
+{
+    for (size_t i = 0; site->backlog && i < site->backlog->count; i++)
+        if (site->backlog->at[i].tick < look->tick) {
+            site->written = site->backlog->at[i].now;
+            site->fresh = false;
+            write_sample(look, site->backlog->at[i].tick, site->id, &site->written);
+        }
+    drop_backlog(look->heap, site);
+}
+
 /* Gives a site its rows when all of its frames have theirs. */
 static void complete_site(struct look *look, struct process *process, const struct tide_heap_values *values,
                           struct site *site)
@@ -293,34 +367,15 @@ static void complete_site(struct look *look, struct process *process, const stru
     site->id = write_site(look, process->id, values->kind, stack_of(look, rows, count));
     site->state = OWN;
     site->fresh = true;
+    write_backlog(look, site);
 }
 
 /* --- samples of sites ---------------------------------------------------------------------------------- */
-
-static bool same_numbers(const struct numbers *a, const struct numbers *b)
-{
-    return a->live_bytes == b->live_bytes && a->live_blocks == b->live_blocks &&
-           a->total_bytes == b->total_bytes && a->total_blocks == b->total_blocks;
-}
 
 static struct numbers numbers_of(const struct tide_heap_values *values, bool over)
 {
     return (struct numbers){over ? 0 : values->live_bytes, over ? 0 : values->live_blocks,
                             values->total_bytes, values->total_blocks};
-}
-
-static void write_sample(struct look *look, int64_t site, const struct numbers *now)
-{
-    struct tide_site_sample row = {.tick = look->tick,
-                                   .site = site,
-                                   .live_bytes = now->live_bytes,
-                                   .live_blocks = now->live_blocks,
-                                   .total_bytes = now->total_bytes,
-                                   .total_blocks = now->total_blocks};
-
-    if (tide_writer_site_sample(look->writer, &row, look->err) != 0)
-        look->failed = true;
-    look->heap->rows -= 1;
 }
 
 static int64_t saturated(int64_t a, int64_t b)
@@ -361,7 +416,7 @@ static void write_due(struct look *look, const struct tide_heap_table *table, st
     for (size_t i = 0; i < count; i++) {
         struct site *site = &process->sites[heap->due[i].site];
         struct numbers now = numbers_of(&table->sites[heap->due[i].site], table->replaced);
-        write_sample(look, site->id, &now);
+        write_sample(look, look->tick, site->id, &now);
         site->written = now;
         site->fresh = false;
     }
@@ -379,7 +434,7 @@ static void write_rests(struct look *look, struct process *process)
         if (first)
             rest->id = write_site(look, process->id, kind, 0);
         if (first || look->rewrite || !same_numbers(&rest->now, &rest->written))
-            write_sample(look, rest->id, &rest->now);
+            write_sample(look, look->tick, rest->id, &rest->now);
         rest->written = rest->now;
     }
 }
@@ -450,8 +505,10 @@ static bool write_sites(struct look *look, struct tide_heap_table *table, struct
             if (site->fresh || look->rewrite || !same_numbers(&site->written, &now))
                 look->heap->due[due++] = (struct due){change_of(site, &now), (uint32_t)i};
         } else if (site->state == SMALL) {
+            drop_backlog(look->heap, site);
             add_to_rest(&process->rest[values->kind], &now);
         } else {
+            keep_in_backlog(look, site, &now);
             complete = false;
         }
     }

@@ -297,6 +297,25 @@ static void a_stack_waits_for_its_module_but_not_for_ever(void **state)
     assert_int_equal(ask("SELECT count(*) FROM site WHERE stack > 0"), 2);
 }
 
+static void what_a_site_held_while_its_stack_was_unknown_is_written(void **state)
+{
+    (void)state;
+    uint64_t late = 0x5000;
+    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_HEAP_MALLOC, &late, 1, 100000);
+    int64_t first = look();
+    for (int i = 1; i < 5; i++) {
+        site->live_bytes += 1000;
+        look();
+    }
+    assert_int_equal(ask("SELECT count(*) FROM site_sample"), 0);
+    heap_fixture_module(&f, "/lib/late.so", 0x4000, 0x4000, 0x6000);
+    looks_until("SELECT count(*) FROM site WHERE stack > 0");
+    assert_int_equal(ask("SELECT min(tick) FROM site_sample"), first);
+    assert_int_equal(ask("SELECT count(*) FROM site_sample"), 5);
+    assert_int_equal(ask("SELECT live_bytes FROM site_sample ORDER BY tick"), 100000);
+    assert_int_equal(ask("SELECT live_bytes FROM site_sample ORDER BY tick DESC"), 104000);
+}
+
 static void why_nothing_is_seen_is_told_once(void **state)
 {
     (void)state;
@@ -350,6 +369,7 @@ int main(void)
         TEST(without_memory_less_is_written_and_nothing_breaks),
 #endif
         TEST(a_stack_waits_for_its_module_but_not_for_ever),
+        TEST(what_a_site_held_while_its_stack_was_unknown_is_written),
         TEST(why_nothing_is_seen_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
