@@ -28,6 +28,7 @@ enum {
     SYMBOLS_MOST = 4 << 20,    /* of one file */
     RANGES_MOST = 8 << 20,     /* of units, in one file */
     RANGES_PER_UNIT = 1 << 20, /* a unit whose list does not end */
+    REFERENCES_MOST = 8,       /* from a copy of a function to its declaration */
     SECTIONS_MOST = 1 << 16,
 };
 
@@ -508,6 +509,49 @@ static const char *demangled(struct tide_symbols *symbols, const char *name)
     return kept;
 }
 
+/* Where a function was declared, through the copies and definitions that refer to it. */
+static Dwarf_Die declaration_of(Dwarf_Die *die)
+{
+    Dwarf_Die found = *die, next;
+    Dwarf_Attribute attribute;
+    for (int i = 0; i < REFERENCES_MOST; i++) {
+        Dwarf_Attribute *refers = dwarf_attr(&found, DW_AT_abstract_origin, &attribute);
+        if (!refers)
+            refers = dwarf_attr(&found, DW_AT_specification, &attribute);
+        if (!refers || !dwarf_formref_die(refers, &next))
+            break;
+        found = next;
+    }
+    return found;
+}
+
+static bool is_scope(Dwarf_Die *die)
+{
+    int tag = dwarf_tag(die);
+    return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+           tag == DW_TAG_union_type;
+}
+
+/* "lab::keep" of a function that the linker does not know, and that therefore has a plain name only. */
+static const char *qualified(struct tide_symbols *symbols, Dwarf_Die *die, const char *name)
+{
+    Dwarf_Die declared = declaration_of(die), *scopes = NULL;
+    int count = dwarf_getscopes_die(&declared, &scopes);
+    char text[TIDE_SYMBOL_TEXT] = "";
+    size_t used = 0;
+
+    for (int i = count; i-- > 1 && used < sizeof text;)
+        if (is_scope(&scopes[i])) {
+            const char *scope = dwarf_diename(&scopes[i]);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s::", scope ? scope : "(anonymous)");
+        }
+    free(scopes);
+    if (used == 0 || used >= sizeof text)
+        return keep(symbols, name);
+    snprintf(text + used, sizeof text - used, "%s", name);
+    return keep(symbols, text);
+}
+
 /* Of a function or of one inlined: its linkage name, which says the scope too, else its plain name. */
 static const char *name_of(struct tide_symbols *symbols, Dwarf_Die *die)
 {
@@ -516,9 +560,10 @@ static const char *name_of(struct tide_symbols *symbols, Dwarf_Die *die)
 
     if (!name)
         name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute));
-    if (!name)
-        name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
-    return demangled(symbols, name);
+    if (name)
+        return demangled(symbols, name);
+    name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
+    return name ? qualified(symbols, die, name) : "";
 }
 
 /* Source paths may be relative to the directory of compilation. */

@@ -70,14 +70,15 @@ static bool is_interpreter(const struct tide_frame *f)
     return !f->python && (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
 }
 
-/* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library. */
+/* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library, or the
+ * inside of a C++ container. */
 enum interest { OWN, PYTHON_LIBRARY, NATIVE_LIBRARY, LEAST, NONE };
 
 static enum interest interest_of(const struct tide_frame *f)
 {
     if (is_start_up(f) || (!f->function[0] && !f->file[0] && !f->module[0]))
         return NONE;
-    if (is_interpreter(f) || !f->function[0])
+    if (is_interpreter(f) || !f->function[0] || strstr(f->file, "/include/c++/"))
         return LEAST;
     bool own = f->file[0] ? !is_library_path(f->file)
                           : !is_library_path(f->module) && !strstr(base_name(f->module), ".so");
@@ -90,6 +91,7 @@ struct choice {
     enum interest of[LOOKED_AT];
     bool taken[LOOKED_AT];
     size_t frame_count, count, most;
+    size_t of_natives; /* of the count */
 };
 
 /* The innermost of a kind that are not taken yet, at most so many. */
@@ -99,6 +101,7 @@ static void take(struct choice *c, enum interest interest, size_t limit)
         if (c->of[i] == interest && !c->taken[i]) {
             c->taken[i] = true;
             c->count++;
+            c->of_natives += interest == NATIVE_LIBRARY;
             limit--;
         }
 }
@@ -114,8 +117,12 @@ size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t mos
         c.of[i] = interest_of(&h->frames[frames[i]]);
     take(&c, OWN, c.most > 3 ? c.most - 2 : 1);
     take(&c, NATIVE_LIBRARY, 1);
-    for (enum interest interest = OWN; interest < NONE; interest++)
-        take(&c, interest, c.most);
+    take(&c, OWN, c.most);
+    take(&c, PYTHON_LIBRARY, c.most);
+    bool has_source = c.count > c.of_natives;
+    take(&c, NATIVE_LIBRARY, c.most);
+    if (!has_source)
+        take(&c, LEAST, c.most);
     size_t count = 0;
     for (size_t i = c.frame_count; i-- > 0;)
         if (c.taken[i])
