@@ -51,7 +51,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
 int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, struct tide_err *err)
 {
     char hook[PATH_MAX], shown[256];
-    const char *before = getenv("LD_PRELOAD");
+    const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
 
     *preload = (struct tide_preloading){{NULL}};
     if (find_hook(hook, err) != 0)
@@ -66,7 +66,10 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
         preload->settings[0] = NULL;
     if (asprintf(&preload->settings[1], TIDE_HEAP_ENV "=%" PRId64, interval_bytes) < 0)
         preload->settings[1] = NULL;
-    if (preload->settings[0] && preload->settings[1])
+    if (asprintf(&preload->settings[2], "ASAN_OPTIONS=%s%sverify_asan_link_order=0", asan ? asan : "",
+                 asan && asan[0] ? ":" : "") < 0)
+        preload->settings[2] = NULL;
+    if (preload->settings[0] && preload->settings[1] && preload->settings[2])
         return 0;
     tide_preloading_release(preload);
     return tide_err_set(err, "not enough memory");

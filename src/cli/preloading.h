@@ -5,7 +5,9 @@
  * tide_preloading_release(). tide_preloading_obstacle() says beforehand why a program cannot be seen into.
  *
  * The hook is $TIDEMARK_HOOK, else libtidemark-hook.so beside the running program (a build directory), else
- * in ../lib from there (an installation). What the user preloads already stays, behind it.
+ * in ../lib from there (an installation). What the user preloads already stays, behind it. The runtime of
+ * AddressSanitizer ends programs in which it is not the first library; it is told not to, since the hook then
+ * leaves them alone and says so.
  */
 #ifndef TIDE_PRELOADING_H
 #define TIDE_PRELOADING_H
@@ -16,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_PRELOADING_SETTINGS = 2 };
+enum { TIDE_PRELOADING_SETTINGS = 3 };
 
 struct tide_preloading {
     char *settings[TIDE_PRELOADING_SETTINGS]; /* "NAME=VALUE" */

@@ -12,11 +12,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
 from heap_table import tables
 
+MIB = 1 << 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # A shell starts what it runs in the background with SIGINT and SIGQUIT ignored, and ignored they would stay in every program
@@ -150,3 +152,35 @@ def hooked(run, build, tmp_path):
         return result, tables(channel)
 
     return call
+
+
+@pytest.fixture
+def small_cgroup():
+    """A group whose processes may have 64 MiB together, of either version of cgroups; skips where none can be made."""
+    for parent, limit, swap in (("/sys/fs/cgroup", "memory.max", "memory.swap.max"),
+                                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes")):
+        group = pathlib.Path(parent) / f"tidemark-test-{os.getpid()}"
+        try:
+            (group.parent / "cgroup.procs").stat()
+            group.mkdir()
+            (group / limit).stat()
+        except OSError:
+            if group.exists():
+                group.rmdir()
+            continue
+        try:
+            (group / limit).write_text(str(64 * MIB))
+            if (group / swap).exists():
+                (group / swap).write_text("0" if swap == "memory.swap.max" else str(64 * MIB))
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        for _ in range(100):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.05)  # until the kernel has let go of its last process
+        return
+    pytest.skip("no memory cgroup can be made here")
