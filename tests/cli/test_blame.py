@@ -256,7 +256,7 @@ def test_code_without_symbols_is_said_by_module_and_offset(tidemark, tmp_path):
 
 
 def test_a_program_too_small_for_a_sample_is_said(tidemark):
-    tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", "true")
+    tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "sleep", "0.3")
     got = tidemark("blame", "a.tide")
     if got.code == 2:
         assert got.err == ("tidemark: the recording has no call sites: the program ended before an allocation was sampled\n"

@@ -110,6 +110,28 @@ def test_samples_are_unbiased(target):
     assert 0.7 * deviation < spread < 1.3 * deviation
 
 
+def test_each_site_of_a_mixture_is_unbiased(target, build):
+    """30 fixed seeds, five sites whose blocks are of sizes from 16 bytes to 100,000, in turns: each site's mean is within two
+    standard errors of what it holds, and the largest is exact."""
+    interval, seeds = 65536, 30
+    every = {16: 1, 100: 6, 1000: 62, 10000: 625, 100000: 6250}
+    seen = {size: [] for size in every}
+    for seed in range(1, seeds + 1):
+        table = target("mixed", interval=interval, seed=seed)
+        live = dict.fromkeys(every, 0)
+        for site in table.sites:
+            inner = names(build, site)[:1]
+            if inner and inner[0].startswith("hold_"):
+                live[int(inner[0][5:])] += site.live_bytes
+        for size, held in live.items():
+            seen[size].append(held)
+    for size, values in seen.items():
+        count = -(-250000 // every[size])
+        p = 1 if size >= interval // 4 else 1 - math.exp(-size / interval)
+        error = size * math.sqrt(count * (1 - p) / p / seeds)
+        assert abs(sum(values) / seeds - count * size) <= 2 * error, (size, values)
+
+
 def test_a_seed_makes_runs_equal(target):
     first, second = (target("many", 20000, 500, seed=7) for _ in range(2))
     values = [[(s.live_bytes, s.total_bytes) for s in t.sites] for t in (first, second)]

@@ -66,6 +66,35 @@ static void many(char **arguments)
     hold_many(atol(arguments[0]), (size_t)atol(arguments[1]));
 }
 
+/* 4 MB each of blocks of several sizes, live, from a function each, in turns; as many again freed. */
+#define HOLDER(name, size)                                                                                   \
+    VISIBLE void *name(void)                                                                                 \
+    {                                                                                                        \
+        void *p = malloc(size);                                                                              \
+        check(p != NULL, "malloc");                                                                          \
+        return p;                                                                                            \
+    }
+HOLDER(hold_16, 16)
+HOLDER(hold_100, 100)
+HOLDER(hold_1000, 1000)
+HOLDER(hold_10000, 10000)
+HOLDER(hold_100000, 100000)
+
+static void mixed(char **arguments)
+{
+    (void)arguments;
+    static const struct {
+        void *(*hold)(void);
+        int every; /* in units of the smallest */
+    } sorts[] = {{hold_16, 1}, {hold_100, 6}, {hold_1000, 62}, {hold_10000, 625}, {hold_100000, 6250}};
+    for (int i = 0; i < 250000; i++)
+        for (size_t k = 0; k < sizeof sorts / sizeof *sorts; k++)
+            if (i % sorts[k].every == 0) {
+                kept = sorts[k].hold();
+                free(sorts[k].hold());
+            }
+}
+
 /* Every way to get 1 MiB, held; then every way, and freed. */
 VISIBLE void *get(int way)
 {
@@ -433,6 +462,7 @@ static const struct {
     {"flood", flood, 1},
     {"stacks", stacks, 0},
     {"odd", odd, 0},
+    {"mixed", mixed, 0},
 };
 
 int main(int argc, char **argv)
