@@ -1,12 +1,13 @@
 """Device memory by call stack: the hook in front of a CUDA driver that is not there (tests/fake/fake_cuda.c).
 
 tests/hook/device.c takes memory in every way a program can come by the driver's functions, and prints what the driver says
-is in use: the live bytes in the table must be the same number. On a real GPU: tests/gpu/run-heap.
+is in use: the live bytes in the table must be the same number. On a real GPU: tests/gpu/run_heap.py.
 """
 
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -230,7 +231,7 @@ def test_without_a_table_the_driver_works_as_ever(run, build, direct, fake):
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no CUDA compiler here")
 def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, run, fake, tmp_path):
-    """It asks for more than the fake driver has and says so, with the hook as without; on a GPU see tests/gpu/run-heap."""
+    """It asks for more than the fake driver has and says so, with the hook as without; on a GPU see tests/gpu/run_heap.py."""
     (tmp_path / "probe.cu").write_text("#include <cstdio>\n#include <cuda_runtime.h>\n"
                                        "int main() { void *p = nullptr; printf(\"%d\\n\", cudaMalloc(&p, 1 << 20)); }\n")
     subprocess.run(["nvcc", "-cudart", "static", "-o", tmp_path / "probe", tmp_path / "probe.cu"], check=True)
@@ -240,6 +241,27 @@ def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, ru
 
 
 # ---- what is said of it
+
+
+def test_a_device_leak_is_in_the_recording_with_function_file_and_line(tidemark, build, fake, root, tmp_path):
+    got = tidemark("run", "--heap", "-o", "a.tide", "--", build / "hook-targets/device", "static", "leak", "7",
+                   env={"LD_LIBRARY_PATH": str(fake.parent)})
+    assert got.code == 0, got.err
+    source = root / "tests/hook/device.c"
+    line = next(n for n, text in enumerate(source.read_text().split("\n"), 1) if '"memory is given"' in text)
+    found = sqlite3.connect(tmp_path / "a.tide").execute(
+        "SELECT f.function, f.file, f.line, h.live_bytes, h.live_blocks FROM site AS s JOIN site_sample AS h ON h.site = s.id"
+        " JOIN stack AS t ON t.id = s.stack AND t.depth = 0 JOIN frame AS f ON f.id = t.frame WHERE s.kind = 3"
+        " ORDER BY h.tick DESC LIMIT 1").fetchall()
+    assert found == [("device_leak", found[0][1], line, 7 * MIB, 7)] and found[0][1].endswith("tests/hook/device.c")
+
+
+def test_that_a_driver_is_left_alone_is_said(tidemark, root, tmp_path):
+    library(tmp_path / "libcuda.so.1", root / "tests/fake/fake_cuda.c", "-DSTRANGE")
+    got = tidemark("run", "--heap", "-o", "a.tide", "--", "/usr/bin/python3", "-c", ONE_ALLOCATION, tmp_path / "libcuda.so.1")
+    assert got.code == 0, got.err
+    notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
+    assert any("no device memory: the CUDA driver lacks functions it should have" in text for (text,) in notes), notes
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""A training loop on a GPU, to be watched: train.py [--leak] [--steps N] [--pause S] [--width N] [--device cuda|cpu].
+
+With --leak each step also keeps 24 MiB, which PyTorch's caching allocator takes from the driver by themselves. Prints one
+JSON object: what PyTorch holds at the end, and how long a step took.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+
+try:
+    import tidemark
+except ImportError:  # alone, without the package
+    tidemark = None
+
+LEAK_BYTES = 24 << 20
+kept = []
+
+
+def remember():
+    kept.append(torch.zeros(LEAK_BYTES // 4, device=device))  # the leak
+
+
+def train_step(model, optimizer):
+    x = torch.randn(16, 128, options.width, device=device)
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss
+
+
+def wait():
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--leak", action="store_true")
+parser.add_argument("--steps", type=int, default=200)
+parser.add_argument("--pause", type=float, default=0)
+parser.add_argument("--width", type=int, default=256)
+parser.add_argument("--device", default="cuda")
+options = parser.parse_args()
+device = options.device
+
+torch.manual_seed(1)
+layer = torch.nn.TransformerEncoderLayer(options.width, 8, 4 * options.width, dropout=0.0, batch_first=True)
+model = torch.nn.TransformerEncoder(layer, 4).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+seconds = []
+for step in range(options.steps):
+    if tidemark:
+        tidemark.step(step)
+    began = time.perf_counter()
+    loss = train_step(model, optimizer)
+    if options.leak:
+        remember()
+    wait()
+    seconds.append(time.perf_counter() - began)
+    time.sleep(options.pause)
+steady = seconds[len(seconds) // 5:]
+print(json.dumps({"torch": torch.__version__, "loss": loss.item(),
+                  "reserved": torch.cuda.memory_reserved() if device == "cuda" else 0, "kept": len(kept) * LEAK_BYTES,
+                  "step_ms": 1000 * statistics.median(steady), "mean_ms": 1000 * statistics.fmean(steady)}), flush=True)

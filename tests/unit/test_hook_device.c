@@ -1,0 +1,161 @@
+/*
+ * test_hook_device.c - pieces of device memory live as long as the driver keeps them (hook/device.h).
+ */
+#include "hook/device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { PIECE = 2 << 20, AT = 1 << 30 };
+
+struct gone {
+    uint64_t bytes;
+    unsigned count;
+    uint32_t last_site;
+};
+
+static void on_gone(void *context, uint32_t site, uint64_t bytes)
+{
+    struct gone *gone = context;
+    gone->bytes += bytes;
+    gone->count++;
+    gone->last_site = site;
+}
+
+static void a_piece_that_was_never_mapped_goes_with_its_handle(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    assert_false(tide_device_any());
+    assert_int_equal(tide_device_create(7, PIECE, 3), TIDE_DEVICE_DONE);
+    assert_true(tide_device_any());
+    assert_int_equal(tide_device_release(7, on_gone, &gone), TIDE_DEVICE_DONE);
+    assert_int_equal(gone.bytes, PIECE);
+    assert_int_equal(gone.last_site, 3);
+    assert_int_equal(tide_device_release(7, on_gone, &gone), TIDE_DEVICE_ABSENT);
+    assert_false(tide_device_any());
+}
+
+static void a_mapped_piece_outlives_its_handle(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    tide_device_create(7, PIECE, 3);
+    assert_int_equal(tide_device_map(AT, PIECE, 7), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_map(AT + 4 * PIECE, PIECE, 7), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_map(AT, PIECE, 8), TIDE_DEVICE_ABSENT);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(tide_device_unmap(AT, PIECE, on_gone, &gone), TIDE_DEVICE_DONE);
+    assert_int_equal(gone.count, 0);
+    assert_int_equal(tide_device_unmap(AT, PIECE, on_gone, &gone), TIDE_DEVICE_ABSENT);
+    tide_device_unmap(AT + 4 * PIECE, PIECE, on_gone, &gone);
+    assert_int_equal(gone.bytes, PIECE);
+}
+
+static void only_whole_mappings_are_unmapped(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    tide_device_create(7, 3 * PIECE, 1);
+    tide_device_create(8, PIECE, 2);
+    tide_device_map(AT, 3 * PIECE, 7);
+    tide_device_map(AT + 3 * PIECE, PIECE, 8);
+    tide_device_release(7, on_gone, &gone);
+    tide_device_release(8, on_gone, &gone);
+    assert_int_equal(tide_device_unmap(AT, PIECE, on_gone, &gone), TIDE_DEVICE_ABSENT);
+    assert_int_equal(tide_device_unmap(AT + PIECE, 3 * PIECE, on_gone, &gone), TIDE_DEVICE_DONE);
+    assert_int_equal(gone.bytes, PIECE);
+    assert_int_equal(gone.last_site, 2);
+    assert_int_equal(tide_device_unmap(AT, 64 * PIECE, on_gone, &gone), TIDE_DEVICE_DONE);
+    assert_int_equal(gone.bytes, 4 * PIECE);
+}
+
+static void an_address_gives_back_a_handle(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    tide_device_create(7, PIECE, 1);
+    tide_device_map(AT, PIECE, 7);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(tide_device_retain(7, AT - 1), TIDE_DEVICE_ABSENT);
+    assert_int_equal(tide_device_retain(7, AT + PIECE), TIDE_DEVICE_ABSENT);
+    assert_int_equal(tide_device_retain(7, AT + PIECE - 1), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_retain(7, AT), TIDE_DEVICE_DONE);
+    tide_device_unmap(AT, PIECE, on_gone, &gone);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(gone.count, 0);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(gone.count, 1);
+}
+
+/* Another thread was given the value of a handle before its release was noted here. */
+static void of_two_pieces_with_one_handle_the_older_is_released(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    tide_device_create(7, PIECE, 1);
+    tide_device_create(7, 5 * PIECE, 2);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(gone.last_site, 1);
+    tide_device_map(AT, 5 * PIECE, 7);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(gone.count, 1);
+    tide_device_unmap(AT, 5 * PIECE, on_gone, &gone);
+    assert_int_equal(gone.last_site, 2);
+}
+
+static void a_full_table_refuses_and_goes_on(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    for (uint64_t i = 0; i < TIDE_DEVICE_MOST; i++)
+        assert_int_equal(tide_device_create(i + 1, PIECE, 1), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_create(1 << 20, PIECE, 1), TIDE_DEVICE_FULL);
+    for (uint64_t i = 0; i < TIDE_DEVICE_MOST; i++)
+        assert_int_equal(tide_device_map(AT + i * PIECE, PIECE, i + 1), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_map(1, PIECE, 1), TIDE_DEVICE_FULL);
+    for (uint64_t i = 0; i < TIDE_DEVICE_MOST; i++)
+        tide_device_release(i + 1, on_gone, &gone);
+    assert_int_equal(gone.count, 0);
+    assert_int_equal(tide_device_unmap(AT, (uint64_t)TIDE_DEVICE_MOST * PIECE, on_gone, &gone),
+                     TIDE_DEVICE_DONE);
+    assert_int_equal(gone.count, TIDE_DEVICE_MOST);
+    assert_int_equal(tide_device_create(1 << 20, PIECE, 1), TIDE_DEVICE_DONE);
+    tide_device_release(1 << 20, on_gone, &gone);
+    assert_false(tide_device_any());
+}
+
+static void a_forked_child_begins_with_nothing(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    int status;
+    tide_device_create(7, PIECE, 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(tide_device_any());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    tide_device_release(7, on_gone, &gone);
+    assert_int_equal(gone.count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_piece_that_was_never_mapped_goes_with_its_handle),
+        cmocka_unit_test(a_mapped_piece_outlives_its_handle),
+        cmocka_unit_test(only_whole_mappings_are_unmapped),
+        cmocka_unit_test(an_address_gives_back_a_handle),
+        cmocka_unit_test(of_two_pieces_with_one_handle_the_older_is_released),
+        cmocka_unit_test(a_full_table_refuses_and_goes_on),
+        cmocka_unit_test(a_forked_child_begins_with_nothing),
+    };
+    if (tide_device_init())
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
