@@ -169,7 +169,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c))
-SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run
+SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run tests/gpu/bundle
 
 lint:
 	@tools/setup test
