@@ -38,21 +38,26 @@ static void print_line(const char *label, const char *text)
     fprintf(stderr, "  %-7s %s\n", label, text);
 }
 
-/* Who holds the bytes, where the recording knows it; false when it does not. */
+/* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
+ * culprit. */
 static bool print_culprits(const struct tide_answer *answer)
 {
+    bool leak = answer->assessment->judged[0].verdict.kind == TIDE_LEAK;
     struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
-    if (answer->history->site_count == 0 || answer->assessment->judged[0].verdict.kind != TIDE_LEAK)
+    if (answer->history->site_count == 0)
         return false;
     if (tide_blame_new(answer->history, answer->assessment, &growth, &blame, &err)) {
         print_line("culprit", err.text);
         return false;
     }
-    tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
+    if (leak)
+        tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
+    else
+        tide_healthy_print(blame, answer->history, stderr);
     tide_blame_free(blame);
-    return true;
+    return leak;
 }
 
 static void print_answer(const struct tide_answer *answer, const char *shown)

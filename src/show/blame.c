@@ -11,6 +11,7 @@ enum {
     JUDGED_MOST = 256, /* sites that are judged: those that rose most; judging one takes milliseconds */
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
+    HEALTHY_MOST = 3,   /* of each kind */
     SAMPLES_LEAST = 64, /* below that many a site's shape is not believed: sqrt(64) is 12 % of noise */
 };
 
@@ -244,6 +245,29 @@ static size_t keep_growing(struct tide_culprit *culprits, size_t count)
     return kept;
 }
 
+/* The largest of the sites that rose and stopped, and phases that give everything back. */
+static int take_healthy(struct blaming *g)
+{
+    struct tide_blame *b = g->b;
+    b->healthy = tide_arena_take(b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
+    if (!b->healthy)
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
+    int phases = tide_healthy_phases(g->h, g->a, b->arena, b->healthy, HEALTHY_MOST, g->err);
+    if (phases < 0)
+        return -1;
+    b->healthy_count = (size_t)phases;
+    for (size_t i = 0; i < b->count && b->healthy_count < (size_t)phases + HEALTHY_MOST; i++)
+        if (b->culprits[i].bounded)
+            b->healthy[b->healthy_count++] =
+                (struct tide_healthy){.kind = TIDE_HEALTHY_CACHE,
+                                      .site = b->culprits[i].site,
+                                      .bytes = b->culprits[i].on.verdict.ceiling_bytes,
+                                      .part = NAN,
+                                      .knee_x = b->culprits[i].on.verdict.knee_x,
+                                      .x_is_steps = b->x_is_steps};
+    return 0;
+}
+
 static int take_culprits(struct blaming *g, struct candidate *list, size_t count)
 {
     struct tide_blame *b = g->b;
@@ -274,6 +298,8 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
         enum memory about = memory_of(&g->a->judged[0]);
         qsort_r(b->culprits, b->count, sizeof *b->culprits, faster_first, &about);
         share_growth(g);
+        if (take_healthy(g))
+            return -1;
         if (b->count > g->options->most)
             b->count = g->options->most;
     }

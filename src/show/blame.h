@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "show/assess.h"
+#include "show/healthy.h"
 
 enum tide_blame_by {
     TIDE_BLAME_GROWTH,
@@ -48,6 +49,8 @@ struct tide_culprit {
 struct tide_blame {
     struct tide_culprit *culprits; /* largest first */
     size_t count;
+    struct tide_healthy *healthy; /* by growth: what is no culprit, the largest first of each kind */
+    size_t healthy_count;
     size_t sites;     /* that were looked at */
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */
@@ -74,9 +77,13 @@ void tide_culprit_put_part(struct tide_buf *buf, const struct tide_blame *blame,
 void tide_culprit_put_habit(struct tide_buf *buf, const struct tide_blame *blame,
                             const struct tide_culprit *culprit);
 
-/* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each. */
+/* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each; what is
+ * bounded comes after them, with what else is healthy. */
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out);
+
+/* Of these lines the healthy ones alone. */
+void tide_healthy_print(const struct tide_blame *blame, const struct tide_history *history, FILE *out);
 
 /* The document "tidemark.blame/1". */
 void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,

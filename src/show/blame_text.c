@@ -60,6 +60,18 @@ void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, c
         tide_buf_format(b, "%s%s", c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell", where);
 }
 
+void tide_healthy_print(const struct tide_blame *blame, const struct tide_history *history, FILE *out)
+{
+    struct tide_buf b;
+    tide_buf_init(&b, 4 * TEXT);
+    for (size_t i = 0; i < blame->healthy_count; i++) {
+        tide_healthy_put(&b, history, &blame->healthy[i]);
+        fprintf(out, "  healthy     %s\n", tide_buf_view(&b));
+        tide_buf_clear(&b);
+    }
+    tide_buf_release(&b);
+}
+
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
@@ -67,21 +79,25 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     tide_buf_init(&amount, TEXT);
     tide_buf_init(&part, TEXT);
     tide_buf_init(&habit, TEXT);
-    if (blame->count == 0)
-        fprintf(out, "  culprit none: no call site %s\n",
-                blame->by == TIDE_BLAME_GROWTH ? "grows" : "holds anything");
-    for (size_t i = 0; i < blame->count && i < most; i++) {
+    size_t said = 0;
+    for (size_t i = 0; i < blame->count && said < most; i++) {
         const struct tide_culprit *c = &blame->culprits[i];
+        if (c->bounded)
+            continue;
         tide_culprit_put_amount(&amount, blame, c);
         tide_culprit_put_part(&part, blame, c);
         tide_culprit_put_habit(&habit, blame, c);
-        fprintf(out, "  culprit %-3zu %-14s%-24s %s\n", i + 1, tide_buf_view(&amount), tide_buf_view(&part),
+        fprintf(out, "  culprit %-3zu %-14s%-24s %s\n", ++said, tide_buf_view(&amount), tide_buf_view(&part),
                 tide_buf_view(&habit));
         tide_buf_clear(&amount);
         tide_buf_clear(&part);
         tide_buf_clear(&habit);
         tide_stack_print(history, c->site, frames, "              ", out);
     }
+    if (said == 0)
+        fprintf(out, "  culprit none: no call site %s\n",
+                blame->by == TIDE_BLAME_GROWTH ? "grows" : "holds anything");
+    tide_healthy_print(blame, history, out);
     tide_buf_release(&amount);
     tide_buf_release(&part);
     tide_buf_release(&habit);
@@ -126,6 +142,10 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
         tide_stack_json(&json, "frames", history, c->site->stack);
         tide_json_end(&json);
     }
+    tide_json_end(&json);
+    tide_json_array(&json, "healthy");
+    for (size_t i = 0; i < blame->healthy_count; i++)
+        tide_healthy_json(&json, history, &blame->healthy[i]);
     tide_json_end(&json);
     tide_json_end(&json);
 }

@@ -177,10 +177,46 @@ bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
     return found;
 }
 
+/*
+ * A C++ function by its name: without its parameters, and without template arguments that are longer than a
+ * word. Operators keep everything: their names have brackets of their own.
+ */
+static void bare_name(const char *function, char *out, size_t size)
+{
+    enum { ARGUMENTS = 24 };
+    static const char nameless[] = "(anonymous namespace)";
+    size_t used = 0;
+    const char *end = function + strlen(function);
+    bool whole = !strchr(function, '(') || strstr(function, "operator");
+    for (const char *p = function; p < end && used + 1 < size; p++) {
+        if (!whole && !strncmp(p, nameless, sizeof nameless - 1) && used + sizeof nameless < size) {
+            memcpy(out + used, nameless, sizeof nameless - 1);
+            used += sizeof nameless - 1;
+            p += sizeof nameless - 2;
+            continue;
+        }
+        if (!whole && *p == '(' && p > function)
+            break;
+        const char *close = p;
+        int depth = 0;
+        do
+            depth += (*close == '<') - (*close == '>' && close[-1] != '-');
+        while (*p == '<' && depth > 0 && ++close < end);
+        if (!whole && close - p > ARGUMENTS && used + 4 < size) {
+            memcpy(out + used, "<..>", 4);
+            used += 4;
+            p = close;
+        } else
+            out[used++] = *p;
+    }
+    out[used] = '\0';
+}
+
 void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
 {
-    char function[160], file[160], module[96], line[SOURCE_LINE];
-    tide_text_escape(f->function, strlen(f->function), function, sizeof function);
+    char bare[160], function[160], file[160], module[96], line[SOURCE_LINE];
+    bare_name(f->function, bare, sizeof bare);
+    tide_text_escape(bare, strlen(bare), function, sizeof function);
     const char *short_file = short_path(f->file);
     tide_text_escape(short_file, strlen(short_file), file, sizeof file);
     const char *short_module = base_name(f->module);
@@ -231,13 +267,19 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     if (count == 0)
         fprintf(out, "%s%s in %s\n", indent,
                 site->stack ? "code of no known file" : "many small sites together", process);
+    struct tide_buf line, before;
+    tide_buf_init(&line, 4 * TEXT);
+    tide_buf_init(&before, 4 * TEXT);
     for (size_t i = 0; i < count; i++) {
-        struct tide_buf b;
-        tide_buf_init(&b, 4 * TEXT);
-        tide_frame_put(&b, shown[i], true);
-        fprintf(out, "%s%s\n", indent, tide_buf_view(&b));
-        tide_buf_release(&b);
+        tide_frame_put(&line, shown[i], true);
+        if (strcmp(tide_buf_view(&line), tide_buf_view(&before)) != 0) /* overloads that call each other */
+            fprintf(out, "%s%s\n", indent, tide_buf_view(&line));
+        tide_buf_clear(&before);
+        tide_buf_text(&before, tide_buf_view(&line));
+        tide_buf_clear(&line);
     }
+    tide_buf_release(&line);
+    tide_buf_release(&before);
 }
 
 static void json_frame(struct tide_json *json, const struct tide_frame *f)

@@ -213,16 +213,16 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     if (!r->live_is_flat) {
         tide_buf_text(b, "what the program holds grows by ");
         put_size(b, r->live_per_x);
-        tide_buf_format(b, " per %s: ", per(j));
-    } else {
-        tide_buf_text(b, "what the program holds is flat");
-        if (r->live_high > 0) {
-            tide_buf_text(b, " (at most ");
-            put_size(b, r->live_high);
-            tide_buf_format(b, " more per %s)", per(j));
-        }
-        tide_buf_text(b, ": ");
+        tide_buf_format(b, " per %s, %.0f %% of that", per(j), 100 * r->live_per_x / j->verdict.slope);
+        return;
     }
+    tide_buf_text(b, "what the program holds is flat");
+    if (r->live_high > 0) {
+        tide_buf_text(b, " (at most ");
+        put_size(b, r->live_high);
+        tide_buf_format(b, " more per %s)", per(j));
+    }
+    tide_buf_text(b, ": ");
     put_size(b, r->live_bytes);
     tide_buf_text(b, " live, ");
     put_size(b, r->not_live_bytes);
@@ -281,6 +281,15 @@ static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
     if (where != TIDE_KEPT_UNKNOWN && j->kept.threads >= ARENAS_FROM)
         tide_buf_format(b, "; its %.0f threads have arenas of their own: MALLOC_ARENA_MAX=2",
                         j->kept.threads);
+}
+
+/* What is live is said where it does not explain what memory did. */
+static bool is_live_said(const struct tide_judged *j)
+{
+    const double explains = 0.8;
+    bool partly = j->verdict.kind == TIDE_LEAK && j->retention.live_per_x > 0 &&
+                  j->retention.live_per_x < explains * j->verdict.slope;
+    return j->live_known && (j->retention.live_is_flat || partly);
 }
 
 /* Under a leak whose bytes nobody holds and the allocator does not keep either. */
@@ -382,9 +391,9 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_spikes(&b, j);
         print_line(out, "spikes", &b);
     }
-    if (j->live_known && (j->retention.live_is_flat || j->verdict.kind == TIDE_RETENTION)) {
+    if (is_live_said(j)) {
         put_live(&b, j);
-        if (j->verdict.kind != TIDE_RETENTION)
+        if (j->retention.live_is_flat && j->verdict.kind != TIDE_RETENTION)
             put_elsewhere(&b);
         print_line(out, "live", &b);
     }
