@@ -26,7 +26,7 @@ CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all 
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
-LIBS    := -lsqlite3 -ljansson -ldw -lelf -lncursesw -ltinfo -lpthread -ldl -lm
+LIBS    := -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
 LAYERS  := base record channel sense judge plan show

@@ -69,13 +69,18 @@ int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_e
     return status;
 }
 
+/* Why a stream failed, long after it did: what one byte more meets. */
+static int reason(FILE *out)
+{
+    return write(fileno(out), "\n", 1) < 0 ? errno : EIO;
+}
+
 int tide_outfile_commit(struct tide_outfile *file, struct tide_err *err)
 {
     if (!file->path)
         return 0;
-    errno = 0;
     bool bad = ferror(file->out) || fflush(file->out);
-    int error = errno ? errno : EIO;
+    int error = bad ? reason(file->out) : 0;
     if (!bad) {
         bad = fclose(file->out) != 0;
         error = errno;

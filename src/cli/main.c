@@ -24,6 +24,7 @@ const struct tide_command *const tide_commands[] = {
     &tide_command_blame,
     &tide_command_diff,
     &tide_command_report,
+    &tide_command_export,
     &tide_command_help,
     &tide_command_version,
     &tide_command_manual,

@@ -25,7 +25,7 @@ static struct tide_diff_rate rate_of(const struct tide_diff *d, int side, const 
     double scale = d->x_is_steps ? 1 : d->sides[side].seconds_per_x;
     if (v->kind == TIDE_UNDECIDED)
         return unknown_rate;
-    if (v->kind != TIDE_LEAK)
+    if (!tide_verdict_grows(v))
         return no_growth;
     return (struct tide_diff_rate){v->slope / scale, v->slope_low / scale, v->slope_high / scale};
 }

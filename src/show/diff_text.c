@@ -58,11 +58,12 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
         [TIDE_PLATEAU] = "levels off, no leak",
         [TIDE_JUMP] = "has one jump and no leak",
         [TIDE_UNDECIDED] = "is too short to tell",
+        [TIDE_RETENTION] = "keeps memory that nobody holds, bounded",
     };
     const struct tide_verdict *v = &d->sides[side].assessment->judged[0].verdict;
     const char *name = side ? "B" : "A";
-    if (v->kind == TIDE_LEAK) {
-        tide_buf_format(b, "%s leaks ", name);
+    if (tide_verdict_grows(v)) {
+        tide_buf_format(b, "%s %s ", name, v->kind == TIDE_LEAK ? "leaks" : "retains");
         put_size(b, "", d->sides[side].rate.bytes);
         tide_buf_format(b, " per %s", per(d));
     } else

@@ -143,8 +143,8 @@ double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns,
     return lowest_in(site, to_ns - part, to_ns) - lowest_in(site, from_ns, from_ns + part);
 }
 
-/* Adds to each tick by how much the site changed there. */
-static void add_changes(const struct tide_history *h, const struct tide_history_site *site, double *changes)
+void tide_moment_add_changes(const struct tide_history *h, const struct tide_history_site *site,
+                             double *changes)
 {
     double before = 0;
     int64_t ended = end_of(h, site);
@@ -163,7 +163,7 @@ int tide_moment_peak(const struct tide_history *h, int64_t *ret_t_ns, struct tid
     if (!changes)
         return tide_err_set(err, "not enough memory for %zu looks", h->tick_count);
     for (size_t i = 0; i < h->site_count; i++)
-        add_changes(h, &h->sites[i], changes);
+        tide_moment_add_changes(h, &h->sites[i], changes);
     for (size_t i = 0; i < h->tick_count; i++) {
         sum += changes[i];
         if (sum <= best)

@@ -33,6 +33,11 @@ double tide_moment_noise(const struct tide_history *history, const struct tide_h
  * collections do not move it. A site of a process that ended counts with what it held at its end. */
 double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns);
 
+/* Adds to changes[i] by how much the site changed at tick i; what comes after the last tick, to
+ * changes[tick_count]. */
+void tide_moment_add_changes(const struct tide_history *history, const struct tide_history_site *site,
+                             double *changes);
+
 /* When all sites together held most; the first such moment. The recording must have ticks. */
 int tide_moment_peak(const struct tide_history *history, int64_t *ret_t_ns, struct tide_err *err);
 

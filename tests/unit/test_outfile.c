@@ -121,11 +121,14 @@ static void a_device_is_written_to_and_stays_one(void **state)
     put("/dev/null", "nothing");
     assert_int_equal(stat("/dev/null", &there), 0);
     assert_true(S_ISCHR(there.st_mode));
-    assert_int_equal(tide_outfile_open(&file, "/dev/full", NULL), 0);
-    fputs("x", file.out);
-    assert_int_equal(tide_outfile_commit(&file, &err), -1);
-    assert_string_equal(err.text, "cannot write '/dev/full': No space left on device");
-    assert_null(file.out);
+    for (int bytes = 1; bytes < 1000000; bytes *= 999) { /* found out at the end, or on the way */
+        assert_int_equal(tide_outfile_open(&file, "/dev/full", NULL), 0);
+        for (int i = 0; i < bytes; i++)
+            fputc('x', file.out);
+        assert_int_equal(tide_outfile_commit(&file, &err), -1);
+        assert_string_equal(err.text, "cannot write '/dev/full': No space left on device");
+        assert_null(file.out);
+    }
 }
 
 static void a_full_disk_leaves_the_old_file(void **state)

@@ -1,0 +1,134 @@
+/*
+ * cmd_export.c - tidemark export: a recording in the formats of other tools.
+ */
+#include "cli/command.h"
+#include "base/outfile.h"
+#include "show/answer.h"
+#include "show/export.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+struct values {
+    const char *format, *out, *at, *what;
+    bool growth;
+};
+
+static const struct tide_option options[] = {
+    {'f', "format", TIDE_OPTION_CHOICE, offsetof(struct values, format), "FORMAT", "the format to write",
+     "pprof|speedscope|collapsed|chrome-trace|openmetrics|csv", 0, 0},
+    {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, out), "FILE",
+     "write to this file instead of standard output", NULL, 0, 0},
+    {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
+     "the state at this step, at the peak of all call sites, or at the end of training (default); not for chrome-trace and csv",
+     NULL, 0, 0},
+    {0, "growth", TIDE_OPTION_FLAG, offsetof(struct values, growth), NULL,
+     "pprof, speedscope, collapsed: instead of what is live, what was added in training and not given back",
+     NULL, 0, 0},
+    {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "ROWS",
+     "csv: memory of processes at each look (default), of call sites at each change, or the marks",
+     "processes|sites|marks", 0, 0},
+    {0},
+};
+
+static int read_options(const struct values *v, int count, const struct tide_export_format **ret_format,
+                        struct tide_export_options *ret_options, struct tide_err *err)
+{
+    struct tide_export_options o = {.at = {TIDE_MOMENT_END, NAN}, .growth = v->growth};
+    if (v->at && tide_moment_parse(v->at, &o.at, err))
+        return tide_err_wrap(err, "--at");
+    if (!v->format) {
+        tide_err_set(err, "no format to export to");
+        return tide_err_hint(err, "tidemark export --format pprof -o heap.pb.gz RUN.tide");
+    }
+    if (count != 1) {
+        tide_err_set(err, "expected one recording, got %d words", count);
+        return tide_err_hint(err, "tidemark export --format %s RUN.tide", v->format);
+    }
+    const struct tide_export_format *format = tide_export_find(v->format);
+    if (v->at && !format->has_moment)
+        return tide_err_set(err, "%s holds the whole run: --at is for the other formats", format->name);
+    if (v->growth && !format->needs_sites)
+        return tide_err_set(err, "--growth is for pprof, speedscope and collapsed");
+    if (v->at && v->growth)
+        return tide_err_set(err, "--at and --growth exclude each other");
+    if (v->what && strcmp(format->name, "csv"))
+        return tide_err_set(err, "--what is for csv");
+    if (v->what)
+        o.rows = !strcmp(v->what, "sites")   ? TIDE_EXPORT_SITES
+                 : !strcmp(v->what, "marks") ? TIDE_EXPORT_MARKS
+                                             : TIDE_EXPORT_PROCESSES;
+    bool to_stdout = !v->out || !strcmp(v->out, "-");
+    if (format->is_binary && to_stdout && isatty(STDOUT_FILENO)) {
+        tide_err_set(err, "%s is binary, and standard output is a terminal", format->name);
+        return tide_err_hint(err, "name a file: -o heap%s", format->suffix);
+    }
+    *ret_format = format;
+    *ret_options = o;
+    return 0;
+}
+
+static int export_file(const char *path, const char *to, const struct tide_export_format *format,
+                       const struct tide_export_options *o, struct tide_err *err)
+{
+    struct tide_answer answer = {0};
+    struct tide_reader *reader = NULL;
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_outfile file = {0};
+    int status = -1;
+    if (tide_answer_init(&answer, path, &as_recorded, err))
+        return -1;
+    if (tide_reader_new(path, &reader, err) || tide_outfile_open(&file, to, err))
+        goto release;
+    status = tide_export_write(format, answer.history, answer.assessment, reader, o, file.out, err);
+    if (status)
+        tide_outfile_abort(&file);
+    else
+        status = tide_outfile_commit(&file, err);
+release:
+    tide_reader_free(reader);
+    tide_answer_release(&answer);
+    return status;
+}
+
+static int export_main(int argc, char **argv)
+{
+    struct values v = {0};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_export, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {{0}, {0}};
+    const struct tide_export_format *format = NULL;
+    struct tide_export_options o = {0};
+    if (read_options(&v, count, &format, &o, &err) ||
+        export_file(operands[0], v.out ? v.out : "-", format, &o, &err))
+        return tide_report(&err);
+    return TIDE_EXIT_OK;
+}
+
+const struct tide_command tide_command_export = {
+    .name = "export",
+    .synopsis = "--format FORMAT [-o FILE] [options] FILE",
+    .summary = "write a recording in the format of another tool",
+    .details =
+        "pprof, speedscope and collapsed hold the call stacks of a recording that was made with `tidemark run --heap`, weighted with the bytes that they hold at a moment; "
+        "chrome-trace holds the run over time, openmetrics its state at a moment, csv its rows.\n"
+        "\n"
+        " pprof         a heap profile, compressed: go tool pprof -http : heap.pb.gz\n"
+        " speedscope    JSON for https://www.speedscope.app, a profile per process\n"
+        " collapsed     'frame;frame;frame bytes', for flame graph tools\n"
+        " chrome-trace  JSON for https://ui.perfetto.dev and chrome://tracing\n"
+        " openmetrics   text for Prometheus and its relatives\n"
+        " csv           one row per process and look, per change of a call site, or per mark\n"
+        "\n"
+        "A file appears under its name when it is whole. Exit code: 0, or 2 when there is trouble.",
+    .examples = "tidemark export --format pprof -o heap.pb.gz train.tide\n"
+                "tidemark export --format collapsed --growth train.tide | flamegraph.pl > growth.svg\n"
+                "tidemark export --format chrome-trace -o train.json train.tide\n"
+                "tidemark export --format csv --what sites train.tide > sites.csv",
+    .options = options,
+    .run = export_main,
+};
