@@ -1,6 +1,6 @@
 """Device memory by call stack: the hook in front of a CUDA driver that is not there (tests/fake/fake_cuda.c).
 
-tests/hook/device.c takes memory in every way a program can come by the driver's functions, and prints what the driver says
+tests/hook/device_user.c takes memory in every way a program can come by the driver's functions, and prints what the driver says
 is in use: the live bytes in the table must be the same number. On a real GPU: tests/gpu/run_heap.py.
 """
 
@@ -37,7 +37,7 @@ def direct(root, fake):
     """The same program, linked with the driver."""
     path = fake.parent / "direct"
     subprocess.run(["cc", "-D_GNU_SOURCE", "-std=c11", "-O2", "-g", "-DDIRECT", "-fno-optimize-sibling-calls", "-rdynamic", "-o",
-                    path, root / "tests/hook/device.c", fake, "-lpthread"], check=True)
+                    path, root / "tests/hook/device_user.c", fake, "-lpthread"], check=True)
     return path
 
 
@@ -62,7 +62,7 @@ def device(hooked, build, direct):
     """device(way, mode, argument...) -> (bytes the driver says are in use, [Table])."""
 
     def call(way, *arguments, **more):
-        program = direct if way == "direct" else build / "hook-targets/device"
+        program = direct if way == "direct" else build / "hook-targets/device_user"
         out, found = hooked(program, way, *arguments, **more)
         return int(out), found
 
@@ -91,7 +91,7 @@ def test_a_leak_has_its_stack(device, build, direct, way):
     _, [table] = device(way, "leak", "7")
     [site] = [s for s in table.sites if s.kind == "cuda"]
     assert (site.live_bytes, site.live_blocks, site.total_blocks) == (7 * MIB, 7, 7)
-    program = direct if way == "direct" else build / "hook-targets/device"
+    program = direct if way == "direct" else build / "hook-targets/device_user"
     assert functions(site, program)[:3] == ["device_leak", "leak", "main"] and not site.truncated
 
 
@@ -223,7 +223,7 @@ def test_the_next_definition_is_the_one_after_the_library_that_asks(hooked, tmp_
 
 def test_without_a_table_the_driver_works_as_ever(run, build, direct, fake):
     env = {"LD_LIBRARY_PATH": str(fake.parent), "LD_PRELOAD": build / "libtidemark-hook.so"}
-    for program, way in ((direct, "direct"), (build / "hook-targets/device", "static")):
+    for program, way in ((direct, "direct"), (build / "hook-targets/device_user", "static")):
         plain = run(program, way, "virtual", env={"LD_LIBRARY_PATH": str(fake.parent)})
         hooked = run(program, way, "virtual", env=env)
         assert (hooked.code, hooked.out) == (plain.code, plain.out) == (0, f"{10 * MIB}\n")
@@ -244,16 +244,16 @@ def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, ru
 
 
 def test_a_device_leak_is_in_the_recording_with_function_file_and_line(tidemark, build, fake, root, tmp_path):
-    got = tidemark("run", "--heap", "-o", "a.tide", "--", build / "hook-targets/device", "static", "leak", "7",
+    got = tidemark("run", "--heap", "-o", "a.tide", "--", build / "hook-targets/device_user", "static", "leak", "7",
                    env={"LD_LIBRARY_PATH": str(fake.parent)})
     assert got.code == 0, got.err
-    source = root / "tests/hook/device.c"
+    source = root / "tests/hook/device_user.c"
     line = next(n for n, text in enumerate(source.read_text().split("\n"), 1) if '"memory is given"' in text)
     found = sqlite3.connect(tmp_path / "a.tide").execute(
         "SELECT f.function, f.file, f.line, h.live_bytes, h.live_blocks FROM site AS s JOIN site_sample AS h ON h.site = s.id"
         " JOIN stack AS t ON t.id = s.stack AND t.depth = 0 JOIN frame AS f ON f.id = t.frame WHERE s.kind = 3"
         " ORDER BY h.tick DESC LIMIT 1").fetchall()
-    assert found == [("device_leak", found[0][1], line, 7 * MIB, 7)] and found[0][1].endswith("tests/hook/device.c")
+    assert found == [("device_leak", found[0][1], line, 7 * MIB, 7)] and found[0][1].endswith("tests/hook/device_user.c")
 
 
 def test_that_a_driver_is_left_alone_is_said(tidemark, root, tmp_path):

@@ -1,7 +1,7 @@
 /*
- * device.c - takes memory from a CUDA driver (tests/fake/fake_cuda.c), to be watched by the hook.
+ * device_user.c - takes memory from a CUDA driver (tests/fake/fake_cuda.c), to be watched by the hook.
  *
- *     device WAY MODE [N]
+ *     device_user WAY MODE [N]
  *
  * WAY: direct (linked with the driver: built with -DDIRECT), dlsym, proc1 (cuGetProcAddress), proc2
  * (cuGetProcAddress_v2), static (as CUDA's static run-time library does it), streams (the same for streams
@@ -128,7 +128,7 @@ static void *reach(const char *way)
 
 __attribute__((noinline)) void device_leak(size_t bytes)
 {
-    uint64_t pointer;
+    uint64_t pointer = 0;
     expect(!driver.take(&pointer, bytes), "memory is given");
     __asm__ volatile("");
 }
@@ -142,9 +142,9 @@ __attribute__((noinline)) static void leak(int rounds)
 /* One of each, and half of them given back in ways that cross. */
 static void mix(void)
 {
-    uint64_t p[6];
-    size_t pitch;
-    void *pinned[2];
+    uint64_t p[6] = {0};
+    size_t pitch = 0;
+    void *pinned[2] = {NULL};
     expect(!driver.take(&p[0], 3 * KIB) && !driver.take_rows(&p[1], &pitch, 1000, 100, 4) &&
                !driver.take_managed(&p[2], 5 * MIB, 1) && !driver.take_async(&p[3], 7 * MIB, NULL) &&
                !driver.take_pooled(&p[4], 11 * MIB, NULL, NULL) && !driver.take_async(&p[5], 13 * MIB, NULL),
@@ -158,8 +158,8 @@ static void mix(void)
 
 static void refuse(void)
 {
-    uint64_t p, other;
-    size_t pitch;
+    uint64_t p = 0, other = 0;
+    size_t pitch = 0;
     expect(!driver.take(&p, 600 * MIB), "there is room for the first");
     expect(driver.take(&other, 600 * MIB) && driver.take_async(&other, 600 * MIB, NULL) &&
                driver.take_rows(&other, &pitch, MIB, 600, 4) && driver.create(&other, 1000 * MIB, NULL, 0),
@@ -174,7 +174,7 @@ static void refuse(void)
 static void virtual_memory(void)
 {
     static const int properties[8] = {1, 0, 1, 0}; /* pinned, on device 0 */
-    uint64_t at, kept, mapped, twice, gone, again;
+    uint64_t at = 0, kept = 0, mapped = 0, twice = 0, gone = 0, again = 0;
     expect(!driver.reserve(&at, 64 * PIECE, 0, 0, 0), "addresses are given");
     expect(!driver.create(&kept, PIECE, properties, 0) && !driver.create(&mapped, 3 * PIECE, properties, 0) &&
                !driver.create(&twice, PIECE, properties, 0) &&
@@ -221,7 +221,7 @@ static void threads(void)
 /* The child has a copy of the driver's account, and starts one of its own in the table. */
 static void forked(void)
 {
-    uint64_t before;
+    uint64_t before = 0;
     int status;
     expect(!driver.take(&before, MIB), "memory is given");
     pid_t child = fork();
