@@ -88,6 +88,16 @@ def tools(build, scratch):
     return found
 
 
+OBJECTS = ["--python-objects", "PYTHONMALLOC=malloc, hook", "PYTHONMALLOC=malloc alone"]
+
+
+def objects(build, scratch):
+    """Python's small objects one by one: our way, and what the other way would cost, with and without the hook."""
+    hook = {"LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(scratch), "TIDEMARK_HEAP": "524288"}
+    settings = [{**hook, "TIDEMARK_PYTHON_OBJECTS": "1"}, {**hook, "PYTHONMALLOC": "malloc"}, {"PYTHONMALLOC": "malloc"}]
+    return {name: ({}, more, (), 99) for name, more in zip(OBJECTS, settings)}
+
+
 def empty(scratch):
     for file in scratch.iterdir():
         file.unlink()
@@ -120,15 +130,17 @@ def main():
         for load, (argv, limit) in loads(build).items():
             if args.only and args.only not in load:
                 continue
-            for tool, (base, profiled, wrap, most) in tools(build, scratch).items():
+            found = {**tools(build, scratch), **(objects(build, scratch) if "CPython" in load else {})}
+            for tool, (base, profiled, wrap, most) in found.items():
                 if args.tool not in tool:
                     continue
                 result = paired(argv, base, profiled, min(args.pairs, most), wrap)
                 empty(scratch)
-                results.append({"load": load, "tool": tool, "limit": limit, **result})
+                allowed = None if tool in OBJECTS else limit
+                results.append({"load": load, "tool": tool, "limit": allowed, **result})
                 if not args.json:
                     print(f"{load:22} {tool:24} CPU {result['cpu']:6.3f}x ({result['cpu_least']:.3f} to {result['cpu_most']:.3f})"
-                          f"  wall {result['wall']:6.3f}x  limit {limit or '-'}  {result['pairs']} pairs", flush=True)
+                          f"  wall {result['wall']:6.3f}x  limit {allowed or '-'}  {result['pairs']} pairs", flush=True)
         threads = curve(build, scratch) if not args.only else []
     for row in threads:
         if not args.json:

@@ -48,7 +48,8 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
     return tide_err_hint(err, "say where it is with TIDEMARK_HOOK=/path/to/" HOOK_NAME);
 }
 
-int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, struct tide_err *err)
+int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, bool python_objects,
+                         struct tide_err *err)
 {
     char hook[PATH_MAX], shown[256];
     const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
@@ -69,7 +70,9 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     if (asprintf(&preload->settings[2], "ASAN_OPTIONS=%s%sverify_asan_link_order=0", asan ? asan : "",
                  asan && asan[0] ? ":" : "") < 0)
         preload->settings[2] = NULL;
-    if (preload->settings[0] && preload->settings[1] && preload->settings[2])
+    preload->settings[3] = python_objects ? strdup(TIDE_HEAP_OBJECTS_ENV "=1") : NULL;
+    if (preload->settings[0] && preload->settings[1] && preload->settings[2] &&
+        (preload->settings[3] || !python_objects))
         return 0;
     tide_preloading_release(preload);
     return tide_err_set(err, "not enough memory");

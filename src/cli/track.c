@@ -398,7 +398,7 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
     size_t count = 1;
     if (t->channel)
         snprintf(channel, sizeof channel, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
-    for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS; i++)
+    for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS && t->preload.settings[i]; i++)
         settings[count++] = t->preload.settings[i];
     char **environment = environment_with(settings, count);
     if (!environment)
@@ -446,7 +446,7 @@ static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 {
     if (!t->config->heap_interval_bytes)
         return 0;
-    if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, err))
+    if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, t->config->python_objects, err))
         return -1;
     return tide_heap_sense_new(&t->heap, err);
 }

@@ -13,8 +13,9 @@
 #include "channel/heap.h"
 #include "hook/pointers.h"
 
-/* A block came, and went (a tide_pointers_each of the table). */
+/* A block came, stayed after all, and went (a tide_pointers_each of the table). */
 void tide_blocks_count(struct tide_heap_head *table, struct tide_pointers_block block);
+void tide_blocks_restore(struct tide_heap_head *table, struct tide_pointers_block block);
 void tide_blocks_discount(void *table, struct tide_pointers_block block);
 
 /* The block of a key is freed, with what a pool handed out of it. What it counted for; blocks 0: nothing. */

@@ -15,6 +15,7 @@
 #include "hook/allocator.h"
 #include "hook/interpose_cuda.h"
 #include "hook/object.h"
+#include "hook/pyobjects.h"
 #include "hook/recorder.h"
 
 #include <dlfcn.h>
@@ -466,5 +467,7 @@ static __attribute__((constructor(101))) void begin(void)
         tide_recorder_refuse();
     else
         tide_recorder_start(state);
+    if (state == TIDE_HEAP_ON && tide_recorder_works() && wanted(TIDE_HEAP_OBJECTS_ENV))
+        tide_pyobjects_begin();
     tide_local.guard = TIDE_RECORDER_OUT;
 }

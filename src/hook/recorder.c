@@ -336,7 +336,7 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
         return;
     struct tide_heap_head *table = tide_ledger_table();
     if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
-        tide_ledger_changed(table, block.site, (int64_t)block.bytes, block.blocks);
+        tide_blocks_restore(table, block);
     tide_recorder_leave(saved);
 }
 

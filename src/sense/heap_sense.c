@@ -525,7 +525,7 @@ static int64_t count_of(uint64_t count)
     return count < UINT64_C(1) << 62 ? (int64_t)count : TIDE_UNKNOWN;
 }
 
-/* Host memory: what lies on a device is elsewhere, what lies in a pool is inside what the pool has. */
+/* Host memory: what lies on a device is elsewhere, what lies in a pool was taken off what the pool has. */
 static struct tide_heap_sample heap_of(const struct look *look, const struct tide_heap_table *table,
                                        const struct process *process)
 {
@@ -543,7 +543,7 @@ static struct tide_heap_sample heap_of(const struct look *look, const struct tid
 
     for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_values *values = &table->sites[i];
-        if (!values->ready || (values->kind != TIDE_HEAP_MALLOC && values->kind != TIDE_HEAP_MMAP))
+        if (!values->ready || values->kind == TIDE_HEAP_CUDA)
             continue;
         heap.live_bytes = saturated(heap.live_bytes, values->live_bytes);
         heap.live_blocks = saturated(heap.live_blocks, values->live_blocks);

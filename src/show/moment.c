@@ -121,7 +121,7 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
     if (is_arena(h, site, size))
         return sqrt(bytes * size);
     double interval = tide_moment_interval(h, site->process);
-    if (site->kind != TIDE_SITE_MALLOC || size >= interval / 4)
+    if ((site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL) || size >= interval / 4)
         return 0;
     double p = -expm1(-size / interval);
     return sqrt(bytes * size * (1 - p) / p);
