@@ -1,5 +1,6 @@
 /*
- * recorder_private.h - what the parts of the recorder share: recorder.c, recorder_mappings.c, pool.c.
+ * recorder_private.h - what the parts of the recorder share: recorder.c, recorder_mappings.c,
+ * recorder_device.c, pool.c.
  */
 #ifndef TIDE_RECORDER_PRIVATE_H
 #define TIDE_RECORDER_PRIVATE_H
