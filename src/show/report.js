@@ -57,10 +57,12 @@ function duration(ms) {
   return Math.floor(minutes / 60) + "\u00a0h\u00a0" + minutes % 60 + "\u00a0m";
 }
 
+// A time on an axis whose ticks are `step` apart.
 function clock(ms, step) {
+  const s = Math.round(ms / 1000), h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60, two = n => String(n).padStart(2, "0");
   if (step < 1000 || ms < 60000 && step < 60000) return (ms / 1000).toFixed(step < 100 ? 2 : step < 1000 ? 1 : 0) + "\u00a0s";
-  const s = Math.round(ms / 1000), two = n => String(n).padStart(2, "0");
-  return Math.floor(s / 3600) + ":" + two(Math.floor(s / 60) % 60) + (step < 60000 ? ":" + two(s % 60) : "\u00a0h");
+  if (step < 60000) return (h ? h + ":" + two(m) : m) + ":" + two(s % 60);
+  return h ? h + "\u00a0h" + (m ? "\u00a0" + m + "\u00a0m" : "") : m + "\u00a0m";
 }
 
 const count = d3.format(",.0f");
@@ -68,12 +70,12 @@ const percent = share => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + "\u00a0
 
 // ---------------------------------------------------------------------------------------- the axes
 
-const ROUND = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 150, 200, 250, 300, 400, 500, 600, 800, 1000, 1024];
-
-function niceBytes(bytes) {
-  let unit = 1;
-  while (bytes > 1024 * unit) unit *= 1024;
-  return (ROUND.find(r => bytes <= r * unit) || 1024) * unit;
+// A round distance between the lines of a scale that goes up to so many bytes, and the unit it is said in.
+function byteTicks(bytes) {
+  let unit = 0;
+  while (unit < 6 && bytes >= Math.pow(1024, unit + 1)) unit++;
+  const scale = Math.pow(1024, unit), step = d3.tickStep(0, bytes / scale, 5);
+  return { step: step * scale, say: v => v === 0 ? "0" : d3.format(step < 1 ? ".1f" : ",.0f")(v / scale) + "\u00a0" + UNITS[unit] };
 }
 
 const TIME_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
@@ -86,7 +88,7 @@ function timeStep(span, most) {
 
 const data = read("timeline-data");
 const steps = line(data.steps);
-const allSeries = data.series.map(s => Object.assign(s, { level: line(s.level), floor: line(s.floor), spikes: line(s.spikes) }));
+const allSeries = data.series.map(s => Object.assign(s, { level: line(s.level), floor: line(s.floor), spikes: line(s.spikes), live: line(s.live) }));
 const spans = [];
 for (let i = 0, from = 0; i < data.spans.length; i += 3) {
   from += data.spans[i + 1];
@@ -128,7 +130,7 @@ function floorAt(l, t) {
 const moments = { shown: [], choose: null };
 
 function makeTimeline(holder) {
-  const whole = [0, Math.max(data.end, 1)], closest = Math.max(whole[1] / 1e5, 20), LANE = 8, MARGIN = { top: 24, right: 14, left: 70 };
+  const whole = [0, Math.max(data.end, 1)], closest = Math.max(whole[1] / 1e5, 20), LANE = 8, MARGIN = { top: 24, right: 24, left: 70 };
   let domain = whole.slice(), chosen = allSeries[0], width = 0, x, y;
 
   const tools = holder.appendChild(make("div", "tools"));
@@ -184,11 +186,12 @@ function makeTimeline(holder) {
     return [low, high];
   }
 
-  const overlay = () => chosen === allSeries[0] && allSeries[1] && allSeries[1].subject !== "gpu" ? allSeries[1] : null;
+  const beside = data.beside ? allSeries[data.beside] : null;
+  const overlay = () => chosen === allSeries[0] && data.beside_level ? beside : null;
 
   // A value holds until the next point; of points that share a pixel the lowest and the highest are drawn.
-  function path(s, closed) {
-    const l = s.level, first = Math.max(upto(l.t, domain[0]) - 1, 0), last = upto(l.t, domain[1]);
+  function path(s, closed, l = s.level) {
+    const first = Math.max(upto(l.t, domain[0]) - 1, 0), last = upto(l.t, domain[1]);
     if (last <= first) return "";
     let d = "M" + x(Math.max(l.t[first], domain[0] - 1)).toFixed(1) + "," + (closed ? y(0).toFixed(1) + "V" : "") + y(l.v[first]).toFixed(1);
     for (let i = first + 1; i < last; i++) d += "H" + x(l.t[i]).toFixed(1) + "V" + y(l.v[i]).toFixed(1);
@@ -198,10 +201,10 @@ function makeTimeline(holder) {
 
   function drawAxes() {
     const inner = width - MARGIN.left - MARGIN.right, bottom = MARGIN.top + plotHeight;
-    const [low, high] = y.domain(), tick = niceBytes(Math.max(high - low, 1) / 5.01), ticks = [];
-    for (let v = Math.ceil(low / tick) * tick; v <= high * 1.0001; v += tick) ticks.push(v);
+    const [low, high] = y.domain(), tick = byteTicks(Math.max(high - low, 1)), ticks = [];
+    for (let v = Math.ceil(low / tick.step) * tick.step; v <= high * 1.0001; v += tick.step) ticks.push(v);
     axisY.attr("transform", "translate(" + MARGIN.left + ",0)")
-      .call(d3.axisLeft(y).tickValues(ticks).tickSize(-inner).tickFormat(v => v === 0 ? "0" : size(v)));
+      .call(d3.axisLeft(y).tickValues(ticks).tickSize(-inner).tickFormat(tick.say));
     const gap = timeStep(domain[1] - domain[0], Math.max(inner / 90, 2)), times = [];
     for (let t = Math.ceil(domain[0] / gap) * gap; t <= domain[1]; t += gap) times.push(t);
     axisX.attr("transform", "translate(0," + (bottom + (lanes ? lanes * LANE + 4 : 0)) + ")")
@@ -224,7 +227,7 @@ function makeTimeline(holder) {
     const near = epochs.filter(e => e.t >= domain[0] && e.t <= domain[1]);
     if (near.length > width / 6) return;
     near.forEach(e => body.append("path").attr("class", "epoch").attr("d", "M" + x(e.t).toFixed(1) + "," + MARGIN.top + "V" + bottom));
-    if (near.length <= width / 46)
+    if (near.every((e, i) => i === 0 || x(e.t) - x(near[i - 1].t) >= 58))
       near.forEach(e => top.append("text").attr("x", x(e.t) + 3).attr("y", MARGIN.top + 12).text("epoch " + e.number));
   }
 
@@ -262,8 +265,8 @@ function makeTimeline(holder) {
     let [low, high] = limits(chosen);
     if (overlay()) high = Math.max(high, limits(overlay())[1]);
     const limit = chosen.limit !== null && chosen.limit <= 1.6 * high ? chosen.limit : null;
-    high = niceBytes(Math.max(limit || 0, high * 1.06, 1));
-    y = d3.scaleLinear([low < 0 ? -niceBytes(-low) : 0, high], [MARGIN.top + plotHeight, MARGIN.top]);
+    high = Math.max((limit || 0) * 1.14, high * 1.08, 1);
+    y = d3.scaleLinear([low * 1.08, high], [MARGIN.top + plotHeight, MARGIN.top]);
     clip.attr("x", MARGIN.left).attr("y", MARGIN.top).attr("width", width - MARGIN.left - MARGIN.right).attr("height", plotHeight + lanes * LANE + 4);
     drawAxes();
     body.selectAll("*").remove();
@@ -271,8 +274,13 @@ function makeTimeline(holder) {
     drawMarks();
     body.append("path").attr("class", "area").attr("d", path(chosen, true));
     if (overlay()) body.append("path").attr("class", "worst").attr("d", path(overlay(), false));
+    const live = chosen === allSeries[0] && beside ? beside : chosen;
+    body.append("path").attr("class", "live").attr("d", path(live, false, live.live));
     body.append("path").attr("class", "floor").attr("d", d3.line().x(i => x(chosen.floor.t[i])).y(i => y(chosen.floor.v[i]))(d3.range(chosen.floor.t.length)));
-    if (limit !== null) body.append("path").attr("class", "limit").attr("d", "M" + MARGIN.left + "," + y(limit) + "H" + width);
+    if (limit !== null) {
+      body.append("path").attr("class", "limit").attr("d", "M" + MARGIN.left + "," + y(limit) + "H" + width);
+      top.append("text").attr("class", "of-limit").attr("x", width - MARGIN.right - 4).attr("y", y(limit) - 5).attr("text-anchor", "end").text("limit " + size(limit));
+    }
     drawSpikes();
     drawTurn(chosen.jump, "jump");
     drawTurn(chosen.knee, "levels off");
@@ -373,19 +381,19 @@ function readSites() {
   return Object.assign(packed, { moments: sums(packed.moments), root, sites, nodes });
 }
 
-// The frame of a stack that a person would open: the innermost Python line, else the innermost with a source line.
+// The frame of a stack that a person would open: the innermost that is the program's own, Python before native.
 function ownFrame(node) {
-  let source = null;
-  for (let n = node; n; n = n.parent) {
-    if (n.kind === "p") return n;
-    if (n.kind === "s" && !source) source = n;
-  }
-  return source || node;
+  const first = kind => {
+    for (let n = node; n; n = n.parent) if (n.kind === kind) return n;
+    return null;
+  };
+  return first("p") || first("q") || first("s") || node;
 }
 
 function makeView(holder, all, timeline) {
   const ROW = 22, MOST_ROWS = 48, READABLE = 36;
-  let mode = "live", at = all.peak, from = all.first, to = all.last, focus = null, tree = null, total = 0;
+  const device = site => site.kind === "cuda", mixed = all.sites.some(device) && !all.sites.every(device);
+  let memory = "host", mode = "live", at = all.peak, from = all.first, to = all.last, focus = null, tree = null, total = 0;
 
   const tools = holder.appendChild(make("div", "tools"));
   const modes = [["live", "Live at a moment"], ["growth", "Growth"], ["diff", "Difference of two moments"]].map(([key, text]) => {
@@ -393,6 +401,14 @@ function makeView(holder, all, timeline) {
     b.type = "button";
     b.dataset.mode = key;
     b.addEventListener("click", () => { mode = key; refresh(); });
+    return b;
+  });
+  const memories = (mixed ? [["host", "Host memory"], ["device", "GPU memory"]] : []).map(([key, text]) => {
+    const b = tools.appendChild(make("button", "", text));
+    b.type = "button";
+    b.dataset.memory = key;
+    b.className = "memory";
+    b.addEventListener("click", () => { memory = key; focus = null; refresh(); });
     return b;
   });
   tools.appendChild(make("span", "spacer"));
@@ -434,10 +450,12 @@ function makeView(holder, all, timeline) {
   const valueOf = site => mode === "live" ? site.values[at] : mode === "growth" ? site.growth : site.values[to] - site.values[from];
   const say = value => mode === "live" ? size(value) : change(value);
 
+  const shown = () => mixed ? all.sites.filter(s => device(s) === (memory === "device")) : all.sites;
+
   function compute() {
     all.nodes.forEach(n => { n.own = n.net = 0; });
     all.root.own = all.root.net = 0;
-    all.sites.forEach(s => {
+    shown().forEach(s => {
       const v = valueOf(s);
       s.node.own += Math.abs(v);
       s.node.net += v;
@@ -489,7 +507,7 @@ function makeView(holder, all, timeline) {
     if (node.data.guilty) b.classList.add("guilty");
     if (mode !== "live" && node.data.kind !== "o") {
       b.classList.add(node.net >= 0 ? "grew" : "shrank");
-      b.style.setProperty("--share", (0.18 + 0.5 * Math.abs(node.net) / Math.max(node.value, 1)).toFixed(2));
+      b.style.setProperty("--share", (0.12 + 0.3 * Math.abs(node.net) / Math.max(node.value, 1)).toFixed(2));
     }
     b.setAttribute("aria-label", text + ", " + say(mode === "live" ? node.value : node.net));
     b.title = text + "\n" + say(mode === "live" ? node.value : node.net);
@@ -537,7 +555,7 @@ function makeView(holder, all, timeline) {
 
   function drawKeys() {
     const list = mode === "live"
-      ? [["p", "Python"], ["s", "code with a source line"], ["n", "library"], ["r", "small ones together"], ["guilty", "culprit"]]
+      ? [["p", "Python"], ["q", "Python library"], ["s", "native"], ["n", "native library"], ["guilty", "culprit"]]
       : [["grew", "grew"], ["shrank", "shrank"], ["guilty", "culprit"]];
     keys.replaceChildren(...list.map(([name, text]) => {
       const item = make("li");
@@ -548,7 +566,7 @@ function makeView(holder, all, timeline) {
   }
 
   function drawLargest() {
-    const rows = all.sites.map(s => ({ s, v: valueOf(s) })).filter(r => r.v !== 0).sort((a, b) => Math.abs(b.v) - Math.abs(a.v)).slice(0, 8);
+    const rows = shown().map(s => ({ s, v: valueOf(s) })).filter(r => r.v !== 0).sort((a, b) => Math.abs(b.v) - Math.abs(a.v)).slice(0, 8);
     const table = make("table", "sites"), head = table.appendChild(make("thead")).appendChild(make("tr")), body = table.appendChild(make("tbody"));
     const titles = [mode === "live" ? "Bytes" : "Change", "Share", "Where", "By"];
     titles.forEach((t, i) => head.appendChild(make("th", i < 2 ? "n" : "", t)));
@@ -565,6 +583,7 @@ function makeView(holder, all, timeline) {
 
   function refresh() {
     modes.forEach(b => b.setAttribute("aria-pressed", String(b.dataset.mode === mode)));
+    memories.forEach(b => b.setAttribute("aria-pressed", String(b.dataset.memory === memory)));
     quick.forEach(b => { b.hidden = mode === "growth"; });
     Object.keys(controls).forEach(name => {
       const c = controls[name], value = { at, from, to }[name], hidden = (name === "at") !== (mode === "live") || mode === "growth";

@@ -16,18 +16,12 @@
 
 enum { CULPRITS_MOST = 8, FRAMES_SHOWN = 7, PEAK_MOST = 8, SPARK_POINTS = 90, TEXT = 512, LONG_TEXT = 400 };
 
-/* ---------------------------------------------------------------------------------------- frames */
+/* --- frames ------------------------------------------------------------------------------------------ */
 
-/* The frame that a person would open in an editor: the innermost of the program's own code. NULL: none has a
- * place. */
 static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site)
 {
-    const struct tide_frame *frames[TIDE_STACK_SHOWN], *best = NULL;
-    size_t count = tide_stack_choose(h, site->stack, TIDE_STACK_SHOWN, frames);
-    for (size_t i = 0; i < count; i++)
-        if (frames[i]->python || (!(best && best->python) && frames[i]->file[0] && frames[i]->line > 0))
-            best = frames[i];
-    return best ? best : count ? frames[count - 1] : NULL;
+    const struct tide_frame *frames[TIDE_STACK_SHOWN];
+    return tide_stack_own(frames, tide_stack_choose(h, site->stack, TIDE_STACK_SHOWN, frames));
 }
 
 static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
@@ -63,7 +57,7 @@ static void put_site(FILE *out, const struct tide_history *h, const struct tide_
         fputs(site->stack ? "code without a name" : "many small sites together", out);
 }
 
-/* ---------------------------------------------------------------------------------------- the verdict */
+/* --- the verdict ------------------------------------------------------------------------------------- */
 
 static void put_pair(FILE *out, const char *label, const char *text)
 {
@@ -179,7 +173,7 @@ void tide_report_put_verdict(struct tide_report_page *page)
     free(text);
 }
 
-/* ---------------------------------------------------------------------------------------- culprits */
+/* --- culprits ---------------------------------------------------------------------------------------- */
 
 static void put_whole_stack(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
 {
@@ -292,7 +286,7 @@ static void put_peak(struct tide_report_page *page)
         put_site(page->out, page->h, c->site);
         fputs("<td data-label=\"Process\">", page->out);
         tide_html_text(page->out, c->process_name, 0);
-        fputs("</tr>\n", page->out);
+        fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(c->site->kind));
     }
     fputs("</tbody></table>\n", page->out);
 }

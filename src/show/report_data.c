@@ -71,6 +71,7 @@ static void put_series(struct tide_json *json, const struct tide_summary *summar
     put_line(json, "level", &s->level);
     put_line(json, "floor", &s->floor);
     put_line(json, "spikes", &s->spikes);
+    put_line(json, "live", &s->live);
     tide_json_end(json);
 }
 
@@ -117,6 +118,8 @@ void tide_report_data_timeline(FILE *out, const struct tide_summary *summary, co
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.timeline/1");
     tide_json_integer(&json, "end", milliseconds(summary->last_ns));
+    tide_json_integer(&json, "beside", (int64_t)set->beside);
+    tide_json_bool(&json, "beside_level", set->beside_level);
     tide_json_array(&json, "series");
     for (size_t i = 0; i < set->count; i++)
         put_series(&json, summary, a, &set->series[i]);

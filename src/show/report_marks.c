@@ -1,25 +1,31 @@
 #include "show/report_marks.h"
 
-#include <stdlib.h>
-
-enum { SPANS_MOST = 1500, NAMES_MOST = 40, EPOCHS_MOST = 200, STEPS_MOST = 1500 };
+enum { SPANS_MOST = 1500, GAPS_MOST = 1000, NAMES_MOST = 40, EPOCHS_MOST = 200, STEPS_MOST = 1500 };
 
 static int no_memory(struct tide_err *err)
 {
     return tide_err_set(err, "not enough memory to draw the marks");
 }
 
-static int longer_first(const void *a, const void *b)
+/* Makes one of stretches of the same phase with less than gap_ns between them. `newest` has room for each
+ * name: its span so far, + 1. */
+static void merge(struct tide_report_marks *m, int64_t gap_ns, size_t newest[static NAMES_MOST])
 {
-    const struct tide_report_span *left = a, *right = b;
-    int64_t l = left->to_ns - left->from_ns, r = right->to_ns - right->from_ns;
-    return (l < r) - (l > r);
-}
-
-static int earlier_first(const void *a, const void *b)
-{
-    const struct tide_report_span *left = a, *right = b;
-    return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
+    size_t kept = 0;
+    for (size_t i = 0; i < NAMES_MOST; i++)
+        newest[i] = 0;
+    for (size_t i = 0; i < m->span_count; i++) {
+        struct tide_report_span s = m->spans[i];
+        struct tide_report_span *before = newest[s.name] ? &m->spans[newest[s.name] - 1] : NULL;
+        if (before && s.from_ns - before->to_ns < gap_ns) {
+            before->to_ns = s.to_ns > before->to_ns ? s.to_ns : before->to_ns;
+            continue;
+        }
+        m->spans[kept++] = s;
+        newest[s.name] = kept;
+    }
+    m->span_count = kept;
+    m->merged_ns = gap_ns;
 }
 
 /* Of several processes in a phase of one name, the stretch is that of whichever began it last. */
@@ -59,12 +65,9 @@ static int make_spans(const struct tide_summary *summary, struct tide_arena *are
             (struct tide_report_span){mark->t_ns, summary->last_ns, index[mark->name] - 1};
         open[mark->name] = ++m->span_count;
     }
-    if (m->span_count > SPANS_MOST) {
-        qsort(m->spans, m->span_count, sizeof *m->spans, longer_first);
-        m->spans_left_out += m->span_count - SPANS_MOST;
-        m->span_count = SPANS_MOST;
-        qsort(m->spans, m->span_count, sizeof *m->spans, earlier_first);
-    }
+    size_t newest[NAMES_MOST];
+    for (int64_t gap_ns = summary->last_ns / GAPS_MOST + 1; m->span_count > SPANS_MOST; gap_ns *= 2)
+        merge(m, gap_ns, newest);
     return 0;
 }
 

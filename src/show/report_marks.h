@@ -25,9 +25,10 @@ struct tide_report_step {
 struct tide_report_marks {
     const char **names; /* of phases, in the order in which they began; borrowed, unescaped */
     size_t name_count;
-    struct tide_report_span *spans; /* in order of their begin; the longest where there are too many */
+    struct tide_report_span *spans; /* in order of their begin */
     size_t span_count;
-    size_t spans_left_out;
+    int64_t merged_ns; /* stretches of one phase with less than this between them are one; 0: all are here */
+    size_t spans_left_out; /* of phases whose name has no room */
     struct tide_report_epoch *epochs;
     size_t epoch_count;
     size_t epochs_left_out;

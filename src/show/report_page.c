@@ -33,7 +33,7 @@ static int no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to make the page");
 }
 
-/* ---------------------------------------------------------------------------------------- head and end */
+/* --- head and end ------------------------------------------------------------------------------------ */
 
 static void put_head(struct tide_report_page *page)
 {
@@ -103,7 +103,7 @@ static void put_data(FILE *out, const char *id, const struct piece *json)
     fputs("</script>\n", out);
 }
 
-/* ---------------------------------------------------------------------------------------- pieces */
+/* --- pieces ------------------------------------------------------------------------------------------ */
 
 static int write_timeline(struct tide_report_page *page, struct piece *ret)
 {
@@ -165,7 +165,7 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
     return fclose(page->out) ? no_memory(page->err) : 0;
 }
 
-/* ---------------------------------------------------------------------------------------- the whole */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 static int find_culprits(struct tide_report_page *page)
 {

@@ -13,6 +13,9 @@ enum {
     SPIKES_MOST = 120,
 };
 
+/* A process that has more than this share of the tree's peak would be drawn over it. */
+#define TELLS_APART 0.9
+
 static int no_memory(struct tide_err *err)
 {
     return tide_err_set(err, "not enough memory to draw the recording");
@@ -52,9 +55,7 @@ static int keep(struct tide_arena *arena, struct tide_report_line *line, size_t 
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- where they come
- * from
- */
+/* --- where they come from ---------------------------------------------------------------------------- */
 
 struct drawing {
     const struct tide_summary *summary;
@@ -144,8 +145,26 @@ static int take_level(struct drawing *d, struct tide_report_series *s, size_t mo
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- floor and spikes
- */
+/* --- floor and spikes -------------------------------------------------------------------------------- */
+
+/* What the program itself holds, where the hook was there to see it. */
+static int take_live(struct drawing *d, struct tide_report_series *s)
+{
+    const struct tide_history *h = d->summary->history;
+    const struct tide_history_process *p =
+        s->judged->subject == TIDE_SUBJECT_PROCESS ? &h->processes[s->judged->process - 1] : NULL;
+    if (!p || p->heap_count == 0)
+        return 0;
+    struct tide_report_line line = {tide_arena_take(&d->scratch, p->heap_count, sizeof *line.points), 0};
+    if (!line.points)
+        return no_memory(d->err);
+    for (size_t i = 0; i < p->heap_count; i++)
+        add(&line, p->heap[i].t_ns, p->heap[i].live_bytes);
+    if (keep(d->arena, &line, POINTS_OTHER))
+        return no_memory(d->err);
+    s->live = line;
+    return 0;
+}
 
 static int take_floor(struct drawing *d, struct tide_report_series *s)
 {
@@ -231,7 +250,7 @@ static int take_spikes(struct drawing *d, struct tide_report_series *s)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- the whole */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 static int take_series(struct drawing *d, const struct tide_judged *j, struct tide_report_set *set)
 {
@@ -239,17 +258,37 @@ static int take_series(struct drawing *d, const struct tide_judged *j, struct ti
     *s = (struct tide_report_series){.judged = j};
     struct tide_arena_mark mark = tide_arena_mark(&d->scratch);
     size_t most = set->count < 2 ? POINTS_FIRST : POINTS_OTHER;
-    int bad = take_level(d, s, most, &set->shortened) || take_floor(d, s) || take_spikes(d, s);
+    int bad =
+        take_level(d, s, most, &set->shortened) || take_live(d, s) || take_floor(d, s) || take_spikes(d, s);
     tide_arena_rewind(&d->scratch, mark);
     set->count++;
     return bad ? -1 : 0;
 }
 
+static double most_of(const struct tide_report_line *line)
+{
+    double most = 0;
+    for (size_t i = 0; i < line->count; i++)
+        most = fmax(most, (double)line->points[i].bytes);
+    return most;
+}
+
+static void choose_beside(struct tide_report_set *set)
+{
+    for (size_t i = 1; i < set->count && !set->beside; i++) {
+        enum tide_subject subject = set->series[i].judged->subject;
+        if (subject == TIDE_SUBJECT_PROCESS || subject == TIDE_SUBJECT_ROLE)
+            set->beside = i;
+    }
+    const struct tide_report_series *tree = &set->series[0], *other = &set->series[set->beside];
+    set->beside_level = set->beside && most_of(&other->level) < TELLS_APART * most_of(&tree->level);
+}
+
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *a,
                             struct tide_arena *arena, struct tide_report_set *ret_set, struct tide_err *err)
 {
-    struct tide_report_set set = {tide_arena_take(arena, TIDE_REPORT_SERIES_MOST, sizeof *set.series), 0, 0,
-                                  0};
+    struct tide_report_set set = {.series =
+                                      tide_arena_take(arena, TIDE_REPORT_SERIES_MOST, sizeof *set.series)};
     if (!set.series)
         return no_memory(err);
     struct drawing d = {.summary = summary, .arena = arena, .err = err};
@@ -265,9 +304,11 @@ int tide_report_series_make(const struct tide_summary *summary, const struct tid
                 bad = take_series(&d, &a->judged[i], &set);
         }
     tide_arena_release(&d.scratch);
-    if (!bad)
-        *ret_set = set;
-    return bad;
+    if (bad)
+        return -1;
+    choose_beside(&set);
+    *ret_set = set;
+    return 0;
 }
 
 int tide_report_site_line(const struct tide_history_site *site, struct tide_arena *arena, size_t most,

@@ -30,6 +30,7 @@ struct tide_report_series {
     struct tide_report_line level;
     struct tide_report_line floor;  /* as judged: bumps and dips left out */
     struct tide_report_line spikes; /* the top of each */
+    struct tide_report_line live;   /* of a process: what its program holds; empty when not known */
     int64_t end_ns;
 };
 
@@ -38,6 +39,9 @@ struct tide_report_set {
     size_t count;
     size_t left_out; /* series that were judged and are not here */
     bool shortened;  /* some have fewer points than the recording */
+    size_t beside;   /* which to draw beside the tree: the worst of host memory; 0: none */
+    bool
+        beside_level; /* whether it differs enough from the tree to be drawn; what is live of it is, anyway */
 };
 
 enum { TIDE_REPORT_SERIES_MOST = 24 };

@@ -26,7 +26,7 @@ static int no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to draw the call sites");
 }
 
-/* ---------------------------------------------------------------------------------------- moments */
+/* --- moments ----------------------------------------------------------------------------------------- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -75,7 +75,7 @@ static int choose_moments(struct making *m, struct tide_assessment *a, const int
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------- the tree */
+/* --- the tree ---------------------------------------------------------------------------------------- */
 
 /* Makes room for one more element of an array that lives in the arena. */
 static int grow(struct making *m, void *array, size_t count, size_t *capacity, size_t size)
@@ -135,6 +135,13 @@ static int32_t process_node(struct making *m, const struct tide_history_site *si
     return child_of(m, -1, label_of(m, name, TIDE_LABEL_PROCESS));
 }
 
+static enum tide_report_label_kind kind_of(const struct tide_frame *f)
+{
+    if (f->python)
+        return tide_frame_is_own(f) ? TIDE_LABEL_PYTHON : TIDE_LABEL_PYTHON_LIBRARY;
+    return tide_frame_is_own(f) ? TIDE_LABEL_SOURCE : TIDE_LABEL_NATIVE;
+}
+
 static int32_t stack_node(struct making *m, const struct tide_history_site *site)
 {
     const struct tide_frame *frames[TIDE_STACK_SHOWN];
@@ -150,17 +157,13 @@ static int32_t stack_node(struct making *m, const struct tide_history_site *site
         const struct tide_frame *f = frames[i];
         tide_buf_clear(&b);
         tide_frame_put(&b, f, false);
-        node = child_of(m, node,
-                        label_of(m, tide_buf_view(&b),
-                                 f->python                   ? TIDE_LABEL_PYTHON
-                                 : f->file[0] && f->line > 0 ? TIDE_LABEL_SOURCE
-                                                             : TIDE_LABEL_NATIVE));
+        node = child_of(m, node, label_of(m, tide_buf_view(&b), kind_of(f)));
     }
     tide_buf_release(&b);
     return node;
 }
 
-/* ---------------------------------------------------------------------------------------- which sites */
+/* --- which sites ------------------------------------------------------------------------------------- */
 
 struct ranked {
     const struct tide_history_site *site;

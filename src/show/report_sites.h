@@ -15,8 +15,9 @@
 
 /* What a frame is, for its colour. The letters go into the page. */
 enum tide_report_label_kind {
-    TIDE_LABEL_PYTHON = 'p',
-    TIDE_LABEL_SOURCE = 's', /* native, with file and line */
+    TIDE_LABEL_PYTHON = 'p', /* the program's own */
+    TIDE_LABEL_SOURCE = 's', /* native, the program's own */
+    TIDE_LABEL_PYTHON_LIBRARY = 'q',
     TIDE_LABEL_NATIVE = 'n',
     TIDE_LABEL_PROCESS = 'o',
     TIDE_LABEL_REST = 'r',

@@ -16,22 +16,23 @@ enum {
     HUES = 6
 };
 
-double tide_report_nice(double bytes)
+double tide_report_tick(double bytes)
 {
-    static const double round[] = {1,   1.5, 2,   2.5, 3,   4,   5,   6,    8,   10,  12,
-                                   15,  20,  25,  30,  40,  50,  60,  80,   100, 120, 150,
-                                   200, 250, 300, 400, 500, 600, 800, 1000, 1024};
-    double unit = 1;
-    while (bytes > 1024 * unit)
+    double unit = 1, tick = 1;
+    while (bytes >= 1024 * unit)
         unit *= 1024;
-    for (size_t i = 0; i < sizeof round / sizeof *round; i++)
-        if (bytes <= round[i] * unit)
-            return round[i] * unit;
-    return bytes;
+    double least = bytes / unit / 5;
+    while (tick < least)
+        tick *= 10;
+    while (tick / 10 >= least)
+        tick /= 10;
+    tick = tick / 5 >= least ? tick / 5 : tick / 2 >= least ? tick / 2 : tick;
+    return tick * unit;
 }
 
 struct scale {
     double last_ns, top;
+    int lines; /* of the scale, above the ground */
     int width, height;
 };
 
@@ -71,8 +72,6 @@ static struct tide_report_line shorter(const struct tide_report_line *line, size
 static void put_steps(FILE *out, const struct scale *s, const struct tide_report_line *line, int64_t end_ns,
                       bool closed)
 {
-    if (line->count == 0)
-        return;
     const struct tide_report_point *p = line->points;
     if (closed)
         fprintf(out, "M%.1f,%dV%.1f", at_x(s, p[0].t_ns), s->height, at_y(s, p[0].bytes));
@@ -88,6 +87,8 @@ static void put_steps(FILE *out, const struct scale *s, const struct tide_report
 static void put_path(FILE *out, const char *class, const struct scale *s, const struct tide_report_line *line,
                      int64_t end_ns, bool closed)
 {
+    if (line->count == 0)
+        return;
     fprintf(out, "<path class=\"%s\" d=\"", class);
     put_steps(out, s, line, end_ns, closed);
     fputs("\"/>\n", out);
@@ -118,24 +119,29 @@ static void put_marks(FILE *out, const struct scale *s, const struct tide_report
 }
 
 static void put_drawing(FILE *out, const struct scale *s, const struct tide_report_set *set,
-                        const struct tide_report_marks *marks, double limit_bytes, bool with_worst)
+                        const struct tide_report_marks *marks, double limit_bytes)
 {
-    const struct tide_report_series *tree = &set->series[0];
+    const struct tide_report_series *tree = &set->series[0], *beside = &set->series[set->beside];
     fprintf(
         out,
         "<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Memory of the process "
         "tree over time\">\n",
         s->width, s->height);
-    for (int i = 1; i < 4; i++)
-        fprintf(out, "<path class=\"grid\" d=\"M0,%dH%d\"/>\n", i * s->height / 4, s->width);
+    for (int i = 0; i < s->lines; i++)
+        fprintf(out, "<path class=\"grid\" d=\"M0,%.1fH%d\"/>\n", (double)i * s->height / s->lines, s->width);
     put_marks(out, s, marks);
     struct tide_report_line level = shorter(&tree->level, POINTS);
     put_path(out, "area", s, &level, tree->end_ns, true);
     free(level.points);
-    if (with_worst) {
-        struct tide_report_line worst = shorter(&set->series[1].level, POINTS);
-        put_path(out, "worst", s, &worst, set->series[1].end_ns, false);
+    if (set->beside_level) {
+        struct tide_report_line worst = shorter(&beside->level, POINTS);
+        put_path(out, "worst", s, &worst, beside->end_ns, false);
         free(worst.points);
+    }
+    if (set->beside) {
+        struct tide_report_line live = shorter(&beside->live, POINTS);
+        put_path(out, "live", s, &live, beside->end_ns, false);
+        free(live.points);
     }
     put_polyline(out, "floor", s, &tree->floor);
     for (size_t i = 0; i < tree->spikes.count; i++) {
@@ -147,12 +153,12 @@ static void put_drawing(FILE *out, const struct scale *s, const struct tide_repo
     fputs("</svg>\n", out);
 }
 
-static void put_scale_y(FILE *out, double top)
+static void put_scale_y(FILE *out, const struct scale *s)
 {
     char text[TIDE_UNITS_TEXT];
     fputs("<div class=\"ys\" aria-hidden=\"true\">", out);
-    for (int i = 4; i >= 0; i--)
-        fprintf(out, "<span>%s</span>", i ? tide_size_text(top * i / 4, text) : "0");
+    for (int i = s->lines; i >= 0; i--)
+        fprintf(out, "<span>%s</span>", i ? tide_size_text(s->top * i / s->lines, text) : "0");
     fputs("</div>\n", out);
 }
 
@@ -180,14 +186,17 @@ static void put_key(FILE *out, const char *class, const char *text)
 }
 
 static void put_legend(FILE *out, const struct tide_report_set *set, const struct tide_report_marks *marks,
-                       bool with_worst, bool with_limit)
+                       bool with_limit)
 {
+    const struct tide_report_series *beside = &set->series[set->beside];
     fputs("<ul class=\"legend\">", out);
     put_key(out, "k-area",
             set->series[0].judged->subject == TIDE_SUBJECT_TREE ? "process tree, shared pages once"
                                                                 : set->series[0].judged->name);
-    if (with_worst)
-        put_key(out, "k-worst", set->series[1].judged->name);
+    if (set->beside_level)
+        put_key(out, "k-worst", beside->judged->name);
+    if (set->beside && beside->live.count)
+        put_key(out, "k-live", "live: what the program holds");
     put_key(out, "k-floor", "floor: what memory returns to");
     if (set->series[0].spikes.count)
         put_key(out, "k-spike", "spike");
@@ -209,22 +218,20 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
                               double limit_bytes)
 {
     const struct tide_report_series *tree = &set->series[0];
-    bool with_worst = set->count > 1 && set->series[1].judged->subject != TIDE_SUBJECT_GPU &&
-                      most_of(&set->series[1].level) > 0;
     double most = most_of(&tree->level);
-    if (with_worst)
-        most = fmax(most, most_of(&set->series[1].level));
     bool with_limit = limit_bytes <= 1.6 * most;
     if (with_limit)
         most = fmax(most, limit_bytes);
-    struct scale s = {(double)summary->last_ns, tide_report_nice(fmax(most * 1.04, 1)), WIDTH, HEIGHT};
+    double tick = tide_report_tick(fmax(most, 1));
+    int lines = (int)ceil(fmax(most * 1.03, 1) / tick);
+    struct scale s = {(double)summary->last_ns, lines * tick, lines, WIDTH, HEIGHT};
     fputs("<figure class=\"timeline\" id=\"static\">\n", out);
-    put_scale_y(out, s.top);
+    put_scale_y(out, &s);
     fputs("<div class=\"plot\">", out);
-    put_drawing(out, &s, set, marks, limit_bytes, with_worst);
+    put_drawing(out, &s, set, marks, limit_bytes);
     fputs("</div>\n", out);
     put_scale_x(out, summary);
-    put_legend(out, set, marks, with_worst, with_limit);
+    put_legend(out, set, marks, with_limit);
     fputs("</figure>\n", out);
 }
 
@@ -232,7 +239,7 @@ void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64
                            const char *mood)
 {
     struct tide_report_line copy = shorter(line, SPARK_POINTS);
-    struct scale s = {(double)last_ns, fmax(most_of(&copy) * 1.06, 1), SPARK_WIDTH, SPARK_HEIGHT};
+    struct scale s = {(double)last_ns, fmax(most_of(&copy) * 1.06, 1), 0, SPARK_WIDTH, SPARK_HEIGHT};
     fprintf(
         out,
         "<svg class=\"spark %s\" viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",

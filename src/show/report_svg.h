@@ -22,7 +22,7 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
 void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64_t end_ns, int64_t last_ns,
                            const char *mood);
 
-/* The next round number of bytes that a scale may end with. */
-double tide_report_nice(double bytes);
+/* A round distance between the lines of a scale that goes up to so many bytes: four or five of them. */
+double tide_report_tick(double bytes);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, TEXT = 300 };
 
-/* ---------------------------------------------------------------------------------------- processes */
+/* --- processes --------------------------------------------------------------------------------------- */
 
 static void put_bytes(FILE *out, const char *label, int64_t bytes)
 {
@@ -101,7 +101,7 @@ void tide_report_put_processes(struct tide_report_page *page)
     fputs("</section>\n", page->out);
 }
 
-/* ---------------------------------------------------------------------------------------- the others */
+/* --- the others -------------------------------------------------------------------------------------- */
 
 static void put_section(struct tide_report_page *page, const char *id, const char *title,
                         void (*fill)(struct tide_table *, const struct tide_summary *, const char *))
@@ -156,7 +156,7 @@ void tide_report_put_tables(struct tide_report_page *page)
         put_section(page, "limits", "Limits", tide_tables_limits);
 }
 
-/* ---------------------------------------------------------------------------------------- what is missing */
+/* --- what is missing --------------------------------------------------------------------------------- */
 
 static void put_state(FILE *out, const struct tide_history *h, const struct tide_heap_status *s)
 {
@@ -233,9 +233,12 @@ static void put_left_out(struct tide_report_page *page)
         fprintf(out,
                 "<li>%zu more series were judged and are not in this page: 'tidemark judge --all'.</li>\n",
                 page->set.left_out);
+    if (page->marks.merged_ns)
+        fprintf(out, "<li>Stretches of a phase are drawn as one where less than %s lies between them.</li>\n",
+                tide_duration_text((double)page->marks.merged_ns / TIDE_NS_PER_S, count));
     if (page->marks.spans_left_out)
-        fprintf(out, "<li>%s short stretches of phases are not drawn.</li>\n",
-                tide_count_text((double)page->marks.spans_left_out, count));
+        fprintf(out, "<li>%s stretches of phases beyond the first %zu names are not drawn.</li>\n",
+                tide_count_text((double)page->marks.spans_left_out, count), page->marks.name_count);
     if (page->marks.epochs_left_out)
         fprintf(out, "<li>%s epochs are not drawn.</li>\n",
                 tide_count_text((double)page->marks.epochs_left_out, count));
