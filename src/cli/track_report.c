@@ -39,10 +39,10 @@ static void print_line(const char *label, const char *text)
 }
 
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
- * culprit. */
+ * culprit. Of a process that is undecided, or made a jump, the code may be clearer than the whole. */
 static bool print_culprits(const struct tide_answer *answer)
 {
-    bool leak = answer->assessment->judged[0].verdict.kind == TIDE_LEAK;
+    enum tide_verdict_kind kind = answer->assessment->judged[0].verdict.kind;
     struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
@@ -52,12 +52,14 @@ static bool print_culprits(const struct tide_answer *answer)
         print_line("culprit", err.text);
         return false;
     }
-    if (leak)
+    bool clear = blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
+    bool named = kind == TIDE_LEAK || (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
+    if (named)
         tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
     else
         tide_healthy_print(blame, answer->history, stderr);
     tide_blame_free(blame);
-    return leak;
+    return named;
 }
 
 static void print_answer(const struct tide_answer *answer, const char *shown)

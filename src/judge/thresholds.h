@@ -127,6 +127,18 @@
 #define TIDE_SPIKE_NOISES 5.0
 #define TIDE_SPIKE_MOST   0.40
 
+/* A container that grows by a factor: jumps of at least this factor, alike to within this one, from this
+ * share of its size on, that are at least so many and explain this share of the rise; sizes before a jump lie
+ * on a line to within this share of their range, and the next jump is overdue past this many times the time
+ * it takes. */
+#define TIDE_DOUBLING_JUMP  1.2
+#define TIDE_DOUBLING_ALIKE 1.35
+#define TIDE_DOUBLING_FROM  0.01
+#define TIDE_DOUBLING_JUMPS 3
+#define TIDE_DOUBLING_SHARE 0.9
+#define TIDE_DOUBLING_OFF   0.05
+#define TIDE_DOUBLING_LATE  1.1
+
 /* Retention: what the program holds explains at most this share of the growth, by the upper end of its
  * interval. Where the allocator can be asked, what it keeps free must have grown by at least this share of
  * it. */

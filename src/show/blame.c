@@ -1,4 +1,5 @@
 #include "show/blame.h"
+#include "judge/doubling.h"
 #include "base/text.h"
 #include "show/moment.h"
 #include "show/stack_text.h"
@@ -108,6 +109,39 @@ static void widen_interval(struct tide_culprit *c)
     v->slope_high = slope + hypot(v->slope_high - slope, high - slope);
 }
 
+/* A container that grows by a factor is no jump and has no end, however rare its jumps have become. */
+static void find_container(struct blaming *g, struct tide_culprit *c)
+{
+    struct tide_verdict *v = &c->on.verdict;
+    struct tide_judge_input series = {.x = c->on.x, .bytes = c->on.bytes, .count = c->on.count};
+    struct tide_doubling doubling;
+    if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES || v->shape == TIDE_SHAPE_LINEAR ||
+        c->samples < SAMPLES_LEAST || !tide_doubling_find(&series, g->b->arena, &doubling))
+        return;
+    v->kind = TIDE_LEAK;
+    v->shape = TIDE_SHAPE_STAIRCASE;
+    v->slope = doubling.slope;
+    v->slope_low = doubling.slope_low;
+    v->slope_high = doubling.slope_high;
+    c->factor = doubling.factor;
+}
+
+/* Whether the process of a site rose and stopped with it: then few samples are enough to believe that the
+ * site did. */
+static bool stops_with_process(const struct blaming *g, const struct tide_culprit *c)
+{
+    const double near = 0.15; /* of the run */
+    const struct tide_verdict *v = &c->on.verdict;
+    for (size_t i = 0; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && !j->own_pages)
+            return v->kind == TIDE_PLATEAU && j->verdict.kind == TIDE_PLATEAU &&
+                   c->bytes > j->verdict.growth_bytes / 2 &&
+                   fabs(v->knee_x - j->verdict.knee_x) < near * (v->x_last - v->x_first);
+    }
+    return false;
+}
+
 /* Judges a site on the assessment's axis and fills what follows from that. */
 static int judge_site(struct blaming *g, struct tide_culprit *c)
 {
@@ -129,8 +163,9 @@ static int judge_site(struct blaming *g, struct tide_culprit *c)
     if (!c->judged)
         return 0;
     c->samples = samples_of(g, c);
+    find_container(g, c);
     bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
-    if (has_end && c->samples < SAMPLES_LEAST)
+    if (has_end && c->samples < SAMPLES_LEAST && !stops_with_process(g, c))
         c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
     c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
     if (c->on.verdict.kind != TIDE_LEAK)
@@ -153,6 +188,7 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
                                .bytes = from->bytes,
                                .blocks = from->blocks,
                                .freed_share = NAN,
+                               .factor = NAN,
                                .samples = INFINITY};
     tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
     const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),

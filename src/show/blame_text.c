@@ -15,6 +15,12 @@ enum { TEXT = 512, FEW_SAMPLES = 64 /* less than that is said: 12 % of noise and
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
     char size[TIDE_UNITS_TEXT];
+    if (c->factor > 0) { /* what it frees are its own smaller selves */
+        tide_buf_format(b, "%.3g block%s of %s, %.3g times as large whenever full, never freed", c->blocks,
+                        c->blocks == 1 ? "" : "s", tide_size_text(c->live_bytes / fmax(c->blocks, 1), size),
+                        c->factor);
+        return;
+    }
     bool rate = c->blocks_per_x > 0 && c->bytes_per_x > 0;
     bool one = c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05;
     if (rate)
@@ -138,6 +144,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
         tide_json_real(&json, "freed_share", c->freed_share);
         tide_json_real(&json, "samples", isfinite(c->samples) ? c->samples : NAN);
         tide_json_bool(&json, "bounded", c->bounded);
+        tide_json_real(&json, "grows_by_factor", c->factor);
         tide_json_text(&json, "verdict", c->judged ? tide_verdict_name(c->on.verdict.kind) : NULL);
         tide_stack_json(&json, "frames", history, c->site->stack);
         tide_json_end(&json);

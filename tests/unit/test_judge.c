@@ -6,6 +6,7 @@
 #include "corpus.h"
 #include "judge/fit.h"
 #include "judge/floor.h"
+#include "judge/doubling.h"
 #include "judge/judge.h"
 #include "judge/retention.h"
 
@@ -357,6 +358,57 @@ static void the_labelled_corpus_is_judged_well(void **state)
     assert_true((double)wrong <= 0.10 * (double)brief);
 }
 
+/* A container into which 1e5 bytes are put per step until `stop`, from 64 KiB on `factor` times as large
+ * whenever full; while it is copied there are two of it. */
+static bool container(size_t count, double factor, double stop, struct tide_doubling *ret)
+{
+    double size = 65536, held = 0;
+    for (size_t i = 0; i < count; i++) {
+        double old = 0;
+        held += (double)i < stop ? 1e5 : 0;
+        for (; held > size; size *= factor)
+            old = size;
+        xs[i] = (double)i;
+        ys[i] = size + (i % 2 ? old : 0);
+    }
+    struct tide_judge_input input = input_of(count);
+    bool found = tide_doubling_find(&input, &arena, ret);
+    assert_null(arena.newest);
+    return found;
+}
+
+static void a_container_that_doubles_is_filled_at_its_rate(void **state)
+{
+    (void)state;
+    struct tide_doubling d;
+    for (size_t count = 300; count <= 600; count += 50) { /* whatever the time since its last jump */
+        assert_true(container(count, 2, INFINITY, &d));
+        assert_true(fabs(d.slope / 1e5 - 1) < 0.02 && d.slope_low <= 1e5 * 1.001 &&
+                    d.slope_high >= 1e5 * 0.999);
+        assert_true(d.factor == 2 && d.jumps >= 5);
+    }
+    assert_true(container(500, 1.5, INFINITY, &d) && fabs(d.slope / 1e5 - 1) < 0.02);
+}
+
+static void what_stopped_filling_or_never_did_is_no_such_container(void **state)
+{
+    (void)state;
+    struct tide_doubling d;
+    assert_false(container(600, 2, 200, &d)); /* the next jump was due at step 262 */
+    assert_false(container(600, 2, 2, &d));
+    fill(500, 1e6, 1e5, 1e4); /* a straight rise, of blocks of its own */
+    struct tide_judge_input input = input_of(500);
+    assert_false(tide_doubling_find(&input, &arena, &d));
+    for (size_t i = 0; i < 500; i++) /* doubles at equal times: it does not fill at a steady rate */
+        ys[i] = ldexp(65536, (int)(i / 60));
+    assert_false(tide_doubling_find(&input, &arena, &d));
+    for (size_t i = 0; i < 500; i++) /* one jump */
+        ys[i] = i < 250 ? 1e6 : 2e6;
+    assert_false(tide_doubling_find(&input, &arena, &d));
+    input.count = 1;
+    assert_false(tide_doubling_find(&input, &arena, &d));
+}
+
 /* Live bytes beside a straight rise of 2e5 a step from 4e9: level + part * 2e5 a step. */
 static struct tide_retention beside_a_rise(double level, double part, double kept, int *ret_known)
 {
@@ -460,6 +512,8 @@ int main(void)
         cmocka_unit_test(the_663_images_are_one_pass),
         cmocka_unit_test(the_100_images_are_one_pass),
         cmocka_unit_test(the_labelled_corpus_is_judged_well),
+        cmocka_unit_test(a_container_that_doubles_is_filled_at_its_rate),
+        cmocka_unit_test(what_stopped_filling_or_never_did_is_no_such_container),
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),

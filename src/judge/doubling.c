@@ -1,0 +1,106 @@
+#include "judge/doubling.h"
+#include "judge/fit.h"
+#include "judge/floor.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { JUMPS_MOST = 64 };
+
+/* Where the container was full, and with what. */
+struct fillings {
+    double x[JUMPS_MOST], bytes[JUMPS_MOST], factor[JUMPS_MOST];
+    size_t count;
+    double now; /* its size at the end */
+};
+
+/* The jumps of the level below which the series never falls again: copies in progress do not show in that. */
+static bool find_jumps(const struct tide_judge_input *input, struct tide_arena *scratch, struct fillings *f)
+{
+    size_t n = input->count;
+    double *lasting = tide_arena_take(scratch, n, sizeof *lasting), by_jumps = 0;
+    if (!lasting || n < 2)
+        return false;
+    lasting[n - 1] = input->bytes[n - 1];
+    for (size_t i = n - 1; i-- > 0;)
+        lasting[i] = fmin(input->bytes[i], lasting[i + 1]);
+    f->now = lasting[n - 1];
+    for (size_t i = 1; i < n; i++) {
+        double before = lasting[i - 1], after = lasting[i];
+        if (before < TIDE_DOUBLING_FROM * f->now || after < TIDE_DOUBLING_JUMP * before)
+            continue;
+        if (f->count == JUMPS_MOST)
+            return false;
+        f->x[f->count] = input->x[i];
+        f->bytes[f->count] = before;
+        f->factor[f->count++] = after / before;
+        by_jumps += after - before;
+    }
+    return f->count >= TIDE_DOUBLING_JUMPS && f->bytes[0] > 0 &&
+           by_jumps >= TIDE_DOUBLING_SHARE * (f->now - f->bytes[0]);
+}
+
+static double usual_factor(const struct fillings *f)
+{
+    double factors[JUMPS_MOST];
+    memcpy(factors, f->factor, f->count * sizeof *factors);
+    return tide_median(factors, f->count);
+}
+
+static bool is_alike(const struct fillings *f, double factor)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->factor[i] > factor * TIDE_DOUBLING_ALIKE || f->factor[i] * TIDE_DOUBLING_ALIKE < factor)
+            return false;
+    return true;
+}
+
+/* The first jumps may follow each other so fast that no look falls between them. */
+static void drop_unlike(struct fillings *f)
+{
+    while (f->count >= TIDE_DOUBLING_JUMPS && !is_alike(f, usual_factor(f))) {
+        f->count--;
+        memmove(f->x, f->x + 1, f->count * sizeof *f->x);
+        memmove(f->bytes, f->bytes + 1, f->count * sizeof *f->bytes);
+        memmove(f->factor, f->factor + 1, f->count * sizeof *f->factor);
+    }
+}
+
+bool tide_doubling_find(const struct tide_judge_input *input, struct tide_arena *scratch,
+                        struct tide_doubling *ret)
+{
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    struct fillings f = {.count = 0};
+    bool jumps = find_jumps(input, scratch, &f);
+    tide_arena_rewind(scratch, mark);
+    if (jumps)
+        drop_unlike(&f);
+    if (!jumps || f.count < TIDE_DOUBLING_JUMPS)
+        return false;
+    double n = (double)f.count, sx = 0, sy = 0, sxx = 0, sxy = 0, rest = 0;
+    for (size_t i = 0; i < f.count; i++) {
+        sx += f.x[i] / n;
+        sy += f.bytes[i] / n;
+    }
+    for (size_t i = 0; i < f.count; i++) {
+        sxx += (f.x[i] - sx) * (f.x[i] - sx);
+        sxy += (f.x[i] - sx) * (f.bytes[i] - sy);
+    }
+    double slope = sxx > 0 ? sxy / sxx : 0;
+    if (!(slope > 0))
+        return false;
+    for (size_t i = 0; i < f.count; i++)
+        rest += pow(f.bytes[i] - sy - slope * (f.x[i] - sx), 2);
+    double full_at = sx + (f.now - sy) / slope, first = f.x[0], end = input->x[input->count - 1];
+    double off = sqrt(rest / n) / (f.bytes[f.count - 1] - f.bytes[0]);
+    if (off > TIDE_DOUBLING_OFF || end - first > TIDE_DOUBLING_LATE * (full_at - first))
+        return false; /* it does not fill steadily; it should have grown again by now */
+    double wide = tide_t_quantile95(fmax(n - 2, 1)) * sqrt(rest / fmax(n - 2, 1) / sxx);
+    *ret = (struct tide_doubling){.factor = usual_factor(&f),
+                                  .jumps = f.count,
+                                  .slope = slope,
+                                  .slope_low = slope - wide,
+                                  .slope_high = slope + wide};
+    return true;
+}
