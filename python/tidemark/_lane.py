@@ -18,6 +18,7 @@ import stat
 import struct
 import threading
 from time import monotonic_ns
+from typing import Any
 
 _MAGIC = 0x31656E616C646974
 _SLOTS = 4096
@@ -43,7 +44,7 @@ class _Lane:
     __slots__ = ("state", "taken", "lock")
 
     def __init__(self) -> None:
-        self.state: object = None
+        self.state: Any = None
         self.taken = 0
         self.lock = threading.RLock()
 
@@ -106,7 +107,7 @@ def _make() -> mmap.mmap:
     return memory
 
 
-def _attach() -> object:
+def _attach() -> Any:
     """The map, or False; called with state None."""
     if "TIDEMARK_CHANNEL" not in os.environ:
         _lane.state = False

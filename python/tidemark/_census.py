@@ -1,0 +1,241 @@
+"""The tensor census: what is alive, how large, and who holds it; and what grew between two of them.
+
+One pass over the collector's objects finds tensors, modules and optimizers; every storage is counted once, for the
+first of its tensors in this order: what a module or an optimizer owns, what the program holds (tensors before their views),
+what an autograd graph keeps, the rest. A census keeps numbers and words, never a tensor.
+
+The time goes into three parts, each bounded: the pass (about 0.1 us per Python object, 2 us per tensor), the
+search for holders (_holders.py) and the walk over autograd graphs (_graphs.py). When the bounds cut something off, the
+census says so: ``complete`` is False.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import itertools
+from time import perf_counter
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+
+from . import _graphs, _growth, _holders, _owners, _storage
+from ._units import size_text
+
+_UNKNOWN: _owners.Owner = (_owners.UNKNOWN, "nothing that was found")
+
+
+class Key(NamedTuple):
+    """What tensors are counted by. ``holder`` is the words for a person."""
+
+    shape: Tuple[int, ...]
+    dtype: Any
+    device: Any
+    requires_grad: bool
+    kind: str  # parameter, buffer, gradient, optimizer state, autograd graph, held or unknown
+    holder: str
+
+
+@dataclasses.dataclass
+class Group:
+    """Tensors with one key. ``bytes`` counts storages that no other tensor was counted for; ``shared`` tensors had none."""
+
+    count: int = 0
+    bytes: int = 0
+    shared: int = 0
+
+
+@dataclasses.dataclass
+class Census:
+    """What was alive at one moment. Bytes by kind are in ``by_kind``."""
+
+    step: Optional[int]
+    groups: Dict[Key, Group]
+    graphs: int  # autograd graphs that hold what a backward would need
+    passes: int  # forward passes in them
+    complete: bool
+    seconds: float
+
+    @property
+    def tensors(self) -> int:
+        return sum(group.count for group in self.groups.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(group.bytes for group in self.groups.values())
+
+    @property
+    def by_kind(self) -> Dict[str, int]:
+        total: Dict[str, int] = {}
+        for key, group in self.groups.items():
+            total[key.kind] = total.get(key.kind, 0) + group.bytes
+        return total
+
+    def largest(self, most: int = 10) -> List[Tuple[Key, Group]]:
+        return sorted(self.groups.items(), key=lambda each: -each[1].bytes)[:most]
+
+    def since(self, before: "Census", least_bytes: int = 1) -> List[_growth.Growth]:
+        """What became more since an earlier census, the most bytes first."""
+        return _growth.between(before, self, least_bytes)
+
+    def table(self, most: int = 10) -> str:
+        """The largest groups as lines of text."""
+        lines = [f"{'count':>7}  {'bytes':>10}  tensor"]
+        for key, group in self.largest(most):
+            views = ", views of larger storages" if _growth.slices(key.shape, key.dtype, group.count, group.bytes) else ""
+            what = f"{_growth.tensor_words(key)}{views}, {holder_words(key)}"
+            lines.append(f"{group.count:>7}  {size_text(group.bytes):>10}  {what}")
+        left = len(self.groups) - most
+        if left > 0:
+            rest = self.bytes - sum(group.bytes for _, group in self.largest(most))
+            lines.append(f"{'':>7}  {size_text(rest):>10}  in {left} more groups")
+        lines.append(f"{self.tensors:>7}  {size_text(self.bytes):>10}  in all; {self.graphs} autograd graphs alive")
+        if not self.complete:
+            lines.append("(cut short: not every holder or graph was looked at)")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def holder_words(key: Key) -> str:
+    return key.holder if key.kind in _OWNED else f"held by {key.holder}"
+
+
+_OWNED = (_owners.PARAMETER, _owners.BUFFER, _owners.GRADIENT, _owners.STATE)
+
+
+class _Count:
+    """The work of one census; lives only while it is made, because it holds tensors."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.groups: Dict[Tuple[Any, Any, Any, bool, _owners.Owner], Group] = {}
+        self.claimed: Set[int] = set()
+        self.tensors: List[Any] = []
+        self.owners: Dict[int, _owners.Owner] = {}
+        self.places: Dict[int, _holders.Place] = {}
+        self.words: Dict[int, _owners.Owner] = {}  # by id of a place, which self.places keeps alive
+        self.complete = True
+
+    def gather(self) -> None:
+        tensor_types = self.tensor_types = _owners.subclasses_of(torch.Tensor)
+        module_types = _owners.subclasses_of(torch.nn.Module)
+        optimizer_types = _owners.subclasses_of(torch.optim.Optimizer)
+        wanted = tensor_types | module_types | optimizer_types
+        every = gc.get_objects()
+        found = list(itertools.compress(every, map(wanted.__contains__, map(type, every))))
+        del every
+        self.tensors = [each for each in found if type(each) in tensor_types]
+        modules = (each for each in found if type(each) in module_types)
+        optimizers = (each for each in found if type(each) in optimizer_types)
+        self.owners = _owners.claim(modules, optimizers)
+        self._gather_gradients()
+
+    def _gather_gradients(self) -> None:
+        known = set(map(id, self.tensors))
+        for tensor in self.tensors[:]:
+            if tensor.requires_grad and tensor.is_leaf:
+                gradient = tensor.grad
+                if gradient is not None:
+                    owner = self.owners.get(id(tensor))
+                    of = "a parameter" if owner and owner[0] == _owners.PARAMETER else "a leaf tensor"
+                    self.owners[id(gradient)] = (_owners.GRADIENT, f"gradient of {of}")
+                    if id(gradient) not in known:
+                        self.tensors.append(gradient)
+
+    def find_holders(self) -> None:
+        wanted = set(map(id, self.tensors)) - self.owners.keys()
+        search = _holders.Search(self.tensor_types, self.seconds * 0.4)
+        self.places = search.find(wanted)
+        self.complete &= search.complete
+
+    def owner_of(self, tensor: Any) -> _owners.Owner:
+        owner = self.owners.get(id(tensor))
+        if owner is not None:
+            return owner
+        place = self.places.get(id(tensor))
+        if place is None:
+            return _UNKNOWN
+        known = self.words.get(id(place))
+        if known is None:
+            known = self.words[id(place)] = (_owners.HELD, _holders.words(place))
+        return known
+
+    def _add(self, tensors: Iterable[Any], owner_of: Callable[[Any], _owners.Owner], only_fresh: bool = False) -> None:
+        """Counts tensors. ``only_fresh``: those with a storage that no tensor before them has."""
+        claimed, groups, piece_of = self.claimed, self.groups, _storage.piece_of
+        for tensor in tensors:
+            try:
+                pieces: Tuple[_storage.Piece, ...] = (piece_of(tensor),)
+            except Exception:  # noqa: BLE001 - no plain tensor
+                pieces = tuple(_storage.pieces_of(tensor))
+            fresh, alone = 0, 0
+            for identity, size in pieces:
+                if identity not in claimed:
+                    claimed.add(identity)
+                    fresh += size
+                    alone = 1
+            if only_fresh and not alone:
+                continue
+            key = (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad, owner_of(tensor))
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = Group()
+            group.count += 1
+            group.bytes += fresh
+            group.shared += 1 - alone
+
+    def _keep(self, tensor: Any, root: int) -> None:
+        """A tensor saved by the graph of a root: held by what holds the root."""
+        owner = self.root_owners[root]
+        self._add((tensor,), lambda _: owner, only_fresh=True)
+
+    def _graph_owner(self, tensor: Any) -> _owners.Owner:
+        kind, text = self.owner_of(tensor)
+        return _owners.GRAPH, f"autograd graph of {text}" if kind != _owners.UNKNOWN else "an autograd graph"
+
+    def count(self) -> _graphs.Graphs:
+        owners, places = self.owners, self.places
+        owned, held, views, unknown = [], [], [], []
+        for tensor in self.tensors:
+            if id(tensor) in owners:
+                owned.append(tensor)
+            elif id(tensor) not in places:
+                unknown.append(tensor)
+            elif tensor._base is None:
+                held.append(tensor)
+            else:
+                views.append(tensor)
+        self._add(owned, lambda tensor: owners[id(tensor)])
+        held += views
+        self._add(held, self.owner_of)
+        # Newest first: a loss comes after what it was computed from, and then its whole graph is counted as its own.
+        roots = [tensor for tensor in itertools.chain(reversed(held), reversed(unknown)) if tensor.grad_fn is not None]
+        self.root_owners = [self._graph_owner(tensor) for tensor in roots]
+        graphs = _graphs.walk_roots((tensor.grad_fn for tensor in roots), self.seconds * 0.4, self._keep)
+        self.complete &= graphs.complete
+        # Tensors of graphs and bases of views become Python objects when they are looked at; they are counted by then.
+        self._add(unknown, lambda _: _UNKNOWN, only_fresh=True)
+        return graphs
+
+
+def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
+    """Counts the tensors that are alive in this process.
+
+    Best called where a step ends: between forward and backward it sees, rightly, everything the step needs. The search for
+    holders and the walk over graphs take at most 80 % of ``seconds``, which a program of ordinary size does not need.
+    """
+    start = perf_counter()
+    collecting = gc.isenabled()
+    gc.disable()  # a collection in the middle of it would cost more than the census
+    try:
+        work = _Count(seconds)
+        work.gather()
+        work.find_holders()
+        graphs = work.count()
+        groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): group for k, group in work.groups.items()}
+        return Census(step, groups, graphs.roots, graphs.passes, work.complete, perf_counter() - start)
+    finally:
+        if collecting:
+            gc.enable()

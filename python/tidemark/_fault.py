@@ -1,0 +1,52 @@
+"""No fault of this package reaches a training loop: it is caught here, and said once.
+
+``quietly`` guards every entry from a callback, an iterator or a hook. KeyboardInterrupt and SystemExit pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import traceback
+from typing import Iterator, Set
+
+_said: Set[str] = set()
+_lock = threading.RLock()
+_KINDS_MOST = 64
+
+
+def say(line: str) -> None:
+    """One line for a person, on standard error; around a progress bar where there is one."""
+    try:
+        bars = sys.modules.get("tqdm")
+        if bars is not None and getattr(bars.tqdm, "_instances", None):
+            bars.tqdm.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
+    except Exception:  # noqa: BLE001 - standard error may be closed, or gone at shutdown
+        pass
+
+
+def say_once(line: str) -> None:
+    with _lock:
+        if line in _said or len(_said) >= _KINDS_MOST:
+            return
+        _said.add(line)
+    say(f"tidemark: {line}")
+
+
+def report(doing: str, error: BaseException) -> None:
+    """Says what went wrong while doing something; the same thing at the same place only once."""
+    at = traceback.extract_tb(error.__traceback__)
+    where = f" ({at[-1].filename.rpartition('/')[2]}:{at[-1].lineno})" if at else ""
+    say_once(f"{doing} failed and is left out: {type(error).__name__}: {error}{where}")
+
+
+@contextlib.contextmanager
+def quietly(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the purpose of this function
+        with contextlib.suppress(Exception):
+            report(doing, error)

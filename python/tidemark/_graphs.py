@@ -1,0 +1,239 @@
+"""Autograd graphs that are alive: how many, how many forward passes they hold, and the tensors saved in them.
+
+Most saved tensors are no Python objects, so the collector does not know them; they are found by walking from the
+tensors that are visible along ``grad_fn`` and ``next_functions``. A walk is bounded by nodes and by time.
+
+Saved tensors that are packed by hooks (activation checkpointing, offloading to the CPU) are not read: to unpack
+one means to compute it again.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from time import perf_counter
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+
+from ._fault import quietly
+
+_NODES_MOST = 200_000
+_FREED_ENOUGH = 4  # nodes in a row whose saved tensors are gone: the whole graph went through backward
+
+_hooks_seen = False
+
+
+class Graphs(NamedTuple):
+    roots: int  # graphs that still hold what backward needs and that nothing alive was computed from
+    passes: int  # forward passes in them: how often the median parameter takes part
+    nodes: int
+    complete: bool
+
+
+def _watch_for_hooks() -> None:
+    """Old torch cannot tell which saved tensors are packed by hooks. There, once any hooks were in use, none is read."""
+    holder = torch.autograd.graph.saved_tensors_hooks
+    enter: Callable[[Any], Any] = holder.__enter__
+
+    @functools.wraps(enter)
+    def noted(self: Any) -> Any:
+        global _hooks_seen
+        _hooks_seen = True
+        return enter(self)
+
+    setattr(holder, "__enter__", noted)
+
+
+_SavedTensor = getattr(getattr(torch, "_C")._autograd, "SavedTensor", None)
+_TELLS_HOOKS = hasattr(_SavedTensor, "unpack_hook")
+if not _TELLS_HOOKS:
+    _watch_for_hooks()
+
+_saved_names: Dict[type, Tuple[Tuple[str, str], ...]] = {}
+
+
+def _names_of(node: Any) -> Tuple[Tuple[str, str], ...]:
+    kind = type(node)
+    names = _saved_names.get(kind)
+    if names is None:
+        raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+        names = _saved_names[kind] = tuple((name, name[len("_raw") :]) for name in raw)
+    return names
+
+
+def _packed(raw: Any) -> bool:
+    if not _TELLS_HOOKS:
+        return _hooks_seen
+    pieces = raw if isinstance(raw, (tuple, list)) else (raw,)
+    return any(getattr(piece, "unpack_hook", None) is not None for piece in pieces)
+
+
+def _saved_by(node: Any) -> Iterator[Any]:
+    """Tensors that a node keeps. Raises RuntimeError when backward has freed them."""
+    for raw_name, name in _names_of(node):
+        if _packed(getattr(node, raw_name)):
+            continue
+        value = getattr(node, name)
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from (each for each in value if isinstance(each, torch.Tensor))
+    if hasattr(node, "saved_tensors") and not _hooks_seen:  # a Function written in Python
+        yield from (each for each in node.saved_tensors if isinstance(each, torch.Tensor))
+
+
+class Walk:
+    """A walk over the graphs of several roots, each node once. Holds the nodes, so that their ids stay theirs."""
+
+    def __init__(self, seconds: float) -> None:
+        self.complete = True
+        self._deadline = perf_counter() + seconds
+        self._size = 0  # of what was seen, before the next edge
+        self._seen: Dict[Any, int] = {}  # node: the number of the root from which it was met first
+        self._reached: Set[Any] = set()
+        self._roots: List[Any] = []
+        self._alive: List[bool] = []  # by number of root: whether it leads to a saved tensor
+        self._uses: Dict[Any, int] = {}  # of the node that stands for a parameter: edges into it
+
+    def _stop(self) -> bool:
+        if len(self._seen) < _NODES_MOST and perf_counter() < self._deadline:
+            return False
+        self.complete = False
+        return True
+
+    def _follow(self, node: Any, number: int, left: List[Any], uses: List[Any]) -> None:
+        for following, _ in node.next_functions:
+            if following is None:
+                continue
+            if type(following).__name__ == "AccumulateGrad":
+                uses.append(following)
+                continue
+            self._reached.add(following)
+            met = self._seen.setdefault(following, number)
+            if met != number:
+                self._alive[number] |= self._alive[met]
+            elif len(self._seen) != self._size:
+                left.append(following)
+            self._size = len(self._seen)
+
+    def root(self, start: Any, saved: Optional[Callable[[Any], None]]) -> None:
+        """Walks from one node; ``saved`` gets each tensor that is kept, or None leaves them unread."""
+        if start in self._seen or self._stop():
+            return
+        number = len(self._roots)
+        self._roots.append(start)
+        self._alive.append(saved is None)
+        self._seen[start] = number
+        self._size = len(self._seen)
+        uses: List[Any] = []
+        self._from(start, number, uses, saved)
+        if self._alive[number]:
+            for parameter in uses:
+                self._uses[parameter] = self._uses.get(parameter, 0) + 1
+
+    def _from(self, start: Any, number: int, uses: List[Any], saved: Optional[Callable[[Any], None]]) -> None:
+        left, freed = [start], 0
+        while left:
+            node = left.pop()
+            if saved is not None:
+                try:
+                    for tensor in _saved_by(node):
+                        self._alive[number] = True
+                        saved(tensor)
+                except RuntimeError:  # backward has freed them
+                    freed += 1
+                    if freed >= _FREED_ENOUGH and not self._alive[number]:
+                        return
+            self._follow(node, number, left, uses)
+            if len(self._seen) % 64 == 0 and self._stop():
+                return
+
+    def counts(self) -> Graphs:
+        roots = sum(1 for node, alive in zip(self._roots, self._alive) if alive and node not in self._reached)
+        passes = round(statistics.median(self._uses.values())) if self._uses else 0
+        return Graphs(roots, passes if roots else 0, len(self._seen), self.complete)
+
+
+class GraphCounter:
+    """Counts the autograd graphs that each ``backward()`` goes through.
+
+        with tidemark.torch.GraphCounter() as graphs:
+            train()
+        print(graphs.most, "forward passes were alive at once, in step", graphs.most_at)
+
+    ``passes`` is how often the median parameter takes part in what one backward goes through: 1 in a plain loop, 50
+    when 50 losses were summed first. Counting takes about a microsecond per node of the graph; with ``share`` set it
+    is skipped as often as keeps it below that share of the time (the first calls are always counted).
+    """
+
+    def __init__(self, share: float = 0.0, seconds: float = 0.5) -> None:
+        self.last = 0
+        self.most = 0
+        self.most_at = 0
+        self.calls = 0
+        self.counted = 0
+        self.step = 0  # set by whoever knows it, to say when
+        self.cost_s = 0.0
+        self._share = share
+        self._seconds = seconds
+        self._due = 0.0
+        self._before: Optional[Callable[..., Any]] = None
+
+    def _count(self, tensors: Any) -> None:
+        start = perf_counter()
+        if self._share > 0 and self.calls > 3 and start < self._due:
+            return
+        walk = Walk(self._seconds)
+        for tensor in tensors if isinstance(tensors, (list, tuple)) else (tensors,):
+            node = getattr(tensor, "grad_fn", None)
+            if node is not None:
+                walk.root(node, None)
+        self.last = max(walk.counts().passes, 1)
+        self.counted += 1
+        if self.last > self.most:
+            self.most, self.most_at = self.last, self.step
+        cost = perf_counter() - start
+        self.cost_s += cost
+        self._due = start + cost / self._share if self._share > 0 else 0.0
+
+    def start(self) -> "GraphCounter":
+        if self._before is not None:
+            return self
+        before = self._before = torch.autograd.backward
+
+        @functools.wraps(before)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._before is not None:
+                self.calls += 1
+                with quietly("counting autograd graphs"):
+                    self._count(tensors)
+            return before(tensors, *args, **kwargs)
+
+        self._ours = backward
+        torch.autograd.backward = backward
+        return self
+
+    def stop(self) -> None:
+        """Takes the counter out again; when somebody else wrapped backward since, it only stops counting."""
+        if self._before is not None and torch.autograd.backward is self._ours:
+            torch.autograd.backward = self._before
+        self._before = None
+
+    def __enter__(self) -> "GraphCounter":
+        return self.start()
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+
+def walk_roots(nodes: Iterable[Any], seconds: float, saved: Callable[[Any, int], None]) -> Graphs:
+    """Walks from each node; ``saved(tensor, number of the root)``."""
+    walk = Walk(seconds)
+    for number, node in enumerate(nodes):
+        walk.root(node, functools.partial(_with_number, saved, number))
+    return walk.counts()
+
+
+def _with_number(saved: Callable[[Any, int], None], number: int, tensor: Any) -> None:
+    saved(tensor, number)

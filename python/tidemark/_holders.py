@@ -1,0 +1,270 @@
+"""Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
+
+The search goes forward, from where a program's names are: the locals of every frame of every thread, then the globals
+of the program's own modules. From there it follows lists, dicts, attributes, closures and generators, breadth first,
+so that the shortest way to a tensor is the one that is named. It is bounded in time: a data set of a million
+dicts must not stop a training loop. What was not reached has no holder here; see _referrers.py for the other direction.
+
+Frames: reading ``f_locals`` of a running function leaves a copy of its variables in the frame (before Python 3.13),
+which would keep this step's tensors alive into the next; the copy is emptied again.
+"""
+
+from __future__ import annotations
+
+import collections
+import dis
+import functools
+import gc
+import itertools
+import os
+import sys
+import sysconfig
+import types
+from time import perf_counter
+from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+_DEPTH_MOST = 10
+_LONG = 200_000  # of a longer sequence only both ends are looked at
+_KEYS_NAMED_MOST = 16  # a dict with more keys than this is a table, and its keys are not names
+_OPTIMIZED = 0x1  # co_flags of a function: its f_locals is a copy
+
+_ATOMS = frozenset(
+    (int, float, bool, complex, str, bytes, bytearray, type(None), type(...), type(NotImplemented), range, slice)
+)
+_PASSED_OVER = (
+    types.ModuleType,
+    type,
+    types.CodeType,
+    types.BuiltinFunctionType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.FrameType,
+    types.TracebackType,
+    property,
+    staticmethod,
+    classmethod,
+)
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Place(NamedTuple):
+    """One step on the way from a name to a tensor. ``above`` is None for the name itself."""
+
+    above: Optional["Place"]
+    label: str
+    kind: str  # of the object found here
+    where: str  # of a name: "train.py:12 train()"
+    depth: int
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_line(code: types.CodeType, name: str) -> int:
+    """Where a function first gives this name a value: stable while the function runs, unlike its current line."""
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        starts = instruction.starts_line
+        if sys.version_info >= (3, 13):
+            line = instruction.line_number or line  # type: ignore[attr-defined,unused-ignore]
+        elif starts is not None:
+            line = int(starts)
+        # Two stores may be one instruction, whose argument is a pair of names.
+        stored = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if instruction.opname.startswith("STORE_") and name in stored:
+            return line
+    return code.co_firstlineno
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_library(path: str) -> bool:
+    """Whether a file belongs to Python or to an installed package rather than to the program."""
+    if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+        return True
+    return path.startswith("<") or path.startswith((sysconfig.get_path("stdlib"), _HERE))
+
+
+def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
+    code = frame.f_code
+    file = os.path.basename(code.co_filename)
+    module_level = not code.co_flags & _OPTIMIZED
+    function = "" if module_level else f" {code.co_name}()"
+    names = frame.f_locals
+    for name, value in list(names.items()):
+        if type(value) in _ATOMS or name.startswith("__"):
+            continue
+        yield value, Place(None, name, type(value).__name__, f"{file}:{_first_line(code, name)}{function}", 0)
+    if not module_level and isinstance(names, dict):
+        names.clear()
+
+
+def _frames(most: int = 400) -> Iterator[types.FrameType]:
+    """Of all threads, innermost first; this package's own are left out."""
+    for frame in sys._current_frames().values():
+        at: Optional[types.FrameType] = frame
+        while at is not None and most > 0:
+            most -= 1
+            if not at.f_code.co_filename.startswith(_HERE):
+                yield at
+            at = at.f_back
+
+
+def _global_places() -> Iterator[Tuple[Any, Place]]:
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name != "__main__" and (not isinstance(path, str) or _is_library(path)):
+            continue
+        where = os.path.basename(path) if isinstance(path, str) else name
+        for key, value in list(getattr(module, "__dict__", {}).items()):
+            if not key.startswith("__") and type(value) not in _ATOMS:
+                yield value, Place(None, key, type(value).__name__, where, 0)
+
+
+def _key_label(key: Any, size: int) -> str:
+    if isinstance(key, str) and size <= _KEYS_NAMED_MOST and len(key) <= 40:
+        return f"[{key!r}]"
+    return "[*]"
+
+
+def _of_sequence(value: Any) -> Iterator[Tuple[Any, str]]:
+    if len(value) > _LONG and isinstance(value, (list, tuple)):
+        value = [*value[:1000], *value[-1000:]]
+    if set(map(type, value)) <= _ATOMS:
+        return
+    for each in value:
+        yield each, "[*]"
+
+
+def _of_function(value: Any) -> Iterator[Tuple[Any, str]]:
+    for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+        try:
+            yield cell.cell_contents, f" closing over {name}"
+        except ValueError:
+            continue
+    for each in value.__defaults__ or ():
+        yield each, " default argument"
+
+
+def _of_object(value: Any) -> Iterator[Tuple[Any, str]]:
+    """Attributes by name where there is a ``__dict__``; whatever else the object refers to without one."""
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        for name, each in list(attributes.items()):
+            if name not in ("_parameters", "_buffers"):
+                yield each, f".{name}" if isinstance(name, str) else "[*]"
+        slots = getattr(type(value), "__slots__", None)
+        if slots is None and not isinstance(value, (dict, list, tuple)):
+            return
+    for each in gc.get_referents(value):
+        if each is not attributes:
+            yield each, "(inside)"
+
+
+def _children(value: Any) -> Iterator[Tuple[Any, str]]:
+    kind = type(value)
+    if kind is dict or isinstance(value, dict):
+        size = len(value)
+        for key, each in itertools.islice(list(value.items()), _LONG):
+            yield each, _key_label(key, size)
+    elif kind in (list, tuple, set, frozenset, collections.deque):
+        yield from _of_sequence(value)
+    elif kind is types.FunctionType:
+        yield from _of_function(value)
+    elif kind is types.MethodType:
+        yield value.__self__, ".__self__"
+    elif kind is types.GeneratorType:
+        if value.gi_frame is not None:
+            names = value.gi_frame.f_locals
+            for name, each in list(names.items()):
+                yield each, f" local {name}"
+            if isinstance(names, dict):
+                names.clear()
+    else:
+        yield from _of_object(value)
+
+
+def words(place: Place) -> str:
+    """``list `losses` in train.py:88 train()``; the kind is that of the outermost thing that has a name."""
+    labels: List[str] = []
+    at = place
+    while at.above is not None:
+        labels.append(at.label)
+        at = at.above
+    labels.reverse()
+    while labels and labels[-1] == "[*]":  # "in list `losses`" says that it is one of its elements
+        labels.pop()
+    kind = "variable" if place.above is None else at.kind
+    return f"{kind} `{at.label}{''.join(labels)}` in {at.where}"
+
+
+class Search:
+    """One search. ``find`` names the holders of tensors by id; ``complete`` says whether time sufficed."""
+
+    def __init__(self, tensor_types: "set[type]", seconds: float) -> None:
+        self.complete = True
+        self._tensor_types = tensor_types
+        self._deadline = perf_counter() + seconds
+        self._queue: Deque[Tuple[Any, Place]] = collections.deque()
+        self._seen: Set[int] = set()
+        self._wanted: Set[int] = set()
+        self._found: Dict[int, Place] = {}
+
+    def _meet(self, value: Any, place: Place) -> None:
+        kind = type(value)
+        if kind in _ATOMS:
+            return
+        if kind in self._tensor_types:
+            if id(value) in self._wanted:
+                self._found.setdefault(id(value), place)
+            return
+        if place.depth >= _DEPTH_MOST or id(value) in self._seen or isinstance(value, _PASSED_OVER):
+            return
+        # Dicts and tuples of mere numbers and strings are not tracked by the collector.
+        if not gc.is_tracked(value) and kind is not types.FunctionType:
+            return
+        self._seen.add(id(value))
+        self._queue.append((value, place))
+
+    def _late(self) -> bool:
+        if perf_counter() < self._deadline:
+            return False
+        self.complete = False
+        return True
+
+    def _spread(self) -> None:
+        while self._queue and len(self._found) < len(self._wanted):
+            value, place = self._queue.popleft()
+            if self._late():
+                return
+            self._visit(value, place)
+
+    def _visit(self, value: Any, above: Place) -> None:
+        place, wanted, found, tensor_types = above, self._wanted, self._found, self._tensor_types
+        for count, (each, label) in enumerate(_children(value), 1):
+            if count % 256 == 0 and self._late():
+                return
+            kind = type(each)
+            if kind in _ATOMS:
+                continue
+            if place is above or place.label != label:  # the elements of a list share one
+                place = Place(above, label, kind.__name__, "", above.depth + 1)
+            if kind in tensor_types:
+                if id(each) in wanted:
+                    found.setdefault(id(each), place)
+            else:
+                self._meet(each, place if place.kind == kind.__name__ else place._replace(kind=kind.__name__))
+
+    def find(self, wanted: Set[int]) -> Dict[int, Place]:
+        """Places of the tensors whose ids are wanted."""
+        self._wanted = wanted
+        self._seen.update((id(self), id(self._queue), id(self._seen), id(self._found), id(self._wanted)))
+        if not wanted:
+            return self._found
+        for frame in _frames():
+            for value, place in _frame_places(frame):
+                self._meet(value, place)
+        self._spread()
+        if self.complete and len(self._found) < len(wanted):
+            for value, place in _global_places():
+                self._meet(value, place)
+            self._spread()
+        self._queue.clear()
+        return self._found

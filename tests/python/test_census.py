@@ -1,0 +1,276 @@
+"""The tensor census: what is alive, counted once, and who holds it."""
+
+import gc
+import threading
+
+import pytest
+from frameworks import framework
+
+torch = framework("torch")
+census_of = framework("tidemark.torch")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+nn = torch.nn
+
+
+def groups(census, shape, kind=None):
+    return {key.holder: group for key, group in census.groups.items()
+            if key.shape == shape and kind in (None, key.kind)}
+
+
+def model_and_optimizer(width):
+    model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3))
+    return model, torch.optim.AdamW(model.parameters())
+
+
+def one_step(model, optimizer, width):
+    loss = model(torch.randn(4, width)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+
+
+def test_parameters_gradients_and_state_have_their_owner():
+    model, optimizer = model_and_optimizer(101)
+    one_step(model, optimizer, 101)
+    seen = groups(census_of.census(), (101, 101))
+    assert {words: group.count for words, group in seen.items()} == {
+        "parameter of Linear": 1,
+        "gradient of a parameter": 1,
+        "state `exp_avg` of AdamW": 1,
+        "state `exp_avg_sq` of AdamW": 1,
+    }
+    assert all(group.bytes == 101 * 101 * 4 for group in seen.values())
+
+
+def test_buffers_have_their_owner():
+    norm = nn.BatchNorm1d(103)
+    seen = groups(census_of.census(), (103,))
+    assert seen["buffer of BatchNorm1d"].count == 2
+    del norm
+
+
+def test_a_list_that_grows_is_named_with_the_line_it_began():
+    def train():
+        losses = []  # the line that is named
+        censuses = []
+        for step in range(1, 21):
+            losses.append(torch.zeros(8, 17, 59))
+            if step % 10 == 0:
+                censuses.append(census_of.census(step))
+        return censuses
+
+    first, last = train()
+    (growth,) = [g for g in last.since(first) if g.shape == (8, 17, 59)]
+    line = train.__code__.co_firstlineno + 1
+    size = 8 * 17 * 59 * 4
+    assert (growth.count, growth.bytes, growth.count_per_step, growth.bytes_per_step) == (10, 10 * size, 1, size)
+    assert growth.holder == f"list `losses` in test_census.py:{line} train()"
+    assert str(growth) == (f"+1 tensor of (8, 17, 59) float32 per step (+31.3 KiB per step), held by {growth.holder}")
+
+
+def test_shapes_that_change_are_one_finding():
+    kept = []
+    first = census_of.census(0)
+    for step in range(12):
+        kept.append(torch.zeros(8, 31 + step, 61))
+    (growth,) = [g for g in census_of.census(12).since(first) if "`kept`" in g.holder]
+    assert growth.shape == (8, "*", 61) and growth.count_per_step == 1
+
+
+class Rollout:
+    def __init__(self, logits):
+        self.logits = logits
+
+
+TABLE = {}
+
+
+def test_every_kind_of_holder_is_named():
+    in_dict = {"x": [torch.zeros(3, 211)]}
+    in_attribute = [Rollout(torch.zeros(3, 223))]
+    in_set = {torch.zeros(3, 227)}
+    alone = torch.zeros(3, 229)
+    TABLE[7] = torch.zeros(3, 233)
+    enclosed = torch.zeros(3, 239)
+
+    def closure():
+        return enclosed
+
+    def generator():
+        inner = torch.zeros(3, 241)
+        yield inner.shape
+
+    running = generator()
+    next(running)
+    seen = census_of.census()
+
+    def holder(width):
+        (words,) = groups(seen, (3, width))
+        return words
+
+    here = "in test_census.py:"
+    assert holder(211).startswith(f"dict `in_dict['x']` {here}")
+    assert holder(223).startswith(f"list `in_attribute[*].logits` {here}")
+    assert holder(227).startswith(f"set `in_set` {here}")
+    assert holder(229).startswith(f"variable `alone` {here}")
+    assert holder(233) == "dict `TABLE` in test_census.py"
+    assert holder(239).startswith(f"variable `enclosed` {here}")
+    assert holder(241).startswith(f"generator `running local inner` {here}")
+    del in_dict, in_attribute, in_set, alone, closure
+    TABLE.clear()
+
+
+def test_a_closure_that_outlived_its_function_is_named():
+    def make():
+        enclosed = torch.zeros(3, 251)
+        return lambda: enclosed
+
+    hooks = [make()]
+    (words,) = groups(census_of.census(), (3, 251))
+    assert words.startswith("list `hooks[*] closing over enclosed` in test_census.py:")
+    del hooks
+
+
+def test_a_local_of_another_thread_is_named():
+    ready, done = threading.Event(), threading.Event()
+
+    def worker():
+        private = torch.zeros(3, 257)
+        ready.set()
+        done.wait(30)
+        return private.shape
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    ready.wait(30)
+    (words,) = groups(census_of.census(), (3, 257))
+    done.set()
+    thread.join()
+    assert words.startswith("variable `private` in test_census.py:") and words.endswith(" worker()")
+
+
+def test_a_storage_is_counted_once():
+    base = torch.zeros(1000, 263)
+    views = [base[i] for i in range(10)] + [base.detach(), base.t()]
+    seen = census_of.census()
+    mine = [(key, group) for key, group in seen.groups.items() if 263 in key.shape]
+    assert sum(group.bytes for _, group in mine) == 1000 * 263 * 4
+    assert sum(group.count for _, group in mine) == 13
+    assert sum(group.shared for _, group in mine) == 12
+    del views
+
+
+def test_a_small_view_that_keeps_a_large_storage_is_told():
+    slices = [torch.zeros(500, 269)[0] for _ in range(4)]
+    seen = census_of.census()
+    (words,) = groups(seen, (269,))
+    assert seen.groups[next(k for k in seen.groups if k.shape == (269,))].bytes == 4 * 500 * 269 * 4
+    line = next(line for line in seen.table(1000).splitlines() if "(269,)" in line)
+    assert line.split(None, 3) == ["4", "2.1", "MiB", f"(269,) float32 cpu, views of larger storages, held by {words}"]
+    del slices
+
+
+def test_tied_weights_are_counted_once():
+    model = nn.ModuleDict({"embed": nn.Embedding(271, 13), "head": nn.Linear(13, 271, bias=False)})
+    model["head"].weight = model["embed"].weight
+    seen = groups(census_of.census(), (271, 13))
+    assert sum(group.bytes for group in seen.values()) == 271 * 13 * 4
+    assert sum(group.count for group in seen.values()) == 1
+
+
+def test_what_autograd_saved_is_counted_for_who_holds_the_loss():
+    model = nn.Sequential(nn.Linear(11, 277), nn.Sigmoid(), nn.Linear(277, 5))
+    losses = [model(torch.randn(6, 11)).exp().sum() for _ in range(9)]
+    seen = census_of.census()
+    assert (seen.graphs, seen.passes) == (9, 9)
+    ((words, group),) = groups(seen, (6, 277), "autograd graph").items()
+    assert words.startswith("autograd graph of list `losses` in test_census.py:")
+    assert (group.count, group.bytes) == (9, 9 * 6 * 277 * 4)
+    total = sum(losses)
+    again = census_of.census()
+    assert (again.graphs, again.passes) == (1, 9), "one graph by now, of nine forward passes"
+    total.backward()
+    after = census_of.census()
+    assert (after.graphs, after.passes) == (0, 0)
+    assert groups(after, (6, 277)) == {}
+
+
+def test_looking_twice_changes_nothing():
+    model = nn.Sequential(nn.Linear(11, 281), nn.Sigmoid(), nn.Linear(281, 5))
+    losses = [model(torch.randn(6, 11)).exp().sum() for _ in range(3)]
+    first, second = census_of.census(), census_of.census()
+    numbers = [{k: (g.count, g.bytes) for k, g in c.groups.items() if 281 in k.shape} for c in (first, second)]
+    assert numbers[0] == numbers[1]
+    del losses
+
+
+def test_a_census_keeps_nothing_alive():
+    def step():
+        logits = torch.zeros(3, 283)
+        census_of.census()
+        logits = None  # the copy of the locals that the census read must be gone too
+        return [t for t in gc.get_objects() if isinstance(t, torch.Tensor) and t.shape == (3, 283)], logits
+
+    assert step()[0] == []
+
+
+def test_it_never_waits_for_a_large_data_set():
+    dataset = [{"tokens": list(range(3)), "extra": [object()]} for _ in range(200_000)]
+    dataset[-1]["last"] = torch.zeros(3, 287)
+    seen = census_of.census(seconds=0.02)
+    assert not seen.complete
+    assert "cut short" in seen.table()
+    (words,) = groups(census_of.census(seconds=60), (3, 287))
+    assert words.startswith("list `dataset[*]['last']` in test_census.py:")
+
+
+def test_hooks_that_pack_saved_tensors_are_not_called():
+    unpacked = []
+
+    def unpack(value):
+        unpacked.append(1)
+        return value
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        loss = torch.randn(3, 293, requires_grad=True).exp().sum()
+    census_of.census()
+    assert unpacked == []
+    loss.backward()
+    assert unpacked == [1]
+
+
+def test_odd_tensors_are_counted_or_passed_over():
+    odd = [torch.eye(307).to_sparse(), torch.empty(3, 307, device="meta"), torch.empty(0, 307),
+           torch.quantize_per_tensor(torch.zeros(3, 307), 0.1, 0, torch.qint8), torch.nn.Parameter(torch.zeros(3, 307))]
+
+    class Mine(torch.Tensor):
+        pass
+
+    odd.append(torch.zeros(3, 307).as_subclass(Mine))
+    seen = census_of.census()
+    assert sum(group.count for key, group in seen.groups.items() if 307 in key.shape) == len(odd)
+    sparse = next(group for key, group in seen.groups.items() if key.shape == (307, 307))
+    assert sparse.bytes == 307 * (2 * 8 + 4)
+
+
+def test_backward_says_how_many_forward_passes_it_goes_through():
+    model, _ = model_and_optimizer(53)
+    with census_of.GraphCounter() as graphs:
+        for number in (1, 1, 50, 1):
+            graphs.step += 1
+            sum(model(torch.randn(2, 53)).sum() for _ in range(number)).backward()
+    assert (graphs.calls, graphs.counted, graphs.most, graphs.most_at, graphs.last) == (4, 4, 50, 3, 1)
+    before = graphs.calls
+    model(torch.randn(2, 53)).sum().backward()
+    assert graphs.calls == before, "taken out again"
+
+
+def test_two_counters_do_not_disturb_each_other():
+    model, _ = model_and_optimizer(53)
+    outer, inner = census_of.GraphCounter().start(), census_of.GraphCounter().start()
+    model(torch.randn(2, 53)).sum().backward()
+    outer.stop()  # not the last one: only stops counting
+    model(torch.randn(2, 53)).sum().backward()
+    inner.stop()
+    assert (outer.calls, inner.calls) == (1, 2)
+    with pytest.raises(RuntimeError):
+        torch.zeros(3).sum().backward()
