@@ -26,7 +26,7 @@ static const struct tide_option options[] = {
     {0, "csv", TIDE_OPTION_FLAG, offsetof(struct values, csv), NULL,
      "print one table as CSV; without --what the samples, one row per process and look", NULL, 0, 0},
     {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "TABLE", "print only this table",
-     "processes|phases|marks|peaks|ticks|samples|limits|gpu|notes", 0, 0},
+     "processes|phases|marks|peaks|ticks|samples|limits|gpu|heap|notes", 0, 0},
     {0},
 };
 
@@ -66,6 +66,8 @@ static int show_table(struct show *show, struct tide_table *table, const char *w
         tide_tables_limits(table, summary, title);
     else if (is(what, "gpu"))
         tide_tables_gpu(table, summary, title);
+    else if (is(what, "heap"))
+        tide_tables_heap(table, summary, title);
     else
         tide_tables_notes(table, summary, title);
     return 0;
@@ -155,15 +157,21 @@ static bool has_rows(const struct show *show, const char *what)
         return show->history->tick_count > 0;
     if (is(what, "limits"))
         return show->history->limit_count > 0;
+    if (is(what, "heap"))
+        return show->history->heap_status_count > 0;
     return is(what, "gpu") ? show->history->gpu_count > 0 : show->history->note_count > 0;
 }
 
 static const struct {
     const char *what, *title;
 } OVERVIEW[] = {
-    {"peaks", "Peaks"},   {"processes", "Processes (RSS; PSS and USS as last read)"},
-    {"phases", "Phases"}, {"marks", "Marks"},
-    {"limits", "Limits"}, {"gpu", "GPU memory"},
+    {"peaks", "Peaks"},
+    {"processes", "Processes (RSS; PSS and USS as last read)"},
+    {"phases", "Phases"},
+    {"marks", "Marks"},
+    {"limits", "Limits"},
+    {"gpu", "GPU memory"},
+    {"heap", "Heap (what the program holds, and what malloc keeps beside it)"},
     {"notes", "Notes"},
 };
 
@@ -261,7 +269,7 @@ const struct tide_command tide_command_show = {
     .summary = "print what a recording holds: processes, phases, marks, peaks",
     .details =
         "Without options, an overview: when and how the run ended, peaks (with the step and the phase they fell into), the process tree with "
-        "identical workers as one row, phases, steps and gauges, limits, GPU memory, notes. Sizes are powers of 1024.\n"
+        "identical workers as one row, phases, steps and gauges, limits, GPU memory, the heap, notes. Sizes are powers of 1024.\n"
         "\n"
         "For several processes in one row, the sizes are sums over those that lived when their sum was largest.\n"
         "\n"

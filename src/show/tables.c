@@ -424,6 +424,62 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
     free(uses);
 }
 
+/* --- the heap ------------------------------------------------------------------------------------------ */
+
+/* How far the allocations of a process were seen, as last said; NULL: nobody looked. */
+static const struct tide_heap_status *status_of(const struct tide_history *history, int64_t process)
+{
+    for (size_t i = history->heap_status_count; i-- > 0;)
+        if (history->heap_status[i].process == process)
+            return &history->heap_status[i];
+    return NULL;
+}
+
+void tide_tables_heap(struct tide_table *table, const struct tide_summary *summary, const char *title)
+{
+    static const struct tide_column columns[] = {
+        {"process", "", 0, COUNT},
+        {"name", "PROCESS", -22, TEXT},
+        {"live_peak_bytes", "MOST", 6, BYTES},
+        {"live_last_bytes", "LIVE", 6, BYTES},
+        {"free_bytes", "KEPT", 6, BYTES},
+        {"free_blocks", "PIECES", 9, COUNT},
+        {"top_bytes", "", 0, BYTES},
+        {"state", "SEEN", -1, TEXT},
+        {NULL, NULL, 0, TEXT},
+    };
+    const struct tide_history *history = summary->history;
+    char name[96];
+
+    tide_table_begin(table, "heap", title, columns);
+    for (size_t i = 0; i < history->process_count; i++) {
+        const struct tide_history_process *process = &history->processes[i];
+        const struct tide_heap_status *status = status_of(history, process->row.id);
+        const struct tide_history_heap_point *last = NULL, *asked = NULL;
+        int64_t most = TIDE_UNKNOWN;
+        if (!status)
+            continue;
+        for (size_t k = 0; k < process->heap_count; k++) {
+            last = &process->heap[k];
+            asked = last->free_bytes != TIDE_UNKNOWN ? last : asked;
+            most = last->live_bytes > most ? last->live_bytes : most;
+        }
+        snprintf(name, sizeof name, "%.60s[%lld]", process->row.name, (long long)process->row.pid);
+        union tide_cell cells[] = {
+            {.number = process->row.id},
+            {.text = name},
+            {.number = most},
+            {.number = last ? last->live_bytes : TIDE_UNKNOWN},
+            {.number = asked ? asked->free_bytes : TIDE_UNKNOWN},
+            {.number = asked ? asked->free_blocks : TIDE_UNKNOWN},
+            {.number = asked ? asked->top_bytes : TIDE_UNKNOWN},
+            {.text = status->state},
+        };
+        tide_table_row(table, cells);
+    }
+    tide_table_end(table);
+}
+
 /* --- samples ------------------------------------------------------------------------------------------- */
 
 /* Which processes live at the look that is being written, and their newest samples. */

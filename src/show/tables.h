@@ -22,6 +22,8 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
 void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summary, const char *title);
 void tide_tables_limits(struct tide_table *table, const struct tide_summary *summary, const char *title);
 void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summary, const char *title);
+/* What processes held, and what malloc keeps beside it, as last seen. */
+void tide_tables_heap(struct tide_table *table, const struct tide_summary *summary, const char *title);
 void tide_tables_notes(struct tide_table *table, const struct tide_summary *summary, const char *title);
 
 /* One row per process and look, also where nothing changed. Reads the recording again, since a history has

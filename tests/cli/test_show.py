@@ -59,6 +59,9 @@ def training(tmp_path):
         r.put("site_sample", tick=tick, site=1, live_bytes=tick * MIB, live_blocks=tick, total_bytes=tick * MIB, total_blocks=tick)
         r.put("site_sample", tick=tick, site=2, live_bytes=MIB, live_blocks=5, total_bytes=2 * MIB, total_blocks=9)
     r.put("heap_state", process=python, t_ns=SECOND, state="on", interval_bytes=512 << 10, sampled=100, dropped_sites=0)
+    for tick in (1, 50, 90):
+        r.put("heap_sample", tick=tick, process=python, live_bytes=(200 - tick) * MIB, live_blocks=9,
+              free_bytes=None if tick == 90 else tick * MIB, free_blocks=None if tick == 90 else 1200, top_bytes=0)
     return r.close()
 
 
@@ -109,6 +112,10 @@ GPU memory
      0 NVIDIA H200              everybody               30.0G  30.0G   141G
      0 NVIDIA H200              python[101]             20.0G  10.0G   141G
      0 NVIDIA H200              unknown process          1.0G   1.0G   141G
+
+Heap (what the program holds, and what malloc keeps beside it)
+  PROCESS                  MOST   LIVE   KEPT    PIECES SEEN
+  python[101]              199M   110M  50.0M     1,200 on
 
 Notes
          AT NOTE
@@ -177,6 +184,7 @@ def test_csv_repeats_what_did_not_change(tidemark, tmp_path):
     ("samples", "step,t_s,process,pid,name,rss_bytes,anon_bytes,file_bytes,shmem_bytes,swap_bytes,huge_bytes,threads"),
     ("limits", "t_s,bytes,name"),
     ("gpu", "device,name,process,user,peak_bytes,peak_t_s,last_bytes,total_bytes"),
+    ("heap", "process,name,live_peak_bytes,live_last_bytes,free_bytes,free_blocks,top_bytes,state"),
     ("notes", "t_s,text"),
 ])
 def test_each_table_in_each_form(tidemark, training, what, header):
