@@ -40,10 +40,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TIDE_HEAP_ENV   "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
-#define TIDE_HEAP_OBJECTS_ENV "TIDEMARK_PYTHON_OBJECTS" /* 1: Python's small objects too, one by one */
-#define TIDE_HEAP_MAGIC UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
-#define TIDE_HEAP_FILE  "heap-"                      /* how the file names begin */
+#define TIDE_HEAP_ENV         "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
+#define TIDE_HEAP_OBJECTS_ENV "TIDEMARK_PYTHON_OBJECTS"    /* 1: Python's small objects too, one by one */
+#define TIDE_HEAP_MAGIC       UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
+#define TIDE_HEAP_FILE        "heap-"                      /* how the file names begin */
 
 enum {
     TIDE_HEAP_SITES = 65536,
@@ -71,6 +71,7 @@ enum tide_heap_state {
                          */
     TIDE_HEAP_SANITIZED,    /* the program is built with a sanitizer, whose allocator must be left alone */
     TIDE_HEAP_UNKNOWN_LIBC, /* a function that must be passed on could not be found: nothing is recorded */
+    TIDE_HEAP_OWN_NEW,      /* a library's malloc serves the program, and C++'s new past malloc: not seen */
 };
 
 /* Whether Python frames are in the stacks. */

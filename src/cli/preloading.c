@@ -134,11 +134,12 @@ const char *tide_preloading_obstacle(const char *program)
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
         obstacle = NULL;
     else if (is_static(fd))
-        obstacle = "is statically linked, so that nothing can be preloaded into it";
+        obstacle = "is statically linked, so that nothing can be preloaded into it: link it dynamically";
     else if ((about.st_mode & S_ISUID && about.st_uid != geteuid()) ||
              (about.st_mode & S_ISGID && about.st_gid != getegid()) ||
              (geteuid() != 0 && fgetxattr(fd, "security.capability", capability, sizeof capability) > 0))
-        obstacle = "runs with privileges of its own (setuid), so that the loader ignores what is preloaded";
+        obstacle = "runs with privileges of its own (setuid), so that the loader ignores what is preloaded: "
+                   "run a copy without them";
     close(fd);
     return obstacle;
 }

@@ -300,11 +300,16 @@ static bool is_reservation(size_t bytes, int protection, int flags)
     return !(protection & PROT_WRITE) || (flags & MAP_NORESERVE && bytes >= RESERVATION_BYTES);
 }
 
+/* The library whose malloc serves the program, if it is not the C library: what it maps is inside. */
+static uintptr_t allocator_start, allocator_end;
+
 static void record_mapping(void *pointer, size_t bytes, int protection, int flags,
                            struct tide_unwind_frame caller)
 {
     if (!(flags & MAP_ANONYMOUS) || flags & (MAP_STACK | MAP_GROWSDOWN))
         return; /* what has a file behind it is not the heap, and a stack is not either */
+    if (caller.pc - allocator_start < allocator_end - allocator_start)
+        return;
     if (is_reservation(bytes, protection, flags))
         tide_recorder_reserved(pointer, bytes);
     else
@@ -435,6 +440,20 @@ static bool is_sanitized(bool replaced)
     return replaced && has_shadow();
 }
 
+/* Whether the library behind us that serves malloc is not the C library but one like jemalloc or tcmalloc,
+ * and whether it serves C++'s new without asking malloc, which only libstdc++'s does. */
+static bool has_own_new(void)
+{
+    struct tide_object served, libc;
+    uintptr_t new_at = (uintptr_t)dlsym(RTLD_DEFAULT, "_Znwm");
+    if (!tide_object_find((uintptr_t)real.malloc, &served) || !tide_object_find((uintptr_t)getpid, &libc) ||
+        served.start == libc.start)
+        return false;
+    allocator_start = served.start;
+    allocator_end = served.end;
+    return new_at >= served.start && new_at < served.end;
+}
+
 /* A number up to 2^30 from the environment; 0: absent, or not understood. */
 static uint64_t wanted(const char *name)
 {
@@ -461,13 +480,15 @@ static __attribute__((constructor(101))) void begin(void)
         state = is_sanitized(true) ? TIDE_HEAP_SANITIZED : TIDE_HEAP_REPLACED;
     else if (is_sanitized(false))
         state = TIDE_HEAP_SANITIZED;
+    if (state == TIDE_HEAP_ON && has_own_new())
+        state = TIDE_HEAP_OWN_NEW;
     if (state == TIDE_HEAP_ON)
         tide_allocator_init((void *)real.malloc);
     if (tide_recorder_init(interval, wanted(SEED_ENV)))
         tide_recorder_refuse();
     else
         tide_recorder_start(state);
-    if (state == TIDE_HEAP_ON && tide_recorder_works() && wanted(TIDE_HEAP_OBJECTS_ENV))
+    if (state != TIDE_HEAP_REPLACED && tide_recorder_works() && wanted(TIDE_HEAP_OBJECTS_ENV))
         tide_pyobjects_begin();
     tide_local.guard = TIDE_RECORDER_OUT;
 }

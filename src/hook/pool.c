@@ -81,7 +81,7 @@ static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, stru
     return site >= 0 && tide_recorder_place(table, pointer, block) ? site : TIDE_LEDGER_NONE;
 }
 
-/* A mapping is known and needs no adopting; of a malloc that is not the real one's, no free would be seen. */
+/* A mapping is known and needs no adopting; of a malloc that passes by the hook, no free would be seen. */
 SLOW void chunk_recorded(void *start, size_t bytes)
 {
     struct tide_range mapped, chunk = {.start = (uintptr_t)start, .end = end_of(start, bytes)};
@@ -91,7 +91,7 @@ SLOW void chunk_recorded(void *start, size_t bytes)
         return;
     tide_blocks_clear(table, chunk.start, chunk.end);
     tide_ranges_cut(TIDE_RANGES_CHUNKS, chunk.start, chunk.end, NULL, NULL);
-    if (tide_ledger_setup.state == TIDE_HEAP_ON &&
+    if (tide_ledger_setup.state != TIDE_HEAP_REPLACED &&
         !tide_ranges_find(TIDE_RANGES_MAPPED, chunk.start, chunk.end, &mapped)) {
         int32_t site = adopt(table, chunk, TIDE_UNWIND_CALLER);
         chunk.site = (uint32_t)site;

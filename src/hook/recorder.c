@@ -422,7 +422,8 @@ void tide_recorder_start(enum tide_heap_state state)
 {
     int saved = errno;
     tide_ledger_setup.state = state;
-    bool works = tide_ledger_table() && (state == TIDE_HEAP_ON || state == TIDE_HEAP_REPLACED);
+    bool works = tide_ledger_table() &&
+                 (state == TIDE_HEAP_ON || state == TIDE_HEAP_REPLACED || state == TIDE_HEAP_OWN_NEW);
     if (works)
         atomic_store(&tide_recorder_exact, tide_ledger_setup.exact_bytes);
     atomic_store_explicit(&phase, works ? RECORDING : REFUSED, memory_order_release);

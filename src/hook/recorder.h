@@ -49,7 +49,7 @@ extern _Atomic size_t tide_recorder_exact;
  * here. */
 int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed);
 
-/* Makes the table and, if what it says of the process is TIDE_HEAP_ON or TIDE_HEAP_REPLACED, begins. */
+/* Makes the table and, if what it says of the process is TIDE_HEAP_ON, _REPLACED or _OWN_NEW, begins. */
 void tide_recorder_start(enum tide_heap_state state);
 
 /* Nothing will be recorded in this process. */

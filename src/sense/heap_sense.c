@@ -570,10 +570,17 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
     static const char *const states[] = {
         [TIDE_HEAP_STARTING] = "starting",
         [TIDE_HEAP_ON] = "on",
-        [TIDE_HEAP_REPLACED] = "the program brings its own malloc: only mappings are seen",
+        [TIDE_HEAP_REPLACED] =
+            "the program brings its own malloc: only mappings are seen; build it without, or with "
+            "that malloc in a shared library",
         [TIDE_HEAP_SANITIZED] =
-            "the program is built with a sanitizer, whose allocator is left alone: nothing is seen",
-        [TIDE_HEAP_UNKNOWN_LIBC] = "a function of the C library was not found: nothing is seen",
+            "the program is built with a sanitizer, whose allocator is left alone: nothing is "
+            "seen; build it without -fsanitize",
+        [TIDE_HEAP_UNKNOWN_LIBC] =
+            "a function of the C library was not found: nothing is seen; only glibc is known",
+        [TIDE_HEAP_OWN_NEW] =
+            "the library that replaces malloc serves C++ new itself: of C++ only what calls malloc is "
+            "seen; run it without that library",
     };
     unsigned state = head->state, version = head->python_version;
 
@@ -715,7 +722,7 @@ static bool look_at(struct look *look, struct tide_heap_table *table, bool last)
         return given_up;
     }
     write_status(look, table, process, last || table->ended);
-    if (!table->replaced)
+    if (!table->replaced && table->head.state == TIDE_HEAP_ON) /* all of it is known */
         write_heap(look, table, process);
     bool complete = write_sites(look, table, process, last || table->ended);
     if (table->ended && complete)

@@ -275,7 +275,7 @@ def test_a_static_program_is_named(tidemark, tmp_path):
         pytest.skip("no static C library")
     done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s")
     assert done.code == 3
-    assert "tidemark: --heap saw no allocations: './s' is statically linked" in done.err
+    assert "tidemark: --heap saw no allocations: './s' is statically linked, so that nothing can be preloaded into it: link it dynamically" in done.err
     notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
     assert any("statically linked" in text for text, in notes)
 
@@ -303,6 +303,48 @@ def test_a_sanitized_program_is_named(tidemark, tmp_path):
     assert "built with a sanitizer, whose allocator is left alone" in done.err and "ASan runtime" not in done.err, done.err
     blame = tidemark("blame", "a.tide")
     assert blame.code == 2 and "sanitizer" in blame.err
+
+
+OWN_MALLOC = """
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+void *malloc(size_t n) { char *p = sbrk((long)(n + 31 & ~15ul)); return (void *)(((unsigned long)p + 15) & ~15ul); }
+void free(void *p) { (void)p; }
+void *calloc(size_t n, size_t s) { return malloc(n * s); }
+void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) memcpy(q, p, n); return q; }
+int main(void)
+{
+    static char line[32];
+    for (int step = 0; step < 200; step++) {
+        write(1, line, (size_t)snprintf(line, sizeof line, "step %d\\n", step));
+        memset(malloc(300000), 1, 300000);
+        usleep(10000);
+    }
+    return 0;
+}
+"""
+
+
+def test_a_program_with_its_own_malloc_is_named_and_its_leak_no_retention(tidemark, tmp_path):
+    """Nothing is known of what it holds, so nothing can be said of what its allocator keeps."""
+    (tmp_path / "own.c").write_text(OWN_MALLOC)
+    subprocess.run(["cc", "-O1", "-w", "-fno-builtin", "-rdynamic", "-o", tmp_path / "own", tmp_path / "own.c"], check=True)
+    done = tidemark("run", "--heap", "-i", "50ms", "-o", "a.tide", "--", "./own")
+    assert done.code == 0, done.err
+    assert re.search(r"allocations of process \d+: the program brings its own malloc: only mappings are seen; build it without",
+                     done.err), done.err
+    assert "LEAK" in done.err and "RETENTION" not in done.err
+
+
+def test_a_library_with_its_own_new_is_named(tidemark, leak):
+    library = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"))), None)
+    if not library or os.environ.get("TIDEMARK_SANITIZED"):
+        pytest.skip("no jemalloc, or a sanitizer's allocator")
+    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "sh", "-c",
+                    f"LD_PRELOAD=$LD_PRELOAD:{library} exec {leak} 60")
+    assert done.code == 0
+    assert "the library that replaces malloc serves C++ new itself" in done.err and "run it without that library" in done.err
 
 
 def test_a_missing_hook_is_one_sentence(tidemark, tmp_path):

@@ -4,6 +4,7 @@ The table is read by heap_table.py. Programs are tests/hook/*, built by make; pl
 """
 
 import math
+import os
 import pathlib
 import shutil
 import subprocess
@@ -283,6 +284,112 @@ def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path):
     """, "-rdynamic", "-fno-builtin")
     _, found = hooked(program)
     assert next(iter(found.values())).state == "replaced"
+
+
+ALLOCATOR = """
+    #define _GNU_SOURCE
+    #include <stddef.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #define WHOLE(n) (((n) + 64 + 4095) & ~4095ul)
+    #define HEADER(p) ((size_t *)((char *)(p) - 64))
+    static void *take(size_t n)
+    {
+        size_t *p = mmap(NULL, WHOLE(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        *p = n;
+        return (char *)p + 64;
+    }
+    void *malloc(size_t n) { return take(n); }
+    void free(void *p) { if (p) munmap(HEADER(p), WHOLE(*HEADER(p))); }
+    void *calloc(size_t n, size_t s) { return take(n * s); }
+    void *realloc(void *p, size_t n)
+    {
+        void *q = take(n);
+        if (p) { memcpy(q, p, *HEADER(p) < n ? *HEADER(p) : n); free(p); }
+        return q;
+    }
+    #ifdef OWN_NEW
+    void *_Znwm(size_t n) { return take(n); }
+    void *_Znam(size_t n) { return take(n); }
+    void _ZdlPv(void *p) { free(p); }
+    void _ZdaPv(void *p) { free(p); }
+    void _ZdlPvm(void *p, size_t n) { (void)n; free(p); }
+    #endif
+"""
+
+USER = """
+    #include <cstdlib>
+    #include <new>
+    static void *volatile kept;
+    int main()
+    {
+        for (int i = 0; i < 10; i++) {
+            kept = malloc(1 << 20);
+            kept = new char[2 << 20];
+            free(malloc(3 << 20));
+            delete[] new char[4 << 20];
+        }
+        return 0;
+    }
+"""
+
+
+def allocators():
+    """Libraries that replace malloc and can be found, beside two that are built here."""
+    more = os.environ.get("TIDEMARK_TEST_ALLOCATORS", "").split(":")
+    found = [str(p) for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4")
+             for p in sorted(pathlib.Path("/usr/lib").glob(f"*/{name}"))]
+    return ["plain", "own new", *found, *filter(None, more)]
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
+@pytest.mark.parametrize("way", ["preloaded behind", "preloaded ahead", "linked"])
+@pytest.mark.parametrize("allocator", allocators())
+def test_a_library_that_replaces_malloc(hooked, build, tmp_path, allocator, way):
+    """Behind the hook it is passed on to, what it maps is its own, and a new of its own is said; ahead of the hook it is
+    told apart."""
+    library = allocator
+    if not allocator.startswith("/"):
+        flags = ["-DOWN_NEW"] if allocator == "own new" else []
+        library = compile_c(tmp_path, "replacement.so", ALLOCATOR, "-shared", "-fPIC", "-fno-builtin", *flags)
+    (tmp_path / "user.cc").write_text(USER)
+    linked = [library, "-Wl,-rpath," + str(pathlib.Path(library).parent)] if way == "linked" else []
+    subprocess.run(["c++", "-O0", "-o", tmp_path / "user", tmp_path / "user.cc", *linked], check=True)
+    hook = build / "libtidemark-hook.so"
+    preload = {"linked": hook, "preloaded behind": f"{hook}:{library}", "preloaded ahead": f"{library}:{hook}"}[way]
+    _, found = hooked(tmp_path / "user", env={"LD_PRELOAD": str(preload)})
+    table = next(iter(found.values()))
+    if way == "preloaded ahead":
+        assert table.state == "replaced" and table.live("malloc") == 0
+        return
+    assert table.state == ("on" if allocator == "plain" else "own new")
+    assert table.live("malloc") == (30 if allocator == "plain" else 10) * MIB
+    assert table.live("mmap") == 0 and table.counters["lost_frees"] == 0
+
+
+def test_sized_frees_of_c23_are_seen(hooked, tmp_path):
+    """No C library has them yet: they are looked up, as a newer one's headers would have them linked."""
+    program = compile_c(tmp_path, "sized", """
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        int main(void)
+        {
+            void (*sized)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
+            void (*aligned)(void *, size_t, size_t) =
+                (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+            if (!sized || !aligned)
+                return 1;
+            for (int i = 0; i < 10; i++) {
+                sized(malloc(300000), 300000);
+                aligned(aligned_alloc(64, 320000), 64, 320000);
+                sized(NULL, 0);
+            }
+            return 0;
+        }""")
+    _, found = hooked(program)
+    table = next(iter(found.values()))
+    assert sum(s.total_bytes for s in table.sites) >= 10 * 620000 and table.live() < 64 * 1024
 
 
 def test_a_sanitized_program_is_left_alone(hooked, tmp_path):
