@@ -52,8 +52,10 @@ char *tide_text_escape(const char *text, size_t len, char *out, size_t size)
             need = snprintf(piece, sizeof piece, "\\x%02x", (unsigned char)text[i]);
         else if (tide_text_is_unsafe(rune))
             need = snprintf(piece, sizeof piece, "\\u{%x}", rune);
-        else
-            need = snprintf(piece, sizeof piece, "%.*s", (int)taken, text + i);
+        else {
+            memcpy(piece, text + i, taken);
+            need = (int)taken;
+        }
         if (used + (size_t)need >= size) {
             snprintf(out + fits, size - fits, "..");
             return out;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CULPRITS_MOST = 8, FRAMES_SHOWN = 7, PEAK_MOST = 8, SPARK_POINTS = 90, TEXT = 512, LONG_TEXT = 400 };
+enum { CULPRITS_MOST = 8, FRAMES_SHOWN = 7, PEAK_MOST = 8, SPARK_POINTS = 90, TEXT = 512, LONG_TEXT = 240 };
 
 /* --- frames ------------------------------------------------------------------------------------------ */
 
@@ -175,11 +175,13 @@ void tide_report_put_verdict(struct tide_report_page *page)
 
 /* --- culprits ---------------------------------------------------------------------------------------- */
 
-static void put_whole_stack(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
+static void put_whole_stack(struct tide_report_page *page, const struct tide_history_site *site)
 {
+    FILE *out = page->out;
+    const struct tide_history *h = page->h;
     const int32_t *frames;
     size_t count = tide_history_stack(h, site->stack, &frames);
-    size_t shown = count < TIDE_STACK_SHOWN ? count : TIDE_STACK_SHOWN;
+    size_t most = tide_report_rows(page, TIDE_STACK_SHOWN), shown = count < most ? count : most;
     fprintf(out, "<details><summary>%s %zu frames, innermost first</summary><ol class=\"whole\">",
             shown < count ? "the innermost" : "all", shown);
     for (size_t i = 0; i < shown; i++) {
@@ -190,8 +192,10 @@ static void put_whole_stack(FILE *out, const struct tide_history *h, const struc
     fputs("</ol></details>\n", out);
 }
 
-static void put_stack(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
+static void put_stack(struct tide_report_page *page, const struct tide_history_site *site)
 {
+    FILE *out = page->out;
+    const struct tide_history *h = page->h;
     const struct tide_frame *frames[TIDE_STACK_SHOWN];
     size_t count = tide_stack_choose(h, site->stack, FRAMES_SHOWN, frames);
     const struct tide_frame *own = own_frame(h, site);
@@ -208,7 +212,7 @@ static void put_stack(FILE *out, const struct tide_history *h, const struct tide
         fputs("</li>\n", out);
     }
     fputs("</ul>\n", out);
-    put_whole_stack(out, h, site);
+    put_whole_stack(page, site);
 }
 
 static const char *mood_of(const struct tide_culprit *c)
@@ -239,7 +243,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
             tide_size_text(c->live_bytes, size));
     if (!tide_report_site_line(c->site, &page->arena, SPARK_POINTS, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
-    put_stack(out, page->h, c->site);
+    put_stack(page, c->site);
     fputs("</li>\n", out);
     tide_buf_release(&b);
 }
@@ -277,7 +281,7 @@ static void put_peak(struct tide_report_page *page)
         page->out,
         "<h3>Who holds most at the peak of live memory</h3>\n<table class=\"sites\"><thead><tr><th scope=\"col\" class=\"n\">Bytes<th "
         "scope=\"col\" class=\"n\">Share<th scope=\"col\">Where<th scope=\"col\">Process</tr></thead><tbody>\n");
-    for (size_t i = 0; i < peak->count && i < PEAK_MOST; i++) {
+    for (size_t i = 0; i < peak->count && i < tide_report_rows(page, PEAK_MOST); i++) {
         const struct tide_culprit *c = &peak->culprits[i];
         fprintf(page->out,
                 "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%",
@@ -294,6 +298,7 @@ static void put_peak(struct tide_report_page *page)
 void tide_report_put_culprits(struct tide_report_page *page)
 {
     const struct tide_blame *blame = page->growth;
+    size_t most = tide_report_rows(page, CULPRITS_MOST);
     fputs("<section id=\"culprits\">\n<h2>Culprits</h2>\n", page->out);
     if (!blame)
         put_no_sites(page);
@@ -301,13 +306,12 @@ void tide_report_put_culprits(struct tide_report_page *page)
         fprintf(page->out, "<p>None: no call site of %zu grows.</p>\n", blame->sites);
     if (blame && blame->count) {
         fputs("<ol class=\"culprits\">\n", page->out);
-        for (size_t i = 0; i < blame->count && i < CULPRITS_MOST; i++)
+        for (size_t i = 0; i < blame->count && i < most; i++)
             put_culprit(page, &blame->culprits[i]);
         fputs("</ol>\n", page->out);
     }
-    if (blame && blame->count > CULPRITS_MOST)
-        fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark blame'</p>\n",
-                blame->count - CULPRITS_MOST);
+    if (blame && blame->count > most)
+        fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark blame'</p>\n", blame->count - most);
     put_peak(page);
     fputs("</section>\n", page->out);
 }

@@ -144,7 +144,7 @@ void tide_report_data_sites(FILE *out, const struct tide_report_sites *sites)
     tide_json_integer(&json, "peak", (int64_t)sites->peak);
     tide_json_array(&json, "labels"); /* the kind's letter, then the text */
     for (size_t i = 0; i < sites->label_count; i++) {
-        char text[576];
+        char text[160];
         snprintf(text, sizeof text, "%c%s", (char)sites->labels[i].kind, sites->labels[i].text);
         tide_json_text(&json, NULL, text);
     }

@@ -14,7 +14,9 @@
 enum {
     SITES_MOST = 4096, /* with a stack of their own, where there is room */
     CULPRITS = 64,
-    ROOM_LEAST = 4096,
+    ROOM_LEAST = 4096,       /* for what holds the pieces together, and for what is said of the sites */
+    ROOM_FOR_SITES = 200000, /* below that the rest is cut rather than they */
+    THRIFT_MOST = 64,
 };
 
 /* report_assets.S */
@@ -114,6 +116,14 @@ static int write_timeline(struct tide_report_page *page, struct piece *ret)
     return fclose(out) ? no_memory(page->err) : 0;
 }
 
+/* How many sites to try after so many took len bytes instead of room: a part of their size does not shrink
+ * with them, so the guess is a little low, and at most three quarters. */
+static size_t fewer(size_t had, size_t room, size_t len)
+{
+    size_t fit = (size_t)((double)had * (double)room / (double)len * 0.98);
+    return fit < had * 3 / 4 ? fit : had * 3 / 4;
+}
+
 /* Call sites, as many as have room. */
 static int write_sites(struct tide_report_page *page, size_t room, struct piece *ret)
 {
@@ -122,7 +132,7 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
     size_t extra = 0, stride = spikes->count / TIDE_REPORT_EXTRA + 1;
     for (size_t i = 0; i < spikes->count; i += stride)
         extra_ns[extra++] = spikes->points[i].t_ns;
-    for (size_t most = SITES_MOST;; most /= 2) {
+    for (size_t most = SITES_MOST;;) {
         struct tide_arena_mark mark = tide_arena_mark(&page->arena);
         struct tide_report_sites sites;
         if (tide_report_sites_make(page->h, page->a, page->growth, extra_ns, extra, most, &page->arena,
@@ -137,13 +147,16 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
         tide_arena_rewind(&page->arena, mark);
         if (fclose(out))
             return no_memory(page->err);
-        if (tide_html_json(NULL, ret->text, ret->len) <= room)
+        size_t len = tide_html_json(NULL, ret->text, ret->len);
+        if (len <= room)
             return 0;
         free(ret->text);
         *ret = (struct piece){NULL, 0};
-        if (most <= 1)
-            return tide_err_set(page->err, "the call sites do not fit into a page of %d bytes",
-                                TIDE_REPORT_MOST);
+        page->no_room = most <= 1;
+        if (page->no_room)
+            return 0;
+        size_t had = page->sites_shown < most ? page->sites_shown : most;
+        most = fewer(had, room, len);
     }
 }
 
@@ -183,20 +196,35 @@ static int find_culprits(struct tide_report_page *page)
                : 0;
 }
 
+/* Everything but the sites, as thriftily as it takes. *ret_taken: bytes of the page so far. */
+static int write_fixed(struct tide_report_page *page, struct piece *fixed, struct piece *timeline,
+                       size_t *ret_taken)
+{
+    size_t assets =
+        (size_t)(tide_asset_d3_end - tide_asset_d3) + (size_t)(tide_asset_script_end - tide_asset_script);
+    for (page->thrift = 1; page->thrift <= THRIFT_MOST; page->thrift *= 2) {
+        if (tide_report_series_make(&page->summary, page->a, page->thrift, &page->arena, &page->set,
+                                    page->err) ||
+            write_timeline(page, timeline) || write_static(page, fixed))
+            return -1;
+        *ret_taken = assets + fixed->len + tide_html_json(NULL, timeline->text, timeline->len) + ROOM_LEAST;
+        if (*ret_taken + (page->growth ? ROOM_FOR_SITES : 0) <= TIDE_REPORT_MOST)
+            return 0;
+        free(fixed->text);
+        free(timeline->text);
+        *fixed = *timeline = (struct piece){NULL, 0};
+    }
+    return tide_err_set(page->err, "the recording does not fit into a page of %d bytes", TIDE_REPORT_MOST);
+}
+
 static int make_page(struct tide_report_page *page, struct piece pieces[static 3])
 {
     struct piece *fixed = &pieces[0], *timeline = &pieces[1], *sites = &pieces[2];
+    size_t taken;
     if (tide_summary_make(page->h, &page->arena, &page->summary, page->err) ||
-        tide_report_series_make(&page->summary, page->a, &page->arena, &page->set, page->err) ||
         tide_report_marks_make(&page->summary, &page->arena, &page->marks, page->err) ||
-        find_culprits(page) || write_timeline(page, timeline) || write_static(page, fixed))
+        find_culprits(page) || write_fixed(page, fixed, timeline, &taken))
         return -1;
-    size_t assets =
-        (size_t)(tide_asset_d3_end - tide_asset_d3) + (size_t)(tide_asset_script_end - tide_asset_script);
-    size_t taken = assets + fixed->len + tide_html_json(NULL, timeline->text, timeline->len) + ROOM_LEAST;
-    if (taken > TIDE_REPORT_MOST)
-        return tide_err_set(page->err, "the recording does not fit into a page of %d bytes",
-                            TIDE_REPORT_MOST);
     if (!page->growth)
         return 0;
     if (write_sites(page, TIDE_REPORT_MOST - taken, sites))

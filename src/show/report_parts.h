@@ -20,9 +20,17 @@ struct tide_report_page {
     struct tide_blame *growth, *peak; /* NULL: there are no call sites */
     size_t sites_left_out;            /* set once the sites have been chosen */
     size_t sites_shown;
+    bool no_room;  /* not even for the sums of the sites */
+    size_t thrift; /* 1, 2, 4 ...: rows and points are cut to that part of what a page usually has */
     FILE *out;
     struct tide_err *err;
 };
+
+/* How many of `usual` rows this page has room for. */
+static inline size_t tide_report_rows(const struct tide_report_page *page, size_t usual)
+{
+    return usual > page->thrift ? usual / page->thrift : 1;
+}
 
 /* report_answer.c: what is read first. */
 void tide_report_put_verdict(struct tide_report_page *page);

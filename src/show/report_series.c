@@ -59,6 +59,7 @@ static int keep(struct tide_arena *arena, struct tide_report_line *line, size_t 
 
 struct drawing {
     const struct tide_summary *summary;
+    size_t thrift;
     struct tide_arena *arena, scratch;
     struct tide_err *err;
 };
@@ -160,7 +161,7 @@ static int take_live(struct drawing *d, struct tide_report_series *s)
         return no_memory(d->err);
     for (size_t i = 0; i < p->heap_count; i++)
         add(&line, p->heap[i].t_ns, p->heap[i].live_bytes);
-    if (keep(d->arena, &line, POINTS_OTHER))
+    if (keep(d->arena, &line, POINTS_OTHER / d->thrift))
         return no_memory(d->err);
     s->live = line;
     return 0;
@@ -257,7 +258,7 @@ static int take_series(struct drawing *d, const struct tide_judged *j, struct ti
     struct tide_report_series *s = &set->series[set->count];
     *s = (struct tide_report_series){.judged = j};
     struct tide_arena_mark mark = tide_arena_mark(&d->scratch);
-    size_t most = set->count < 2 ? POINTS_FIRST : POINTS_OTHER;
+    size_t most = (set->count < 2 ? POINTS_FIRST : POINTS_OTHER) / d->thrift;
     int bad =
         take_level(d, s, most, &set->shortened) || take_live(d, s) || take_floor(d, s) || take_spikes(d, s);
     tide_arena_rewind(&d->scratch, mark);
@@ -285,13 +286,14 @@ static void choose_beside(struct tide_report_set *set)
 }
 
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *a,
-                            struct tide_arena *arena, struct tide_report_set *ret_set, struct tide_err *err)
+                            size_t thrift, struct tide_arena *arena, struct tide_report_set *ret_set,
+                            struct tide_err *err)
 {
     struct tide_report_set set = {.series =
                                       tide_arena_take(arena, TIDE_REPORT_SERIES_MOST, sizeof *set.series)};
     if (!set.series)
         return no_memory(err);
-    struct drawing d = {.summary = summary, .arena = arena, .err = err};
+    struct drawing d = {.summary = summary, .thrift = thrift, .arena = arena, .err = err};
     tide_arena_init(&d.scratch, (size_t)1 << 30);
     int bad = 0;
     for (int tree = 1; tree >= 0 && !bad; tree--)

@@ -46,8 +46,10 @@ struct tide_report_set {
 
 enum { TIDE_REPORT_SERIES_MOST = 24 };
 
+/* thrift: 1 for lines as long as a page usually has, 2 for half of that ... */
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *assessment,
-                            struct tide_arena *arena, struct tide_report_set *ret_set, struct tide_err *err);
+                            size_t thrift, struct tide_arena *arena, struct tide_report_set *ret_set,
+                            struct tide_err *err);
 
 /* Shortens a line in place to about `most` points, keeping lows and highs. */
 void tide_report_line_thin(struct tide_report_line *line, size_t most);

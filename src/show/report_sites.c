@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABELS_MOST = 1 << 20, NODES_MOST = 1 << 22, LABEL_TEXT = 512 };
+enum { LABELS_MOST = 1 << 20, NODES_MOST = 1 << 22, LABEL_TEXT = 512, LABEL_SHOWN = 128 };
 
 struct making {
     const struct tide_history *h;
@@ -17,6 +17,7 @@ struct making {
     struct tide_report_sites *out;
     struct tide_map label_by_hash; /* hash of the text -> index */
     struct tide_map child;         /* parent and label -> node */
+    int32_t *label_by_frame;       /* + 1; 0: not made yet */
     size_t label_capacity, node_capacity;
     struct tide_err *err;
 };
@@ -142,6 +143,23 @@ static enum tide_report_label_kind kind_of(const struct tide_frame *f)
     return tide_frame_is_own(f) ? TIDE_LABEL_SOURCE : TIDE_LABEL_NATIVE;
 }
 
+/* The label of a frame, made once. */
+static int32_t frame_label(struct making *m, const struct tide_frame *f)
+{
+    int32_t *known = &m->label_by_frame[f - m->h->frames];
+    if (*known)
+        return *known - 1;
+    struct tide_buf b;
+    tide_buf_init(&b, LABEL_TEXT);
+    tide_frame_put(&b, f, false);
+    char shown[LABEL_SHOWN];
+    tide_text_escape(tide_buf_view(&b), b.len, shown, sizeof shown);
+    tide_buf_release(&b);
+    int32_t label = label_of(m, shown, kind_of(f));
+    *known = label + 1;
+    return label;
+}
+
 static int32_t stack_node(struct making *m, const struct tide_history_site *site)
 {
     const struct tide_frame *frames[TIDE_STACK_SHOWN];
@@ -151,15 +169,8 @@ static int32_t stack_node(struct making *m, const struct tide_history_site *site
         node = child_of(
             m, node,
             label_of(m, site->stack ? "code without a name" : "many small sites together", TIDE_LABEL_REST));
-    struct tide_buf b;
-    tide_buf_init(&b, LABEL_TEXT);
-    for (size_t i = 0; i < count && node >= 0; i++) {
-        const struct tide_frame *f = frames[i];
-        tide_buf_clear(&b);
-        tide_frame_put(&b, f, false);
-        node = child_of(m, node, label_of(m, tide_buf_view(&b), kind_of(f)));
-    }
-    tide_buf_release(&b);
+    for (size_t i = 0; i < count && node >= 0; i++)
+        node = child_of(m, node, frame_label(m, frames[i]));
     return node;
 }
 
@@ -254,7 +265,8 @@ static int take_sites(struct making *m, const struct ranked *list, size_t count,
 static int make(struct making *m, const struct tide_blame *blame, size_t most)
 {
     struct ranked *list = tide_arena_take(m->arena, m->h->site_count + 1, sizeof *list);
-    if (!list)
+    m->label_by_frame = tide_arena_take(m->arena, m->h->frame_count + 1, sizeof *m->label_by_frame);
+    if (!list || !m->label_by_frame)
         return no_memory(m->err);
     size_t count = 0;
     for (size_t i = 0; i < m->h->site_count; i++)

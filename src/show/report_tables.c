@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, TEXT = 300 };
+enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, TEXT = 300 };
 
 /* --- processes --------------------------------------------------------------------------------------- */
 
@@ -85,6 +85,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
 void tide_report_put_processes(struct tide_report_page *page)
 {
     const struct tide_summary *s = &page->summary;
+    size_t most = tide_report_rows(page, PROCESSES_MOST);
     static const char *const heads[] = {"Lasted", "First RSS", "Last RSS", "Peak RSS", "PSS", "USS", NULL};
     fputs("<section id=\"processes\">\n<h2>Processes</h2>\n<table><thead><tr><th scope=\"col\">Process<th "
           "scope=\"col\">Verdict<th scope=\"col\">Private memory",
@@ -92,12 +93,12 @@ void tide_report_put_processes(struct tide_report_page *page)
     for (const char *const *head = heads; *head; head++)
         fprintf(page->out, "<th scope=\"col\" class=\"n\">%s", *head);
     fputs("</tr></thead><tbody>\n", page->out);
-    for (size_t i = 0; i < s->row_count && i < PROCESSES_MOST; i++)
+    for (size_t i = 0; i < s->row_count && i < most; i++)
         put_process(page, &s->rows[i]);
     fputs("</tbody></table>\n", page->out);
-    if (s->row_count > PROCESSES_MOST)
+    if (s->row_count > most)
         fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark show --what processes'</p>\n",
-                s->row_count - PROCESSES_MOST);
+                s->row_count - most);
     fputs("</section>\n", page->out);
 }
 
@@ -106,7 +107,8 @@ void tide_report_put_processes(struct tide_report_page *page)
 static void put_section(struct tide_report_page *page, const char *id, const char *title,
                         void (*fill)(struct tide_table *, const struct tide_summary *, const char *))
 {
-    struct tide_table table = {.form = TIDE_TABLE_HTML, .out = page->out, .most = ROWS_MOST};
+    struct tide_table table = {
+        .form = TIDE_TABLE_HTML, .out = page->out, .most = tide_report_rows(page, ROWS_MOST)};
     fprintf(page->out, "<section id=\"%s\">\n<h2>%s</h2>\n", id, title);
     fill(&table, &page->summary, NULL);
     fputs("</section>\n", page->out);
@@ -117,7 +119,7 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
 {
     FILE *out = page->out;
     size_t shown = 0;
-    for (size_t i = 0; i < page->set.count; i++) {
+    for (size_t i = 0; i < page->set.count && shown < tide_report_rows(page, CARDS_MOST); i++) {
         const struct tide_report_series *s = &page->set.series[i];
         const char *word = tide_verdict_name(s->judged->verdict.kind);
         if (s->judged->subject != subject)
@@ -196,14 +198,14 @@ static bool is_telling(const struct tide_heap_status *s)
 static void put_states(struct tide_report_page *page)
 {
     const struct tide_history *h = page->h;
-    size_t shown = 0, more = 0;
+    size_t shown = 0, more = 0, most = tide_report_rows(page, STATES_MOST);
     for (size_t i = 0; i < h->heap_status_count; i++) {
         bool last = true;
         for (size_t k = i + 1; k < h->heap_status_count && last; k++)
             last = h->heap_status[k].process != h->heap_status[i].process;
         if (!last)
             continue;
-        if (shown < STATES_MOST && is_telling(&h->heap_status[i])) {
+        if (shown < most && is_telling(&h->heap_status[i])) {
             put_state(page->out, h, &h->heap_status[i]);
             shown++;
         } else
@@ -211,7 +213,7 @@ static void put_states(struct tide_report_page *page)
     }
     if (more)
         fprintf(page->out, "<li>%zu more process%s whose call sites were followed%s.</li>\n", more,
-                more == 1 ? "" : "es", shown < STATES_MOST ? " and which allocated next to nothing" : "");
+                more == 1 ? "" : "es", shown < most ? " and which allocated next to nothing" : "");
 }
 
 static void put_left_out(struct tide_report_page *page)
@@ -242,7 +244,12 @@ static void put_left_out(struct tide_report_page *page)
     if (page->marks.epochs_left_out)
         fprintf(out, "<li>%s epochs are not drawn.</li>\n",
                 tide_count_text((double)page->marks.epochs_left_out, count));
-    if (page->sites_left_out)
+    if (page->no_room)
+        fputs(
+            "<li>The view of live bytes by call stack has no room in this page; 'tidemark blame' has the same "
+            "numbers.</li>\n",
+            out);
+    else if (page->sites_left_out)
         fprintf(
             out,
             "<li>%s call sites have their own place in the view of live bytes; the %s smallest are shown together, "
@@ -267,7 +274,8 @@ void tide_report_put_losses(struct tide_report_page *page)
         "swap; mapped files are not counted.</li>\n</ul>\n",
         page->out);
     if (page->h->note_count) {
-        struct tide_table table = {.form = TIDE_TABLE_HTML, .out = page->out, .most = ROWS_MOST};
+        struct tide_table table = {
+            .form = TIDE_TABLE_HTML, .out = page->out, .most = tide_report_rows(page, ROWS_MOST)};
         tide_tables_notes(&table, &page->summary, NULL);
     }
     fputs("</section>\n", page->out);
