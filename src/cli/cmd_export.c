@@ -3,12 +3,14 @@
  */
 #include "cli/command.h"
 #include "base/outfile.h"
+#include "base/text.h"
 #include "show/answer.h"
 #include "show/export.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct values {
@@ -70,6 +72,19 @@ static int read_options(const struct values *v, int count, const struct tide_exp
     return 0;
 }
 
+/* A slip that would cost the recording. */
+static int check_place(const char *to, struct tide_err *err)
+{
+    char shown[256];
+    struct stat there;
+    if (!strcmp(to, "-") || stat(to, &there) || !S_ISREG(there.st_mode) ||
+        tide_reader_is_recording(to, NULL) <= 0)
+        return 0;
+    tide_err_set(err, "'%s' is a recording and is not replaced",
+                 tide_text_escape(to, strlen(to), shown, sizeof shown));
+    return tide_err_hint(err, "name another file with -o");
+}
+
 static int export_file(const char *path, const char *to, const struct tide_export_format *format,
                        const struct tide_export_options *o, struct tide_err *err)
 {
@@ -78,7 +93,7 @@ static int export_file(const char *path, const char *to, const struct tide_expor
     struct tide_assess_options as_recorded = {NAN, NAN, NAN};
     struct tide_outfile file = {0};
     int status = -1;
-    if (tide_answer_init(&answer, path, &as_recorded, err))
+    if (check_place(to, err) || tide_answer_init(&answer, path, &as_recorded, err))
         return -1;
     if (tide_reader_new(path, &reader, err) || tide_outfile_open(&file, to, err))
         goto release;

@@ -355,28 +355,11 @@ static int set_stretch(struct blaming *g)
     return tide_moment_find(&to, g->h, g->a, &g->to_ns, g->err);
 }
 
-/* Whether nobody looked, somebody looked and could not see, or there was nothing large enough. */
-static int say_no_sites(const struct blaming *g)
-{
-    const struct tide_history *h = g->h;
-    for (size_t i = 0; i < h->heap_status_count; i++) {
-        char state[200];
-        tide_text_escape(h->heap_status[i].state, strlen(h->heap_status[i].state), state, sizeof state);
-        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0)
-            return tide_err_set(g->err, "the recording has no call sites: %s", state);
-    }
-    tide_err_set(g->err, "the recording has no call sites%s",
-                 h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
-    return tide_err_hint(g->err, h->heap_status_count
-                                     ? "'tidemark run --heap-interval 4K -- PROG' samples more of them"
-                                     : "record them with 'tidemark run --heap -- PROG'");
-}
-
 static int blame(struct blaming *g)
 {
     struct tide_blame *b = g->b;
     if (g->h->site_count == 0)
-        return say_no_sites(g);
+        return tide_sites_missing(g->h, g->err);
     b->x_is_steps = isfinite(g->a->steps);
     if (set_stretch(g))
         return -1;

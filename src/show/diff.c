@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "show/blame.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -336,10 +337,8 @@ static int compare(struct tide_diff *d, const struct tide_diff_options *options,
         if (s->history->tick_count == 0)
             return tide_err_set(err, "the recording is empty"), wrap_source(s, err);
     }
-    if (d->between && !d->has_sites) {
-        tide_err_set(err, "the recording has no call sites");
-        return tide_err_hint(err, "record them with 'tidemark run --heap -- PROG'");
-    }
+    if (d->between && !d->has_sites)
+        return tide_sites_missing(d->sides[0].history, err);
     if (find_moments(d, options, err))
         return -1;
     if (!d->between) {

@@ -100,10 +100,8 @@ int tide_export_write(const struct tide_export_format *format, const struct tide
         .history = history, .assessment = assessment, .reader = reader, .options = *options, .arena = &arena};
     bool sites_wanted =
         format->needs_sites || (format->write == tide_export_csv && options->rows == TIDE_EXPORT_SITES);
-    if (sites_wanted && history->site_count == 0) {
-        tide_err_set(err, "the recording has no call sites");
-        return tide_err_hint(err, "record them with 'tidemark run --heap -- PROG'");
-    }
+    if (sites_wanted && history->site_count == 0)
+        return tide_sites_missing(history, err);
     tide_arena_init(&arena, (size_t)1 << 30);
     int status = find_values(&e, err);
     if (!status)

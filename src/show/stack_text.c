@@ -308,6 +308,21 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     tide_buf_release(&before);
 }
 
+int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
+{
+    for (size_t i = 0; i < h->heap_status_count; i++) {
+        char state[200];
+        tide_text_escape(h->heap_status[i].state, strlen(h->heap_status[i].state), state, sizeof state);
+        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0)
+            return tide_err_set(err, "the recording has no call sites: %s", state);
+    }
+    tide_err_set(err, "the recording has no call sites%s",
+                 h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
+    return tide_err_hint(err, h->heap_status_count
+                                  ? "'tidemark run --heap-interval 4K -- PROG' samples more of them"
+                                  : "record them with 'tidemark run --heap -- PROG'");
+}
+
 static void json_frame(struct tide_json *json, const struct tide_frame *f)
 {
     tide_json_object(json, NULL);

@@ -26,6 +26,10 @@ bool tide_site_is_on_device(const struct tide_history_site *site);
 void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
                             char *out, size_t size);
 
+/* Why a recording has no call sites: nobody looked, somebody looked and could not see, or there was nothing
+ * large enough. Always returns -1. */
+int tide_sites_missing(const struct tide_history *history, struct tide_err *err);
+
 /* Which frames to show a person, outermost first: at most `most`. The innermost of the program's own have
  * most of the room, then comes who asked for the memory, then libraries. Borrowed from the history; returns
  * how many. */

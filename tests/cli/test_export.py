@@ -414,6 +414,14 @@ def test_a_file_is_whole_or_as_it_was(made, run, binary, tmp_path):
     json.loads((tmp_path / "out.json").read_text())
 
 
+def test_a_recording_is_not_overwritten(made, tidemark):
+    path = made()
+    before = path.read_bytes()
+    got = tidemark("export", "-f", "csv", "-o", path, path)
+    assert got.code == 2 and got.err == f"tidemark: '{path}' is a recording and is not replaced\nhint: name another file with -o\n"
+    assert path.read_bytes() == before
+
+
 def test_standard_output_is_the_default_and_can_be_named(made, tidemark):
     path = made()
     assert tidemark("export", "-f", "collapsed", path).out == tidemark("export", "-f", "collapsed", "-o", "-", path).out != ""

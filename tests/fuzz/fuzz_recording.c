@@ -1,5 +1,6 @@
 /*
- * fuzz_recording.c - any bytes as a recording: opened, loaded and summed up, or refused with a sentence.
+ * fuzz_recording.c - any bytes as a recording: opened, loaded, summed up, assessed, compared with itself and
+ * exported in every format, or refused with a sentence.
  *
  * The database is in memory. There it cannot have a log, so the two bytes that say "WAL mode" are set to say
  * otherwise.
@@ -7,24 +8,31 @@
 #include "base/check.h"
 #include "record/reader_private.h"
 #include "record/schema.h"
+#include "show/diff.h"
+#include "show/export.h"
 #include "show/history.h"
 #include "show/summary.h"
 #include "show/tables.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static FILE *nowhere(void)
+{
+    static FILE *out;
+    if (!out && !(out = fopen("/dev/null", "w")))
+        abort();
+    return out;
+}
+
 static void show_everything(const struct tide_summary *summary, struct tide_reader *reader)
 {
-    static FILE *nowhere;
-    struct tide_table table = {.form = TIDE_TABLE_TEXT};
+    struct tide_table table = {.form = TIDE_TABLE_TEXT, .out = nowhere()};
     struct tide_err err;
 
-    if (!nowhere && !(nowhere = fopen("/dev/null", "w")))
-        return;
-    table.out = nowhere;
     tide_tables_processes(&table, summary, "", 0);
     tide_tables_phases(&table, summary, "");
     tide_tables_marks(&table, summary, "");
@@ -142,6 +150,54 @@ static void follow_sites(const struct tide_history *history)
     }
 }
 
+static void export_everything(const struct tide_answer *answer, struct tide_reader *reader)
+{
+    static const char *const names[] = {"pprof",        "speedscope",  "collapsed",
+                                        "chrome-trace", "openmetrics", "csv"};
+    for (size_t i = 0; i < 3 * sizeof names / sizeof *names; i++) {
+        struct tide_err err = {{0}, {0}};
+        struct tide_export_options options = {
+            .at = {i < 6 ? TIDE_MOMENT_END : TIDE_MOMENT_PEAK, 0}, .growth = i >= 12, .rows = i / 6};
+        int bad = tide_export_write(tide_export_find(names[i % 6]), answer->history, answer->assessment,
+                                    reader, &options, nowhere(), &err);
+        TIDE_CHECK(bad == 0 || err.text[0] != '\0', ==, 1);
+    }
+}
+
+static void compare_with_itself(const struct tide_answer *answer)
+{
+    for (int between = 0; between < 2; between++) {
+        struct tide_err err = {{0}, {0}};
+        struct tide_diff_options options = {
+            .between = between, .usual = !between, .moments = {{TIDE_MOMENT_PEAK, 0}, {TIDE_MOMENT_END, 0}}};
+        struct tide_diff *diff = NULL;
+        int bad = tide_diff_new((const struct tide_answer *const[]){answer, answer},
+                                (const char *const[]){"a", "b"}, &options, &diff, &err);
+        TIDE_CHECK(bad == 0 || err.text[0] != '\0', ==, 1);
+        if (bad)
+            continue;
+        TIDE_CHECK_TRUE(between || diff->site_count == 0);
+        TIDE_CHECK(tide_diff_exit_code(diff), !=, 1);
+        tide_diff_print(diff, 5, 6, nowhere());
+        tide_diff_json(diff, 5, nowhere());
+        tide_diff_free(diff);
+    }
+}
+
+static void assess(struct tide_history *history, struct tide_reader *reader)
+{
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_answer answer = {.history = history};
+    struct tide_err err = {{0}, {0}};
+    if (tide_assess_history(history, &as_recorded, &answer.assessment, &err)) {
+        TIDE_CHECK_TRUE(err.text[0]);
+        return;
+    }
+    export_everything(&answer, reader);
+    compare_with_itself(&answer);
+    tide_assessment_free(answer.assessment);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_reader *reader = NULL;
@@ -152,7 +208,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size > 1 << 20)
         return 0;
-    sqlite3 *db = size > 0 && data[0] == 'R' ? open_rows(data + 1, size - 1) : open_file(data, size);
+    bool rows = size > 0 && data[0] == 'R';
+    sqlite3 *db = rows ? open_rows(data + 1, size - 1) : open_file(data, size);
     tide_arena_init(&arena, 256 << 20);
     if (tide_reader_adopt(db, "fuzzed", &reader, &err) == 0 &&
         tide_history_new(16 << 20, &history, &err) == 0) {
@@ -163,6 +220,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         follow_sites(history);
         if (tide_summary_make(history, &arena, &summary, &err) == 0)
             show_everything(&summary, reader);
+        if (rows) /* it takes long, and a file that is not all broken is rare */
+            assess(history, reader);
     }
     TIDE_CHECK(reader != NULL || err.text[0] != '\0', ==, 1);
     tide_history_free(history);
