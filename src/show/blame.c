@@ -225,8 +225,22 @@ static struct whole leak_around(const struct blaming *g, const struct tide_culpr
     return own.per_x > 0 || !device ? own : shared;
 }
 
+/* What the sites of a culprit's process ask for in its kind of memory, per step. */
+static double asked_around(const struct blaming *g, const struct tide_culprit *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < g->b->count; i++) {
+        const struct tide_culprit *other = &g->b->culprits[i];
+        if (other->process == c->process &&
+            tide_site_is_on_device(other->site) == tide_site_is_on_device(c->site))
+            sum += fmax(other->bytes_per_x, 0);
+    }
+    return sum;
+}
+
 /* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
- * memory. */
+ * memory. Sites count what was asked for, which may be more than the pages that were touched: then against
+ * their sum, so that shares never add up to more than all. */
 static void share_growth(struct blaming *g)
 {
     double sum[2] = {0};
@@ -238,10 +252,10 @@ static void share_growth(struct blaming *g)
         if (leak.bytes > 0 && c->judged && c->on.verdict.kind == TIDE_UNDECIDED)
             c->share = fmin(c->bytes / leak.bytes, 1);
         if (c->bytes_per_x > 0)
-            c->share =
-                fmin(c->bytes_per_x /
-                         fmax(leak.per_x > 0 ? leak.per_x : sum[tide_site_is_on_device(c->site)], 1e-9),
-                     1);
+            c->share = fmin(c->bytes_per_x / fmax(leak.per_x > 0 ? fmax(leak.per_x, asked_around(g, c))
+                                                                 : sum[tide_site_is_on_device(c->site)],
+                                                  1e-9),
+                            1);
     }
 }
 
