@@ -10,22 +10,21 @@ static int smaller_first(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The lower quartile of what was live in the last third of the run: its floor would be low by the noise of
- * sampling, its median high where work in progress lasts for half of the time. NAN: there was nothing in it.
- */
-static double usual_lately(const struct tide_judge_input *live, const struct tide_verdict *v,
-                           struct tide_arena *scratch)
+/* The bytes under which that share of the points between two x lies. NAN: there is none between them. */
+static double quantile(const struct tide_judge_input *live, double from, double to, double share,
+                       struct tide_arena *scratch)
 {
-    double from = v->start_x + TIDE_LATELY * (v->x_last - v->start_x);
-    double *late = tide_arena_take(scratch, live->count, sizeof *late);
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double *found = tide_arena_take(scratch, live->count, sizeof *found);
     size_t n = 0;
-    for (size_t i = 0; late && i < live->count; i++)
-        if (live->x[i] >= from)
-            late[n++] = live->bytes[i];
-    if (n == 0)
-        return NAN;
-    qsort(late, n, sizeof *late, smaller_first);
-    return late[n / 4];
+    for (size_t i = 0; found && i < live->count; i++)
+        if (live->x[i] >= from && live->x[i] <= to)
+            found[n++] = live->bytes[i];
+    if (n > 0)
+        qsort(found, n, sizeof *found, smaller_first);
+    double value = n > 0 ? found[(size_t)(share * (double)n)] : NAN;
+    tide_arena_rewind(scratch, mark);
+    return value;
 }
 
 int tide_retention_judge(const struct tide_retention_input *input, struct tide_arena *scratch,
@@ -40,20 +39,25 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     int known = tide_judge_drift(&input->live, v->start_x, scratch, &live, err);
     if (known <= 0)
         return known;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double usual = usual_lately(&input->live, v, scratch);
-    tide_arena_rewind(scratch, mark);
+    double early = v->start_x + (1 - TIDE_LATELY) * length, late = v->start_x + TIDE_LATELY * length;
+    /* What is live in the last third is its lower quartile: its floor would be low by the noise of sampling,
+     * its median high where work in progress lasts for half of the time. */
+    double usual = quantile(&input->live, late, INFINITY, 0.25, scratch);
     if (isnan(usual))
         return 0;
     double most = fmax(live.slope_high * length, live.growth_bytes);
-    struct tide_retention r = {.live_per_x = live.slope,
-                               .live_low = live.slope_low,
-                               .live_high = live.slope_high,
-                               .live_bytes = usual,
-                               .not_live_bytes = v->floor_last - usual,
-                               .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    struct tide_retention r = {
+        .live_per_x = live.slope,
+        .live_low = live.slope_low,
+        .live_high = live.slope_high,
+        .live_bytes = usual,
+        .not_live_bytes = v->floor_last - usual,
+        .crest_first = quantile(&input->live, v->start_x, early, TIDE_RETENTION_CREST, scratch),
+        .crest_last = quantile(&input->live, late, INFINITY, TIDE_RETENTION_CREST, scratch),
+        .live_is_flat = most <= TIDE_RETENTION_LIVE * growth};
+    r.crest_rises = r.crest_last - r.crest_first > TIDE_RETENTION_LIVE * growth;
     double kept = input->kept_last - input->kept_first;
-    r.retains = r.live_is_flat && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
+    r.retains = r.live_is_flat && !r.crest_rises && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
                 !(kept < TIDE_RETENTION_KEPT * growth);
     *ret_retention = r;
     return 1;

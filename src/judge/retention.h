@@ -5,12 +5,13 @@
  * given back (fragmentation, or a cache). Decided from the verdict on its memory, the series of what is live
  * on the same axis and, where the allocator can be asked, what it has free at the two ends. Pure, as judge.h.
  *
- * Three things must hold. Live bytes explain next to nothing of the growth: neither a line through their
+ * Four things must hold. Live bytes explain next to nothing of the growth: neither a line through their
  * floor, at the upper end of its 95 % interval, nor the shape that fits it best rises by more than
- * TIDE_RETENTION_LIVE of it. There is at least as much memory that is not live as has grown: else pages that
- * were held from the beginning were only touched late. And what the allocator keeps free grew by
- * TIDE_RETENTION_KEPT of the growth, where that is known: else the memory is neither live nor free, and comes
- * from where nobody looked.
+ * TIDE_RETENTION_LIVE of it. Nor does what is live at the most, by which a step that begins to need more, and
+ * gives it back each time, is told apart: its allocator keeps what will be asked for again. There is at least
+ * as much memory that is not live as has grown: else pages that were held from the beginning were only
+ * touched late. And what the allocator keeps free grew by TIDE_RETENTION_KEPT of the growth, where that is
+ * known: else the memory is neither live nor free, and comes from where nobody looked.
  */
 #ifndef TIDE_RETENTION_H
 #define TIDE_RETENTION_H
@@ -28,8 +29,10 @@ struct tide_retention {
     double live_per_x, live_low, live_high; /* growth of what is live, over the same stretch, 95 % interval */
     double live_bytes;                      /* what is live, in the last third of the run */
     double not_live_bytes;                  /* floor of the process's memory less that */
-    bool live_is_flat;                      /* the first of the three */
-    bool retains;                           /* all three: the verdict is TIDE_RETENTION */
+    double crest_first, crest_last;         /* what is live at the most, in the first and the last third */
+    bool live_is_flat;                      /* the first of the four */
+    bool crest_rises;                       /* the second does not hold */
+    bool retains;                           /* all four: the verdict is TIDE_RETENTION */
 };
 
 /* 1; 0: not enough is known, or memory did not rise, and nothing was written; -1 as tide_judge(). */

@@ -140,9 +140,10 @@
 #define TIDE_DOUBLING_LATE  1.1
 
 /* Retention: what the program holds explains at most this share of the growth, by the upper end of its
- * interval. Where the allocator can be asked, what it keeps free must have grown by at least this share of
- * it. */
-#define TIDE_RETENTION_LIVE 0.2
-#define TIDE_RETENTION_KEPT 0.5
+ * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
+ * can be asked, what it keeps free must have grown by at least this share of it. */
+#define TIDE_RETENTION_LIVE  0.2
+#define TIDE_RETENTION_KEPT  0.5
+#define TIDE_RETENTION_CREST 0.95
 
 #endif

@@ -216,6 +216,15 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_format(b, " per %s, %.0f %% of that", per(j), 100 * r->live_per_x / j->verdict.slope);
         return;
     }
+    if (r->crest_rises) {
+        tide_buf_text(
+            b, "what the program holds rises with it for a while in each step and is given back: up to ");
+        put_size(b, r->crest_last);
+        tide_buf_text(b, " at the most, ");
+        put_size(b, r->crest_first);
+        tide_buf_text(b, " in the beginning");
+        return;
+    }
     tide_buf_text(b, "what the program holds is flat");
     if (r->live_high > 0) {
         tide_buf_text(b, " (at most ");
@@ -393,7 +402,7 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     }
     if (is_live_said(j)) {
         put_live(&b, j);
-        if (j->retention.live_is_flat && j->verdict.kind != TIDE_RETENTION)
+        if (j->retention.live_is_flat && !j->retention.crest_rises && j->verdict.kind != TIDE_RETENTION)
             put_elsewhere(&b);
         print_line(out, "live", &b);
     }

@@ -454,6 +454,31 @@ static void a_rise_that_is_held_or_came_from_elsewhere_is_not(void **state)
     assert_true(r.live_is_flat && !r.retains);
 }
 
+static void a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention(void **state)
+{
+    (void)state;
+    static double lives[1000];
+    struct tide_err err;
+    struct tide_retention r = {0};
+    for (size_t i = 0; i < 1000; i++) {
+        xs[i] = (double)i;
+        ys[i] = (i < 500 ? 3e8 : 5e8) + 1e5 * noise();
+        lives[i] = 2e8 + 1e5 * noise() + (i % 10 < 7 ? (i < 500 ? 1e7 : 2.2e8) : 0);
+    }
+    struct tide_verdict v = judge(input_of(1000));
+    assert_int_equal(v.kind, TIDE_JUMP);
+    struct tide_retention_input input = {
+        .verdict = &v, .live = input_of(1000), .kept_first = 0, .kept_last = 2e8};
+    input.live.bytes = lives;
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
+    assert_true(r.live_is_flat && r.crest_rises && !r.retains);
+    assert_true(fabs(r.crest_first - 2.1e8) < 1e6 && fabs(r.crest_last - 4.2e8) < 1e6);
+    for (size_t i = 0; i < 1000; i++) /* the same without what each step asks for */
+        lives[i] = 2e8 + 1e5 * noise();
+    assert_int_equal(tide_retention_judge(&input, &arena, &r, &err), 1);
+    assert_true(!r.crest_rises && r.retains);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -516,6 +541,7 @@ int main(void)
         cmocka_unit_test(what_stopped_filling_or_never_did_is_no_such_container),
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
+        cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
