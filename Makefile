@@ -56,7 +56,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap docs install uninstall clean
+        bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-threads docs install uninstall clean
 .SECONDARY:
 all: build
 
@@ -199,6 +199,9 @@ bench-overhead: setup
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)
+bench-threads: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
+	@$(PYTHON) bench/bench_heap.py $(B) --threads
 
 # ---- manual pages, completion, installation
 

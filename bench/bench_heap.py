@@ -2,7 +2,7 @@
 """What the hook costs: each load without, with, and without it again; the ratio of the middle to the mean of the two
 around it, and the median of those ratios.
 
-Usage: bench_heap.py [BUILD] [--pairs N] [--only LOAD] [--tool TOOL] [--json]
+Usage: bench_heap.py [BUILD] [--pairs N] [--only LOAD] [--tool TOOL] [--threads] [--json]
 
 Wall time on a shared machine tells mostly about the neighbours, so CPU time (user and system, of the child) stands beside
 it and is what the limits are about. Rivals run the same way where they are installed: heaptrack, and jemalloc's
@@ -53,7 +53,7 @@ def run(argv, more):
 
 def paired(argv, base, profiled, pairs, wrap=()):
     """Median, least and greatest ratio of CPU time, and the median ratio of wall time."""
-    cpu, wall = [], []
+    cpu, wall, base_s, profiled_s = [], [], [], []
     run(argv, base)
     first = run(argv, base)
     for _ in range(pairs):
@@ -61,9 +61,11 @@ def paired(argv, base, profiled, pairs, wrap=()):
         last = run(argv, base)
         cpu.append(2 * middle[0] / (first[0] + last[0]))
         wall.append(2 * middle[1] / (first[1] + last[1]))
+        base_s.append(last[1])
+        profiled_s.append(middle[1])
         first = last
     return {"cpu": statistics.median(cpu), "cpu_least": min(cpu), "cpu_most": max(cpu), "wall": statistics.median(wall),
-            "pairs": pairs}
+            "base_s": statistics.median(base_s), "profiled_s": statistics.median(profiled_s), "pairs": pairs}
 
 
 def jemalloc():
@@ -103,16 +105,25 @@ def empty(scratch):
         file.unlink()
 
 
-def curve(build, scratch):
-    """Pairs per second and CPU per pair at 1 to 8 threads, without and with the hook."""
+def curve(build, scratch, pairs):
+    """Threads that do nothing but allocate and free: million pairs per second without and with the hook, and the ratios."""
     rows = []
     hook = {"LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(scratch), "TIDEMARK_HEAP": "524288"}
+    total = 8_000_000
     for threads in (1, 2, 4, 8):
-        argv = [build / "heap-loads/churn", str(2000000 // threads), str(threads)]
-        result = paired(argv, {}, hook, 3)
-        rows.append({"threads": threads, **result})
+        argv = [build / "heap-loads/churn", str(total // threads), str(threads), "64"]
+        result = paired(argv, {}, hook, pairs)
+        rows.append({"threads": threads, "alone": total / result["base_s"] / 1e6, "hooked": total / result["profiled_s"] / 1e6,
+                     **result})
         empty(scratch)
     return rows
+
+
+def say_curve(rows):
+    for row in rows:
+        print(f"{row['threads']} threads   {row['alone']:6.1f} M pairs/s alone   {row['hooked']:6.1f} M with the hook   "
+              f"CPU {row['cpu']:.3f}x   {row['hooked'] / rows[0]['hooked']:.2f} times one thread "
+              f"({row['alone'] / rows[0]['alone']:.2f} alone)", flush=True)
 
 
 def main():
@@ -121,13 +132,14 @@ def main():
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--only")
     parser.add_argument("--tool", default="")
+    parser.add_argument("--threads", action="store_true", help="only how threads scale")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     build = pathlib.Path(args.build).resolve()
     results = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         scratch = pathlib.Path(name)
-        for load, (argv, limit) in loads(build).items():
+        for load, (argv, limit) in loads(build).items() if not args.threads else ():
             if args.only and args.only not in load:
                 continue
             found = {**tools(build, scratch), **(objects(build, scratch) if "CPython" in load else {})}
@@ -141,10 +153,9 @@ def main():
                 if not args.json:
                     print(f"{load:22} {tool:24} CPU {result['cpu']:6.3f}x ({result['cpu_least']:.3f} to {result['cpu_most']:.3f})"
                           f"  wall {result['wall']:6.3f}x  limit {allowed or '-'}  {result['pairs']} pairs", flush=True)
-        threads = curve(build, scratch) if not args.only else []
-    for row in threads:
-        if not args.json:
-            print(f"{row['threads']} threads: CPU {row['cpu']:.3f}x  wall {row['wall']:.3f}x")
+        threads = curve(build, scratch, min(args.pairs, 5)) if not args.only else []
+    if not args.json:
+        say_curve(threads)
     if args.json:
         print(json.dumps({"loads": results, "threads": threads, "cpus": os.cpu_count()}, indent=1))
     ours = [r for r in results if r["tool"].startswith("tidemark")]

@@ -158,7 +158,9 @@ static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
         atomic_fetch_add_explicit(&table->unwind_ns, now_ns() - from, memory_order_relaxed);
         tide_ledger_count(&table->unwinds_timed);
         atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
-        atomic_store_explicit(&table->own_bytes, tide_ledger_bytes() + tide_pointers_bytes(),
+        atomic_store_explicit(&table->own_bytes,
+                              tide_ledger_bytes() + tide_pointers_bytes() + tide_ranges_bytes() +
+                                  sizeof tide_pointers_filter + sizeof tide_pointers_pages,
                               memory_order_relaxed);
     }
     return count;

@@ -265,9 +265,27 @@ def test_a_full_map_samples_more_coarsely_and_stays_small(hooked, build):
     assert len(held) == 1 and held[0].live_blocks == 100
 
 
+@pytest.mark.parametrize("count, size, interval", [(2_000_000, 64, 524288), (2_000_000, 64, 16384), (20_000, 150 * 1024, 524288)],
+                         ids=["small blocks", "small blocks, many samples", "large blocks"])
+def test_the_hook_takes_little_memory(hooked, run, build, tmp_path, count, size, interval):
+    """At most 64 MiB and 2 % of the heap, in the process and in its table; and its own count of it is true."""
+    program = [build / "hook-targets/target", "heap", count, size]
+    alone = int(run(*program).out.split()[1]) * 1024
+    result, found = hooked(*program, interval=interval, timeout=120)
+    table = next(iter(found.values()))
+    more = int(result.out.split()[1]) * 1024 - alone
+    file, = (tmp_path / "channel").glob("heap-*")
+    file_bytes = file.stat().st_blocks * 512
+    assert more + file_bytes <= 64 * MIB + 0.02 * count * size
+    assert table.counters["own_bytes"] + file_bytes <= 64 * MIB + 0.02 * count * size
+    assert more <= table.counters["own_bytes"] + file_bytes + MIB
+
+
 @pytest.mark.slow
-def test_a_table_without_room_counts_what_it_drops(target):
+def test_a_table_without_room_counts_what_it_drops(target, tmp_path):
     table = target("stacks", interval=1, timeout=120)
+    file, = (tmp_path / "channel").glob("heap-*")
+    assert table.counters["own_bytes"] + file.stat().st_blocks * 512 <= 64 * MIB
     assert len(table.sites) == 65536 and table.counters["dropped_sites"] >= 65535
     assert table.counters["lost_frees"] == 0
 

@@ -370,6 +370,27 @@ static void loading(char **arguments)
     }
 }
 
+static void say_resident(void)
+{
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    check(status != NULL, "status");
+    while (fgets(line, sizeof line, status))
+        if (!strncmp(line, "VmRSS:", 6))
+            fputs(line, stdout);
+    fclose(status);
+}
+
+/* COUNT live blocks of SIZE bytes, whose first byte is written. Says what is resident. */
+static void heap(char **arguments)
+{
+    long count = atol(arguments[0]);
+    size_t size = (size_t)atol(arguments[1]);
+    for (long i = 0; i < count; i++)
+        *(char *)hold(size) = 1;
+    say_resident();
+}
+
 /* More live large blocks than the map of pointers holds, then all freed. */
 static void flood(char **arguments)
 {
@@ -378,13 +399,7 @@ static void flood(char **arguments)
     check(all != NULL, "malloc");
     for (long i = 0; i < count; i++)
         all[i] = malloc(256); /* all exact, with an interval of 1024 */
-    char line[256];
-    FILE *status = fopen("/proc/self/status", "r");
-    check(status != NULL, "status");
-    while (fgets(line, sizeof line, status))
-        if (!strncmp(line, "VmRSS:", 6))
-            fputs(line, stdout);
-    fclose(status);
+    say_resident();
     for (long i = 0; i < count; i++)
         free(all[i]);
     for (int i = 0; i < 100; i++)
@@ -460,6 +475,7 @@ static const struct {
     {"ends", ends, 0},
     {"loading", loading, 1},
     {"flood", flood, 1},
+    {"heap", heap, 2},
     {"stacks", stacks, 0},
     {"odd", odd, 0},
     {"mixed", mixed, 0},
