@@ -1,22 +1,20 @@
 /*
  * cmd_report.c - tidemark report: a recording as one page for a browser.
  *
- * The page is written beside its place and moved there when it is whole, so that a full disk or a signal
- * leaves either the old page or the new one. What is replaced without asking is only a page of ours.
+ * What is replaced without asking is only a page of ours.
  */
 #include "cli/command.h"
+#include "base/outfile.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "show/answer.h"
 #include "show/report.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,25 +55,20 @@ static bool is_our_page(const char *path)
     return got > 0 && strstr(text, TIDE_REPORT_GENERATOR) != NULL;
 }
 
-/* Whether a page may be put there. *ret_directly: it is a device or a pipe, which is written to and not
- * replaced. */
-static int check_place(const char *path, const char *recording, bool force, bool *ret_directly,
-                       struct tide_err *err)
+/* Whether a page may be put there. */
+static int check_place(const char *path, const char *recording, bool force, struct tide_err *err)
 {
     char shown[256];
     struct stat at, of;
     tide_text_escape(path, strlen(path), shown, sizeof shown);
-    *ret_directly = false;
     if (stat(path, &at))
         return 0;
     if (S_ISDIR(at.st_mode)) {
         tide_err_set(err, "'%s' is a directory", shown);
         return tide_err_hint(err, "name the page: -o %s/report.html", shown);
     }
-    if (!S_ISREG(at.st_mode)) {
-        *ret_directly = true;
+    if (!S_ISREG(at.st_mode))
         return 0;
-    }
     if (!stat(recording, &of) && at.st_dev == of.st_dev && at.st_ino == of.st_ino)
         return tide_err_set(err, "'%s' is the recording itself", shown);
     if (force || at.st_size == 0 || is_our_page(path))
@@ -84,92 +77,38 @@ static int check_place(const char *path, const char *recording, bool force, bool
     return tide_err_hint(err, "another name with -o, or --force to replace it");
 }
 
-static int cannot_write(const char *path, struct tide_err *err)
+static int write_page(const char *recording, const char *path, struct tide_err *err)
 {
-    char shown[256];
-    int code = errno;
-    return tide_err_set(err, "cannot write '%s': %s",
-                        tide_text_escape(path, strlen(path), shown, sizeof shown), strerror(code));
-}
-
-static int write_directly(const struct tide_report *report, const char *path, struct tide_err *err)
-{
-    FILE *out = fopen(path, "we");
-    if (!out)
-        return cannot_write(path, err);
-    int bad = tide_report_write(report, out, err);
-    if (fclose(out) && !bad)
-        bad = cannot_write(path, err);
-    return bad;
-}
-
-/* A new file beside path, as readable as a new file would be; NULL on failure. ret_temp is its name. */
-static FILE *open_beside(const char *path, char *ret_temp, size_t size)
-{
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash + 1 - path) : 0;
-    int need = snprintf(ret_temp, size, "%.*s.tidemark-XXXXXX", folder, path);
-    if (need < 0 || (size_t)need >= size) {
-        errno = ENAMETOOLONG;
-        return NULL;
-    }
-    int fd = mkostemp(ret_temp, O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    mode_t mask = umask(0);
-    umask(mask);
-    FILE *out = fchmod(fd, 0666 & ~mask) ? NULL : fdopen(fd, "w");
-    if (!out) {
-        int code = errno;
-        close(fd);
-        unlink(ret_temp);
-        errno = code;
-    }
-    return out;
-}
-
-static int write_file(const struct tide_report *report, const char *path, struct tide_err *err)
-{
-    char temp[PATH_MAX], *real = realpath(path, NULL); /* a link to a page stays a link */
-    const char *place = real ? real : path;
-    FILE *out = open_beside(place, temp, sizeof temp);
-    int bad = out ? tide_report_write(report, out, err) : cannot_write(path, err);
-    if (out) {
-        bool torn = ferror(out) != 0;
-        torn = fclose(out) != 0 || torn;
-        if (!bad && (torn || rename(temp, place)))
-            bad = cannot_write(path, err);
-        if (bad)
-            unlink(temp);
-    }
-    free(real);
+    struct tide_answer answer = {0};
+    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_outfile file = {0};
+    if (tide_answer_init(&answer, recording, &as_recorded, err))
+        return -1;
+    struct tide_report report = {answer.history, answer.assessment, recording, TIDE_VERSION};
+    int bad = tide_outfile_open(&file, path, err);
+    if (!bad && (bad = tide_report_write(&report, file.out, err)))
+        tide_outfile_abort(&file);
+    if (!bad)
+        bad = tide_outfile_commit(&file, err);
+    tide_answer_release(&answer);
     return bad;
 }
 
 static int make_report(const struct values *v, const char *recording, struct tide_err *err)
 {
     char path[PATH_MAX], shown[PATH_MAX], size[TIDE_UNITS_TEXT];
-    bool to_stdout = v->output && !strcmp(v->output, "-"), directly = false;
-    struct tide_answer answer = {0};
-    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    bool to_stdout = v->output && !strcmp(v->output, "-");
     if (v->output)
         snprintf(path, sizeof path, "%s", v->output);
     else if (name_output(recording, path, sizeof path, err))
         return -1;
-    if (!to_stdout && check_place(path, recording, v->force, &directly, err))
+    if ((!to_stdout && check_place(path, recording, v->force, err)) || write_page(recording, path, err))
         return -1;
-    if (tide_answer_init(&answer, recording, &as_recorded, err))
-        return -1;
-    struct tide_report report = {answer.history, answer.assessment, recording, TIDE_VERSION};
-    int bad = to_stdout  ? tide_report_write(&report, stdout, err)
-              : directly ? write_directly(&report, path, err)
-                         : write_file(&report, path, err);
-    tide_answer_release(&answer);
     struct stat at;
-    if (!bad && !to_stdout && !directly && !stat(path, &at))
+    if (!to_stdout && !stat(path, &at) && S_ISREG(at.st_mode))
         printf("report: %s (%s)\n", tide_text_escape(path, strlen(path), shown, sizeof shown),
                tide_size_text((double)at.st_size, size));
-    return bad;
+    return 0;
 }
 
 static int report_main(int argc, char **argv)

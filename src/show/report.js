@@ -381,13 +381,13 @@ function readSites() {
   return Object.assign(packed, { moments: sums(packed.moments), root, sites, nodes });
 }
 
-// The frame of a stack that a person would open: the innermost that is the program's own, Python before native.
+// The frame of a stack that a person would open: the innermost that is the program's own, else of a Python library.
 function ownFrame(node) {
-  const first = kind => {
-    for (let n = node; n; n = n.parent) if (n.kind === kind) return n;
+  const innermost = kinds => {
+    for (let n = node; n; n = n.parent) if (kinds.includes(n.kind)) return n;
     return null;
   };
-  return first("p") || first("q") || first("s") || node;
+  return innermost("ps") || innermost("q") || node;
 }
 
 function makeView(holder, all, timeline) {

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/units.h"
+#include "show/healthy.h"
 #include "show/html.h"
 #include "show/report_parts.h"
 #include "show/report_svg.h"
@@ -14,14 +15,23 @@
 #include <string.h>
 #include <time.h>
 
-enum { CULPRITS_MOST = 8, FRAMES_SHOWN = 7, PEAK_MOST = 8, SPARK_POINTS = 90, TEXT = 512, LONG_TEXT = 240 };
+enum {
+    CULPRITS_MOST = 8,
+    FRAMES_SHOWN = 7,
+    PEAK_MOST = 8,
+    HEALTHY_MOST = 4,
+    SPARK_POINTS = 90,
+    TEXT = 512,
+    LONG_TEXT = 240
+};
 
 /* --- frames ------------------------------------------------------------------------------------------ */
 
+/* The frame that a person would open in an editor; NULL: none has a name. */
 static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site)
 {
-    const struct tide_frame *frames[TIDE_STACK_SHOWN];
-    return tide_stack_own(frames, tide_stack_choose(h, site->stack, TIDE_STACK_SHOWN, frames));
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    return tide_stack_choose(h, site->stack, 1, shown) ? shown[0] : NULL;
 }
 
 static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
@@ -111,6 +121,18 @@ static void put_first_culprit(struct tide_report_page *page)
     tide_buf_release(&b);
 }
 
+static void put_healthy(struct tide_report_page *page)
+{
+    const struct tide_blame *blame = page->growth;
+    for (size_t i = 0; blame && i < blame->healthy_count && i < tide_report_rows(page, HEALTHY_MOST); i++) {
+        struct tide_buf b;
+        tide_buf_init(&b, 2 * TEXT);
+        tide_healthy_put(&b, page->h, &blame->healthy[i]);
+        put_pair(page->out, i ? "" : "healthy", tide_buf_view(&b));
+        tide_buf_release(&b);
+    }
+}
+
 static void put_facts(struct tide_report_page *page)
 {
     const struct tide_history *h = page->h;
@@ -167,6 +189,7 @@ void tide_report_put_verdict(struct tide_report_page *page)
     fputs("<dl class=\"evidence\">\n", page->out);
     put_first_culprit(page);
     put_evidence(page->out, lines);
+    put_healthy(page);
     fputs("</dl>\n", page->out);
     put_facts(page);
     fputs("</section>\n", page->out);

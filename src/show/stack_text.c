@@ -85,6 +85,11 @@ static enum interest interest_of(const struct tide_frame *f)
     return own ? OWN : f->python ? PYTHON_LIBRARY : NATIVE_LIBRARY;
 }
 
+bool tide_frame_is_own(const struct tide_frame *frame)
+{
+    return interest_of(frame) == OWN;
+}
+
 enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
 
 struct choice {
@@ -128,32 +133,6 @@ size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t mos
         if (c.taken[i])
             out[count++] = &h->frames[frames[i]];
     return count;
-}
-
-bool tide_frame_is_own(const struct tide_frame *f)
-{
-    static const char *const libraries[] = {"/site-packages/", "/dist-packages/", "/lib/python", NULL};
-    if (!f->python)
-        return f->file[0] && f->line > 0 && strncmp(f->module, "/usr/", 5) && strncmp(f->module, "/lib", 4);
-    for (const char *const *l = libraries; *l; l++)
-        if (strstr(f->file, *l))
-            return false;
-    return f->file[0] != '<';
-}
-
-const struct tide_frame *tide_stack_own(const struct tide_frame *const *frames, size_t count)
-{
-    const struct tide_frame *own = NULL, *python = NULL, *source = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const struct tide_frame *f = frames[i];
-        if (tide_frame_is_own(f) && (f->python || !python))
-            own = f;
-        if (f->python)
-            python = f;
-        if (f->file[0] && f->line > 0)
-            source = f;
-    }
-    return own ? own : python ? python : source ? source : count ? frames[count - 1] : NULL;
 }
 
 static bool is_source(const char *path)

@@ -40,12 +40,9 @@ size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size
  * source line where that file is here. */
 void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
 
-/* Whether a frame is the program's own code rather than a library's, as far as its path tells. */
+/* Whether a frame is the program's own code rather than what a package installed, as far as its path tells.
+ */
 bool tide_frame_is_own(const struct tide_frame *frame);
-
-/* The frame of chosen ones that a person would open in an editor: the innermost that is the program's own,
- * else the innermost with a source line, else the innermost. NULL without frames. */
-const struct tide_frame *tide_stack_own(const struct tide_frame *const *frames, size_t count);
 
 /* The text of a frame's source line, escaped; false when that file is not here or does not have it. A name in
  * a recording is a stranger's: only a regular file that is called like source is read, and only so far. */
