@@ -282,15 +282,27 @@ static int larger_first(const void *a, const void *b)
     return (left->score < right->score) - (left->score > right->score);
 }
 
-/* A site's share of what the whole changed by: of the rate where that changed, else of the bytes. */
+static bool is_on_device(const struct tide_diff_site *row)
+{
+    return tide_site_is_on_device(row->site[1] ? row->site[1] : row->site[0]);
+}
+
+/* A site's share of what the whole of its memory changed by: of the rate where that changed, else of the
+ * bytes.
+ */
 static void share_out(struct tide_diff *d)
 {
-    double rate = d->between ? 0 : d->sides[1].rate.bytes - d->sides[0].rate.bytes;
-    double bytes = d->sides[1].live_bytes - d->sides[0].live_bytes;
     bool by_rate = d->result == TIDE_DIFF_WORSE || d->result == TIDE_DIFF_BETTER;
+    const struct tide_diff_side *faster = &d->sides[d->result == TIDE_DIFF_WORSE];
+    bool device = faster->assessment->judged[0].subject == TIDE_SUBJECT_GPU;
+    double rate = d->between ? 0 : d->sides[1].rate.bytes - d->sides[0].rate.bytes;
     for (size_t i = 0; i < d->site_count; i++) {
         struct tide_diff_site *row = &d->sites[i];
-        double part = by_rate ? row->rate_change / rate : (row->bytes[1] - row->bytes[0]) / bytes;
+        int memory = is_on_device(row);
+        double bytes = d->sides[1].live_bytes[memory] - d->sides[0].live_bytes[memory];
+        double part = !by_rate           ? (row->bytes[1] - row->bytes[0]) / bytes
+                      : device == memory ? row->rate_change / rate
+                                         : NAN;
         row->share = isfinite(part) && part > 0 ? fmin(part, 1) : NAN;
     }
 }
@@ -310,10 +322,10 @@ static int compare_sites(struct tide_diff *d, struct tide_err *err)
         struct tide_diff_site *row = &d->sites[d->site_count];
         double variance = 0;
         *row = (struct tide_diff_site){.pair = d->match->pairs[i]};
-        for (int side = 0; side < 2; side++) {
+        for (int side = 0; side < 2; side++)
             sum_side(d, side, rates[side], row, &variance);
-            d->sides[side].live_bytes += row->bytes[side];
-        }
+        for (int side = 0; side < 2; side++)
+            d->sides[side].live_bytes[is_on_device(row)] += row->bytes[side];
         if (judge_row(d, row, variance))
             d->site_count++;
         else

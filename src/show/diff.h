@@ -58,7 +58,7 @@ struct tide_diff_side {
     int64_t at_ns;          /* the moment that is looked at */
     double at_x;            /* the same on the axis; NAN outside */
     double seconds_per_x;   /* to make rates comparable */
-    double live_bytes;      /* of all call sites, then */
+    double live_bytes[2];   /* of all call sites, then: in RAM, and on devices */
     struct tide_diff_rate rate;
 };
 

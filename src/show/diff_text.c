@@ -89,7 +89,8 @@ static void put_answer(struct tide_buf *b, const struct tide_diff *d)
 
 static void put_between(struct tide_buf *b, const struct tide_diff *d)
 {
-    put_change(b, d->sides[1].live_bytes - d->sides[0].live_bytes);
+    const double *from = d->sides[0].live_bytes, *to = d->sides[1].live_bytes;
+    put_change(b, to[0] - from[0]);
     tide_buf_text(b, " between ");
     for (int side = 0; side < 2; side++) {
         tide_buf_format(b, "%s%s %.10g", side ? " and " : "", per(d),
@@ -97,9 +98,14 @@ static void put_between(struct tide_buf *b, const struct tide_diff *d)
                                                       : (double)d->sides[side].at_ns / 1e9);
     }
     tide_buf_text(b, ": ");
-    put_size(b, "", d->sides[0].live_bytes);
-    put_size(b, " -> ", d->sides[1].live_bytes);
+    put_size(b, "", from[0]);
+    put_size(b, " -> ", to[0]);
     tide_buf_text(b, " live in all call sites");
+    if (from[1] > 0 || to[1] > 0) {
+        put_size(b, ", ", from[1]);
+        put_size(b, " -> ", to[1]);
+        tide_buf_text(b, " on devices");
+    }
 }
 
 /* --- call sites ---------------------------------------------------------------------------------------- */
@@ -149,14 +155,16 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
         tide_buf_text(&b, " ");
     put_size(&b, "", row->bytes[0]);
     put_size(&b, " -> ", row->bytes[1]);
+    int side;
+    const struct tide_history_site *site = site_of(row, &side);
+    if (tide_site_is_on_device(site))
+        tide_buf_text(&b, " on the GPU");
     if (isfinite(row->share))
         tide_buf_format(&b, "   %.0f %% of the change", 100 * row->share);
     if (row->moved && row->site[0] && row->site[1])
         put_moved(&b, d, row);
     fprintf(out, "  %-11s %s\n", change_word(row->change), tide_buf_view(&b));
     tide_buf_release(&b);
-    int side;
-    const struct tide_history_site *site = site_of(row, &side);
     tide_stack_print(d->sides[side].history, site, frames, "              ", out);
 }
 
@@ -274,7 +282,8 @@ static void json_side(struct tide_json *json, const struct tide_diff *d, int sid
         json_rate(json, d->x_is_steps, &s->rate);
     tide_json_real(json, "at_step", worst->x_is_steps ? s->at_x : NAN);
     tide_json_real(json, "at_second", (double)s->at_ns / 1e9);
-    tide_json_whole(json, "live_bytes", d->has_sites ? s->live_bytes : NAN);
+    tide_json_whole(json, "live_bytes", d->has_sites ? s->live_bytes[0] : NAN);
+    tide_json_whole(json, "device_bytes", d->has_sites ? s->live_bytes[1] : NAN);
     tide_json_end(json);
 }
 

@@ -25,26 +25,20 @@ const struct tide_export_format *tide_export_find(const char *name)
 
 /* --- what sites hold ----------------------------------------------------------------------------------- */
 
-static bool is_apart(enum tide_site_kind kind)
-{
-    return kind == TIDE_SITE_CUDA || kind == TIDE_SITE_POOL;
-}
-
 bool tide_export_same_owner(const struct tide_history_site *a, const struct tide_history_site *b)
 {
-    return a->process == b->process && (a->kind == b->kind || (!is_apart(a->kind) && !is_apart(b->kind)));
+    return a->process == b->process && tide_site_is_on_device(a) == tide_site_is_on_device(b);
 }
 
 static int by_owner(const void *a, const void *b)
 {
-    const struct tide_export_value *left = a, *right = b;
-    if (left->site->process != right->site->process)
-        return left->site->process < right->site->process ? -1 : 1;
-    if (!tide_export_same_owner(left->site, right->site))
-        return is_apart(left->site->kind) == is_apart(right->site->kind)
-                   ? (left->site->kind > right->site->kind) - (left->site->kind < right->site->kind)
-                   : (is_apart(left->site->kind) ? 1 : -1);
-    return (left->site->id > right->site->id) - (left->site->id < right->site->id);
+    const struct tide_history_site *left = ((const struct tide_export_value *)a)->site,
+                                   *right = ((const struct tide_export_value *)b)->site;
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    if (!tide_export_same_owner(left, right))
+        return tide_site_is_on_device(left) ? 1 : -1;
+    return (left->id > right->id) - (left->id < right->id);
 }
 
 static int64_t known(int64_t value)
@@ -117,7 +111,7 @@ void tide_export_owner(const struct tide_export *e, const struct tide_history_si
 {
     char process[TIDE_SITE_PROCESS];
     tide_site_process_name(e->history, site, process, sizeof process);
-    if (is_apart(site->kind))
+    if (tide_site_is_on_device(site))
         snprintf(out, size, "%s %s", process, tide_site_kind_name(site->kind));
     else
         snprintf(out, size, "%s", process);

@@ -63,8 +63,7 @@ int tide_export_write(const struct tide_export_format *format, const struct tide
 
 enum { TIDE_EXPORT_TEXT = 1024 };
 
-/* Whose memory: "python3[4711]"; memory of a device and of the program's own pools is apart from what is in
- * RAM otherwise: "python3[4711] cuda". */
+/* Whose memory: "python3[4711]"; memory of a device is apart: "python3[4711] cuda". */
 void tide_export_owner(const struct tide_export *export, const struct tide_history_site *site, char *out,
                        size_t size);
 /* Whether two sites have the same owner. */

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,23 +184,19 @@ static void put_marks(struct trace *t)
     tide_map_release(&open);
 }
 
-/* Sites by process, and within one, memory of a device and pools behind the rest. */
+/* Sites by process, and within one, memory of a device behind the rest. */
 static int by_process(const void *a, const void *b)
 {
     const struct tide_history_site *left = *(const struct tide_history_site *const *)a,
                                    *right = *(const struct tide_history_site *const *)b;
     if (left->process != right->process)
         return left->process < right->process ? -1 : 1;
-    return tide_export_same_owner(left, right) ? 0 : (left->kind > right->kind) - (left->kind < right->kind);
+    return tide_export_same_owner(left, right) ? 0 : tide_site_is_on_device(left) ? 1 : -1;
 }
 
 /* Live bytes of each owner, all sites together, wherever they changed. */
 static int put_heaps(struct trace *t, struct tide_err *err)
 {
-    static const char *const names[TIDE_SITE_KINDS] = {[TIDE_SITE_MALLOC] = "live heap",
-                                                       [TIDE_SITE_MMAP] = "live heap",
-                                                       [TIDE_SITE_CUDA] = "live device memory",
-                                                       [TIDE_SITE_POOL] = "live in pools"};
     size_t ticks = t->h->tick_count, count = t->h->site_count;
     double *changes = tide_arena_take(t->e->arena, ticks + 1, sizeof *changes);
     const struct tide_history_site **sites = tide_arena_take(t->e->arena, count + 1, sizeof *sites);
@@ -212,12 +209,12 @@ static int put_heaps(struct trace *t, struct tide_err *err)
         memset(changes, 0, (ticks + 1) * sizeof *changes);
         for (to = from; to < count && tide_export_same_owner(sites[from], sites[to]); to++)
             tide_moment_add_changes(t->h, sites[to], changes);
+        const char *name = tide_site_is_on_device(sites[from]) ? "live device memory" : "live heap";
         double sum = 0;
         for (size_t i = 0; i < ticks && sites[from]->id; i++) {
             sum += changes[i];
             if (changes[i] < 0 || changes[i] > 0)
-                put_counter(t, names[sites[from]->kind], pid_of(t, sites[from]->process), t->h->ticks[i].t_ns,
-                            "bytes", sum);
+                put_counter(t, name, pid_of(t, sites[from]->process), t->h->ticks[i].t_ns, "bytes", sum);
         }
     }
     return 0;

@@ -161,6 +161,27 @@ def test_two_moments_of_one_run(made, tidemark):
     assert tidemark("diff", "--between", a, "100", "300").out.startswith("tidemark: +19.5 MiB between step 100 and step 300")
 
 
+def test_memory_of_a_device_is_counted_apart(tidemark, tmp_path):
+    for name, ram, device in ("a.tide", 50, 300), ("b.tide", 80, 900):
+        recording = Recording(tmp_path / name)
+        main = recording.process(1, "python3", role="train.py")
+        recording.heap(main)
+        sites = [recording.site(main, [line("load", 3)]), recording.site(main, [line("to", 9)], kind=3)]
+        for step in range(100):
+            tick = recording.tick(step, {main: 200 * MIB})
+            recording.mark(step, STEP, step)
+            for site, size in zip(sites, (ram, device)):
+                recording.hold(tick, site, size * MIB // (2 if step < 50 else 1))
+        recording.close()
+    document = tidemark("diff", "--json", "a.tide", "b.tide").json
+    assert [document[side]["live_bytes"] for side in "ab"] == [50 * MIB, 80 * MIB]
+    assert [document[side]["device_bytes"] for side in "ab"] == [300 * MIB, 900 * MIB]
+    assert [(s["kind"], s["bytes_change"], s["share"]) for s in document["sites"]] == [("cuda", 600 * MIB, 1), ("malloc", 30 * MIB, 1)]
+    text = tidemark("diff", "--between", "a.tide", "10", "60").out
+    assert "25.0 MiB -> 50.0 MiB live in all call sites, 150 MiB -> 300 MiB on devices" in text
+    assert "150 MiB -> 300 MiB on the GPU   100 % of the change" in text
+
+
 def test_runs_with_and_without_steps_are_compared_by_the_second(made, tidemark):
     a, b = made("a.tide", leak=100 * KIB), made("b.tide", leak=100 * KIB)
     with sqlite3.connect(b) as db:
