@@ -165,6 +165,7 @@ static void put_tidemark(FILE *out)
     fputs(".El\n.Sh ENVIRONMENT\n.Bl -tag -width TIDEMARK_CHANNEL\n"
           ".It Ev NO_COLOR\nWhen set and not empty, nothing is coloured.\n"
           ".It Ev TIDEMARK_CHANNEL\nSet by\n.Cm run\nfor the program: where its marks go.\n"
+          ".It Ev TIDEMARK_RECORDING\nSet by\n.Cm run\nfor the program: the recording that is made of it.\n"
           ".El\n",
           out);
     put_exit_status(true, out);

@@ -29,7 +29,7 @@ enum {
     LINGER_MS = 1000, /* how long descendants may outlive the command before the user is told */
     COMMAND_TEXT = 16 * 1024,
     SYMBOLS_MS = 20000,                      /* how long the end waits for symbols that are not known yet */
-    SETTINGS = 1 + TIDE_PRELOADING_SETTINGS, /* of the environment */
+    SETTINGS = 2 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
 
 void tide_track_config_init(struct tide_track_config *config)
@@ -393,11 +393,15 @@ static char **environment_with(char *const *settings, size_t setting_count)
 
 static int start_command(struct tide_tracker *t, struct tide_err *err)
 {
-    char channel[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=";
-    char *settings[SETTINGS] = {channel};
-    size_t count = 1;
+    /* Where the recording is, for a program that wants to judge itself; absolute, because it may change its
+     * directory. */
+    char channel[PATH_MAX + 32] = TIDE_CHANNEL_ENV "=", recording[PATH_MAX + 32] = "TIDEMARK_RECORDING=";
+    char *settings[SETTINGS] = {channel, recording};
+    size_t count = 2;
     if (t->channel)
         snprintf(channel, sizeof channel, TIDE_CHANNEL_ENV "=%s", tide_channel_path(t->channel));
+    if (!realpath(t->outcome->path, recording + strlen(recording)))
+        recording[strcspn(recording, "=") + 1] = '\0';
     for (size_t i = 0; t->heap && i < TIDE_PRELOADING_SETTINGS && t->preload.settings[i]; i++)
         settings[count++] = t->preload.settings[i];
     char **environment = environment_with(settings, count);

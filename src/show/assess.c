@@ -618,12 +618,16 @@ static int judge_processes(struct tide_assessing *s)
     return 0;
 }
 
-/* Items per step from what the program itself counted; NAN when it did not. */
+/*
+ * Items per step from what the process that told the steps counted itself; NAN when it did not. Loader
+ * processes count too, ahead of the training.
+ */
 static double counted_items_per_step(const struct tide_assessing *s)
 {
     const struct tide_history_mark *first = NULL, *last = NULL;
     for (size_t i = 0; i < s->h->mark_count; i++) {
-        if (s->h->marks[i].kind != TIDE_MARK_ITEMS)
+        if (s->h->marks[i].kind != TIDE_MARK_ITEMS ||
+            (s->axis.process > 0 && s->h->marks[i].process != s->axis.process))
             continue;
         first = first ? first : &s->h->marks[i];
         last = &s->h->marks[i];

@@ -63,6 +63,7 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
     /* Of a program that was killed in its last step, that step is what matters most. */
     int64_t over_ns = h->exit_status == 0 ? t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap) : INT64_MAX;
     *ret = (struct tide_axis){.is_steps = true,
+                              .process = stepper,
                               .t_ns = t_ns,
                               .step = step,
                               .count = n,

@@ -13,6 +13,7 @@
 
 struct tide_axis {
     bool is_steps;
+    int64_t process;     /* whose steps these are; 0: those of the output */
     const int64_t *t_ns; /* moments at which a step began, in order */
     const double *step;
     size_t count;

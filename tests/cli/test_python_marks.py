@@ -271,6 +271,34 @@ def test_a_recording_holds_what_the_program_said(tidemark, root, tmp_path):
     assert rows == [*steps, (ITEMS, 40, ""), (GAUGE, 1 << 33, "loader")]
 
 
+def test_the_program_is_told_where_its_recording_is(tidemark, tmp_path):
+    script = "import os; os.chdir('/'); print(os.environ['TIDEMARK_RECORDING'])"
+    done = tidemark("run", "-q", "-o", "a.tide", "--", sys.executable, "-c", script)
+    assert (done.code, done.out.strip()) == (0, str((tmp_path / "a.tide").resolve()))
+
+
+@pytest.mark.slow
+def test_items_of_a_loader_process_are_not_taken_for_those_of_the_training(tidemark, root):
+    script = (
+        "import os, time, tidemark\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    for n in range(45): tidemark.items(n * 1000); time.sleep(0.05)\n"
+        "    os._exit(0)\n"
+        "kept = []\n"
+        "for n in range(45):\n"
+        "    tidemark.step(n); tidemark.items(n * 8)\n"
+        "    kept.append(b'x' * (1 << 20)); time.sleep(0.05)\n"
+        "os.waitpid(pid, 0)\n"
+    )
+    done = tidemark("run", "-q", "-i", "25ms", "-o", "a.tide", "--", sys.executable, "-c", script,
+                    env={"PYTHONPATH": str(root / "python")})
+    assert done.code == 0, done.err
+    verdict = tidemark("judge", "--json", "a.tide").json
+    assert verdict["verdict"] == "leak"
+    assert verdict["bytes_per_item"] == pytest.approx((1 << 20) / 8, rel=0.15)
+
+
 def test_only_the_standard_library_is_imported(python):
     done = python(
         "import sys\n"
