@@ -191,7 +191,7 @@ struct tide_site_sample {
 struct tide_heap_sample {
     int64_t tick;
     int64_t process;
-    int64_t live_bytes; /* of host memory: every site of malloc and mmap, however small */
+    int64_t live_bytes; /* of host memory: every site, however small */
     int64_t live_blocks;
     int64_t system_bytes; /* what malloc has from the system for its arenas */
     int64_t mapped_bytes; /* what it has mapped for single large blocks, beside the arenas */

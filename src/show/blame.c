@@ -194,6 +194,8 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
     const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
                                          *last = tide_moment_point(site, g->to_ns);
     c->live_bytes = last ? fmax((double)last->live_bytes, 0) : 0;
+    c->arenas = last && last->live_blocks > 0 &&
+                tide_moment_is_arena(g->h, site, c->live_bytes / (double)last->live_blocks);
     double allocated = last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
     double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
     if (allocated > 0)

@@ -43,6 +43,7 @@ struct tide_culprit {
     double live_bytes;  /* at the end of training, or of its process */
     double freed_share; /* of what it allocated in the run, 0..1; NAN: it allocated nothing */
     bool bounded;       /* rose and has stopped */
+    bool arenas;        /* of small Python objects, not blocks that its line asked for */
     double factor;      /* a container that is made so many times larger whenever it is full; NAN: none */
     double samples;     /* that its growth rests on; INFINITY: every block is seen */
 };

@@ -24,9 +24,11 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
     bool rate = c->blocks_per_x > 0 && c->bytes_per_x > 0;
     bool one = c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05;
     if (rate)
-        tide_buf_format(b, "%.3g block%s of %s per %s", one ? 1 : c->blocks_per_x, one ? "" : "s",
-                        tide_size_text(c->bytes_per_x / c->blocks_per_x, size),
+        tide_buf_format(b, "%.3g %s%s of %s per %s", one ? 1 : c->blocks_per_x, c->arenas ? "arena" : "block",
+                        one ? "" : "s", tide_size_text(c->bytes_per_x / c->blocks_per_x, size),
                         blame->x_is_steps ? "step" : "second");
+    if (rate && c->arenas)
+        tide_buf_text(b, " for small Python objects");
     if (!isfinite(c->freed_share))
         return;
     if (c->freed_share < 0.02)

@@ -95,9 +95,7 @@ double tide_moment_interval(const struct tide_history *h, int64_t process)
     return 0;
 }
 
-/* Whether a site's mappings are arenas of Python's own allocator, which takes one at whatever line needs the
- * next: an arena says as little of its line as a sample does. */
-static bool is_arena(const struct tide_history *h, const struct tide_history_site *site, double size)
+bool tide_moment_is_arena(const struct tide_history *h, const struct tide_history_site *site, double size)
 {
     enum { ARENA = 1 << 20, OLD_ARENA = 1 << 18 };
     const int32_t *frames;
@@ -118,7 +116,7 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
     if (bytes <= 0)
         return 0;
     double size = bytes / fmax(blocks, 1);
-    if (is_arena(h, site, size))
+    if (tide_moment_is_arena(h, site, size)) /* of its line it says as little as a sample does */
         return sqrt(bytes * size);
     double interval = tide_moment_interval(h, site->process);
     if ((site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL) || size >= interval / 4)

@@ -25,6 +25,11 @@ double tide_moment_change(const struct tide_history *history, const struct tide_
 /* Mean bytes between samples of a process's small allocations; 0 when it is not known. */
 double tide_moment_interval(const struct tide_history *history, int64_t process);
 
+/* Whether a site's mappings of that size are arenas of Python's own allocator, which takes one at whatever
+ * line needs the next. */
+bool tide_moment_is_arena(const struct tide_history *history, const struct tide_history_site *site,
+                          double size);
+
 /* Standard error of a site's bytes, which follow from samples; 0 for blocks that are always seen. */
 double tide_moment_noise(const struct tide_history *history, const struct tide_history_site *site,
                          double bytes, double blocks);

@@ -8,7 +8,7 @@ import pathlib
 import struct
 import subprocess
 
-HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q")
+HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q7Q")
 SITE = struct.Struct("<IHHIIQIIqqqq")
 CODE = struct.Struct("<IIII")
 MODULE = struct.Struct("<IIQQQI20sQ")
@@ -18,7 +18,9 @@ CUDA = ["none", "on", "strange", "second"]
 PYTHON = ["none", "on", "version", "check"]
 KINDS = {1: "malloc", 2: "mmap", 3: "cuda", 4: "pool"}
 COUNTERS = ["sampled", "dropped_sites", "dropped_pointers", "lost_frees", "nested", "truncated", "python_failed",
-            "unwinds", "unwinds_timed", "unwind_ns", "coarsened", "own_bytes", "live_pointers"]
+            "unwinds", "unwinds_timed", "unwind_ns", "coarsened", "own_bytes", "live_pointers",
+            "allocator_readings", "allocator_ns", "allocator_system", "allocator_mapped", "allocator_free", "allocator_pieces",
+            "allocator_top"]
 
 
 @dataclasses.dataclass

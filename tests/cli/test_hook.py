@@ -627,3 +627,64 @@ def test_a_kernel_without_the_newer_advice_is_served_too(hooked, build, tmp_path
     assert child.live() == 3 * MIB and parent.live() >= 5 * MIB + EARLY
     _, found = hooked(build / "hook-targets/target", "threads", "5", env=env, timeout=60)
     assert len(found) == 6
+
+
+ASKED = """
+    #include <malloc.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <time.h>
+    static double now(void)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    }
+    static void allocate_for_a_second(int number)
+    {
+        (void)number;
+        for (double from = now(); now() < from + 1;) {
+            void *block = malloc(1 << 20);
+            *(volatile char *)block = 1;
+            free(block);
+        }
+    }
+    int main(int count, char **words)
+    {
+        if (count > 1 && !strcmp(words[1], "signal")) {
+            signal(SIGUSR1, allocate_for_a_second);
+            raise(SIGUSR1);
+            return 0;
+        }
+        enum { PIECES = 300000 };
+        static void *kept[2 * PIECES];
+        for (int i = 0; i < 2 * PIECES; i++)
+            kept[i] = malloc(1200);
+        for (int i = 0; i < 2 * PIECES; i += 2)
+            free(kept[i]);
+        for (int i = 0; i < 3; i++)
+            allocate_for_a_second(0);
+        printf("%zu", mallinfo2().fordblks);
+        return 0;
+    }
+"""
+
+
+def test_malloc_is_asked_rarely_what_it_keeps(hooked, tmp_path):
+    done, found = hooked(compile_c(tmp_path, "asked", ASKED))
+    counters = next(iter(found.values())).counters
+    assert counters["allocator_readings"] >= 3
+    once = counters["allocator_ns"] / counters["allocator_readings"]
+    assert counters["allocator_ns"] <= 0.005 * 4e9 + 2 * once  # three seconds and the beginning
+    assert counters["allocator_pieces"] > 299_000
+    assert abs(counters["allocator_free"] / int(done.out) - 1) < 0.05
+    assert counters["allocator_top"] < counters["allocator_free"] < counters["allocator_system"]
+
+
+def test_malloc_is_not_asked_in_a_signal_handler(hooked, tmp_path):
+    _, found = hooked(compile_c(tmp_path, "asked", ASKED), "signal")
+    table = next(iter(found.values()))
+    assert table.counters["sampled"] > 1000
+    assert table.counters["allocator_readings"] <= 1  # at the start, outside of it

@@ -261,3 +261,23 @@ def test_a_phase_that_keeps_what_it_takes_is_not_healthy(blamed, script):
     """))
     assert [h["phase"] for h in document["healthy"] if h["kind"] == "phase"] == ["gives back"]
     assert "gives back's +19.1 MiB comes from train.py:" in document["healthy"][0]["sentence"]
+
+
+def test_arenas_of_small_python_objects_are_called_that(blamed, script):
+    """Waves of small objects, each wave of another size, of which a few stay: Python's arenas grow with the sizes. From
+    outside of its allocator holes cannot be told from objects, so this is no retention, and it says whose memory it is."""
+    document = blamed(PYTHON, script("""
+        import time
+        import tidemark
+        pins = []
+        def wave(size):
+            objects = [bytes(size) for _ in range(30000)]
+            pins.extend(objects[::200])
+        for step in range(280):
+            tidemark.step(step)
+            wave(16 + 16 * (step // 10))
+            time.sleep(0.005)
+    """))
+    assert blamed.verdict["verdict"] != "retention" and blamed.verdict["live_bytes_per_step"] > 0
+    assert [f[0] for f in places(document["culprits"][0], "train.py")][:1] == ["wave.<locals>.<listcomp>"]
+    assert "arenas of 1.0 MiB per step for small Python objects, never freed" in blamed.said
