@@ -174,11 +174,14 @@ void tide_report_put_verdict(struct tide_report_page *page)
     char *text = NULL;
     size_t len;
     FILE *words = open_memstream(&text, &len);
-    if (words) {
+    if (words)
         tide_assessment_print(page->a, NULL, words);
-        fclose(words);
+    if (!words || fclose(words) || !text) {
+        page->torn = true;
+        free(text);
+        return;
     }
-    char *headline = text ? text : "";
+    char *headline = text;
     char *lines = headline + strcspn(headline, "\n");
     if (*lines)
         *lines++ = '\0';

@@ -175,7 +175,7 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
     tide_report_put_tables(page);
     tide_report_put_losses(page);
     put_end(page);
-    return fclose(page->out) ? no_memory(page->err) : 0;
+    return fclose(page->out) || page->torn ? no_memory(page->err) : 0;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------- */

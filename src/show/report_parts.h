@@ -20,6 +20,7 @@ struct tide_report_page {
     struct tide_blame *growth, *peak; /* NULL: there are no call sites */
     size_t sites_left_out;            /* set once the sites have been chosen */
     size_t sites_shown;
+    bool torn;     /* a part could not be made for want of memory */
     bool no_room;  /* not even for the sums of the sites */
     size_t thrift; /* 1, 2, 4 ...: rows and points are cut to that part of what a page usually has */
     FILE *out;
