@@ -128,7 +128,7 @@ $(B)/hook-targets/%: tests/hook/%.cc
 	$(CXX) -Iinclude -O2 -g -Wall -Wextra -rdynamic -o $@ $< -lpthread
 $(B)/heap-loads/%: bench/heap/%.c
 	@mkdir -p $(@D)
-	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -o $@ $< -lpthread -lm
+	$(CC) -D_GNU_SOURCE -Iinclude -std=c11 -O2 -g $(WARN) -o $@ $< -lpthread -lm
 
 $(B)/bench/%: $(B)/bench/%.o $(CORPUS) $(CORE)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(CORPUS) $(CORE) $(LIBS)

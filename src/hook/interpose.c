@@ -467,6 +467,7 @@ static uint64_t wanted(const char *name)
 static __attribute__((constructor(101))) void begin(void)
 {
     uint64_t interval = wanted(TIDE_HEAP_ENV);
+    bool ready = is_ready(); /* before anyone but malloc can say that nothing is due */
     if (!interval) {
         tide_recorder_refuse();
         return;
@@ -474,7 +475,7 @@ static __attribute__((constructor(101))) void begin(void)
     tide_local.guard = TIDE_RECORDER_INTERNAL;
     tide_object_init();
     enum tide_heap_state state = TIDE_HEAP_ON;
-    if (!is_ready() || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
+    if (!ready || !real.calloc || !real.realloc || !real.mmap || !real.munmap)
         state = TIDE_HEAP_UNKNOWN_LIBC;
     else if (is_replaced())
         state = is_sanitized(true) ? TIDE_HEAP_SANITIZED : TIDE_HEAP_REPLACED;

@@ -226,6 +226,13 @@ def test_the_library_of_marks_changes_nothing(hooked, run, root, build, tmp_path
     is_told(hooked, run, built(tmp_path, root, "cc", flags, libraries, mark="tide_step(1);"))
 
 
+@pytest.mark.parametrize("env", [{"TIDEMARK_CHANNEL": ""}, {"TIDEMARK_HEAP": ""}, {"TIDEMARK_CHANNEL": "/nowhere/at/all"}])
+def test_a_hook_without_a_tracker_listens_and_does_nothing(hooked, build, env):
+    for mode in (["hostile"], ["blocks", "100", "1000", str(MIB), "malloc", "release"], ["forked"], ["threads", "3"]):
+        _, found = hooked(build / "hook-targets/pools", *mode, env=env)
+        assert not found
+
+
 def test_a_static_program_runs_alone(hooked, root, tmp_path):
     program = built(tmp_path, root, "cc", ["-static"])
     result, found = hooked(program)

@@ -170,12 +170,35 @@ static void *use_map(void *argument)
     return (void *)wrong;
 }
 
+static void on_own_block(void *context, struct tide_pointers_block block)
+{
+    *(long *)context += block.bytes == 1;
+}
+
+/* The same with blocks of a pool, which are dropped as a stretch. */
+static void *use_pool(void *argument)
+{
+    uintptr_t base = (uintptr_t)argument << 32;
+    struct tide_pointers_block block = {.bytes = 1, .blocks = 1}, old;
+    long wrong = 0;
+    for (int round = 0; round < 200; round++) {
+        long dropped = 0;
+        for (uintptr_t i = 1; i <= 100; i++)
+            wrong += tide_pointers_add(tide_pointers_pooled((const void *)(base + i * 100)), block, &old) !=
+                     TIDE_POINTERS_DONE;
+        wrong += (long)tide_pointers_take_range(base, base + 101 * 100, on_own_block, &dropped);
+        wrong += dropped != 100;
+    }
+    return (void *)wrong;
+}
+
 static void threads_share_the_map(void **state)
 {
     (void)state;
     pthread_t threads[8];
     for (uintptr_t i = 0; i < 8; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, use_map, (void *)(i + 1)), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, i % 2 ? use_map : use_pool, (void *)(i / 2 + 1)),
+                         0);
     for (int i = 0; i < 8; i++) {
         void *wrong;
         pthread_join(threads[i], &wrong);
