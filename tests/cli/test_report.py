@@ -453,7 +453,6 @@ def test_a_recording_that_is_still_written_has_a_page(tidemark, tmp_path):
     writer.close()
 
 
-@pytest.mark.slow
 def test_a_source_line_is_read_only_from_a_regular_file_of_source(tidemark, tmp_path):
     """Names in a recording are a stranger's: a pipe must not be waited for, a secret not be copied into the page."""
     secret = tmp_path / "secret.txt"

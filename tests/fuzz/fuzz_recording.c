@@ -1,6 +1,6 @@
 /*
- * fuzz_recording.c - any bytes as a recording: opened, loaded, summed up, assessed, compared with itself and
- * exported in every format, or refused with a sentence.
+ * fuzz_recording.c - any bytes as a recording: opened, loaded, summed up, assessed, compared with itself,
+ * exported in every format and made a page of, or refused with a sentence.
  *
  * The database is in memory. There it cannot have a log, so the two bytes that say "WAL mode" are set to say
  * otherwise.
@@ -11,6 +11,7 @@
 #include "show/diff.h"
 #include "show/export.h"
 #include "show/history.h"
+#include "show/report.h"
 #include "show/summary.h"
 #include "show/tables.h"
 
@@ -184,6 +185,29 @@ static void compare_with_itself(const struct tide_answer *answer)
     }
 }
 
+/* A page is small, and has the elements that it is made of and none besides: with call sites there is one
+ * more block of data. */
+static void make_page(const struct tide_answer *answer)
+{
+    struct tide_report report = {answer->history, answer->assessment, "<fuzzed>", "0"};
+    struct tide_err err = {{0}, {0}};
+    char *text = NULL;
+    size_t len = 0, scripts = 0;
+    FILE *out = open_memstream(&text, &len);
+    if (!out)
+        abort();
+    int bad = tide_report_write(&report, out, &err);
+    fclose(out);
+    TIDE_CHECK(bad == 0 || err.text[0] != '\0', ==, 1);
+    TIDE_CHECK(len, <, TIDE_REPORT_MOST);
+    TIDE_CHECK(strlen(text), ==, len);
+    for (const char *at = text; (at = strstr(at, "<script")); at++)
+        scripts++;
+    if (!bad)
+        TIDE_CHECK(scripts == 3 || scripts == 4, ==, 1);
+    free(text);
+}
+
 static void assess(struct tide_history *history, struct tide_reader *reader)
 {
     struct tide_assess_options as_recorded = {NAN, NAN, NAN};
@@ -195,6 +219,7 @@ static void assess(struct tide_history *history, struct tide_reader *reader)
     }
     export_everything(&answer, reader);
     compare_with_itself(&answer);
+    make_page(&answer);
     tide_assessment_free(answer.assessment);
 }
 
