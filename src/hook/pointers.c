@@ -241,7 +241,7 @@ size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_ea
                               .last = (end - 1) | TIDE_POINTERS_POOL,
                               .on_block = on_block,
                               .context = context};
-    if ((end - start) >> 12 >= 1 << TIDE_POINTERS_PAGE_BITS) {
+    if ((end - start) >> 12 > tide_pointers_bytes() / sizeof(struct entry)) {
         for (int i = 0; i < TIDE_POINTERS_SHARDS; i++)
             busy += sweep_shard(&shards[i], &stretch);
         return busy;
