@@ -179,7 +179,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
     if (tide_moments_make(&input, &d->scratch, &moments, d->err) ||
         tide_floor_make(&moments, &d->scratch, &floor, d->err))
         return -1;
-    struct tide_report_line line = {tide_arena_take(d->arena, floor.count + 1, sizeof *line.points), 0};
+    struct tide_report_line line = {tide_arena_take(d->arena, floor.count + 2, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
     for (size_t i = 0; i < floor.count; i++) {
@@ -187,6 +187,10 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
         if (floor.kept[i] && (line.count == 0 || t_ns > line.points[line.count - 1].t_ns))
             add(&line, t_ns, (int64_t)floor.bytes[i]);
     }
+    /* The lowest of the last window is somewhere in it; to its end, as fitted. */
+    int64_t end_ns = tide_report_time(d->summary, j->verdict.x_last);
+    if (line.count && isfinite(j->verdict.floor_last) && end_ns > line.points[line.count - 1].t_ns)
+        add(&line, end_ns, (int64_t)fmin(j->verdict.floor_last, (double)TIDE_REPORT_BYTES_MOST));
     s->floor = line;
     return 0;
 }

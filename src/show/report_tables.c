@@ -191,7 +191,7 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
 /* Whether there is something to say of a process beside that it was watched. */
 static bool is_telling(const struct tide_heap_status *s)
 {
-    return strcmp(s->state, "on") != 0 || s->sampled > 0 || s->dropped_sites > 0 || s->dropped_blocks > 0;
+    return strcmp(s->state, "on") != 0 || s->sampled != 0 || s->dropped_sites > 0 || s->dropped_blocks > 0;
 }
 
 /* The last state of each process: it has the counts of all before. */
