@@ -103,7 +103,7 @@ const struct tide_command tide_command_diff = {
         "holds the bytes. Call sites are matched by the functions and files of their stacks, also when lines have moved. A difference that sampling alone can "
         "make is not reported.\n"
         "\n"
-        "The second run is worse when something in it leaks that did not in the first, or when it leaks faster beyond the 95 % intervals of both rates. Memory that is "
+        "The second run is worse when something in it leaks that did not in the first, or when it leaks faster beyond the 95 % intervals of both rates and by more than a tenth. A new leak that comes to less than 256 KiB is undecided. Memory that is "
         "larger without growing is shown, and is not worse.\n"
         "\n"
         "Exit code: 0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",

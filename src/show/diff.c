@@ -11,9 +11,11 @@
 enum {
     JUDGED_SITES = 1000,
     LEAST_CHANGE = 16 * 1024, /* bytes: below that a call site has not changed */
+    LEAST_WORSE = 256 * 1024, /* bytes, over what both trained: below that a leak that is new is in doubt */
 };
 
-static const double ERRORS = 2.5;  /* standard errors of sampling that do not count as a change */
+static const double ERRORS = 3.5;  /* standard errors of sampling that do not count as a change */
+static const double FASTER = 1.1;  /* two runs of one program leak at rates that differ by a few per cent */
 static const double AS_LONG = 0.9; /* runs of which one has this share of the other's steps are as long */
 
 static const struct tide_diff_rate unknown_rate = {NAN, NAN, NAN}, no_growth = {0, 0, 0};
@@ -31,17 +33,21 @@ static struct tide_diff_rate rate_of(const struct tide_diff *d, int side, const 
     return (struct tide_diff_rate){v->slope / scale, v->slope_low / scale, v->slope_high / scale};
 }
 
-/* Beyond the intervals of both; what does not grow is below whatever does. */
-static enum tide_diff_result compare_rates(const struct tide_diff_rate *a, const struct tide_diff_rate *b)
+/* Beyond the intervals of both, and by more than runs of one program differ; what does not grow is below
+ * whatever does, if that comes to `least` bytes. */
+static enum tide_diff_result compare_rates(const struct tide_diff *d, const struct tide_diff_rate *a,
+                                           const struct tide_diff_rate *b, double least)
 {
     if (isnan(a->bytes) || isnan(b->bytes))
         return TIDE_DIFF_UNDECIDED;
     bool grew = a->bytes > 0, grows = b->bytes > 0;
-    if (grew != grows)
-        return grows ? TIDE_DIFF_WORSE : TIDE_DIFF_BETTER;
-    if (b->low > a->high)
+    if (grows && !grew)
+        return b->bytes * d->stretch >= least ? TIDE_DIFF_WORSE : TIDE_DIFF_UNDECIDED;
+    if (grew && !grows)
+        return TIDE_DIFF_BETTER;
+    if (b->low > a->high && b->bytes > FASTER * a->bytes)
         return TIDE_DIFF_WORSE;
-    return b->high < a->low ? TIDE_DIFF_BETTER : TIDE_DIFF_SAME;
+    return b->high < a->low && a->bytes > FASTER * b->bytes ? TIDE_DIFF_BETTER : TIDE_DIFF_SAME;
 }
 
 /* --- moments ------------------------------------------------------------------------------------------- */
@@ -185,7 +191,7 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
         struct tide_diff_subject *s = &d->subjects[i];
         for (int side = 0; side < 2; side++) /* who is not there does not grow */
             s->rate[side] = s->growth[side] ? rate_of(d, side, &s->growth[side]->verdict) : no_growth;
-        s->result = compare_rates(&s->rate[0], &s->rate[1]);
+        s->result = compare_rates(d, &s->rate[0], &s->rate[1], LEAST_WORSE);
     }
     qsort(d->subjects, d->subject_count, sizeof *d->subjects, more_changed_first);
     return 0;
@@ -196,7 +202,7 @@ static void conclude(struct tide_diff *d)
 {
     for (int side = 0; side < 2; side++)
         d->sides[side].rate = rate_of(d, side, &d->sides[side].assessment->judged[0].verdict);
-    d->result = compare_rates(&d->sides[0].rate, &d->sides[1].rate);
+    d->result = compare_rates(d, &d->sides[0].rate, &d->sides[1].rate, LEAST_WORSE);
     for (size_t i = 0; i < d->subject_count && d->result != TIDE_DIFF_WORSE; i++) {
         const struct tide_diff_subject *s = &d->subjects[i];
         enum tide_subject kind = s->growth[1] ? s->growth[1]->subject : TIDE_SUBJECT_GAUGE;
@@ -254,16 +260,32 @@ static void sum_side(struct tide_diff *d, int side, const struct tide_diff_rate 
     }
 }
 
+/* By how much a site that grows may differ because of when it was looked at: what a look found is a look old,
+ * or two where the site was new. */
+static double lag(const struct tide_diff *d, const struct tide_diff_site *row)
+{
+    enum { LOOKS = 2 };
+    double bytes = 0, apart = d->usual && d->x_is_steps ? fabs(d->sides[1].at_x - d->sides[0].at_x) : 0;
+    for (int side = 0; side < 2 && !d->between; side++) {
+        const struct tide_diff_side *s = &d->sides[side];
+        double look = s->seconds_per_look / (d->x_is_steps ? s->seconds_per_x : 1);
+        if (row->rate[side].bytes > 0)
+            bytes = fmax(bytes, row->rate[side].bytes * (LOOKS * look + apart));
+    }
+    return isfinite(bytes) ? bytes : 0;
+}
+
 /* false: it holds as much as before, as far as can be told. */
 static bool judge_row(const struct tide_diff *d, struct tide_diff_site *row, double variance)
 {
     double change = row->bytes[1] - row->bytes[0];
-    enum tide_diff_result rates = d->between ? TIDE_DIFF_SAME : compare_rates(&row->rate[0], &row->rate[1]);
+    enum tide_diff_result rates =
+        d->between ? TIDE_DIFF_SAME : compare_rates(d, &row->rate[0], &row->rate[1], LEAST_CHANGE);
     row->rate_change = rates == TIDE_DIFF_UNDECIDED ? NAN : 0;
     if (rates == TIDE_DIFF_WORSE || rates == TIDE_DIFF_BETTER)
         row->rate_change = row->rate[1].bytes - row->rate[0].bytes;
     bool rate_counts = row->rate_change > 0 || row->rate_change < 0;
-    bool bytes_count = fabs(change) >= LEAST_CHANGE && fabs(change) > ERRORS * sqrt(variance);
+    bool bytes_count = fabs(change) >= LEAST_CHANGE && fabs(change) > ERRORS * sqrt(variance) + lag(d, row);
     if (!rate_counts && !bytes_count)
         return false;
     row->score = fmax(bytes_count ? fabs(change) : 0, rate_counts ? fabs(row->rate_change) * d->stretch : 0);
@@ -300,9 +322,11 @@ static void share_out(struct tide_diff *d)
         struct tide_diff_site *row = &d->sites[i];
         int memory = is_on_device(row);
         double bytes = d->sides[1].live_bytes[memory] - d->sides[0].live_bytes[memory];
-        double part = !by_rate           ? (row->bytes[1] - row->bytes[0]) / bytes
-                      : device == memory ? row->rate_change / rate
-                                         : NAN;
+        double change = row->bytes[1] - row->bytes[0];
+        double part = !by_rate                  ? change / bytes
+                      : device != memory        ? NAN
+                      : isnan(row->rate_change) ? change / (rate * d->stretch)
+                                                : row->rate_change / rate;
         row->share = isfinite(part) && part > 0 ? fmin(part, 1) : NAN;
     }
 }
@@ -348,6 +372,9 @@ static int compare(struct tide_diff *d, const struct tide_diff_options *options,
         s->seconds_per_x = isfinite(s->assessment->steps) && seconds > 0 ? seconds : 1;
         if (s->history->tick_count == 0)
             return tide_err_set(err, "the recording is empty"), wrap_source(s, err);
+        const struct tide_tick *ticks = s->history->ticks;
+        size_t looks = s->history->tick_count;
+        s->seconds_per_look = (double)(ticks[looks - 1].t_ns - ticks[0].t_ns) / 1e9 / (double)looks;
     }
     if (d->between && !d->has_sites)
         return tide_sites_missing(d->sides[0].history, err);
@@ -374,6 +401,7 @@ int tide_diff_new(const struct tide_answer *const answers[2], const char *const 
     tide_arena_init(arena, (size_t)1 << 30);
     d->arena = arena;
     d->between = options->between;
+    d->usual = options->usual;
     for (int side = 0; side < 2; side++)
         d->sides[side] = (struct tide_diff_side){.history = answers[side]->history,
                                                  .assessment = answers[side]->assessment,

@@ -15,9 +15,9 @@
 
 enum tide_diff_result {
     TIDE_DIFF_SAME,      /* neither is worse */
-    TIDE_DIFF_BETTER,    /* a leak is gone, or slower beyond the intervals of both rates */
-    TIDE_DIFF_WORSE,     /* a leak that was not there, or faster beyond the intervals of both rates */
-    TIDE_DIFF_UNDECIDED, /* one of the two is too short to tell */
+    TIDE_DIFF_BETTER,    /* a leak is gone, or slower beyond the intervals of both rates and by a tenth */
+    TIDE_DIFF_WORSE,     /* a leak that was not there, or faster beyond the intervals and by a tenth */
+    TIDE_DIFF_UNDECIDED, /* one of the two is too short to tell, or the new leak too small */
 };
 
 enum tide_diff_change { TIDE_DIFF_GREW, TIDE_DIFF_SHRANK, TIDE_DIFF_APPEARED, TIDE_DIFF_DISAPPEARED };
@@ -58,12 +58,14 @@ struct tide_diff_side {
     int64_t at_ns;          /* the moment that is looked at */
     double at_x;            /* the same on the axis; NAN outside */
     double seconds_per_x;   /* to make rates comparable */
-    double live_bytes[2];   /* of all call sites, then: in RAM, and on devices */
+    double seconds_per_look;
+    double live_bytes[2]; /* of all call sites, then: in RAM, and on devices */
     struct tide_diff_rate rate;
 };
 
 struct tide_diff {
     bool between; /* two moments of one recording: there is no verdict, and no subjects */
+    bool usual;   /* nobody asked for a moment */
     bool has_sites;
     bool x_is_steps; /* rates are per step */
     double stretch;  /* steps (or seconds) that both trained for */

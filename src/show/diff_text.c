@@ -82,9 +82,11 @@ static void put_answer(struct tide_buf *b, const struct tide_diff *d)
     put_verdict(b, d, 0);
     tide_buf_text(b, ", ");
     put_verdict(b, d, 1);
-    bool both = d->sides[0].rate.bytes > 0 && d->sides[1].rate.bytes > 0;
-    if (both && d->result == TIDE_DIFF_SAME)
-        tide_buf_text(b, ": within the intervals of both");
+    const struct tide_diff_rate *rate[2] = {&d->sides[0].rate, &d->sides[1].rate};
+    if (rate[0]->bytes > 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_SAME)
+        tide_buf_text(b, ": as fast, as far as two runs can tell");
+    if (rate[0]->bytes <= 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_UNDECIDED)
+        tide_buf_text(b, ": too little in runs this short");
 }
 
 static void put_between(struct tide_buf *b, const struct tide_diff *d)

@@ -21,7 +21,7 @@ def made(tmp_path):
     """made(name, leak=bytes per step, ...) -> path of a recording of a run of `steps` steps, one look at each."""
 
     def make(name, leak=0, steps=400, base=100 * MIB, held=None, shift=0, heap=True, script="train.py", worker=0, seed=1,
-             small=0):
+             small=0, quiet=False):
         rng = random.Random(seed)
         recording = Recording(tmp_path / name)
         recording.meta(command=script, started_wall_s=1, interval_ns=10**8, exit_status=0, ended_ns=steps * 10**8)
@@ -34,7 +34,7 @@ def made(tmp_path):
                      recording.site(main, [line("load", 8), line("<module>", 80 + shift)]),
                      recording.site(main, [line("parse", 12), line("<module>", 81 + shift)])]
         for step in range(steps):
-            noise = rng.randrange(64 * KIB)
+            noise = 0 if quiet else rng.randrange(64 * KIB)
             tick = recording.tick(step / 10, {main: base + leak * step + noise, other: 30 * MIB + worker * step + noise})
             recording.mark(step / 10, STEP, step)
             if heap:
@@ -85,7 +85,9 @@ def test_a_faster_leak_is_worse_and_a_slower_one_better(made, tidemark):
     assert abs(got.json["sites"][0]["bytes_per_step_change"] / (-50 * KIB) - 1) < 0.02
     got = tidemark("diff", "--json", slow, same)
     assert got.code == 0 and got.json["result"] == "same" and got.json["sites"] == []
-    assert "within the intervals of both" in got.json["sentence"]
+    assert "as fast, as far as two runs can tell" in got.json["sentence"]
+    a_little = made("d.tide", leak=106 * KIB)
+    assert tidemark("diff", "--json", slow, a_little).json["result"] == "same"
 
 
 def test_a_run_that_is_too_short_decides_nothing(made, tidemark):
@@ -93,6 +95,14 @@ def test_a_run_that_is_too_short_decides_nothing(made, tidemark):
     for pair in (long, short), (short, long):
         got = tidemark("diff", "--json", *pair)
         assert got.code == 3 and got.json["result"] == "undecided", got.json["sentence"]
+
+
+def test_a_leak_too_small_for_such_short_runs_decides_nothing(made, tidemark):
+    a, b = made("a.tide", quiet=True), made("b.tide", leak=500, quiet=True)
+    got = tidemark("diff", a, b)
+    assert got.code == 3 and got.out.startswith("tidemark: UNDECIDED: A is flat, B leaks 500"), got.out
+    assert "too little in runs this short" in got.out
+    assert tidemark("diff", b, a).code == 0
 
 
 def test_a_worker_that_leaks_is_worse_though_the_leak_of_the_parent_is_gone(made, tidemark):
@@ -134,6 +144,7 @@ def test_runs_of_different_length_are_compared_where_both_were(made, tidemark):
     assert "at step 299, the last that both reached" in tidemark("diff", a, b).out
     ends = tidemark("diff", "--json", "--at", "end", a, b).json
     assert ends["b"]["at_step"] == 599 and abs(ends["sites"][0]["bytes_change"] / (300 * 100 * KIB) - 1) < 0.01
+    assert tidemark("diff", "--json", a, made("c.tide", leak=100 * KIB, steps=302)).json["sites"] == []  # a look or two later
     early = tidemark("diff", "--json", "--at", "100", a, b).json
     assert early["a"]["at_step"] == early["b"]["at_step"] == 100
 
