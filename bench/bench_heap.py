@@ -79,7 +79,7 @@ def loads(build):
     found = [
         Load("malloc churn", [made / "churn", "2000000"], 1.15),
         Load("malloc churn, bare", [made / "churn", "2000000", "1", "64"], None),  # nothing else between the pairs
-        Load("arena churn, told", [made / "arena", "10000"], None),  # 20 million blocks; alone, a load and a branch each
+        Load("arena churn, told", [made / "told", "10000"], None),  # 20 million blocks; alone, a load and a branch each
         Load("training-like steps", [made / "steps", "60"], 1.02),
         Load("CPython churn", [PYTHON, ROOT / "bench/heap/pychurn.py", "24"], 1.10),
     ]

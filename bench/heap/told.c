@@ -1,7 +1,7 @@
 /*
- * arena.c - nothing but an arena's allocations, told to tidemark.h: what telling costs.
+ * told.c - nothing but an arena's allocations, told to tidemark.h: what telling costs.
  *
- * Usage: arena [ROUNDS]
+ * Usage: told [ROUNDS]
  *
  * Each round (of 2000) fills an arena of 1 MiB with about 2000 blocks of 16 to 1023 bytes, each told and its
  * first byte written, and drops them all at once.
