@@ -70,12 +70,14 @@ const percent = share => (100 * share).toFixed(share < 0.0995 ? 1 : 0) + "\u00a0
 
 // ---------------------------------------------------------------------------------------- the axes
 
-// A round distance between the lines of a scale that goes up to so many bytes, and the unit it is said in.
-function byteTicks(bytes) {
+// A round distance between the lines of a scale, and how its numbers are said: in one unit, with the digits it takes.
+function byteTicks(low, high) {
+  const most = Math.max(Math.abs(low), Math.abs(high), 1);
   let unit = 0;
-  while (unit < 6 && bytes >= Math.pow(1024, unit + 1)) unit++;
-  const scale = Math.pow(1024, unit), step = d3.tickStep(0, bytes / scale, 5);
-  return { step: step * scale, say: v => v === 0 ? "0" : d3.format(step < 1 ? ".1f" : ",.0f")(v / scale) + "\u00a0" + UNITS[unit] };
+  while (unit < 6 && most >= Math.pow(1024, unit + 1)) unit++;
+  const scale = Math.pow(1024, unit), step = d3.tickStep(0, Math.max(high - low, 1) / scale, 5);
+  const say = d3.format(",." + d3.precisionFixed(step) + "f");
+  return { step: step * scale, say: v => v === 0 ? "0" : say(v / scale) + "\u00a0" + UNITS[unit] };
 }
 
 const TIME_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 1728e5, 6048e5];
@@ -130,8 +132,8 @@ function floorAt(l, t) {
 const moments = { shown: [], choose: null };
 
 function makeTimeline(holder) {
-  const whole = [0, Math.max(data.end, 1)], closest = Math.max(whole[1] / 1e5, 20), LANE = 8, MARGIN = { top: 24, right: 24, left: 70 };
-  let domain = whole.slice(), chosen = allSeries[0], width = 0, x, y;
+  const whole = [0, Math.max(data.end, 1)], closest = Math.max(whole[1] / 1e5, 20), LANE = 8, MARGIN = { top: 24, right: 24, left: 0 };
+  let domain = whole.slice(), chosen = allSeries[0], fitted = false, width = 0, x, y;
 
   const tools = holder.appendChild(make("div", "tools"));
   const pick = make("select");
@@ -151,6 +153,8 @@ function makeTimeline(holder) {
     b.addEventListener("click", act);
     return b;
   };
+  const fit = button("Fit height", "let the scale begin where memory does, not at zero", () => { fitted = !fitted; draw(); });
+  fit.id = "fit";
   button("\u2190", "earlier", () => pan(-0.25));
   button("\u2192", "later", () => pan(0.25));
   button("+", "zoom in", () => zoom(0.5));
@@ -170,14 +174,15 @@ function makeTimeline(holder) {
   cursor.append("line");
   cursor.append("circle").attr("r", 3.5);
   const readout = holder.appendChild(make("p", "readout"));
-  const legend = document.querySelector("#static .legend");
-  if (legend) holder.appendChild(legend.cloneNode(true));
+  const legend = holder.appendChild(document.querySelector("#static .legend").cloneNode(true));
+  const key = name => { const i = legend.querySelector("." + name); return i ? i.parentNode : null; };
+  const treeName = key("k-area").lastChild.textContent;
 
   const lanes = Math.min(data.phases.length, 4), plotHeight = 300, below = 24;
   const height = MARGIN.top + plotHeight + (lanes ? lanes * LANE + 4 : 0) + below;
 
   function limits(s) {
-    let low = 0, high = 0;
+    let low = fitted ? Infinity : 0, high = fitted ? -Infinity : 0;
     const first = Math.max(upto(s.level.t, domain[0]) - 1, 0), last = upto(s.level.t, domain[1]);
     for (let i = first; i < last; i++) {
       low = Math.min(low, s.level.v[i]);
@@ -189,24 +194,26 @@ function makeTimeline(holder) {
   const beside = data.beside ? allSeries[data.beside] : null;
   const overlay = () => chosen === allSeries[0] && data.beside_level ? beside : null;
 
+  const ground = () => y(Math.min(Math.max(0, y.domain()[0]), y.domain()[1])).toFixed(1);
+
   // A value holds until the next point; of points that share a pixel the lowest and the highest are drawn.
   function path(s, closed, l = s.level) {
     const first = Math.max(upto(l.t, domain[0]) - 1, 0), last = upto(l.t, domain[1]);
     if (last <= first) return "";
-    let d = "M" + x(Math.max(l.t[first], domain[0] - 1)).toFixed(1) + "," + (closed ? y(0).toFixed(1) + "V" : "") + y(l.v[first]).toFixed(1);
+    let d = "M" + x(Math.max(l.t[first], domain[0] - 1)).toFixed(1) + "," + (closed ? ground() + "V" : "") + y(l.v[first]).toFixed(1);
     for (let i = first + 1; i < last; i++) d += "H" + x(l.t[i]).toFixed(1) + "V" + y(l.v[i]).toFixed(1);
     d += "H" + x(Math.min(Math.max(s.end, l.t[last - 1]), domain[1])).toFixed(1);
-    return closed ? d + "V" + y(0).toFixed(1) + "Z" : d;
+    return closed ? d + "V" + ground() + "Z" : d;
   }
 
   function drawAxes() {
     const inner = width - MARGIN.left - MARGIN.right, bottom = MARGIN.top + plotHeight;
-    const [low, high] = y.domain(), tick = byteTicks(Math.max(high - low, 1)), ticks = [];
-    for (let v = Math.ceil(low / tick.step) * tick.step; v <= high * 1.0001; v += tick.step) ticks.push(v);
+    const [low, high] = y.domain(), tick = byteTicks(low, high);
+    const ticks = d3.range(12).map(i => (Math.ceil(low / tick.step) + i) * tick.step).filter(v => v <= high);
     axisY.attr("transform", "translate(" + MARGIN.left + ",0)")
       .call(d3.axisLeft(y).tickValues(ticks).tickSize(-inner).tickFormat(tick.say));
-    const gap = timeStep(domain[1] - domain[0], Math.max(inner / 90, 2)), times = [];
-    for (let t = Math.ceil(domain[0] / gap) * gap; t <= domain[1]; t += gap) times.push(t);
+    const gap = timeStep(domain[1] - domain[0], Math.max(inner / 90, 2));
+    const times = d3.range(40).map(i => (Math.ceil(domain[0] / gap) + i) * gap).filter(t => t <= domain[1]);
     axisX.attr("transform", "translate(0," + (bottom + (lanes ? lanes * LANE + 4 : 0)) + ")")
       .call(d3.axisBottom(x).tickValues(times).tickSize(4).tickFormat(t => clock(t, gap)));
     axisTop.attr("transform", "translate(0," + MARGIN.top + ")").attr("visibility", steps.t.length ? null : "hidden");
@@ -260,13 +267,19 @@ function makeTimeline(holder) {
 
   function draw() {
     width = Math.max(holder.clientWidth, 240);
+    MARGIN.left = fitted ? 92 : width < 500 ? 60 : 70;
     svg.attr("width", width).attr("height", height).attr("viewBox", "0 0 " + width + " " + height);
     x = d3.scaleLinear(domain, [MARGIN.left, width - MARGIN.right]);
-    let [low, high] = limits(chosen);
-    if (overlay()) high = Math.max(high, limits(overlay())[1]);
-    const limit = chosen.limit !== null && chosen.limit <= 1.6 * high ? chosen.limit : null;
-    high = Math.max((limit || 0) * 1.14, high * 1.08, 1);
-    y = d3.scaleLinear([low * 1.08, high], [MARGIN.top + plotHeight, MARGIN.top]);
+    let [low, high] = limits(chosen), limit = null;
+    if (fitted) {
+      const margin = Math.max((high - low) * 0.08, Math.abs(high) * 1e-6, 1);
+      [low, high] = low <= high ? [low - margin, high + margin] : [0, 1];
+    } else {
+      if (overlay()) high = Math.max(high, limits(overlay())[1]);
+      if (chosen.limit !== null && chosen.limit <= 1.6 * high) limit = chosen.limit;
+      [low, high] = [low * 1.08, Math.max((limit || 0) * 1.14, high * 1.08, 1)];
+    }
+    y = d3.scaleLinear([low, high], [MARGIN.top + plotHeight, MARGIN.top]);
     clip.attr("x", MARGIN.left).attr("y", MARGIN.top).attr("width", width - MARGIN.left - MARGIN.right).attr("height", plotHeight + lanes * LANE + 4);
     drawAxes();
     body.selectAll("*").remove();
@@ -288,6 +301,12 @@ function makeTimeline(holder) {
     const brush = d3.brushX().extent([[MARGIN.left, MARGIN.top], [width - MARGIN.right, MARGIN.top + plotHeight]]).touchable(false).on("end", picked);
     brushed.call(brush);
     said.textContent = chosen.sentence;
+    key("k-area").lastChild.textContent = chosen === allSeries[0] ? treeName : chosen.name;
+    if (key("k-worst")) key("k-worst").hidden = !overlay();
+    if (key("k-live")) key("k-live").hidden = !live.live.t.length;
+    if (key("k-limit")) key("k-limit").hidden = limit === null;
+    if (key("k-spike")) key("k-spike").hidden = !chosen.spikes.t.length;
+    fit.setAttribute("aria-pressed", String(fitted));
     all.disabled = domain[0] === whole[0] && domain[1] === whole[1];
     holder.dataset.from = Math.round(domain[0]);
     holder.dataset.to = Math.round(domain[1]);

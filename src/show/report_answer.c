@@ -153,8 +153,9 @@ static void put_facts(struct tide_report_page *page)
         put_pair(page->out, "steps", tide_count_text(page->a->steps + 1, size));
     if (s->counted.bytes != TIDE_UNKNOWN) {
         char when[TIDE_UNITS_TEXT];
-        snprintf(text, sizeof text, "%s after %s", tide_size_text((double)s->counted.bytes, size),
-                 tide_duration_text((double)s->counted.t_ns / TIDE_NS_PER_S, when));
+        tide_duration_text((double)s->counted.t_ns / TIDE_NS_PER_S, when);
+        snprintf(text, sizeof text, "%s %s%s", tide_size_text((double)s->counted.bytes, size),
+                 s->counted.t_ns > 0 ? "after " : "at the start", s->counted.t_ns > 0 ? when : "");
         put_pair(page->out, "peak", text);
     }
     if (isfinite(page->a->limit_bytes)) {

@@ -158,6 +158,10 @@ def test_a_drag_zooms_and_the_keyboard_and_buttons_do_too(open_page, plain):
     assert page.js("chart.dataset.to - chart.dataset.from") == 20000
     page.js("document.querySelector('#reset').click()")
     assert page.js("[+chart.dataset.from, +chart.dataset.to]") == whole
+    zero = "[...document.querySelectorAll('#chart .y text')].some(t => t.textContent === '0')"
+    assert page.js(zero)
+    page.js("document.querySelector('#fit').click()")
+    assert not page.js(zero) and page.js("document.querySelectorAll('#chart .y .tick').length") >= 3
     assert page.complaints() == []
 
 
