@@ -10,6 +10,7 @@
 #include "record/schema.h"
 #include "show/diff.h"
 #include "show/export.h"
+#include "show/blame.h"
 #include "show/history.h"
 #include "show/report.h"
 #include "show/summary.h"
@@ -208,6 +209,25 @@ static void make_page(const struct tide_answer *answer)
     free(text);
 }
 
+static void say_everything(const struct tide_answer *answer)
+{
+    static const enum tide_blame_by orders[] = {TIDE_BLAME_GROWTH, TIDE_BLAME_PEAK, TIDE_BLAME_END};
+    tide_assessment_print(answer->assessment, NULL, nowhere());
+    tide_assessment_json(answer->assessment, "fuzzed", nowhere());
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct tide_blame_options options = {.by = orders[i], .most = 5};
+        struct tide_blame *blame = NULL;
+        struct tide_err err = {{0}, {0}};
+        if (tide_blame_new(answer->history, answer->assessment, &options, &blame, &err)) {
+            TIDE_CHECK_TRUE(err.text[0]);
+            continue;
+        }
+        tide_blame_print(blame, answer->history, 5, 6, nowhere());
+        tide_blame_json(blame, answer->history, "fuzzed", nowhere());
+        tide_blame_free(blame);
+    }
+}
+
 static void assess(struct tide_history *history, struct tide_reader *reader)
 {
     struct tide_assess_options as_recorded = {NAN, NAN, NAN};
@@ -217,6 +237,7 @@ static void assess(struct tide_history *history, struct tide_reader *reader)
         TIDE_CHECK_TRUE(err.text[0]);
         return;
     }
+    say_everything(&answer);
     export_everything(&answer, reader);
     compare_with_itself(&answer);
     make_page(&answer);
