@@ -146,4 +146,10 @@
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 
+/* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
+ * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
+ * come in bursts. */
+#define TIDE_STARTING_SECONDS 20.0
+#define TIDE_STARTING_STEADY  0.1
+
 #endif

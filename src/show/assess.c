@@ -1,5 +1,6 @@
 #include "show/assessing.h"
 #include "base/text.h"
+#include "judge/thresholds.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -232,6 +233,24 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
     return spread(s, arena, low, high, ret_x, ret_bytes, ret_moments);
 }
 
+/* Growth that may be no more than the program's start is not called a leak yet. */
+static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    double elapsed = v->x_last, width = (v->slope_high - v->slope_low) / 2;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    if (s->axis.is_steps || v->kind != TIDE_LEAK || elapsed >= TIDE_STARTING_SECONDS || steady)
+        return;
+    j->starting = true;
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->steps_needed = TIDE_STARTING_SECONDS - elapsed;
+    v->needed_for = v->slope;
+    v->detectable = NAN;
+}
+
 /* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
 static int judge_series(struct tide_assessing *s, const double *low, const double *high,
                         struct tide_judged *j)
@@ -257,6 +276,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
                                      .limit_bytes = j->limit_bytes};
     if (tide_judge(&input, &s->a->private->scratch, &j->verdict, s->err))
         return -1;
+    allow_for_start(s, j);
     j->x = x;
     j->bytes = bytes;
     j->count = n;

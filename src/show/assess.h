@@ -47,6 +47,7 @@ struct tide_judged {
     int64_t device;  /* for GPU; else TIDE_UNKNOWN */
     int32_t gauge;   /* for GAUGE: which of the history's names */
     size_t members;  /* for ROLE and TREE: how many processes at most at one time */
+    bool starting;   /* undecided, because what grew may be the program's start */
     bool own_pages;  /* the series is USS: pages that are the process's own */
     char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                         tree" */

@@ -112,6 +112,14 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
     char text[TIDE_UNITS_TEXT];
+    if (j->starting) {
+        tide_buf_text(b, "+");
+        put_size(b, v->growth_bytes);
+        tide_buf_format(b, " in %s, in bursts, as programs grow when they start",
+                        tide_duration_text(v->x_last - v->start_x, text));
+        tide_buf_format(b, "; %s more, or steps, would tell", tide_duration_text(v->steps_needed, text));
+        return;
+    }
     tide_buf_format(b, "not enough data to tell a leak from noise (%zu samples)", j->count);
     if (isfinite(v->steps_needed)) {
         tide_buf_text(b, "; about ");

@@ -228,6 +228,41 @@ static void without_steps_the_axis_is_seconds(void **state)
     tide_assessment_free(a);
 }
 
+/* Libraries that load: growth in bursts of all sizes, most looks without any. */
+static int64_t burst(int look)
+{
+    static const int64_t mib[] = {5, 30, 0, 0, 80, 2,  0, 0, 0, 45, 1,  0, 120, 0, 0, 3,
+                                  0, 60, 0, 0, 0,  90, 0, 4, 0, 0,  70, 0, 0,   0, 9, 0};
+    return mib[look % 32] * MIB;
+}
+
+static struct tide_assessment *grow_in_bursts(int looks, char *out, size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "python");
+    int64_t held = 20 * MIB;
+    for (int i = 0; i < looks; i++) {
+        look(&m, 1, held);
+        sample(&m, process, held);
+        held += burst(i);
+    }
+    return finish(&m, out, size);
+}
+
+static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct tide_assessment *a = grow_in_bursts(28, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_UNDECIDED);
+    assert_int_equal(tide_assessment_exit_code(a), 3);
+    assert_non_null(strstr(text, "as programs grow when they start"));
+    tide_assessment_free(a);
+    a = grow_in_bursts(100, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 static void steps_that_start_over_make_one_axis(void **state)
 {
     (void)state;
@@ -335,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),
         cmocka_unit_test(without_steps_the_axis_is_seconds),
+        cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_jump_names_the_mark_it_came_with),
         cmocka_unit_test(items_that_the_program_counts_give_bytes_per_item),
