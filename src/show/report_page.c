@@ -71,7 +71,7 @@ static void put_timeline(struct tide_report_page *page)
 
 static void put_view(struct tide_report_page *page)
 {
-    if (!page->growth)
+    if (!page->growth || page->no_room)
         return;
     fputs(
         "<section id=\"sites\">\n<h2>Live bytes by call stack</h2>\n<noscript><p>This view needs JavaScript; the culprits "

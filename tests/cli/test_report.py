@@ -354,6 +354,44 @@ def test_a_page_stays_under_two_megabytes_and_says_what_it_left_out(open_page, p
     assert "other call sites" in page.js("document.querySelector('#sites-data').textContent")
 
 
+def crowd(path, processes=4000, ticks=60):
+    """As many processes with a call site of their own as leave no room for them, and names that grow sixfold when escaped."""
+    r = Recording(path)
+    r.meta(command="'" * 5000)
+
+    def put(table, rows):
+        rows = list(rows)
+        r.db.executemany(f"INSERT INTO {table} VALUES({','.join('?' * len(rows[0]))})", rows)
+
+    put("process", ((p, p, 0 if p == 1 else 1, p, "&" * 15, "'" * 900, "'" * 60 + str(p), 0, None, 1 << 30) for p in range(1, processes + 1)))
+    put("frame", ((f, "'" * 400 + str(f), "/" + "'" * 400 + str(f), f, "", None, 1, 0) for f in range(1, 601)))
+    put("stack", ((s, d, 1 + (s * 64 + d) % 600) for s in range(1, processes + 1) for d in range(64)))
+    put("site", ((s, s, 1, s) for s in range(1, processes + 1)))
+    put("heap_state", ((None, p, 0, "'" * 500, 1 << 19, 1, 1, 1, 1, 1, 1) for p in range(1, processes + 1)))
+    put("gpu_device", ((d, "'" * 500, "", 1 << 40) for d in range(60)))
+    for i in range(ticks):
+        tick = r.tick(i, {p: (100 + i) * MIB for p in range(1, 30)})
+        put("site_sample", ((tick, s, i * MIB + s * 1234567 * (i + 1) % 5_000_000, i, 1 << 40, i) for s in range(1, processes + 1)))
+        put("gpu", ((tick, d, 1, i << 30) for d in range(60)))
+        for n in range(60):
+            r.mark(i, GAUGE, (i * 7919 * (n + 1)) << 20, f"{n}" + "'" * 250)
+            r.mark(i + n / 100, PHASE_BEGIN if n % 2 else PHASE_END, name=f"{n // 2}" + "'" * 250)
+        r.put("note", t_ns=i, text="'" * 900)
+        r.put("memory_limit", t_ns=i, name="'" * 900, bytes=1 << 40)
+        r.mark(i, STEP, i)
+    return r.close()
+
+
+@pytest.mark.slow
+def test_not_even_a_crowd_of_hostile_names_makes_a_page_larger(open_page, page_of):
+    path = page_of(crowd)
+    assert path.stat().st_size < MOST_BYTES
+    page = open_page(path)
+    assert page.complaints() == []
+    assert "has no room in this page" in page.text("#notes") and page.js("document.querySelector('#view') === null")
+    assert page.js("document.querySelectorAll('#chart .area').length") == 1
+
+
 # ---------------------------------------------------------------------------------------------- the file
 
 
