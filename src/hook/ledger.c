@@ -140,7 +140,7 @@ static int create_file(int directory, const char *name)
 static struct tide_heap_head *map_file(int fd)
 {
     flock(fd, LOCK_EX | LOCK_NB);
-    long at = syscall(SYS_mmap, NULL, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    long at = syscall(SYS_mmap, NULL, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)0);
     if (at == -1)
         return NULL;
     void *memory = (void *)at;

@@ -44,7 +44,8 @@ int tide_wiped_declare(void *storage, size_t bytes)
 
 void *tide_wiped_map(size_t bytes)
 {
-    long at = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long at =
+        syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
     if (at == -1)
         return NULL;
     madvise((void *)at, bytes, MADV_WIPEONFORK);
