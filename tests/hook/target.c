@@ -451,7 +451,10 @@ static void odd(char **arguments)
     free(malloc(0));
     kept = realloc(hold(400000), 0);
     volatile size_t huge = SIZE_MAX / 2;
-    check(malloc(huge) == NULL && calloc(huge, 4) == NULL, "too much");
+    kept = malloc(huge);
+    check(kept == NULL, "too much");
+    kept = calloc(huge, 4);
+    check(kept == NULL, "too much, zeroed");
     check(reallocarray(NULL, huge, 4) == NULL && errno == ENOMEM, "reallocarray");
     void *none = NULL;
     check(posix_memalign(&none, 3, 100) == EINVAL && !none, "posix_memalign");
