@@ -4,11 +4,14 @@
  */
     .macro asset name, file
     .global tide_asset_\name
-    .global tide_asset_\name\()_end
+    .global tide_asset_\name\()_len
 tide_asset_\name:
     .incbin "\file"
-tide_asset_\name\()_end:
+9:
     .byte 0
+    .balign 8
+tide_asset_\name\()_len:
+    .quad 9b - tide_asset_\name
     .endm
 
     .section .rodata

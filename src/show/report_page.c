@@ -19,10 +19,10 @@ enum {
     THRIFT_MOST = 64,
 };
 
-/* report_assets.S */
-extern const char tide_asset_d3[], tide_asset_d3_end[], tide_asset_d3_hash[], tide_asset_d3_licence[],
-    tide_asset_d3_licence_end[], tide_asset_script[], tide_asset_script_end[], tide_asset_script_hash[],
-    tide_asset_style[], tide_asset_style_end[], tide_asset_style_hash[];
+/* report_assets.S. All end with a NUL, which their length does not count. */
+extern const char tide_asset_d3[], tide_asset_d3_hash[], tide_asset_d3_licence[], tide_asset_script[],
+    tide_asset_script_hash[], tide_asset_style[], tide_asset_style_hash[];
+extern const uint64_t tide_asset_d3_len, tide_asset_script_len, tide_asset_style_len;
 
 /* A part of the page, written before it is known where it goes. */
 struct piece {
@@ -55,7 +55,7 @@ static void put_head(struct tide_report_page *page)
     fputs(": ", out);
     tide_html_text(out, page->report->source, 120);
     fputs(" \u2013 tidemark</title>\n<style>", out);
-    fwrite(tide_asset_style, 1, (size_t)(tide_asset_style_end - tide_asset_style), out);
+    fwrite(tide_asset_style, 1, tide_asset_style_len, out);
     fputs("</style>\n</head>\n<body>\n<header><span class=\"brand\">tidemark</span> <span class=\"file\">",
           out);
     tide_html_text(out, page->report->source, 200);
@@ -91,10 +91,10 @@ static void put_end(struct tide_report_page *page)
     fputs("</pre></details></footer>\n", out);
 }
 
-static void put_script(FILE *out, const char *begin, const char *end)
+static void put_script(FILE *out, const char *script, size_t len)
 {
     fputs("<script>", out);
-    fwrite(begin, 1, (size_t)(end - begin), out);
+    fwrite(script, 1, len, out);
     fputs("</script>\n", out);
 }
 
@@ -200,8 +200,7 @@ static int find_culprits(struct tide_report_page *page)
 static int write_fixed(struct tide_report_page *page, struct piece *fixed, struct piece *timeline,
                        size_t *ret_taken)
 {
-    size_t assets =
-        (size_t)(tide_asset_d3_end - tide_asset_d3) + (size_t)(tide_asset_script_end - tide_asset_script);
+    size_t assets = tide_asset_d3_len + tide_asset_script_len;
     for (page->thrift = 1; page->thrift <= THRIFT_MOST; page->thrift *= 2) {
         if (tide_report_series_make(&page->summary, page->a, page->thrift, &page->arena, &page->set,
                                     page->err) ||
@@ -247,8 +246,8 @@ int tide_report_write(const struct tide_report *report, FILE *out, struct tide_e
         put_data(out, "timeline-data", &pieces[1]);
         if (pieces[2].text)
             put_data(out, "sites-data", &pieces[2]);
-        put_script(out, tide_asset_d3, tide_asset_d3_end);
-        put_script(out, tide_asset_script, tide_asset_script_end);
+        put_script(out, tide_asset_d3, tide_asset_d3_len);
+        put_script(out, tide_asset_script, tide_asset_script_len);
         fputs("</body>\n</html>\n", out);
     }
     for (size_t i = 0; i < 3; i++)
