@@ -124,3 +124,12 @@ bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key
     }
     return false;
 }
+
+/* FNV-1a. */
+uint64_t tide_map_key(uint64_t seed, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < len; i++)
+        seed = (seed ^ p[i]) * UINT64_C(0x100000001b3);
+    return seed;
+}

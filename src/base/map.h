@@ -29,6 +29,11 @@ int tide_map_put(struct tide_map *map, uint64_t key, uint64_t value);
 bool tide_map_get(const struct tide_map *map, uint64_t key, uint64_t *ret_value);
 bool tide_map_remove(struct tide_map *map, uint64_t key);
 
+/* A key for bytes: different ones have different keys, as far as 64 bits go. seed: TIDE_MAP_SEED, or the key
+ * of what comes before them. */
+#define TIDE_MAP_SEED UINT64_C(0xcbf29ce484222325)
+uint64_t tide_map_key(uint64_t seed, const void *data, size_t len);
+
 /* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
 bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
 

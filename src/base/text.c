@@ -83,6 +83,12 @@ static size_t rune_columns(unsigned rune)
     return wide ? 2 : 1;
 }
 
+const char *tide_text_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 size_t tide_text_columns(const char *text, size_t len)
 {
     size_t columns = 0;

@@ -23,6 +23,9 @@ bool tide_text_is_unsafe(unsigned rune);
  * result that does not fit ends in "..". Returns out. The result is valid UTF-8. */
 char *tide_text_escape(const char *text, size_t len, char *out, size_t size);
 
+/* The last part of a path. Borrowed. */
+const char *tide_text_last_part(const char *path);
+
 /* Terminal columns that the first len bytes take (wide East Asian runes count 2, combining ones 0). */
 size_t tide_text_columns(const char *text, size_t len);
 

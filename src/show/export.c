@@ -117,16 +117,10 @@ void tide_export_owner(const struct tide_export *e, const struct tide_history_si
         snprintf(out, size, "%s", process);
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 void tide_export_frame(const struct tide_frame *f, char *out, size_t size)
 {
     char function[TIDE_EXPORT_TEXT / 2], place[TIDE_EXPORT_TEXT / 4];
-    const char *where = last_part(f->file[0] ? f->file : f->module);
+    const char *where = tide_text_last_part(f->file[0] ? f->file : f->module);
     tide_text_escape(f->function, strlen(f->function), function, sizeof function);
     tide_text_escape(where, strlen(where), place, sizeof place);
     if (!f->function[0])

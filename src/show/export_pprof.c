@@ -79,16 +79,6 @@ struct profile {
 
 /* --- tables -------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static const uint64_t SEED = UINT64_C(0xcbf29ce484222325);
-
 /* The number under a key, or the next one; *ret_new says which. */
 static uint64_t number_of(struct profile *p, struct tide_map *map, uint64_t key, uint64_t *count,
                           bool *ret_new)
@@ -111,8 +101,8 @@ static uint64_t string(struct profile *p, const char *text)
     char safe[TIDE_EXPORT_TEXT];
     bool is_new;
     tide_text_escape(text, strlen(text), safe, sizeof safe);
-    uint64_t index =
-        number_of(p, &p->string_of, hash_bytes(SEED, safe, strlen(safe)), &p->string_count, &is_new);
+    uint64_t index = number_of(p, &p->string_of, tide_map_key(TIDE_MAP_SEED, safe, strlen(safe)),
+                               &p->string_count, &is_new);
     if (is_new)
         tide_proto_text(&p->strings, PROFILE_STRING, safe);
     return index;
@@ -128,8 +118,8 @@ static uint64_t function(struct profile *p, const struct tide_frame *f)
     else
         tide_export_frame(f, name, sizeof name);
     uint64_t numbers[2] = {string(p, name), string(p, file)};
-    uint64_t id =
-        number_of(p, &p->function_of, hash_bytes(SEED, numbers, sizeof numbers), &p->function_count, &is_new);
+    uint64_t id = number_of(p, &p->function_of, tide_map_key(TIDE_MAP_SEED, numbers, sizeof numbers),
+                            &p->function_count, &is_new);
     if (!is_new)
         return id;
     tide_buf_clear(&p->inner);
@@ -149,8 +139,8 @@ static struct module *module_of(struct profile *p, const struct tide_frame *f)
     bool is_new;
     if (!f->module[0] || f->python)
         return NULL;
-    uint64_t index =
-        number_of(p, &p->module_of, hash_bytes(SEED, f->module, strlen(f->module)), &count, &is_new);
+    uint64_t index = number_of(p, &p->module_of, tide_map_key(TIDE_MAP_SEED, f->module, strlen(f->module)),
+                               &count, &is_new);
     if (p->full)
         return NULL;
     if (is_new)
@@ -214,7 +204,7 @@ static void put_mappings(struct profile *p, struct tide_buf *out)
 static uint64_t location(struct profile *p, const int32_t *frames, size_t count)
 {
     bool is_new;
-    uint64_t id = number_of(p, &p->location_of, hash_bytes(SEED, frames, count * sizeof *frames),
+    uint64_t id = number_of(p, &p->location_of, tide_map_key(TIDE_MAP_SEED, frames, count * sizeof *frames),
                             &p->location_count, &is_new);
     if (!is_new)
         return id;

@@ -1,5 +1,7 @@
 #include "show/match.h"
 #include "base/arena.h"
+#include "base/map.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,29 +26,15 @@ struct tide_match_private {
 
 /* --- what a stack is called ---------------------------------------------------------------------------- */
 
-static uint64_t add_bytes(uint64_t hash, const void *data, size_t len)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return add_bytes(hash, text, strlen(text) + 1);
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return tide_map_key(hash, text, strlen(text) + 1);
 }
 
 static uint64_t add_frame(uint64_t hash, const struct tide_frame *f)
 {
     hash = add_text(hash, f->function);
-    return add_text(hash, last_part(f->file[0] ? f->file : f->module));
+    return add_text(hash, tide_text_last_part(f->file[0] ? f->file : f->module));
 }
 
 /* Where in its function a frame is: its line, else its address in the module. */
@@ -93,7 +81,7 @@ static void name_group(const struct tide_history *h, const struct tide_history_s
 {
     const struct tide_frame *f;
     int kind = (int)site->kind;
-    uint64_t seed = add_bytes(UINT64_C(0xcbf29ce484222325), &kind, sizeof kind);
+    uint64_t seed = tide_map_key(TIDE_MAP_SEED, &kind, sizeof kind);
     g->stack = site->stack;
     for (int round = 0; round < 2; round++) {
         struct walk w = walk_begin(h, site->stack, round);
@@ -102,7 +90,7 @@ static void name_group(const struct tide_history *h, const struct tide_history_s
         for (; (f = walk_next(&w)); seen++) {
             int64_t place = place_of(f);
             chain = add_frame(chain, f);
-            exact = add_bytes(add_frame(exact, f), &place, sizeof place);
+            exact = tide_map_key(add_frame(exact, f), &place, sizeof place);
         }
         g->chain[round] = round == 1 && seen == 0 ? 0 : chain;
         if (round == 0)

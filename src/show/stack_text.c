@@ -13,12 +13,6 @@ enum {
     SOURCE_MOST = 200000, /* lines of a source file that are read to find one */
 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
 static const char *short_path(const char *path)
 {
@@ -30,7 +24,7 @@ static const char *short_path(const char *path)
     }
     const char *library = strstr(path, "/lib/python3.");
     const char *inside = library ? strchr(library + strlen("/lib/"), '/') : NULL;
-    return inside ? inside + 1 : base_name(path);
+    return inside ? inside + 1 : tide_text_last_part(path);
 }
 
 static bool is_start_up(const struct tide_frame *f)
@@ -66,7 +60,7 @@ static bool is_library_path(const char *path)
 
 static bool is_interpreter(const struct tide_frame *f)
 {
-    const char *name = base_name(f->module);
+    const char *name = tide_text_last_part(f->module);
     return !f->python && (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
 }
 
@@ -81,7 +75,7 @@ static enum interest interest_of(const struct tide_frame *f)
     if (is_interpreter(f) || !f->function[0] || strstr(f->file, "/include/c++/"))
         return LEAST;
     bool own = f->file[0] ? !is_library_path(f->file)
-                          : !is_library_path(f->module) && !strstr(base_name(f->module), ".so");
+                          : !is_library_path(f->module) && !strstr(tide_text_last_part(f->module), ".so");
     return own ? OWN : f->python ? PYTHON_LIBRARY : NATIVE_LIBRARY;
 }
 
@@ -140,7 +134,7 @@ static bool is_source(const char *path)
     static const char *const endings[] = {".py",  ".pyx", ".pxd", ".pxi", ".c",   ".h",  ".cc",
                                           ".cpp", ".cxx", ".hh",  ".hpp", ".hxx", ".cu", ".cuh",
                                           ".inc", ".tcc", ".rs",  ".go",  ".f90", NULL};
-    const char *dot = strrchr(base_name(path), '.');
+    const char *dot = strrchr(tide_text_last_part(path), '.');
     for (const char *const *e = endings; dot && *e; e++)
         if (!strcmp(dot, *e))
             return true;
@@ -224,7 +218,7 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
     tide_text_escape(bare, strlen(bare), function, sizeof function);
     const char *short_file = short_path(f->file);
     tide_text_escape(short_file, strlen(short_file), file, sizeof file);
-    const char *short_module = base_name(f->module);
+    const char *short_module = tide_text_last_part(f->module);
     tide_text_escape(short_module, strlen(short_module), module, sizeof module);
     if (f->file[0] && f->line > 0)
         tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
