@@ -394,6 +394,21 @@ static double usual_share(const struct tide_assessing *s, const bool *member)
     return known ? sum / (double)known : 1;
 }
 
+/* How many of a role's processes lived at the same time at the most. */
+static size_t members_at_once(const struct tide_assessing *s, const bool *member)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < s->h->process_count; i++) {
+        int64_t t = s->h->processes[i].row.began_ns;
+        size_t now = 0;
+        for (size_t k = 0; member[i] && k < s->h->process_count; k++)
+            now += member[k] && s->h->processes[k].row.began_ns <= t &&
+                   tide_assessing_end(s, &s->h->processes[k]) > t;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
 /* The sum over the members of a role that begins with process number `first`, shared pages counted once as
  * far as PSS is known. */
 static int judge_role(struct tide_assessing *s, size_t first, const bool *member, size_t members)
@@ -429,9 +444,12 @@ static int judge_role(struct tide_assessing *s, size_t first, const bool *member
     tide_text_escape(name, strlen(name), role, sizeof role);
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,
-                            .members = members,
+                            .member = s->h->processes[first].row.id,
+                            .members = members_at_once(s, member),
                             .limit_bytes = limit_for(s, now)};
-    snprintf(j.name, sizeof j.name, "%zu x %s", members, role);
+    snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
+    if (j.members < members)
+        snprintf(j.name, sizeof j.name, "%zu x %s (%zu in all)", j.members, role, members);
     int status = judge_buckets(s, low, high, j);
     tide_arena_rewind(scratch, mark);
     return status;
@@ -684,6 +702,8 @@ static int assess(struct tide_assessing *s)
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording holds no memory of any process");
     tide_assessing_retention_of_tree(a);
+    if (tide_assessing_crests(s))
+        return -1;
     tide_assessing_rank(a);
     tide_assessing_describe(s);
     return 0;
@@ -793,5 +813,6 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
 int tide_assessment_exit_code(const struct tide_assessment *assessment)
 {
     const struct tide_verdict *worst = &assessment->judged[0].verdict;
-    return tide_verdict_grows(worst) ? 1 : worst->kind == TIDE_UNDECIDED ? 3 : 0;
+    bool found = tide_verdict_grows(worst) || assessment->judged[0].crest.epochs > 0;
+    return found ? 1 : worst->kind == TIDE_UNDECIDED ? 3 : 0;
 }

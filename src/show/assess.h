@@ -40,14 +40,24 @@ struct tide_kept {
     double threads;             /* of the process: each may have an arena of its own */
 };
 
+/* Peaks that rise from epoch to epoch over a floor that does not. */
+struct tide_crest {
+    size_t epochs;                  /* how many were compared; 0: they do not rise */
+    double per_epoch, low, high;    /* bytes, with a 95 % interval */
+    double first_bytes, last_bytes; /* of the fitted line */
+    char phase[64];                 /* escaped name of the phase that holds the last one; "" if none */
+};
+
 struct tide_judged {
     enum tide_subject subject;
     int64_t process; /* id, for PROCESS and GPU; else 0 */
     int64_t pid;     /* of that process; 0 without one */
     int64_t device;  /* for GPU; else TIDE_UNKNOWN */
     int32_t gauge;   /* for GAUGE: which of the history's names */
+    int64_t member;  /* for ROLE: id of one of its processes; else 0 */
     size_t members;  /* for ROLE and TREE: how many processes at most at one time */
     bool starting;   /* undecided, because what grew may be the program's start */
+    bool passing;    /* PROCESS: lives briefly, and others of its role before or after it */
     bool own_pages;  /* the series is USS: pages that are the process's own */
     char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                         tree" */
@@ -57,6 +67,7 @@ struct tide_judged {
     char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
     char
         jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
+    struct tide_crest crest;
     struct tide_verdict verdict;
     bool live_known;                 /* what the program holds is known, and its memory rose: */
     struct tide_retention retention; /* what that says */

@@ -1,7 +1,7 @@
 /*
  * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), retained.c
- * (whether somebody holds what rises) and worst.c (which of them is the answer) share. Nothing else includes
- * it.
+ * (whether somebody holds what rises), crest.c (whether peaks rise) and worst.c (which of them is the answer)
+ * share. Nothing else includes it.
  */
 #ifndef TIDE_ASSESSING_H
 #define TIDE_ASSESSING_H
@@ -47,6 +47,9 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
                              struct tide_judged *judged);
 /* A tree whose growth is that of processes that retain does so too. */
 void tide_assessing_retention_of_tree(struct tide_assessment *assessment);
+
+/* Fills `crest` and `passing` of all that was judged. -1: no memory. (crest.c) */
+int tide_assessing_crests(struct tide_assessing *s);
 
 /* Puts the worst first. */
 void tide_assessing_rank(struct tide_assessment *assessment);

@@ -317,6 +317,25 @@ static void put_elsewhere(struct tide_buf *b)
            "a driver, or pages of an old block that are touched only now");
 }
 
+/* "+33.4 MiB per epoch (95 % interval 28.0 MiB..38.8 MiB), from 70 MiB to 370 MiB in 10 epochs" */
+static void put_crest(struct tide_buf *b, const struct tide_crest *c)
+{
+    tide_buf_text(b, "+");
+    put_size(b, c->per_epoch);
+    tide_buf_text(b, " per epoch (95 % interval ");
+    put_size(b, c->low);
+    tide_buf_text(b, "..");
+    put_size(b, c->high);
+    tide_buf_text(b, "), from ");
+    put_size(b, fmax(c->first_bytes, 0));
+    tide_buf_text(b, " to ");
+    put_size(b, c->last_bytes);
+    tide_buf_format(b, " in %zu epochs", c->epochs);
+    if (c->phase[0])
+        tide_buf_format(b, ", in phase \"%s\"", c->phase);
+    tide_buf_text(b, "; given back in between");
+}
+
 static void put_headline(struct tide_buf *b, const struct tide_judged *j)
 {
     static const char *const words[TIDE_VERDICTS] = {
@@ -326,7 +345,11 @@ static void put_headline(struct tide_buf *b, const struct tide_judged *j)
         [TIDE_RETENTION] = "RETENTION in",
     };
     bool bounded = j->verdict.kind == TIDE_RETENTION && !tide_verdict_grows(&j->verdict);
-    tide_buf_format(b, "%s %s", bounded ? "RETENTION, bounded, in" : words[j->verdict.kind], j->name);
+    tide_buf_format(b, "%s %s",
+                    j->crest.epochs ? "RISING PEAKS in"
+                    : bounded       ? "RETENTION, bounded, in"
+                                    : words[j->verdict.kind],
+                    j->name);
 }
 
 static void put_limit(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
@@ -372,6 +395,11 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     tide_buf_init(&b, 4 * LINE);
     put_headline(&b, judged);
     tide_buf_text(&b, ": ");
+    if (judged->crest.epochs) {
+        put_crest(&b, &judged->crest);
+        take_text(&b, out, size);
+        return;
+    }
     put_floor(&b, judged, assessment);
     if (judged->verdict.kind == TIDE_RETENTION) {
         tide_buf_text(&b, "; nobody holds it: the allocator keeps what was given back");
@@ -402,9 +430,12 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     put_headline(&b, j);
     fprintf(out, "tidemark: %s\n", tide_buf_view(&b));
     tide_buf_clear(&b);
-    put_floor(&b, j, a);
-    print_line(out, "floor", &b);
-    if (j->verdict.spikes.count) {
+    if (j->crest.epochs)
+        put_crest(&b, &j->crest);
+    else
+        put_floor(&b, j, a);
+    print_line(out, j->crest.epochs ? "peaks" : "floor", &b);
+    if (j->verdict.spikes.count && !j->crest.epochs) {
         put_spikes(&b, j);
         print_line(out, "spikes", &b);
     }
@@ -447,7 +478,9 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
     char rate[TIDE_UNITS_TEXT], left[TIDE_UNITS_TEXT];
     struct tide_buf b;
     tide_buf_init(&b, LINE);
-    if (tide_verdict_grows(v))
+    if (j->crest.epochs)
+        tide_buf_format(&b, "peaks +%s/epoch", tide_size_text(j->crest.per_epoch, rate));
+    else if (tide_verdict_grows(v))
         tide_buf_format(&b, "%s: floor +%s/%s", tide_verdict_name(v->kind), tide_size_text(v->slope, rate),
                         j->x_is_steps ? "step" : "s");
     else if (v->kind == TIDE_RETENTION)
@@ -459,7 +492,7 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
                         v->kind == TIDE_PLATEAU ? "has levelled off"
                         : v->kind == TIDE_JUMP  ? "made one jump"
                                                 : "flat");
-    if (v->kind == TIDE_SPIKES)
+    if (v->kind == TIDE_SPIKES && !j->crest.epochs)
         tide_buf_format(&b, ", %zu spikes", v->spikes.count);
     double left_s = (v->limit_x - v->x_last) * j->seconds_per_step;
     if (isfinite(v->limit_x) && v->limit_x <= v->x_last)
@@ -476,6 +509,21 @@ static const char *subject_name(enum tide_subject subject)
 {
     static const char *const names[] = {"process", "role", "tree", "gpu", "gauge", "column"};
     return names[subject];
+}
+
+static void json_crest(struct tide_json *json, const struct tide_crest *c)
+{
+    if (c->epochs == 0)
+        return;
+    tide_json_object(json, "rising_peaks");
+    tide_json_integer(json, "epochs", (int64_t)c->epochs);
+    tide_json_whole(json, "bytes_per_epoch", c->per_epoch);
+    tide_json_whole(json, "bytes_per_epoch_low", c->low);
+    tide_json_whole(json, "bytes_per_epoch_high", c->high);
+    tide_json_whole(json, "first_bytes", fmax(c->first_bytes, 0));
+    tide_json_whole(json, "last_bytes", c->last_bytes);
+    tide_json_text(json, "phase", c->phase[0] ? c->phase : NULL);
+    tide_json_end(json);
 }
 
 static void json_judged(struct tide_json *json, const struct tide_judged *j, const struct tide_assessment *a)
@@ -552,6 +600,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     tide_json_integer(json, "returned", (int64_t)v->spikes.returned);
     tide_json_text(json, "phase", j->phase[0] ? j->phase : NULL);
     tide_json_end(json);
+    json_crest(json, &j->crest);
 }
 
 void tide_assessment_json(const struct tide_assessment *a, const char *source, FILE *out)

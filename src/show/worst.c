@@ -39,6 +39,10 @@ static double weight(const struct tide_judged *j, double tree_peak)
         kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
     if (tide_verdict_grows(&j->verdict))
         kind = by_kind[TIDE_LEAK];
+    if (j->crest.epochs)
+        kind = by_kind[TIDE_LEAK] - 0.5;
+    if (j->passing)
+        kind = 0.2; /* others like it came before or after: the answer is about them all */
     bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
@@ -51,8 +55,10 @@ static int worse_first(const void *a, const void *b, void *context)
 {
     const struct tide_judged *left = a, *right = b;
     const struct order *order = context;
-    bool left_grows = tide_verdict_grows(&left->verdict) && left->subject != TIDE_SUBJECT_GAUGE;
-    bool right_grows = tide_verdict_grows(&right->verdict) && right->subject != TIDE_SUBJECT_GAUGE;
+    bool left_grows =
+        tide_verdict_grows(&left->verdict) && !left->passing && left->subject != TIDE_SUBJECT_GAUGE;
+    bool right_grows =
+        tide_verdict_grows(&right->verdict) && !right->passing && right->subject != TIDE_SUBJECT_GAUGE;
     if (left_grows && right_grows) { /* the faster one, but a part that explains the whole before the whole */
         double l = rate_per_second(left), r = rate_per_second(right);
         bool left_whole = is_whole(left), right_whole = is_whole(right);
@@ -93,7 +99,11 @@ static double now_counted(const struct tide_history_process *p, double *ret_rss)
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     int64_t late_ns = s->bucket_ns[s->buckets] / 10 * 9;
-    return p->row.id != s->a->judged[0].process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
+    const struct tide_judged *worst = &s->a->judged[0];
+    const struct tide_history_process *like = tide_assessing_process(s->h, worst->member);
+    if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))
+        return false;
+    return p->row.id != worst->process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
 }
 
 /* The role that most of the others have; how many of them have it. Borrowed. */
@@ -137,11 +147,12 @@ static void describe_others(struct tide_assessing *s)
         rss += mine;
         counted += once;
     }
-    if (others == 0 || worst->subject != TIDE_SUBJECT_PROCESS)
+    if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
         return;
     for (size_t i = 1; i < s->a->count; i++)
         growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
-                   tide_verdict_grows(&s->a->judged[i].verdict) && s->a->judged[i].process != worst->process;
+                   tide_verdict_grows(&s->a->judged[i].verdict) && !s->a->judged[i].passing &&
+                   s->a->judged[i].process != worst->process;
     char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
     tide_text_escape(common, strlen(common), role, sizeof role);
@@ -161,7 +172,7 @@ static void describe_others(struct tide_assessing *s)
 /* A gauge that is flat while memory grows says where not to look. */
 static void describe_evidence(struct tide_assessing *s)
 {
-    if (s->a->judged[0].verdict.kind != TIDE_LEAK)
+    if (s->a->judged[0].verdict.kind != TIDE_LEAK && s->a->judged[0].crest.epochs == 0)
         return;
     for (size_t i = 1; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
@@ -173,7 +184,7 @@ static void describe_evidence(struct tide_assessing *s)
         if (flat)
             snprintf(
                 s->a->evidence, sizeof s->a->evidence,
-                "%s is flat: the growth is outside of what it counts (retention, fragmentation, or another allocator)",
+                "%s is flat: the growth is outside of what it counts (another process, retention, fragmentation, or another allocator)",
                 j->name);
         else if (same)
             snprintf(s->a->evidence, sizeof s->a->evidence,

@@ -363,9 +363,81 @@ static void a_recording_of_two_looks_is_undecided(void **state)
     tide_assessment_free(a);
 }
 
+/* Ten epochs of ten seconds: in each, two new workers rise for eight of them and end. */
+static struct tide_assessment *made_of_pools(int first_mib, int more_mib, char *text, size_t size)
+{
+    struct made m = begin();
+    struct tide_err err;
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py");
+    limit(&m, "host memory", 60 * GIB);
+    for (int epoch = 0; epoch < 10; epoch++) {
+        mark(&m, parent, TIDE_MARK_EPOCH, epoch, "");
+        mark(&m, parent, TIDE_MARK_PHASE_BEGIN, 0, "self-play");
+        int64_t worker[2], most = first_mib + more_mib * epoch, began_ns = m.t_ns;
+        for (int w = 0; w < 2; w++)
+            worker[w] = add_process(&m, 1000 + 2 * epoch + w, parent, "python", "worker of train.py");
+        for (int i = 1; i <= 32; i++) {
+            int64_t now = 20 + most * i / 32;
+            look(&m, 3, (100 + 2 * now) * MIB);
+            sample(&m, parent, 100 * MIB);
+            for (int w = 0; w < 2; w++)
+                sample(&m, worker[w], now * MIB);
+        }
+        for (int w = 0; w < 2; w++) {
+            struct tide_process p = {.id = worker[w],
+                                     .pid = 1000 + 2 * epoch + w,
+                                     .parent = parent,
+                                     .name = "python",
+                                     .command = "python",
+                                     .role = "worker of train.py",
+                                     .began_ns = began_ns,
+                                     .ended_ns = m.t_ns,
+                                     .peak_rss_bytes = GIB};
+            ok(tide_writer_process_update(m.writer, &p, &err), &err);
+        }
+        mark(&m, parent, TIDE_MARK_PHASE_END, 0, "self-play");
+        for (int i = 0; i < 8; i++) {
+            look(&m, 1, 100 * MIB);
+            sample(&m, parent, 100 * MIB);
+        }
+    }
+    return finish(&m, text, size);
+}
+
+static void peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = made_of_pools(40, 16, text, sizeof text);
+    const struct tide_judged *worst = &a->judged[0];
+    assert_int_equal(worst->subject, TIDE_SUBJECT_ROLE);
+    assert_string_equal(worst->name, "2 x worker of train.py (20 in all)");
+    assert_int_equal(worst->crest.epochs, 10);
+    assert_true(fabs(worst->crest.per_epoch - 32.0 * MIB) < MIB);
+    assert_string_equal(worst->crest.phase, "self-play");
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    assert_non_null(strstr(text, "RISING PEAKS in 2 x worker of train.py (20 in all)"));
+    assert_non_null(strstr(text, "1 other process steady"));
+    assert_null(strstr(text, "limit ")); /* no worker lives long enough to reach it */
+    tide_assessment_free(a);
+}
+
+static void workers_that_rise_as_high_in_every_epoch_are_no_finding(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = made_of_pools(120, 0, text, sizeof text);
+    assert_int_equal(a->judged[0].crest.epochs, 0);
+    assert_int_not_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_int_not_equal(tide_assessment_exit_code(a), 1);
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them),
+        cmocka_unit_test(workers_that_rise_as_high_in_every_epoch_are_no_finding),
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),

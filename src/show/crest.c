@@ -1,0 +1,135 @@
+/*
+ * crest.c - peaks that rise: what each epoch reaches, where the floor does not tell.
+ *
+ * Workers that are made anew in every epoch give back what they took, so no floor rises; but when every epoch
+ * takes more than the one before, it is the peaks that will hit the limit. A line is fitted to the highest
+ * value of each epoch. It counts when its slope is CREST_Z standard errors above zero, the rise matters
+ * against the level, and the later half still rises.
+ */
+#include "show/assessing.h"
+#include "base/text.h"
+#include "judge/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096 };
+
+static const double CREST_Z = 4;
+static const double MATTERS = 0.1; /* of the mean height: less is no finding */
+static const double LEAST_BYTES = 1 << 20;
+static const double STILL = 0.3;        /* of the slope: what the later half must have */
+static const double LIVES_LEAST = 0.25; /* of the run: who lives as long is judged by itself */
+
+/* Highest value of each epoch that was seen; how many. where[i]: at which x. */
+static size_t crests_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes,
+                        double *where)
+{
+    size_t at = 0, n = 0;
+    for (size_t e = 0; e < s->epoch_count && n < EPOCHS_MOST; e++) {
+        double until = e + 1 < s->epoch_count ? s->epochs[e + 1] : INFINITY;
+        bool seen = false;
+        for (; at < j->count && j->x[at] < until; at++) {
+            if (j->x[at] < s->epochs[e] || (seen && j->bytes[at] <= bytes[n]))
+                continue;
+            bytes[n] = j->bytes[at];
+            where[n] = j->x[at];
+            seen = true;
+        }
+        n += seen;
+    }
+    return n;
+}
+
+/* Least squares of y over 0, 1, ...; the standard error of the slope. */
+static double slope_of(const double *y, size_t n, double *ret_error, double *ret_mean)
+{
+    double middle = (double)(n - 1) / 2, mean = 0, sxx = 0, sxy = 0, left = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        sxx += ((double)i - middle) * ((double)i - middle);
+        sxy += ((double)i - middle) * (y[i] - mean);
+    }
+    double slope = sxy / sxx;
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - mean - slope * ((double)i - middle);
+        left += off * off;
+    }
+    *ret_error = sqrt(left / (double)(n - 2) / sxx);
+    *ret_mean = mean;
+    return slope;
+}
+
+static void name_phase(const struct tide_assessing *s, double x, char *out, size_t size)
+{
+    for (size_t i = 0; i < s->span_count; i++) {
+        const struct tide_span *span = &s->spans[i];
+        if (span->from > x || span->to < x || span->name < 0 || (size_t)span->name >= s->h->name_count)
+            continue;
+        const char *name = s->h->names[span->name];
+        tide_text_escape(name, strlen(name), out, size);
+        return;
+    }
+}
+
+static void find_crest(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double *where)
+{
+    size_t n = crests_of(s, j, bytes, where);
+    if (n < EPOCHS_LEAST)
+        return;
+    double error, mean, ignored, half_mean;
+    double slope = slope_of(bytes, n, &error, &mean),
+           later = slope_of(bytes + n / 2, n - n / 2, &ignored, &half_mean);
+    double rise = slope * (double)(n - 1);
+    if (!(slope > CREST_Z * error) || rise < MATTERS * mean || rise < LEAST_BYTES || later < STILL * slope)
+        return;
+    double width = tide_t_quantile95((double)(n - 2)) * error;
+    j->crest = (struct tide_crest){.epochs = n,
+                                   .per_epoch = slope,
+                                   .low = slope - width,
+                                   .high = slope + width,
+                                   .first_bytes = mean - rise / 2,
+                                   .last_bytes = mean + rise / 2};
+    name_phase(s, where[n - 1], j->crest.phase, sizeof j->crest.phase);
+    j->verdict.kind = TIDE_SPIKES;
+}
+
+/* Whether it is one of a role whose processes come and go: another ended before it began, or began after it
+ * had ended. Then what matters is what they all do. */
+static bool is_passing(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    int64_t end = tide_assessing_end(s, p), run = s->bucket_ns[s->buckets] - s->bucket_ns[0];
+    if (!p->row.role || (double)(end - p->row.began_ns) >= LIVES_LEAST * (double)run)
+        return false;
+    for (size_t i = 0; i < s->h->process_count; i++) {
+        const struct tide_history_process *other = &s->h->processes[i];
+        bool apart = other->row.began_ns >= end || tide_assessing_end(s, other) <= p->row.began_ns;
+        if (apart && other->row.role && !strcmp(other->row.role, p->row.role))
+            return true;
+    }
+    return false;
+}
+
+int tide_assessing_crests(struct tide_assessing *s)
+{
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    double *bytes = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *bytes);
+    double *where = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *where);
+    if (!bytes || !where)
+        return tide_err_set(s->err, "not enough memory to judge the recording");
+    for (size_t i = 0; i < s->a->count; i++) {
+        struct tide_judged *j = &s->a->judged[i];
+        const struct tide_history_process *p =
+            j->subject == TIDE_SUBJECT_PROCESS ? tide_assessing_process(s->h, j->process) : NULL;
+        j->passing = p && is_passing(s, p);
+        if (j->passing)
+            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
+        enum tide_verdict_kind kind = j->verdict.kind;
+        bool of_host = p || j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE;
+        if (of_host && !j->passing && (kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED))
+            find_crest(s, j, bytes, where);
+    }
+    tide_arena_rewind(s->scratch, mark);
+    return 0;
+}
