@@ -12,15 +12,48 @@
 Run under ``tidemark run``, each call leaves a mark in memory shared with the tracker; run alone, it does nothing.
 Calls never raise for want of a tracker, may come from any thread, and work in every process of the tree: a forked
 child leaves its own marks. Names are cut at 95 bytes of UTF-8.
+
+Beyond marks: ``watch`` (a loader that marks by itself), ``TrainingLog`` (lines and a summary with the verdict),
+``Cleanup`` (that measures itself), and the modules ``tidemark.torch``, ``tidemark.hf`` and ``tidemark.lightning``, which
+are imported by name and need their frameworks. Everything here needs the standard library alone.
 """
 
 from __future__ import annotations
 
-from . import _lane
+from typing import TYPE_CHECKING, Any
+
 from ._lane import epoch, gauge, items, phase_begin, phase_end, step, tracked
 from ._phase import phase
 
-__all__ = ["epoch", "gauge", "items", "phase", "phase_begin", "phase_end", "step", "tracked"]
+if TYPE_CHECKING:
+    from ._cleanup import Cleanup
+    from ._loader import watch
+    from ._traininglog import TrainingLog
+
+__all__ = [
+    "Cleanup",
+    "TrainingLog",
+    "epoch",
+    "gauge",
+    "items",
+    "phase",
+    "phase_begin",
+    "phase_end",
+    "step",
+    "tracked",
+    "watch",
+]
 __version__ = "0.1.0"
 
-del _lane
+_LATER = {"Cleanup": "_cleanup", "TrainingLog": "_traininglog", "watch": "_loader"}
+
+
+def __getattr__(name: str) -> Any:
+    """What is more than marks is loaded when it is first asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'tidemark' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = value
+    return value

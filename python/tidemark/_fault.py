@@ -1,23 +1,28 @@
 """No fault of this package reaches a training loop: it is caught here, and said once.
 
-``quietly`` guards every entry from a callback, an iterator or a hook. KeyboardInterrupt and SystemExit pass.
+``quietly`` and ``never_raises`` guard every entry from a callback, an iterator or a hook. KeyboardInterrupt and SystemExit
+pass.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import traceback
-from typing import Iterator, Set
+from typing import Any, Callable, Iterator, Set, TypeVar, cast
 
 _said: Set[str] = set()
 _lock = threading.RLock()
 _KINDS_MOST = 64
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 
 def say(line: str) -> None:
     """One line for a person, on standard error; around a progress bar where there is one."""
+    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
     try:
         bars = sys.modules.get("tqdm")
         if bars is not None and getattr(bars.tqdm, "_instances", None):
@@ -50,3 +55,18 @@ def quietly(doing: str) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - the purpose of this function
         with contextlib.suppress(Exception):
             report(doing, error)
+
+
+def never_raises(function: _F) -> _F:
+    """A decorator: what goes wrong is said once, and None returned."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the purpose of this function
+            with contextlib.suppress(Exception):
+                report(f"tidemark's {function.__name__}", error)
+            return None
+
+    return cast(_F, guarded)

@@ -1,0 +1,25 @@
+"""``python -m tidemark ARGS``: the program itself, where it is installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ._binary import find
+
+
+def main() -> int:
+    path = find()
+    if path is None:
+        print("tidemark: the program is not installed; this package only leaves marks for it", file=sys.stderr)
+        print("hint: 'make && sudo make install' in the checkout, or name it with TIDEMARK_BINARY", file=sys.stderr)
+        return 2
+    try:
+        os.execv(path, ["tidemark", *sys.argv[1:]])
+    except OSError as error:
+        print(f"tidemark: cannot start '{path}': {error.strerror}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""Cleanup that measures itself: what each action really freed, what it cost, and whether it is worth going on with.
+
+Recipes say "collect garbage every ten steps". Whether that frees anything depends on the program, and it always costs time.
+Here each action is tried a few times, its effect is read from the counters that it should move, and only those
+that free something go on, as often as the time budget allows. What was freed may come back: the table says that too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+from time import perf_counter
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+
+from . import _heap
+from ._fault import quietly, say
+from ._memory import process_bytes
+from ._units import change_text, duration_text, size_text
+
+_TRIES = 3
+_LEAST_BYTES = 1 << 20  # less than this, or than a thousandth of the process, is nothing
+_AUTO_STEPS_LEAST = 10
+_GROWN = 1.25  # what was turned off is tried again when the process has grown by this factor
+
+
+class Reading(NamedTuple):
+    """Counters that cleanup can move: of the system, of the C library's heap, of devices."""
+
+    process: int
+    heap: int
+    allocated: int
+    reserved: int
+
+    def minus(self, other: "Reading") -> "Reading":
+        return Reading(*(a - b for a, b in zip(self, other)))
+
+
+def _device_bytes() -> "tuple[int, int]":
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return 0, 0
+    if torch.cuda.is_initialized():
+        devices = range(torch.cuda.device_count())
+        return sum(map(torch.cuda.memory_allocated, devices)), sum(map(torch.cuda.memory_reserved, devices))
+    mps = getattr(torch.backends, "mps", None)
+    if mps is not None and mps.is_available():
+        return torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory()
+    return 0, 0
+
+
+def read() -> Reading:
+    allocator = _heap.heap()
+    return Reading(process_bytes(), allocator.in_use if allocator else 0, *_device_bytes())
+
+
+@dataclasses.dataclass
+class Action:
+    """One kind of cleanup, and what came of it. ``moves``: the counters that it frees from."""
+
+    name: str
+    run: Callable[[], Any]
+    moves: "tuple[str, ...]"
+    runs: int = 0
+    freed: int = 0
+    came_back: int = 0
+    cost_s: float = 0.0
+    useless: int = 0  # runs in a row that freed nothing
+    off: str = ""  # why it is not run any more
+    off_at: int = 0  # bytes of the process then
+    last_step: int = 0
+    level_after: Optional[int] = None
+    last_freed: int = 0
+
+    def level(self, reading: Reading) -> int:
+        return sum(getattr(reading, name) for name in self.moves)
+
+    @property
+    def cost_each_s(self) -> float:
+        return self.cost_s / self.runs if self.runs else 0.0
+
+
+def _empty_cache() -> None:
+    torch: Any = sys.modules["torch"]
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    else:
+        torch.mps.empty_cache()
+
+
+def _has_device() -> bool:
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return False
+    mps = getattr(torch.backends, "mps", None)
+    return bool(torch.cuda.is_available() or (mps is not None and mps.is_available()))
+
+
+def _actions(model: Any) -> "tuple[List[Action], Dict[str, str]]":
+    """What can be done here, and why the rest cannot."""
+    found, missing = [Action("gc", gc.collect, ("heap", "allocated"))], {}
+    if model is not None:
+        found.append(Action("zero_grad", lambda: model.zero_grad(set_to_none=True), ("heap", "allocated")))
+    else:
+        missing["zero_grad"] = "no model or optimizer was given"
+    if _has_device():
+        found.append(Action("empty_cache", _empty_cache, ("reserved",)))
+    else:
+        missing["empty_cache"] = "no GPU"
+    if _heap.can_trim():
+        found.append(Action("malloc_trim", _heap.trim, ("process",)))
+    else:
+        missing["malloc_trim"] = "no glibc"
+    return found, missing
+
+
+class Cleanup:
+    """Frees memory while training, and says what it brought.
+
+        cleanup = tidemark.Cleanup(every="auto")
+        for batch in loader:
+            ...
+            optimizer.step()
+            cleanup.step()
+        print(cleanup.table())
+
+    ``every``: steps between cleanups, or "auto" for as often as ``budget`` (a share of the time) allows.
+    ``model``: a model or optimizer whose gradients may be freed. Then call ``step()`` only where gradients are not needed
+    any more: after ``optimizer.step()``, not between the parts of an accumulated batch.
+    ``verbose``: a line for every action with what it moved; otherwise only decisions are said. ``out`` gets the lines.
+    """
+
+    def __init__(
+        self,
+        every: Union[int, str] = "auto",
+        *,
+        model: Any = None,
+        budget: float = 0.01,
+        verbose: bool = False,
+        out: Optional[Callable[[str], None]] = None,
+    ) -> None:
+        if every != "auto" and (not isinstance(every, int) or every < 1):
+            say(f"tidemark: Cleanup(every={every!r}) is neither 'auto' nor a number of steps; 'auto' is taken")
+            every = "auto"
+        self.actions, self.missing = _actions(model)
+        self.every = every
+        self.budget = budget
+        self.verbose = verbose
+        self.spent_s = 0.0
+        self._out = out
+        self._allowance_s = 0.0
+        self._training_s = 0.0
+        self._steps = 0
+        self._step = 0
+        self._at: Optional[float] = None
+
+    def _line(self, text: str) -> None:
+        if self._out is not None:
+            self._out(text)
+        else:
+            say(f"tidemark: {text}")
+
+    def step(self, n: Optional[int] = None) -> None:
+        """A step is over. Runs what is due; never raises."""
+        with quietly("cleaning up"):
+            now = perf_counter()
+            self._steps += 1
+            self._step = self._steps if n is None else int(n)
+            if self._at is not None:
+                self._training_s += now - self._at
+                self._allowance_s += (now - self._at) * self.budget
+            for action in self._due():
+                self._run(action)
+            self._at = perf_counter()
+
+    def run(self) -> Dict[str, int]:
+        """Runs everything that can be done here, now. Bytes that each freed."""
+        with quietly("cleaning up"):
+            return {action.name: self._run(action) for action in self.actions}
+        return {}
+
+    def _due(self) -> List[Action]:
+        if self.every != "auto":
+            return [a for a in self.actions if self._on(a)] if self._steps % int(self.every) == 0 else []
+        due = []
+        for action in sorted(self.actions, key=lambda each: each.last_step):
+            if self._steps - action.last_step < _AUTO_STEPS_LEAST or action.cost_each_s > self._allowance_s:
+                continue
+            if self._on(action):
+                due.append(action)
+                self._allowance_s -= action.cost_each_s
+        return due
+
+    def _on(self, action: Action) -> bool:
+        if not action.off:
+            return True
+        if process_bytes() < action.off_at * _GROWN:
+            return False
+        action.off, action.useless = "", 0
+        self._line(f"cleanup: {action.name} is tried again: the process has grown since")
+        return True
+
+    def _run(self, action: Action) -> int:
+        begin = perf_counter()
+        before = read()
+        start = perf_counter()
+        action.run()
+        cost = perf_counter() - start
+        after = read()
+        freed = max(0, action.level(before) - action.level(after))
+        if action.level_after is not None:
+            action.came_back += min(action.last_freed, max(0, action.level(before) - action.level_after))
+        action.level_after, action.last_freed = action.level(after), freed
+        worth = freed >= max(_LEAST_BYTES, after.process // 1000)
+        action.useless = 0 if worth else action.useless + 1
+        action.runs += 1
+        action.freed += freed
+        action.cost_s += cost
+        action.last_step = self._steps
+        if self.verbose:
+            self._say_run(action, cost, before, after)
+        self._decide(action, after)
+        self.spent_s += perf_counter() - begin
+        return freed
+
+    def _say_run(self, action: Action, cost: float, before: Reading, after: Reading) -> None:
+        change = after.minus(before)
+        parts = [f"process {size_text(before.process)} -> {size_text(after.process)} ({change_text(change.process)})"]
+        for name in ("heap", "allocated", "reserved"):
+            if getattr(before, name) or getattr(after, name):
+                parts.append(f"{name} {change_text(getattr(change, name))}")
+        self._line(f"[cleanup in step {self._step}] {action.name} took {duration_text(cost)}: {', '.join(parts)}")
+
+    def _decide(self, action: Action, after: Reading) -> None:
+        if action.useless >= _TRIES:
+            action.off, action.off_at = "frees nothing", after.process
+            each = duration_text(action.cost_each_s)
+            self._line(f"cleanup: {action.name} is turned off: {_TRIES} runs in a row freed nothing, {each} each")
+        elif self.every != "auto" and action.runs >= _TRIES and self._training_s > 0:
+            share = action.cost_each_s * self._steps / int(self.every) / self._training_s
+            if share > self.budget:
+                action.off, action.off_at = f"takes {share * 100:.1f} % of the time", after.process
+                self._line(
+                    f"cleanup: {action.name} is turned off: it takes {share * 100:.1f} % of the time, "
+                    f"more than {self.budget * 100:g} %; every='auto' would run it less often"
+                )
+        elif action.runs == _TRIES:
+            each = f"{size_text(action.freed / action.runs)} for {duration_text(action.cost_each_s)}"
+            self._line(f"cleanup: {action.name} is kept: it freed {each} each time")
+
+    def table(self) -> str:
+        """What each action did and cost, measured on this run."""
+        lines = [f"{'cleanup':12} {'runs':>5} {'freed each':>11} {'came back':>11} {'cost each':>10} {'of time':>8}"]
+        for action in self.actions:
+            runs = max(1, action.runs)
+            share = f"{100 * action.cost_s / self._training_s:.2f} %" if self._training_s > 0 else "-"
+            lines.append(
+                f"{action.name:12} {action.runs:>5} {size_text(action.freed // runs):>11} "
+                f"{size_text(action.came_back // max(1, action.runs - 1)):>11} {duration_text(action.cost_each_s):>10} {share:>8}"
+                + (f"  off: {action.off}" if action.off else "")
+            )
+        lines += [f"{name:12} {'-':>5}  {why}" for name, why in self.missing.items()]
+        return "\n".join(lines)

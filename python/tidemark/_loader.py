@@ -1,0 +1,158 @@
+"""``watch(loader)``: a loader that leaves marks while it is iterated, and whose worker processes do too.
+
+The parent marks steps, epochs and items as it takes batches. A worker process of a torch DataLoader counts the items that
+it has fetched, in its own lane, so that memory which grows in a worker has a number of items beside it. For that the
+loader's ``collate_fn`` is wrapped, in place; the wrapper can be pickled wherever the function can, so that workers may be
+forked or spawned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, Sized, TypeVar
+
+from . import _lane
+from ._fault import quietly
+from ._traininglog import TrainingLog
+
+_T = TypeVar("_T")
+
+
+class CountingCollate:
+    """A collate function that counts its items where it runs in a worker process, and feeds a meter where it does not."""
+
+    def __init__(self, collate: Callable[[Any], Any], padding: Any = None) -> None:
+        self.collate = collate
+        self.padding = padding
+        self._home = os.getpid()
+        self._items = 0
+        self._pid = 0
+
+    def __call__(self, samples: Any) -> Any:
+        batch = self.collate(samples)
+        with quietly("counting a worker's items"):
+            pid = os.getpid()
+            if pid != self._home:
+                if pid != self._pid:  # a copy in a new worker
+                    self._pid, self._items = pid, 0
+                self._items += len(samples) if isinstance(samples, list) else 1
+                _lane.items(self._items)
+            elif self.padding is not None:
+                self.padding.feed(batch)
+        return batch
+
+    def __getstate__(self) -> Any:
+        return {**self.__dict__, "padding": None}  # of no use in another process
+
+
+def instrument(loader: Any, padding: Any = None) -> None:
+    """Lets the workers of a torch DataLoader count their items. Once; other loaders are left alone."""
+    with quietly("watching a loader's workers"):
+        torch: Any = sys.modules.get("torch.utils.data")
+        if torch is None or not isinstance(loader, torch.DataLoader):
+            return
+        if isinstance(loader.collate_fn, CountingCollate):
+            return
+        if loader.num_workers > 0 or padding is not None:
+            loader.collate_fn = CountingCollate(loader.collate_fn, padding)
+
+
+def size_of(batch: Any) -> int:
+    """How many items a batch holds: the first dimension of its first tensor, or its length."""
+    if isinstance(batch, Mapping):
+        batch = next(iter(batch.values()), ())
+    if isinstance(batch, (list, tuple)) and batch and hasattr(batch[0], "shape"):
+        batch = batch[0]
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 1
+    return len(batch) if isinstance(batch, Sized) and not isinstance(batch, (str, bytes)) else 1
+
+
+def _items_in(loader: Any) -> Optional[int]:
+    try:
+        return len(loader.dataset)
+    except (AttributeError, TypeError, NotImplementedError):
+        return None
+
+
+class Watched(Generic[_T]):
+    """A loader under watch; everything but iterating is the loader's own."""
+
+    def __init__(self, loader: Iterable[_T], log: Optional[TrainingLog], phase: Optional[str], padding: Any) -> None:
+        self._loader = loader
+        self._log = log
+        self._phase = phase
+        self._padding = padding
+        self._epoch = 0
+        self._step = 0
+        self._items = 0
+
+    def __iter__(self) -> Iterator[_T]:
+        if self._phase is not None:
+            yield from self._pass_in_phase(self._phase)
+            return
+        log = self._log
+        if log is not None:
+            log.epoch(self._epoch)
+        else:
+            _lane.epoch(self._epoch)
+        self._epoch += 1
+        for batch in self._loader:
+            self._begin(batch)
+            yield batch
+        if log is not None:
+            log.epoch_end()
+
+    def _pass_in_phase(self, name: str) -> Iterator[_T]:
+        log = self._log
+        begin, end = (log.phase_begin, log.phase_end) if log is not None else (_lane.phase_begin, _lane.phase_end)
+        begin(name)
+        try:
+            yield from self._loader
+        finally:
+            end(name)
+
+    def _begin(self, batch: _T) -> None:
+        with quietly("watching a loader"):
+            if self._log is not None:
+                self._log.step(self._step)
+            else:
+                _lane.step(self._step)
+            self._step += 1
+            self._items += size_of(batch)
+            if self._log is not None:
+                self._log.items(self._items)
+            else:
+                _lane.items(self._items)
+            if self._padding is not None and not isinstance(getattr(self._loader, "collate_fn", None), CountingCollate):
+                self._padding.feed(batch)
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def watch(
+    loader: Iterable[_T],
+    *,
+    every: int = 100,
+    phase: Optional[str] = None,
+    log: Optional[TrainingLog] = None,
+    padding: Any = None,
+) -> "Watched[_T]":
+    """The same loader, watched: ``for batch in tidemark.watch(loader):``.
+
+    Each pass is an epoch and each batch a step, with a line every ``every`` steps, one per epoch, and a summary at the
+    end; ``every=0`` only marks. ``phase``: passes over this loader are phases of that name instead, as validation is.
+    ``log``: the TrainingLog that speaks, to share one between loaders. ``padding``: a PaddingMeter to feed.
+    """
+    with quietly("watching a loader"):
+        instrument(loader)
+        if log is None and every > 0 and phase is None:
+            log = TrainingLog(every=every, items=_items_in(loader))
+            log.count_graphs()
+    return Watched(loader, log, phase, padding)

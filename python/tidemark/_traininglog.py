@@ -1,0 +1,320 @@
+"""What a training loop says about its memory while it runs, and the summary at its end.
+
+One object serves the callbacks (hf.py, lightning.py), ``watch`` and loops that are written by hand. Each call is cheap and
+none raises: samples are taken within one share of the time, censuses within another, and what fails is said once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+from time import perf_counter
+from typing import Any, Callable, Iterator, List, Optional, TypeVar, cast
+
+from . import _lane, _verdict
+from ._cleanup import Cleanup
+from ._fault import never_raises, quietly, say
+from ._samples import Levels, Samples
+from ._units import change_text, duration_text, size_text
+
+_CENSUS_FIRST_STEP = 3  # by then optimizer state and caches are there
+_CENSUS_SECONDS = 0.1
+_GROWTHS_MOST = 5
+_GROWTH_LEAST = 64 << 10
+_GROWTH_SHARE = 0.02  # of the largest: less is not what anybody looks for
+_LARGEST_MOST = 5
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _while_open(method: _F) -> _F:
+    """Guarded; and nothing happens after the end, or in a forked child, which has the log of its parent."""
+    safe = never_raises(method)
+
+    @functools.wraps(method)
+    def checked(self: "TrainingLog", *args: Any, **kwargs: Any) -> Any:
+        if self.closed or os.getpid() != self.pid:
+            return None
+        return safe(self, *args, **kwargs)
+
+    return cast(_F, checked)
+
+
+class TrainingLog:
+    """Marks, lines and a summary for a training loop.
+
+        log = tidemark.TrainingLog(every=50)
+        for epoch in range(3):
+            log.epoch(epoch)
+            for batch in loader:
+                log.step(step)
+                ...
+            with log.phase("validation"):
+                evaluate()
+        log.close()
+
+    ``every``: steps between lines, 0 for none. ``debug``: a line before and after each phase. ``census``: count tensors (where
+    torch is loaded). ``share``: the part of the time that samples may take, and censuses again. ``items``: in one
+    pass over the data, to recognise a cache that fills once. ``out``: gets each line; standard error without one.
+    A log that is not closed gives its summary when the interpreter ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int = 100,
+        debug: bool = False,
+        census: bool = True,
+        share: float = 0.001,
+        items: Optional[int] = None,
+        cleanup: Optional[Cleanup] = None,
+        out: Optional[Callable[[str], None]] = None,
+        quiet: Optional[bool] = None,
+    ) -> None:
+        self.pid = os.getpid()
+        self.closed = False
+        self.every = every
+        self.debug = debug
+        self.items_per_pass = items
+        self.censuses: List[Any] = []
+        self.verdicts: List[_verdict.Verdict] = []
+        self.samples = Samples(share)
+        self.graphs: Any = None
+        self._cleanup = cleanup
+        self._census_wanted = census
+        self._census_due = 0.0
+        self._census_cost_s = 0.0
+        self._share = share
+        self._out = out
+        self._quiet = os.environ.get("RANK", "0") != "0" if quiet is None else quiet
+        self._step: Optional[int] = None
+        self._open_step = False
+        self._steps = 0
+        self._began = perf_counter()
+        self._epoch: Optional[int] = None
+        self._at_line: Optional[Levels] = None
+        self._at_epoch: Optional[Levels] = None
+        self._items: Optional[int] = None
+        self._phases: List[str] = []
+        self._before_phase: List[Optional[Levels]] = []
+        atexit.register(self.close)
+
+    def line(self, text: str) -> None:
+        """One line where the lines go."""
+        if self._quiet:
+            return
+        with quietly("writing a line"):
+            if self._out is not None:
+                self._out(text)
+            else:
+                say(f"tidemark: {text}")
+
+    @property
+    def last_step(self) -> int:
+        return self._step if self._step is not None else 0
+
+    # ---- steps
+
+    @_while_open
+    def step(self, n: int) -> None:
+        """A step begins; the one before it has ended."""
+        if self._open_step:
+            self._end_step()
+        self._begin_step(int(n))
+
+    def _begin_step(self, n: int) -> None:
+        _lane.step(n)
+        self._step = n
+        self._open_step = True
+        self._steps += 1
+        if self.graphs is not None:
+            self.graphs.step = n
+
+    @_while_open
+    def step_end(self) -> None:
+        """The step is over, nothing of it is needed any more. For loops that know; others leave it to the next step."""
+        if self._open_step:
+            self._end_step()
+
+    def _end_step(self) -> None:
+        self._open_step = False
+        n = self.last_step
+        now = perf_counter()
+        if self._cleanup is not None:
+            self._cleanup.step(n)
+        shown = self.every > 0 and self._steps % self.every == 0
+        if shown or self.samples.due(now):
+            levels = self.samples.take(n)
+            if shown:
+                self.line(f"step {n}: {levels.words(self._at_line)}{self._graph_words()}")
+                self._at_line = levels
+        if self._census_wanted and self._steps >= _CENSUS_FIRST_STEP and now >= self._census_due:
+            self._take_census()
+
+    def _graph_words(self) -> str:
+        if self.graphs is None or self.graphs.last <= 1:
+            return ""
+        return f", {self.graphs.last} forward passes alive in backward"
+
+    def count_graphs(self) -> None:
+        """From now on, count the forward passes that each backward goes through."""
+        with quietly("counting autograd graphs"):
+            if self.graphs is None and "torch" in sys.modules:
+                from ._graphs import GraphCounter
+
+                self.graphs = GraphCounter(share=self._share / 2).start()
+
+    def _take_census(self) -> None:
+        if "torch" not in sys.modules:
+            return
+        from ._census import census
+
+        start = perf_counter()
+        seen = census(self.last_step, _CENSUS_SECONDS)
+        for kind, size in seen.by_kind.items():
+            _lane.gauge(f"torch {kind}" if kind not in ("held", "unknown") else f"torch tensors {kind}", size)
+        self.censuses.append(seen)
+        if len(self.censuses) > 8:
+            del self.censuses[len(self.censuses) // 2]
+        cost = perf_counter() - start
+        self._census_cost_s += cost
+        self._census_due = start + cost / self._share
+
+    # ---- epochs, phases, items
+
+    @_while_open
+    def epoch(self, n: int) -> None:
+        """An epoch begins."""
+        if self._open_step:
+            self._end_step()
+        self._epoch_line()
+        _lane.epoch(n)
+        self._epoch = int(n)
+
+    @_while_open
+    def epoch_end(self) -> None:
+        if self._open_step:
+            self._end_step()
+        self._epoch_line()
+
+    def _epoch_line(self) -> None:
+        if self._epoch is None:
+            return
+        levels = self.samples.take(self.last_step, whole_tree=True)
+        self.line(f"epoch {self._epoch} ends at step {self.last_step}: {levels.words(self._at_epoch)}")
+        self._at_epoch = levels
+        self._epoch = None
+
+    @_while_open
+    def items(self, seen: int) -> None:
+        """Items seen so far, in all."""
+        _lane.items(seen)
+        self._items = int(seen)
+
+    @_while_open
+    def phase_begin(self, name: str) -> None:
+        _lane.phase_begin(name)
+        self._phases.append(name)
+        levels = self.samples.take(self.last_step, whole_tree=True) if self.debug else None
+        self._before_phase.append(levels)
+        if levels is not None:
+            self.line(f"[before {name}] {levels.words()}")
+
+    @_while_open
+    def phase_end(self, name: str) -> None:
+        """Ends the phase of this name, and those inside it that an exception left open. Without one, does nothing."""
+        if name not in self._phases:
+            return
+        while self._phases:
+            inner, before = self._phases.pop(), self._before_phase.pop()
+            _lane.phase_end(inner)
+            if self.debug and inner == name:
+                levels = self.samples.take(self.last_step, whole_tree=True)
+                self.line(f"[after {name}] {levels.words(before)}")
+            if inner == name:
+                return
+
+    def in_phase(self, name: str) -> bool:
+        return name in self._phases
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A stretch of time with a name; in debug mode with a line before and after it."""
+        self.phase_begin(name)
+        try:
+            yield
+        finally:
+            self.phase_end(name)
+
+    # ---- the end
+
+    @_while_open
+    def close(self) -> None:
+        """The training is over: the summary. Once; later calls do nothing."""
+        atexit.unregister(self.close)
+        try:
+            if self._open_step:
+                self._end_step()
+            for name in self._phases[:]:
+                self.phase_end(name)
+            self._epoch_line()
+            if self.graphs is not None:
+                self.graphs.stop()
+            if self._steps:
+                self._summary()
+        finally:
+            self.closed = True
+
+    def cost_s(self) -> float:
+        """Seconds that samples, censuses and counting took so far."""
+        return self.samples.cost_s + self._census_cost_s + (self.graphs.cost_s if self.graphs is not None else 0.0)
+
+    def _summary(self) -> None:
+        elapsed = perf_counter() - self._began
+        own = self.cost_s()
+        if not self.samples.rows or self.samples.rows[-1].step != self.last_step:
+            self.samples.take(self.last_step, whole_tree=True)
+        first, last = self.samples.rows[0], self.samples.rows[-1]
+        share = 100 * own / elapsed if elapsed > 0 else 0.0
+        self.line(f"{self._steps} steps in {duration_text(elapsed)}; measuring took {duration_text(own)}, {share:.2f} %")
+        self.line(f"process {size_text(first.process)} -> {size_text(last.process)} ({change_text(last.process - first.process)})")
+        with quietly("judging the run"):
+            self._judge()
+        with quietly("the summary of tensors"):
+            self._tensor_summary()
+        if self.graphs is not None and self.graphs.most > 1:
+            self.line(f"up to {self.graphs.most} forward passes were alive in one backward, first in step {self.graphs.most_at}")
+        if self._cleanup is not None:
+            for row in self._cleanup.table().splitlines():
+                self.line(row)
+
+    def _judge(self) -> None:
+        per_step = self._items / self._steps if self._items else None
+        whole = _verdict.of_recording(self.items_per_pass, per_step)
+        tables = [] if whole else self.samples.tables()
+        found = [_verdict.of_table(table, self.items_per_pass, per_step) for table in tables]
+        self.verdicts = [each for each in [whole, *found] if each is not None]
+        for each in self.verdicts:
+            for sentence in each.sentences():
+                self.line(sentence)
+        if not self.verdicts:
+            self.line("no verdict: the program 'tidemark' was not found; see python/README.md")
+
+    def _tensor_summary(self) -> None:
+        if not self.censuses:
+            return
+        if self.last_step > self.censuses[-1].step:
+            self._take_census()
+        first, last = self.censuses[0], self.censuses[-1]
+        middle = self.censuses[len(self.censuses) // 2]
+        still = {each.holder for each in last.since(middle)} if middle not in (first, last) else None
+        growths = [each for each in last.since(first, _GROWTH_LEAST) if still is None or each.holder in still]
+        most = growths[0].bytes if growths else 0
+        for growth in [each for each in growths if each.bytes > most * _GROWTH_SHARE][:_GROWTHS_MOST]:
+            self.line(f"growing: {growth}")
+        self.line(f"{last.tensors} tensors, {size_text(last.bytes)}, {last.graphs} autograd graphs alive; the largest:")
+        for text in last.table(_LARGEST_MOST).splitlines()[1:-1]:
+            self.line(text)

@@ -1,0 +1,141 @@
+"""A callback for the Hugging Face Trainer: marks, lines and a summary, with nothing else to change.
+
+    trainer = Trainer(..., callbacks=[tidemark.hf.TidemarkCallback()])
+
+Steps, epochs and items are marked, validation and checkpoints are phases, worker processes count their items. Whatever goes
+wrong in here is said once; the training does not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Optional, cast
+
+from transformers import TrainerCallback
+
+from ._cleanup import Cleanup
+from ._fault import never_raises
+from ._loader import instrument
+from ._traininglog import TrainingLog
+
+_VALIDATION, _CHECKPOINT = "validation", "checkpoint"
+
+
+class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
+    """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed where the
+    batches are put together in this process (no loader workers). The log of the latest training is ``log``."""
+
+    def __init__(
+        self,
+        every: int = 100,
+        *,
+        debug: bool = False,
+        census: bool = True,
+        share: float = 0.001,
+        cleanup: Optional[Cleanup] = None,
+        padding: Any = None,
+        out: Optional[Callable[[str], None]] = None,
+    ) -> None:
+        self.log: Optional[TrainingLog] = None
+        self._every = every
+        self._debug = debug
+        self._census = census
+        self._share = share
+        self._cleanup = cleanup
+        self._padding = padding
+        self._out = out
+        self._per_step = 0
+        self._epoch_begin = (0, 0)  # step and items at the beginning of this epoch
+        self._items_per_pass: Optional[int] = None
+
+    @never_raises
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is not None:
+            self.log.close()
+        loader = kwargs.get("train_dataloader")
+        self._items_per_pass = None
+        with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
+            self._items_per_pass = len(cast(Any, loader).dataset)
+        self._per_step = args.train_batch_size * args.gradient_accumulation_steps * max(1, args.world_size)
+        instrument(loader, self._padding)
+        self.log = TrainingLog(
+            every=self._every,
+            debug=self._debug,
+            census=self._census,
+            share=self._share,
+            items=self._items_per_pass,
+            cleanup=self._cleanup,
+            out=self._out,
+            quiet=not state.is_world_process_zero,
+        )
+        self.log.count_graphs()
+
+    @never_raises
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is None:
+            return
+        epoch = round(state.epoch or 0)
+        before = epoch * self._items_per_pass if self._items_per_pass else state.global_step * self._per_step
+        self._epoch_begin = (state.global_step, before)
+        self.log.epoch(epoch)
+
+    @never_raises
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is None:
+            return
+        for name in (_VALIDATION, _CHECKPOINT):  # left open by an exception, or by a callback that called it off
+            self.log.phase_end(name)
+        self.log.step(state.global_step + 1)
+
+    @never_raises
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is None:
+            return
+        self.log.step_end()
+        step, items = self._epoch_begin
+        seen = (state.global_step - step) * self._per_step
+        self.log.items(items + (min(seen, self._items_per_pass) if self._items_per_pass else seen))
+        self._begin_what_follows(control)
+
+    def _begin_what_follows(self, control: Any) -> None:
+        """The Trainer announces validation and checkpoints by these flags, and tells only when they are over."""
+        if self.log is None:
+            return
+        if control.should_evaluate and not self.log.in_phase(_VALIDATION):
+            self.log.phase_begin(_VALIDATION)
+        elif control.should_save and not control.should_evaluate and not self.log.in_phase(_CHECKPOINT):
+            self.log.phase_begin(_CHECKPOINT)
+
+    @never_raises
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is not None:
+            self.log.epoch_end()
+            self._begin_what_follows(control)
+
+    @never_raises
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is not None and not self.log.in_phase(_VALIDATION):
+            self.log.phase_begin(_VALIDATION)  # evaluate() or predict() called by the program
+
+    @never_raises
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is None:
+            return
+        self.log.phase_end(_VALIDATION)
+        if control.should_save and not self.log.in_phase(_CHECKPOINT):
+            self.log.phase_begin(_CHECKPOINT)
+
+    @never_raises
+    def on_predict(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        if self.log is not None:
+            self.log.phase_end(_VALIDATION)
+
+    @never_raises
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is not None:
+            self.log.phase_end(_CHECKPOINT)
+
+    @never_raises
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.log is not None:
+            self.log.close()

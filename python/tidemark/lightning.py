@@ -1,0 +1,152 @@
+"""A callback for Lightning: marks, lines and a summary, with nothing else to change.
+
+    trainer = lightning.Trainer(callbacks=[tidemark.lightning.TidemarkCallback()])
+
+A step is a batch. Validation (the sanity check too), test and checkpoints are phases. Whatever goes wrong in here is said
+once; the training does not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any, Callable, Optional, cast
+
+try:
+    from lightning.pytorch import Callback
+except ImportError:
+    from pytorch_lightning import Callback  # type: ignore[assignment,no-redef,unused-ignore]
+
+from ._cleanup import Cleanup
+from ._fault import never_raises
+from ._loader import instrument, size_of
+from ._traininglog import TrainingLog
+
+
+class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
+    """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed every
+    batch. The log of the latest training is ``log``."""
+
+    def __init__(
+        self,
+        every: int = 100,
+        *,
+        debug: bool = False,
+        census: bool = True,
+        share: float = 0.001,
+        cleanup: Optional[Cleanup] = None,
+        padding: Any = None,
+        out: Optional[Callable[[str], None]] = None,
+    ) -> None:
+        super().__init__()
+        self.log: Optional[TrainingLog] = None
+        self._every = every
+        self._debug = debug
+        self._census = census
+        self._share = share
+        self._cleanup = cleanup
+        self._padding = padding
+        self._out = out
+        self._batches = 0
+        self._items = 0
+        self._save: Optional[Callable[..., Any]] = None
+
+    @never_raises
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """The log is there before the sanity check, whose memory counts too."""
+        if stage != "fit" or (self.log is not None and not self.log.closed):
+            return
+        self._batches = self._items = 0
+        self.log = TrainingLog(
+            every=self._every,
+            debug=self._debug,
+            census=self._census,
+            share=self._share,
+            cleanup=self._cleanup,
+            out=self._out,
+            quiet=not trainer.is_global_zero,
+        )
+        self.log.count_graphs()
+        self._mark_checkpoints(trainer)
+
+    def _mark_checkpoints(self, trainer: Any) -> None:
+        """Lightning tells that it will save, not that it has saved."""
+        save = self._save = trainer.save_checkpoint
+        log = cast(TrainingLog, self.log)
+
+        @functools.wraps(save)
+        def save_checkpoint(*args: Any, **kwargs: Any) -> Any:
+            with log.phase("checkpoint"):
+                return save(*args, **kwargs)
+
+        trainer.save_checkpoint = save_checkpoint
+
+    @never_raises
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        loader = trainer.train_dataloader
+        instrument(loader)
+        if self.log is not None:
+            with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
+                self.log.items_per_pass = len(loader.dataset)
+
+    @never_raises
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.epoch(trainer.current_epoch)
+
+    @never_raises
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if self.log is None:
+            return
+        self._batches += 1
+        self.log.step(self._batches)
+        self._items += size_of(batch)
+        self.log.items(self._items)
+        if self._padding is not None:
+            self._padding.feed(batch)
+
+    @never_raises
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.log is not None:
+            self.log.step_end()
+
+    @never_raises
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.epoch_end()
+
+    @never_raises
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.phase_begin("sanity check" if trainer.sanity_checking else "validation")
+
+    @never_raises
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.phase_end("sanity check" if trainer.sanity_checking else "validation")
+
+    @never_raises
+    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.phase_begin("test")
+
+    @never_raises
+    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.phase_end("test")
+
+    @never_raises
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.log is not None:
+            self.log.close()
+
+    @never_raises
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        if self.log is not None:
+            self.log.close()
+
+    @never_raises
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        if self._save is not None:
+            trainer.save_checkpoint = self._save
+            self._save = None
