@@ -50,6 +50,7 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
         .live_per_x = live.slope,
         .live_low = live.slope_low,
         .live_high = live.slope_high,
+        .live_growth = live.growth_bytes,
         .live_bytes = usual,
         .not_live_bytes = v->floor_last - usual,
         .crest_first = quantile(&input->live, v->start_x, early, TIDE_RETENTION_CREST, scratch),

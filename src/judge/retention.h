@@ -27,6 +27,7 @@ struct tide_retention_input {
 
 struct tide_retention {
     double live_per_x, live_low, live_high; /* growth of what is live, over the same stretch, 95 % interval */
+    double live_growth;                     /* over that stretch, of the shape that fits it best */
     double live_bytes;                      /* what is live, in the last third of the run */
     double not_live_bytes;                  /* floor of the process's memory less that */
     double crest_first, crest_last;         /* what is live at the most, in the first and the last third */

@@ -50,7 +50,7 @@ static void put_word(FILE *out, const struct tide_judged *j)
     }
     const char *word = tide_verdict_name(j->verdict.kind);
     fprintf(out, "<span class=\"verdict %s\">%s</span>", word, word);
-    if (j->verdict.kind == TIDE_LEAK)
+    if (tide_verdict_grows(&j->verdict))
         fprintf(out, " +%s/%s", tide_size_text(j->verdict.slope, size), j->x_is_steps ? "step" : "s");
 }
 

@@ -219,9 +219,14 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_retention *r = &j->retention;
     if (!r->live_is_flat) {
-        tide_buf_text(b, "what the program holds grows by ");
-        put_size(b, r->live_per_x);
-        tide_buf_format(b, " per %s, %.0f %% of that", per(j), 100 * r->live_per_x / j->verdict.slope);
+        tide_buf_text(b, "what the program holds grew by ");
+        put_size(b, r->live_growth);
+        tide_buf_format(b, ", %.0f %% of that", 100 * r->live_growth / j->verdict.growth_bytes);
+        if (j->kept.free_bytes > 0) {
+            tide_buf_text(b, "; malloc keeps ");
+            put_size(b, j->kept.free_bytes);
+            tide_buf_text(b, " free beside it");
+        }
         return;
     }
     if (r->crest_rises) {
@@ -304,8 +309,8 @@ static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
 static bool is_live_said(const struct tide_judged *j)
 {
     const double explains = 0.8;
-    bool partly = j->verdict.kind == TIDE_LEAK && j->retention.live_per_x > 0 &&
-                  j->retention.live_per_x < explains * j->verdict.slope;
+    bool partly = j->verdict.kind == TIDE_LEAK && j->retention.live_growth > 0 &&
+                  j->retention.live_growth < explains * j->verdict.growth_bytes;
     return j->live_known && (j->retention.live_is_flat || partly);
 }
 
