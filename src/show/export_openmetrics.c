@@ -22,6 +22,7 @@ struct metrics {
     const struct tide_history *h;
     const struct tide_tick *last; /* the look at that moment */
     FILE *out;
+    bool full; /* out of memory: something is missing */
 };
 
 /* --- the text ------------------------------------------------------------------------------------------ */
@@ -189,6 +190,7 @@ static void put_marks(struct metrics *m)
     const struct tide_history *h = m->h;
     int64_t *gauges = tide_arena_take(m->e->arena, h->name_count + 1, sizeof *gauges);
     bool any = false;
+    m->full |= !gauges;
     for (size_t i = 0; i < h->name_count && gauges; i++)
         gauges[i] = TIDE_UNKNOWN;
     for (size_t i = 0; i < h->mark_count && h->marks[i].t_ns <= m->e->at_ns; i++) {
@@ -248,8 +250,10 @@ static void put_gpus(struct metrics *m)
         const char *gap = "{";
         uint64_t key = (uint64_t)g->device << 40 ^ (uint64_t)(g->process + 1);
         bool told = g->process >= 1 && (size_t)g->process <= h->process_count;
-        if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before) || tide_map_put(&seen, key, 1) ||
-            (told && !lives(m, &h->processes[g->process - 1])))
+        if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before))
+            continue;
+        m->full |= tide_map_put(&seen, key, 1) != 0;
+        if (m->full || (told && !lives(m, &h->processes[g->process - 1])))
             continue;
         fputs("tidemark_gpu_bytes", m->out);
         label_number(m, &gap, "device", g->device);
@@ -295,6 +299,7 @@ static void put_sites(struct metrics *m)
 {
     const struct tide_export *e = m->e;
     const struct tide_export_value **order = tide_arena_take(e->arena, e->count + 1, sizeof *order);
+    m->full |= !order;
     if (!order || e->count == 0)
         return;
     for (size_t i = 0; i < e->count; i++)
@@ -322,7 +327,6 @@ int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_
 {
     struct metrics m = {.e = e, .h = e->history, .out = out};
     const char *gap = "{";
-    (void)err;
     m.last = &m.h->ticks[m.h->tick_count - 1];
     while (m.last > m.h->ticks && (m.last->t_ns > e->at_ns || m.last->processes == 0))
         m.last--;
@@ -338,5 +342,7 @@ int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_
     put_heaps(&m);
     put_sites(&m);
     fputs("# EOF\n", out);
-    return 0;
+    return m.full ? tide_err_set(err, "not enough memory to list %zu processes and %zu call sites",
+                                 e->history->process_count, e->count)
+                  : 0;
 }

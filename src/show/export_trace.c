@@ -29,6 +29,7 @@ struct trace {
     const struct tide_history *h;
     struct tide_json json;
     int64_t *pids; /* by process id - 1, as the trace calls them */
+    bool full;     /* out of memory: something is missing */
 };
 
 static int64_t pid_of(const struct trace *t, int64_t process)
@@ -55,7 +56,7 @@ static int number_processes(struct trace *t, struct tide_err *err)
         bool again = pid <= 0 || tide_map_get(&used, (uint64_t)pid, &first);
         t->pids[i] = again ? SECOND_USE + (int64_t)i : pid;
         if (!again)
-            tide_map_put(&used, (uint64_t)pid, 1); /* without room: one track for two */
+            t->full |= tide_map_put(&used, (uint64_t)pid, 1) != 0;
     }
     tide_map_release(&used);
     return 0;
@@ -154,8 +155,7 @@ static void put_phase(struct trace *t, const struct tide_history_mark *m, struct
         snprintf(text, sizeof text, "phase %s", name);
         put_metadata(t, "thread_name", pid, track, text);
     }
-    if (tide_map_put(open, key, begin ? depth + 1 : depth - 1))
-        return;
+    t->full |= tide_map_put(open, key, begin ? depth + 1 : depth - 1) != 0;
     event_begin(t, begin ? "B" : "E", name, pid, track, m->t_ns);
     tide_json_end(&t->json);
 }
@@ -239,5 +239,7 @@ int tide_export_trace(const struct tide_export *e, FILE *out, struct tide_err *e
     int status = put_heaps(&t, err);
     tide_json_end(&t.json);
     tide_json_end(&t.json);
+    if (t.full)
+        status = tide_err_set(err, "not enough memory to follow %zu marks", e->history->mark_count);
     return status;
 }
