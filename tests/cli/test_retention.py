@@ -208,7 +208,7 @@ def test_malloc_trim_gives_back_what_was_said(heap, script):
     d = heap(PYTHON, script(FRAGMENTS), 300)
     given_back, bytes_per_step = map(float, heap.out.split())
     assert d["verdict"] == "retention" and heap.code == 1
-    assert abs(d["bytes_per_step"] / bytes_per_step - 1) < 0.1  # the holes fill up with lists: it slows down
+    assert 0.95 * d["bytes_per_step_low"] <= bytes_per_step <= 1.05 * d["bytes_per_step_high"]
     # the last reading is up to half a second old: 25 of 300 steps
     assert 0.85 * d["trim_bytes_low"] <= given_back <= 1.15 * d["trim_bytes_high"]
     assert d["trim_bytes_low"] > 0.6 * d["trim_bytes_high"] > 30 * MIB
@@ -252,10 +252,10 @@ def test_a_growing_cache_of_small_blocks_is_no_retention(heap, script):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"), reason="needs libjemalloc2")
-def test_another_allocator_behind_the_hook_is_not_asked(heap, workload):
+def test_of_another_allocator_behind_the_hook_nothing_is_claimed(heap, workload):
     behind = 'LD_PRELOAD="$LD_PRELOAD:/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" exec "$@"'
     d = heap("sh", "-c", behind, "sh", workload("linear"))
-    assert d["verdict"] == "leak" and d["live_bytes_per_step"] > 0.9 * d["bytes_per_step"]
+    assert d["verdict"] == "leak" and d["live_bytes"] is None  # it serves C++ past malloc: not all is seen
     assert d["allocator_free_bytes"] is None and d["trim_bytes_high"] is None
 
 
