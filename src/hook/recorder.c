@@ -9,6 +9,7 @@
 #include "hook/object.h"
 #include "hook/pyframes.h"
 #include "hook/ledger.h"
+#include "hook/own_stack.h"
 #include "hook/wiped.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ static void seed(struct tide_local *local)
 }
 
 /* The thread's stack, from the C library: it allocates a little and takes the thread's lock, so this is done
- * only where the program itself may allocate. */
+ * only behind an allocation of the program's own, when its allocator holds no lock. */
 static void ask_stack(struct tide_local *local)
 {
     pthread_attr_t attributes;
@@ -373,8 +374,9 @@ struct tide_heap_head *tide_recorder_enter(int *ret_errno)
     struct tide_heap_head *table = tide_ledger_table();
     if (!table)
         tide_recorder_leave(*ret_errno);
-    else if (!local->stack_high)
-        ask_stack(local);
+    else if (!local->stack_high && !tide_own_stack_find((uintptr_t)__builtin_frame_address(0),
+                                                        &local->stack_low, &local->stack_high))
+        local->stack_low = local->stack_high = 0; /* an allocation may have more luck */
     return table;
 }
 
