@@ -288,6 +288,27 @@ static void put_heaps(struct metrics *m)
     }
 }
 
+/* What each allocator keeps and nobody holds, where the hook asked it. */
+static void put_kept(struct metrics *m)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->h->process_count; i++) {
+        const struct tide_history_process *p = &m->h->processes[i];
+        const char *gap = "{";
+        size_t count = lives(m, p) ? p->heap_count : 0;
+        while (count > 0 && p->heap[count - 1].t_ns > m->e->at_ns)
+            count--;
+        if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
+            continue;
+        if (!any)
+            family(m, "tidemark_heap_free_bytes", "gauge", "bytes", "What malloc keeps and nobody holds.");
+        any = true;
+        fputs("tidemark_heap_free_bytes", m->out);
+        label_process(m, &gap, p->row.id);
+        value(m, gap, (double)p->heap[count - 1].free_bytes);
+    }
+}
+
 static int larger_first(const void *a, const void *b)
 {
     const struct tide_export_value *left = *(const struct tide_export_value *const *)a,
@@ -340,6 +361,7 @@ int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_
     put_processes(&m);
     put_gpus(&m);
     put_heaps(&m);
+    put_kept(&m);
     put_sites(&m);
     fputs("# EOF\n", out);
     return m.full ? tide_err_set(err, "not enough memory to list %zu processes and %zu call sites",

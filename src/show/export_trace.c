@@ -129,6 +129,18 @@ static void put_memory(struct trace *t)
     }
 }
 
+/* What the program's allocator keeps and nobody holds, where the hook asked it. */
+static void put_kept(struct trace *t)
+{
+    for (size_t i = 0; i < t->h->process_count; i++) {
+        const struct tide_history_process *p = &t->h->processes[i];
+        for (size_t k = 0; k < p->heap_count; k++)
+            if (p->heap[k].free_bytes != TIDE_UNKNOWN)
+                put_counter(t, "free, kept by malloc", t->pids[i], p->heap[k].t_ns, "bytes",
+                            (double)p->heap[k].free_bytes);
+    }
+}
+
 static void put_gpus(struct trace *t)
 {
     for (size_t i = 0; i < t->h->gpu_count; i++) {
@@ -234,6 +246,7 @@ int tide_export_trace(const struct tide_export *e, FILE *out, struct tide_err *e
     tide_json_array(&t.json, "traceEvents");
     put_names(&t);
     put_memory(&t);
+    put_kept(&t);
     put_gpus(&t);
     put_marks(&t);
     int status = put_heaps(&t, err);

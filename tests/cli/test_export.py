@@ -80,6 +80,7 @@ def made(tmp_path):
             r.put("gpu", tick=tick, device=0, process=main, bytes=1 << 30)
             if not heap:
                 continue
+            r.put("heap_sample", tick=tick, process=main, live_bytes=leak * step, live_blocks=step, free_bytes=step * 10)
             r.hold(tick, sites["leak"], leak * step, step, leak * step + 5 * MIB, 2 * step)
             if step == 0:
                 r.hold(tick, sites["cache"], 30 * MIB, 3)
@@ -268,6 +269,7 @@ def test_a_trace_has_counters_phases_and_steps(made, tidemark):
     assert {e["args"]["bytes"] for e in events if e["name"] == "live device memory"} == {512 * MIB}
     assert {(e["pid"], e["args"]["bytes"]) for e in events if e["name"] == "GPU 0"} == {(0, 3 << 30), (4711, 1 << 30)}
     assert [e["args"]["bytes"] for e in events if e["name"] == "gauge cachex"][:2] == [0, 1000]
+    assert [e["args"]["bytes"] for e in events if e["name"] == "free, kept by malloc"][-1] == 1990
 
 
 def test_phases_that_overlap_stay_apart(made, tidemark):
@@ -309,6 +311,7 @@ def test_openmetrics_says_how_the_run_ended(made, tidemark):
     assert {labels.get("pid"): value for labels, value in got["tidemark_gpu_bytes"]} == {None: 3 << 30, "4711": 1 << 30}
     assert {labels["kind"]: value for labels, value in got["tidemark_heap_live_bytes"]} == {
         "malloc": 199 * 100 * KIB + 70_000, "mmap": 30 * MIB, "cuda": 512 * MIB}
+    assert [(labels["pid"], value) for labels, value in got["tidemark_heap_free_bytes"]] == [("4711", 1990)]
     assert got["tidemark_site_live_bytes"][0][0]["code"] == "to (train.py:40)" and len(got["tidemark_site_live_bytes"]) == 4
 
 
