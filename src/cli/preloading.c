@@ -104,42 +104,70 @@ static int open_program(const char *program)
     return -1;
 }
 
-/* Whether it is an ELF program that names no dynamic loader. */
-static bool is_static(int fd)
+/* The dynamic loader that a program names: glibc's is called ld-linux*.so or, on some machines, ld64.so. */
+static const char *loader_obstacle(int fd, const Elf64_Phdr *segment)
+{
+    char loader[PATH_MAX];
+    ssize_t len = segment->p_filesz < sizeof loader
+                      ? pread(fd, loader, (size_t)segment->p_filesz, (off_t)segment->p_offset)
+                      : -1;
+
+    if (len <= 0)
+        return NULL;
+    loader[len] = '\0';
+    const char *slash = strrchr(loader, '/'), *name = slash ? slash + 1 : loader;
+    if (strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld64", 4) == 0)
+        return NULL;
+    return "is not linked with glibc, which the hook needs: run it without --heap";
+}
+
+/* What the program's own file says against preloading; NULL: nothing, or it is no ELF program. */
+static const char *file_obstacle(int fd)
 {
     Elf64_Ehdr header;
     Elf64_Phdr segment;
 
-    if (pread(fd, &header, sizeof header, 0) != sizeof header ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_phentsize != sizeof segment)
-        return false;
+    if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return NULL;
+    if (header.e_ident[EI_CLASS] != ELFCLASS64)
+        return "is a 32-bit program, and the hook is for 64 bits: build it for 64 bits";
+    if (header.e_phentsize != sizeof segment || header.e_phnum == 0)
+        return NULL;
     for (unsigned i = 0; i < header.e_phnum; i++) {
         off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
-        if (pread(fd, &segment, sizeof segment, at) != sizeof segment || segment.p_type == PT_INTERP)
-            return false;
+        if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
+            return NULL;
+        if (segment.p_type == PT_INTERP)
+            return loader_obstacle(fd, &segment);
     }
-    return header.e_phnum > 0;
+    return "is statically linked, so that nothing can be preloaded into it: link it dynamically";
+}
+
+/* Whether the loader takes the program for one that has more rights than its user. */
+static bool has_privileges(int fd, const struct stat *about)
+{
+    char capability[64];
+
+    return (about->st_mode & S_ISUID && about->st_uid != geteuid()) ||
+           (about->st_mode & S_ISGID && about->st_gid != getegid()) ||
+           (geteuid() != 0 && fgetxattr(fd, "security.capability", capability, sizeof capability) > 0);
 }
 
 const char *tide_preloading_obstacle(const char *program)
 {
     struct stat about;
     const char *obstacle = NULL;
-    char capability[64];
     int fd = open_program(program);
 
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        obstacle = NULL;
-    else if (is_static(fd))
-        obstacle = "is statically linked, so that nothing can be preloaded into it: link it dynamically";
-    else if ((about.st_mode & S_ISUID && about.st_uid != geteuid()) ||
-             (about.st_mode & S_ISGID && about.st_gid != getegid()) ||
-             (geteuid() != 0 && fgetxattr(fd, "security.capability", capability, sizeof capability) > 0))
-        obstacle = "runs with privileges of its own (setuid), so that the loader ignores what is preloaded: "
-                   "run a copy without them";
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
+        obstacle = file_obstacle(fd);
+        if (!obstacle && has_privileges(fd, &about))
+            obstacle =
+                "runs with privileges of its own (setuid), so that the loader ignores what is preloaded: "
+                "run a copy without them";
+    }
     close(fd);
     return obstacle;
 }

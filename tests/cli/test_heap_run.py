@@ -268,9 +268,10 @@ def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
     assert heap.db.execute("SELECT DISTINCT interval_bytes FROM heap_state").fetchall() == [(4 * KIB,)]
 
 
-def test_a_static_program_is_named(tidemark, tmp_path):
+@pytest.mark.parametrize("flag", ["-static", "-static-pie"])
+def test_a_static_program_is_named(tidemark, tmp_path, flag):
     (tmp_path / "s.c").write_text("int main(void) { return 3; }\n")
-    built = subprocess.run(["cc", "-static", "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
+    built = subprocess.run(["cc", flag, "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
     if built.returncode:
         pytest.skip("no static C library")
     done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s")
