@@ -238,8 +238,8 @@ def clean_up() -> None:
     before = allocated()
     gc.collect()
     torch.cuda.empty_cache()
-    print(f"before cleanup: allocated={before / 1e9:.2f} GB, after cleanup: {allocated() / 1e9:.2f} GB, "
-          f"freed: {before / 1e9:.2f} GB", flush=True)  # what was allocated, not what is gone
+    print(f"before cleanup: allocated={before / 1e6:.2f} MB, after cleanup: allocated={allocated() / 1e6:.2f} MB, "
+          f"freed: {before / 1e6:.2f} MB", flush=True)  # what was allocated, not what is gone
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import tidemark
+import tidemark.torch
 
 BUFFER = 25  # groups that are stored; when they are there, the trainer uses all of them
 PASSES = 2
@@ -137,10 +137,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(4)
     trainer = Trainer(options.fix)
-    for step in range(1, options.steps + 1):
-        tidemark.step(step)
-        loss = trainer.step(options.groups_per_step)
-        print(f"step {step} loss {loss:+.4f} stored {len(trainer.stored)}", flush=True)
+    with tidemark.torch.GraphCounter() as graphs:
+        for step in range(1, options.steps + 1):
+            tidemark.step(step)
+            graphs.step = step
+            loss = trainer.step(options.groups_per_step)
+            print(f"step {step} loss {loss:+.4f}: {graphs.last} graphs per backward", flush=True)
+    print(f"most: {graphs.most} graphs per backward, first in step {graphs.most_at}", flush=True)
 
 
 if __name__ == "__main__":

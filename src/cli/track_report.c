@@ -38,22 +38,30 @@ static void print_line(const char *label, const char *text)
     fprintf(stderr, "  %-7s %s\n", label, text);
 }
 
+/* Whether what is held for a while is the answer, and not what is kept. */
+static bool is_about_peaks(const struct tide_judged *worst)
+{
+    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.crest_rises);
+}
+
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
  * culprit. Of a process that is undecided, or made a jump, the code may be clearer than the whole. */
 static bool print_culprits(const struct tide_answer *answer)
 {
     enum tide_verdict_kind kind = answer->assessment->judged[0].verdict.kind;
-    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = CULPRITS};
+    bool at_peak = is_about_peaks(&answer->assessment->judged[0]);
+    struct tide_blame_options options = {.by = at_peak ? TIDE_BLAME_PEAK : TIDE_BLAME_GROWTH,
+                                         .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
     if (answer->history->site_count == 0)
         return false;
-    if (tide_blame_new(answer->history, answer->assessment, &growth, &blame, &err)) {
+    if (tide_blame_new(answer->history, answer->assessment, &options, &blame, &err)) {
         print_line("culprit", err.text);
         return false;
     }
     bool clear = blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
-    bool named = kind == TIDE_LEAK || (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
+    bool named = kind == TIDE_LEAK || at_peak || (clear && (kind == TIDE_UNDECIDED || kind == TIDE_JUMP));
     if (named)
         tide_blame_print(blame, answer->history, CULPRITS, FRAMES, stderr);
     else
@@ -65,11 +73,13 @@ static bool print_culprits(const struct tide_answer *answer)
 static void print_answer(const struct tide_answer *answer, const char *shown)
 {
     char next[PATH_MAX + 64];
-    bool leak = tide_verdict_grows(&answer->assessment->judged[0].verdict);
+    const struct tide_judged *worst = &answer->assessment->judged[0];
+    bool found =
+        tide_verdict_grows(&worst->verdict) || worst->verdict.kind == TIDE_JUMP || worst->crest.epochs;
     tide_assessment_print(answer->assessment, NULL, stderr);
     if (print_culprits(answer))
-        snprintf(next, sizeof next, "tidemark blame %s", shown);
-    else if (leak && answer->history->heap_status_count == 0)
+        snprintf(next, sizeof next, "tidemark blame %s%s", is_about_peaks(worst) ? "--by peak " : "", shown);
+    else if (found && answer->history->heap_status_count == 0)
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else
         snprintf(next, sizeof next, "tidemark watch %s", shown);
