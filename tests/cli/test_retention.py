@@ -208,9 +208,9 @@ def test_malloc_trim_gives_back_what_was_said(heap, script):
     d = heap(PYTHON, script(FRAGMENTS), 300)
     given_back, bytes_per_step = map(float, heap.out.split())
     assert d["verdict"] == "retention" and heap.code == 1
-    assert 0.95 * d["bytes_per_step_low"] <= bytes_per_step <= 1.05 * d["bytes_per_step_high"]
+    assert abs(d["bytes_per_step"] / bytes_per_step - 1) < 0.1, (d["bytes_per_step"], bytes_per_step)  # it slows down
     # the last reading is up to half a second old: 25 of 300 steps
-    assert 0.85 * d["trim_bytes_low"] <= given_back <= 1.15 * d["trim_bytes_high"]
+    assert 0.85 * d["trim_bytes_low"] <= given_back <= 1.15 * d["trim_bytes_high"], (d["trim_bytes_low"], given_back)
     assert d["trim_bytes_low"] > 0.6 * d["trim_bytes_high"] > 30 * MIB
 
 
