@@ -232,21 +232,21 @@ class Cleanup:
         self._line(f"[cleanup in step {self._step}] {action.name} took {duration_text(cost)}: {', '.join(parts)}")
 
     def _decide(self, action: Action, after: Reading) -> None:
+        share = 0.0  # of the time, at the interval that was asked for
+        if self.every != "auto" and action.runs >= _TRIES and self._training_s > 0:
+            share = action.cost_each_s * self._steps / int(self.every) / self._training_s
+        each = duration_text(action.cost_each_s)
         if action.useless >= _TRIES:
             action.off, action.off_at = "frees nothing", after.process
-            each = duration_text(action.cost_each_s)
             self._line(f"cleanup: {action.name} is turned off: {_TRIES} runs in a row freed nothing, {each} each")
-        elif self.every != "auto" and action.runs >= _TRIES and self._training_s > 0:
-            share = action.cost_each_s * self._steps / int(self.every) / self._training_s
-            if share > self.budget:
-                action.off, action.off_at = f"takes {share * 100:.1f} % of the time", after.process
-                self._line(
-                    f"cleanup: {action.name} is turned off: it takes {share * 100:.1f} % of the time, "
-                    f"more than {self.budget * 100:g} %; every='auto' would run it less often"
-                )
+        elif share > self.budget:
+            action.off, action.off_at = f"takes {share * 100:.1f} % of the time", after.process
+            self._line(
+                f"cleanup: {action.name} is turned off: it takes {share * 100:.1f} % of the time, "
+                f"more than {self.budget * 100:g} %; every='auto' would run it less often"
+            )
         elif action.runs == _TRIES:
-            each = f"{size_text(action.freed / action.runs)} for {duration_text(action.cost_each_s)}"
-            self._line(f"cleanup: {action.name} is kept: it freed {each} each time")
+            self._line(f"cleanup: {action.name} is kept: it freed {size_text(action.freed / action.runs)} for {each} each time")
 
     def table(self) -> str:
         """What each action did and cost, measured on this run."""

@@ -1,6 +1,6 @@
 """Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
 
-The search goes forward, from where a program's names are: the locals of every frame of every thread, then the globals
+The search goes forward, from where a program's names are: the locals of every frame of every thread, and the globals
 of the program's own modules. From there it follows lists, dicts, attributes, closures and generators, breadth first,
 so that the shortest way to a tensor is the one that is named. It is bounded in time: a data set of a million
 dicts must not stop a training loop. What was not reached has no holder here; see _referrers.py for the other direction.
@@ -261,10 +261,8 @@ class Search:
         for frame in _frames():
             for value, place in _frame_places(frame):
                 self._meet(value, place)
+        for value, place in _global_places():
+            self._meet(value, place)
         self._spread()
-        if self.complete and len(self._found) < len(wanted):
-            for value, place in _global_places():
-                self._meet(value, place)
-            self._spread()
         self._queue.clear()
         return self._found

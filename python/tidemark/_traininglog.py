@@ -21,7 +21,7 @@ from ._samples import Levels, Samples
 from ._units import change_text, duration_text, size_text
 
 _CENSUS_FIRST_STEP = 3  # by then optimizer state and caches are there
-_CENSUS_SECONDS = 0.1
+_CENSUS_SECONDS = 0.25  # at most, for finding holders and graphs; a census of 10,000 tensors needs 50 ms
 _GROWTHS_MOST = 5
 _GROWTH_LEAST = 64 << 10
 _GROWTH_SHARE = 0.02  # of the largest: less is not what anybody looks for
@@ -100,7 +100,11 @@ class TrainingLog:
         self._items: Optional[int] = None
         self._phases: List[str] = []
         self._before_phase: List[Optional[Levels]] = []
-        atexit.register(self.close)
+        atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        with quietly("the summary at the end"):
+            self.close()
 
     def line(self, text: str) -> None:
         """One line where the lines go."""
@@ -254,7 +258,7 @@ class TrainingLog:
     @_while_open
     def close(self) -> None:
         """The training is over: the summary. Once; later calls do nothing."""
-        atexit.unregister(self.close)
+        atexit.unregister(self._at_exit)
         try:
             if self._open_step:
                 self._end_step()

@@ -3,7 +3,9 @@ torch in `make check`, a virtual environment with transformers and lightning in 
 """
 
 import gc
+import os
 import pathlib
+import struct
 import sys
 
 import pytest
@@ -22,6 +24,43 @@ def clean():
     """No test sees the garbage of the one before."""
     gc.collect()
     yield
+
+
+@pytest.fixture
+def binary(monkeypatch):
+    """The program of this build, as the package finds it."""
+    path = (ROOT / os.environ.get("TIDEMARK_BUILD", "build/release") / "tidemark").resolve()
+    assert path.exists(), f"{path} is not there: run make first"
+    monkeypatch.setenv("TIDEMARK_BINARY", str(path))
+    return path
+
+
+def read_lanes(channel):
+    """{pid: [(kind, number, name)]}, by the layout of src/channel/lane.h."""
+    kinds = {1: "step", 2: "epoch", 3: "begin", 4: "end", 5: "items", 6: "gauge"}
+    found = {}
+    for path in channel.iterdir():
+        data = path.read_bytes()
+        _magic, pid, slots, _start, head = struct.unpack_from("=QIIQQ", data)
+        marks = found.setdefault(pid, [])
+        for n in range(max(0, head - slots), head):
+            _sequence, _t, number, kind, _tid, name = struct.unpack_from("=QqqII96s", data, 128 + n % slots * 128)
+            name = name.split(b"\0")[0].decode()
+            marks.append((kinds[kind], name if kind in (3, 4) else number) if kind < 6 else ("gauge", name))
+    return found
+
+
+@pytest.fixture
+def marks(tmp_path, monkeypatch):
+    """marks() -> {pid: [(kind, number or name)]} of what was marked in this test, gauges left out."""
+    from tidemark import _lane
+
+    channel = tmp_path / "channel"
+    channel.mkdir(mode=0o700)
+    monkeypatch.setenv("TIDEMARK_CHANNEL", str(channel))
+    _lane._lane.state = None
+    yield lambda: {pid: [m for m in all_of if m[0] != "gauge"] for pid, all_of in read_lanes(channel).items()}
+    _lane._lane.state = False
 
 
 @pytest.fixture

@@ -1,0 +1,202 @@
+"""The training log: what it marks, what it says, and that no fault of it reaches the loop."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import tidemark
+from conftest import ROOT
+from tidemark import _samples
+
+
+@pytest.fixture
+def lines():
+    return []
+
+
+@pytest.fixture
+def log(lines):
+    made = tidemark.TrainingLog(every=2, census=False, out=lines.append)
+    yield made
+    made.close()
+
+
+def test_steps_epochs_items_and_phases_are_marked(log, marks):
+    for epoch in range(2):
+        log.epoch(epoch)
+        for step in range(2):
+            log.step(epoch * 2 + step)
+            log.items((epoch * 2 + step + 1) * 8)
+        with log.phase("validation"):
+            pass
+    log.close()
+    one = [("step", 0), ("items", 8), ("step", 1), ("items", 16), ("begin", "validation"), ("end", "validation")]
+    two = [("step", 2), ("items", 24), ("step", 3), ("items", 32), ("begin", "validation"), ("end", "validation")]
+    assert marks() == {os.getpid(): [("epoch", 0), *one, ("epoch", 1), *two]}
+
+
+def test_there_is_a_line_every_n_steps_and_one_per_epoch(log, lines):
+    log.epoch(0)
+    for step in range(1, 6):
+        log.step(step)
+    log.epoch_end()
+    assert [line.split(":")[0] for line in lines] == ["step 2", "step 4", "epoch 0 ends at step 5"]
+    assert all("process " in line and "iB" in line for line in lines)
+
+
+def test_debug_mode_has_a_line_before_and_after_each_phase(lines):
+    log = tidemark.TrainingLog(every=0, debug=True, census=False, out=lines.append)
+    with log.phase("selfplay"):
+        kept = bytearray(40 << 20)
+    assert [line.split("]")[0] for line in lines] == ["[before selfplay", "[after selfplay"]
+    assert "(+40." in lines[1] or "(+39." in lines[1], "the true difference"
+    del kept
+    log.close()
+
+
+def test_a_phase_that_an_exception_left_open_is_closed_with_the_one_around_it(log, marks):
+    log.phase_begin("outer")
+    log.phase_begin("left open")
+    log.phase_end("outer")
+    log.phase_end("outer")
+    log.phase_end("never begun")
+    assert marks()[os.getpid()] == [("begin", "outer"), ("begin", "left open"), ("end", "left open"), ("end", "outer")]
+
+
+def test_steps_that_go_backwards_are_no_trouble(log, marks, binary):
+    for step in [*range(10, 20), *range(15, 20)]:
+        log.step(step)
+    log.close()
+    assert [n for kind, n in marks()[os.getpid()] if kind == "step"] == [*range(10, 20), *range(15, 20)]
+    steps = [row.step for row in log.samples.rows]
+    assert steps == sorted(set(steps)), "what is judged goes forward only"
+
+
+def test_the_summary_gives_the_judges_verdict_on_the_samples(lines, binary):
+    log = tidemark.TrainingLog(every=0, census=False, share=1.0, out=lines.append)
+    kept = []
+    for step in range(60):
+        log.step(step)
+        kept.append(b"x" * (1 << 20))
+    log.close()
+    (verdict,) = log.verdicts
+    process = next(each for each in verdict.document["series"] if each["name"] == "process (bytes)")
+    assert process["verdict"] == "leak"
+    assert process["bytes_per_step"] == pytest.approx(1 << 20, rel=0.1)
+    assert any(line.startswith("LEAK in process: ") for line in lines)
+    assert lines[0].startswith("60 steps in ")
+
+
+def test_without_the_program_the_numbers_are_given_as_they_are(lines, monkeypatch, tmp_path):
+    monkeypatch.setattr("tidemark._verdict.find", lambda: None)
+    log = tidemark.TrainingLog(every=0, census=False, out=lines.append)
+    log.step(1)
+    log.close()
+    assert lines[1].startswith("process ") and " -> " in lines[1]
+    assert lines[2].startswith("no verdict: the program 'tidemark' was not found")
+
+
+def test_after_the_end_calls_do_nothing(log, lines, marks):
+    log.step(1)
+    log.close()
+    before = (list(lines), marks())
+    log.step(2), log.epoch(1), log.items(5), log.phase_begin("p"), log.phase_end("p"), log.step_end(), log.close()
+    assert (lines, marks()) == before
+
+
+def test_a_forked_child_leaves_its_parents_log_alone(log, lines):
+    log.step(1)
+    pid = os.fork()
+    if pid == 0:
+        log.step(2)
+        log.close()
+        os._exit(0 if not lines else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    log.step(2)
+    log.step(3)
+    assert [line.split(":")[0] for line in lines] == ["step 2"]
+
+
+def test_what_goes_wrong_inside_is_said_once_and_the_loop_goes_on(log, said, monkeypatch):
+    def broken(*_):
+        raise OSError("no /proc")
+
+    monkeypatch.setattr(_samples, "process_bytes", broken)
+    for step in range(20):
+        log.step(step)
+    err = said()
+    assert err.count("failed and is left out: OSError: no /proc") == 1
+    assert err.startswith("tidemark: ")
+
+
+def test_a_place_for_lines_that_raises_is_no_trouble(said):
+    def out(_line):
+        raise ValueError("closed file")
+
+    log = tidemark.TrainingLog(every=1, census=False, out=out)
+    log.step(1), log.step(2)
+    log.close()
+    assert said().count("ValueError: closed file") == 1
+
+
+@pytest.mark.parametrize("wrong", [None, "three", float("nan"), object()])
+def test_steps_that_are_no_numbers_are_no_trouble(log, said, wrong):
+    log.step(wrong)
+    log.epoch(wrong)
+    log.items(wrong)
+    log.phase_begin(None)
+    log.step(1)
+
+
+def test_threads_may_share_a_log(log):
+    def work():
+        for step in range(300):
+            log.step(step)
+            with log.phase("inside"):
+                pass
+
+    crew = [threading.Thread(target=work) for _ in range(4)]
+    [each.start() for each in crew]
+    [each.join() for each in crew]
+
+
+def test_samples_stay_bounded(monkeypatch):
+    monkeypatch.setattr(_samples, "_ROWS_MOST", 64)
+    samples = _samples.Samples(1.0)
+    for step in range(1000):
+        samples.take(step)
+    assert len(samples.rows) <= 65 and samples.rows[0].step == 0
+
+
+def run_program(code, env, *args):
+    return subprocess.run([*args, sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **env})
+
+
+def test_a_log_that_nobody_closes_ends_with_the_interpreter(binary):
+    done = run_program("import tidemark\nlog = tidemark.TrainingLog(every=0)\nlog.step(1)\nraise SystemExit(3)", {})
+    assert done.returncode == 3
+    assert "tidemark: 1 steps in " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_under_a_tracker_the_recording_is_what_is_judged(binary, tmp_path):
+    code = (
+        "import time, tidemark\n"
+        "log, kept = tidemark.TrainingLog(every=0), []\n"
+        "for n in range(60):\n"
+        "    log.step(n); kept.append(b'x' * (1 << 20)); time.sleep(0.05)\n"
+        "time.sleep(1.2); log.close()\n"  # what is judged is what was committed: once a second
+        "print(log.verdicts[0].document['source'], log.verdicts[0].document['axis'], log.verdicts[0].verdict)\n"
+    )
+    path = tmp_path / "a.tide"
+    done = run_program(code, {}, str(binary), "run", "-q", "-i", "25ms", "-o", str(path), "--")
+    assert done.stdout.split() == [str(path), "step", "leak"], done.stderr
+
+
+def test_the_log_says_what_it_costs(log, lines, binary):
+    log.step(1)
+    log.close()
+    assert "; measuring took " in lines[0]
+    assert log.cost_s() > 0
