@@ -133,7 +133,7 @@ const moments = { shown: [], choose: null };
 
 function makeTimeline(holder) {
   const whole = [0, Math.max(data.end, 1)], closest = Math.max(whole[1] / 1e5, 20), LANE = 8, MARGIN = { top: 24, right: 24, left: 0 };
-  let domain = whole.slice(), chosen = allSeries[0], fitted = false, width = 0, x, y;
+  let domain = whole.slice(), chosen = allSeries[0], fitted = false, clearing = false, width = 0, x, y;
 
   const tools = holder.appendChild(make("div", "tools"));
   const pick = make("select");
@@ -196,7 +196,7 @@ function makeTimeline(holder) {
 
   const ground = () => y(Math.min(Math.max(0, y.domain()[0]), y.domain()[1])).toFixed(1);
 
-  // A value holds until the next point; of points that share a pixel the lowest and the highest are drawn.
+  // A value holds until the next point, the last one until the series ends.
   function path(s, closed, l = s.level) {
     const first = Math.max(upto(l.t, domain[0]) - 1, 0), last = upto(l.t, domain[1]);
     if (last <= first) return "";
@@ -300,6 +300,9 @@ function makeTimeline(holder) {
     drawMoments();
     const brush = d3.brushX().extent([[MARGIN.left, MARGIN.top], [width - MARGIN.right, MARGIN.top + plotHeight]]).touchable(false).on("end", picked);
     brushed.call(brush);
+    clearing = true;
+    brushed.call(brush.move, null);
+    clearing = false;
     said.textContent = chosen.sentence;
     key("k-area").lastChild.textContent = chosen === allSeries[0] ? treeName : chosen.name;
     if (key("k-worst")) key("k-worst").hidden = !overlay();
@@ -315,7 +318,7 @@ function makeTimeline(holder) {
   // A drag zooms, a click chooses a moment.
   function picked() {
     const event = d3.event;
-    if (!event.sourceEvent) return;
+    if (clearing || !event.sourceEvent) return;
     if (event.selection) show(event.selection.map(x.invert));
     else if (moments.choose) moments.choose(x.invert(d3.mouse(svg.node())[0]), event.sourceEvent.shiftKey);
   }

@@ -142,6 +142,7 @@ def test_a_drag_zooms_and_the_keyboard_and_buttons_do_too(open_page, plain):
     page.until("+chart.dataset.to < 30000")
     begin, end = page.js("[+chart.dataset.from, +chart.dataset.to]")
     assert abs(begin - 10000) < 500 and abs(end - 20000) < 500
+    assert page.js("getComputedStyle(document.querySelector('#chart .selection')).display") == "none"
     # Three quarters of the epochs are out of sight now, and so is what was drawn of them.
     assert page.js("document.querySelectorAll('#chart .epoch').length") < 4
     page.js("document.querySelector('#chart svg').focus()")
@@ -524,7 +525,7 @@ def test_a_real_run_under_the_hook_has_its_culprit_on_the_page(open_page, tidema
     program = tmp_path / "train.py"
     program.write_text(f"import sys, time\nsys.path.insert(0, {str(root / 'python')!r})\nimport tidemark\nkept = []\n"
                        "def train_step():\n    kept.append(bytearray(200_000))  # the leak\n"
-                       "for step in range(150):\n    tidemark.step(step)\n    train_step()\n    time.sleep(0.01)\n")
+                       "for step in range(250):\n    tidemark.step(step)\n    train_step()\n    time.sleep(0.01)\n")
     assert tidemark("run", "--heap", "-i", "50ms", "-o", "run.tide", "--", "/usr/bin/python3", program).code == 0
     assert tidemark("report", "run.tide").code == 0
     page = open_page(tmp_path / "run.html")
