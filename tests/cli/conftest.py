@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import textwrap
 import time
 
 import pytest
@@ -135,6 +136,18 @@ def commands(binary):
     text = subprocess.run([binary, "help"], capture_output=True, text=True, check=True).stdout
     block = text.split("Commands:\n")[1].split("\n\n")[0]
     return [line.split()[0] for line in block.splitlines()]
+
+
+@pytest.fixture
+def script(tmp_path):
+    """script(text) -> path of a Python program with that text, which can import tidemark."""
+
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.write_text(f"import sys\nsys.path.insert(0, {str(ROOT / 'python')!r})\n" + textwrap.dedent(text))
+        return path
+
+    return write
 
 
 @pytest.fixture

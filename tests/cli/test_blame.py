@@ -13,18 +13,6 @@ PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture
-def script(tmp_path, root):
-    """script(text) -> path of a Python program that can import tidemark."""
-
-    def write(text, name="train.py"):
-        path = tmp_path / name
-        path.write_text(f"import sys\nsys.path.insert(0, {str(root / 'python')!r})\n" + textwrap.dedent(text))
-        return path
-
-    return write
-
-
-@pytest.fixture
 def heap(tidemark, tmp_path):
     """heap(argv...) -> path of the recording of that program under run --heap; what it said is in .said."""
 

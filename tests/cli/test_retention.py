@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import textwrap
 
 import pytest
 
@@ -172,16 +171,6 @@ FRAGMENTS = """
     libc.malloc_trim(0)
     print(before - resident(), (before - early) / 150)
 """
-
-
-@pytest.fixture
-def script(tmp_path, root):
-    def write(text, name="train.py"):
-        path = tmp_path / name
-        path.write_text(f"import sys\nsys.path.insert(0, {str(root / 'python')!r})\n" + textwrap.dedent(text))
-        return path
-
-    return write
 
 
 @pytest.mark.slow

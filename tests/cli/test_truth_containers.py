@@ -15,16 +15,6 @@ HAS_TORCH = subprocess.run([PYTHON, "-c", "import importlib.util, sys; sys.exit(
 
 
 @pytest.fixture
-def script(tmp_path, root):
-    def write(text, name="train.py"):
-        path = tmp_path / name
-        path.write_text(f"import sys\nsys.path.insert(0, {str(root / 'python')!r})\n" + textwrap.dedent(text))
-        return path
-
-    return write
-
-
-@pytest.fixture
 def native(tmp_path, root, build):
     """native(text, "a.c") -> the program built from it, its source beside it."""
 
