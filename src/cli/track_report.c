@@ -41,7 +41,8 @@ static void print_line(const char *label, const char *text)
 /* Whether what is held for a while is the answer, and not what is kept. */
 static bool is_about_peaks(const struct tide_judged *worst)
 {
-    return worst->crest.epochs > 0 || (worst->live_known && worst->retention.crest_rises);
+    return worst->crest.epochs > 0 ||
+           (worst->live_known && worst->retention.live_is_flat && worst->retention.crest_rises);
 }
 
 /* Who holds the bytes of a leak, and what is healthy, where the recording knows it; false when it knows of no
