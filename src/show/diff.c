@@ -16,6 +16,7 @@ enum {
 
 static const double ERRORS = 3.5;  /* standard errors of sampling that do not count as a change */
 static const double FASTER = 1.1;  /* two runs of one program leak at rates that differ by a few per cent */
+static const double SURE = 1.5;    /* a leak that much over what a run would have shown would have shown */
 static const double AS_LONG = 0.9; /* runs of which one has this share of the other's steps are as long */
 
 static const struct tide_diff_rate unknown_rate = {NAN, NAN, NAN}, no_growth = {0, 0, 0};
@@ -27,10 +28,30 @@ static struct tide_diff_rate rate_of(const struct tide_diff *d, int side, const 
 {
     double scale = d->x_is_steps ? 1 : d->sides[side].seconds_per_x;
     if (v->kind == TIDE_UNDECIDED)
-        return unknown_rate;
+        return (struct tide_diff_rate){NAN, NAN, SURE * fmax(v->detectable, v->needed_for) / scale};
     if (!tide_verdict_grows(v))
         return no_growth;
     return (struct tide_diff_rate){v->slope / scale, v->slope_low / scale, v->slope_high / scale};
+}
+
+/* What was too short to be judged counts as not growing. */
+static double rate_change(const struct tide_diff_rate *a, const struct tide_diff_rate *b)
+{
+    return (b->bytes > 0 ? b->bytes : 0) - (a->bytes > 0 ? a->bytes : 0);
+}
+
+/* One of the two was too short to be judged, which still says that it did not grow faster than it would have
+ * shown. */
+static enum tide_diff_result compare_bounds(const struct tide_diff *d, const struct tide_diff_rate *a,
+                                            const struct tide_diff_rate *b, double least)
+{
+    if (b->bytes <= 0)
+        return TIDE_DIFF_SAME;
+    if (isnan(b->bytes) && a->bytes > 0 && a->low > b->high)
+        return TIDE_DIFF_BETTER;
+    if (isnan(a->bytes) && b->low > a->high && b->bytes * d->stretch >= least)
+        return TIDE_DIFF_WORSE;
+    return TIDE_DIFF_UNDECIDED;
 }
 
 /* Beyond the intervals of both, and by more than runs of one program differ; what does not grow is below
@@ -39,7 +60,7 @@ static enum tide_diff_result compare_rates(const struct tide_diff *d, const stru
                                            const struct tide_diff_rate *b, double least)
 {
     if (isnan(a->bytes) || isnan(b->bytes))
-        return TIDE_DIFF_UNDECIDED;
+        return compare_bounds(d, a, b, least);
     bool grew = a->bytes > 0, grows = b->bytes > 0;
     if (grows && !grew)
         return b->bytes * d->stretch >= least ? TIDE_DIFF_WORSE : TIDE_DIFF_UNDECIDED;
@@ -283,7 +304,7 @@ static bool judge_row(const struct tide_diff *d, struct tide_diff_site *row, dou
         d->between ? TIDE_DIFF_SAME : compare_rates(d, &row->rate[0], &row->rate[1], LEAST_CHANGE);
     row->rate_change = rates == TIDE_DIFF_UNDECIDED ? NAN : 0;
     if (rates == TIDE_DIFF_WORSE || rates == TIDE_DIFF_BETTER)
-        row->rate_change = row->rate[1].bytes - row->rate[0].bytes;
+        row->rate_change = rate_change(&row->rate[0], &row->rate[1]);
     bool rate_counts = row->rate_change > 0 || row->rate_change < 0;
     bool bytes_count = fabs(change) >= LEAST_CHANGE && fabs(change) > ERRORS * sqrt(variance) + lag(d, row);
     if (!rate_counts && !bytes_count)
@@ -317,7 +338,7 @@ static void share_out(struct tide_diff *d)
     bool by_rate = d->result == TIDE_DIFF_WORSE || d->result == TIDE_DIFF_BETTER;
     const struct tide_diff_side *faster = &d->sides[d->result == TIDE_DIFF_WORSE];
     bool device = faster->assessment->judged[0].subject == TIDE_SUBJECT_GPU;
-    double rate = d->between ? 0 : d->sides[1].rate.bytes - d->sides[0].rate.bytes;
+    double rate = d->between ? 0 : rate_change(&d->sides[0].rate, &d->sides[1].rate);
     for (size_t i = 0; i < d->site_count; i++) {
         struct tide_diff_site *row = &d->sites[i];
         int memory = is_on_device(row);

@@ -24,7 +24,8 @@ enum tide_diff_change { TIDE_DIFF_GREW, TIDE_DIFF_SHRANK, TIDE_DIFF_APPEARED, TI
 
 /* Growth per step, or per second where only one of the two counts steps. */
 struct tide_diff_rate {
-    double bytes, low, high; /* 0 when it does not grow; NAN: not known */
+    double bytes, low,
+        high; /* 0 when it does not grow; NAN: not known, and then high is what would have shown */
 };
 
 /* Processes of one role, the tree, a device or a gauge. One of the two may be NULL. */

@@ -66,6 +66,11 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
         tide_buf_format(b, "%s %s ", name, v->kind == TIDE_LEAK ? "leaks" : "retains");
         put_size(b, "", d->sides[side].rate.bytes);
         tide_buf_format(b, " per %s", per(d));
+    } else if (v->kind == TIDE_UNDECIDED && d->result != TIDE_DIFF_UNDECIDED &&
+               isfinite(d->sides[side].rate.high)) {
+        tide_buf_format(b, "%s leaks less than ", name);
+        put_size(b, "", d->sides[side].rate.high);
+        tide_buf_format(b, " per %s, if at all", per(d));
     } else
         tide_buf_format(b, "%s %s", name, words[v->kind]);
 }
@@ -122,9 +127,9 @@ static void put_measure(struct tide_buf *b, const struct tide_diff *d, const str
     }
     put_change(b, row->rate_change);
     tide_buf_format(b, "/%s%s", d->x_is_steps ? "step" : "s",
-                    row->rate[1].bytes <= 0   ? ", gone"
-                    : row->rate[0].bytes <= 0 ? ", new"
-                                              : "");
+                    !(row->rate[1].bytes > 0)   ? ", gone"
+                    : !(row->rate[0].bytes > 0) ? ", new"
+                                                : "");
 }
 
 static const struct tide_history_site *site_of(const struct tide_diff_site *row, int *ret_side)
@@ -201,7 +206,9 @@ static void put_level(struct tide_buf *b, const struct tide_judged *const j[2], 
 static void put_rate(struct tide_buf *b, const struct tide_diff *d, const struct tide_diff_rate *rate)
 {
     char text[TIDE_UNITS_TEXT];
-    if (isnan(rate->bytes))
+    if (isnan(rate->bytes) && isfinite(rate->high))
+        tide_buf_format(b, "under %s/%s", tide_size_text(rate->high, text), d->x_is_steps ? "step" : "s");
+    else if (isnan(rate->bytes))
         tide_buf_text(b, "undecided");
     else if (rate->bytes > 0)
         tide_buf_format(b, "+%s/%s", tide_size_text(rate->bytes, text), d->x_is_steps ? "step" : "s");

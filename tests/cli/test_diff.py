@@ -21,7 +21,7 @@ def made(tmp_path):
     """made(name, leak=bytes per step, ...) -> path of a recording of a run of `steps` steps, one look at each."""
 
     def make(name, leak=0, steps=400, base=100 * MIB, held=None, shift=0, heap=True, script="train.py", worker=0, seed=1,
-             small=0, quiet=False):
+             small=0, quiet=False, swing=0):
         rng = random.Random(seed)
         recording = Recording(tmp_path / name)
         recording.meta(command=script, started_wall_s=1, interval_ns=10**8, exit_status=0, ended_ns=steps * 10**8)
@@ -34,7 +34,7 @@ def made(tmp_path):
                      recording.site(main, [line("load", 8), line("<module>", 80 + shift)]),
                      recording.site(main, [line("parse", 12), line("<module>", 81 + shift)])]
         for step in range(steps):
-            noise = 0 if quiet else rng.randrange(64 * KIB)
+            noise = 0 if quiet else rng.randrange(2 * MIB if swing else 64 * KIB)
             tick = recording.tick(step / 10, {main: base + leak * step + noise, other: 30 * MIB + worker * step + noise})
             recording.mark(step / 10, STEP, step)
             if heap:
@@ -91,10 +91,22 @@ def test_a_faster_leak_is_worse_and_a_slower_one_better(made, tidemark):
 
 
 def test_a_run_that_is_too_short_decides_nothing(made, tidemark):
-    long, short = made("a.tide"), made("b.tide", steps=12)
-    for pair in (long, short), (short, long):
-        got = tidemark("diff", "--json", *pair)
-        assert got.code == 3 and got.json["result"] == "undecided", got.json["sentence"]
+    long, leaky, short = made("a.tide"), made("b.tide", leak=50 * KIB), made("c.tide", steps=12)
+    got = tidemark("diff", "--json", long, short)
+    assert got.code == 3 and got.json["result"] == "undecided", got.json["sentence"]
+    assert tidemark("diff", short, leaky).code == 3
+    got = tidemark("diff", "--json", short, long)  # whatever the first did, the second does not leak
+    assert got.code == 0 and got.json["result"] == "same", got.json["sentence"]
+
+
+def test_a_run_that_is_undecided_about_little_still_tells_much(made, tidemark):
+    """Noise of 2 MiB in 40 steps: a leak of some KiB per step cannot be told, one of 1 MiB per step would have shown."""
+    leaky, unsure = made("a.tide", leak=1 << 20, steps=40), made("b.tide", steps=40, swing=1)
+    verdict = tidemark("judge", "--json", unsure).json
+    assert verdict["verdict"] == "undecided" and 0 < verdict["detectable_bytes_per_step"] < 200 * KIB
+    got = tidemark("diff", leaky, unsure)
+    assert got.code == 0 and got.out.startswith("tidemark: BETTER: A leaks 1.0 MiB per step, B leaks less than "), got.out
+    assert tidemark("diff", unsure, leaky).code == 1
 
 
 def test_a_leak_too_small_for_such_short_runs_decides_nothing(made, tidemark):

@@ -67,8 +67,8 @@ static struct tide_history *make(const stack_text *stacks, size_t count, size_t 
     char path[64];
     struct tide_err err = {0};
     struct tide_writer *writer;
-    struct tide_reader *reader;
-    struct tide_history *history;
+    struct tide_reader *reader = NULL;
+    struct tide_history *history = NULL;
     snprintf(path, sizeof path, "/tmp/test_match.%d.tide", (int)getpid());
     unlink(path);
     if (tide_writer_new(path, &writer, &err))
