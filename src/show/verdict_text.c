@@ -286,21 +286,34 @@ static void put_kept(struct tide_buf *b, const struct tide_judged *j)
 /* What to do about it, in the order of what it costs the user. */
 static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
 {
-    static const char *const remedies[] = {
-        [TIDE_KEPT_UNKNOWN] =
-            "ask that allocator to give pages back (jemalloc: MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0)",
-        [TIDE_KEPT_AT_THE_END] = "a cache at the end of the heap: malloc_trim(0) after each epoch, or "
-                                 "MALLOC_TRIM_THRESHOLD_=131072 in the environment",
-        [TIDE_KEPT_IN_PAGES] =
-            "whole pages lie free between live blocks: malloc_trim(0) after each epoch gives them back; "
-            "MALLOC_MMAP_THRESHOLD_=65536 keeps large blocks out of the heap",
-        [TIDE_KEPT_IN_HOLES] =
-            "fragmentation, holes smaller than a page between live blocks: allocate what lives "
-            "long before what lives short, or try LD_PRELOAD=libjemalloc.so.2",
-    };
-    enum tide_kept_where where = kept_where(&j->kept);
-    tide_buf_text(b, remedies[where]);
-    if (where != TIDE_KEPT_UNKNOWN && j->kept.threads >= ARENAS_FROM)
+    bool python = !strncmp(j->name, "python", 6);
+    const char *trim = python ? "ctypes.CDLL(None).malloc_trim(0)" : "malloc_trim(0)";
+    switch (kept_where(&j->kept)) {
+    case TIDE_KEPT_UNKNOWN:
+        tide_buf_text(b, "ask that allocator to give pages back (jemalloc: "
+                         "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0)");
+        return;
+    case TIDE_KEPT_AT_THE_END:
+        tide_buf_format(
+            b,
+            "a cache at the end of the heap: %s after each epoch, or MALLOC_TRIM_THRESHOLD_=131072 in "
+            "the environment",
+            trim);
+        break;
+    case TIDE_KEPT_IN_PAGES:
+        tide_buf_format(
+            b,
+            "fragmentation, with whole pages free between live blocks: %s after each epoch gives them "
+            "back; MALLOC_MMAP_THRESHOLD_=65536 keeps large blocks out of the heap",
+            trim);
+        break;
+    case TIDE_KEPT_IN_HOLES:
+        tide_buf_text(
+            b, "fragmentation, with holes smaller than a page between live blocks: allocate what lives long "
+               "before what lives short, or try LD_PRELOAD=libjemalloc.so.2");
+        break;
+    }
+    if (j->kept.threads >= ARENAS_FROM)
         tide_buf_format(b, "; its %.0f threads have arenas of their own: MALLOC_ARENA_MAX=2",
                         j->kept.threads);
 }
