@@ -355,7 +355,7 @@ def test_a_page_stays_under_two_megabytes_and_says_what_it_left_out(open_page, p
     assert "other call sites" in page.js("document.querySelector('#sites-data').textContent")
 
 
-def crowd(path, processes=4000, ticks=60):
+def crowd(path, processes=3000, ticks=40):
     """As many processes with a call site of their own as leave no room for them, and names that grow sixfold when escaped."""
     r = Recording(path)
     r.meta(command="'" * 5000)
