@@ -220,7 +220,8 @@ function makeTimeline(holder) {
     if (!steps.t.length) return;
     const from = Math.max(stepAt(domain[0]) === null ? steps.v[0] : stepAt(domain[0]), steps.v[0]), to = stepAt(domain[1]);
     const marks = d3.ticks(from, to === null ? from : to, Math.max(inner / 110, 2)).filter(Number.isInteger)
-      .map(s => ({ s, t: timeOfStep(s) })).filter(m => m.t !== null && m.t >= domain[0] && m.t <= domain[1]);
+      .map(s => ({ s, t: timeOfStep(s) })).filter(m => m.t !== null && m.t >= domain[0] && m.t <= domain[1])
+      .reduce((kept, m) => kept.length && x(m.t) - x(kept[kept.length - 1].t) < 52 ? kept : kept.concat(m), []);
     axisTop.call(d3.axisTop(x).tickValues(marks.map(m => m.t)).tickSize(4).tickFormat((t, i) => (i === 0 ? "step " : "") + count(marks[i].s)));
   }
 
@@ -588,13 +589,20 @@ function makeView(holder, all, timeline) {
   }
 
   function drawLargest() {
-    const rows = shown().map(s => ({ s, v: valueOf(s) })).filter(r => r.v !== 0).sort((a, b) => Math.abs(b.v) - Math.abs(a.v)).slice(0, 8);
+    // By line of the program: a line may allocate through many stacks.
+    const places = new Map();
+    shown().forEach(s => {
+      const where = ownFrame(s.node).text, key = s.kind + " " + where, row = places.get(key) || { where, by: s.kind, v: 0, sites: 0 };
+      const v = valueOf(s);
+      places.set(key, Object.assign(row, { v: row.v + v, sites: row.sites + (v === 0 ? 0 : s.merged) }));
+    });
+    const rows = Array.from(places.values()).filter(r => r.v !== 0).sort((a, b) => Math.abs(b.v) - Math.abs(a.v)).slice(0, 8);
     const table = make("table", "sites"), head = table.appendChild(make("thead")).appendChild(make("tr")), body = table.appendChild(make("tbody"));
     const titles = [mode === "live" ? "Bytes" : "Change", "Share", "Where", "By"];
     titles.forEach((t, i) => head.appendChild(make("th", i < 2 ? "n" : "", t)));
     rows.forEach(r => {
-      const tr = body.appendChild(make("tr")), own = ownFrame(r.s.node);
-      const cells = [say(r.v), total > 0 ? percent(Math.abs(r.v) / total) : "", own.text + (r.s.merged > 1 ? " (" + count(r.s.merged) + " sites)" : ""), r.s.kind];
+      const tr = body.appendChild(make("tr"));
+      const cells = [say(r.v), total > 0 ? percent(Math.abs(r.v) / total) : "", r.where + (r.sites > 1 ? " (" + count(r.sites) + " call stacks)" : ""), r.by];
       cells.forEach((text, i) => {
         const td = tr.appendChild(make("td", i < 2 ? "n" : i === 2 ? "wide where" : "", text));
         td.dataset.label = titles[i];
