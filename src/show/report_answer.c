@@ -19,6 +19,7 @@ enum {
     CULPRITS_MOST = 8,
     FRAMES_SHOWN = 7,
     PEAK_MOST = 8,
+    PLACES_MOST = 64,
     HEALTHY_MOST = 4,
     SPARK_POINTS = 90,
     TEXT = 512,
@@ -298,26 +299,75 @@ static void put_no_sites(struct tide_report_page *page)
     fputs("</code></p>\n", page->out);
 }
 
+/* What several sites of one line of the program hold together. */
+struct place {
+    const struct tide_culprit *largest;
+    const struct tide_frame *frame; /* NULL: none is known */
+    double bytes, share;
+    size_t sites;
+};
+
+static bool is_same_place(const struct place *p, const struct tide_culprit *c, const struct tide_frame *frame)
+{
+    const struct tide_history_site *site = p->largest->site;
+    if (site->process != c->site->process || site->kind != c->site->kind || !frame || !p->frame)
+        return false;
+    return p->frame == frame ||
+           (p->frame->line == frame->line && p->frame->offset == frame->offset &&
+            !strcmp(p->frame->file, frame->file) && !strcmp(p->frame->function, frame->function) &&
+            !strcmp(p->frame->module, frame->module));
+}
+
+static int more_first(const void *a, const void *b)
+{
+    const struct place *left = a, *right = b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static size_t gather_places(const struct tide_report_page *page, struct place out[static PLACES_MOST])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < page->peak->count; i++) {
+        const struct tide_culprit *c = &page->peak->culprits[i];
+        const struct tide_frame *frame = own_frame(page->h, c->site);
+        size_t at = 0;
+        while (at < count && !is_same_place(&out[at], c, frame))
+            at++;
+        if (at == PLACES_MOST)
+            continue;
+        if (at == count)
+            out[count++] = (struct place){.largest = c, .frame = frame};
+        out[at].bytes += c->bytes;
+        out[at].share += isfinite(c->share) ? c->share : 0;
+        out[at].sites++;
+    }
+    qsort(out, count, sizeof *out, more_first);
+    return count;
+}
+
 static void put_peak(struct tide_report_page *page)
 {
-    const struct tide_blame *peak = page->peak;
+    struct place places[PLACES_MOST];
     char size[TIDE_UNITS_TEXT];
-    if (!peak || peak->count == 0)
+    size_t count = page->peak ? gather_places(page, places) : 0;
+    if (count == 0)
         return;
-    fprintf(
-        page->out,
-        "<h3>Who holds most at the peak of live memory</h3>\n<table class=\"sites\"><thead><tr><th scope=\"col\" class=\"n\">Bytes<th "
-        "scope=\"col\" class=\"n\">Share<th scope=\"col\">Where<th scope=\"col\">Process</tr></thead><tbody>\n");
-    for (size_t i = 0; i < peak->count && i < tide_report_rows(page, PEAK_MOST); i++) {
-        const struct tide_culprit *c = &peak->culprits[i];
+    fputs("<h3>Who holds most at the peak of live memory</h3>\n<table class=\"sites\"><thead><tr>"
+          "<th scope=\"col\" class=\"n\">Bytes<th scope=\"col\" class=\"n\">Share<th scope=\"col\">Where"
+          "<th scope=\"col\">Process</tr></thead><tbody>\n",
+          page->out);
+    for (size_t i = 0; i < count && i < tide_report_rows(page, PEAK_MOST); i++) {
+        const struct place *p = &places[i];
         fprintf(page->out,
-                "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%",
-                tide_size_text(c->bytes, size), isfinite(c->share) ? 100 * c->share : 0);
-        fputs("<td class=\"wide\" data-label=\"Where\">", page->out);
-        put_site(page->out, page->h, c->site);
+                "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%"
+                "<td class=\"wide\" data-label=\"Where\">",
+                tide_size_text(p->bytes, size), 100 * p->share);
+        put_site(page->out, page->h, p->largest->site);
+        if (p->sites > 1)
+            fprintf(page->out, " <span class=\"more\">%zu call stacks</span>", p->sites);
         fputs("<td data-label=\"Process\">", page->out);
-        tide_html_text(page->out, c->process_name, 0);
-        fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(c->site->kind));
+        tide_html_text(page->out, p->largest->process_name, 0);
+        fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(p->largest->site->kind));
     }
     fputs("</tbody></table>\n", page->out);
 }

@@ -14,6 +14,7 @@
 enum {
     SITES_MOST = 4096, /* with a stack of their own, where there is room */
     CULPRITS = 64,
+    SITES_AT_PEAK = 1000,    /* they are added up by line */
     ROOM_LEAST = 4096,       /* for what holds the pieces together, and for what is said of the sites */
     ROOM_FOR_SITES = 200000, /* below that the rest is cut rather than they */
     THRIFT_MOST = 64,
@@ -188,6 +189,7 @@ static int find_culprits(struct tide_report_page *page)
                                         .most = CULPRITS},
                               peak = growth;
     peak.by = TIDE_BLAME_PEAK;
+    peak.most = SITES_AT_PEAK;
     if (page->h->site_count == 0)
         return 0;
     return tide_blame_new(page->h, page->a, &growth, &page->growth, page->err) ||
