@@ -7,6 +7,9 @@ The numbers below are the layout. A slot is written in one piece, with its seque
 lock keeps threads apart. The lock is reentrant, because a signal handler or a finalizer may run between any two calls
 and leave a mark of its own, and the head is written from the count as it is at that moment, because such a mark has
 moved it on. A child that is forked gets a new lock.
+
+The head is written through a view of one number, which is one store: struct.pack_into puts zeros first, and a reader
+that sees the head go back gives up the lane.
 """
 
 from __future__ import annotations
@@ -41,11 +44,12 @@ _NOT_A_MARK = (TypeError, ValueError, OverflowError, AttributeError, struct.erro
 class _Lane:
     """Where this process stands. ``state`` is None before the first call, False without a tracker, else the map."""
 
-    __slots__ = ("state", "taken", "lock")
+    __slots__ = ("state", "taken", "head", "lock")
 
     def __init__(self) -> None:
         self.state: Any = None
         self.taken = 0
+        self.head: Any = None  # a view of the number of slots taken, in the map
         self.lock = threading.RLock()
 
 
@@ -104,6 +108,7 @@ def _make() -> mmap.mmap:
     elif (magic, lane_pid, slots, lane_start) != (_MAGIC, pid, _SLOTS, start):
         raise OSError("not a lane of this process")
     _lane.taken = taken
+    _lane.head = memoryview(memory)[_HEAD_AT : _HEAD_AT + 8].cast("Q")
     return memory
 
 
@@ -125,6 +130,7 @@ def _forget() -> None:
     """In a forked child: the parent's lane is not ours. A process without a tracker has children without one."""
     if _lane.state is not False:
         _lane.state = None
+        _lane.head = None
         _lane.lock = threading.RLock()
 
 
@@ -143,7 +149,7 @@ def _bare(kind: int, number: int) -> None:
             n = _lane.taken
             _lane.taken = n + 1
             at = _HEAD_BYTES + n % _SLOTS * _SLOT_BYTES
-            _put_number(memory, _HEAD_AT, _lane.taken)
+            _lane.head[0] = _lane.taken
             _put_bare(memory, at, 0, monotonic_ns(), number, kind, 0, b"\0")
             _put_number(memory, at, n + 1)
     except _NOT_A_MARK:
@@ -163,7 +169,7 @@ def _named(kind: int, number: int, name: str) -> None:
             n = _lane.taken
             _lane.taken = n + 1
             at = _HEAD_BYTES + n % _SLOTS * _SLOT_BYTES
-            _put_number(memory, _HEAD_AT, _lane.taken)
+            _lane.head[0] = _lane.taken
             _put_named(memory, at, 0, monotonic_ns(), number, kind, 0, text)
             _put_number(memory, at, n + 1)
     except _NOT_A_MARK:

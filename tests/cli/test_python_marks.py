@@ -4,6 +4,7 @@ The lane is read here by the layout of src/channel/lane.h, written down a second
 """
 
 import contextlib
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -64,6 +65,23 @@ def lanes(channel):
 def only_lane(channel):
     (path,) = lanes(channel)
     return marks_of(path)
+
+
+def test_the_count_never_goes_back_while_it_is_written(root, channel, env):
+    """A reader that sees it go back gives up the lane for good."""
+    code = "import tidemark as t\nt.step(0)\nprint(flush=True)\nfor n in range(1, 200_000): t.step(n)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                          env={**env, "PYTHONPATH": str(root / "python"), "TIDEMARK_CHANNEL": str(channel)}) as program:
+        program.stdout.readline()
+        (path,) = lanes(channel)
+        last, seen = 0, set()
+        with open(path, "rb", buffering=0) as lane:
+            while program.poll() is None:
+                head = int.from_bytes(os.pread(lane.fileno(), 8, 24), "little")
+                assert head >= last
+                last = head
+                seen.add(head)
+    assert program.returncode == 0 and len(seen) > 100
 
 
 def test_every_kind_of_mark_is_written(python, channel):
