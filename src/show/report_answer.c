@@ -347,7 +347,7 @@ static size_t gather_places(const struct tide_report_page *page, struct place ou
 
 static void put_peak(struct tide_report_page *page)
 {
-    struct place places[PLACES_MOST];
+    struct place places[PLACES_MOST] = {{NULL, NULL, 0, 0, 0}};
     char size[TIDE_UNITS_TEXT];
     size_t count = page->peak ? gather_places(page, places) : 0;
     if (count == 0)
