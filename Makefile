@@ -51,16 +51,17 @@ FUZZERS   := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/
 WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(sort $(wildcard tests/workloads/*.c)))
 HOOK_TARGETS := $(patsubst tests/hook/%.c,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.c))) \
              $(if $(shell command -v $(CXX)),$(patsubst tests/hook/%.cc,$(B)/hook-targets/%,$(sort $(wildcard tests/hook/*.cc))))
+CASES     := $(B)/cases/001/train
 HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard bench/heap/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-threads docs install uninstall clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-threads docs install uninstall clean
 .SECONDARY:
 all: build
 
-build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS) $(HOOK_TARGETS)
+build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS) $(HOOK_TARGETS) $(CASES)
 test-programs: $(UNIT) $(FUZZERS)
 benches: $(BENCHES) $(HEAP_LOADS)
 
@@ -126,6 +127,9 @@ $(B)/hook-targets/%: tests/hook/%.c
 $(B)/hook-targets/%: tests/hook/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -Iinclude -O2 -g -Wall -Wextra -rdynamic -o $@ $< -lpthread
+$(B)/cases/%/train: cases/%/train.c $(wildcard cases/001/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARN) -o $@ $(wildcard cases/$*/*.c) -lm
 $(B)/heap-loads/%: bench/heap/%.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -Iinclude -std=c11 -O2 -g $(WARN) -o $@ $< -lpthread -lm
@@ -155,7 +159,14 @@ check:
 
 check-long:
 	@tools/setup long
-	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build tsan valgrind fuzzing cli-long
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build tsan valgrind fuzzing cli-long cases
+
+# The five cases, broken, wrongly fixed and rightly fixed; the documents get their output from the same runs.
+cases cases-docs:
+	@tools/setup cases
+	@tools/cases-venv
+	@$(MAKE) --no-print-directory -s -j$(JOBS) FLAVOUR=release build
+	@$(PYTHON) cases/check.py $(if $(filter cases-docs,$@),--docs) $(CASE)
 
 check-unit:
 	@tools/check build unit
@@ -168,8 +179,8 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c))
-SHELL_FILES = .ci/run tools/setup tools/demo tests/gpu/run tests/gpu/bundle
+C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
+SHELL_FILES = .ci/run tools/setup tools/demo tools/cases-venv tests/gpu/run tests/gpu/bundle
 
 lint:
 	@tools/setup test

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     static const char *const options[] = {"--preset", "--iterations", "--fix"},
                              *const sizes[] = {"small", "tiny"},
                              *const fixes[] = {"none", "suspects", "next-chunk"};
-    int preset = 0, iterations = 200, fix = 0;
+    int preset = 0, iterations = 150, fix = 0;
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         int option = choose(value ? argv[i] : NULL, options, 3);
