@@ -43,6 +43,21 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_say_leak(j, shape, fit, df);
 }
 
+/* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most
+ * moments were up. */
+static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
+{
+    size_t first = m, up = 0, down = 0;
+    for (size_t i = m; i-- > 0;) {
+        bool is_up = moments->low[i] >= half;
+        up += is_up;
+        down += !is_up;
+        if (is_up && up > down)
+            first = i;
+    }
+    return first;
+}
+
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 {
     static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
@@ -66,6 +81,7 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         m--;
     while (m > 0 && j->moments.low[m - 1] >= half)
         m--;
+    m = first_mostly_up(&j->moments, m, half);
     j->v->jump_x = j->moments.x[m];
     j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
 }

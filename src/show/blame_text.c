@@ -80,6 +80,15 @@ void tide_healthy_print(const struct tide_blame *blame, const struct tide_histor
     tide_buf_release(&b);
 }
 
+/* Whether it must be said whose they are. */
+static bool are_of_several(const struct tide_blame *blame)
+{
+    for (size_t i = 1; i < blame->count; i++)
+        if (blame->culprits[i].process != blame->culprits[0].process)
+            return true;
+    return false;
+}
+
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
@@ -95,6 +104,8 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
         tide_culprit_put_amount(&amount, blame, c);
         tide_culprit_put_part(&part, blame, c);
         tide_culprit_put_habit(&habit, blame, c);
+        if (are_of_several(blame))
+            tide_buf_format(&habit, "%sin %s", habit.len ? ", " : "", c->process_name);
         fprintf(out, "  culprit %-3zu %-14s%-24s %s\n", ++said, tide_buf_view(&amount), tide_buf_view(&part),
                 tide_buf_view(&habit));
         tide_buf_clear(&amount);

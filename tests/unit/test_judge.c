@@ -454,6 +454,20 @@ static void a_rise_that_is_held_or_came_from_elsewhere_is_not(void **state)
     assert_true(r.live_is_flat && !r.retains);
 }
 
+static void a_jump_that_was_taken_back_once_began_where_it_was_first_up(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 400; i++) {
+        xs[i] = (double)i;
+        bool up = (i >= 240 && i < 260) || i >= 268;
+        ys[i] = (up ? 4e8 : 2e8) + 1e5 * noise() + (i % 50 == 49 && i < 240 ? 3e8 : 0);
+    }
+    struct tide_verdict v = judge(input_of(400));
+    assert_int_equal(v.kind, TIDE_JUMP);
+    assert_true(v.jump_x == 240);
+    assert_true(v.jump_after == 239);
+}
+
 static void a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention(void **state)
 {
     (void)state;
@@ -541,6 +555,7 @@ int main(void)
         cmocka_unit_test(what_stopped_filling_or_never_did_is_no_such_container),
         cmocka_unit_test(a_rise_that_nobody_holds_is_retention),
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
+        cmocka_unit_test(a_jump_that_was_taken_back_once_began_where_it_was_first_up),
         cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
