@@ -256,6 +256,20 @@ static struct tide_diff_rate *site_rates(struct tide_diff *d, int side, struct t
     return rates;
 }
 
+/* What comes and goes within a step differs with when in a step somebody looked: not by the moment, but by
+ * what was there shortly before it. */
+static void add_range(const struct tide_diff *d, int side, const struct tide_history_site *site,
+                      struct tide_diff_site *row)
+{
+    enum { LOOKS = 32, PART = 8 };
+    const struct tide_diff_side *s = &d->sides[side];
+    double before_ns = fmin(LOOKS * s->seconds_per_look * 1e9, (double)(s->to_ns - s->from_ns) / PART);
+    double least, most;
+    tide_moment_range(s->history, site, s->at_ns - (int64_t)fmax(before_ns, 0), s->at_ns, &least, &most);
+    row->least[side] += least;
+    row->most[side] += most;
+}
+
 static void sum_side(struct tide_diff *d, int side, const struct tide_diff_rate *rates,
                      struct tide_diff_site *row, double *variance)
 {
@@ -269,6 +283,8 @@ static void sum_side(struct tide_diff *d, int side, const struct tide_diff_rate 
         double noise = tide_moment_noise(s->history, site, bytes, blocks);
         row->bytes[side] += bytes;
         row->blocks[side] += blocks;
+        if (d->usual)
+            add_range(d, side, site, row);
         *variance += noise * noise;
         if (rates) {
             row->rate[side].bytes += rates[index].bytes;
@@ -307,6 +323,8 @@ static bool judge_row(const struct tide_diff *d, struct tide_diff_site *row, dou
         row->rate_change = rate_change(&row->rate[0], &row->rate[1]);
     bool rate_counts = row->rate_change > 0 || row->rate_change < 0;
     bool bytes_count = fabs(change) >= LEAST_CHANGE && fabs(change) > ERRORS * sqrt(variance) + lag(d, row);
+    if (d->usual && row->least[1] <= row->most[0] && row->least[0] <= row->most[1])
+        bytes_count = false; /* each was what the other is, a moment before */
     if (!rate_counts && !bytes_count)
         return false;
     row->score = fmax(bytes_count ? fabs(change) : 0, rate_counts ? fabs(row->rate_change) * d->stretch : 0);

@@ -42,6 +42,7 @@ struct tide_diff_site {
     struct tide_match_pair pair;
     const struct tide_history_site *site[2]; /* the largest of each; NULL: none */
     double bytes[2], blocks[2];
+    double least[2], most[2]; /* that it held shortly before; where nobody asked for a moment */
     struct tide_diff_rate rate[2];
     double rate_change; /* 0 when it is not beyond the intervals; NAN: not known */
     double score;       /* bytes that it accounts for */

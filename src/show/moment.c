@@ -76,6 +76,21 @@ double tide_moment_live(const struct tide_history *h, const struct tide_history_
     return bytes_of(p);
 }
 
+void tide_moment_range(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
+                       int64_t to_ns, double *ret_least, double *ret_most)
+{
+    double from = tide_moment_live(h, site, from_ns, NULL), to = tide_moment_live(h, site, to_ns, NULL);
+    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
+    double least = fmin(from, to), most = fmax(from, to);
+    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
+         i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
+        least = fmin(least, bytes_of(&site->points[i]));
+        most = fmax(most, bytes_of(&site->points[i]));
+    }
+    *ret_least = least;
+    *ret_most = most;
+}
+
 double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
                           int64_t to_ns, double *ret_blocks)
 {

@@ -18,6 +18,10 @@ const struct tide_history_site_point *tide_moment_point(const struct tide_histor
 double tide_moment_live(const struct tide_history *history, const struct tide_history_site *site,
                         int64_t t_ns, double *ret_blocks);
 
+/* The least and the most that it held from from_ns to to_ns. */
+void tide_moment_range(const struct tide_history *history, const struct tide_history_site *site,
+                       int64_t from_ns, int64_t to_ns, double *ret_least, double *ret_most);
+
 /* What it held at to_ns less what it held at from_ns; *ret_blocks, likewise, may be NULL. */
 double tide_moment_change(const struct tide_history *history, const struct tide_history_site *site,
                           int64_t from_ns, int64_t to_ns, double *ret_blocks);

@@ -135,6 +135,25 @@ def test_more_memory_without_growth_is_shown_and_no_worse(made, tidemark):
     assert abs(main["b"]["floor_bytes"] - main["a"]["floor_bytes"] - 70 * MIB) < MIB
 
 
+def test_what_comes_and_goes_within_a_step_is_no_difference(tidemark, tmp_path):
+    for name, phase in ("a.tide", 0), ("b.tide", 1):
+        recording = Recording(tmp_path / name)
+        main = recording.process(1, "python3", role="train.py")
+        recording.heap(main)
+        steady, activation = recording.site(main, [line("load", 3)]), recording.site(main, [line("forward", 9)])
+        for step in range(200):
+            tick = recording.tick(step, {main: 200 * MIB})
+            recording.mark(step, STEP, step)
+            recording.hold(tick, activation, 64 * MIB if (step + phase) % 2 else 0)
+            if step == 0:
+                recording.hold(tick, steady, 20 * MIB + phase * 5 * MIB)
+        recording.close()
+    document = tidemark("diff", "--json", "a.tide", "b.tide").json
+    assert [(s["frames"][0]["function"], s["bytes_change"]) for s in document["sites"]] == [("load", 5 * MIB)]
+    asked = tidemark("diff", "--json", "--at", "150", "a.tide", "b.tide").json  # who asks for a moment gets it
+    assert {s["frames"][0]["function"] for s in asked["sites"]} == {"load", "forward"}
+
+
 def test_what_appears_and_disappears_is_called_so(made, tidemark):
     a, b = made("a.tide", held=0), made("b.tide")
     assert [s["change"] for s in tidemark("diff", "--json", a, b).json["sites"]] == ["appeared"]
