@@ -57,7 +57,7 @@ struct tide_judged {
     int64_t member;  /* for ROLE: id of one of its processes; else 0 */
     size_t members;  /* for ROLE and TREE: how many processes at most at one time */
     bool starting;   /* undecided, because what grew may be the program's start */
-    bool passing;    /* PROCESS: lives briefly, and others of its role before or after it */
+    bool passing;    /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
     bool own_pages;  /* the series is USS: pages that are the process's own */
     char name[128];  /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                         tree" */

@@ -9,6 +9,7 @@
 #include "show/assessing.h"
 #include "base/text.h"
 #include "judge/fit.h"
+#include "judge/floor.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,24 +74,57 @@ static void name_phase(const struct tide_assessing *s, double x, char *out, size
     }
 }
 
+/* The n highest values as spikes over nothing: what is said of processes that all ended again. Sorts them. */
+static void say_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double x,
+                            size_t n)
+{
+    struct tide_verdict *v = &j->verdict;
+    double largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, bytes[i]);
+    v->kind = TIDE_SPIKES;
+    v->shape = TIDE_SHAPE_LEVEL;
+    v->growth_bytes = v->floor_first = v->floor_last = 0;
+    v->slope = v->slope_low = v->slope_high = v->detectable = v->knee_x = v->jump_x = NAN;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->spikes = (struct tide_spikes){.count = n,
+                                     .typical_bytes = tide_median(bytes, n),
+                                     .largest_bytes = largest,
+                                     .phase = -1,
+                                     .returned = n};
+    j->phase[0] = 0;
+    name_phase(s, x, j->phase, sizeof j->phase);
+    v->spikes.in_phase = j->phase[0] ? n : 0;
+}
+
+/* A line through them that counts as a rise. */
+static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
+{
+    double error, mean, ignored, half_mean;
+    double slope = slope_of(bytes, n, &error, &mean);
+    double later = slope_of(bytes + n / 2, n - n / 2, &ignored, &half_mean);
+    double rise = slope * (double)(n - 1), width = tide_t_quantile95((double)(n - 2)) * error;
+    if (!(slope > CREST_Z * error) || rise < MATTERS * mean || rise < LEAST_BYTES || later < STILL * slope)
+        return false;
+    *ret = (struct tide_crest){.epochs = n,
+                               .per_epoch = slope,
+                               .low = slope - width,
+                               .high = slope + width,
+                               .first_bytes = mean - rise / 2,
+                               .last_bytes = mean + rise / 2};
+    return true;
+}
+
 static void find_crest(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double *where)
 {
     size_t n = crests_of(s, j, bytes, where);
     if (n < EPOCHS_LEAST)
         return;
-    double error, mean, ignored, half_mean;
-    double slope = slope_of(bytes, n, &error, &mean),
-           later = slope_of(bytes + n / 2, n - n / 2, &ignored, &half_mean);
-    double rise = slope * (double)(n - 1);
-    if (!(slope > CREST_Z * error) || rise < MATTERS * mean || rise < LEAST_BYTES || later < STILL * slope)
+    bool rises = fit_crest(bytes, n, &j->crest);
+    if (j->passing) /* whatever a floor under them would say */
+        say_generations(s, j, bytes, where[n - 1], n);
+    if (!rises)
         return;
-    double width = tide_t_quantile95((double)(n - 2)) * error;
-    j->crest = (struct tide_crest){.epochs = n,
-                                   .per_epoch = slope,
-                                   .low = slope - width,
-                                   .high = slope + width,
-                                   .first_bytes = mean - rise / 2,
-                                   .last_bytes = mean + rise / 2};
     name_phase(s, where[n - 1], j->crest.phase, sizeof j->crest.phase);
     j->verdict.kind = TIDE_SPIKES;
 }
@@ -111,6 +145,26 @@ static bool is_passing(const struct tide_assessing *s, const struct tide_history
     return false;
 }
 
+/* Whether all processes of a role come and go. */
+static bool are_passing(const struct tide_assessing *s, const char *role)
+{
+    for (size_t i = 0; role && i < s->h->process_count; i++) {
+        const struct tide_history_process *p = &s->h->processes[i];
+        if (p->row.role && !strcmp(p->row.role, role) && !is_passing(s, p))
+            return false;
+    }
+    return role != NULL;
+}
+
+static bool is_passing_subject(const struct tide_assessing *s, const struct tide_judged *j)
+{
+    bool role = j->subject == TIDE_SUBJECT_ROLE;
+    const struct tide_history_process *p = tide_assessing_process(s->h, role ? j->member : j->process);
+    if (!p || (!role && j->subject != TIDE_SUBJECT_PROCESS))
+        return false;
+    return role ? are_passing(s, p->row.role) : is_passing(s, p);
+}
+
 int tide_assessing_crests(struct tide_assessing *s)
 {
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
@@ -120,14 +174,15 @@ int tide_assessing_crests(struct tide_assessing *s)
         return tide_err_set(s->err, "not enough memory to judge the recording");
     for (size_t i = 0; i < s->a->count; i++) {
         struct tide_judged *j = &s->a->judged[i];
-        const struct tide_history_process *p =
-            j->subject == TIDE_SUBJECT_PROCESS ? tide_assessing_process(s->h, j->process) : NULL;
-        j->passing = p && is_passing(s, p);
-        if (j->passing)
-            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
         enum tide_verdict_kind kind = j->verdict.kind;
-        bool of_host = p || j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE;
-        if (of_host && !j->passing && (kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED))
+        bool process = j->subject == TIDE_SUBJECT_PROCESS, role = j->subject == TIDE_SUBJECT_ROLE;
+        j->passing = is_passing_subject(s, j);
+        if (j->passing && process) {
+            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
+            continue;
+        }
+        bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED;
+        if (((process || j->subject == TIDE_SUBJECT_TREE) && level) || (role && (level || j->passing)))
             find_crest(s, j, bytes, where);
     }
     tide_arena_rewind(s->scratch, mark);

@@ -99,7 +99,7 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
     put_size(b, v->ceiling_bytes);
     if (v->one_pass && isfinite(a->items))
         tide_buf_format(b, ": that is one pass over %s items", tide_count_text(a->items, text));
-    if (isfinite(v->bytes_per_item)) {
+    if (isfinite(v->bytes_per_item) && (v->one_pass || !isfinite(a->items))) {
         tide_buf_text(b, v->one_pass ? ", " : "; ");
         put_size(b, v->bytes_per_item);
         tide_buf_text(b, " per item");

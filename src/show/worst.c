@@ -41,7 +41,7 @@ static double weight(const struct tide_judged *j, double tree_peak)
         kind = by_kind[TIDE_LEAK];
     if (j->crest.epochs)
         kind = by_kind[TIDE_LEAK] - 0.5;
-    if (j->passing)
+    if (j->passing && j->subject == TIDE_SUBJECT_PROCESS)
         kind = 0.2; /* others like it came before or after: the answer is about them all */
     bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
