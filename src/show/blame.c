@@ -382,12 +382,14 @@ static int blame(struct blaming *g)
     struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
     if (!list)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
-    int64_t at_ns = g->to_ns;
-    if (g->options->by == TIDE_BLAME_PEAK && tide_moment_peak(g->h, &at_ns, g->err))
-        return -1;
+    int64_t at_ns[2] = {g->to_ns, g->to_ns}; /* on the host, on devices */
+    for (int i = 0; g->options->by == TIDE_BLAME_PEAK && i < 2; i++)
+        if (tide_moment_peak(g->h, i, &at_ns[i], g->err))
+            return -1;
     for (size_t i = 0; i < g->h->site_count; i++) {
+        const struct tide_history_site *site = &g->h->sites[i];
         list[i].site = i;
-        list[i].bytes = measure(g, &g->h->sites[i], at_ns, &list[i].blocks);
+        list[i].bytes = measure(g, site, at_ns[tide_site_is_on_device(site)], &list[i].blocks);
     }
     b->sites = g->h->site_count;
     qsort(list, g->h->site_count, sizeof *list, larger_first);

@@ -88,6 +88,10 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
         tide_moment_training(s->history, s->assessment, &s->from_ns, &s->to_ns);
         if (tide_moment_find(o->usual ? &end : &o->moments[i], s->history, s->assessment, &s->at_ns, err))
             return wrap_source(s, err);
+        s->at_device_ns = s->at_ns;
+        if (!o->usual && o->moments[i].kind == TIDE_MOMENT_PEAK &&
+            tide_moment_peak(s->history, true, &s->at_device_ns, err))
+            return wrap_source(s, err);
         s->at_x = tide_assess_x_of(s->assessment, s->at_ns);
         double x = tide_assess_x_of(s->assessment, s->to_ns) - tide_assess_x_of(s->assessment, s->from_ns);
         d->stretch = fmin(i ? d->stretch : INFINITY, d->x_is_steps ? x : x * s->seconds_per_x);
@@ -99,7 +103,7 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
     int64_t t_ns = tide_assess_time_of(longer->assessment, common);
     if (common >= AS_LONG * longer->at_x || t_ns == TIDE_UNKNOWN)
         return 0;
-    longer->at_ns = t_ns;
+    longer->at_ns = longer->at_device_ns = t_ns;
     longer->at_x = common;
     d->same_step = true;
     return 0;
@@ -279,7 +283,8 @@ static void sum_side(struct tide_diff *d, int side, const struct tide_diff_rate 
     for (size_t i = 0; group && i < group->count; i++) {
         size_t index = group->sites[i];
         const struct tide_history_site *site = &s->history->sites[index];
-        double blocks, bytes = tide_moment_live(s->history, site, s->at_ns, &blocks);
+        int64_t at_ns = tide_site_is_on_device(site) ? s->at_device_ns : s->at_ns;
+        double blocks, bytes = tide_moment_live(s->history, site, at_ns, &blocks);
         double noise = tide_moment_noise(s->history, site, bytes, blocks);
         row->bytes[side] += bytes;
         row->blocks[side] += blocks;

@@ -58,6 +58,7 @@ struct tide_diff_side {
     const char *source;
     int64_t from_ns, to_ns; /* training */
     int64_t at_ns;          /* the moment that is looked at */
+    int64_t at_device_ns;   /* the same of device memory, which has a peak of its own */
     double at_x;            /* the same on the axis; NAN outside */
     double seconds_per_x;   /* to make rates comparable */
     double seconds_per_look;

@@ -1,6 +1,7 @@
 #include "show/moment.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -170,13 +171,14 @@ void tide_moment_add_changes(const struct tide_history *h, const struct tide_his
         changes[tick_from(h, ended + 1)] -= before;
 }
 
-int tide_moment_peak(const struct tide_history *h, int64_t *ret_t_ns, struct tide_err *err)
+int tide_moment_peak(const struct tide_history *h, bool on_device, int64_t *ret_t_ns, struct tide_err *err)
 {
     double *changes = calloc(h->tick_count + 1, sizeof *changes), sum = 0, best = -1;
     if (!changes)
         return tide_err_set(err, "not enough memory for %zu looks", h->tick_count);
     for (size_t i = 0; i < h->site_count; i++)
-        tide_moment_add_changes(h, &h->sites[i], changes);
+        if (tide_site_is_on_device(&h->sites[i]) == on_device)
+            tide_moment_add_changes(h, &h->sites[i], changes);
     for (size_t i = 0; i < h->tick_count; i++) {
         sum += changes[i];
         if (sum <= best)
@@ -223,7 +225,7 @@ int tide_moment_find(const struct tide_moment *moment, const struct tide_history
 {
     int64_t from, t_ns = TIDE_UNKNOWN;
     if (moment->kind == TIDE_MOMENT_PEAK)
-        return tide_moment_peak(h, ret_t_ns, err);
+        return tide_moment_peak(h, false, ret_t_ns, err);
     if (moment->kind == TIDE_MOMENT_STEP)
         t_ns = tide_assess_time_of(a, moment->step);
     else

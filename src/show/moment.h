@@ -47,8 +47,10 @@ double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns,
 void tide_moment_add_changes(const struct tide_history *history, const struct tide_history_site *site,
                              double *changes);
 
-/* When all sites together held most; the first such moment. The recording must have ticks. */
-int tide_moment_peak(const struct tide_history *history, int64_t *ret_t_ns, struct tide_err *err);
+/* When all sites of the host, or all on devices, together held most; the first such moment. The recording
+ * must have ticks. */
+int tide_moment_peak(const struct tide_history *history, bool on_device, int64_t *ret_t_ns,
+                     struct tide_err *err);
 
 /* Training: from the first step to the last; without steps, the whole recording as long as it had processes.
  * Behind the last step a program may be giving everything back. The recording must have ticks. */
@@ -64,8 +66,8 @@ struct tide_moment {
 /* "end", "peak", or the number of a step. */
 int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err);
 
-/* Its time: of a step, when that began. Fails, with a sentence, outside of the recording, which must have
- * ticks. */
+/* Its time: of a step, when that began; of the peak, that of the host. Fails, with a sentence, outside of the
+ * recording, which must have ticks. */
 int tide_moment_find(const struct tide_moment *moment, const struct tide_history *history,
                      const struct tide_assessment *assessment, int64_t *ret_t_ns, struct tide_err *err);
 

@@ -51,7 +51,7 @@ static int choose_moments(struct making *m, struct tide_assessment *a, const int
     struct tide_report_sites *s = m->out;
     int64_t from_ns, to_ns, peak_ns;
     tide_moment_training(h, a, &from_ns, &to_ns);
-    if (tide_moment_peak(h, &peak_ns, m->err))
+    if (tide_moment_peak(h, false, &peak_ns, m->err))
         return -1;
     s->moments_ns =
         tide_arena_take(m->arena, TIDE_REPORT_MOMENTS + TIDE_REPORT_EXTRA + 3, sizeof *s->moments_ns);

@@ -312,3 +312,24 @@ def test_shares_of_live_bytes_do_not_mix_host_and_device(trained):
     got = trained(host=MIB, device=0)("--json", "--by", "end")
     assert shares(got) == {"cuda": pytest.approx(1), "malloc": pytest.approx(1)}
     assert got.json["all_bytes"] == 200 * MIB and got.json["all_device_bytes"] == 512 * MIB
+
+
+def test_the_peaks_of_host_and_device_are_looked_at_each_at_its_moment(tidemark, tmp_path):
+    """Host memory is highest at the beginning, device memory at the end: neither answer is of the other's moment."""
+    for name, most in (("a", 900 * MIB), ("b", 950 * MIB)):
+        r = Recording(tmp_path / f"{name}.tide")
+        process = r.process(4711, "python")
+        r.heap(process)
+        on_host = r.site(process, [{"file": "/x/train.py", "line": 7, "python": 1, "function": "load"}], kind=1)
+        on_device = r.site(process, [{"file": "/x/train.py", "line": 9, "python": 1, "function": "train_step"}], kind=3)
+        for step in range(100):
+            tick = r.tick(step, {process: 1200 * MIB})
+            r.mark(step, STEP, step)
+            r.hold(tick, on_host, (800 if step < 50 else 100) * MIB, blocks=1)
+            r.hold(tick, on_device, 10 * MIB if step < 90 else most, blocks=1)
+        r.close()
+    held = {c["kind"]: c["bytes"] for c in tidemark("blame", "--json", "--by", "peak", "a.tide").json["culprits"]}
+    assert held == {"malloc": 800 * MIB, "cuda": 900 * MIB}
+    sites = {s["kind"]: (s["a"]["live_bytes"], s["b"]["live_bytes"])
+             for s in tidemark("diff", "--json", "--at", "peak", "a.tide", "b.tide").json["sites"]}
+    assert sites["cuda"] == (900 * MIB, 950 * MIB)

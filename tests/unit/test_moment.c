@@ -85,11 +85,24 @@ static void the_peak_is_that_of_all_sites_together(void **state)
     struct scene s;
     set_scene(&s);
     int64_t t_ns = -1;
-    assert_int_equal(tide_moment_peak(&s.h, &t_ns, NULL), 0);
+    assert_int_equal(tide_moment_peak(&s.h, false, &t_ns, NULL), 0);
     assert_int_equal(t_ns, 30); /* 100 + 250, and not 300 after the second has ended */
     s.processes[1].row.ended_ns = TIDE_UNKNOWN;
-    assert_int_equal(tide_moment_peak(&s.h, &t_ns, NULL), 0);
+    assert_int_equal(tide_moment_peak(&s.h, false, &t_ns, NULL), 0);
     assert_int_equal(t_ns, 50); /* 300 + 250 */
+}
+
+static void the_host_and_devices_have_peaks_of_their_own(void **state)
+{
+    (void)state;
+    struct scene s;
+    set_scene(&s);
+    s.sites[1].kind = TIDE_SITE_CUDA;
+    int64_t t_ns = -1;
+    assert_int_equal(tide_moment_peak(&s.h, false, &t_ns, NULL), 0);
+    assert_int_equal(t_ns, 50); /* 300 */
+    assert_int_equal(tide_moment_peak(&s.h, true, &t_ns, NULL), 0);
+    assert_int_equal(t_ns, 30); /* 250 */
 }
 
 static void growth_is_of_the_lowest(void **state)
@@ -126,6 +139,7 @@ int main(void)
         cmocka_unit_test(a_site_holds_its_last_point),
         cmocka_unit_test(a_process_that_has_ended_holds_nothing),
         cmocka_unit_test(the_peak_is_that_of_all_sites_together),
+        cmocka_unit_test(the_host_and_devices_have_peaks_of_their_own),
         cmocka_unit_test(growth_is_of_the_lowest),
         cmocka_unit_test(small_blocks_are_uncertain_and_large_ones_are_not),
     };
