@@ -33,13 +33,15 @@ void tide_blocks_clear(struct tide_heap_head *table, uintptr_t start, uintptr_t 
 }
 
 /* If a pool cuts up the block, what it holds goes with it. */
-static void clear_chunk(struct tide_heap_head *table, uintptr_t start)
+static void clear_chunk(struct tide_heap_head *table, uintptr_t key)
 {
     struct tide_range chunk;
-    if (!tide_ranges_find(TIDE_RANGES_CHUNKS, start, start + 1, &chunk) || chunk.start != start)
+    uintptr_t start = key & ~TIDE_POINTERS_DEVICE;
+    enum tide_ranges_kind kind = key & TIDE_POINTERS_DEVICE ? TIDE_RANGES_DEVICE : TIDE_RANGES_CHUNKS;
+    if (!tide_ranges_find(kind, start, start + 1, &chunk) || chunk.start != start)
         return;
     tide_blocks_clear(table, start, chunk.end);
-    tide_ranges_cut(TIDE_RANGES_CHUNKS, start, chunk.end, NULL, NULL);
+    tide_ranges_cut(kind, start, chunk.end, NULL, NULL);
 }
 
 struct tide_pointers_block tide_blocks_forget(struct tide_heap_head *table, const void *key)
@@ -58,6 +60,7 @@ uint16_t tide_blocks_under(uintptr_t address)
 {
     struct tide_range range;
     bool found = tide_ranges_find(TIDE_RANGES_CHUNKS, address, address + 1, &range) ||
+                 tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &range) ||
                  tide_ranges_find(TIDE_RANGES_MAPPED, address, address + 1, &range);
     return found && range.site < UINT16_MAX ? (uint16_t)(range.site + 1) : 0;
 }

@@ -136,7 +136,7 @@ enum tide_device_result tide_device_retain(uint64_t handle, uint64_t address)
     return result;
 }
 
-enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle)
+enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle, uint32_t *ret_site)
 {
     if (!tide_latch_take(&self.latch))
         return TIDE_DEVICE_BUSY;
@@ -147,10 +147,24 @@ enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64
     else if (!insert(&self.mappings,
                      (struct item){.key = address, .end = address + bytes, .piece = item->piece}))
         result = TIDE_DEVICE_FULL;
-    else
+    else {
         self.pieces[item->piece].mappings++;
+        *ret_site = self.pieces[item->piece].site;
+    }
     tide_latch_release(&self.latch);
     return result;
+}
+
+uint64_t tide_device_hand_over(uint64_t address, uint32_t site)
+{
+    if (!tide_latch_take(&self.latch))
+        return 0;
+    struct item *mapping = find_mapping(address);
+    struct piece *piece = mapping ? &self.pieces[mapping->piece] : NULL;
+    if (piece)
+        piece->site = site;
+    tide_latch_release(&self.latch);
+    return piece ? piece->bytes : 0;
 }
 
 enum tide_device_result tide_device_unmap(uint64_t address, uint64_t bytes, tide_device_gone *on_gone,

@@ -39,7 +39,12 @@ enum tide_device_result tide_device_create(uint64_t handle, uint64_t bytes, uint
 /* The handle was given out once more, for whatever is mapped at the address. */
 enum tide_device_result tide_device_retain(uint64_t handle, uint64_t address);
 
-enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle);
+enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle,
+                                        uint32_t *ret_site);
+
+/* What is mapped at the address belongs to this site from now on. Bytes of the piece, 0: it is not known or
+ * not to be had. */
+uint64_t tide_device_hand_over(uint64_t address, uint32_t site);
 
 /* Every mapping that lies within the range goes; the driver does not cut one in two. */
 enum tide_device_result tide_device_unmap(uint64_t address, uint64_t bytes, tide_device_gone *on_gone,

@@ -33,13 +33,12 @@
 
 #define DRIVER "libcuda.so" /* how the names of the driver's files begin */
 
-enum { NOT_INITIALIZED = 3 };            /* CUDA_ERROR_NOT_INITIALIZED */
-enum { LOCATION_DEVICE = 1 };            /* CU_MEM_LOCATION_TYPE_DEVICE */
-enum { DEVICE_BIT = 63, HOST_BIT = 62 }; /* set in keys, so that they are not those of malloc */
-typedef uint64_t device_pointer;         /* CUdeviceptr */
-typedef uint64_t generic_handle;         /* CUmemGenericAllocationHandle */
-typedef void *stream;                    /* CUstream */
-struct allocation_properties {           /* CUmemAllocationProp, as far as it is looked at */
+enum { NOT_INITIALIZED = 3 };    /* CUDA_ERROR_NOT_INITIALIZED */
+enum { LOCATION_DEVICE = 1 };    /* CU_MEM_LOCATION_TYPE_DEVICE */
+typedef uint64_t device_pointer; /* CUdeviceptr */
+typedef uint64_t generic_handle; /* CUmemGenericAllocationHandle */
+typedef void *stream;            /* CUstream */
+struct allocation_properties {   /* CUmemAllocationProp, as far as it is looked at */
     int type, handle_types, location_type, location;
 };
 
@@ -216,9 +215,9 @@ static void *real_of(int i)
 
 /* ---- memory that has an address from the beginning */
 
-static const void *key_of(uint64_t address, int bit)
+static const void *key_of(uint64_t address, uint64_t bit)
 {
-    return (const void *)(address | UINT64_C(1) << bit);
+    return (const void *)(address | bit);
 }
 
 #define MAKES_DEVICE_MEMORY(name, bytes, parameters, arguments)                                              \
@@ -226,11 +225,20 @@ static const void *key_of(uint64_t address, int bit)
     {                                                                                                        \
         int failed = REAL(name) arguments;                                                                   \
         if (!failed)                                                                                         \
-            tide_recorder_block(TIDE_HEAP_CUDA, key_of(*ret, DEVICE_BIT), bytes, TIDE_UNWIND_CALLER);        \
+            tide_recorder_block(TIDE_HEAP_CUDA, key_of(*ret, TIDE_POINTERS_DEVICE), bytes,                   \
+                                TIDE_UNWIND_CALLER);                                                         \
         return failed;                                                                                       \
     }
 
-MAKES_DEVICE_MEMORY(cuMemAlloc_v2, bytes, (device_pointer * ret, size_t bytes), (ret, bytes))
+/* This is what pools of frameworks are made of. */
+EXPORT int cuMemAlloc_v2(device_pointer *ret, size_t bytes)
+{
+    int failed = REAL(cuMemAlloc_v2)(ret, bytes);
+    if (!failed)
+        tide_recorder_segment(*ret, bytes, TIDE_UNWIND_CALLER);
+    return failed;
+}
+
 MAKES_DEVICE_MEMORY(cuMemAllocPitch_v2, *ret_pitch *height,
                     (device_pointer * ret, size_t *ret_pitch, size_t width, size_t height, unsigned element),
                     (ret, ret_pitch, width, height, element))
@@ -258,17 +266,19 @@ MAKES_DEVICE_MEMORY(cuMemAllocFromPoolAsync_ptsz, bytes,
         return failed;                                                                                       \
     }
 
-FREES(cuMemFree_v2, key_of(pointer, DEVICE_BIT), (device_pointer pointer), (pointer))
-FREES(cuMemFreeAsync, key_of(pointer, DEVICE_BIT), (device_pointer pointer, stream on), (pointer, on))
-FREES(cuMemFreeAsync_ptsz, key_of(pointer, DEVICE_BIT), (device_pointer pointer, stream on), (pointer, on))
-FREES(cuMemFreeHost, key_of((uintptr_t)pointer, HOST_BIT), (void *pointer), (pointer))
+FREES(cuMemFree_v2, key_of(pointer, TIDE_POINTERS_DEVICE), (device_pointer pointer), (pointer))
+FREES(cuMemFreeAsync, key_of(pointer, TIDE_POINTERS_DEVICE), (device_pointer pointer, stream on),
+      (pointer, on))
+FREES(cuMemFreeAsync_ptsz, key_of(pointer, TIDE_POINTERS_DEVICE), (device_pointer pointer, stream on),
+      (pointer, on))
+FREES(cuMemFreeHost, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), (void *pointer), (pointer))
 
 /* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
  * block. */
 static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     tide_recorder_unmapped(pointer, bytes);
-    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, HOST_BIT), bytes, caller);
+    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
 }
 
 EXPORT int cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)

@@ -27,8 +27,11 @@ enum {
     TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: a byte for each page of 1 GiB */
 };
 
-/* Set in the key of a pool's block; no address has it (interpose_cuda.c has bits 62 and 63). */
-#define TIDE_POINTERS_POOL (UINT64_C(1) << 61)
+/* Set in the keys of blocks that are not malloc's, and in no address: of a pool, of pinned memory, and of
+ * device memory. */
+#define TIDE_POINTERS_POOL   (UINT64_C(1) << 61)
+#define TIDE_POINTERS_PINNED (UINT64_C(1) << 62)
+#define TIDE_POINTERS_DEVICE (UINT64_C(1) << 63)
 
 /* What a sampled block counts for. */
 struct tide_pointers_block {

@@ -1,6 +1,6 @@
 /*
  * ranges.h - stretches of address space, and their sites: the anonymous mappings that the program made, the
- * reservations among them, and the chunks that its pools cut up.
+ * reservations among them, the chunks that its pools cut up, and device memory.
  *
  * Mappings, unlike blocks, are cut and joined by address, so they are kept sorted. Mapping is a system call
  * and programs have few, so one latch and an array of TIDE_RANGES_MOST for each kind suffice. Same rules as
@@ -19,6 +19,7 @@ enum tide_ranges_kind {
     TIDE_RANGES_MAPPED,
     TIDE_RANGES_RESERVED, /* address space without access: no site */
     TIDE_RANGES_CHUNKS,   /* what tide_pool_chunk() named */
+    TIDE_RANGES_DEVICE,   /* device memory that pools cut up */
     TIDE_RANGES_KINDS
 };
 

@@ -283,8 +283,8 @@ static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
         int32_t site = tide_recorder_site(table, kind, caller);
         if (site >= 0) {
             block.site = (uint16_t)site;
-            block.under =
-                kind == TIDE_HEAP_POOL ? tide_blocks_under((uintptr_t)pointer & ~TIDE_POINTERS_POOL) : 0;
+            if ((uintptr_t)pointer & TIDE_POINTERS_POOL)
+                block.under = tide_blocks_under((uintptr_t)pointer & ~TIDE_POINTERS_POOL);
             tide_recorder_place(table, pointer, block);
         }
         ask_allocator(table, local);
@@ -301,6 +301,12 @@ void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide
 {
     if (pointer)
         record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_POOL, caller);
+}
+
+void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    if (pointer)
+        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_CUDA, caller);
 }
 
 void tide_recorder_freed(const void *pointer)

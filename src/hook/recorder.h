@@ -74,8 +74,10 @@ void tide_recorder_freed(const void *pointer);
 struct tide_pointers_block tide_recorder_take(const void *pointer);
 void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block);
 
-/* The same of a block in a pool, below TIDE_POINTERS_POOL; freed by its key, tide_pointers_pooled(). */
+/* The same of a block in a pool, below TIDE_POINTERS_POOL, of host or of device memory; freed by its key,
+ * tide_pointers_pooled(). */
 void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
 
 /* Memory mapped, address space reserved, unmapped: after, after and before the system call. */
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
@@ -106,6 +108,9 @@ bool tide_recorder_works(void);
  * give out. tide_recorder_take() and tide_recorder_put_back() do the rest. */
 void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller);
+
+/* The same of device memory that a pool may cut up. */
+void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_frame caller);
 
 /* What the head of the table says of the CUDA driver. */
 void tide_recorder_cuda(enum tide_heap_cuda what);

@@ -2,6 +2,7 @@
  * recorder_device.c - memory that is not known by a host address: a device's, with an address of its own or
  * by a handle (recorder.h).
  */
+#include "hook/blocks.h"
 #include "hook/device.h"
 #include "hook/ledger.h"
 #include "hook/recorder_private.h"
@@ -17,6 +18,15 @@ void tide_recorder_cuda(enum tide_heap_cuda what)
     tide_recorder_leave(saved);
 }
 
+/* The site; TIDE_LEDGER_NONE if there was no room. */
+static int32_t place(struct tide_heap_head *table, enum tide_heap_kind kind, const void *key, size_t bytes,
+                     struct tide_unwind_frame caller)
+{
+    int32_t site = tide_recorder_site(table, kind, caller);
+    struct tide_pointers_block block = {.bytes = bytes, .blocks = 1, .site = (uint16_t)site};
+    return site >= 0 && tide_recorder_place(table, key, block) ? site : TIDE_LEDGER_NONE;
+}
+
 void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller)
 {
@@ -24,10 +34,28 @@ void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes
     struct tide_heap_head *table = tide_recorder_enter(&saved);
     if (!table)
         return;
-    int32_t site = tide_recorder_site(table, kind, caller);
+    place(table, kind, key, bytes, caller);
+    tide_recorder_leave(saved);
+}
+
+/* Without a place, what a pool hands out is not taken off its site. */
+static void add_range(struct tide_heap_head *table, uint64_t address, size_t bytes, uint32_t site)
+{
+    tide_ranges_cut(TIDE_RANGES_DEVICE, address, address + bytes, NULL, NULL);
+    if (tide_ranges_add(TIDE_RANGES_DEVICE, (struct tide_range){address, address + bytes, site}))
+        tide_ledger_count(&table->dropped_pointers);
+}
+
+void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_frame caller)
+{
+    int saved;
+    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    if (!table)
+        return;
+    int32_t site =
+        place(table, TIDE_HEAP_CUDA, (const void *)(address | TIDE_POINTERS_DEVICE), bytes, caller);
     if (site >= 0)
-        tide_recorder_place(
-            table, key, (struct tide_pointers_block){.bytes = bytes, .blocks = 1, .site = (uint32_t)site});
+        add_range(table, address, bytes, (uint32_t)site);
     tide_recorder_leave(saved);
 }
 
@@ -69,14 +97,51 @@ static void note_result(struct tide_heap_head *table, enum tide_device_result re
         }                                                                                                    \
     } while (0)
 
+/* A pool that grows piece by piece, with tensors that reach from one into the next, is one segment: it all
+ * belongs to the site that began it. Otherwise what is taken off the sites of its pieces would not be what
+ * they hold. */
+static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uint32_t site)
+{
+    struct tide_range before;
+    if (!tide_pointers_pooled_count() ||
+        !tide_ranges_find(TIDE_RANGES_DEVICE, address - 1, address, &before) || before.site == site)
+        return site;
+    int64_t bytes = (int64_t)tide_device_hand_over(address, before.site);
+    if (!bytes)
+        return site;
+    tide_ledger_changed(table, site, -bytes, -1);
+    tide_ledger_changed(table, before.site, bytes, 1);
+    return before.site;
+}
+
+static enum tide_device_result map(struct tide_heap_head *table, uint64_t address, size_t bytes,
+                                   uint64_t handle)
+{
+    uint32_t site;
+    enum tide_device_result result = tide_device_map(address, bytes, handle, &site);
+    if (result == TIDE_DEVICE_DONE)
+        add_range(table, address, bytes, join_segment(table, address, site));
+    return result;
+}
+
+static enum tide_device_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
+{
+    enum tide_device_result result = tide_device_unmap(address, bytes, on_gone, table);
+    if (result == TIDE_DEVICE_DONE) {
+        tide_blocks_clear(table, address, address + bytes);
+        tide_ranges_cut(TIDE_RANGES_DEVICE, address, address + bytes, NULL, NULL);
+    }
+    return result;
+}
+
 void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle)
 {
-    ON_DEVICE(tide_device_map(address, bytes, handle));
+    ON_DEVICE(map(table, address, bytes, handle));
 }
 
 void tide_recorder_displaced(uint64_t address, size_t bytes)
 {
-    ON_DEVICE(tide_device_unmap(address, bytes, on_gone, table));
+    ON_DEVICE(unmap(table, address, bytes));
 }
 
 void tide_recorder_retained(uint64_t handle, uint64_t address)

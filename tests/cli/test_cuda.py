@@ -240,6 +240,154 @@ def test_the_real_static_runtime_finds_its_functions_through_the_hook(hooked, ru
     assert table.cuda == "on" and out == plain.out
 
 
+# PyTorch's caching allocator with expandable segments, as far as the driver and the profiler see it: addresses are reserved
+# once; what does not fit makes pieces of 20 MiB, each created, mapped next to the last one and made accessible; tensors reach
+# from one piece into the next; the profiler is told of each; an emptied pool unmaps and releases its pieces.
+C10 = r"""
+#include <stddef.h>
+#include <stdint.h>
+struct device { int8_t type, index; };
+long told;
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t a, size_t r, struct device on)
+{
+    (void)p, (void)a, (void)r;
+    told += on.type == 1 && on.index == 0 ? bytes : 1;
+}
+"""
+POOL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+struct device { int8_t type, index; };
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *, int64_t, size_t, size_t, struct device);
+enum { PIECE = 20 << 20, PIECES = 64 };
+static int (*reserve)(uint64_t *, size_t, size_t, uint64_t, unsigned long long), (*release)(uint64_t);
+static int (*create)(uint64_t *, size_t, const void *, unsigned long long), (*unmap)(uint64_t, size_t);
+static int (*map)(uint64_t, size_t, size_t, uint64_t, unsigned long long), (*allow)(uint64_t, size_t, const void *, size_t);
+static uint64_t start, used, handles[PIECES];
+static int pieces;
+static void *driver(const char *name)
+{
+    static void *library;
+    static int (*get)(const char *, void **, int, uint64_t, int *);
+    void *found = NULL;
+    if (!library)
+        *(void **)&get = dlsym(library = dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+    if (get(name, &found, 12000, 0, NULL) || !found)
+        abort();
+    return found;
+}
+static void grow(void)
+{
+    static const int properties[8] = {1, 1, 1, 0}, access[3] = {1, 0, 3}; /* a file descriptor can be had of it */
+    uint64_t at = start + (uint64_t)pieces * PIECE;
+    if (create(&handles[pieces], PIECE, properties, 0) || map(at, PIECE, 0, handles[pieces], 0) || allow(at, PIECE, access, 1))
+        abort();
+    pieces++;
+}
+static uint64_t take(uint64_t bytes)
+{
+    if (!start) {
+        *(void **)&reserve = driver("cuMemAddressReserve"), *(void **)&create = driver("cuMemCreate");
+        *(void **)&map = driver("cuMemMap"), *(void **)&allow = driver("cuMemSetAccess");
+        *(void **)&unmap = driver("cuMemUnmap"), *(void **)&release = driver("cuMemRelease");
+        if (reserve(&start, (size_t)PIECES * PIECE, 0, 0, 0))
+            abort();
+    }
+    while (used + bytes > (uint64_t)pieces * PIECE)
+        grow();
+    used += bytes;
+    return start + used - bytes;
+}
+uint64_t tensor(uint64_t bytes)
+{
+    uint64_t at = take(bytes);
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE((void *)at, (int64_t)bytes, 0, 0, (struct device){1, 0});
+    return at;
+}
+void gone(uint64_t at, uint64_t bytes) /* only the last one's place is used again */
+{
+    used -= at + bytes == start + used ? bytes : 0;
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE((void *)at, -(int64_t)bytes, 0, 0, (struct device){1, 0});
+}
+void on_host(void)
+{
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE((void *)start, 4096, 0, 0, (struct device){0, -1});
+}
+void empty(void)
+{
+    for (; pieces; pieces--)
+        if (unmap(start + (uint64_t)(pieces - 1) * PIECE, PIECE) || release(handles[pieces - 1]))
+            abort();
+}
+"""
+TENSORS = """\
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+pool = ctypes.CDLL(sys.argv[1])
+c10 = ctypes.CDLL(sys.argv[2])
+pool.tensor.restype = cuda.fake_cuda_used.restype = ctypes.c_uint64
+pool.tensor.argtypes = [ctypes.c_uint64]
+pool.gone.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+MIB = 1 << 20
+kept = []
+def remember():
+    kept.append(pool.tensor(24 * MIB))
+def backward():
+    t = pool.tensor(30 * MIB)
+    pool.gone(t, 30 * MIB)
+for step in range(10):
+    backward()
+    remember()
+pool.on_host()
+if sys.argv[3] == "empty":
+    for t in kept:
+        pool.gone(t, 24 * MIB)
+    pool.empty()
+print(cuda.fake_cuda_used(), ctypes.c_long.in_dll(c10, "told").value)
+"""
+
+
+@pytest.fixture
+def tensors(hooked, tmp_path):
+    """tensors(mode) -> (bytes the driver says are in use, what PyTorch's profiler was told, table)"""
+    for name, code in (("c10", C10), ("pool", POOL)):
+        (tmp_path / f"{name}.c").write_text(code)
+        more = [f"-L{tmp_path}", "-lc10", f"-Wl,-rpath,{tmp_path}"] if name == "pool" else []
+        library(tmp_path / f"lib{name}.so", tmp_path / f"{name}.c", *more)
+    script = tmp_path / "train.py"
+    script.write_text(TENSORS)
+
+    def call(mode):
+        out, [table] = hooked("/usr/bin/python3", script, tmp_path / "libpool.so", tmp_path / "libc10.so", mode)
+        used, told = out.split()
+        return int(used), int(told), table
+
+    return call
+
+
+def test_tensors_in_pytorchs_pool_have_their_own_lines(tensors):
+    """The pool grows in backward(), because of what remember() keeps."""
+    used, told, table = tensors("keep")
+    assert used == 13 * 20 * MIB  # 240 MiB are kept, and 30 were once needed beside 216
+    assert told == 240 * MIB + 1  # the profiler hears everything, the host's too
+    sites = {s.python[0][1]: (s.live_bytes, s.live_blocks, s.total_blocks) for s in table.sites
+             if s.kind == "cuda" and s.live_blocks and s.total_bytes % (24 * MIB) == 0}
+    assert sites["remember"] == (240 * MIB, 10, 10)
+    rest = [s for s in table.sites if s.kind == "cuda" and s.live_bytes and s.live_bytes != 240 * MIB]
+    assert [s.live_bytes for s in rest] == [used - 240 * MIB], "what is in reserve belongs to who began the segment"
+    assert held(table) == used
+
+
+def test_an_emptied_pool_leaves_nothing(tensors):
+    used, told, table = tensors("empty")
+    assert (used, told, held(table)) == (0, 1, 0)
+    assert [s for s in table.sites if s.kind == "cuda" and s.live_bytes] == []
+
+
 # ---- what is said of it
 
 

@@ -310,6 +310,14 @@ int cuMemUnmap(uint64_t at, size_t bytes)
     return whole ? OK : INVALID_VALUE;
 }
 
+int cuMemSetAccess(uint64_t at, size_t bytes, const void *who, size_t count)
+{
+    pthread_mutex_lock(&lock);
+    int known = who && count && bytes && find(MAPPING, at);
+    pthread_mutex_unlock(&lock);
+    return known ? OK : INVALID_VALUE;
+}
+
 int cuMemRetainAllocationHandle(uint64_t *ret, void *address)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
@@ -359,6 +367,7 @@ static void *look_up(const char *name, int version, uint64_t flags)
         {"cuMemRelease", 10020, (void *)cuMemRelease, NULL},
         {"cuMemMap", 10020, (void *)cuMemMap, NULL},
         {"cuMemUnmap", 10020, (void *)cuMemUnmap, NULL},
+        {"cuMemSetAccess", 10020, (void *)cuMemSetAccess, NULL},
         {"cuMemRetainAllocationHandle", 11000, (void *)cuMemRetainAllocationHandle, NULL},
         {"cuGetProcAddress", 12000, (void *)cuGetProcAddress_v2, NULL},
         {"cuGetProcAddress", 11030, (void *)cuGetProcAddress, NULL},

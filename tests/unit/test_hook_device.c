@@ -12,18 +12,20 @@
 
 enum { PIECE = 2 << 20, AT = 1 << 30 };
 
+static uint32_t site; /* of what was mapped last */
+
 struct gone {
     uint64_t bytes;
     unsigned count;
     uint32_t last_site;
 };
 
-static void on_gone(void *context, uint32_t site, uint64_t bytes)
+static void on_gone(void *context, uint32_t of, uint64_t bytes)
 {
     struct gone *gone = context;
     gone->bytes += bytes;
     gone->count++;
-    gone->last_site = site;
+    gone->last_site = of;
 }
 
 static void a_piece_that_was_never_mapped_goes_with_its_handle(void **state)
@@ -45,9 +47,10 @@ static void a_mapped_piece_outlives_its_handle(void **state)
     (void)state;
     struct gone gone = {0};
     tide_device_create(7, PIECE, 3);
-    assert_int_equal(tide_device_map(AT, PIECE, 7), TIDE_DEVICE_DONE);
-    assert_int_equal(tide_device_map(AT + 4 * PIECE, PIECE, 7), TIDE_DEVICE_DONE);
-    assert_int_equal(tide_device_map(AT, PIECE, 8), TIDE_DEVICE_ABSENT);
+    assert_int_equal(tide_device_map(AT, PIECE, 7, &site), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_map(AT + 4 * PIECE, PIECE, 7, &site), TIDE_DEVICE_DONE);
+    assert_int_equal(site, 3);
+    assert_int_equal(tide_device_map(AT, PIECE, 8, &site), TIDE_DEVICE_ABSENT);
     tide_device_release(7, on_gone, &gone);
     assert_int_equal(tide_device_unmap(AT, PIECE, on_gone, &gone), TIDE_DEVICE_DONE);
     assert_int_equal(gone.count, 0);
@@ -56,14 +59,27 @@ static void a_mapped_piece_outlives_its_handle(void **state)
     assert_int_equal(gone.bytes, PIECE);
 }
 
+static void a_piece_can_be_handed_over(void **state)
+{
+    (void)state;
+    struct gone gone = {0};
+    tide_device_create(7, PIECE, 3);
+    tide_device_map(AT, PIECE, 7, &site);
+    assert_int_equal(tide_device_hand_over(AT, 5), PIECE);
+    assert_int_equal(tide_device_hand_over(AT + PIECE, 5), 0);
+    tide_device_release(7, on_gone, &gone);
+    tide_device_unmap(AT, PIECE, on_gone, &gone);
+    assert_int_equal(gone.last_site, 5);
+}
+
 static void only_whole_mappings_are_unmapped(void **state)
 {
     (void)state;
     struct gone gone = {0};
     tide_device_create(7, 3 * PIECE, 1);
     tide_device_create(8, PIECE, 2);
-    tide_device_map(AT, 3 * PIECE, 7);
-    tide_device_map(AT + 3 * PIECE, PIECE, 8);
+    tide_device_map(AT, 3 * PIECE, 7, &site);
+    tide_device_map(AT + 3 * PIECE, PIECE, 8, &site);
     tide_device_release(7, on_gone, &gone);
     tide_device_release(8, on_gone, &gone);
     assert_int_equal(tide_device_unmap(AT, PIECE, on_gone, &gone), TIDE_DEVICE_ABSENT);
@@ -79,7 +95,7 @@ static void an_address_gives_back_a_handle(void **state)
     (void)state;
     struct gone gone = {0};
     tide_device_create(7, PIECE, 1);
-    tide_device_map(AT, PIECE, 7);
+    tide_device_map(AT, PIECE, 7, &site);
     tide_device_release(7, on_gone, &gone);
     assert_int_equal(tide_device_retain(7, AT - 1), TIDE_DEVICE_ABSENT);
     assert_int_equal(tide_device_retain(7, AT + PIECE), TIDE_DEVICE_ABSENT);
@@ -101,7 +117,7 @@ static void of_two_pieces_with_one_handle_the_older_is_released(void **state)
     tide_device_create(7, 5 * PIECE, 2);
     tide_device_release(7, on_gone, &gone);
     assert_int_equal(gone.last_site, 1);
-    tide_device_map(AT, 5 * PIECE, 7);
+    tide_device_map(AT, 5 * PIECE, 7, &site);
     tide_device_release(7, on_gone, &gone);
     assert_int_equal(gone.count, 1);
     tide_device_unmap(AT, 5 * PIECE, on_gone, &gone);
@@ -116,8 +132,8 @@ static void a_full_table_refuses_and_goes_on(void **state)
         assert_int_equal(tide_device_create(i + 1, PIECE, 1), TIDE_DEVICE_DONE);
     assert_int_equal(tide_device_create(1 << 20, PIECE, 1), TIDE_DEVICE_FULL);
     for (uint64_t i = 0; i < TIDE_DEVICE_MOST; i++)
-        assert_int_equal(tide_device_map(AT + i * PIECE, PIECE, i + 1), TIDE_DEVICE_DONE);
-    assert_int_equal(tide_device_map(1, PIECE, 1), TIDE_DEVICE_FULL);
+        assert_int_equal(tide_device_map(AT + i * PIECE, PIECE, i + 1, &site), TIDE_DEVICE_DONE);
+    assert_int_equal(tide_device_map(1, PIECE, 1, &site), TIDE_DEVICE_FULL);
     for (uint64_t i = 0; i < TIDE_DEVICE_MOST; i++)
         tide_device_release(i + 1, on_gone, &gone);
     assert_int_equal(gone.count, 0);
@@ -149,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_piece_that_was_never_mapped_goes_with_its_handle),
         cmocka_unit_test(a_mapped_piece_outlives_its_handle),
+        cmocka_unit_test(a_piece_can_be_handed_over),
         cmocka_unit_test(only_whole_mappings_are_unmapped),
         cmocka_unit_test(an_address_gives_back_a_handle),
         cmocka_unit_test(of_two_pieces_with_one_handle_the_older_is_released),
