@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Device memory by call stack on a real GPU: run_heap.py BUILD, with BUILD/tidemark and BUILD/libtidemark-hook.so.
+"""Device memory by call stack on a real GPU: run_heap.py BUILD [PART...], with BUILD/tidemark and BUILD/libtidemark-hook.so.
 
 Needs PyTorch with CUDA in the python3 that runs this, and nvcc for the programs with the static run-time library (or
 BUILD/device_steps). Plants leaks with PyTorch's three ways to take memory and with the run-time library alone, and checks
-that blame names the line; lets other frameworks run watched and alone; then measures what the hook costs a training loop. Exit 0: all held; 1: something did not; 77: no
-GPU. What it measured is printed, and is written as JSON into the directory named by OUT, if any.
+that blame names the line; lets other frameworks run watched and alone; then measures what the hook costs a training loop.
+PART: torch, static, cost, loop, or one of PROGRAMS; without one, everything. SECONDS_MOST: no measurement begins later (420).
+Exit 0: all held; 1: something did not; 77: no GPU. What it measured is printed, and is written as JSON into the directory named
+by OUT, if any.
 """
 
 import json
@@ -19,6 +21,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MIB = 1 << 20
+PARTS = sys.argv[2:]
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
 WORK = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / "tidemark-gpu-heap"
 DEVICE = os.environ.get("TIDEMARK_TRAIN_DEVICE", "cuda")  # "cpu": to try this script out without a GPU
@@ -82,17 +85,25 @@ def held_at_end(name):
     return sum(c["bytes"] for c in blame(name, "--by", "end", "-n", "1000")["culprits"] if c["kind"] == "cuda")
 
 
-def torch_leaks():
+def wanted(part):
+    return not PARTS or part in PARTS
+
+
+def start_torch_leaks():
+    """Tensors of 24 MiB, which PyTorch takes from the driver one by one, and of 1 MiB, which it cuts from segments."""
+    ways = {"torch": (24, ""), "torch-async": (24, "backend:cudaMallocAsync"), "torch-expandable": (24, "expandable_segments:True"),
+            "torch-small": (1, ""), "torch-expandable-small": (1, "expandable_segments:True")}
+    argv = [sys.executable, HERE / "train.py", "--steps", "250", "--pause", "0.1", "--device", DEVICE]
+    return [(mib, start(name, [*argv, "--leak", str(mib * MIB)], PYTORCH_CUDA_ALLOC_CONF=how)) for name, (mib, how) in ways.items()]
+
+
+def torch_leaks(runs):
     train = HERE / "train.py"
-    ways = {"torch": {}, "torch-async": {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
-            "torch-expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}}
-    argv = [sys.executable, train, "--leak", "--steps", "250", "--pause", "0.1", "--device", DEVICE]
-    runs = [start(name, argv, **env) for name, env in ways.items()]
-    for run in runs:
+    for mib, run in runs:
         code, log = finish(run)
         name = run[0]
         check(code == 0, f"{name}: the program ends as it would alone", f"exit {code}")
-        judge(name, 24 * MIB, train, line_of(train, "# the leak"), "remember")
+        judge(name, mib * MIB, train, line_of(train, "# the leak"), "remember")
         said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
         if said and DEVICE == "cuda":
             held, reserved = held_at_end(name), said[0]["reserved"]
@@ -101,12 +112,15 @@ def torch_leaks():
             measured[name].update(held=held, reserved=reserved)
 
 
-def static_leaks(program):
+def start_static_leaks(program):
+    return [start("static", [program, "leak", "250"]), start("static-virtual", [program, "virtual", "250"])]
+
+
+def static_leaks(runs):
     source = HERE / "device_steps.cu"
-    runs = [start("static", [program, "leak", "250"]), start("static-virtual", [program, "virtual", "250"])]
     for run in runs:
         check(finish(run)[0] == 0, f"{run[0]}: the program ends as it would alone")
-    judge("static", 8 * MIB, source, line_of(source, "// the leak"), "keep_device_memory(unsigned long)")
+    judge("static", 8 * MIB, source, line_of(source, "// the leak"), "keep_device_memory")
     first = (blame("static-virtual")["culprits"] or [{}])[0]
     check(first.get("kind") == "cuda" and abs((first.get("bytes_per_step") or 0) - 2 * MIB) < 0.1 * MIB,
           "static-virtual: half of the pieces stay", f"{(first.get('bytes_per_step') or 0) / MIB:.3f} MiB a step")
@@ -134,7 +148,9 @@ def programs():
     """They give the same answer watched as alone. What is there is tried; what cannot be imported is left out."""
     runs = []
     for name, code in PROGRAMS.items():
-        path = WORK / f"{name}.py"
+        if not wanted(name):
+            continue
+        path = WORK / f"use_{name}.py"  # a script called cupy.py would be what "import cupy" finds
         path.write_text(code + "\n")
         alone = subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  env={**ENV, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, stdin=subprocess.DEVNULL)
@@ -154,10 +170,10 @@ def programs():
               f"mapped {sum(c['bytes'] for c in sites if c['kind'] == 'mmap') / MIB:.0f} MiB", flush=True)
 
 
-def once(argv, heap, tracked, **env):
+def once(argv, heap, **env):
     command = [str(a) for a in argv]
-    if tracked:
-        command = [str(BUILD / "tidemark"), "run", *(["--heap"] if heap else []), "-q", "-o", str(WORK / "cost.tide"), "--", *command]
+    if heap:
+        command = [str(BUILD / "tidemark"), "run", "--heap", "-q", "-o", str(WORK / "cost.tide"), "--", *command]
         for left in WORK.glob("cost.tide*"):
             left.unlink()
     got = subprocess.run(command, capture_output=True, text=True, env={**ENV, **env}, stdin=subprocess.DEVNULL, timeout=200)
@@ -165,30 +181,29 @@ def once(argv, heap, tracked, **env):
     return json.loads(lines[-1]) if got.returncode == 0 and lines else None
 
 
-def loop_cost(name, rounds, seconds_left, **env):
-    """Paired runs: alone, tracked, tracked with the hook; the ratio to the run alone of the same round."""
+def loop_cost(name, pairs, latest, **env):
+    """Runs with the hook, each between two alone: the ratio to the mean of those two. How far runs alone differ is the noise."""
     argv = [sys.executable, HERE / "train.py", "--steps", "400", "--device", DEVICE]
-    ratios, losses, alone_ms = {"tracked": [], "heap": []}, set(), []
-    for _ in range(rounds):
-        if time.monotonic() > seconds_left:
+    alone, heap, losses = [once(argv, False, **env)], [], set()
+    while alone[-1] and len(heap) < pairs and time.monotonic() < latest:
+        heap.append(once(argv, True, **env))
+        alone.append(once(argv, False, **env))
+        if not heap[-1]:
             break
-        got = {way: once(argv, way == "heap", way != "alone", **env) for way in ("alone", "tracked", "heap")}
-        if not all(got.values()):
-            check(False, f"{name}: every run ends well", str({k: bool(v) for k, v in got.items()}))
-            return
-        alone_ms.append(got["alone"]["step_ms"])
-        losses.update(round(v["loss"], 4) for v in got.values())
-        for way, list_ in ratios.items():
-            list_.append(got[way]["step_ms"] / got["alone"]["step_ms"])
-    if alone_ms:
-        measured[name] = {"alone_ms": alone_ms, **ratios}
-        print(f"{name}: a step takes {statistics.median(alone_ms):.3f} ms alone; " + "; ".join(
-            f"{way} {statistics.median(r):.3f}x ({min(r):.3f} to {max(r):.3f})" for way, r in ratios.items()), flush=True)
-        check(statistics.median(ratios["heap"]) <= 1.03, f"{name}: the hook costs at most 3 %")
+    check(all(alone) and all(heap), f"{name}: every run ends well")
+    if not heap or not all(alone) or not all(heap):
+        return
+    alone_ms, heap_ms = [r["step_ms"] for r in alone], [r["step_ms"] for r in heap]
+    ratios = [h / ((a + b) / 2) for h, a, b in zip(heap_ms, alone_ms, alone_ms[1:])]
+    losses.update(round(r["loss"], 4) for r in alone + heap)
+    measured[name] = {"alone_ms": alone_ms, "heap_ms": heap_ms, "ratios": ratios, "losses": sorted(losses)}
+    print(f"{name}: a step takes {statistics.median(alone_ms):.3f} ms alone ({min(alone_ms):.3f} to {max(alone_ms):.3f}); with the hook "
+          f"{statistics.median(ratios):.3f}x ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)", flush=True)
+    check(statistics.median(ratios) <= 1.03, f"{name}: the hook costs at most 3 %")
 
 
 def call_cost(program):
-    ways = {way: once([program, "cost", "20000"], way == "heap", way == "heap") for way in ("alone", "heap", "alone again")}
+    ways = {way: once([program, "cost", "20000"], way == "heap") for way in ("alone", "heap", "alone again")}
     measured["pairs"] = ways
     print(f"pairs of allocating and freeing, ns: {ways}", flush=True)
 
@@ -203,16 +218,21 @@ def main():
     if not program.exists() and shutil.which("nvcc"):
         program = WORK / "device_steps"
         subprocess.run(["nvcc", "-cudart", "static", "-g", "-o", program, HERE / "device_steps.cu"], check=True)
-    torch_leaks()
+    has_program = DEVICE == "cuda" and program.exists()
+    torch_runs = start_torch_leaks() if wanted("torch") else []
+    static_runs = start_static_leaks(program) if wanted("static") and has_program else []
+    torch_leaks(torch_runs)
+    if static_runs:
+        static_leaks(static_runs)
     if DEVICE == "cuda":
         programs()
-    if DEVICE == "cuda" and program.exists():
-        static_leaks(program)
+    if wanted("cost") and has_program:
         call_cost(program)
     print(f"---- leaks after {time.monotonic() - BEGAN:.0f} s", flush=True)
     limit = BEGAN + float(os.environ.get("SECONDS_MOST", 420))
-    loop_cost("loop", 4, limit - 60)
-    loop_cost("loop-async", 2, limit, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+    if wanted("loop"):
+        loop_cost("loop", 8, limit - 45)
+        loop_cost("loop-async", 2, limit - 30, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
     if os.environ.get("OUT"):
         (pathlib.Path(os.environ["OUT"]) / "heap.json").write_text(json.dumps(measured, indent=1))
     print(f"{len(failures)} of the checks failed after {time.monotonic() - BEGAN:.0f} s" + "".join(f"\n  {f}" for f in failures))

@@ -1,7 +1,7 @@
-"""A training loop on a GPU, to be watched: train.py [--leak] [--steps N] [--pause S] [--width N] [--device cuda|cpu].
+"""A training loop on a GPU, to be watched: train.py [--leak BYTES] [--steps N] [--pause S] [--width N] [--device cuda|cpu].
 
-With --leak each step also keeps 24 MiB, which PyTorch's caching allocator takes from the driver by themselves. Prints one
-JSON object: what PyTorch holds at the end, and how long a step took.
+With --leak each step also keeps a tensor of that many bytes. Prints one JSON object: what PyTorch holds at the end, and how long
+a step took.
 """
 
 import argparse
@@ -16,12 +16,11 @@ try:
 except ImportError:  # alone, without the package
     tidemark = None
 
-LEAK_BYTES = 24 << 20
 kept = []
 
 
 def remember():
-    kept.append(torch.zeros(LEAK_BYTES // 4, device=device))  # the leak
+    kept.append(torch.zeros(options.leak // 4, device=device))  # the leak
 
 
 def train_step(model, optimizer):
@@ -39,7 +38,7 @@ def wait():
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--leak", action="store_true")
+parser.add_argument("--leak", type=int, default=0)
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--pause", type=float, default=0)
 parser.add_argument("--width", type=int, default=256)
@@ -64,5 +63,5 @@ for step in range(options.steps):
     time.sleep(options.pause)
 steady = seconds[len(seconds) // 5:]
 print(json.dumps({"torch": torch.__version__, "loss": loss.item(),
-                  "reserved": torch.cuda.memory_reserved() if device == "cuda" else 0, "kept": len(kept) * LEAK_BYTES,
+                  "reserved": torch.cuda.memory_reserved() if device == "cuda" else 0, "kept": len(kept) * options.leak,
                   "step_ms": 1000 * statistics.median(steady), "mean_ms": 1000 * statistics.fmean(steady)}), flush=True)
