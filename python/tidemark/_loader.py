@@ -50,6 +50,7 @@ def instrument(loader: Any, padding: Any = None) -> None:
     """Lets the workers of a torch DataLoader count their items. Once; other loaders are left alone."""
     with quietly("watching a loader's workers"):
         torch: Any = sys.modules.get("torch.utils.data")
+        loader = getattr(loader, "base_dataloader", loader)  # accelerate puts its own around the real one
         if torch is None or not isinstance(loader, torch.DataLoader):
             return
         if isinstance(loader.collate_fn, CountingCollate):

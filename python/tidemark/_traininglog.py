@@ -68,7 +68,7 @@ class TrainingLog:
         every: int = 100,
         debug: bool = False,
         census: bool = True,
-        share: float = 0.001,
+        share: float = 0.0005,
         items: Optional[int] = None,
         cleanup: Optional[Cleanup] = None,
         out: Optional[Callable[[str], None]] = None,

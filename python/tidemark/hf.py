@@ -23,7 +23,7 @@ _VALIDATION, _CHECKPOINT = "validation", "checkpoint"
 
 class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
     """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed where the
-    batches are put together in this process (no loader workers). The log of the latest training is ``log``."""
+    batches are put together in this process (no loader workers). The log of the latest training is ``training_log``."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         *,
         debug: bool = False,
         census: bool = True,
-        share: float = 0.001,
+        share: float = 0.0005,
         cleanup: Optional[Cleanup] = None,
         padding: Any = None,
         out: Optional[Callable[[str], None]] = None,
     ) -> None:
-        self.log: Optional[TrainingLog] = None
+        self.training_log: Optional[TrainingLog] = None
         self._every = every
         self._debug = debug
         self._census = census
@@ -50,15 +50,15 @@ class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
 
     @never_raises
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is not None:
-            self.log.close()
+        if self.training_log is not None:
+            self.training_log.close()
         loader = kwargs.get("train_dataloader")
         self._items_per_pass = None
         with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
             self._items_per_pass = len(cast(Any, loader).dataset)
         self._per_step = args.train_batch_size * args.gradient_accumulation_steps * max(1, args.world_size)
         instrument(loader, self._padding)
-        self.log = TrainingLog(
+        self.training_log = TrainingLog(
             every=self._every,
             debug=self._debug,
             census=self._census,
@@ -68,74 +68,74 @@ class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
             out=self._out,
             quiet=not state.is_world_process_zero,
         )
-        self.log.count_graphs()
+        self.training_log.count_graphs()
 
     @never_raises
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is None:
+        if self.training_log is None:
             return
         epoch = round(state.epoch or 0)
         before = epoch * self._items_per_pass if self._items_per_pass else state.global_step * self._per_step
         self._epoch_begin = (state.global_step, before)
-        self.log.epoch(epoch)
+        self.training_log.epoch(epoch)
 
     @never_raises
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is None:
+        if self.training_log is None:
             return
         for name in (_VALIDATION, _CHECKPOINT):  # left open by an exception, or by a callback that called it off
-            self.log.phase_end(name)
-        self.log.step(state.global_step + 1)
+            self.training_log.phase_end(name)
+        self.training_log.step(state.global_step + 1)
 
     @never_raises
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is None:
+        if self.training_log is None:
             return
-        self.log.step_end()
+        self.training_log.step_end()
         step, items = self._epoch_begin
         seen = (state.global_step - step) * self._per_step
-        self.log.items(items + (min(seen, self._items_per_pass) if self._items_per_pass else seen))
+        self.training_log.items(items + (min(seen, self._items_per_pass) if self._items_per_pass else seen))
         self._begin_what_follows(control)
 
     def _begin_what_follows(self, control: Any) -> None:
         """The Trainer announces validation and checkpoints by these flags, and tells only when they are over."""
-        if self.log is None:
+        if self.training_log is None:
             return
-        if control.should_evaluate and not self.log.in_phase(_VALIDATION):
-            self.log.phase_begin(_VALIDATION)
-        elif control.should_save and not control.should_evaluate and not self.log.in_phase(_CHECKPOINT):
-            self.log.phase_begin(_CHECKPOINT)
+        if control.should_evaluate and not self.training_log.in_phase(_VALIDATION):
+            self.training_log.phase_begin(_VALIDATION)
+        elif control.should_save and not control.should_evaluate and not self.training_log.in_phase(_CHECKPOINT):
+            self.training_log.phase_begin(_CHECKPOINT)
 
     @never_raises
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is not None:
-            self.log.epoch_end()
+        if self.training_log is not None:
+            self.training_log.epoch_end()
             self._begin_what_follows(control)
 
     @never_raises
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is not None and not self.log.in_phase(_VALIDATION):
-            self.log.phase_begin(_VALIDATION)  # evaluate() or predict() called by the program
+        if self.training_log is not None and not self.training_log.in_phase(_VALIDATION):
+            self.training_log.phase_begin(_VALIDATION)  # evaluate() or predict() called by the program
 
     @never_raises
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is None:
+        if self.training_log is None:
             return
-        self.log.phase_end(_VALIDATION)
-        if control.should_save and not self.log.in_phase(_CHECKPOINT):
-            self.log.phase_begin(_CHECKPOINT)
+        self.training_log.phase_end(_VALIDATION)
+        if control.should_save and not self.training_log.in_phase(_CHECKPOINT):
+            self.training_log.phase_begin(_CHECKPOINT)
 
     @never_raises
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        if self.log is not None:
-            self.log.phase_end(_VALIDATION)
+        if self.training_log is not None:
+            self.training_log.phase_end(_VALIDATION)
 
     @never_raises
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is not None:
-            self.log.phase_end(_CHECKPOINT)
+        if self.training_log is not None:
+            self.training_log.phase_end(_CHECKPOINT)
 
     @never_raises
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.log is not None:
-            self.log.close()
+        if self.training_log is not None:
+            self.training_log.close()

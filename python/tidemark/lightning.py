@@ -25,7 +25,7 @@ from ._traininglog import TrainingLog
 
 class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
     """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed every
-    batch. The log of the latest training is ``log``."""
+    batch. The log of the latest training is ``training_log``."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
         *,
         debug: bool = False,
         census: bool = True,
-        share: float = 0.001,
+        share: float = 0.0005,
         cleanup: Optional[Cleanup] = None,
         padding: Any = None,
         out: Optional[Callable[[str], None]] = None,
     ) -> None:
         super().__init__()
-        self.log: Optional[TrainingLog] = None
+        self.training_log: Optional[TrainingLog] = None
         self._every = every
         self._debug = debug
         self._census = census
@@ -54,10 +54,10 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
     @never_raises
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """The log is there before the sanity check, whose memory counts too."""
-        if stage != "fit" or (self.log is not None and not self.log.closed):
+        if stage != "fit" or (self.training_log is not None and not self.training_log.closed):
             return
         self._batches = self._items = 0
-        self.log = TrainingLog(
+        self.training_log = TrainingLog(
             every=self._every,
             debug=self._debug,
             census=self._census,
@@ -66,13 +66,13 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
             out=self._out,
             quiet=not trainer.is_global_zero,
         )
-        self.log.count_graphs()
+        self.training_log.count_graphs()
         self._mark_checkpoints(trainer)
 
     def _mark_checkpoints(self, trainer: Any) -> None:
         """Lightning tells that it will save, not that it has saved."""
         save = self._save = trainer.save_checkpoint
-        log = cast(TrainingLog, self.log)
+        log = cast(TrainingLog, self.training_log)
 
         @functools.wraps(save)
         def save_checkpoint(*args: Any, **kwargs: Any) -> Any:
@@ -85,65 +85,65 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         loader = trainer.train_dataloader
         instrument(loader)
-        if self.log is not None:
+        if self.training_log is not None:
             with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
-                self.log.items_per_pass = len(loader.dataset)
+                self.training_log.items_per_pass = len(loader.dataset)
 
     @never_raises
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.epoch(trainer.current_epoch)
+        if self.training_log is not None:
+            self.training_log.epoch(trainer.current_epoch)
 
     @never_raises
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self.log is None:
+        if self.training_log is None:
             return
         self._batches += 1
-        self.log.step(self._batches)
+        self.training_log.step(self._batches)
         self._items += size_of(batch)
-        self.log.items(self._items)
+        self.training_log.items(self._items)
         if self._padding is not None:
             self._padding.feed(batch)
 
     @never_raises
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if self.log is not None:
-            self.log.step_end()
+        if self.training_log is not None:
+            self.training_log.step_end()
 
     @never_raises
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.epoch_end()
+        if self.training_log is not None:
+            self.training_log.epoch_end()
 
     @never_raises
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.phase_begin("sanity check" if trainer.sanity_checking else "validation")
+        if self.training_log is not None:
+            self.training_log.phase_begin("sanity check" if trainer.sanity_checking else "validation")
 
     @never_raises
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.phase_end("sanity check" if trainer.sanity_checking else "validation")
+        if self.training_log is not None:
+            self.training_log.phase_end("sanity check" if trainer.sanity_checking else "validation")
 
     @never_raises
     def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.phase_begin("test")
+        if self.training_log is not None:
+            self.training_log.phase_begin("test")
 
     @never_raises
     def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.phase_end("test")
+        if self.training_log is not None:
+            self.training_log.phase_end("test")
 
     @never_raises
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.log is not None:
-            self.log.close()
+        if self.training_log is not None:
+            self.training_log.close()
 
     @never_raises
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        if self.log is not None:
-            self.log.close()
+        if self.training_log is not None:
+            self.training_log.close()
 
     @never_raises
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
