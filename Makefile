@@ -55,9 +55,9 @@ CASES     := $(B)/cases/001/train
 HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard bench/heap/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
-.PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers \
+.PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-threads docs install uninstall clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python bench-threads docs install uninstall clean
 .SECONDARY:
 all: build
 
@@ -172,6 +172,10 @@ check-unit:
 	@tools/check build unit
 check-cli:
 	@tools/check build cli
+check-python:
+	@tools/setup cases
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@tools/check-python $(FRAMEWORKS)
 check-fuzz:
 	@tools/check fuzz
 check-sanitizers:
@@ -180,7 +184,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo tools/cases-venv tests/gpu/run tests/gpu/bundle
+SHELL_FILES = .ci/run tools/setup tools/demo tools/cases-venv tools/check-python tests/gpu/run tests/gpu/bundle
 
 lint:
 	@tools/setup test
@@ -200,13 +204,17 @@ lint-clang:
 format:
 	clang-format -i $(C_FILES)
 
-bench: bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap
+bench: bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python
 bench-judge bench-sense bench-record bench-marks bench-unwind: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
 bench-overhead: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/overhead.py --build $(B)
+# With the Trainer measured too where PYTHON is that of a virtual environment with transformers.
+bench-python: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(PYTHON) bench/bench_python.py $(B)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)

@@ -3,7 +3,8 @@
 The search goes forward, from where a program's names are: the locals of every frame of every thread, and the globals
 of the program's own modules. From there it follows lists, dicts, attributes, closures and generators, breadth first,
 so that the shortest way to a tensor is the one that is named. It is bounded in time: a data set of a million
-dicts must not stop a training loop. What was not reached has no holder here; see _referrers.py for the other direction.
+dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
+which no variable of the program leads.
 
 Frames: reading ``f_locals`` of a running function leaves a copy of its variables in the frame (before Python 3.13),
 which would keep this step's tensors alive into the next; the copy is emptied again.
@@ -44,6 +45,9 @@ _PASSED_OVER = (
     staticmethod,
     classmethod,
 )
+# Types with attributes by name and more inside, such as the cache of functools.lru_cache.
+_WRITTEN_IN_C = frozenset(("builtins", "functools", "itertools", "weakref"))
+_INSIDE = "(inside)"  # referred to under no name
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -150,12 +154,11 @@ def _of_object(value: Any) -> Iterator[Tuple[Any, str]]:
         for name, each in list(attributes.items()):
             if name not in ("_parameters", "_buffers"):
                 yield each, f".{name}" if isinstance(name, str) else "[*]"
-        slots = getattr(type(value), "__slots__", None)
-        if slots is None and not isinstance(value, (dict, list, tuple)):
+        if not hasattr(type(value), "__slots__") and type(value).__module__ not in _WRITTEN_IN_C:
             return
     for each in gc.get_referents(value):
         if each is not attributes:
-            yield each, "(inside)"
+            yield each, _INSIDE
 
 
 def _children(value: Any) -> Iterator[Tuple[Any, str]]:
@@ -186,7 +189,8 @@ def words(place: Place) -> str:
     labels: List[str] = []
     at = place
     while at.above is not None:
-        labels.append(at.label)
+        if at.label != _INSIDE:
+            labels.append(at.label)
         at = at.above
     labels.reverse()
     while labels and labels[-1] == "[*]":  # "in list `losses`" says that it is one of its elements

@@ -1,5 +1,6 @@
 """The tensor census: what is alive, counted once, and who holds it."""
 
+import functools
 import gc
 import threading
 
@@ -119,6 +120,18 @@ def test_every_kind_of_holder_is_named():
     TABLE.clear()
 
 
+@functools.lru_cache(maxsize=8)
+def embedding(index):
+    return torch.zeros(3, 293 + index)
+
+
+def test_what_a_cache_of_functools_keeps_is_named():
+    embedding(0)
+    (words,) = groups(census_of.census(), (3, 293))
+    assert words == "_lru_cache_wrapper `embedding` in test_census.py"
+    embedding.cache_clear()
+
+
 def test_a_closure_that_outlived_its_function_is_named():
     def make():
         enclosed = torch.zeros(3, 251)
@@ -231,7 +244,7 @@ def test_hooks_that_pack_saved_tensors_are_not_called():
         return value
 
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
-        loss = torch.randn(3, 293, requires_grad=True).exp().sum()
+        loss = torch.randn(3, 311, requires_grad=True).exp().sum()
     census_of.census()
     assert unpacked == []
     loss.backward()
