@@ -299,11 +299,12 @@ def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
     ("gcc", ["-fsanitize=leak"]), ("clang", ["-fsanitize=address"]), ("clang", ["-fsanitize=thread"]),
     ("clang", ["-fsanitize=leak"]), ("clang", ["-fsanitize=memory"])], ids=str)
 def test_a_sanitized_program_is_named(tidemark, tmp_path, compiler, flags):
-    (tmp_path / "s.c").write_text("#include <stdlib.h>\nint main(void) { free(malloc(5)); return 3; }\n")
+    (tmp_path / "s.c").write_text("#include <stdlib.h>\n#include <unistd.h>\n"
+                                  "int main(void) { for (int i = 0; i < 60; i++) { free(malloc(5)); usleep(5000); } return 3; }\n")
     command = [compiler, *flags, "-o", tmp_path / "s", tmp_path / "s.c"]
     if not shutil.which(compiler) or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("not to be had here")
-    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s")
+    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "./s")
     assert done.code == 3
     assert "built with a sanitizer, whose allocator is left alone: nothing is seen; build it without" in done.err and "ASan runtime" not in done.err, done.err
     blame = tidemark("blame", "a.tide")
