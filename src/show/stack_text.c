@@ -84,6 +84,9 @@ bool tide_frame_is_own(const struct tide_frame *frame)
     return interest_of(frame) == OWN;
 }
 
+/* How the tracker's note begins when no program could be seen into. */
+#define UNSEEN "--heap saw no allocations: "
+
 enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
 
 struct choice {
@@ -289,6 +292,13 @@ int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
         if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0)
             return tide_err_set(err, "the recording has no call sites: %s", state);
     }
+    for (size_t i = 0; i < h->note_count; i++)
+        if (!strncmp(h->notes[i].text, UNSEEN, strlen(UNSEEN))) {
+            char note[240];
+            const char *why = h->notes[i].text + strlen(UNSEEN);
+            tide_text_escape(why, strlen(why), note, sizeof note);
+            return tide_err_set(err, "the recording has no call sites: %s", note);
+        }
     tide_err_set(err, "the recording has no call sites%s",
                  h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
     return tide_err_hint(err, h->heap_status_count

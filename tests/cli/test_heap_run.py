@@ -279,6 +279,8 @@ def test_a_static_program_is_named(tidemark, tmp_path, flag):
     assert "tidemark: --heap saw no allocations: './s' is statically linked, so that nothing can be preloaded into it: link it dynamically" in done.err
     notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
     assert any("statically linked" in text for text, in notes)
+    blame = tidemark("blame", "a.tide")
+    assert blame.code == 2 and blame.err.startswith("tidemark: the recording has no call sites: './s' is statically linked")
 
 
 def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
