@@ -62,7 +62,8 @@ static double slope_of(const double *y, size_t n, double *ret_error, double *ret
     return slope;
 }
 
-static void name_phase(const struct tide_assessing *s, double x, char *out, size_t size)
+/* The phase that runs at x; -1: none. */
+static int name_phase(const struct tide_assessing *s, double x, char *out, size_t size)
 {
     for (size_t i = 0; i < s->span_count; i++) {
         const struct tide_span *span = &s->spans[i];
@@ -70,8 +71,9 @@ static void name_phase(const struct tide_assessing *s, double x, char *out, size
             continue;
         const char *name = s->h->names[span->name];
         tide_text_escape(name, strlen(name), out, size);
-        return;
+        return span->name;
     }
+    return -1;
 }
 
 /* The n highest values as spikes over nothing: what is said of processes that all ended again. Sorts them. */
@@ -87,14 +89,13 @@ static void say_generations(const struct tide_assessing *s, struct tide_judged *
     v->growth_bytes = v->floor_first = v->floor_last = 0;
     v->slope = v->slope_low = v->slope_high = v->detectable = v->knee_x = v->jump_x = NAN;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    j->phase[0] = 0;
     v->spikes = (struct tide_spikes){.count = n,
                                      .typical_bytes = tide_median(bytes, n),
                                      .largest_bytes = largest,
-                                     .phase = -1,
+                                     .phase = name_phase(s, x, j->phase, sizeof j->phase),
+                                     .in_phase = n,
                                      .returned = n};
-    j->phase[0] = 0;
-    name_phase(s, x, j->phase, sizeof j->phase);
-    v->spikes.in_phase = j->phase[0] ? n : 0;
 }
 
 /* A line through them that counts as a rise. */
