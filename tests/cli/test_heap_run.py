@@ -270,11 +270,11 @@ def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
 
 @pytest.mark.parametrize("flag", ["-static", "-static-pie"])
 def test_a_static_program_is_named(tidemark, tmp_path, flag):
-    (tmp_path / "s.c").write_text("int main(void) { return 3; }\n")
+    (tmp_path / "s.c").write_text("#include <unistd.h>\nint main(void) { usleep(300000); return 3; }\n")
     built = subprocess.run(["cc", flag, "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
     if built.returncode:
         pytest.skip("no static C library")
-    done = tidemark("run", "--heap", "-o", "a.tide", "--", "./s")
+    done = tidemark("run", "--heap", "-i", "20ms", "-o", "a.tide", "--", "./s")
     assert done.code == 3
     assert "tidemark: --heap saw no allocations: './s' is statically linked, so that nothing can be preloaded into it: link it dynamically" in done.err
     notes = sqlite3.connect(tmp_path / "a.tide").execute("SELECT text FROM note").fetchall()
