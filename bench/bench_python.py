@@ -82,14 +82,14 @@ def report(name, timed, log, loop_s, steps, summary_s):
 def model_and_data(torch):
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    width, length, vocabulary = 128, 64, 1000
+    width, length, vocabulary = 64, 64, 500
 
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.embed = torch.nn.Embedding(vocabulary, width)
             layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
-            self.body = torch.nn.TransformerEncoder(layer, 3)
+            self.body = torch.nn.TransformerEncoder(layer, 2)
             self.head = torch.nn.Linear(width, vocabulary)
 
         def forward(self, tokens):
@@ -130,10 +130,10 @@ def trainer_loop(torch):
             return STEPS * 8
 
         def __getitem__(self, index):
-            tokens = (torch.arange(64) * 7 + index) % 1000
+            tokens = (torch.arange(64) * 7 + index) % 500
             return {"input_ids": tokens, "labels": tokens}
 
-    config = transformers.GPT2Config(vocab_size=1000, n_positions=64, n_embd=128, n_layer=3, n_head=4)
+    config = transformers.GPT2Config(vocab_size=500, n_positions=64, n_embd=64, n_layer=2, n_head=4)
     callback = tidemark.hf.TidemarkCallback(every=50, out=lambda _line: None)
     timed = Timed(callback, ("on_step_begin", "on_step_end", "on_epoch_begin", "on_epoch_end"))
     ended = Timed(callback, ("on_train_end",))

@@ -15,7 +15,7 @@ import dataclasses
 import gc
 import itertools
 from time import perf_counter
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -110,12 +110,10 @@ class _Count:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.groups: Dict[Tuple[Any, Any, Any, bool, _owners.Owner], Group] = {}
+        self.groups: Dict[Tuple[Any, Any, Any, bool, _owners.Owner], List[int]] = {}  # count, bytes, shared
         self.claimed: Set[int] = set()
         self.tensors: List[Any] = []
         self.owners: Dict[int, _owners.Owner] = {}
-        self.places: Dict[int, _holders.Place] = {}
-        self.words: Dict[int, _owners.Owner] = {}  # by id of a place, which self.places keeps alive
         self.complete = True
 
     def gather(self) -> None:
@@ -147,76 +145,70 @@ class _Count:
     def find_holders(self) -> None:
         wanted = set(map(id, self.tensors)) - self.owners.keys()
         search = _holders.Search(self.tensor_types, self.seconds * 0.4)
-        self.places = search.find(wanted)
+        places = search.find(wanted)
         self.complete &= search.complete
+        distinct = {id(place): place for place in places.values()}
+        words = {key: (_owners.HELD, _holders.words(place)) for key, place in distinct.items()}
+        self.owners.update((tensor, words[id(place)]) for tensor, place in places.items())
 
-    def owner_of(self, tensor: Any) -> _owners.Owner:
-        owner = self.owners.get(id(tensor))
-        if owner is not None:
-            return owner
-        place = self.places.get(id(tensor))
-        if place is None:
-            return _UNKNOWN
-        known = self.words.get(id(place))
-        if known is None:
-            known = self.words[id(place)] = (_owners.HELD, _holders.words(place))
-        return known
-
-    def _add(self, tensors: Iterable[Any], owner_of: Callable[[Any], _owners.Owner], only_fresh: bool = False) -> None:
-        """Counts tensors. ``only_fresh``: those with a storage that no tensor before them has."""
-        claimed, groups, piece_of = self.claimed, self.groups, _storage.piece_of
+    def _add(self, tensors: Iterable[Any], owner: Optional[_owners.Owner] = None, only_fresh: bool = False) -> None:
+        """Counts tensors for one owner, or each for its own. ``only_fresh``: those whose storage no tensor before them has."""
+        claimed, groups, owners, storage_of = self.claimed, self.groups, self.owners, _storage.storage_of
         for tensor in tensors:
+            # The loop that decides what a census costs: for a plain tensor nothing but what must be asked.
             try:
-                pieces: Tuple[_storage.Piece, ...] = (piece_of(tensor),)
+                storage = storage_of(tensor)
+                identity = storage._cdata
+                alone = identity not in claimed
+                fresh = storage.nbytes() if alone else 0
+                claimed.add(identity)
             except Exception:  # noqa: BLE001 - no plain tensor
-                pieces = tuple(_storage.pieces_of(tensor))
-            fresh, alone = 0, 0
-            for identity, size in pieces:
-                if identity not in claimed:
-                    claimed.add(identity)
-                    fresh += size
-                    alone = 1
+                pieces = [piece for piece in _storage.pieces_of(tensor) if piece[0] not in claimed]
+                claimed.update(piece[0] for piece in pieces)
+                alone, fresh = bool(pieces), sum(piece[1] for piece in pieces)
             if only_fresh and not alone:
                 continue
-            key = (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad, owner_of(tensor))
+            whose = owner or owners[id(tensor)]
+            key = (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad, whose)
             group = groups.get(key)
             if group is None:
-                group = groups[key] = Group()
-            group.count += 1
-            group.bytes += fresh
-            group.shared += 1 - alone
+                groups[key] = [1, fresh, not alone]
+            else:
+                group[0] += 1
+                group[1] += fresh
+                group[2] += not alone
 
     def _keep(self, tensor: Any, root: int) -> None:
         """A tensor saved by the graph of a root: held by what holds the root."""
-        owner = self.root_owners[root]
-        self._add((tensor,), lambda _: owner, only_fresh=True)
+        self._add((tensor,), self.root_owners[root], only_fresh=True)
 
     def _graph_owner(self, tensor: Any) -> _owners.Owner:
-        kind, text = self.owner_of(tensor)
-        return _owners.GRAPH, f"autograd graph of {text}" if kind != _owners.UNKNOWN else "an autograd graph"
+        owner = self.owners.get(id(tensor))
+        return _owners.GRAPH, f"autograd graph of {owner[1]}" if owner else "an autograd graph"
 
     def count(self) -> _graphs.Graphs:
-        owners, places = self.owners, self.places
+        owners = self.owners
         owned, held, views, unknown = [], [], [], []
         for tensor in self.tensors:
-            if id(tensor) in owners:
-                owned.append(tensor)
-            elif id(tensor) not in places:
+            owner = owners.get(id(tensor))
+            if owner is None:
                 unknown.append(tensor)
+            elif owner[0] in _OWNED:
+                owned.append(tensor)
             elif tensor._base is None:
                 held.append(tensor)
             else:
                 views.append(tensor)
-        self._add(owned, lambda tensor: owners[id(tensor)])
         held += views
-        self._add(held, self.owner_of)
+        self._add(owned)
+        self._add(held)
         # Newest first: a loss comes after what it was computed from, and then its whole graph is counted as its own.
         roots = [tensor for tensor in itertools.chain(reversed(held), reversed(unknown)) if tensor.grad_fn is not None]
         self.root_owners = [self._graph_owner(tensor) for tensor in roots]
         graphs = _graphs.walk_roots((tensor.grad_fn for tensor in roots), self.seconds * 0.4, self._keep)
         self.complete &= graphs.complete
         # Tensors of graphs and bases of views become Python objects when they are looked at; they are counted by then.
-        self._add(unknown, lambda _: _UNKNOWN, only_fresh=True)
+        self._add(unknown, _UNKNOWN, only_fresh=True)
         return graphs
 
 
@@ -234,7 +226,7 @@ def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
         work.gather()
         work.find_holders()
         graphs = work.count()
-        groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): group for k, group in work.groups.items()}
+        groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): Group(*numbers) for k, numbers in work.groups.items()}
         return Census(step, groups, graphs.roots, graphs.passes, work.complete, perf_counter() - start)
     finally:
         if collecting:

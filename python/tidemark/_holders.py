@@ -242,6 +242,10 @@ class Search:
 
     def _visit(self, value: Any, above: Place) -> None:
         place, wanted, found, tensor_types = above, self._wanted, self._found, self._tensor_types
+        if type(value) in (list, tuple) and len(value) > 64 and set(map(type, value)) <= tensor_types:
+            place = Place(above, "[*]", "Tensor", "", above.depth + 1)
+            found.update(dict.fromkeys(wanted.intersection(map(id, value)) - found.keys(), place))
+            return
         for count, (each, label) in enumerate(_children(value), 1):
             if count % 256 == 0 and self._late():
                 return

@@ -14,26 +14,25 @@ import torch
 Piece = Tuple[int, int]  # identity, bytes
 
 # torch 2 calls it untyped_storage(); 1.13 has the same thing under another name, and storage() there is 10 times slower.
-_storage_of: Callable[[Any], Any] = getattr(
+storage_of: Callable[[Any], Any] = getattr(
     torch.Tensor, "untyped_storage", getattr(torch.Tensor, "_storage", torch.Tensor.storage)
 )
 
 
-def piece_of(tensor: Any) -> Piece:
-    """The storage behind a plain tensor. Raises for tensors that have none: see pieces_of."""
-    storage = _storage_of(tensor)
+def _piece_of(tensor: Any) -> Piece:
+    storage = storage_of(tensor)
     return storage._cdata, storage.nbytes()
 
 
 def pieces_of(tensor: Any) -> List[Piece]:
     """All storages behind a tensor of any layout; never raises."""
     try:
-        return [piece_of(tensor)]
+        return [_piece_of(tensor)]
     except Exception:  # noqa: BLE001 - subclasses of other libraries raise what they like
         pass
     for names in (("_indices", "_values"), ("crow_indices", "col_indices", "values")):
         try:
-            return [piece_of(getattr(tensor, name)()) for name in names]
+            return [_piece_of(getattr(tensor, name)()) for name in names]
         except Exception:  # noqa: BLE001
             continue
     try:

@@ -86,12 +86,14 @@ class TrainingLog:
         self._cleanup = cleanup
         self._census_wanted = census
         self._census_due = 0.0
+        self._census_step = 0  # steps done at the latest one
         self._census_cost_s = 0.0
         self._share = share
         self._out = out
         self._quiet = os.environ.get("RANK", "0") != "0" if quiet is None else quiet
         self._step: Optional[int] = None
         self._open_step = False
+        self._in_loop = True  # the functions that train are still running, with all that they hold
         self._steps = 0
         self._began = perf_counter()
         self._epoch: Optional[int] = None
@@ -104,6 +106,7 @@ class TrainingLog:
 
     def _at_exit(self) -> None:
         with quietly("the summary at the end"):
+            self._in_loop = False
             self.close()
 
     def line(self, text: str) -> None:
@@ -150,7 +153,7 @@ class TrainingLog:
         if self._cleanup is not None:
             self._cleanup.step(n)
         shown = self.every > 0 and self._steps % self.every == 0
-        if shown or self.samples.due(now):
+        if self.samples.due(now) or shown:
             levels = self.samples.take(n)
             if shown:
                 self.line(f"step {n}: {levels.words(self._at_line)}{self._graph_words()}")
@@ -180,6 +183,7 @@ class TrainingLog:
         seen = census(self.last_step, _CENSUS_SECONDS)
         for kind, size in seen.by_kind.items():
             _lane.gauge(f"torch {kind}" if kind not in ("held", "unknown") else f"torch tensors {kind}", size)
+        self._census_step = self._steps
         self.censuses.append(seen)
         if len(self.censuses) > 8:
             del self.censuses[len(self.censuses) // 2]
@@ -207,6 +211,8 @@ class TrainingLog:
     def _epoch_line(self) -> None:
         if self._epoch is None:
             return
+        if self.censuses and self._steps >= 2 * self._census_step:  # the end of what is seen in a short run
+            self._take_census()
         levels = self.samples.take(self.last_step, whole_tree=True)
         self.line(f"epoch {self._epoch} ends at step {self.last_step}: {levels.words(self._at_epoch)}")
         self._at_epoch = levels
@@ -310,7 +316,7 @@ class TrainingLog:
     def _tensor_summary(self) -> None:
         if not self.censuses:
             return
-        if self.last_step > self.censuses[-1].step:
+        if self._in_loop and self._steps > self._census_step:
             self._take_census()
         first, last = self.censuses[0], self.censuses[-1]
         middle = self.censuses[len(self.censuses) // 2]

@@ -291,6 +291,35 @@ def test_a_recording_holds_what_the_program_said(tidemark, root, tmp_path):
     assert rows == [*steps, (ITEMS, 40, ""), (GAUGE, 1 << 33, "loader")]
 
 
+def test_marks_at_the_end_of_the_interpreter_are_no_trouble(python):
+    done = python(
+        "import atexit, threading, time, tidemark\n"
+        "class Last:\n"
+        "    def __del__(self): tidemark.step(9); tidemark.phase_end('p'); tidemark.gauge('g', 1)\n"
+        "last = Last(); last.me = last\n"
+        "tidemark.phase_begin('p')\n"
+        "atexit.register(lambda: tidemark.step(8))\n"
+        "def run():\n"
+        "    while True: tidemark.step(1)\n"
+        "threading.Thread(target=run, daemon=True).start()\n"
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_of_two_trackers_the_inner_one_gets_the_marks(tidemark, binary, root, tmp_path):
+    script = "import time, tidemark\nfor n in range(6): tidemark.step(n); time.sleep(0.05)"
+    inner = [binary, "run", "-q", "-o", "inner.tide", "--", sys.executable, "-c", script]
+    done = tidemark("run", "-q", "-o", "outer.tide", "--", *inner, env={"PYTHONPATH": str(root / "python")})
+    assert done.code == 0, done.err
+    counts = {}
+    for name in ("inner", "outer"):
+        with contextlib.closing(sqlite3.connect(tmp_path / f"{name}.tide")) as recording:
+            counts[name] = recording.execute("SELECT count(*) FROM mark WHERE kind = 1").fetchone()[0]
+            (processes,) = recording.execute("SELECT count(*) FROM process WHERE name LIKE 'python%'").fetchone()
+            assert processes >= 1, "both see the program"
+    assert counts == {"inner": 6, "outer": 0}
+
+
 def test_the_program_is_told_where_its_recording_is(tidemark, tmp_path):
     script = "import os; os.chdir('/'); print(os.environ['TIDEMARK_RECORDING'])"
     done = tidemark("run", "-q", "-o", "a.tide", "--", sys.executable, "-c", script)
