@@ -1,10 +1,9 @@
 """The moments at which interposers deadlock or crash, each lived through many times with every allocation recorded.
 
 A mode of tests/hook/faults.c that does not end is a deadlock, one that ends with a signal a crash; afterwards the tables must
-hold nothing that was freed. Ten times each in make check, two hundred times in make check-long.
+hold nothing that was freed. Ten times each in make check, and a hundred times more in make check-long.
 """
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -15,7 +14,9 @@ from heap_table import tables
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
-TIMES = 200 if os.environ.get("TIDEMARK_LONG") == "1" else 10
+TIMES, TIMES_LONG = 10, 100
+MODES = ["attributes", "handlers", "destructors", "before", "exits", "forks", "spawns", "threads", "cancels", "coroutines",
+         "descriptors"]
 MIB = 1 << 20
 PLUGIN = """
     #include <stdlib.h>
@@ -28,7 +29,7 @@ PLUGIN = """
 
 @pytest.fixture
 def endure(build, tmp_path, env):
-    """endure(mode, argument, interval=bytes, times=n) runs a mode that often; yields nothing, fails on the first that does not
+    """endure(mode, argument, interval=bytes, times=n) runs a mode that often, and fails at the first that does not
     end with 0 in a minute. Returns the tables of the last."""
 
     def call(mode, argument="", interval=1, times=TIMES, program=None, preload=None):
@@ -47,13 +48,18 @@ def endure(build, tmp_path, env):
 
 
 @pytest.mark.parametrize("interval", [1, 524288])
-@pytest.mark.parametrize("mode", ["attributes", "handlers", "destructors", "before", "exits", "forks", "spawns", "threads",
-                                  "cancels", "coroutines", "descriptors"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_program_comes_to_no_harm(endure, mode, interval):
     found = endure(mode, interval=interval)
     assert found and all(t.state == "on" for t in found.values())
     for table in found.values():
         assert all(s.live_bytes >= 0 and s.live_blocks >= 0 for s in table.sites)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
+def test_nor_does_it_in_the_long_run(endure, mode):
+    assert endure(mode, times=TIMES_LONG)
 
 
 def test_libraries_come_and_go_while_others_allocate(endure, tmp_path):

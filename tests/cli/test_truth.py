@@ -4,7 +4,6 @@ In C, C++ and Python; in forked and spawned workers; in an arena that loses its 
 thousand call sites that are busy all the time; and after the program was killed. What each program does is in its header.
 """
 
-import os
 import pathlib
 import re
 import shutil
@@ -18,7 +17,7 @@ from test_hook import interpreters
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
 KIB, MIB = 1 << 10, 1 << 20
-LONG = os.environ.get("TIDEMARK_LONG") == "1"
+SEEDS = [*range(1, 5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 25))]
 
 
 def line_of(path, text):
@@ -100,7 +99,7 @@ def test_fifty_bytes_an_iteration(blamed, workload, root):
         assert first.row["bytes_per_step_low"] < 5000 * 1.5 and first.row["bytes_per_step_high"] > 5000 / 1.5
 
 
-@pytest.mark.parametrize("seed", range(1, 41 if LONG else 5))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_one_kilobyte_a_step_among_ten_thousand_busy_sites(blamed, workload, root, seed):
     """Named first, and no other site called a leak, within 5,000 steps in which 2 million blocks come and go."""
     culprits = blamed(workload("among"), "--step-ms", "0", env={"TIDEMARK_HEAP_SEED": str(seed)}, interval="25ms")
