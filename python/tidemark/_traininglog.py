@@ -88,6 +88,7 @@ class TrainingLog:
         self._census_due = 0.0
         self._census_step = 0  # steps done at the latest one
         self._census_cost_s = 0.0
+        self.extra_censuses_s: List[float] = []  # the first, and those at the end of an epoch: beside the share
         self._share = share
         self._out = out
         self._quiet = os.environ.get("RANK", "0") != "0" if quiet is None else quiet
@@ -159,7 +160,7 @@ class TrainingLog:
                 self.line(f"step {n}: {levels.words(self._at_line)}{self._graph_words()}")
                 self._at_line = levels
         if self._census_wanted and self._steps >= _CENSUS_FIRST_STEP and now >= self._census_due:
-            self._take_census()
+            self._take_census(extra=not self.censuses)
 
     def _graph_words(self) -> str:
         if self.graphs is None or self.graphs.last <= 1:
@@ -174,7 +175,7 @@ class TrainingLog:
 
                 self.graphs = GraphCounter(share=self._share / 2).start()
 
-    def _take_census(self) -> None:
+    def _take_census(self, extra: bool = False) -> None:
         if "torch" not in sys.modules:
             return
         from ._census import census
@@ -189,6 +190,8 @@ class TrainingLog:
             del self.censuses[len(self.censuses) // 2]
         cost = perf_counter() - start
         self._census_cost_s += cost
+        if extra:
+            self.extra_censuses_s.append(cost)
         self._census_due = start + cost / self._share
 
     # ---- epochs, phases, items
@@ -211,8 +214,9 @@ class TrainingLog:
     def _epoch_line(self) -> None:
         if self._epoch is None:
             return
-        if self.censuses and self._steps >= 2 * self._census_step:  # the end of what is seen in a short run
-            self._take_census()
+        # A short run ends before the next one is due. Each doubling gives one more, which a long run does not feel.
+        if self.censuses and self._steps >= 2 * self._census_step:
+            self._take_census(extra=True)
         levels = self.samples.take(self.last_step, whole_tree=True)
         self.line(f"epoch {self._epoch} ends at step {self.last_step}: {levels.words(self._at_epoch)}")
         self._at_epoch = levels
