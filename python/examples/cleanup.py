@@ -14,7 +14,7 @@ class Episode:
 
 
 cleanup = tidemark.Cleanup(every=10, model=model, budget=0.5, out=print)
-for step in range(1, 61):
+for step in range(1, 41):
     episode = Episode()
     model(episode.states.view(8192, 128)).square().mean().backward()
     cleanup.step(step)

@@ -4,13 +4,11 @@ torch in `make check`, a virtual environment with transformers and lightning in 
 
 import gc
 import os
-import pathlib
-import struct
 import sys
 
 import pytest
+from lanes import ROOT, read_lanes
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 
@@ -33,21 +31,6 @@ def binary(monkeypatch):
     assert path.exists(), f"{path} is not there: run make first"
     monkeypatch.setenv("TIDEMARK_BINARY", str(path))
     return path
-
-
-def read_lanes(channel):
-    """{pid: [(kind, number, name)]}, by the layout of src/channel/lane.h."""
-    kinds = {1: "step", 2: "epoch", 3: "begin", 4: "end", 5: "items", 6: "gauge"}
-    found = {}
-    for path in channel.iterdir():
-        data = path.read_bytes()
-        _magic, pid, slots, _start, head = struct.unpack_from("=QIIQQ", data)
-        marks = found.setdefault(pid, [])
-        for n in range(max(0, head - slots), head):
-            _sequence, _t, number, kind, _tid, name = struct.unpack_from("=QqqII96s", data, 128 + n % slots * 128)
-            name = name.split(b"\0")[0].decode()
-            marks.append((kinds[kind], name if kind in (3, 4) else number) if kind < 6 else ("gauge", name))
-    return found
 
 
 @pytest.fixture

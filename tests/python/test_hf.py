@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from lanes import ROOT
 from frameworks import framework
 
 torch = framework("torch")

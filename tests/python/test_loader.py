@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, read_lanes
+from lanes import ROOT, read_lanes
 from frameworks import framework
 
 torch = framework("torch")

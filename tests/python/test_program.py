@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from conftest import ROOT
+from lanes import ROOT
 
 
 def run(*args, **env):

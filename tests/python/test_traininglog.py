@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import tidemark
-from conftest import ROOT
+from lanes import ROOT
 from tidemark import _samples
 
 
