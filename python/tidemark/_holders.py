@@ -86,6 +86,13 @@ def _is_library(path: str) -> bool:
     return path.startswith("<") or path.startswith((sysconfig.get_path("stdlib"), _HERE))
 
 
+def _empty_copy(frame: types.FrameType, names: Any) -> None:
+    """Empties what f_locals left in a function's frame. Not under a debugger: Python writes the copy back behind it."""
+    traced = frame.f_trace is not None or sys.gettrace() is not None or sys.getprofile() is not None
+    if frame.f_code.co_flags & _OPTIMIZED and isinstance(names, dict) and not traced:
+        names.clear()
+
+
 def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
     code = frame.f_code
     file = os.path.basename(code.co_filename)
@@ -96,8 +103,7 @@ def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
         if type(value) in _ATOMS or name.startswith("__"):
             continue
         yield value, Place(None, name, type(value).__name__, f"{file}:{_first_line(code, name)}{function}", 0)
-    if not module_level and isinstance(names, dict):
-        names.clear()
+    _empty_copy(frame, names)
 
 
 def _frames(most: int = 400) -> Iterator[types.FrameType]:
@@ -175,11 +181,11 @@ def _children(value: Any) -> Iterator[Tuple[Any, str]]:
         yield value.__self__, ".__self__"
     elif kind is types.GeneratorType:
         if value.gi_frame is not None:
-            names = value.gi_frame.f_locals
+            frame = value.gi_frame
+            names = frame.f_locals
             for name, each in list(names.items()):
                 yield each, f" local {name}"
-            if isinstance(names, dict):
-                names.clear()
+            _empty_copy(frame, names)
     else:
         yield from _of_object(value)
 

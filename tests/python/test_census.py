@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import sys
 import threading
 
 import pytest
@@ -224,6 +225,25 @@ def test_a_census_keeps_nothing_alive():
         return [t for t in gc.get_objects() if isinstance(t, torch.Tensor) and t.shape == (3, 283)], logits
 
     assert step()[0] == []
+
+
+def test_a_census_from_a_debugger_leaves_the_variables_alone():
+    def debugged():
+        first, second = torch.zeros(3, 313), 5
+        line = second
+        return first.shape[1] + second + line
+
+    def trace(frame, event, _argument):
+        if frame.f_code is debugged.__code__ and event == "line":
+            census_of.census()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert debugged() == 313 + 5 + 5
+    finally:
+        sys.settrace(before)
 
 
 def test_it_never_waits_for_a_large_data_set():
