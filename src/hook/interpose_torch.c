@@ -5,7 +5,8 @@
  * more is whoever came when the last segment was full: often the backward pass, because of what another line
  * keeps. It tells PyTorch's profiler of every tensor that comes and goes, by one function that libc10.so
  * exports and that is called whether a profiler listens or not. A preloaded library comes first there, too:
- * what is told is noted, as of a pool (tidemark.h), and passed on.
+ * what is told is noted and passed on. Every tensor is taken off its segment, so what is left there is exact;
+ * the call stack is looked at for a sample of them (recorder.h).
  *
  * The name of a C++ function holds the types of its parameters, so a version of PyTorch that tells other
  * things calls another function. The allocator of cudaMallocAsync does not tell, and need not: there every
@@ -72,7 +73,8 @@ void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, str
     if (on.type == TYPE_CUDA && pointer && (uintptr_t)pointer < TIDE_POINTERS_POOL) {
         if (tide_pointers_page_may_hold((uintptr_t)pointer))
             tide_recorder_freed(tide_pointers_pooled(pointer));
-        if (bytes > 0 && tide_recorder_due((size_t)bytes))
+        tide_recorder_tensor_bytes((uintptr_t)pointer, bytes);
+        if (bytes > 0 && tide_recorder_tensor_due((size_t)bytes))
             tide_recorder_tensor_allocated(pointer, (size_t)bytes, TIDE_UNWIND_CALLER);
     }
     next()(pointer, bytes, allocated, reserved, on);

@@ -486,7 +486,8 @@ void tide_ledger_changed(struct tide_heap_head *table, uint32_t site, int64_t by
 {
     struct tide_heap_site *s = site_at(table, site);
     atomic_fetch_add_explicit(&s->live_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->live_blocks, blocks, memory_order_relaxed);
+    if (blocks)
+        atomic_fetch_add_explicit(&s->live_blocks, blocks, memory_order_relaxed);
 }
 
 void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks)

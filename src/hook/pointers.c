@@ -60,7 +60,7 @@ uint64_t tide_pointers_pooled_count(void)
 static _Atomic uint8_t *filter_of(uintptr_t address)
 {
     if (address & TIDE_POINTERS_POOL)
-        return &tide_pointers_pages[address >> 12 & ((1 << TIDE_POINTERS_PAGE_BITS) - 1)];
+        return &tide_pointers_pages[tide_pointers_page_place(address)];
     uintptr_t place =
         (address >> 4 ^ address >> (4 + TIDE_POINTERS_FILTER_BITS)) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
     return &tide_pointers_filter[place];

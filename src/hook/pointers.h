@@ -62,9 +62,16 @@ static inline const void *tide_pointers_pooled(const void *pointer)
     return (const void *)((uintptr_t)pointer | TIDE_POINTERS_POOL);
 }
 
+/* Pages next to each other are so in the filter, and those that begin units of 2 MiB, as large tensors do, do
+ * not all fall into the same few places. */
+static inline uintptr_t tide_pointers_page_place(uintptr_t address)
+{
+    return (address >> 12 ^ address >> 21) & ((1 << TIDE_POINTERS_PAGE_BITS) - 1);
+}
+
 static inline bool tide_pointers_page_may_hold(uintptr_t address)
 {
-    uintptr_t place = address >> 12 & ((1 << TIDE_POINTERS_PAGE_BITS) - 1);
+    uintptr_t place = tide_pointers_page_place(address);
     return __builtin_expect(atomic_load_explicit(&tide_pointers_pages[place], memory_order_relaxed) != 0, 0);
 }
 

@@ -29,7 +29,8 @@ enum {
 #define RETRY_BYTES   (INT64_C(1) << 20) /* allocated before a process without a table tries again */
 #define INTERVAL_MOST (UINT64_C(1) << 30)
 
-__thread struct tide_local tide_local = {.left = -1}; /* the first allocation of a thread is looked at */
+/* The first allocation of a thread is looked at. */
+__thread struct tide_local tide_local = {.blocks = {.left = -1}};
 _Atomic size_t tide_recorder_exact = SIZE_MAX;
 
 enum { STARTING, RECORDING, REFUSED };
@@ -98,14 +99,14 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void seed(struct tide_local *local)
+static void seed(struct tide_sampling *sampling)
 {
     uint64_t state =
-        seed_wanted ? seed_wanted : now_ns() ^ (uint64_t)(uintptr_t)local ^ (uint64_t)getpid() << 40;
+        seed_wanted ? seed_wanted : now_ns() ^ (uint64_t)(uintptr_t)sampling ^ (uint64_t)getpid() << 40;
     state += atomic_fetch_add(&seeds, UINT64_C(0x9e3779b97f4a7c15));
     state = (state ^ state >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     state = (state ^ state >> 27) * UINT64_C(0x94d049bb133111eb);
-    local->random = (state ^ state >> 31) | 1;
+    sampling->random = (state ^ state >> 31) | 1;
 }
 
 /* The thread's stack, from the C library: it allocates a little and takes the thread's lock, so this is done
@@ -204,36 +205,42 @@ static void no_room(struct tide_heap_head *table)
     }
 }
 
-static void redraw(struct tide_local *local)
+static void redraw(struct tide_local *local, struct tide_sampling *sampling)
 {
-    local->interval = (double)atomic_load_explicit(&interval, memory_order_relaxed);
-    local->left = tide_draw_next(&local->random, local->interval);
+    sampling->interval = (double)atomic_load_explicit(&interval, memory_order_relaxed);
+    if (sampling == &local->tensors)
+        sampling->interval *= TIDE_RECORDER_TENSORS;
+    sampling->left = tide_draw_next(&sampling->random, sampling->interval);
 }
 
 /* Whether the block is to be recorded, and for how much it then counts; site is left alone. */
-static bool weigh(struct tide_local *local, size_t bytes, struct tide_pointers_block *ret_block)
+static bool weigh(struct tide_local *local, struct tide_sampling *sampling, size_t bytes,
+                  struct tide_pointers_block *ret_block)
 {
-    if (!local->random) {
-        if (!local->stack_high)
-            ask_stack(local);
-        seed(local);
-        redraw(local);
-        if (bytes < atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed))
-            local->left -= (int64_t)bytes;
+    bool exact = sampling == &local->tensors
+                     ? tide_recorder_tensor_is_exact(bytes)
+                     : bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed);
+    if (!local->stack_high)
+        ask_stack(local);
+    if (sampling->interval <= 0) {
+        seed(sampling);
+        redraw(local, sampling);
+        if (!exact)
+            sampling->left -= (int64_t)bytes;
     }
-    if (bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed)) {
+    if (exact) {
         *ret_block = (struct tide_pointers_block){.bytes = bytes, .blocks = 1};
         return true;
     }
-    if (local->left >= 0)
+    if (sampling->left >= 0)
         return false;
-    double p = tide_draw_probability((double)bytes / local->interval);
-    redraw(local);
+    double p = tide_draw_probability((double)bytes / sampling->interval);
+    redraw(local, sampling);
     if (p <= 0)
         return false;
     double blocks = 1 / p;
-    ret_block->bytes = tide_draw_round(&local->random, (double)bytes / p);
-    ret_block->blocks = blocks < 0x1p31 ? (uint32_t)tide_draw_round(&local->random, blocks) : 0x80000000;
+    ret_block->bytes = tide_draw_round(&sampling->random, (double)bytes / p);
+    ret_block->blocks = blocks < 0x1p31 ? (uint32_t)tide_draw_round(&sampling->random, blocks) : 0x80000000;
     return true;
 }
 
@@ -267,10 +274,11 @@ static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
                    struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
+    struct tide_sampling *sampling = kind == TIDE_HEAP_CUDA ? &local->tensors : &local->blocks;
     int saved;
     int now = atomic_load_explicit(&phase, memory_order_acquire);
     if (now != RECORDING) {
-        local->left = now == REFUSED ? INT64_MAX / 2 : -1;
+        sampling->left = now == REFUSED ? INT64_MAX / 2 : -1;
         return;
     }
     if (!pointer || !enter(local, &saved))
@@ -278,12 +286,12 @@ static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
     struct tide_heap_head *table = tide_ledger_table();
     struct tide_pointers_block block = {0};
     if (!table)
-        local->left = RETRY_BYTES;
-    else if (weigh(local, bytes, &block)) {
+        sampling->left = RETRY_BYTES;
+    else if (weigh(local, sampling, bytes, &block)) {
         int32_t site = tide_recorder_site(table, kind, caller);
         if (site >= 0) {
             block.site = (uint16_t)site;
-            if ((uintptr_t)pointer & TIDE_POINTERS_POOL)
+            if (kind == TIDE_HEAP_POOL)
                 block.under = tide_blocks_under((uintptr_t)pointer & ~TIDE_POINTERS_POOL);
             tide_recorder_place(table, pointer, block);
         }

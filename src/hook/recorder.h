@@ -16,18 +16,24 @@
 
 enum {
     TIDE_RECORDER_DEFERRED = 16,
-    TIDE_RECORDER_PIECES = 8,  /* of one mapping that is moved */
-    TIDE_RECORDER_NATIVE = 256 /* words walked before Python frames are merged in */
+    TIDE_RECORDER_PIECES = 8,   /* of one mapping that is moved */
+    TIDE_RECORDER_TENSORS = 32, /* bytes between samples of tensors, for each between samples of blocks */
+    TIDE_RECORDER_NATIVE = 256  /* words walked before Python frames are merged in */
 };
 
 /* Where a thread is: outside, in the recorder, or in the C library on the recorder's behalf. */
 enum { TIDE_RECORDER_OUT, TIDE_RECORDER_IN, TIDE_RECORDER_INTERNAL };
 
+/* When a thread takes its next sample. */
+struct tide_sampling {
+    int64_t left;    /* bytes until then */
+    double interval; /* the mean that `left` was drawn with; 0: not drawn yet */
+    uint64_t random;
+};
+
 /* What a thread knows. All zeros is a new thread. */
 struct tide_local {
-    int64_t left;                    /* bytes until the next sample */
-    uint64_t random;                 /* 0: not seeded yet */
-    double interval;                 /* the mean that `left` was drawn with */
+    struct tide_sampling blocks, tensors;
     uintptr_t stack_low, stack_high; /* 0: not asked yet */
     uintptr_t entered_at;            /* stack address at which the guard was put up */
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
@@ -60,7 +66,22 @@ static inline bool tide_recorder_due(size_t bytes)
 {
     if (__builtin_expect(bytes >= atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed), 0))
         return true;
-    return __builtin_expect((tide_local.left -= (int64_t)bytes) < 0, 0);
+    return __builtin_expect((tide_local.blocks.left -= (int64_t)bytes) < 0, 0);
+}
+
+/* The same of a tensor and tide_recorder_tensor_allocated(). Tensors are larger than blocks and their stacks
+ * deeper, so fewer are looked at: all of them only from the mean between two samples on. */
+static inline bool tide_recorder_tensor_is_exact(size_t bytes)
+{
+    return bytes / (4 * TIDE_RECORDER_TENSORS) >=
+           atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed);
+}
+
+static inline bool tide_recorder_tensor_due(size_t bytes)
+{
+    if (__builtin_expect(tide_recorder_tensor_is_exact(bytes), 0))
+        return true;
+    return __builtin_expect((tide_local.tensors.left -= (int64_t)bytes) < 0, 0);
 }
 
 /* A block that was due came to be. NULL is ignored. */
@@ -78,6 +99,10 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
  * tide_pointers_pooled(). */
 void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
 void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+
+/* Of every tensor, sampled or not: its bytes are taken off the site of the segment it lies in, or with
+ * negative ones given back. So what is left there is exactly what no tensor takes up. */
+void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes);
 
 /* Memory mapped, address space reserved, unmapped: after, after and before the system call. */
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller);

@@ -97,13 +97,39 @@ static void note_result(struct tide_heap_head *table, enum tide_device_result re
         }                                                                                                    \
     } while (0)
 
+/* Whether there was a tensor. */
+static atomic_bool any_tensor;
+
+static __attribute__((noinline)) void find_segment(uintptr_t address, int64_t bytes)
+{
+    int saved;
+    struct tide_range segment;
+    struct tide_heap_head *table = tide_ranges_any(TIDE_RANGES_DEVICE) ? tide_recorder_enter(&saved) : NULL;
+    if (!table)
+        return;
+    atomic_store_explicit(&any_tensor, true, memory_order_relaxed);
+    if (tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &segment))
+        tide_ledger_changed(table, segment.site, -bytes, 0);
+    tide_recorder_leave(saved);
+}
+
+/* Where a segment was found, there is a table. */
+void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
+{
+    int32_t site = tide_ranges_seen_site(address);
+    if (site >= 0)
+        tide_ledger_changed(tide_ledger_table(), (uint32_t)site, -bytes, 0);
+    else
+        find_segment(address, bytes);
+}
+
 /* A pool that grows piece by piece, with tensors that reach from one into the next, is one segment: it all
  * belongs to the site that began it. Otherwise what is taken off the sites of its pieces would not be what
  * they hold. */
 static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uint32_t site)
 {
     struct tide_range before;
-    if (!tide_pointers_pooled_count() ||
+    if (!atomic_load_explicit(&any_tensor, memory_order_relaxed) ||
         !tide_ranges_find(TIDE_RANGES_DEVICE, address - 1, address, &before) || before.site == site)
         return site;
     int64_t bytes = (int64_t)tide_device_hand_over(address, before.site);

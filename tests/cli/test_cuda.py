@@ -4,10 +4,12 @@ tests/hook/device_user.c takes memory in every way a program can come by the dri
 is in use: the live bytes in the table must be the same number. On a real GPU: tests/gpu/run_heap.py.
 """
 
+import math
 import pathlib
 import re
 import shutil
 import sqlite3
+import statistics
 import subprocess
 
 import pytest
@@ -18,6 +20,7 @@ from recording import STEP, Recording
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
 MIB = 1 << 20
+TENSOR_INTERVAL = 32 * 524288  # mean bytes between samples of tensors
 WAYS = ["direct", "dlsym", "proc1", "proc2", "static", "streams", "next"]
 
 
@@ -324,7 +327,7 @@ void empty(void)
 }
 """
 TENSORS = """\
-import ctypes, sys
+import ctypes, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
 cuda.cuInit(0)
 pool = ctypes.CDLL(sys.argv[1])
@@ -339,9 +342,25 @@ def remember():
 def backward():
     t = pool.tensor(30 * MIB)
     pool.gone(t, 30 * MIB)
-for step in range(10):
-    backward()
-    remember()
+def remember_little():
+    kept.append(pool.tensor(MIB))
+def step_of_small_ones():
+    for size in (2 * MIB, 512, 3 * MIB, 100000):
+        pool.gone(pool.tensor(size), size)
+    remember_little()
+if sys.argv[3] == "small":
+    for step in range(400):
+        step_of_small_ones()
+elif sys.argv[3] == "steps":
+    import tidemark
+    for step in range(300):
+        tidemark.step(step)
+        step_of_small_ones()
+        time.sleep(0.01)  # so that there are readings
+else:
+    for step in range(10):
+        backward()
+        remember()
 pool.on_host()
 if sys.argv[3] == "empty":
     for t in kept:
@@ -352,17 +371,23 @@ print(cuda.fake_cuda_used(), ctypes.c_long.in_dll(c10, "told").value)
 
 
 @pytest.fixture
-def tensors(hooked, tmp_path):
-    """tensors(mode) -> (bytes the driver says are in use, what PyTorch's profiler was told, table)"""
+def tensor_argv(tmp_path):
+    """The program that trains, as far as the driver and the profiler see it; a mode comes last."""
     for name, code in (("c10", C10), ("pool", POOL)):
         (tmp_path / f"{name}.c").write_text(code)
         more = [f"-L{tmp_path}", "-lc10", f"-Wl,-rpath,{tmp_path}"] if name == "pool" else []
         library(tmp_path / f"lib{name}.so", tmp_path / f"{name}.c", *more)
     script = tmp_path / "train.py"
     script.write_text(TENSORS)
+    return ["/usr/bin/python3", script, tmp_path / "libpool.so", tmp_path / "libc10.so"]
 
-    def call(mode):
-        out, [table] = hooked("/usr/bin/python3", script, tmp_path / "libpool.so", tmp_path / "libc10.so", mode)
+
+@pytest.fixture
+def tensors(hooked, tensor_argv):
+    """tensors(mode) -> (bytes the driver says are in use, what PyTorch's profiler was told, table)"""
+
+    def call(mode, **env):
+        out, [table] = hooked(*tensor_argv, mode, env=env)
         used, told = out.split()
         return int(used), int(told), table
 
@@ -386,6 +411,37 @@ def test_an_emptied_pool_leaves_nothing(tensors):
     used, told, table = tensors("empty")
     assert (used, told, held(table)) == (0, 1, 0)
     assert [s for s in table.sites if s.kind == "cuda" and s.live_bytes] == []
+
+
+def test_sampled_tensors_are_unbiased_and_what_is_left_of_their_segments_is_exact(tensors):
+    """400 tensors of 1 MiB, each sampled with p = 1 - exp(-1/16): the mean over seeds is right to 2 standard errors."""
+    seeds, size, count = 16, MIB, 400
+    p = -math.expm1(-size / TENSOR_INTERVAL)
+    kept = []
+    for seed in range(1, seeds + 1):
+        used, told, table = tensors("small", TIDEMARK_HEAP_SEED=str(seed))
+        assert told == count * size + 1 and used == 21 * 20 * MIB
+        tensor_sites = [s for s in table.sites if s.kind == "cuda" and s.python[0][1] == "remember_little"]
+        assert len(tensor_sites) <= 2  # one of them took segments
+        whole = [s for s in table.sites if s.kind == "cuda" and s.total_bytes % (20 * MIB) == 0 and s.live_bytes]
+        assert [s.live_bytes for s in whole] == [used - count * size], "a tensor is taken off its segment, seen or not"
+        kept.append(sum(s.live_bytes for s in tensor_sites if s not in whole))
+        gone = [s for s in table.sites if s.kind == "cuda" and s not in whole and s not in tensor_sites]
+        assert [s.live_bytes for s in gone if s.live_bytes] == []
+        assert table.counters["sampled"] < 5000
+    error = size * math.sqrt(count * (1 - p) / p / seeds)
+    assert abs(statistics.fmean(kept) - count * size) <= 2 * error
+    assert statistics.stdev(kept) == pytest.approx(error * math.sqrt(seeds), rel=0.6)
+
+
+def test_a_small_tensor_kept_each_step_is_found_within_a_few_hundred(tidemark, tensor_argv, fake, root, tmp_path):
+    got = tidemark("run", "--heap", "-q", "-i", "20ms", "-o", "a.tide", "--", *tensor_argv, "steps",
+                   env={"LD_LIBRARY_PATH": str(fake.parent), "PYTHONPATH": str(root / "python"), "TIDEMARK_HEAP_SEED": "7"})
+    assert got.code == 0, got.err
+    first = tidemark("blame", "--json", "a.tide").json["culprits"][0]
+    assert first["kind"] == "cuda" and "remember_little" in [f["function"] for f in first["frames"]]
+    p = -math.expm1(-MIB / TENSOR_INTERVAL)
+    assert first["bytes_per_step"] == pytest.approx(MIB, rel=3 * math.sqrt(1.2 * (1 - p) / p / 300))
 
 
 # ---- what is said of it

@@ -322,6 +322,29 @@ static void a_range_is_found_by_any_of_its_addresses(void **state)
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_CHUNKS, 0, UINTPTR_MAX, on_change, NULL), 0);
 }
 
+static void device_memory_that_was_found_is_known_until_it_goes(void **state)
+{
+    (void)state;
+    const uintptr_t unit = UINT64_C(1) << TIDE_RANGES_UNIT_BITS, all = unit << TIDE_RANGES_SEEN_BITS;
+    struct tide_range found, whole = {5 * unit, 8 * unit, 3}, small = {9 * unit + 512, 10 * unit, 4};
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, whole), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, small), 0);
+    assert_int_equal(tide_ranges_seen_site(5 * unit), -1);
+    assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 6 * unit + 512, 6 * unit + 513, &found));
+    assert_int_equal(tide_ranges_seen_site(6 * unit), 3);
+    assert_int_equal(tide_ranges_seen_site(7 * unit - 1), 3);
+    assert_int_equal(tide_ranges_seen_site(7 * unit), -1);
+    assert_int_equal(tide_ranges_seen_site(all + 6 * unit), -1);
+    assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 9 * unit + 512, 9 * unit + 513, &found) &&
+                found.site == 4);
+    assert_int_equal(tide_ranges_seen_site(9 * unit + 512), -1); /* others may be in that unit, too */
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_DEVICE, 6 * unit, 6 * unit + 4096, NULL, NULL), 0);
+    assert_int_equal(tide_ranges_seen_site(6 * unit), -1);
+    assert_int_equal(tide_ranges_seen_site(0), -1);
+    assert_int_equal(tide_ranges_cut(TIDE_RANGES_DEVICE, 0, UINTPTR_MAX, NULL, NULL), 0);
+    assert_false(tide_ranges_any(TIDE_RANGES_DEVICE));
+}
+
 static void what_continues_a_range_of_its_site_joins_it(void **state)
 {
     (void)state;
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test(mappings_are_what_an_array_of_pages_would_be),
         cmocka_unit_test(a_full_list_of_mappings_refuses),
         cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),
+        cmocka_unit_test(device_memory_that_was_found_is_known_until_it_goes),
         cmocka_unit_test(what_continues_a_range_of_its_site_joins_it),
         cmocka_unit_test(logarithm_and_probability_are_accurate),
         cmocka_unit_test(gaps_between_samples_are_exponential),
