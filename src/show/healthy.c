@@ -38,7 +38,7 @@ struct finding {
     size_t count;
     struct place *places;
     size_t place_count;
-    double taken, kept; /* by all sites, each time on average */
+    double taken, kept; /* by all sites: what they usually take, and what stays each time on average */
 };
 
 /* ---- when it ran */
@@ -102,18 +102,27 @@ static struct place *place_of(struct finding *f, const struct tide_history_site 
     return &f->places[f->place_count++];
 }
 
+static int lower_first(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* What a site takes is the median over the times: one that ended before anybody looked is not a smaller one. */
 static void add_site(struct finding *f, const struct tide_history_site *site)
 {
-    double taken = 0, kept = 0;
+    double each[TIMES_MOST], kept = 0;
     for (size_t i = 0; i < f->count; i++) {
         const struct stretch *t = &f->times[i];
         const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
         double before = p ? fmax((double)p->live_bytes, 0) : 0, lowest, highest, ignored;
         lowest_and_highest(site, t->began_ns, t->ended_ns, &ignored, &highest);
         lowest_and_highest(site, t->ended_ns, t->until_ns, &lowest, &ignored);
-        taken += (highest - before) / (double)f->count;
+        each[i] = highest - before;
         kept += fmax(lowest - before, 0) / (double)f->count;
     }
+    qsort(each, f->count, sizeof *each, lower_first);
+    double taken = f->count ? each[f->count / 2] : 0;
     if (taken <= 0)
         return;
     struct place *place = place_of(f, site);

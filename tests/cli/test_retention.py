@@ -175,13 +175,13 @@ FRAGMENTS = """
 
 @pytest.mark.slow
 def test_a_program_that_fragments_its_heap_is_told_so(heap, workload):
-    d = heap(workload("fragmentation"), "--steps", "300")
+    d = heap(workload("fragmentation"), "--steps", "600")
     assert heap.code == 1
     assert d["verdict"] == "retention" and d["bounded"] is False
     assert abs(d["bytes_per_step"] / (256 * KIB) - 1) < 0.05
     assert abs(d["live_bytes_per_step"]) < 0.05 * d["bytes_per_step"]
     assert d["not_live_bytes"] > 0.95 * d["growth_bytes"]
-    assert d["allocator_free_bytes"] > 0.85 * d["growth_bytes"]  # as of the last time it was asked
+    assert d["allocator_free_bytes"] > 0.85 * d["growth_bytes"]  # as of the last time it was asked, up to half a second of six ago
     assert "tidemark: RETENTION in fragmentation[" in heap.said and "culprit" not in heap.said
 
 
