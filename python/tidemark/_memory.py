@@ -22,8 +22,11 @@ class Tree(NamedTuple):
 def process_bytes() -> int:
     """RSS of this process; 0 where there is no /proc."""
     try:
-        with open("/proc/self/statm", "rb") as text:
-            return int(text.read().split()[1]) * _PAGE
+        file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)  # in every step: a third of the time of open()
+        try:
+            return int(os.read(file, 128).split()[1]) * _PAGE
+        finally:
+            os.close(file)
     except (OSError, ValueError, IndexError):
         return 0
 

@@ -104,6 +104,9 @@ class TrainingLog:
         self._phases: List[str] = []
         self._before_phase: List[Optional[Levels]] = []
         atexit.register(self._at_exit)
+        if census and "torch" in sys.modules:
+            with quietly("preparing the census"):
+                from . import _census  # noqa: F401 - now rather than in the third step
 
     def _at_exit(self) -> None:
         with quietly("the summary at the end"):
@@ -155,7 +158,7 @@ class TrainingLog:
             self._cleanup.step(n)
         shown = self.every > 0 and self._steps % self.every == 0
         if self.samples.due(now) or shown:
-            levels = self.samples.take(n)
+            levels = self.samples.take(n, fresh=shown)
             if shown:
                 self.line(f"step {n}: {levels.words(self._at_line)}{self._graph_words()}")
                 self._at_line = levels
@@ -217,7 +220,7 @@ class TrainingLog:
         # A short run ends before the next one is due. Each doubling gives one more, which a long run does not feel.
         if self.censuses and self._steps >= 2 * self._census_step:
             self._take_census(extra=True)
-        levels = self.samples.take(self.last_step, whole_tree=True)
+        levels = self.samples.take(self.last_step, fresh=True)
         self.line(f"epoch {self._epoch} ends at step {self.last_step}: {levels.words(self._at_epoch)}")
         self._at_epoch = levels
         self._epoch = None
@@ -232,7 +235,7 @@ class TrainingLog:
     def phase_begin(self, name: str) -> None:
         _lane.phase_begin(name)
         self._phases.append(name)
-        levels = self.samples.take(self.last_step, whole_tree=True) if self.debug else None
+        levels = self.samples.take(self.last_step, fresh=True) if self.debug else None
         self._before_phase.append(levels)
         if levels is not None:
             self.line(f"[before {name}] {levels.words()}")
@@ -246,7 +249,7 @@ class TrainingLog:
             inner, before = self._phases.pop(), self._before_phase.pop()
             _lane.phase_end(inner)
             if self.debug and inner == name:
-                levels = self.samples.take(self.last_step, whole_tree=True)
+                levels = self.samples.take(self.last_step, fresh=True)
                 self.line(f"[after {name}] {levels.words(before)}")
             if inner == name:
                 return
@@ -290,7 +293,7 @@ class TrainingLog:
         elapsed = perf_counter() - self._began
         own = self.cost_s()
         if not self.samples.rows or self.samples.rows[-1].step != self.last_step:
-            self.samples.take(self.last_step, whole_tree=True)
+            self.samples.take(self.last_step, fresh=True)
         first, last = self.samples.rows[0], self.samples.rows[-1]
         share = 100 * own / elapsed if elapsed > 0 else 0.0
         self.line(f"{self._steps} steps in {duration_text(elapsed)}; measuring took {duration_text(own)}, {share:.2f} %")

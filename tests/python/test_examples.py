@@ -39,7 +39,7 @@ def test_what_is_shown_is_what_it_prints_but_for_the_numbers(name, binary):
     """Lines of measured sizes and times: their first words."""
 
     def beginnings(text):
-        return {" ".join(re.sub(r"[\d.,]+", "#", line).split()[:3]) for line in text.splitlines()}
+        return {" ".join(re.sub(r"[\d.,]+( [KMG]?i?B\b)?", "#", line).split()[:3]) for line in text.splitlines()}
 
     shown, found = beginnings(SHOWN[name]), beginnings(run_example(name))
     assert found == shown
