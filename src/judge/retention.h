@@ -34,6 +34,8 @@ struct tide_retention {
     bool live_is_flat;                      /* the first of the four */
     bool crest_rises;                       /* the second does not hold */
     bool retains;                           /* all four: the verdict is TIDE_RETENTION */
+    bool fills; /* the first two, and nearly all memory is live: what grows is pages of memory that was taken
+                   before and is touched only now, a buffer that fills. It ends where that memory does. */
 };
 
 /* 1; 0: not enough is known, or memory did not rise, and nothing was written; -1 as tide_judge(). */

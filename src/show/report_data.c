@@ -66,8 +66,7 @@ static void put_series(struct tide_json *json, const struct tide_summary *summar
     tide_json_whole(json, "jump",
                     v->kind == TIDE_JUMP ? (double)milliseconds(tide_report_time(summary, v->jump_x)) : NAN);
     tide_json_whole(json, "knee",
-                    v->kind == TIDE_PLATEAU ? (double)milliseconds(tide_report_time(summary, v->knee_x))
-                                            : NAN);
+                    isfinite(v->knee_x) ? (double)milliseconds(tide_report_time(summary, v->knee_x)) : NAN);
     put_line(json, "level", &s->level);
     put_line(json, "floor", &s->floor);
     put_line(json, "spikes", &s->spikes);

@@ -110,6 +110,18 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
     return 0;
 }
 
+/* No leak: growth that is bounded by what is held already. */
+static void fill(struct tide_judged *j, double ceiling_bytes)
+{
+    struct tide_verdict *v = &j->verdict;
+    j->filling = true;
+    v->kind = TIDE_PLATEAU;
+    v->shape = TIDE_SHAPE_SATURATING;
+    v->ceiling_bytes = ceiling_bytes;
+    v->knee_x = v->knee_low = v->knee_high = NAN;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+}
+
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
                              struct tide_judged *j)
 {
@@ -130,20 +142,31 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
     if (j->retention.retains)
         v->kind = TIDE_RETENTION;
+    else if (j->retention.fills && v->kind == TIDE_LEAK)
+        fill(j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
     return 0;
 }
 
 void tide_assessing_retention_of_tree(struct tide_assessment *a)
 {
-    double retained = 0;
-    for (size_t i = 0; i < a->count; i++)
-        if (a->judged[i].subject == TIDE_SUBJECT_PROCESS && a->judged[i].verdict.kind == TIDE_RETENTION)
-            retained += a->judged[i].verdict.growth_bytes;
+    double retained = 0, filled = 0, room = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct tide_judged *j = &a->judged[i];
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->verdict.kind == TIDE_RETENTION)
+            retained += j->verdict.growth_bytes;
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->filling) {
+            filled += j->verdict.growth_bytes;
+            room += j->verdict.ceiling_bytes - j->verdict.floor_last;
+        }
+    }
     for (size_t i = 0; i < a->count; i++) {
         struct tide_verdict *v = &a->judged[i].verdict;
         bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
-        if (a->judged[i].subject == TIDE_SUBJECT_TREE && rose &&
-            retained >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
+        if (a->judged[i].subject != TIDE_SUBJECT_TREE || !rose)
+            continue;
+        if (retained >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
             v->kind = TIDE_RETENTION;
+        else if (v->kind == TIDE_LEAK && filled >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
+            fill(&a->judged[i], v->floor_last + room);
     }
 }

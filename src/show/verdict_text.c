@@ -93,6 +93,15 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
 {
     const struct tide_verdict *v = &j->verdict;
     char text[TIDE_UNITS_TEXT];
+    if (j->filling) {
+        tide_buf_text(b, "+");
+        put_size(b, v->growth_bytes);
+        tide_buf_text(
+            b, ", all of it pages of memory that the program took before and touches only now: at most ");
+        put_size(b, fmax(v->ceiling_bytes - v->floor_last, 0));
+        tide_buf_text(b, " more, then it stops (a buffer that fills, not a leak)");
+        return;
+    }
     tide_buf_text(b, "grew until ");
     put_place(b, j, v->knee_x);
     tide_buf_text(b, " and then stopped at ");
