@@ -21,7 +21,7 @@ from ._samples import Levels, Samples
 from ._units import change_text, duration_text, size_text
 
 _CENSUS_FIRST_STEP = 3  # by then optimizer state and caches are there
-_CENSUS_SECONDS = 0.25  # at most, for finding holders and graphs; a census of 10,000 tensors needs 50 ms
+_CENSUS_SECONDS = 0.1  # at most, for finding holders and graphs
 _GROWTHS_MOST = 5
 _GROWTH_LEAST = 64 << 10
 _GROWTH_SHARE = 0.02  # of the largest: less is not what anybody looks for
