@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import threading
 import traceback
@@ -18,6 +19,15 @@ _lock = threading.RLock()
 _KINDS_MOST = 64
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _renew() -> None:
+    """In a forked child: the lock may have been held by a thread that is not there."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew)
 
 
 def say(line: str) -> None:

@@ -134,6 +134,8 @@ class Watched(Generic[_T]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 

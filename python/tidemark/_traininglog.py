@@ -290,6 +290,8 @@ class TrainingLog:
         return self.samples.cost_s + self._census_cost_s + (self.graphs.cost_s if self.graphs is not None else 0.0)
 
     def _summary(self) -> None:
+        if self._quiet:
+            return
         elapsed = perf_counter() - self._began
         own = self.cost_s()
         if not self.samples.rows or self.samples.rows[-1].step != self.last_step:

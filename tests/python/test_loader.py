@@ -81,6 +81,15 @@ def test_any_iterable_may_be_watched(marks):
     assert [n for kind, n in marks()[os.getpid()] if kind == "items"] == [2, 3, 1, 2, 1]
 
 
+def test_a_watched_loader_can_be_copied_and_pickled():
+    import copy
+    import pickle
+
+    loader = tidemark.watch([1, 2], every=0)
+    assert list(copy.copy(loader)) == [1, 2]
+    assert list(pickle.loads(pickle.dumps(loader))) == [1, 2]
+
+
 def test_errors_of_the_loader_pass_through():
     def broken():
         yield 1
