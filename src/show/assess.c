@@ -480,17 +480,32 @@ static int judge_roles(struct tide_assessing *s)
     return 0;
 }
 
+/* By how much the tree's counted bytes changed between two looks because a process was read for the first
+ * time: more of the tree is known, and nothing was allocated. */
+static double learnt(const struct tide_tick *before, const struct tide_tick *now)
+{
+    const double least = 1 << 20;
+    double more = (double)(now->rss_bytes - before->rss_bytes);
+    double known = (double)(now->pss_known_bytes - before->pss_known_bytes);
+    bool read = before->processes > 0 && known - fmax(more, 0) > least;
+    return read ? (double)(now->counted_bytes - before->counted_bytes) - more : 0;
+}
+
+/* What was learnt late is taken to have been so before. */
 static int judge_tree(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets);
+    double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets), unknown = 0;
     if (!low || !high)
         return no_memory(s->err);
     int64_t most = 0;
+    for (size_t i = 1; i < h->tick_count; i++)
+        unknown += learnt(&h->ticks[i - 1], &h->ticks[i]);
     for (size_t i = 0, b = 0; i < h->tick_count; i++) {
         while (b + 1 < s->buckets && h->ticks[i].t_ns >= s->bucket_ns[b + 1])
             b++;
-        double bytes = (double)h->ticks[i].counted_bytes;
+        unknown -= i > 0 ? learnt(&h->ticks[i - 1], &h->ticks[i]) : 0;
+        double bytes = fmax((double)h->ticks[i].counted_bytes + unknown, 0);
         most = h->ticks[i].processes > most ? h->ticks[i].processes : most;
         if (h->ticks[i].processes == 0)
             continue;
