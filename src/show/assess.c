@@ -159,33 +159,6 @@ static struct tide_level *levels_of(struct tide_arena *scratch, const struct tid
     return levels;
 }
 
-/* A jump falls between two looks. Where an epoch or a phase began or ended between them, that is where it is
- * put. */
-static void find_jump_mark(const struct tide_assessing *s, struct tide_judged *j)
-{
-    const struct tide_history *h = s->h;
-    struct tide_verdict *v = &j->verdict;
-    size_t hint = 0;
-    for (size_t i = 0; i < h->mark_count; i++) {
-        const struct tide_history_mark *m = &h->marks[i];
-        bool begin = m->kind == TIDE_MARK_PHASE_BEGIN, end = m->kind == TIDE_MARK_PHASE_END;
-        if (m->kind != TIDE_MARK_EPOCH && !begin && !end)
-            continue;
-        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
-        if (!(x >= v->jump_after && x <= v->jump_x))
-            continue;
-        char name[48] = "";
-        if (m->name >= 0 && (size_t)m->name < h->name_count)
-            tide_text_escape(h->names[m->name], strlen(h->names[m->name]), name, sizeof name);
-        if (begin || end)
-            snprintf(j->jump_mark, sizeof j->jump_mark, "%s of phase \"%s\"", begin ? "begin" : "end", name);
-        else
-            snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
-        v->jump_x = x;
-        return;
-    }
-}
-
 static void describe(const struct tide_assessing *s, struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
@@ -193,7 +166,7 @@ static void describe(const struct tide_assessing *s, struct tide_judged *j)
     if (phase >= 0 && (size_t)phase < h->name_count)
         tide_text_escape(h->names[phase], strlen(h->names[phase]), j->phase, sizeof j->phase);
     if (isfinite(j->verdict.jump_x))
-        find_jump_mark(s, j);
+        tide_assessing_jump_mark(s, j);
 }
 
 /* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */

@@ -48,6 +48,9 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
 /* A tree whose growth is that of processes that retain does so too. */
 void tide_assessing_retention_of_tree(struct tide_assessment *assessment);
 
+/* Fills `jump_mark` and puts the jump where that is. (jump_mark.c) */
+void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
+
 /* Fills `crest` and `passing` of all that was judged. -1: no memory. (crest.c) */
 int tide_assessing_crests(struct tide_assessing *s);
 
