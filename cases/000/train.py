@@ -30,6 +30,7 @@ CHANNELS, LAYERS = 16, 4
 GAMES, LEAVES = 4, 16  # games at once in a worker, leaves per game in one batch: 64 at most
 MOVES, RESIGNS = 80, 0.08  # moves that a worker plays in an epoch; games that are given up, per move
 BUCKETS = (8, 16, 32, 64)
+REPLAY = 400  # positions that are trained on: full after three epochs
 
 
 class Net(nn.Module):
@@ -261,7 +262,7 @@ def main() -> None:
             tasks = [(net, 100 * epoch + w, simulations, options.fix == "buckets") for w in range(options.workers)]
             results = pool.map(self_play, tasks, chunksize=1)
         for played, shapes, plan_bytes in results:
-            positions = (positions + played)[-2000:]
+            positions = (positions + played)[-REPLAY:]
             print(f"  worker: {shapes} shapes, {plan_bytes / 1e6:.1f} MB", flush=True)
         if options.fix == "cleanup":
             clean_up()
