@@ -26,7 +26,7 @@ import tidemark.torch
 BUFFER = 25  # groups that are stored; when they are there, the trainer uses all of them
 PASSES = 2
 LIMIT = 48  # tokens: what --fix padding cuts sequences at, none of which is as long
-VOCABULARY, WIDTH, LAYERS, HEADS = 8192, 24, 2, 2
+VOCABULARY, WIDTH, LAYERS, HEADS = 8192, 8, 2, 2
 GROUP, PROMPT, ANSWER, POSITIONS = 4, 8, 24, 64
 
 

@@ -44,18 +44,21 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 }
 
 /* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most
- * moments were up. */
+ * moments reached that high, provided that hardly any did before: else it is their habit, and m stays. */
 static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
 {
-    size_t first = m, up = 0, down = 0;
+    size_t first = m, up = 0, down = 0, up_before = 0;
     for (size_t i = m; i-- > 0;) {
-        bool is_up = moments->low[i] >= half;
+        bool is_up = moments->high[i] >= half;
         up += is_up;
         down += !is_up;
         if (is_up && up > down)
             first = i;
     }
-    return first;
+    for (size_t i = 0; i < first; i++)
+        up_before += moments->high[i] >= half;
+    bool habit = first < TIDE_JUMP_BEFORE || (double)up_before > TIDE_JUMP_HABIT * (double)first;
+    return habit ? m : first;
 }
 
 static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)

@@ -139,6 +139,11 @@
 #define TIDE_DOUBLING_OFF   0.05
 #define TIDE_DOUBLING_LATE  1.1
 
+/* A jump is moved back to where most moments were first that high, when there are so many moments before that
+ * and no more than this share of them had been. */
+#define TIDE_JUMP_BEFORE 4
+#define TIDE_JUMP_HABIT  0.2
+
 /* Retention: what the program holds explains at most this share of the growth, by the upper end of its
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
  * can be asked, what it keeps free must have grown by at least this share of it. */
