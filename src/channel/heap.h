@@ -50,17 +50,19 @@ enum {
     TIDE_HEAP_FRAMES = 2097152, /* words */
     TIDE_HEAP_CODES = 32768,
     TIDE_HEAP_MODULES = 4096,
-    TIDE_HEAP_TEXT = 4194304,   /* bytes; offset 0 is the empty string */
-    TIDE_HEAP_DEPTH = 128,      /* words of one stack at most */
-    TIDE_HEAP_STRING = 512,     /* bytes of one string at most, with its NUL; a longer path keeps its end */
-    TIDE_HEAP_INTERVAL = 524288 /* the default mean between samples */
+    TIDE_HEAP_TEXT = 4194304,    /* bytes; offset 0 is the empty string */
+    TIDE_HEAP_DEPTH = 128,       /* words of one stack at most */
+    TIDE_HEAP_STRING = 512,      /* bytes of one string at most, with its NUL; a longer path keeps its end */
+    TIDE_HEAP_INTERVAL = 524288, /* the default mean between samples */
+    TIDE_HEAP_TENSORS = 32       /* that of tensors, in means of the others; from there on exact */
 };
 
 enum tide_heap_kind {
     TIDE_HEAP_MALLOC = 1,
     TIDE_HEAP_MMAP, /* anonymous mappings made by the program, not those of the C library's malloc */
-    TIDE_HEAP_CUDA,
-    TIDE_HEAP_POOL
+    TIDE_HEAP_CUDA, /* device memory as the driver gives it; what tensors take of it is taken off */
+    TIDE_HEAP_POOL,
+    TIDE_HEAP_TENSOR /* device memory that PyTorch's pool hands out */
 };
 
 /* Why there are sites, or why there are none. */

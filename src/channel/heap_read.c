@@ -352,7 +352,7 @@ static struct tide_heap_values check_site(const struct tide_heap_table *table,
                                     .depth = raw->depth,
                                     .modules = raw->modules};
 
-    if (!raw->ready || raw->kind < TIDE_HEAP_MALLOC || raw->kind > TIDE_HEAP_POOL ||
+    if (!raw->ready || raw->kind < TIDE_HEAP_MALLOC || raw->kind > TIDE_HEAP_TENSOR ||
         raw->depth > TIDE_HEAP_DEPTH || (uint64_t)raw->frames_at + raw->depth > table->head.frame_count)
         return site;
     site.ready = true;

@@ -209,7 +209,7 @@ static void redraw(struct tide_local *local, struct tide_sampling *sampling)
 {
     sampling->interval = (double)atomic_load_explicit(&interval, memory_order_relaxed);
     if (sampling == &local->tensors)
-        sampling->interval *= TIDE_RECORDER_TENSORS;
+        sampling->interval *= TIDE_HEAP_TENSORS;
     sampling->left = tide_draw_next(&sampling->random, sampling->interval);
 }
 
@@ -274,7 +274,7 @@ static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
                    struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
-    struct tide_sampling *sampling = kind == TIDE_HEAP_CUDA ? &local->tensors : &local->blocks;
+    struct tide_sampling *sampling = kind == TIDE_HEAP_TENSOR ? &local->tensors : &local->blocks;
     int saved;
     int now = atomic_load_explicit(&phase, memory_order_acquire);
     if (now != RECORDING) {
@@ -314,7 +314,7 @@ void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide
 void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     if (pointer)
-        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_CUDA, caller);
+        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_TENSOR, caller);
 }
 
 void tide_recorder_freed(const void *pointer)

@@ -16,9 +16,8 @@
 
 enum {
     TIDE_RECORDER_DEFERRED = 16,
-    TIDE_RECORDER_PIECES = 8,   /* of one mapping that is moved */
-    TIDE_RECORDER_TENSORS = 32, /* bytes between samples of tensors, for each between samples of blocks */
-    TIDE_RECORDER_NATIVE = 256  /* words walked before Python frames are merged in */
+    TIDE_RECORDER_PIECES = 8,  /* of one mapping that is moved */
+    TIDE_RECORDER_NATIVE = 256 /* words walked before Python frames are merged in */
 };
 
 /* Where a thread is: outside, in the recorder, or in the C library on the recorder's behalf. */
@@ -73,7 +72,7 @@ static inline bool tide_recorder_due(size_t bytes)
  * deeper, so fewer are looked at: all of them only from the mean between two samples on. */
 static inline bool tide_recorder_tensor_is_exact(size_t bytes)
 {
-    return bytes / (4 * TIDE_RECORDER_TENSORS) >=
+    return bytes / (4 * TIDE_HEAP_TENSORS) >=
            atomic_load_explicit(&tide_recorder_exact, memory_order_relaxed);
 }
 

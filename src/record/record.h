@@ -162,8 +162,9 @@ struct tide_stack_row {
 enum tide_site_kind {
     TIDE_SITE_MALLOC = 1,
     TIDE_SITE_MMAP,
-    TIDE_SITE_CUDA, /* memory of a device */
-    TIDE_SITE_POOL, /* what the program says of a pool of its own */
+    TIDE_SITE_CUDA,   /* memory of a device */
+    TIDE_SITE_POOL,   /* what the program says of a pool of its own */
+    TIDE_SITE_TENSOR, /* memory of a device that PyTorch hands out */
     TIDE_SITE_KINDS
 };
 

@@ -71,7 +71,7 @@ const char tide_schema_sql[] =
     " FROM stack AS s LEFT JOIN frame AS f ON f.id = s.frame;"
     "CREATE VIEW sites AS SELECT"
     " t.t_ns / 1e9 AS t_s, h.tick, h.site, s.process, p.pid, p.name,"
-    " CASE s.kind WHEN 1 THEN 'malloc' WHEN 2 THEN 'mmap' WHEN 3 THEN 'cuda' WHEN 4 THEN 'pool' END AS kind,"
+    " CASE s.kind WHEN 1 THEN 'malloc' WHEN 2 THEN 'mmap' WHEN 3 THEN 'cuda' WHEN 4 THEN 'pool' WHEN 5 THEN 'tensor' END AS kind,"
     " s.stack, h.live_bytes, h.live_blocks, h.total_bytes, h.total_blocks"
     " FROM site_sample AS h JOIN tick AS t ON t.id = h.tick LEFT JOIN site AS s ON s.id = h.site"
     " LEFT JOIN process AS p ON p.id = s.process;"

@@ -38,7 +38,7 @@ enum {
     BACKLOGS_MOST = 4096,  /* sites that may: 5 MiB */
     NOTICES_MOST = 8,
     NOTICE_TEXT = 300,
-    KINDS = TIDE_HEAP_POOL + 1,
+    KINDS = TIDE_HEAP_TENSOR + 1,
     STACK_ROWS = 512, /* frames of one stack, inlined ones included; the outermost are cut off */
 };
 
@@ -46,7 +46,8 @@ static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows th
 static const int64_t PURSE_MOST_NS = 200 * (int64_t)TIDE_NS_PER_MS;
 static const int64_t UNKNOWN_NS = 5 * (int64_t)TIDE_NS_PER_S; /* how long an ended process may stay unknown */
 
-_Static_assert((int)TIDE_HEAP_MALLOC == (int)TIDE_SITE_MALLOC && (int)TIDE_HEAP_POOL == (int)TIDE_SITE_POOL,
+_Static_assert((int)TIDE_HEAP_MALLOC == (int)TIDE_SITE_MALLOC &&
+                   (int)TIDE_HEAP_TENSOR == (int)TIDE_SITE_TENSOR,
                "kinds have the same numbers in the table and in the recording");
 
 enum site_state { NEW, SMALL, WAITING, OWN };
@@ -543,7 +544,7 @@ static struct tide_heap_sample heap_of(const struct look *look, const struct tid
 
     for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_values *values = &table->sites[i];
-        if (!values->ready || values->kind == TIDE_HEAP_CUDA)
+        if (!values->ready || values->kind == TIDE_HEAP_CUDA || values->kind == TIDE_HEAP_TENSOR)
             continue;
         heap.live_bytes = saturated(heap.live_bytes, values->live_bytes);
         heap.live_blocks = saturated(heap.live_blocks, values->live_blocks);

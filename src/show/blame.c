@@ -89,11 +89,9 @@ static double measure(const struct blaming *g, const struct tide_history_site *s
 /* How many samples a site's growth rests on; INFINITY where every block is seen. */
 static double samples_of(const struct blaming *g, const struct tide_culprit *c)
 {
-    double interval = tide_moment_interval(g->h, c->process);
     double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
-    if (size >= interval / 4 || size <= 0 || tide_site_is_on_device(c->site))
-        return INFINITY;
-    return c->bytes * -expm1(-size / interval) / size;
+    double p = size > 0 ? tide_moment_sampled(g->h, c->site, size) : 1;
+    return p < 1 ? c->bytes * p / size : INFINITY;
 }
 
 /* To how well the samples lie on a line comes how many there are. Their number is Poisson's; its square root

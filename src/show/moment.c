@@ -1,6 +1,7 @@
 #include "show/moment.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "channel/heap.h"
 #include "show/stack_text.h"
 
 #include <math.h>
@@ -111,6 +112,16 @@ double tide_moment_interval(const struct tide_history *h, int64_t process)
     return 0;
 }
 
+double tide_moment_sampled(const struct tide_history *h, const struct tide_history_site *site, double size)
+{
+    double interval = tide_moment_interval(h, site->process), exact = interval / 4;
+    if (site->kind == TIDE_SITE_TENSOR)
+        interval = exact = TIDE_HEAP_TENSORS * interval;
+    else if (site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL)
+        return 1;
+    return size < exact ? -expm1(-size / interval) : 1;
+}
+
 bool tide_moment_is_arena(const struct tide_history *h, const struct tide_history_site *site, double size)
 {
     enum { ARENA = 1 << 20, OLD_ARENA = 1 << 18 };
@@ -124,8 +135,7 @@ bool tide_moment_is_arena(const struct tide_history *h, const struct tide_histor
     return python;
 }
 
-/* A block of s bytes is sampled with p = 1 - exp(-s/R) and counted as s/p: variance s^2 (1 - p)/p. From R/4
- * on every block is counted, and every mapping. */
+/* A block of s bytes that is sampled with p is counted as s/p: variance s^2 (1 - p)/p. */
 double tide_moment_noise(const struct tide_history *h, const struct tide_history_site *site, double bytes,
                          double blocks)
 {
@@ -134,10 +144,7 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
     double size = bytes / fmax(blocks, 1);
     if (tide_moment_is_arena(h, site, size)) /* of its line it says as little as a sample does */
         return sqrt(bytes * size);
-    double interval = tide_moment_interval(h, site->process);
-    if ((site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL) || size >= interval / 4)
-        return 0;
-    double p = -expm1(-size / interval);
+    double p = tide_moment_sampled(h, site, size);
     return sqrt(bytes * size * (1 - p) / p);
 }
 

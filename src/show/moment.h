@@ -29,6 +29,11 @@ double tide_moment_change(const struct tide_history *history, const struct tide_
 /* Mean bytes between samples of a process's small allocations; 0 when it is not known. */
 double tide_moment_interval(const struct tide_history *history, int64_t process);
 
+/* With what probability a block of that size, made at that site, was seen: 1 - exp(-s/R), or 1 from R/4 on (R
+ * for tensors, whose R is larger), and for what is never sampled. */
+double tide_moment_sampled(const struct tide_history *history, const struct tide_history_site *site,
+                           double size);
+
 /* Whether a site's mappings of that size are arenas of Python's own allocator, which takes one at whatever
  * line needs the next. */
 bool tide_moment_is_arena(const struct tide_history *history, const struct tide_history_site *site,

@@ -386,7 +386,7 @@ function makeTimeline(holder) {
 
 // ---------------------------------------------------------------------------------------- live bytes by call stack
 
-const KINDS = ["", "malloc", "mmap", "cuda", "pool"];
+const KINDS = ["", "malloc", "mmap", "cuda", "pool", "tensor"];
 
 function readSites() {
   const packed = read("sites-data");
@@ -415,7 +415,7 @@ function ownFrame(node) {
 
 function makeView(holder, all, timeline) {
   const ROW = 22, MOST_ROWS = 48, READABLE = 36;
-  const device = site => site.kind === "cuda", mixed = all.sites.some(device) && !all.sites.every(device);
+  const device = site => site.kind === "cuda" || site.kind === "tensor", mixed = all.sites.some(device) && !all.sites.every(device);
   let memory = "host", mode = "live", at = all.peak, from = all.first, to = all.last, focus = null, tree = null, total = 0;
 
   const tools = holder.appendChild(make("div", "tools"));

@@ -238,13 +238,14 @@ const char *tide_site_kind_name(enum tide_site_kind kind)
     static const char *const names[TIDE_SITE_KINDS] = {[TIDE_SITE_MALLOC] = "malloc",
                                                        [TIDE_SITE_MMAP] = "mmap",
                                                        [TIDE_SITE_CUDA] = "cuda",
-                                                       [TIDE_SITE_POOL] = "pool"};
+                                                       [TIDE_SITE_POOL] = "pool",
+                                                       [TIDE_SITE_TENSOR] = "tensor"};
     return kind > 0 && kind < TIDE_SITE_KINDS ? names[kind] : "unknown";
 }
 
 bool tide_site_is_on_device(const struct tide_history_site *site)
 {
-    return site->kind == TIDE_SITE_CUDA;
+    return site->kind == TIDE_SITE_CUDA || site->kind == TIDE_SITE_TENSOR;
 }
 
 void tide_site_process_name(const struct tide_history *h, const struct tide_history_site *site, char *out,

@@ -16,7 +16,7 @@
 
 enum { TIDE_STACK_SHOWN = 64, TIDE_SITE_PROCESS = 64 };
 
-/* "malloc", "mmap", "cuda", "pool". */
+/* "malloc", "mmap", "cuda", "pool", "tensor". */
 const char *tide_site_kind_name(enum tide_site_kind kind);
 
 /* Whether a site's memory is a device's: never added up with, or compared to, the host's. */

@@ -16,7 +16,7 @@ MAGIC = int.from_bytes(b"tidheap1", "little")
 STATES = ["starting", "on", "replaced", "sanitized", "unknown libc", "own new"]
 CUDA = ["none", "on", "strange", "second"]
 PYTHON = ["none", "on", "version", "check"]
-KINDS = {1: "malloc", 2: "mmap", 3: "cuda", 4: "pool"}
+KINDS = {1: "malloc", 2: "mmap", 3: "cuda", 4: "pool", 5: "tensor"}
 COUNTERS = ["sampled", "dropped_sites", "dropped_pointers", "lost_frees", "nested", "truncated", "python_failed",
             "unwinds", "unwinds_timed", "unwind_ns", "coarsened", "own_bytes", "live_pointers",
             "allocator_readings", "allocator_ns", "allocator_system", "allocator_mapped", "allocator_free", "allocator_pieces",

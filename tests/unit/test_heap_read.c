@@ -135,7 +135,7 @@ static void references_that_lead_outside_are_left_out(void **state)
     for (int i = 0; i < 5; i++)
         heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
     f.sites[0].kind = 0;
-    f.sites[1].kind = TIDE_HEAP_POOL + 1;
+    f.sites[1].kind = TIDE_HEAP_TENSOR + 1;
     f.sites[2].depth = TIDE_HEAP_DEPTH + 1;
     f.sites[3].frames_at = UINT32_MAX;
     f.head->site_count = UINT64_MAX;

@@ -128,6 +128,13 @@ static void small_blocks_are_uncertain_and_large_ones_are_not(void **state)
     assert_true(tide_moment_noise(&s.h, site, 0, 0) == 0);
     site->kind = TIDE_SITE_MMAP;
     assert_true(tide_moment_noise(&s.h, site, bytes, bytes / 4096) == 0);
+    site->kind = TIDE_SITE_TENSOR; /* with a mean of 16 MiB, and exact from there on */
+    double tensors = 64 * 16 * (double)MIB;
+    assert_true(fabs(tide_moment_noise(&s.h, site, tensors, tensors / 512) / tensors - 1 / 8.) < 0.001);
+    assert_true(tide_moment_noise(&s.h, site, tensors, 65) > 0);
+    assert_true(tide_moment_noise(&s.h, site, tensors, 64) == 0);
+    site->kind = TIDE_SITE_CUDA;
+    assert_true(tide_moment_noise(&s.h, site, tensors, tensors / 512) == 0);
     site->process = 9; /* of which nothing is known */
     site->kind = TIDE_SITE_MALLOC;
     assert_true(tide_moment_noise(&s.h, site, bytes, bytes / 100) == 0);
