@@ -1,6 +1,8 @@
-"""A training loop on a GPU, to be watched: train.py [--leak BYTES] [--steps N] [--pause S] [--width N] [--device cuda|cpu].
+"""A training loop on a GPU, to be watched: train.py [--leak BYTES] [--steps N] [--pause S] [--width N] [--device cuda|cpu]
+[--gate FIFO].
 
-With --leak each step also keeps a tensor of that many bytes. Prints one JSON object: what PyTorch holds at the end, and how long
+With --leak each step also keeps a tensor of that many bytes; with --gate it takes a few steps and waits until somebody opens the
+FIFO before it takes the others. Prints one JSON object: what PyTorch holds at the end, and how long
 a step took.
 """
 
@@ -43,6 +45,7 @@ parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--pause", type=float, default=0)
 parser.add_argument("--width", type=int, default=256)
 parser.add_argument("--device", default="cuda")
+parser.add_argument("--gate")
 options = parser.parse_args()
 device = options.device
 
@@ -51,6 +54,11 @@ layer = torch.nn.TransformerEncoderLayer(options.width, 8, 4 * options.width, dr
 model = torch.nn.TransformerEncoder(layer, 4).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
 seconds = []
+if options.gate:
+    for _ in range(20):
+        train_step(model, optimizer)
+    wait()
+    open(options.gate).close()
 for step in range(options.steps):
     if tidemark:
         tidemark.step(step)
