@@ -26,10 +26,10 @@ CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all 
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
-LIBS    := -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
+LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm $(if $(OPENMP),-lgomp)
 
 # Everything but main.c is two archives, so that tests link what they need.
-LAYERS  := base record channel sense judge plan show
+LAYERS  := base record channel sense judge plan show rt train
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
@@ -93,6 +93,9 @@ $(B)/hook/%.o: src/hook/%.c
 $(B)/libtidemark-hook.so: $(patsubst src/hook/%.c,$(B)/hook/%.o,$(HOOK_SRC))
 	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark-hook.so -Wl,-z,now -Wl,-Bsymbolic-functions -o $@ $^
 
+# Inner loops: vectors, products of sums in one rounding, threads. clang has no OpenMP of its own here.
+OPENMP  := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-fopenmp)
+$(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi $(OPENMP)
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<

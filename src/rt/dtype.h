@@ -1,0 +1,37 @@
+/*
+ * dtype.h - the kinds of numbers in a tensor, and rounding between them.
+ */
+#ifndef TIDE_DTYPE_H
+#define TIDE_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32 };
+
+static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
+{
+    return dtype == TIDE_BF16 ? 2 : 4;
+}
+
+typedef uint16_t tide_bf16;
+
+static inline float tide_from_bf16(tide_bf16 half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* To the nearest, ties to even; a NaN stays one. */
+static inline tide_bf16 tide_to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded >> 16);
+}
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * kernel.h - what inner loops are written with.
+ *
+ * A function marked TIDE_KERNEL is compiled for several processors and the best is chosen when the program
+ * starts; the small functions here are written so that the compiler can make vectors of them.
+ */
+#ifndef TIDE_KERNEL_H
+#define TIDE_KERNEL_H
+
+#include "rt/dtype.h"
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&     \
+    !defined(__SANITIZE_THREAD__)
+#define TIDE_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TIDE_KERNEL
+#endif
+
+#define TIDE_INLINE static inline __attribute__((always_inline))
+
+/* Sixteen numbers; may lie anywhere. */
+typedef float tide_16 __attribute__((vector_size(64), aligned(4), may_alias));
+
+TIDE_INLINE float tide_bits_float(int32_t bits)
+{
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range. */
+TIDE_INLINE float tide_exp(float x)
+{
+    const float magic = 12582912.0F; /* 1.5 * 2^23: adding it rounds to a whole number */
+    x = x < -87.3F ? -87.3F : x;
+    x = x > 88.3F ? 88.3F : x;
+    float n = (x * 1.44269504F + magic) - magic;
+    float r = x - n * 0.693359375F + n * 2.12194440e-4F;
+    float p = 1.9875691500e-4F;
+    p = p * r + 1.3981999507e-3F;
+    p = p * r + 8.3334519073e-3F;
+    p = p * r + 4.1665795894e-2F;
+    p = p * r + 1.6666665459e-1F;
+    p = p * r + 5.0000001201e-1F;
+    p = p * (r * r) + r + 1.0F;
+    return p * tide_bits_float(((int32_t)n + 127) << 23);
+}
+
+TIDE_INLINE float tide_tanh(float x)
+{
+    return 1.0F - 2.0F / (tide_exp(2.0F * x) + 1.0F);
+}
+
+#endif

@@ -1,0 +1,106 @@
+#include "rt/layout.h"
+
+#include <stdlib.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
+}
+
+static bool meet(const struct tide_value *a, const struct tide_value *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+static const struct tide_value *sorted; /* for the comparison below, while sorting */
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tide_value *x = &sorted[*(const int *)a], *y = &sorted[*(const int *)b];
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return *(const int *)a - *(const int *)b;
+}
+
+static size_t most_alive(const struct tide_schedule *s, int *ret_at)
+{
+    size_t most = 0;
+    *ret_at = 0;
+    for (int i = 0; i < s->count; i++) {
+        size_t alive = 0;
+        for (int v = 0; v < s->value_count; v++)
+            if (s->values[v].first <= i && i <= s->values[v].last)
+                alive += aligned(s->values[v].bytes);
+        if (alive > most) {
+            most = alive;
+            *ret_at = i;
+        }
+    }
+    return most;
+}
+
+static int lower_first(const void *a, const void *b)
+{
+    const struct tide_value *const *x = a, *const *y = b;
+    return (*x)->offset < (*y)->offset ? -1 : (*x)->offset > (*y)->offset;
+}
+
+/* The lowest place for `value` between the placed ones whose lifetimes meet its own. */
+static size_t lowest_gap(const struct tide_value *value, const struct tide_value **neighbours, int count)
+{
+    size_t at = 0, bytes = aligned(value->bytes);
+    qsort(neighbours, (size_t)count, sizeof(const struct tide_value *), lower_first);
+    for (int i = 0; i < count; i++) {
+        if (neighbours[i]->offset >= at + bytes)
+            break;
+        size_t end = neighbours[i]->offset + aligned(neighbours[i]->bytes);
+        at = end > at ? end : at;
+    }
+    return at;
+}
+
+int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct tide_err *err)
+{
+    size_t count = (size_t)s->value_count;
+    int *order = malloc((count + 1) * sizeof *order);
+    const struct tide_value **neighbours = malloc((count + 1) * sizeof(const struct tide_value *));
+    if (!order || !neighbours) {
+        free(order);
+        free(neighbours);
+        return tide_err_set(err, "out of memory for the layout");
+    }
+    for (int i = 0; i < s->value_count; i++)
+        order[i] = i;
+    sorted = s->values;
+    qsort(order, count, sizeof *order, larger_first);
+    struct tide_layout made = {.lower_bound = most_alive(s, &made.peak)};
+    for (int i = 0; i < s->value_count; i++) {
+        struct tide_value *value = &s->values[order[i]];
+        int near = 0;
+        for (int j = 0; j < i; j++)
+            if (meet(value, &s->values[order[j]]))
+                neighbours[near++] = &s->values[order[j]];
+        value->offset = lowest_gap(value, neighbours, near);
+        size_t end = value->offset + aligned(value->bytes);
+        made.bytes = end > made.bytes ? end : made.bytes;
+    }
+    free(order);
+    free(neighbours);
+    *ret_layout = made;
+    return 0;
+}
+
+int tide_layout_check(const struct tide_schedule *s, size_t bytes, struct tide_err *err)
+{
+    for (int i = 0; i < s->value_count; i++) {
+        const struct tide_value *a = &s->values[i];
+        if (a->offset + a->bytes > bytes || a->offset % TIDE_ALIGN)
+            return tide_err_set(err, "value %d lies outside the arena", i);
+        for (int j = 0; j < i; j++) {
+            const struct tide_value *b = &s->values[j];
+            if (meet(a, b) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+                return tide_err_set(err, "values %d and %d overlap while both are alive", j, i);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,26 @@
+/*
+ * layout.h - where values lie: offsets in one arena such that no two that live at the same time overlap.
+ *
+ * Offline packing: the largest value first, each at the lowest gap among those placed before whose lifetimes
+ * meet its own. Against it stands the lower bound, the most bytes that are alive at any one instruction.
+ */
+#ifndef TIDE_LAYOUT_H
+#define TIDE_LAYOUT_H
+
+#include "rt/schedule.h"
+
+enum { TIDE_ALIGN = 64 };
+
+struct tide_layout {
+    size_t bytes;       /* of the arena */
+    size_t lower_bound; /* no layout can need less */
+    int peak;           /* the instruction at which that is alive */
+};
+
+/* Sets the offset of every value. */
+int tide_layout(struct tide_schedule *schedule, struct tide_layout *ret_layout, struct tide_err *err);
+
+/* 0, or -1 with the first two values that overlap: for tests and for debug builds. */
+int tide_layout_check(const struct tide_schedule *schedule, size_t bytes, struct tide_err *err);
+
+#endif

@@ -1,0 +1,291 @@
+#include "rt/machine.h"
+#include "base/check.h"
+#include "rt/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* An instruction with its pointers. */
+struct ready {
+    enum tide_action action;
+    int tensor;
+    unsigned parameters; /* operands whose gradients add up over micro-batches */
+    size_t bytes;        /* of a copy */
+    struct tide_call call;
+};
+
+struct program {
+    struct tide_schedule schedule;
+    struct ready *ready;
+    int count;
+    const float *loss;
+};
+
+struct tide_machine {
+    const struct tide_graph *graph;
+    struct tide_plan plan;
+    char *arena;
+    size_t mapped, high;
+    size_t *offsets; /* of each lasting tensor in its section */
+    char *weights, *optimizer, *gradients, *inputs, *passes;
+    struct program train, evaluate;
+    double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
+}
+
+static void place_lasting(struct tide_machine *m)
+{
+    size_t parameters = 0, inputs = 0;
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        if (t->role == TIDE_ACTIVATION)
+            continue;
+        size_t *section = t->role == TIDE_PARAMETER ? &parameters : &inputs;
+        m->offsets[i] = *section;
+        *section += aligned(t->bytes);
+    }
+    m->weights = m->arena;
+    m->optimizer = m->weights + m->plan.weights;
+    m->gradients = m->optimizer + m->plan.optimizer;
+    m->inputs = m->gradients + m->plan.gradients;
+    m->passes = m->inputs + m->plan.inputs;
+}
+
+void *tide_machine_data(struct tide_machine *m, int tensor)
+{
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    TIDE_CHECK(t->role, !=, TIDE_ACTIVATION);
+    return (t->role == TIDE_PARAMETER ? m->weights : m->inputs) + m->offsets[tensor];
+}
+
+float *tide_machine_gradient(struct tide_machine *m, int tensor)
+{
+    return m->plan.gradients ? (float *)(m->gradients + m->offsets[tensor]) : NULL;
+}
+
+float *tide_machine_moments(struct tide_machine *m, int tensor, int which)
+{
+    return (float *)(m->optimizer + (size_t)which * m->plan.weights + m->offsets[tensor]);
+}
+
+/* A value's memory; the high-water mark goes up to its end. */
+static void *value_at(struct tide_machine *m, const struct program *p, int value, int tensor, bool gradient)
+{
+    if (value == TIDE_NONE)
+        return NULL;
+    if (value == TIDE_LASTING)
+        return gradient ? (void *)tide_machine_gradient(m, tensor) : tide_machine_data(m, tensor);
+    const struct tide_value *v = &p->schedule.values[value];
+    size_t end = (size_t)(m->passes - m->arena) + v->offset + aligned(v->bytes);
+    m->high = end > m->high ? end : m->high;
+    return m->passes + v->offset;
+}
+
+static void resolve(struct tide_machine *m, struct tide_matmuls *matmuls, struct program *p, int index)
+{
+    const struct tide_instruction *from = &p->schedule.instructions[index];
+    struct ready *to = &p->ready[index];
+    *to = (struct ready){.action = from->action, .tensor = from->tensor};
+    to->call = (struct tide_call){.graph = m->graph, .matmuls = matmuls, .adds = from->adds, .loss_scale = 1};
+    if (from->node < 0) {
+        to->bytes = m->graph->tensors[from->tensor].bytes;
+        to->call.in_grad[0] = value_at(m, p, from->in_grad[0], from->tensor, true);
+        to->call.out_grad[0] = value_at(m, p, from->out_grad[0], from->tensor, true);
+        return;
+    }
+    const struct tide_node *node = &m->graph->nodes[from->node];
+    to->call.node = node;
+    to->call.scratch = value_at(m, p, from->scratch, -1, false);
+    for (int i = 0; i < node->in_count; i++) {
+        to->call.in[i] = value_at(m, p, from->in[i], node->in[i], false);
+        to->call.in_grad[i] = value_at(m, p, from->in_grad[i], node->in[i], true);
+        if (from->in_grad[i] == TIDE_LASTING)
+            to->parameters |= 1U << i;
+    }
+    for (int i = 0; i < node->out_count; i++) {
+        to->call.out[i] = value_at(m, p, from->out[i], node->out[i], false);
+        to->call.out_grad[i] = value_at(m, p, from->out_grad[i], node->out[i], true);
+    }
+    if (node->op->is_loss)
+        p->loss = to->call.out[0];
+}
+
+static int load(struct tide_machine *m, struct tide_matmuls *matmuls, struct program *p, struct tide_err *err)
+{
+    struct tide_layout layout;
+    if (tide_layout(&p->schedule, &layout, err))
+        return -1;
+    TIDE_CHECK(layout.bytes, <=, m->plan.passes);
+    p->ready = calloc((size_t)p->schedule.count + 1, sizeof *p->ready);
+    if (!p->ready)
+        return tide_err_set(err, "out of memory for the program");
+    p->count = p->schedule.count;
+    for (int i = 0; i < p->count; i++)
+        resolve(m, matmuls, p, i);
+    return 0;
+}
+
+static int map_arena(struct tide_machine *m, struct tide_err *err)
+{
+    size_t huge = (size_t)2 << 20;
+    m->mapped = (m->plan.total + huge - 1) / huge * huge;
+    void *arena = mmap(NULL, m->mapped + huge, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED)
+        return tide_err_set(err, "cannot take %zu bytes from the system: %s", m->plan.total, strerror(errno));
+    size_t skip = (huge - (size_t)arena % huge) % huge;
+    if (skip)
+        munmap(arena, skip);
+    munmap((char *)arena + skip + m->mapped, huge - skip);
+    m->arena = (char *)arena + skip;
+    madvise(m->arena, m->mapped, MADV_HUGEPAGE);
+    return 0;
+}
+
+int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                     const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
+                     struct tide_err *err)
+{
+    struct tide_machine *m = calloc(1, sizeof *m);
+    if (m) {
+        m->offsets = calloc((size_t)graph->tensor_count + 1, sizeof *m->offsets);
+        m->squares = calloc((size_t)graph->tensor_count + 1, sizeof *m->squares);
+    }
+    if (!m || !m->offsets || !m->squares) {
+        tide_machine_free(m);
+        return tide_err_set(err, "out of memory");
+    }
+    m->graph = graph;
+    m->plan = *plan;
+    if (map_arena(m, err))
+        goto undo;
+    place_lasting(m);
+    if (trains && (tide_schedule_train(graph, matmuls, &plan->choices, &m->train.schedule, err) ||
+                   load(m, matmuls, &m->train, err)))
+        goto undo;
+    if (tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
+        load(m, matmuls, &m->evaluate, err))
+        goto undo;
+    TIDE_CHECK(m->high, ==, m->plan.total);
+    *ret_machine = m;
+    return 0;
+undo:
+    tide_machine_free(m);
+    return -1;
+}
+
+void tide_machine_free(struct tide_machine *m)
+{
+    if (!m)
+        return;
+    if (m->arena)
+        munmap(m->arena, m->mapped);
+    tide_schedule_release(&m->train.schedule);
+    tide_schedule_release(&m->evaluate.schedule);
+    free(m->train.ready);
+    free(m->evaluate.ready);
+    free(m->offsets);
+    free(m->squares);
+    free(m);
+}
+
+size_t tide_machine_high_bytes(const struct tide_machine *m)
+{
+    return m->high;
+}
+
+static double norm_of(const struct tide_machine *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->graph->tensor_count; i++)
+        sum += m->squares[i];
+    return sqrt(sum);
+}
+
+static void measure(struct tide_machine *m, int tensor, const float *gradient)
+{
+    m->squares[tensor] = tide_update_squares(gradient, tide_tensor_count(&m->graph->tensors[tensor]));
+}
+
+static float clip_scale(double norm, float clip)
+{
+    return clip > 0 && norm > clip ? (float)(clip / norm) : 1.0F;
+}
+
+static void update_one(struct tide_machine *m, int tensor, const float *gradient,
+                       const struct tide_update_rule *rule)
+{
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    struct tide_adamw how = rule->adamw;
+    how.decay = t->decays ? rule->decay : 0;
+    how.scale = m->plan.choices.clips ? clip_scale(norm_of(m), rule->clip) : 1.0F;
+    tide_update_adamw(tide_machine_data(m, tensor), tide_machine_moments(m, tensor, 0),
+                      tide_machine_moments(m, tensor, 1), gradient, tide_tensor_count(t), &how);
+}
+
+static void copy_gradient(const struct ready *r)
+{
+    float *to = r->call.in_grad[0];
+    const float *from = r->call.out_grad[0];
+    size_t count = r->bytes / sizeof *to;
+    if (!r->call.adds)
+        memcpy(to, from, r->bytes);
+    for (size_t i = 0; r->call.adds && i < count; i++)
+        to[i] += from[i];
+}
+
+float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struct tide_update_rule *rule)
+{
+    for (int i = 0; i < m->train.count; i++) {
+        const struct ready *r = &m->train.ready[i];
+        struct tide_call call = r->call;
+        const struct tide_op *op = call.node ? call.node->op : NULL;
+        if (micro_batch > 0)
+            call.adds |= r->parameters;
+        call.loss_scale = 1.0F / (float)rule->micro_batches;
+        switch (r->action) {
+        case TIDE_RUN:
+        case TIDE_RUN_AGAIN:
+            op->forward(&call);
+            break;
+        case TIDE_RUN_BACK:
+            op->backward(&call);
+            break;
+        case TIDE_COPY:
+            copy_gradient(r);
+            break;
+        case TIDE_MEASURE:
+            measure(m, r->tensor, call.in_grad[0]);
+            break;
+        case TIDE_UPDATE:
+            update_one(m, r->tensor, call.in_grad[0], rule);
+            break;
+        }
+    }
+    return *m->train.loss;
+}
+
+double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
+{
+    for (int i = 0; i < m->graph->tensor_count && m->plan.choices.clips && !m->plan.choices.fused; i++)
+        if (m->graph->tensors[i].role == TIDE_PARAMETER)
+            measure(m, i, tide_machine_gradient(m, i));
+    for (int i = 0; i < m->graph->tensor_count && !m->plan.choices.fused; i++)
+        if (m->graph->tensors[i].role == TIDE_PARAMETER)
+            update_one(m, i, tide_machine_gradient(m, i), rule);
+    return m->plan.choices.clips ? norm_of(m) : NAN;
+}
+
+float tide_machine_evaluate(struct tide_machine *m)
+{
+    for (int i = 0; i < m->evaluate.count; i++)
+        m->evaluate.ready[i].call.node->op->forward(&m->evaluate.ready[i].call);
+    return *m->evaluate.loss;
+}

@@ -1,0 +1,72 @@
+/*
+ * machine.h - a graph made runnable: one arena, laid out before anything runs, and steps that allocate
+ * nothing.
+ *
+ * tide_plan_make() says what a graph needs under given choices and touches nothing. tide_machine_new() takes
+ * exactly that from the system -> fill parameters and inputs -> tide_machine_pass() for each micro-batch ->
+ * tide_machine_update() -> ...; tide_machine_evaluate() in between -> _free.
+ *
+ * The arena: weights | optimizer | gradients | inputs | what passes share. Training and evaluation share the
+ * last part, for they never overlap. `high_bytes` is the end of the highest byte that any instruction was
+ * given; it equals the plan, and a check that stays on compares the two.
+ */
+#ifndef TIDE_MACHINE_H
+#define TIDE_MACHINE_H
+
+#include "rt/layout.h"
+#include "rt/update.h"
+
+struct tide_plan {
+    struct tide_choices choices;
+    size_t weights, optimizer, gradients, inputs, passes, total;
+    struct tide_layout train, evaluate;
+    double work; /* floating-point operations of one training pass */
+};
+
+/* trains: false for a graph that is only evaluated. */
+int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                   const struct tide_choices *choices, bool trains, struct tide_plan *ret_plan,
+                   struct tide_err *err);
+
+/* The plan that takes least work of those that fit into budget bytes (0: no budget), exact all of them.
+ * micro_batches > 1 excludes fused updates. If none fits: -1, and *ret_least is the smallest there is. */
+int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
+                     int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
+                     struct tide_plan *ret_least, struct tide_err *err);
+
+struct tide_machine;
+
+/* Caller frees. graph and matmuls must outlive it. */
+int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                     const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
+                     struct tide_err *err);
+void tide_machine_free(struct tide_machine *machine);
+
+/* The tensor's own memory: a parameter or an input. Borrowed. */
+void *tide_machine_data(struct tide_machine *machine, int tensor);
+/* Of a parameter. NULL where the plan keeps none. */
+float *tide_machine_gradient(struct tide_machine *machine, int tensor);
+float *tide_machine_moments(struct tide_machine *machine, int tensor, int which);
+
+/* How the update that follows (or, fused, happens within) a pass is done. */
+struct tide_update_rule {
+    struct tide_adamw adamw; /* scale is computed */
+    float decay;             /* of parameters that decay */
+    float clip;              /* 0: none */
+    int64_t micro_batches;
+};
+
+/* Forward and backward of one micro-batch; returns its loss. Gradients add up over micro-batches. */
+float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
+                        const struct tide_update_rule *rule);
+
+/* After the last micro-batch. Returns the norm of the gradients before clipping, NAN where it was not
+ * wanted. */
+double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
+
+/* Forward only; the loss. */
+float tide_machine_evaluate(struct tide_machine *machine);
+
+size_t tide_machine_high_bytes(const struct tide_machine *machine);
+
+#endif

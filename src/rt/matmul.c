@@ -1,0 +1,290 @@
+#include "rt/matmul.h"
+#include "base/check.h"
+
+#include <dlfcn.h>
+#include <dnnl.h>
+#include <stdlib.h>
+
+/* The functions of oneDNN that are used, found at run time. */
+#define DNNL_FUNCTIONS(X)                                                                                    \
+    X(dnnl_engine_create)                                                                                    \
+    X(dnnl_engine_destroy)                                                                                   \
+    X(dnnl_stream_create)                                                                                    \
+    X(dnnl_stream_destroy)                                                                                   \
+    X(dnnl_stream_wait)                                                                                      \
+    X(dnnl_memory_desc_init_by_strides)                                                                      \
+    X(dnnl_memory_desc_get_size)                                                                             \
+    X(dnnl_matmul_desc_init)                                                                                 \
+    X(dnnl_primitive_attr_create)                                                                            \
+    X(dnnl_primitive_attr_destroy)                                                                           \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                                               \
+    X(dnnl_primitive_attr_set_post_ops)                                                                      \
+    X(dnnl_post_ops_create)                                                                                  \
+    X(dnnl_post_ops_destroy)                                                                                 \
+    X(dnnl_post_ops_append_sum)                                                                              \
+    X(dnnl_primitive_desc_create)                                                                            \
+    X(dnnl_primitive_desc_destroy)                                                                           \
+    X(dnnl_primitive_desc_query_md)                                                                          \
+    X(dnnl_primitive_create)                                                                                 \
+    X(dnnl_primitive_destroy)                                                                                \
+    X(dnnl_primitive_execute)                                                                                \
+    X(dnnl_memory_create)                                                                                    \
+    X(dnnl_memory_destroy)                                                                                   \
+    X(dnnl_memory_set_data_handle)                                                                           \
+    X(dnnl_set_primitive_cache_capacity)
+
+struct functions {
+#define X(name) __typeof__(name) *name;
+    DNNL_FUNCTIONS(X)
+#undef X
+};
+
+enum { A, B, BIAS, C, SCRATCH, ARGUMENTS };
+
+struct prepared {
+    struct tide_product product;
+    size_t scratch_bytes;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memories[ARGUMENTS]; /* NULL: not an argument of this one */
+};
+
+struct tide_matmuls {
+    struct functions dnnl;
+    void *library; /* NULL: plain */
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct prepared *prepared;
+    size_t count, capacity;
+};
+
+struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
+                                 enum tide_dtype from, enum tide_dtype to)
+{
+    return (struct tide_product){.m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a_stride = a_transposed ? m : k,
+                                 .b_stride = b_transposed ? k : n,
+                                 .c_stride = n,
+                                 .a_transposed = a_transposed,
+                                 .b_transposed = b_transposed,
+                                 .from = from,
+                                 .to = to};
+}
+
+static int load(struct tide_matmuls *m)
+{
+    void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return -1;
+    bool whole = true;
+#define X(name) whole = (*(void **)&m->dnnl.name = dlsym(library, #name)) && whole;
+    DNNL_FUNCTIONS(X)
+#undef X
+    if (!whole) {
+        dlclose(library);
+        return -1;
+    }
+    m->library = library;
+    return 0;
+}
+
+int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_err *err)
+{
+    struct tide_matmuls *m = calloc(1, sizeof *m);
+    if (!m)
+        return tide_err_set(err, "out of memory");
+    if (!plain && !load(m)) {
+        m->dnnl.dnnl_set_primitive_cache_capacity(0); /* they are kept here, and only here */
+        if (m->dnnl.dnnl_engine_create(&m->engine, dnnl_cpu, 0) ||
+            m->dnnl.dnnl_stream_create(&m->stream, m->engine, dnnl_stream_in_order)) {
+            tide_matmuls_free(m);
+            return tide_err_set(err, "oneDNN finds no processor to compute on");
+        }
+    }
+    *ret_matmuls = m;
+    return 0;
+}
+
+void tide_matmuls_free(struct tide_matmuls *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++) {
+        for (int j = 0; j < ARGUMENTS; j++)
+            if (m->prepared[i].memories[j])
+                m->dnnl.dnnl_memory_destroy(m->prepared[i].memories[j]);
+        if (m->prepared[i].primitive)
+            m->dnnl.dnnl_primitive_destroy(m->prepared[i].primitive);
+    }
+    if (m->stream)
+        m->dnnl.dnnl_stream_destroy(m->stream);
+    if (m->engine)
+        m->dnnl.dnnl_engine_destroy(m->engine);
+    free(m->prepared);
+    free(m); /* the library stays: its threads may still be about */
+}
+
+bool tide_matmuls_fast(const struct tide_matmuls *m)
+{
+    return m->library;
+}
+
+static bool same(const struct tide_product *a, const struct tide_product *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->a_stride == b->a_stride &&
+           a->b_stride == b->b_stride && a->c_stride == b->c_stride && a->a_transposed == b->a_transposed &&
+           a->b_transposed == b->b_transposed && a->adds == b->adds && a->has_bias == b->has_bias &&
+           a->from == b->from && a->to == b->to;
+}
+
+static struct prepared *find(const struct tide_matmuls *m, const struct tide_product *product)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (same(&m->prepared[i].product, product))
+            return &m->prepared[i];
+    return NULL;
+}
+
+static dnnl_data_type_t type_of(enum tide_dtype dtype)
+{
+    return dtype == TIDE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static int describe(const struct tide_matmuls *m, dnnl_memory_desc_t *md, int64_t rows, int64_t columns,
+                    int64_t stride, bool transposed, enum tide_dtype dtype)
+{
+    dnnl_dims_t dims = {rows, columns}, strides = {transposed ? 1 : stride, transposed ? stride : 1};
+    return m->dnnl.dnnl_memory_desc_init_by_strides(md, 2, dims, type_of(dtype), strides) != dnnl_success;
+}
+
+/* The product as oneDNN's descriptors. */
+struct described {
+    dnnl_memory_desc_t a, b, bias, c;
+    dnnl_matmul_desc_t matmul;
+};
+
+static int describe_all(const struct tide_matmuls *m, const struct tide_product *p, struct described *d)
+{
+    dnnl_dims_t bias = {1, p->n}, bias_strides = {p->n, 1};
+    return describe(m, &d->a, p->m, p->k, p->a_stride, p->a_transposed, p->from) ||
+           describe(m, &d->b, p->k, p->n, p->b_stride, p->b_transposed, p->from) ||
+           describe(m, &d->c, p->m, p->n, p->c_stride, false, p->to) ||
+           m->dnnl.dnnl_memory_desc_init_by_strides(&d->bias, 2, bias, dnnl_f32, bias_strides) ||
+           m->dnnl.dnnl_matmul_desc_init(&d->matmul, &d->a, &d->b, p->has_bias ? &d->bias : NULL, &d->c);
+}
+
+static int make_memories(const struct tide_matmuls *m, const struct described *d,
+                         const dnnl_memory_desc_t *scratch, struct prepared *to)
+{
+    const dnnl_memory_desc_t *of[ARGUMENTS] = {&d->a, &d->b, to->product.has_bias ? &d->bias : NULL, &d->c,
+                                               to->scratch_bytes ? scratch : NULL};
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (of[i] && m->dnnl.dnnl_memory_create(&to->memories[i], of[i], m->engine, DNNL_MEMORY_NONE))
+            return -1;
+    return 0;
+}
+
+static int prepare(const struct tide_matmuls *m, struct prepared *to)
+{
+    struct described d;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_post_ops_t after = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    int bad = describe_all(m, &to->product, &d) || m->dnnl.dnnl_primitive_attr_create(&attributes) ||
+              m->dnnl.dnnl_post_ops_create(&after) ||
+              m->dnnl.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) ||
+              (to->product.adds && (m->dnnl.dnnl_post_ops_append_sum(after, 1.0F) ||
+                                    m->dnnl.dnnl_primitive_attr_set_post_ops(attributes, after))) ||
+              m->dnnl.dnnl_primitive_desc_create(&pd, &d.matmul, attributes, m->engine, NULL);
+    if (!bad) {
+        const dnnl_memory_desc_t *scratch =
+            m->dnnl.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+        to->scratch_bytes = m->dnnl.dnnl_memory_desc_get_size(scratch);
+        bad = m->dnnl.dnnl_primitive_create(&to->primitive, pd) || make_memories(m, &d, scratch, to);
+    }
+    if (pd)
+        m->dnnl.dnnl_primitive_desc_destroy(pd);
+    if (after)
+        m->dnnl.dnnl_post_ops_destroy(after);
+    if (attributes)
+        m->dnnl.dnnl_primitive_attr_destroy(attributes);
+    return bad ? -1 : 0;
+}
+
+int tide_matmuls_want(struct tide_matmuls *m, const struct tide_product *product, struct tide_err *err)
+{
+    if (find(m, product))
+        return 0;
+    if (m->count == m->capacity) {
+        size_t more = m->capacity ? m->capacity * 2 : 32;
+        struct prepared *moved = realloc(m->prepared, more * sizeof *moved);
+        if (!moved)
+            return tide_err_set(err, "out of memory");
+        m->prepared = moved;
+        m->capacity = more;
+    }
+    struct prepared *added = &m->prepared[m->count++]; /* counted first, so that _free takes back its parts */
+    *added = (struct prepared){.product = *product};
+    if (m->library && prepare(m, added))
+        return tide_err_set(err, "oneDNN cannot multiply (%lld x %lld) by (%lld x %lld)",
+                            (long long)product->m, (long long)product->k, (long long)product->k,
+                            (long long)product->n);
+    return 0;
+}
+
+size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_product *product)
+{
+    const struct prepared *found = find(m, product);
+    TIDE_CHECK_TRUE(found);
+    return found->scratch_bytes;
+}
+
+static float element(const void *from, enum tide_dtype dtype, int64_t at)
+{
+    return dtype == TIDE_BF16 ? tide_from_bf16(((const tide_bf16 *)from)[at]) : ((const float *)from)[at];
+}
+
+static void multiply_plainly(const struct tide_product *p, const void *a, const void *b, const float *bias,
+                             void *c)
+{
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            double sum = p->has_bias ? bias[j] : 0;
+            for (int64_t k = 0; k < p->k; k++)
+                sum +=
+                    (double)element(a, p->from, p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k) *
+                    element(b, p->from, p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j);
+            int64_t at = i * p->c_stride + j;
+            if (p->adds)
+                sum += element(c, p->to, at);
+            if (p->to == TIDE_BF16)
+                ((tide_bf16 *)c)[at] = tide_to_bf16((float)sum);
+            else
+                ((float *)c)[at] = (float)sum;
+        }
+}
+
+void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
+                 const float *bias, void *c, void *scratch)
+{
+    if (!m->library) {
+        multiply_plainly(product, a, b, bias, c);
+        return;
+    }
+    static const int names[ARGUMENTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
+                                         DNNL_ARG_SCRATCHPAD};
+    struct prepared *p = find(m, product);
+    TIDE_CHECK_TRUE(p);
+    void *data[ARGUMENTS] = {(void *)a, (void *)b, (void *)bias, c, scratch};
+    dnnl_exec_arg_t arguments[ARGUMENTS];
+    int count = 0;
+    for (int i = 0; i < ARGUMENTS; i++) {
+        if (!p->memories[i])
+            continue;
+        m->dnnl.dnnl_memory_set_data_handle(p->memories[i], data[i]);
+        arguments[count++] = (dnnl_exec_arg_t){names[i], p->memories[i]};
+    }
+    TIDE_CHECK(m->dnnl.dnnl_primitive_execute(p->primitive, m->stream, count, arguments), ==, dnnl_success);
+    TIDE_CHECK(m->dnnl.dnnl_stream_wait(m->stream), ==, dnnl_success);
+}

@@ -1,0 +1,51 @@
+/*
+ * matmul.h - matrix products, prepared before they run.
+ *
+ * tide_matmuls_new -> tide_matmuls_want() for every product that will run -> tide_matmuls_scratch() says what
+ * each needs beside its operands -> tide_matmul() as often as needed -> _free.
+ *
+ * Products run in oneDNN, which is loaded when the first of these is made (observing needs none of it), or in
+ * plain C where it is not installed or not wanted. Scratch memory is always the caller's.
+ */
+#ifndef TIDE_MATMUL_H
+#define TIDE_MATMUL_H
+
+#include "base/err.h"
+#include "rt/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ bias (n)] [+ c]. Strides are those of rows as they lie in memory.
+ */
+struct tide_product {
+    int64_t m, n, k;
+    int64_t a_stride, b_stride, c_stride;
+    bool a_transposed, b_transposed; /* a lies as (k, m), b as (n, k) */
+    bool adds, has_bias;
+    enum tide_dtype from, to; /* of a and b; of c. The bias is f32. */
+};
+
+/* The usual: rows without gaps. */
+struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
+                                 enum tide_dtype from, enum tide_dtype to);
+
+struct tide_matmuls;
+
+/* plain: never oneDNN. Caller frees. */
+int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_err *err);
+void tide_matmuls_free(struct tide_matmuls *matmuls);
+
+/* Whether products run in oneDNN. */
+bool tide_matmuls_fast(const struct tide_matmuls *matmuls);
+
+int tide_matmuls_want(struct tide_matmuls *matmuls, const struct tide_product *product, struct tide_err *err);
+
+/* Of a product that was wanted. */
+size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tide_product *product);
+
+/* bias may be NULL only if has_bias is false. */
+void tide_matmul(struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
+                 const void *b, const float *bias, void *c, void *scratch);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * op.h - what an operator is, and the ones there are.
+ *
+ * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, its forward and
+ * backward functions, and a plain reference of both that tests compare with. To add one: its file, a line in
+ * the table of ops.c, and the function below that appends it to a graph.
+ *
+ * forward() reads in[], writes out[]. backward() reads out_grad[] and those of in[] and out[] that the masks
+ * name, and for each i with in_grad[i] not NULL writes the gradient of in[i], or adds to it when bit i of
+ * `adds` is set. Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and
+ * nothing else: no allocation, no state. They use the threads of threads.h and give the same bits for the
+ * same number of threads.
+ */
+#ifndef TIDE_OP_H
+#define TIDE_OP_H
+
+#include "rt/graph.h"
+#include "rt/matmul.h"
+
+enum tide_direction { TIDE_FORWARD, TIDE_BACKWARD };
+
+struct tide_call {
+    const struct tide_graph *graph;
+    const struct tide_node *node;
+    struct tide_matmuls *matmuls;
+    const void *in[TIDE_OPERANDS];
+    void *out[TIDE_OUTPUTS];
+    void *in_grad[TIDE_OPERANDS];
+    const void *out_grad[TIDE_OUTPUTS];
+    unsigned adds;
+    void *scratch;
+    float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
+    int64_t position; /* in the sequence of the first row: for decoding */
+};
+
+struct tide_op {
+    const char *name;
+    /* Checks the inputs, makes the outputs. -1 with the graph's error set. */
+    int (*shape)(struct tide_graph *graph, struct tide_node *node);
+    /* Names the matrix products it will ask for; may be NULL. */
+    int (*prepare)(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
+                   enum tide_direction direction, struct tide_err *err);
+    /* After prepare; may be NULL: none. */
+    size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction);
+    void (*forward)(const struct tide_call *call);
+    void (*backward)(const struct tide_call *call);
+    void (*reference_forward)(const struct tide_call *call);
+    void (*reference_backward)(const struct tide_call *call);
+    /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
+    double (*work)(const struct tide_graph *graph, const struct tide_node *node);
+    unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */
+    bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
+    bool is_loss; /* the last node: in training its backward also does what its forward does */
+};
+
+/* All of them, NULL-terminated. */
+extern const struct tide_op *const tide_ops[];
+
+/* ---- appending to a graph; each returns the output's tensor, -1 after an error */
+
+/* tokens (N) i32 of sequences of length T -> (N, C) f32: table[token] + positions[index in the sequence] */
+int tide_op_embed(struct tide_graph *graph, int tokens, int table, int positions, int64_t sequence);
+
+/* (N, C) f32 -> (N, C) in the graph's compute type */
+int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float epsilon);
+
+/* (N, I) -> (N, O): x weight (I, O) + bias (O). wide: f32, else the compute type. */
+int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide);
+
+/* The tanh form. */
+int tide_op_gelu(struct tide_graph *graph, int x);
+
+/* (N, 3C) of sequences of length T -> (N, C): causal, all heads. T x T is never stored. */
+int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t sequence);
+
+/* (N, C) f32 + (N, C) f32 */
+int tide_op_add(struct tide_graph *graph, int a, int b);
+
+/* (N, C), table (V, C), targets (N) i32 -> the mean over targets >= 0 of the cross-entropy (1) f32. Logits
+ * exist for `rows` rows at a time. */
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows);
+
+#endif

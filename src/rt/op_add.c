@@ -1,0 +1,53 @@
+/*
+ * op_add.c - the sum of two (N, C) f32: the residual stream. Its gradient goes to both unchanged, so that the
+ * way back computes nothing.
+ */
+#include "rt/kernel.h"
+#include "rt/op.h"
+#include "rt/threads.h"
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *a = &graph->tensors[node->in[0]], *b = &graph->tensors[node->in[1]];
+    int64_t dims[2] = {tide_tensor_rows(a), tide_tensor_columns(a)};
+    if (a->dtype != TIDE_F32 || b->dtype != TIDE_F32 || a->bytes != b->bytes ||
+        tide_tensor_columns(b) != dims[1])
+        return tide_graph_fail(graph, "add: '%s' does not fit '%s'", a->name, b->name);
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "sum", TIDE_ACTIVATION, TIDE_F32, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+TIDE_KERNEL static void add_some(float *y, const float *a, const float *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = a[i] + b[i];
+}
+
+static void add_stretch(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct tide_call *call = context;
+    (void)thread;
+    add_some((float *)call->out[0] + first, (const float *)call->in[0] + first,
+             (const float *)call->in[1] + first, last - first);
+}
+
+static void forward(const struct tide_call *call)
+{
+    tide_parallel(tide_tensor_count(&call->graph->tensors[call->node->out[0]]), 16384, add_stretch,
+                  (void *)call);
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
+}
+
+const struct tide_op tide_op_of_add = {
+    .name = "add", .shape = shape, .forward = forward, .work = work, .passes = true};
+
+int tide_op_add(struct tide_graph *graph, int a, int b)
+{
+    struct tide_node node = {.op = &tide_op_of_add, .in = {a, b}, .in_count = 2};
+    return tide_graph_append(graph, &node);
+}

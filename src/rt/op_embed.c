@@ -1,0 +1,103 @@
+/*
+ * op_embed.c - tokens (N) of sequences of length T -> (N, C): table[token] + positions[place].
+ *
+ * On the way back rows are added in their order, each thread at columns of its own, so that a token that
+ * occurs twice gets the same bits whatever the number of threads.
+ */
+#include "rt/op.h"
+#include "rt/threads.h"
+
+#include <string.h>
+
+enum { TOKENS, TABLE, POSITIONS };
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *tokens = &graph->tensors[node->in[TOKENS]],
+                             *table = &graph->tensors[node->in[TABLE]],
+                             *positions = &graph->tensors[node->in[POSITIONS]];
+    int64_t dims[2] = {tide_tensor_count(tokens), tide_tensor_columns(table)};
+    if (tokens->dtype != TIDE_I32 || tide_tensor_columns(positions) != dims[1] ||
+        positions->dims[0] < node->numbers[0] || dims[0] % node->numbers[0])
+        return tide_graph_fail(graph, "embed: sequences of %lld tokens do not fit '%s'",
+                               (long long)node->numbers[0], positions->name);
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "embedding", TIDE_ACTIVATION, TIDE_F32, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+struct embedding {
+    const struct tide_call *call;
+    const int32_t *tokens;
+    int64_t rows, columns, sequence;
+};
+
+static struct embedding embedding_of(const struct tide_call *call)
+{
+    const struct tide_tensor *y = &call->graph->tensors[call->node->out[0]];
+    return (struct embedding){call, call->in[TOKENS], y->dims[0], y->dims[1], call->node->numbers[0]};
+}
+
+static void forward_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct embedding *e = context;
+    (void)thread;
+    for (int64_t i = first; i < last; i++) {
+        float *y = (float *)e->call->out[0] + i * e->columns;
+        const float *word = (const float *)e->call->in[TABLE] + e->tokens[i] * e->columns;
+        const float *place =
+            (const float *)e->call->in[POSITIONS] + (e->call->position + i % e->sequence) * e->columns;
+        for (int64_t j = 0; j < e->columns; j++)
+            y[j] = word[j] + place[j];
+    }
+}
+
+static void forward(const struct tide_call *call)
+{
+    struct embedding e = embedding_of(call);
+    tide_parallel(e.rows, 64, forward_rows, &e);
+}
+
+static void backward_columns(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct embedding *e = context;
+    (void)thread;
+    float *words = e->call->in_grad[TABLE], *places = e->call->in_grad[POSITIONS];
+    for (int64_t i = 0; i < e->rows; i++) {
+        const float *g = (const float *)e->call->out_grad[0] + i * e->columns;
+        float *word = words ? words + e->tokens[i] * e->columns : NULL;
+        float *place = places ? places + i % e->sequence * e->columns : NULL;
+        for (int64_t j = first; word && j < last; j++)
+            word[j] += g[j];
+        for (int64_t j = first; place && j < last; j++)
+            place[j] += g[j];
+    }
+}
+
+static void backward(const struct tide_call *call)
+{
+    struct embedding e = embedding_of(call);
+    for (int i = TABLE; i <= POSITIONS; i++)
+        if (call->in_grad[i] && !(call->adds >> i & 1))
+            memset(call->in_grad[i], 0, call->graph->tensors[call->node->in[i]].bytes);
+    tide_parallel(e.columns, 64, backward_columns, &e);
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    return (double)tide_tensor_count(&graph->tensors[node->out[0]]);
+}
+
+const struct tide_op tide_op_of_embed = {.name = "embed",
+                                         .shape = shape,
+                                         .forward = forward,
+                                         .backward = backward,
+                                         .work = work,
+                                         .reads_in = 1U << TOKENS};
+
+int tide_op_embed(struct tide_graph *graph, int tokens, int table, int positions, int64_t sequence)
+{
+    struct tide_node node = {
+        .op = &tide_op_of_embed, .in = {tokens, table, positions}, .in_count = 3, .numbers = {sequence}};
+    return tide_graph_append(graph, &node);
+}

@@ -1,0 +1,298 @@
+/*
+ * op_head.c - the tied head and the loss: x (N, C), table (V, C), targets (N) -> mean cross-entropy.
+ *
+ * Logits (N, V) never exist: `rows` rows at a time are multiplied out, turned into their loss and, in
+ * training, into their gradient in place, and multiplied back into the gradients of x and of the table. The
+ * gradient of the table is a sum over these chunks in their order, so `rows` belongs to the arithmetic and is
+ * not changed to fit a budget.
+ */
+#include "rt/kernel.h"
+#include "rt/op.h"
+#include "rt/rows.h"
+#include "rt/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { X, TABLE, TARGETS };
+
+struct head {
+    int64_t rows, columns, words, chunk;
+    enum tide_dtype from;
+};
+
+static struct head head_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
+    struct head h = {.rows = tide_tensor_rows(x),
+                     .columns = tide_tensor_columns(x),
+                     .words = table->dims[0],
+                     .from = x->dtype};
+    h.chunk = node->numbers[0] < h.rows ? node->numbers[0] : h.rows;
+    return h;
+}
+
+static struct tide_product logits_product(const struct head *h, int64_t rows)
+{
+    return tide_product(rows, h->words, h->columns, false, true, h->from, TIDE_F32);
+}
+
+static struct tide_product x_grad_product(const struct head *h, int64_t rows)
+{
+    return tide_product(rows, h->columns, h->words, false, false, h->from, h->from);
+}
+
+static struct tide_product table_grad_product(const struct head *h, int64_t rows, bool adds)
+{
+    struct tide_product p = tide_product(h->words, h->columns, rows, true, false, h->from, TIDE_F32);
+    p.adds = adds;
+    return p;
+}
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]],
+                             *targets = &graph->tensors[node->in[TARGETS]];
+    if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x) || targets->dtype != TIDE_I32 ||
+        tide_tensor_count(targets) != tide_tensor_rows(x) || node->numbers[0] <= 0)
+        return tide_graph_fail(graph, "head: '%s' does not fit '%s'", x->name, table->name);
+    int64_t dims[1] = {1};
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "loss", TIDE_ACTIVATION, TIDE_F32, 1, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
+                   enum tide_direction direction, struct tide_err *err)
+{
+    struct head h = head_of(graph, node);
+    int64_t sizes[2] = {h.chunk, h.rows % h.chunk};
+    for (int i = 0; i < 2 && sizes[i]; i++) {
+        struct tide_product logits = logits_product(&h, sizes[i]), x = x_grad_product(&h, sizes[i]);
+        if (tide_matmuls_want(matmuls, &logits, err))
+            return -1;
+        if (direction == TIDE_FORWARD)
+            continue;
+        if (tide_matmuls_want(matmuls, &x, err))
+            return -1;
+        for (int adds = 0; adds < 2; adds++) {
+            struct tide_product table = table_grad_product(&h, sizes[i], adds);
+            if (tide_matmuls_want(matmuls, &table, err))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Where things lie in scratch. */
+struct room {
+    size_t losses, logits, narrow_logits, table, rest, all;
+};
+
+static size_t most_scratch(const struct tide_matmuls *matmuls, const struct head *h,
+                           enum tide_direction direction)
+{
+    size_t most = 0;
+    int64_t sizes[2] = {h->chunk, h->rows % h->chunk};
+    for (int i = 0; i < 2 && sizes[i]; i++) {
+        struct tide_product products[4] = {logits_product(h, sizes[i]), x_grad_product(h, sizes[i]),
+                                           table_grad_product(h, sizes[i], false),
+                                           table_grad_product(h, sizes[i], true)};
+        for (int j = 0; j < (direction == TIDE_FORWARD ? 1 : 4); j++) {
+            size_t bytes = tide_matmuls_scratch(matmuls, &products[j]);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
+                           enum tide_direction direction)
+{
+    bool narrow = h->from == TIDE_BF16;
+    struct room r = {0};
+    r.logits = aligned((size_t)h->rows * sizeof(float));
+    r.narrow_logits = r.logits + aligned((size_t)(h->chunk * h->words) * 4);
+    r.table = r.narrow_logits +
+              (narrow && direction == TIDE_BACKWARD ? aligned((size_t)(h->chunk * h->words) * 2) : 0);
+    r.rest = r.table + (narrow ? aligned((size_t)(h->words * h->columns) * 2) : 0);
+    r.all = r.rest + most_scratch(matmuls, h, direction);
+    return r;
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    struct head h = head_of(graph, node);
+    return room_of(matmuls, &h, direction).all;
+}
+
+struct chunk {
+    const struct head *head;
+    float *logits, *losses;
+    const int32_t *targets;
+    float scale; /* of gradients; 0: only the loss is wanted */
+};
+
+TIDE_KERNEL static float exponentials(float *restrict x, int64_t count, float most)
+{
+    float sums[64] = {0}, sum = 0;
+    int64_t j = 0;
+    for (; j + 64 <= count; j += 64)
+        for (int k = 0; k < 64; k++) {
+            x[j + k] = tide_exp(x[j + k] - most);
+            sums[k] += x[j + k];
+        }
+    for (; j < count; j++) {
+        x[j] = tide_exp(x[j] - most);
+        sum += x[j];
+    }
+    for (int k = 0; k < 64; k++)
+        sum += sums[k];
+    return sum;
+}
+
+TIDE_KERNEL static float largest(const float *x, int64_t count)
+{
+    float lanes[64], most;
+    int64_t j = 0;
+    for (int k = 0; k < 64; k++)
+        lanes[k] = x[0];
+    for (; j + 64 <= count; j += 64)
+        for (int k = 0; k < 64; k++)
+            lanes[k] = x[j + k] > lanes[k] ? x[j + k] : lanes[k];
+    most = lanes[0];
+    for (int k = 1; k < 64; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    for (; j < count; j++)
+        most = x[j] > most ? x[j] : most;
+    return most;
+}
+
+TIDE_KERNEL static void multiply(float *x, int64_t count, float by)
+{
+    for (int64_t j = 0; j < count; j++)
+        x[j] *= by;
+}
+
+static void chunk_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct chunk *c = context;
+    int64_t words = c->head->words;
+    (void)thread;
+    for (int64_t i = first; i < last; i++) {
+        float *x = c->logits + i * words;
+        int32_t target = c->targets[i];
+        if (target < 0) {
+            c->losses[i] = 0;
+            memset(x, 0, (size_t)words * sizeof *x);
+            continue;
+        }
+        float chosen = x[target], most = largest(x, words), sum = exponentials(x, words, most);
+        c->losses[i] = most + logf(sum) - chosen;
+        if (c->scale != 0) {
+            multiply(x, words, c->scale / sum);
+            x[target] -= c->scale;
+        }
+    }
+}
+
+static int64_t counted(const int32_t *targets, int64_t rows)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++)
+        count += targets[i] >= 0;
+    return count;
+}
+
+static void chunk_backward(const struct tide_call *call, const struct head *h, const struct room *r,
+                           const void *table, int64_t first, int64_t rows)
+{
+    char *scratch = call->scratch;
+    size_t size = tide_dtype_bytes(h->from);
+    const void *gradient = scratch + r->logits;
+    if (h->from == TIDE_BF16) {
+        tide_rows_convert(scratch + r->narrow_logits, TIDE_BF16, gradient, TIDE_F32, rows * h->words);
+        gradient = scratch + r->narrow_logits;
+    }
+    const void *x = (const char *)call->in[X] + (size_t)(first * h->columns) * size;
+    struct tide_product to_x = x_grad_product(h, rows),
+                        to_table = table_grad_product(h, rows, first > 0 || (call->adds >> TABLE & 1));
+    tide_matmul(call->matmuls, &to_x, gradient, table, NULL,
+                (char *)call->in_grad[X] + (size_t)(first * h->columns) * size, scratch + r->rest);
+    tide_matmul(call->matmuls, &to_table, gradient, x, NULL, call->in_grad[TABLE], scratch + r->rest);
+}
+
+static void run(const struct tide_call *call, enum tide_direction direction)
+{
+    struct head h = head_of(call->graph, call->node);
+    struct room r = room_of(call->matmuls, &h, direction);
+    char *scratch = call->scratch;
+    const int32_t *targets = call->in[TARGETS];
+    float *losses = (float *)scratch;
+    const void *table = call->in[TABLE];
+    int64_t count = counted(targets, h.rows);
+    if (h.from == TIDE_BF16) {
+        tide_rows_convert(scratch + r.table, TIDE_BF16, table, TIDE_F32, h.words * h.columns);
+        table = scratch + r.table;
+    }
+    for (int64_t first = 0; first < h.rows; first += h.chunk) {
+        int64_t rows = h.rows - first < h.chunk ? h.rows - first : h.chunk;
+        struct tide_product logits = logits_product(&h, rows);
+        struct chunk c = {.head = &h,
+                          .logits = (float *)(scratch + r.logits),
+                          .losses = losses + first,
+                          .targets = targets + first,
+                          .scale = direction == TIDE_BACKWARD && count ? call->loss_scale / (float)count : 0};
+        tide_matmul(call->matmuls, &logits,
+                    (const char *)call->in[X] + (size_t)(first * h.columns) * tide_dtype_bytes(h.from), table,
+                    NULL, c.logits, scratch + r.rest);
+        tide_parallel(rows, 1, chunk_rows, &c);
+        if (direction == TIDE_BACKWARD)
+            chunk_backward(call, &h, &r, table, first, rows);
+    }
+    double sum = 0;
+    for (int64_t i = 0; i < h.rows; i++)
+        sum += losses[i];
+    *(float *)call->out[0] = count ? (float)(sum / (double)count) : 0;
+}
+
+static void forward(const struct tide_call *call)
+{
+    run(call, TIDE_FORWARD);
+}
+
+static void backward(const struct tide_call *call)
+{
+    run(call, TIDE_BACKWARD);
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    struct head h = head_of(graph, node);
+    return 2.0 * (double)h.rows * (double)h.columns * (double)h.words;
+}
+
+const struct tide_op tide_op_of_head = {
+    .name = "head",
+    .shape = shape,
+    .prepare = prepare,
+    .scratch = scratch,
+    .forward = forward,
+    .backward = backward,
+    .work = work,
+    .reads_in = 1U << X | 1U << TABLE | 1U << TARGETS,
+    .is_loss = true,
+};
+
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows)
+{
+    struct tide_node node = {
+        .op = &tide_op_of_head, .in = {x, table, targets}, .in_count = 3, .numbers = {rows}};
+    return tide_graph_append(graph, &node);
+}

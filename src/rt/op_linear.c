@@ -1,0 +1,181 @@
+/*
+ * op_linear.c - y (N, O) = x (N, I) weight (I, O) + bias (O).
+ *
+ * The weight lies as (in, out), as in GPT-2's published files. Weights are f32; when x is bf16 they are
+ * rounded into scratch before each product, which costs a few per cent of it and saves a second copy of all
+ * weights.
+ */
+#include "rt/op.h"
+#include "rt/rows.h"
+
+enum { X, WEIGHT, BIAS };
+
+struct dims {
+    int64_t rows, in, out;
+    enum tide_dtype from, to; /* of x and of y */
+};
+
+static struct dims dims_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *y = &graph->tensors[node->out[0]];
+    return (struct dims){.rows = tide_tensor_rows(x),
+                         .in = tide_tensor_columns(x),
+                         .out = tide_tensor_columns(y),
+                         .from = x->dtype,
+                         .to = y->dtype};
+}
+
+static struct tide_product y_product(const struct dims *d)
+{
+    struct tide_product p = tide_product(d->rows, d->out, d->in, false, false, d->from, d->to);
+    p.has_bias = true;
+    return p;
+}
+
+static struct tide_product x_grad_product(const struct dims *d, bool adds)
+{
+    struct tide_product p = tide_product(d->rows, d->in, d->out, false, true, d->from, d->from);
+    p.adds = adds;
+    return p;
+}
+
+static struct tide_product weight_grad_product(const struct dims *d, bool adds)
+{
+    struct tide_product p = tide_product(d->in, d->out, d->rows, true, false, d->from, TIDE_F32);
+    p.adds = adds;
+    return p;
+}
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *weight = &graph->tensors[node->in[WEIGHT]],
+                             *bias = &graph->tensors[node->in[BIAS]];
+    if (weight->rank != 2 || weight->dims[0] != tide_tensor_columns(x) || bias->rank != 1 ||
+        bias->dims[0] != weight->dims[1])
+        return tide_graph_fail(graph, "linear: '%s' (%lld columns) does not fit '%s'", x->name,
+                               (long long)tide_tensor_columns(x), weight->name);
+    int64_t dims[2] = {tide_tensor_rows(x), weight->dims[1]};
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "linear", TIDE_ACTIVATION,
+                                     node->numbers[0] ? TIDE_F32 : graph->compute, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
+                   enum tide_direction direction, struct tide_err *err)
+{
+    struct dims d = dims_of(graph, node);
+    if (direction == TIDE_FORWARD) {
+        struct tide_product y = y_product(&d);
+        return tide_matmuls_want(matmuls, &y, err);
+    }
+    for (int adds = 0; adds < 2; adds++) {
+        struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
+        if (tide_matmuls_want(matmuls, &x, err) || tide_matmuls_want(matmuls, &weight, err))
+            return -1;
+    }
+    return 0;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Scratch: the weight as bf16, the gradient of y as bf16, then what the products need. */
+static size_t weight_bytes(const struct dims *d)
+{
+    return d->from == TIDE_BF16 ? aligned((size_t)(d->in * d->out) * 2) : 0;
+}
+
+static size_t y_grad_bytes(const struct dims *d)
+{
+    return d->from != d->to ? aligned((size_t)(d->rows * d->out) * 2) : 0;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    struct dims d = dims_of(graph, node);
+    if (direction == TIDE_FORWARD) {
+        struct tide_product y = y_product(&d);
+        return weight_bytes(&d) + tide_matmuls_scratch(matmuls, &y);
+    }
+    size_t most = 0;
+    for (int adds = 0; adds < 2; adds++) {
+        struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
+        most =
+            larger(most, larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &weight)));
+    }
+    return weight_bytes(&d) + y_grad_bytes(&d) + most;
+}
+
+/* The weight in the type of x. */
+static const void *weight_as(const struct dims *d, const void *weight, void *room)
+{
+    if (d->from == TIDE_F32)
+        return weight;
+    tide_rows_convert(room, TIDE_BF16, weight, TIDE_F32, d->in * d->out);
+    return room;
+}
+
+static void forward(const struct tide_call *call)
+{
+    struct dims d = dims_of(call->graph, call->node);
+    struct tide_product y = y_product(&d);
+    const void *weight = weight_as(&d, call->in[WEIGHT], call->scratch);
+    tide_matmul(call->matmuls, &y, call->in[X], weight, call->in[BIAS], call->out[0],
+                (char *)call->scratch + weight_bytes(&d));
+}
+
+static void backward(const struct tide_call *call)
+{
+    struct dims d = dims_of(call->graph, call->node);
+    char *rest = (char *)call->scratch + weight_bytes(&d);
+    const void *y_grad = call->out_grad[0];
+    if (call->in_grad[BIAS])
+        tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
+    if (d.from != d.to) {
+        tide_rows_convert(rest, d.from, y_grad, d.to, d.rows * d.out);
+        y_grad = rest;
+        rest += y_grad_bytes(&d);
+    }
+    if (call->in_grad[WEIGHT]) {
+        struct tide_product p = weight_grad_product(&d, call->adds >> WEIGHT & 1);
+        tide_matmul(call->matmuls, &p, call->in[X], y_grad, NULL, call->in_grad[WEIGHT], rest);
+    }
+    if (call->in_grad[X]) {
+        struct tide_product p = x_grad_product(&d, call->adds >> X & 1);
+        const void *weight = weight_as(&d, call->in[WEIGHT], call->scratch);
+        tide_matmul(call->matmuls, &p, y_grad, weight, NULL, call->in_grad[X], rest);
+    }
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    struct dims d = dims_of(graph, node);
+    return 2.0 * (double)d.rows * (double)d.in * (double)d.out;
+}
+
+const struct tide_op tide_op_of_linear = {
+    .name = "linear",
+    .shape = shape,
+    .prepare = prepare,
+    .scratch = scratch,
+    .forward = forward,
+    .backward = backward,
+    .work = work,
+    .reads_in = 1U << X | 1U << WEIGHT,
+};
+
+int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide)
+{
+    struct tide_node node = {
+        .op = &tide_op_of_linear, .in = {x, weight, bias}, .in_count = 3, .numbers = {wide}};
+    return tide_graph_append(graph, &node);
+}

@@ -1,0 +1,70 @@
+#include "rt/machine.h"
+#include "rt/threads.h"
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
+}
+
+int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                   const struct tide_choices *choices, bool trains, struct tide_plan *ret_plan,
+                   struct tide_err *err)
+{
+    struct tide_plan plan = {.choices = *choices};
+    struct tide_schedule schedule;
+    for (int i = 0; i < graph->tensor_count; i++) {
+        size_t bytes = aligned(graph->tensors[i].bytes);
+        if (graph->tensors[i].role == TIDE_PARAMETER)
+            plan.weights += bytes;
+        else if (graph->tensors[i].role != TIDE_ACTIVATION)
+            plan.inputs += bytes;
+    }
+    if (trains) {
+        plan.optimizer = 2 * plan.weights;
+        plan.gradients = choices->fused ? 0 : plan.weights;
+        if (tide_schedule_train(graph, matmuls, choices, &schedule, err))
+            return -1;
+        int bad = tide_layout(&schedule, &plan.train, err);
+        plan.work = schedule.work;
+        tide_schedule_release(&schedule);
+        if (bad)
+            return -1;
+    }
+    if (tide_schedule_forward(graph, matmuls, &schedule, err))
+        return -1;
+    int bad = tide_layout(&schedule, &plan.evaluate, err);
+    tide_schedule_release(&schedule);
+    if (bad)
+        return -1;
+    plan.passes = plan.train.bytes > plan.evaluate.bytes ? plan.train.bytes : plan.evaluate.bytes;
+    plan.total = plan.weights + plan.optimizer + plan.gradients + plan.inputs + plan.passes;
+    *ret_plan = plan;
+    return 0;
+}
+
+int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
+                     int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
+                     struct tide_plan *ret_least, struct tide_err *err)
+{
+    struct tide_plan best = {0}, least = {0};
+    bool found = false;
+    for (int fused = 0; fused <= (micro_batches == 1); fused++)
+        for (int again = 0; again <= graph->block_count; again++) {
+            struct tide_choices choices = {.again = again, .fused = fused, .clips = clips};
+            struct tide_plan plan;
+            if (tide_plan_make(graph, matmuls, &choices, true, &plan, err))
+                return -1;
+            if (!least.total || plan.total < least.total)
+                least = plan;
+            if ((!budget || plan.total <= budget) && (!found || plan.work < best.work)) {
+                best = plan;
+                found = true;
+            }
+        }
+    *ret_least = least;
+    if (!found)
+        return tide_err_set(err, "no exact plan fits into %zu bytes: the least possible is %zu", budget,
+                            least.total);
+    *ret_plan = best;
+    return 0;
+}

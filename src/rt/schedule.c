@@ -1,0 +1,446 @@
+#include "rt/schedule.h"
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is known of each tensor while a schedule is made. */
+struct track {
+    int value;     /* of the way forward; TIDE_NONE: none yet */
+    int again;     /* computed again; TIDE_NONE: not */
+    int gradient;  /* TIDE_NONE: none yet */
+    int last_use;  /* node that uses it last; -1: none */
+    int first_use; /* node that uses it first: on the way back the last to add to its gradient */
+    bool leaves;   /* used outside its block */
+    bool wanted;   /* again, by the block at hand */
+    bool settled;  /* a parameter whose gradient the first of two walks has finished */
+    bool of_loss;  /* a parameter that the loss uses */
+};
+
+struct maker {
+    const struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    const struct tide_choices *choices;
+    struct tide_schedule *to;
+    struct track *tracks;
+    struct tide_err *err;
+    bool measures; /* this walk is for the norm */
+};
+
+static int no_memory(struct maker *m)
+{
+    return tide_err_set(m->err, "out of memory for the schedule");
+}
+
+static void *room_for_one(void *array, int count, int *capacity, size_t size)
+{
+    if (count < *capacity)
+        return array;
+    int more = *capacity ? *capacity * 2 : 256;
+    void *moved = realloc(array, (size_t)more * size);
+    if (moved)
+        *capacity = more;
+    return moved;
+}
+
+static int new_value(struct maker *m, enum tide_value_kind kind, int tensor, size_t bytes)
+{
+    struct tide_value *values =
+        room_for_one(m->to->values, m->to->value_count, &m->to->value_capacity, sizeof *values);
+    if (!values)
+        return no_memory(m);
+    m->to->values = values;
+    values[m->to->value_count] =
+        (struct tide_value){.kind = kind, .tensor = tensor, .bytes = bytes, .first = -1, .last = -1};
+    return m->to->value_count++;
+}
+
+static void touch(struct tide_schedule *s, int value)
+{
+    if (value < 0)
+        return;
+    struct tide_value *v = &s->values[value];
+    if (v->first < 0)
+        v->first = s->count;
+    v->last = s->count;
+}
+
+static int emit(struct maker *m, const struct tide_instruction *instruction)
+{
+    struct tide_schedule *s = m->to;
+    struct tide_instruction *list = room_for_one(s->instructions, s->count, &s->capacity, sizeof *list);
+    if (!list)
+        return no_memory(m);
+    s->instructions = list;
+    list[s->count] = *instruction;
+    for (int i = 0; i < TIDE_OPERANDS; i++) {
+        touch(s, instruction->in[i]);
+        touch(s, instruction->in_grad[i]);
+    }
+    for (int i = 0; i < TIDE_OUTPUTS; i++) {
+        touch(s, instruction->out[i]);
+        touch(s, instruction->out_grad[i]);
+    }
+    touch(s, instruction->scratch);
+    s->count++;
+    return 0;
+}
+
+static struct tide_instruction blank(enum tide_action action, int node, int tensor)
+{
+    struct tide_instruction i = {.action = action, .node = node, .tensor = tensor, .scratch = TIDE_NONE};
+    for (int k = 0; k < TIDE_OPERANDS; k++)
+        i.in[k] = i.in_grad[k] = TIDE_NONE;
+    for (int k = 0; k < TIDE_OUTPUTS; k++)
+        i.out[k] = i.out_grad[k] = TIDE_NONE;
+    return i;
+}
+
+static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_direction direction,
+                       struct tide_instruction *to)
+{
+    if (node->op->prepare && node->op->prepare(m->matmuls, m->graph, node, direction, m->err))
+        return -1;
+    size_t bytes = node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction) : 0;
+    if (bytes) {
+        to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
+        if (to->scratch < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool lasts(const struct tide_tensor *tensor)
+{
+    return tensor->role != TIDE_ACTIVATION;
+}
+
+/* The value to read a tensor from: on the way back perhaps the one computed again. */
+static int value_of(const struct maker *m, int tensor, bool back)
+{
+    const struct track *t = &m->tracks[tensor];
+    if (lasts(&m->graph->tensors[tensor]))
+        return TIDE_LASTING;
+    return back && t->again != TIDE_NONE ? t->again : t->value;
+}
+
+static bool is_dropped(const struct maker *m, int tensor)
+{
+    int block = m->graph->tensors[tensor].block;
+    return block >= 0 && block < m->choices->again && !m->tracks[tensor].leaves;
+}
+
+static int run_forward(struct maker *m, int index, enum tide_action action)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    struct tide_instruction to = blank(action, index, -1);
+    bool again = action == TIDE_RUN_AGAIN;
+    for (int i = 0; i < node->in_count; i++)
+        to.in[i] = value_of(m, node->in[i], again);
+    for (int i = 0; i < node->out_count; i++) {
+        const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
+        int value =
+            new_value(m, again ? TIDE_VALUE_AGAIN : TIDE_VALUE_ACTIVATION, node->out[i], tensor->bytes);
+        if (value < 0)
+            return -1;
+        *(again ? &m->tracks[node->out[i]].again : &m->tracks[node->out[i]].value) = value;
+        to.out[i] = value;
+    }
+    m->to->work += node->op->work(m->graph, node);
+    return add_scratch(m, node, TIDE_FORWARD, &to) || emit(m, &to) ? -1 : 0;
+}
+
+/* ---- the way back */
+
+/* Marks what a node's way back reads, and what is needed to have that again. */
+static void want_for(struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    for (int i = 0; i < node->in_count; i++)
+        if ((node->op->reads_in >> i & 1) && is_dropped(m, node->in[i]))
+            m->tracks[node->in[i]].wanted = true;
+    for (int i = 0; i < node->out_count; i++)
+        if ((node->op->reads_out >> i & 1) && is_dropped(m, node->out[i]))
+            m->tracks[node->out[i]].wanted = true;
+}
+
+static bool is_wanted(const struct maker *m, const struct tide_node *node)
+{
+    for (int i = 0; i < node->out_count; i++)
+        if (m->tracks[node->out[i]].wanted)
+            return true;
+    return false;
+}
+
+static int compute_again(struct maker *m, int first, int last)
+{
+    for (int i = first; i <= last; i++)
+        want_for(m, i);
+    for (int i = last; i >= first; i--)
+        if (is_wanted(m, &m->graph->nodes[i]))
+            for (int k = 0; k < m->graph->nodes[i].in_count; k++)
+                if (is_dropped(m, m->graph->nodes[i].in[k]))
+                    m->tracks[m->graph->nodes[i].in[k]].wanted = true;
+    for (int i = first; i <= last; i++)
+        if (is_wanted(m, &m->graph->nodes[i]) && run_forward(m, i, TIDE_RUN_AGAIN))
+            return -1;
+    return 0;
+}
+
+/* Whether somebody adds to the gradient of `a` before the producer of `b` has read its own: then one memory
+ * cannot be both. */
+static bool is_shared_badly(const struct maker *m, int sum, int a, int b)
+{
+    int producer = m->graph->tensors[b].producer;
+    for (int i = producer + 1; i < sum; i++)
+        for (int k = 0; k < m->graph->nodes[i].in_count; k++)
+            if (m->graph->nodes[i].in[k] == a)
+                return true;
+    return producer < 0;
+}
+
+static int pass_gradient(struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    int gradient = m->tracks[node->out[0]].gradient;
+    TIDE_CHECK(gradient, >=, 0);
+    for (int i = 0; i < node->in_count; i++) {
+        struct track *t = &m->tracks[node->in[i]];
+        bool alone =
+            t->gradient == TIDE_NONE && (i == 0 || !is_shared_badly(m, index, node->in[0], node->in[i]));
+        if (alone) {
+            t->gradient = gradient;
+            continue;
+        }
+        struct tide_instruction to = blank(TIDE_COPY, -1, node->in[i]);
+        to.adds = t->gradient != TIDE_NONE;
+        if (!to.adds)
+            t->gradient =
+                new_value(m, TIDE_VALUE_GRADIENT, node->in[i], m->graph->tensors[node->in[i]].bytes);
+        to.in_grad[0] = t->gradient;
+        to.out_grad[0] = gradient;
+        if (t->gradient < 0 || emit(m, &to))
+            return -1;
+    }
+    return 0;
+}
+
+static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instruction *to, int operand)
+{
+    struct track *t = &m->tracks[tensor];
+    if (t->settled)
+        return 0; /* TIDE_NONE: not wanted any more */
+    if (t->gradient != TIDE_NONE)
+        to->adds |= 1U << operand;
+    else if (m->choices->fused)
+        t->gradient = new_value(m, TIDE_VALUE_PARAMETER_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+    else
+        t->gradient = TIDE_LASTING;
+    to->in_grad[operand] = t->gradient;
+    return t->gradient == TIDE_NONE ? -1 : 0;
+}
+
+static int gradient_of_activation(struct maker *m, int tensor, struct tide_instruction *to, int operand)
+{
+    struct track *t = &m->tracks[tensor];
+    if (t->gradient != TIDE_NONE)
+        to->adds |= 1U << operand;
+    else
+        t->gradient = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+    to->in_grad[operand] = t->gradient;
+    return t->gradient == TIDE_NONE ? -1 : 0;
+}
+
+/* After the node that adds to it last, a parameter's gradient is whole. */
+static int settle_parameters(struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    for (int i = 0; i < node->in_count && m->choices->fused; i++) {
+        struct track *t = &m->tracks[node->in[i]];
+        if (m->graph->tensors[node->in[i]].role != TIDE_PARAMETER || t->first_use != index || t->settled)
+            continue;
+        if (!m->measures && t->of_loss && m->choices->clips)
+            continue; /* after both walks */
+        struct tide_instruction to = blank(m->measures ? TIDE_MEASURE : TIDE_UPDATE, -1, node->in[i]);
+        to.in_grad[0] = t->gradient;
+        if (emit(m, &to))
+            return -1;
+        if (m->measures && t->of_loss)
+            t->settled = true;
+        else
+            t->gradient = TIDE_NONE;
+    }
+    return 0;
+}
+
+static int run_back(struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    if (node->op->passes)
+        return pass_gradient(m, index);
+    struct tide_instruction to = blank(TIDE_RUN_BACK, index, -1);
+    for (int i = 0; i < node->in_count; i++)
+        if (node->op->reads_in >> i & 1)
+            to.in[i] = value_of(m, node->in[i], true);
+    for (int i = 0; i < node->out_count; i++) {
+        if (node->op->reads_out >> i & 1)
+            to.out[i] = value_of(m, node->out[i], true);
+        to.out_grad[i] = m->tracks[node->out[i]].gradient;
+    }
+    if (node->op->is_loss) {
+        int loss = new_value(m, TIDE_VALUE_ACTIVATION, node->out[0], m->graph->tensors[node->out[0]].bytes);
+        if (loss < 0)
+            return -1;
+        m->tracks[node->out[0]].value = to.out[0] = loss;
+    }
+    for (int i = 0; i < node->in_count; i++) {
+        const struct tide_tensor *tensor = &m->graph->tensors[node->in[i]];
+        if (tensor->role == TIDE_PARAMETER && gradient_of_parameter(m, node->in[i], &to, i))
+            return -1;
+        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], &to, i))
+            return -1;
+    }
+    m->to->work += 2 * node->op->work(m->graph, node) * (node->op->is_loss ? 1.5 : 1);
+    if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
+        return -1;
+    return settle_parameters(m, index);
+}
+
+/* From the node before `end` to the first. */
+static int walk_back(struct maker *m, int end)
+{
+    for (int i = end - 1; i >= 0; i--) {
+        int block = m->graph->nodes[i].block;
+        bool enters = block >= 0 && (i == end - 1 || m->graph->nodes[i + 1].block != block);
+        if (enters && block < m->choices->again) {
+            int first = i;
+            while (first > 0 && m->graph->nodes[first - 1].block == block)
+                first--;
+            if (compute_again(m, first, i))
+                return -1;
+        }
+        if (run_back(m, i))
+            return -1;
+    }
+    return 0;
+}
+
+/* Before the second walk: gradients are to be had anew. */
+static void forget_walk(struct maker *m)
+{
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        struct track *t = &m->tracks[i];
+        if (!t->settled)
+            t->gradient = TIDE_NONE;
+        t->again = TIDE_NONE;
+        t->wanted = false;
+    }
+}
+
+static int update_settled(struct maker *m)
+{
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        if (!m->tracks[i].settled)
+            continue;
+        struct tide_instruction to = blank(TIDE_UPDATE, -1, i);
+        to.in_grad[0] = m->tracks[i].gradient;
+        if (emit(m, &to))
+            return -1;
+    }
+    return 0;
+}
+
+static int make_train(struct maker *m)
+{
+    int last = m->graph->node_count - 1;
+    const struct tide_node *loss = &m->graph->nodes[last];
+    for (int i = 0; i < last; i++)
+        if (run_forward(m, i, TIDE_RUN))
+            return -1;
+    bool twice = m->choices->fused && m->choices->clips;
+    m->measures = twice;
+    if (run_back(m, last))
+        return -1;
+    int from_loss = m->tracks[loss->in[0]].gradient;
+    if (walk_back(m, last))
+        return -1;
+    if (!twice)
+        return 0;
+    m->measures = false;
+    forget_walk(m);
+    m->tracks[loss->in[0]].gradient = from_loss;
+    return walk_back(m, last) || update_settled(m) ? -1 : 0;
+}
+
+static int begin(struct maker *m)
+{
+    const struct tide_graph *g = m->graph;
+    m->tracks = calloc((size_t)g->tensor_count + 1, sizeof *m->tracks);
+    if (!m->tracks)
+        return no_memory(m);
+    for (int i = 0; i < g->tensor_count; i++)
+        m->tracks[i] = (struct track){
+            .value = TIDE_NONE, .again = TIDE_NONE, .gradient = TIDE_NONE, .last_use = -1, .first_use = -1};
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++) {
+            struct track *t = &m->tracks[g->nodes[i].in[k]];
+            t->last_use = i;
+            if (t->first_use < 0)
+                t->first_use = i;
+            t->leaves |= g->nodes[i].block != g->tensors[g->nodes[i].in[k]].block;
+            t->of_loss |= g->nodes[i].op->is_loss;
+        }
+    return 0;
+}
+
+static int finish(struct maker *m, int bad)
+{
+    free(m->tracks);
+    /* What the caller reads afterwards stays to the end. */
+    for (int i = 0; !bad && i < m->to->value_count; i++) {
+        struct tide_value *v = &m->to->values[i];
+        bool is_result = v->kind == TIDE_VALUE_ACTIVATION && v->tensor >= 0 &&
+                         m->graph->tensors[v->tensor].producer == m->graph->node_count - 1;
+        if (is_result)
+            v->last = m->to->count - 1;
+    }
+    if (bad)
+        tide_schedule_release(m->to);
+    return bad;
+}
+
+int tide_schedule_train(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                        const struct tide_choices *choices, struct tide_schedule *ret_schedule,
+                        struct tide_err *err)
+{
+    TIDE_CHECK(graph->node_count, >, 0);
+    TIDE_CHECK_TRUE(graph->nodes[graph->node_count - 1].op->is_loss);
+    struct tide_schedule made = {0};
+    struct maker m = {.graph = graph, .matmuls = matmuls, .choices = choices, .to = &made, .err = err};
+    int bad = finish(&m, begin(&m) || make_train(&m) ? -1 : 0);
+    if (!bad)
+        *ret_schedule = made;
+    return bad;
+}
+
+int tide_schedule_forward(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                          struct tide_schedule *ret_schedule, struct tide_err *err)
+{
+    struct tide_schedule made = {0};
+    struct tide_choices none = {0};
+    struct maker m = {.graph = graph, .matmuls = matmuls, .choices = &none, .to = &made, .err = err};
+    int bad = begin(&m);
+    for (int i = 0; !bad && i < graph->node_count; i++)
+        bad = run_forward(&m, i, TIDE_RUN);
+    bad = finish(&m, bad);
+    if (!bad)
+        *ret_schedule = made;
+    return bad;
+}
+
+void tide_schedule_release(struct tide_schedule *schedule)
+{
+    free(schedule->instructions);
+    free(schedule->values);
+    *schedule = (struct tide_schedule){0};
+}

@@ -1,0 +1,84 @@
+/*
+ * schedule.h - in what order things run, and how long each value lives.
+ *
+ * From a graph and a few choices: a list of instructions over values. A value is memory with a lifetime: an
+ * activation, the same computed again, a gradient, scratch. Parameters, inputs and states are not values:
+ * they live for ever (machine.h). The choices change memory and time, never a bit of the result:
+ *
+ * - the first `again` blocks are computed again on the way back instead of being kept;
+ * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a
+ *   clip of the global norm the way back is walked twice, first for the norm alone. The gradient of a
+ *   parameter that the loss itself uses (a tied head) is whole at the end of the first walk and kept.
+ */
+#ifndef TIDE_SCHEDULE_H
+#define TIDE_SCHEDULE_H
+
+#include "rt/op.h"
+
+struct tide_choices {
+    int again;  /* blocks */
+    bool fused; /* needs one micro-batch per step */
+    bool clips; /* the global norm is wanted before the first update */
+};
+
+enum tide_value_kind {
+    TIDE_VALUE_ACTIVATION,
+    TIDE_VALUE_AGAIN,
+    TIDE_VALUE_GRADIENT,
+    TIDE_VALUE_PARAMETER_GRADIENT,
+    TIDE_VALUE_SCRATCH,
+};
+
+struct tide_value {
+    enum tide_value_kind kind;
+    int tensor; /* -1 for scratch */
+    size_t bytes;
+    int first, last; /* instructions, both included */
+    size_t offset;   /* layout.h */
+};
+
+enum tide_action {
+    TIDE_RUN,       /* a node forward */
+    TIDE_RUN_AGAIN, /* likewise, on the way back */
+    TIDE_RUN_BACK,  /* a node backward */
+    TIDE_COPY,      /* a gradient that two need, each for itself: in_grad[0] = out_grad[0] */
+    TIDE_MEASURE,   /* the gradient of parameter `tensor` is whole: its square joins the norm */
+    TIDE_UPDATE,    /* likewise: the parameter is updated */
+};
+
+enum {
+    TIDE_NONE = -1,
+    TIDE_LASTING = -2
+}; /* instead of a value: nothing; the tensor's own memory (or
+      that of a parameter's gradient, when not fused) */
+
+struct tide_instruction {
+    enum tide_action action;
+    int node;   /* -1: none */
+    int tensor; /* of MEASURE and UPDATE; of COPY: whose gradient */
+    int in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS];
+    unsigned adds;
+    int scratch;
+};
+
+struct tide_schedule {
+    struct tide_instruction *instructions;
+    int count, capacity;
+    struct tide_value *values;
+    int value_count, value_capacity;
+    double work; /* floating-point operations of one pass, those done again included */
+};
+
+/* One micro-batch of training, up to the gradients; updates included when fused. The last node must be a
+ * loss. Caller releases. */
+int tide_schedule_train(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                        const struct tide_choices *choices, struct tide_schedule *ret_schedule,
+                        struct tide_err *err);
+
+/* Forward only. */
+int tide_schedule_forward(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                          struct tide_schedule *ret_schedule, struct tide_err *err);
+
+void tide_schedule_release(struct tide_schedule *schedule);
+
+#endif

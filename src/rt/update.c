@@ -1,0 +1,94 @@
+#include "rt/update.h"
+#include "rt/kernel.h"
+#include "rt/threads.h"
+
+#include <math.h>
+
+enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
+
+TIDE_KERNEL static double squares_of(const float *x, int64_t count)
+{
+    double lanes[16] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        for (int k = 0; k < 16; k++)
+            lanes[k] += (double)x[i + k] * x[i + k];
+    for (; i < count; i++)
+        sum += (double)x[i] * x[i];
+    for (int k = 0; k < 16; k++)
+        sum += lanes[k];
+    return sum;
+}
+
+struct squares {
+    const float *gradient;
+    int64_t count;
+    double sums[GROUP];
+};
+
+static void square_stretches(void *context, int64_t first, int64_t last, int thread)
+{
+    struct squares *s = context;
+    (void)thread;
+    for (int64_t i = first; i < last; i++) {
+        int64_t at = i * STRETCH, count = s->count - at < STRETCH ? s->count - at : STRETCH;
+        s->sums[i] = squares_of(s->gradient + at, count);
+    }
+}
+
+double tide_update_squares(const float *gradient, int64_t count)
+{
+    double sum = 0;
+    for (int64_t at = 0; at < count; at += (int64_t)GROUP * STRETCH) {
+        struct squares s = {.gradient = gradient + at};
+        s.count = count - at < (int64_t)GROUP * STRETCH ? count - at : (int64_t)GROUP * STRETCH;
+        int64_t stretches = (s.count + STRETCH - 1) / STRETCH;
+        tide_parallel(stretches, 1, square_stretches, &s);
+        for (int64_t i = 0; i < stretches; i++)
+            sum += s.sums[i];
+    }
+    return sum;
+}
+
+struct adamw {
+    float *weight, *m, *v;
+    const float *gradient;
+    const struct tide_adamw *how;
+    float rate1, inverse2; /* rate / (1 - beta1^t); 1 / (1 - beta2^t) */
+};
+
+TIDE_KERNEL static void adamw_some(float *restrict weight, float *restrict m, float *restrict v,
+                                   const float *restrict gradient, int64_t count, float scale, float beta1,
+                                   float beta2, float rate1, float inverse2, float epsilon, float keep)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float g = gradient[i] * scale;
+        float m1 = beta1 * m[i] + (1.0F - beta1) * g;
+        float v1 = beta2 * v[i] + (1.0F - beta2) * g * g;
+        m[i] = m1;
+        v[i] = v1;
+        weight[i] = weight[i] * keep - rate1 * m1 / (sqrtf(v1 * inverse2) + epsilon);
+    }
+}
+
+static void adamw_stretch(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct adamw *a = context;
+    (void)thread;
+    adamw_some(a->weight + first, a->m + first, a->v + first, a->gradient + first, last - first,
+               a->how->scale, a->how->beta1, a->how->beta2, a->rate1, a->inverse2, a->how->epsilon,
+               1.0F - a->how->rate * a->how->decay);
+}
+
+void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
+                       const struct tide_adamw *how)
+{
+    struct adamw a = {weight,
+                      m,
+                      v,
+                      gradient,
+                      how,
+                      (float)(how->rate / (1.0 - pow(how->beta1, (double)how->step))),
+                      (float)(1.0 / (1.0 - pow(how->beta2, (double)how->step)))};
+    tide_parallel(count, 16384, adamw_stretch, &a);
+}

@@ -1,0 +1,23 @@
+/*
+ * update.h - what happens to parameters: squares for the norm, and AdamW with decoupled decay.
+ *
+ * Sums run over stretches of fixed length in f64, so that they do not depend on the number of threads.
+ */
+#ifndef TIDE_UPDATE_H
+#define TIDE_UPDATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tide_adamw {
+    float rate, beta1, beta2, epsilon, decay;
+    float scale;  /* of the gradient: the clip */
+    int64_t step; /* from 1 */
+};
+
+double tide_update_squares(const float *gradient, int64_t count);
+
+void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
+                       const struct tide_adamw *how);
+
+#endif
