@@ -67,12 +67,12 @@ void *tide_machine_data(struct tide_machine *m, int tensor)
 
 float *tide_machine_gradient(struct tide_machine *m, int tensor)
 {
-    return m->plan.gradients ? (float *)(m->gradients + m->offsets[tensor]) : NULL;
+    return m->plan.gradients ? (void *)(m->gradients + m->offsets[tensor]) : NULL;
 }
 
 float *tide_machine_moments(struct tide_machine *m, int tensor, int which)
 {
-    return (float *)(m->optimizer + (size_t)which * m->plan.weights + m->offsets[tensor]);
+    return (void *)(m->optimizer + (size_t)which * m->plan.weights + m->offsets[tensor]);
 }
 
 /* A value's memory; the high-water mark goes up to its end. */

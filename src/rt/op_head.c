@@ -234,7 +234,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     struct room r = room_of(call->matmuls, &h, direction);
     char *scratch = call->scratch;
     const int32_t *targets = call->in[TARGETS];
-    float *losses = (float *)scratch;
+    float *losses = call->scratch;
     const void *table = call->in[TABLE];
     int64_t count = counted(targets, h.rows);
     if (h.from == TIDE_BF16) {
@@ -245,7 +245,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
         int64_t rows = h.rows - first < h.chunk ? h.rows - first : h.chunk;
         struct tide_product logits = logits_product(&h, rows);
         struct chunk c = {.head = &h,
-                          .logits = (float *)(scratch + r.logits),
+                          .logits = (void *)(scratch + r.logits),
                           .losses = losses + first,
                           .targets = targets + first,
                           .scale = direction == TIDE_BACKWARD && count ? call->loss_scale / (float)count : 0};

@@ -48,7 +48,7 @@ int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmul
 {
     struct tide_plan best = {0}, least = {0};
     bool found = false;
-    for (int fused = 0; fused <= (micro_batches == 1); fused++)
+    for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
         for (int again = 0; again <= graph->block_count; again++) {
             struct tide_choices choices = {.again = again, .fused = fused, .clips = clips};
             struct tide_plan plan;

@@ -108,10 +108,11 @@ static int lower_first(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* What a site takes is the median over the times: one that ended before anybody looked is not a smaller one. */
+/* What a site takes is the median over the times: one that ended before anybody looked is not a smaller one.
+ */
 static void add_site(struct finding *f, const struct tide_history_site *site)
 {
-    double each[TIMES_MOST], kept = 0;
+    double each[TIMES_MOST] = {0}, kept = 0;
     for (size_t i = 0; i < f->count; i++) {
         const struct stretch *t = &f->times[i];
         const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);

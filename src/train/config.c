@@ -1,0 +1,165 @@
+#include "train/config.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_MOST = 1 << 20 };
+
+/* channels, heads, blocks, hidden, positions */
+static const struct {
+    const char *name;
+    struct tide_gpt_config config;
+} presets[] = {
+    {"tiny", {0, 128, 64, 4, 2, 256, 1e-5F}},          {"small", {0, 256, 128, 4, 2, 512, 1e-5F}},
+    {"medium", {0, 512, 256, 8, 4, 1024, 1e-5F}},      {"large", {0, 1024, 512, 16, 6, 2048, 1e-5F}},
+    {"gpt2", {50257, 1024, 768, 12, 12, 3072, 1e-5F}},
+};
+
+int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err)
+{
+    char shown[64];
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (!strcmp(presets[i].name, name)) {
+            *ret_config = presets[i].config;
+            return 0;
+        }
+    tide_err_set(err, "there is no preset '%s'", tide_text_escape(name, strlen(name), shown, sizeof shown));
+    return tide_err_hint(err, "tiny, small, medium, large, gpt2");
+}
+
+int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
+{
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } bounds[] = {{"n_embd", c->channels, 1 << 16},       {"n_head", c->heads, 1 << 12},
+                  {"n_layer", c->blocks, 1 << 10},        {"n_inner", c->hidden, 1 << 18},
+                  {"n_positions", c->positions, 1 << 20}, {"vocab_size", c->words, 1 << 24}};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (bounds[i].value < 1 || bounds[i].value > bounds[i].most)
+            return tide_err_set(err, "the model's %s is %lld; it must be from 1 to %lld", bounds[i].name,
+                                (long long)bounds[i].value, (long long)bounds[i].most);
+    if (c->channels % c->heads)
+        return tide_err_set(err, "the model's n_embd (%lld) is no multiple of n_head (%lld)",
+                            (long long)c->channels, (long long)c->heads);
+    if (!(c->epsilon > 0 && c->epsilon < 1))
+        return tide_err_set(err, "the model's layer_norm_epsilon must be between 0 and 1");
+    return 0;
+}
+
+static int take_number(const json_t *root, const char *key, int64_t *to, struct tide_err *err)
+{
+    const json_t *value = json_object_get(root, key);
+    if (!value || json_is_null(value))
+        return 0;
+    if (!json_is_integer(value))
+        return tide_err_set(err, "'%s' of the model's configuration is no whole number", key);
+    *to = json_integer_value(value);
+    return 0;
+}
+
+/* What would compute something else than this runtime does. */
+static int refuse_others(const json_t *root, struct tide_err *err)
+{
+    char shown[64];
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const char *activation = json_string_value(json_object_get(root, "activation_function"));
+    const json_t *tied = json_object_get(root, "tie_word_embeddings");
+    if (type && strcmp(type, "gpt2") != 0)
+        return tide_err_set(err, "the model is of type '%s'; only gpt2 can be trained",
+                            tide_text_escape(type, strlen(type), shown, sizeof shown));
+    if (activation && strcmp(activation, "gelu_new") != 0 && strcmp(activation, "gelu_pytorch_tanh") != 0)
+        return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is known",
+                            tide_text_escape(activation, strlen(activation), shown, sizeof shown));
+    if (tied && json_is_false(tied))
+        return tide_err_set(err, "the model has a head of its own; only one tied to the embedding is known");
+    return 0;
+}
+
+static int take_config(const json_t *root, struct tide_gpt_config *c, struct tide_err *err)
+{
+    int64_t context = 0;
+    if (!json_is_object(root))
+        return tide_err_set(err, "the model's configuration is no JSON object");
+    if (refuse_others(root, err) || take_number(root, "n_embd", &c->channels, err) ||
+        take_number(root, "n_head", &c->heads, err) || take_number(root, "n_layer", &c->blocks, err) ||
+        take_number(root, "n_positions", &c->positions, err) || take_number(root, "n_ctx", &context, err) ||
+        take_number(root, "vocab_size", &c->words, err))
+        return -1;
+    if (context && json_object_get(root, "n_positions") && context != c->positions)
+        return tide_err_set(err, "the model's n_ctx (%lld) and n_positions (%lld) contradict each other",
+                            (long long)context, (long long)c->positions);
+    c->positions = context ? context : c->positions;
+    if (c->channels > 0 && c->channels < 1 << 20)
+        c->hidden = 4 * c->channels;
+    const json_t *epsilon = json_object_get(root, "layer_norm_epsilon");
+    if (epsilon)
+        c->epsilon = (float)json_number_value(epsilon);
+    return take_number(root, "n_inner", &c->hidden, err) || tide_config_check(c, err) ? -1 : 0;
+}
+
+int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err)
+{
+    json_error_t why;
+    struct tide_gpt_config config;
+    tide_config_preset("gpt2", &config, NULL);
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (!root)
+        return tide_err_set(err, "the model's configuration is no JSON (line %d)", why.line);
+    int status = take_config(root, &config, err);
+    json_decref(root);
+    if (!status)
+        *ret_config = config;
+    return status;
+}
+
+int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err)
+{
+    char shown[256];
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    FILE *in = fopen(path, "re");
+    char *text = in ? malloc(CONFIG_MOST) : NULL;
+    if (!in || !text) {
+        tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+        if (in)
+            fclose(in);
+        return -1;
+    }
+    size_t len = fread(text, 1, CONFIG_MOST, in);
+    int status = ferror(in)           ? tide_err_set(err, "cannot read it: %s", strerror(errno))
+                 : len == CONFIG_MOST ? tide_err_set(err, "the model's configuration is too large")
+                                      : tide_config_parse(text, len, ret_config, err);
+    fclose(in);
+    free(text);
+    return status ? tide_err_wrap(err, "%s", shown) : 0;
+}
+
+void tide_config_write(const struct tide_gpt_config *c, FILE *out)
+{
+    struct tide_json json;
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "model_type", "gpt2");
+    tide_json_array(&json, "architectures");
+    tide_json_text(&json, NULL, "GPT2LMHeadModel");
+    tide_json_end(&json);
+    tide_json_integer(&json, "vocab_size", c->words);
+    tide_json_integer(&json, "n_positions", c->positions);
+    tide_json_integer(&json, "n_ctx", c->positions);
+    tide_json_integer(&json, "n_embd", c->channels);
+    tide_json_integer(&json, "n_layer", c->blocks);
+    tide_json_integer(&json, "n_head", c->heads);
+    tide_json_integer(&json, "n_inner", c->hidden);
+    tide_json_text(&json, "activation_function", "gelu_new");
+    tide_json_real(&json, "layer_norm_epsilon", (double)c->epsilon);
+    tide_json_bool(&json, "tie_word_embeddings", true);
+    tide_json_real(&json, "resid_pdrop", 0);
+    tide_json_real(&json, "embd_pdrop", 0);
+    tide_json_real(&json, "attn_pdrop", 0);
+    tide_json_end(&json);
+}

@@ -1,0 +1,389 @@
+/*
+ * test_train_files.c - what training reads: weights, configurations, data; good ones, and those of strangers.
+ */
+#include "train/config.h"
+#include "train/data.h"
+#include "train/safetensors.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+
+static int make_path(void **state)
+{
+    (void)state;
+    strcpy(path, "/tmp/tide-train-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+static void write_file(const void *bytes, size_t count)
+{
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, count, out), count);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* ---- safetensors */
+
+static void what_is_written_is_read_back(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    const float weight[6] = {1, -2, 3.5F, NAN, INFINITY, 1e-30F};
+    const int32_t step[1] = {77};
+    const struct tide_safetensor_source sources[] = {
+        {.name = "h.0.weight", .dtype = TIDE_F32, .rank = 2, .dims = {2, 3}, .data = weight},
+        {.name = "step", .dtype = TIDE_I32, .rank = 1, .dims = {1}, .data = step}};
+    const char *const metadata[] = {"format", "pt", "seed", "42", NULL};
+    if (tide_safetensors_write(path, sources, 2, metadata, &err))
+        fail_msg("%s", err.text);
+    struct tide_safetensors file;
+    if (tide_safetensors_open(&file, path, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(file.count, 2);
+    const struct tide_safetensor *found = tide_safetensors_find(&file, "h.0.weight");
+    assert_non_null(found);
+    assert_int_equal(found->rank, 2);
+    assert_int_equal(found->dims[1], 3);
+    float back[6];
+    assert_int_equal(tide_safetensors_read(&file, found, back, &err), 0);
+    assert_memory_equal(back, weight, sizeof weight);
+    assert_int_equal(tide_safetensors_read(&file, tide_safetensors_find(&file, "step"), back, &err), -1);
+    char seed[8];
+    assert_int_equal(tide_safetensors_metadata(&file, "seed", seed, sizeof seed), 0);
+    assert_string_equal(seed, "42");
+    assert_int_equal(tide_safetensors_metadata(&file, "see", seed, sizeof seed), -1);
+    assert_null(tide_safetensors_find(&file, "h.0"));
+    tide_safetensors_close(&file);
+}
+
+/* A file of this header and so many bytes behind it. */
+static int parse(const char *header, size_t data, struct tide_safetensors *file, struct tide_err *err)
+{
+    static char bytes[4096];
+    size_t len = strlen(header);
+    memset(bytes, 0, sizeof bytes);
+    bytes[0] = (char)(len & 255);
+    bytes[1] = (char)(len >> 8);
+    memcpy(bytes + 8, header, len);
+    int status = tide_safetensors_parse(file, bytes, 8 + len + data, err);
+    free(file->tensors);
+    return status;
+}
+
+static void halves_are_widened(void **state)
+{
+    (void)state;
+    char bytes[256] = {0};
+    const char *header = "{\"a\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[0,8]}}";
+    const uint16_t halves[4] = {0x3c00, 0xc000, 0x0001, 0x7c00}; /* 1, -2, the smallest, infinity */
+    float back[4];
+    struct tide_safetensors file;
+    struct tide_err err;
+    bytes[0] = (char)strlen(header);
+    memcpy(bytes + 8, header, strlen(header));
+    memcpy(bytes + 8 + strlen(header), halves, sizeof halves);
+    assert_int_equal(tide_safetensors_parse(&file, bytes, 8 + strlen(header) + 8, &err), 0);
+    assert_int_equal(tide_safetensors_read(&file, &file.tensors[0], back, &err), 0);
+    assert_true(back[0] == 1 && back[1] == -2 && back[2] == 0x1p-24F && isinf(back[3]));
+    free(file.tensors);
+}
+
+static void files_that_lie_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *says;
+    } lies[] = {
+        {"[]", 0, "does not fit"},
+        {"{", 0, "no JSON"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "outside the file"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 12, "more in it"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "another size"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "impossible shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,8],\"data_offsets\":[0,0]}}", 0,
+         "impossible"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "outside"},
+        {"{\"a\":{\"dtype\":\"Q9\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no known type"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+         4, "overlaps"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole"},
+        {"{\"a\":3}", 0, "no known type"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+         4, "no JSON"},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        struct tide_safetensors file;
+        struct tide_err err = {0};
+        assert_int_equal(parse(lies[i].header, lies[i].data, &file, &err), -1);
+        if (!strstr(err.text, lies[i].says))
+            fail_msg("%s: '%s'", lies[i].header, err.text);
+    }
+}
+
+static void a_header_longer_than_the_file_is_refused(void **state)
+{
+    (void)state;
+    static const char bytes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, '{', '}'};
+    struct tide_safetensors file;
+    struct tide_err err;
+    assert_int_equal(tide_safetensors_parse(&file, bytes, sizeof bytes, &err), -1);
+    assert_int_equal(tide_safetensors_parse(&file, bytes, 3, &err), -1);
+}
+
+/* ---- configurations */
+
+static void a_published_configuration_is_understood(void **state)
+{
+    (void)state;
+    const char *text =
+        "{\"model_type\": \"gpt2\", \"n_embd\": 1024, \"n_head\": 16, \"n_layer\": 24, \"n_ctx\": 1024, "
+        "\"n_positions\": 1024, \"vocab_size\": 50257, \"activation_function\": \"gelu_new\", "
+        "\"layer_norm_epsilon\": 1e-05, \"n_inner\": null, \"resid_pdrop\": 0.1}";
+    struct tide_gpt_config config;
+    struct tide_err err;
+    assert_int_equal(tide_config_parse(text, strlen(text), &config, &err), 0);
+    assert_int_equal(config.hidden, 4096);
+    assert_int_equal(config.blocks, 24);
+    char again[2048] = "";
+    FILE *out = fmemopen(again, sizeof again, "w");
+    tide_config_write(&config, out);
+    fclose(out);
+    struct tide_gpt_config back;
+    assert_int_equal(tide_config_parse(again, strlen(again), &back, &err), 0);
+    assert_memory_equal(&back, &config, sizeof back);
+}
+
+static void configurations_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "[]",
+        "{\"n_embd\": 0}",
+        "{\"n_embd\": -768}",
+        "{\"n_embd\": 9223372036854775807}",
+        "{\"n_embd\": 99999999999999999999999}",
+        "{\"n_embd\": \"768\"}",
+        "{\"n_embd\": 770}",
+        "{\"n_ctx\": 512, \"n_positions\": 1024}",
+        "{\"activation_function\": \"relu\"}",
+        "{\"model_type\": \"llama\"}",
+        "{\"tie_word_embeddings\": false}",
+        "{\"layer_norm_epsilon\": -1}",
+        "{\"n_layer\": 1000000}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct tide_gpt_config config;
+        struct tide_err err = {0};
+        if (!tide_config_parse(texts[i], strlen(texts[i]), &config, &err))
+            fail_msg("taken: %s", texts[i]);
+        assert_true(err.text[0]);
+    }
+}
+
+static void presets_are_there_and_others_are_not(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tiny", "small", "medium", "large", "gpt2"};
+    struct tide_gpt_config config;
+    struct tide_err err = {0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(tide_config_preset(names[i], &config, &err), 0);
+        config.words = config.words ? config.words : 96;
+        assert_int_equal(tide_config_check(&config, &err), 0);
+    }
+    assert_int_equal(tide_config_preset("gpt3", &config, &err), -1);
+    assert_non_null(strstr(err.hint, "gpt2"));
+}
+
+/* ---- data */
+
+enum { SEQUENCE = 40, ROWS = 8 };
+
+static struct tide_data *open_data(const char *file, int64_t words)
+{
+    struct tide_data *data;
+    struct tide_err err;
+    if (tide_data_open(file, 5, SEQUENCE, words, &data, &err))
+        fail_msg("%s", err.text);
+    return data;
+}
+
+static void a_batch_is_a_function_of_its_number(void **state)
+{
+    (void)state;
+    struct tide_data *data = open_data(NULL, 0), *same = open_data(NULL, 0);
+    int32_t a[ROWS * SEQUENCE], b[ROWS * SEQUENCE], c[ROWS * SEQUENCE], wanted[ROWS * SEQUENCE];
+    tide_data_batch(data, 3, false, ROWS, a, wanted);
+    tide_data_batch(same, 9, false, ROWS, c, wanted);
+    tide_data_batch(same, 3, false, ROWS, b, wanted);
+    assert_memory_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, c, sizeof a);
+    tide_data_free(data);
+    tide_data_free(same);
+}
+
+/* Every line of a row is a sum that is right, and no line that is trained on is ever asked. */
+static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
+{
+    (void)state;
+    struct tide_data *data = open_data(NULL, 0);
+    static bool trained[100][100];
+    int32_t tokens[ROWS * SEQUENCE], targets[ROWS * SEQUENCE];
+    for (uint64_t batch = 0; batch < 400; batch++) {
+        tide_data_batch(data, batch, false, ROWS, tokens, targets);
+        for (int row = 0; row < ROWS; row++) {
+            char text[SEQUENCE + 1] = "", *line = text;
+            for (int i = 0; i < SEQUENCE; i++) {
+                char symbol[8];
+                tide_data_text(data, tokens[row * SEQUENCE + i], symbol);
+                text[i] = symbol[0];
+                int32_t wanted = targets[row * SEQUENCE + i];
+                if (wanted >= 0 && i + 1 < SEQUENCE)
+                    assert_int_equal(wanted, tokens[row * SEQUENCE + i + 1]);
+            }
+            for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+                int a, b, sum;
+                assert_int_equal(sscanf(line, "%d+%d=%d", &a, &b, &sum), 3);
+                assert_int_equal(a + b, sum);
+                trained[a][b] = true;
+            }
+        }
+    }
+    int held_out = 0;
+    for (uint64_t n = 0; n < 300; n++) {
+        char prompt[16], answer[16];
+        int a, b;
+        tide_data_question(data, n, prompt, sizeof prompt);
+        assert_int_equal(sscanf(prompt, "%d+%d=", &a, &b), 2);
+        assert_false(trained[a][b]);
+        snprintf(answer, sizeof answer, "%d\n", a + b);
+        assert_true(tide_data_is_right(prompt, answer));
+        snprintf(answer, sizeof answer, "%d", a + b + 1);
+        assert_false(tide_data_is_right(prompt, answer));
+        held_out++;
+    }
+    assert_int_equal(held_out, 300);
+    tide_data_free(data);
+}
+
+static void a_text_is_read_by_its_bytes(void **state)
+{
+    (void)state;
+    char text[2000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "ab\0\xff"[i * 2654435761U >> 8 & 3];
+    write_file(text, sizeof text);
+    struct tide_data *data = open_data(path, 0);
+    assert_int_equal(tide_data_kind(data), TIDE_DATA_TEXT);
+    assert_int_equal(tide_data_words(data), 4);
+    assert_int_equal(tide_data_count(data), 1800);
+    int32_t tokens[SEQUENCE], targets[SEQUENCE];
+    for (int held_out = 0; held_out < 2; held_out++) {
+        tide_data_batch(data, 1, held_out, 1, tokens, targets);
+        for (int i = 0; i < SEQUENCE; i++) {
+            assert_in_range(tokens[i], 0, 3);
+            if (i + 1 < SEQUENCE)
+                assert_int_equal(targets[i], tokens[i + 1]);
+        }
+    }
+    struct tide_err err;
+    assert_int_equal(tide_data_tokens(data, "ab", tokens, SEQUENCE, &err), 2);
+    assert_int_equal(tide_data_tokens(data, "abc", tokens, SEQUENCE, &err), -1);
+    tide_data_free(data);
+}
+
+static void refuse(const void *bytes, size_t count, int64_t words, const char *says)
+{
+    struct tide_data *data;
+    struct tide_err err = {0};
+    write_file(bytes, count);
+    assert_int_equal(tide_data_open(path, 5, SEQUENCE, words, &data, &err), -1);
+    if (!strstr(err.text, says))
+        fail_msg("'%s' instead of '%s'", err.text, says);
+}
+
+static void data_that_cannot_be_learned_from_is_refused(void **state)
+{
+    (void)state;
+    char same[500], text[500];
+    memset(same, 'x', sizeof same);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + i % 20);
+    refuse("", 0, 0, "empty");
+    refuse(same, sizeof same, 0, "one symbol only");
+    refuse(text, 60, 0, "a sequence of 40 needs");
+    refuse(text, sizeof text, 5, "20 symbols");
+    int32_t head[512] = {20240520, 1, 100000};
+    refuse(head, sizeof head, 0, "promises 100000 tokens");
+    head[1] = 7;
+    refuse(head, sizeof head, 0, "version 7");
+    head[1] = 1;
+    head[2] = 500;
+    head[300] = 60000;
+    refuse(head, sizeof head, 50257, "token 60000");
+    head[2] = -3;
+    refuse(head, sizeof head, 0, "promises -3");
+}
+
+static void a_token_file_is_read(void **state)
+{
+    (void)state;
+    static int32_t file[1024] = {20240520, 1, 1500};
+    uint16_t *tokens = (uint16_t *)(file + 256);
+    for (int i = 0; i < 1500; i++)
+        tokens[i] = (uint16_t)(i % 300);
+    write_file(file, sizeof file);
+    struct tide_data *data = open_data(path, 0);
+    assert_int_equal(tide_data_kind(data), TIDE_DATA_TOKENS);
+    assert_int_equal(tide_data_words(data), 300);
+    int32_t got[SEQUENCE], targets[SEQUENCE];
+    tide_data_batch(data, 2, false, 1, got, targets);
+    for (int i = 0; i < SEQUENCE; i++)
+        assert_int_equal(targets[i], (got[i] + 1) % 300);
+    tide_data_free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_written_is_read_back, make_path, remove_path),
+        cmocka_unit_test(halves_are_widened),
+        cmocka_unit_test(files_that_lie_are_refused),
+        cmocka_unit_test(a_header_longer_than_the_file_is_refused),
+        cmocka_unit_test(a_published_configuration_is_understood),
+        cmocka_unit_test(configurations_that_cannot_be_are_refused),
+        cmocka_unit_test(presets_are_there_and_others_are_not),
+        cmocka_unit_test(a_batch_is_a_function_of_its_number),
+        cmocka_unit_test(sums_are_right_and_held_out_ones_are_never_trained_on),
+        cmocka_unit_test_setup_teardown(a_text_is_read_by_its_bytes, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(data_that_cannot_be_learned_from_is_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(a_token_file_is_read, make_path, remove_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
