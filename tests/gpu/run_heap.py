@@ -109,19 +109,22 @@ def is_pytorchs(culprit):
     return culprit["kind"] == "tensor" or any(module.startswith("libc10_cuda") for module in modules_of(culprit))
 
 
-def check_held(name, reserved, step):
+def check_held(name, reserved, allocated, step):
     """At the end of training PyTorch's sites hold what it has reserved: to the sampling error, and what one step takes, since the
-    last reading may be that much earlier."""
-    sites = [c for c in blame(name, "--by", "end", "-n", "100000")["culprits"] if c["kind"] in ("cuda", "tensor")]
+    last reading may be that much earlier. What is left of its segments is exact, and least within a step."""
+    sites = [c for c in blame(name, "--by", "end", "-n", "1000")["culprits"] if c["kind"] in ("cuda", "tensor")]
     own, others = [c for c in sites if is_pytorchs(c)], [c for c in sites if not is_pytorchs(c)]
     held = sum(c["bytes"] for c in own)
     error = math.sqrt(sum(sampled_variance(c["bytes"] / c["blocks"], c["blocks"]) for c in own if c["kind"] == "tensor" and c["blocks"] > 0))
     check(abs(held - reserved) <= 3 * error + max(step, SEGMENT), f"{name}: PyTorch's sites hold what it has reserved",
           f"{held / MIB:.2f} MiB of {reserved / MIB:.2f} MiB; standard error of the samples {error / MIB:.1f} MiB")
+    reserve = sum(c["bytes"] for c in own if c["kind"] == "cuda")
+    check(reserve <= reserved - allocated + max(step, SEGMENT), f"{name}: its segments hold no more than no tensor takes up",
+          f"{reserve / MIB:.2f} MiB of {(reserved - allocated) / MIB:.2f} MiB")
     for c in sorted(others, key=lambda c: -c["bytes"])[:6]:
         print(f"{name}: beside it {c['bytes'] / MIB:.2f} MiB in {c['blocks']} blocks of {list(dict.fromkeys(modules_of(c)))[-5:]}")
-    measured[name].update(held=held, reserved=reserved, error=error, others=sum(c["bytes"] for c in others),
-                          reserve=sum(c["bytes"] for c in own if c["kind"] == "cuda"))
+    measured[name].update(held=held, reserved=reserved, error=error, reserve=reserve,
+                          others=sum(c["bytes"] for c in others))
 
 
 def wanted(part):
@@ -153,7 +156,7 @@ def torch_leaks(runs):
         judge(name, mib * MIB, train, line_of(train, "# the leak"), "remember", steps, "cuda" if "Async" in how else "tensor")
         said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
         if said and DEVICE == "cuda" and "Async" not in how:  # there the driver's pool rounds what is reserved
-            check_held(name, said[0]["reserved"], mib * MIB)
+            check_held(name, said[0]["reserved"], said[0]["allocated"], mib * MIB)
 
 
 def start_static_leaks(program):

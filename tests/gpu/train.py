@@ -71,5 +71,6 @@ for step in range(options.steps):
     time.sleep(options.pause)
 steady = seconds[len(seconds) // 5:]
 print(json.dumps({"torch": torch.__version__, "loss": loss.item(),
-                  "reserved": torch.cuda.memory_reserved() if device == "cuda" else 0, "kept": len(kept) * options.leak,
+                  "reserved": torch.cuda.memory_reserved() if device == "cuda" else 0,
+                  "allocated": torch.cuda.memory_allocated() if device == "cuda" else 0, "kept": len(kept) * options.leak,
                   "step_ms": 1000 * statistics.median(steady), "mean_ms": 1000 * statistics.fmean(steady)}), flush=True)
