@@ -176,6 +176,7 @@ check-unit:
 check-cli:
 	@tools/check build cli
 check-python:
+	@tools/setup test
 	@tools/setup cases
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@tools/check-python $(FRAMEWORKS)
