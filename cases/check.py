@@ -366,10 +366,10 @@ TABLE = [
         Run("right", "--fix per-use --steps 320", right_vision, "-i 100ms --items 180 --per-step 4"),
     ]),
     Case("004", "python3 cases/004/train.py", [
-        Run("broken", "", broken_004, "--heap", {"peak": "tidemark blame --by peak -n 1 REC"}),
-        Run("one-group", "--groups-per-step 1 --steps 32", functools.partial(jump, step=25)),
-        Run("wrong", "--fix padding", wrong_004),
-        Run("right", "--fix per-group --steps 32", right_004, "", {"diff": "tidemark diff build/cases/004-broken.tide REC"}),
+        Run("broken", "", broken_004, "--heap -i 100ms", {"peak": "tidemark blame --by peak -n 1 REC"}),
+        Run("one-group", "--groups-per-step 1 --steps 32", functools.partial(jump, step=25), "-i 100ms"),
+        Run("wrong", "--fix padding", wrong_004, "-i 100ms"),
+        Run("right", "--fix per-group --steps 32", right_004, "-i 100ms", {"diff": "tidemark diff build/cases/004-broken.tide REC"}),
     ]),
 ]
 

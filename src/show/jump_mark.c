@@ -9,18 +9,21 @@
 
 #include <string.h>
 
-/* When a process was first over the middle of its jump; INT64_MAX: nobody knows. */
+/* When memory was first over the middle of its jump; INT64_MAX: nobody knows. */
 static int64_t jump_time(const struct tide_assessing *s, const struct tide_judged *j)
 {
-    const struct tide_verdict *v = &j->verdict;
-    const struct tide_history_process *p = tide_assessing_process(s->h, j->process);
-    size_t hint = 0;
-    if (!p || j->subject != TIDE_SUBJECT_PROCESS || j->own_pages)
-        return INT64_MAX;
-    for (size_t i = 0; i < p->point_count; i++)
-        if (tide_axis_at(&s->axis, p->points[i].t_ns, &hint) >= v->jump_after &&
-            (double)p->points[i].private_bytes >= v->floor_last - v->jump_bytes / 2)
-            return p->points[i].t_ns;
+    const struct tide_history *h = s->h;
+    const struct tide_history_process *p = tide_assessing_process(h, j->process);
+    bool tree = j->subject == TIDE_SUBJECT_TREE,
+         process = j->subject == TIDE_SUBJECT_PROCESS && !j->own_pages;
+    size_t count = tree ? h->tick_count : p && process ? p->point_count : 0, hint = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t t_ns = tree ? h->ticks[i].t_ns : p->points[i].t_ns;
+        int64_t bytes = tree ? h->ticks[i].counted_bytes : p->points[i].private_bytes;
+        if (tide_axis_at(&s->axis, t_ns, &hint) >= j->verdict.jump_after &&
+            (double)bytes >= j->verdict.floor_last - j->verdict.jump_bytes / 2)
+            return t_ns;
+    }
     return INT64_MAX;
 }
 
