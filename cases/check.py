@@ -216,7 +216,7 @@ def rises_in_workers(outcome: Outcome) -> Iterator[Finding]:
     yield is_true("verdict", "rising peaks", bool(peaks))
     yield says("where", r"2 x worker of train\.py", outcome.verdict["name"])
     yield says("phase", "self-play", str(peaks.get("phase")))
-    yield near("per epoch", peaks.get("bytes_per_epoch"), slope(plans_of(outcome)), 0.3)
+    yield near("per epoch", peaks.get("bytes_per_epoch"), slope(plans_of(outcome)), 0.2)
     parent = root_of(outcome)
     yield under("parent grows", parent["growth_bytes"] if parent["verdict"] != "flat" else 0, 10 * MB)
 

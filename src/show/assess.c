@@ -392,6 +392,7 @@ static int judge_role(struct tide_assessing *s, size_t first, const bool *member
     if (!low || !high)
         return no_memory(s->err);
     double usual = usual_share(s, member);
+    size_t at_once = members_at_once(s, member);
     for (size_t i = first; i < s->h->process_count; i++) {
         if (!member[i])
             continue;
@@ -402,7 +403,7 @@ static int judge_role(struct tide_assessing *s, size_t first, const bool *member
         if (!levels)
             return no_memory(s->err);
         double share = tide_assess_own_share(p);
-        if (isnan(share))
+        if (isnan(share) || at_once < members) /* of those that come and go, each is read at another moment */
             share = usual;
         /* What is shared stays what it was; what comes on top is the process's own. */
         double shared = count ? (1 - share) * levels[0].bytes : 0;
@@ -418,7 +419,7 @@ static int judge_role(struct tide_assessing *s, size_t first, const bool *member
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,
                             .member = s->h->processes[first].row.id,
-                            .members = members_at_once(s, member),
+                            .members = at_once,
                             .limit_bytes = limit_for(s, now)};
     snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
     if (j.members < members)
