@@ -131,7 +131,7 @@ class Trainer:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=28)
     parser.add_argument("--groups-per-step", type=int, default=2)
     parser.add_argument("--fix", choices=["none", "padding", "per-group"], default="none")
     options = parser.parse_args()

@@ -22,6 +22,14 @@ static bool is_whole(const struct tide_judged *j)
            (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
 }
 
+/* Whether another series says the same thing better: a process that comes and goes is a part of its role, and
+ * a tree of one process is that process, whose own pages need no estimate. */
+static bool is_said_elsewhere(const struct tide_judged *j)
+{
+    return (j->passing && j->subject == TIDE_SUBJECT_PROCESS) ||
+           (j->subject == TIDE_SUBJECT_TREE && j->members <= 1);
+}
+
 /* How much a verdict matters: what the answer is about comes first. */
 static double weight(const struct tide_judged *j, double tree_peak)
 {
@@ -41,8 +49,8 @@ static double weight(const struct tide_judged *j, double tree_peak)
         kind = by_kind[TIDE_LEAK];
     if (j->crest.epochs)
         kind = by_kind[TIDE_LEAK] - 0.5;
-    if (j->passing && j->subject == TIDE_SUBJECT_PROCESS)
-        kind = 0.2; /* others like it came before or after: the answer is about them all */
+    if (is_said_elsewhere(j))
+        kind = 0.2;
     bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
     return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
 }
@@ -56,9 +64,9 @@ static int worse_first(const void *a, const void *b, void *context)
     const struct tide_judged *left = a, *right = b;
     const struct order *order = context;
     bool left_grows =
-        tide_verdict_grows(&left->verdict) && !left->passing && left->subject != TIDE_SUBJECT_GAUGE;
-    bool right_grows =
-        tide_verdict_grows(&right->verdict) && !right->passing && right->subject != TIDE_SUBJECT_GAUGE;
+        tide_verdict_grows(&left->verdict) && !is_said_elsewhere(left) && left->subject != TIDE_SUBJECT_GAUGE;
+    bool right_grows = tide_verdict_grows(&right->verdict) && !is_said_elsewhere(right) &&
+                       right->subject != TIDE_SUBJECT_GAUGE;
     if (left_grows && right_grows) { /* the faster one, but a part that explains the whole before the whole */
         double l = rate_per_second(left), r = rate_per_second(right);
         bool left_whole = is_whole(left), right_whole = is_whole(right);
