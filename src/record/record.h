@@ -159,6 +159,9 @@ struct tide_stack_row {
     int64_t frame;
 };
 
+/* Tensors are sampled with this many times the interval of other blocks, which is what heap_state has. */
+enum { TIDE_SITE_TENSOR_INTERVALS = 32 };
+
 enum tide_site_kind {
     TIDE_SITE_MALLOC = 1,
     TIDE_SITE_MMAP,

@@ -22,6 +22,9 @@
 #include <string.h>
 #include <time.h>
 
+_Static_assert(TIDE_SITE_TENSOR_INTERVALS == TIDE_HEAP_TENSORS,
+               "what the hook does is what a recording says");
+
 enum {
     OWN_MOST = 2000,       /* sites of a process that get a row however small they are */
     OWN_BYTES = 64 * 1024, /* live: gets a row in any case */

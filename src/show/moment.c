@@ -1,7 +1,6 @@
 #include "show/moment.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "channel/heap.h"
 #include "show/stack_text.h"
 
 #include <math.h>
@@ -116,7 +115,7 @@ double tide_moment_sampled(const struct tide_history *h, const struct tide_histo
 {
     double interval = tide_moment_interval(h, site->process), exact = interval / 4;
     if (site->kind == TIDE_SITE_TENSOR)
-        interval = exact = TIDE_HEAP_TENSORS * interval;
+        interval = exact = TIDE_SITE_TENSOR_INTERVALS * interval;
     else if (site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL)
         return 1;
     return size < exact ? -expm1(-size / interval) : 1;
