@@ -78,12 +78,17 @@ def _first_line(code: types.CodeType, name: str) -> int:
     return code.co_firstlineno
 
 
-@functools.lru_cache(maxsize=1024)
+_NOT_THE_PROGRAM = ("<", sysconfig.get_path("stdlib"), _HERE)
+_INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
+
+
 def _is_library(path: str) -> bool:
-    """Whether a file belongs to Python or to an installed package rather than to the program."""
-    if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
-        return True
-    return path.startswith("<") or path.startswith((sysconfig.get_path("stdlib"), _HERE))
+    """Whether a file belongs to Python or to an installed package rather than to the program.
+
+    Asked for every module of a process, some thousands with a framework: cheap by itself, a cache of bounded size would
+    only be gone through from end to end.
+    """
+    return path.startswith(_NOT_THE_PROGRAM) or _INSTALLED[0] in path or _INSTALLED[1] in path
 
 
 def _empty_copy(frame: types.FrameType, names: Any) -> None:
