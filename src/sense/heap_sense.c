@@ -22,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-_Static_assert(TIDE_SITE_TENSOR_INTERVALS == TIDE_HEAP_TENSORS,
+_Static_assert((int)TIDE_SITE_TENSOR_INTERVALS == (int)TIDE_HEAP_TENSORS,
                "what the hook does is what a recording says");
 
 enum {
