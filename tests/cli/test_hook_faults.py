@@ -1,7 +1,7 @@
 """The moments at which interposers deadlock or crash, each lived through many times with every allocation recorded.
 
 A mode of tests/hook/faults.c that does not end is a deadlock, one that ends with a signal a crash; afterwards the tables must
-hold nothing that was freed. Ten times each in make check, and a hundred times more in make check-long.
+hold nothing that was freed. Three times each in make check, and a hundred times more in make check-long.
 """
 
 import pathlib

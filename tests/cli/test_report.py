@@ -72,6 +72,8 @@ def leaking(path, names=None, heap=True, steps=400):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if os.environ.get("TIDEMARK_SANITIZED") == "1":
+        pytest.skip("a browser shows the same page, whichever build wrote it")
     b = browsers.Browser(tmp_path_factory.mktemp("browser"))
     yield b
     b.close()
