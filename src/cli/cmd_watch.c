@@ -267,8 +267,6 @@ static bool find_survivors(const char *path, struct survivors *survivors)
  * those that outlive it. Ctrl-C ends the patience and kills all of them. */
 static void stop_program(struct tracker *tracker)
 {
-    struct sigaction once = {.sa_handler = on_impatience}, old;
-    sigaction(SIGINT, &once, &old);
     kill(tracker->pid, SIGTERM);
     bool told = false, asked_all = false;
     int killed = -1; /* when, in the same milliseconds */
@@ -294,7 +292,6 @@ static void stop_program(struct tracker *tracker)
         find_survivors(tracker->path, &survivors);
         killed = waited;
     }
-    sigaction(SIGINT, &old, NULL);
 }
 
 /* ---- the command line */
@@ -436,6 +433,9 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
         tide_report(&tracker.farewell.err);
         return tracker.farewell.outcome.exit_code;
     }
+    /* Beneath the view's own handler, so that a Ctrl-C that comes just as the view closes kills the program
+     * and not this process. */
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_impatience}, NULL);
     screen->path = tracker.path;
     screen->log_path = config.log_path;
     screen->live = true;

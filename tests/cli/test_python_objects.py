@@ -115,7 +115,7 @@ for i in range(300):
     train_step(i)
     time.sleep(0.01)
 """)
-    done = tidemark("run", "--python-objects", "--heap-interval", "64K", "-i", "50ms", "-o", "a.tide", "--",
+    done = tidemark("run", "--python-objects", "--heap-interval", "16K", "-i", "50ms", "-o", "a.tide", "--",
                     "/usr/bin/python3", script)
     assert done.code == 0, done.err
     first = tidemark("blame", "--json", "a.tide").json["culprits"][0]

@@ -537,13 +537,17 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
-def test_a_program_that_does_not_want_to_end_is_killed_by_asking_again(terminal, tmp_path):
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_program_that_does_not_want_to_end_is_killed_by_asking_again(terminal, tmp_path, patient):
     stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); open('ready', 'w'); time.sleep(1000)"
     t = terminal("watch", "-o", "job.tide", "--", sys.executable, "-c", stubborn)
     t.wait("LIVE")
     wait_for((tmp_path / "ready").exists, "the program starting")
     t.keys("qs")
-    t.wait("Ctrl-C kills it")
+    if patient:
+        t.wait("waiting for the program to end; Ctrl-C kills it")
+    while b"\x1b[?1049l" not in t.raw:  # else at once, while the view is closing
+        assert t.read(60)
     t.keys("\x03")
     assert t.end() == 128 + signal.SIGKILL
     assert "recording: job.tide" in t.text()
