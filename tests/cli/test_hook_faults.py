@@ -47,7 +47,7 @@ def endure(build, tmp_path, env):
     return call
 
 
-@pytest.mark.parametrize("interval", [1, 524288])
+@pytest.mark.parametrize("interval", [1, pytest.param(524288, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_program_comes_to_no_harm(endure, mode, interval):
     found = endure(mode, interval=interval)
