@@ -282,6 +282,7 @@ def test_the_hook_takes_little_memory(hooked, run, build, tmp_path, count, size,
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_table_without_room_counts_what_it_drops(target, tmp_path):
     table = target("stacks", interval=1, timeout=120)
     file, = (tmp_path / "channel").glob("heap-*")

@@ -203,6 +203,7 @@ def test_a_run_too_short_to_tell_is_undecided_and_says_how_much_longer(judged):
     assert top["steps_needed"] > 0
 
 
+@pytest.mark.long
 def test_the_same_leak_is_found_at_the_default_interval(tidemark, workload, tmp_path):
     recording = tmp_path / "a.tide"
     run = tidemark("run", "-o", recording, "--", workload("linear"), "--steps", "800")
