@@ -327,6 +327,7 @@ def test_the_program_is_told_where_its_recording_is(tidemark, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_items_of_a_loader_process_are_not_taken_for_those_of_the_training(tidemark, root):
     script = (
         "import os, time, tidemark\n"
