@@ -1,5 +1,5 @@
 /*
- * dtype.h - the kinds of numbers in a tensor, and rounding between them.
+ * dtype.h - the kinds of numbers in a tensor, rounding between them, and how they are aligned.
  */
 #ifndef TIDE_DTYPE_H
 #define TIDE_DTYPE_H
@@ -13,6 +13,14 @@ enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32 };
 static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 {
     return dtype == TIDE_BF16 ? 2 : 4;
+}
+
+/* Everything in the arena begins at a multiple of this. */
+enum { TIDE_ALIGN = 64 };
+
+static inline size_t tide_aligned(size_t bytes)
+{
+    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
 }
 
 typedef uint16_t tide_bf16;

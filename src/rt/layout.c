@@ -2,21 +2,15 @@
 
 #include <stdlib.h>
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
-}
-
 static bool meet(const struct tide_value *a, const struct tide_value *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
-static const struct tide_value *sorted; /* for the comparison below, while sorting */
-
-static int larger_first(const void *a, const void *b)
+/* Of two places in the list of values. */
+static int larger_first(const void *a, const void *b, void *values)
 {
-    const struct tide_value *x = &sorted[*(const int *)a], *y = &sorted[*(const int *)b];
+    const struct tide_value *list = values, *x = &list[*(const int *)a], *y = &list[*(const int *)b];
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return *(const int *)a - *(const int *)b;
@@ -30,7 +24,7 @@ static size_t most_alive(const struct tide_schedule *s, int *ret_at)
         size_t alive = 0;
         for (int v = 0; v < s->value_count; v++)
             if (s->values[v].first <= i && i <= s->values[v].last)
-                alive += aligned(s->values[v].bytes);
+                alive += tide_aligned(s->values[v].bytes);
         if (alive > most) {
             most = alive;
             *ret_at = i;
@@ -48,12 +42,12 @@ static int lower_first(const void *a, const void *b)
 /* The lowest place for `value` between the placed ones whose lifetimes meet its own. */
 static size_t lowest_gap(const struct tide_value *value, const struct tide_value **neighbours, int count)
 {
-    size_t at = 0, bytes = aligned(value->bytes);
+    size_t at = 0, bytes = tide_aligned(value->bytes);
     qsort(neighbours, (size_t)count, sizeof(const struct tide_value *), lower_first);
     for (int i = 0; i < count; i++) {
         if (neighbours[i]->offset >= at + bytes)
             break;
-        size_t end = neighbours[i]->offset + aligned(neighbours[i]->bytes);
+        size_t end = neighbours[i]->offset + tide_aligned(neighbours[i]->bytes);
         at = end > at ? end : at;
     }
     return at;
@@ -71,8 +65,7 @@ int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct 
     }
     for (int i = 0; i < s->value_count; i++)
         order[i] = i;
-    sorted = s->values;
-    qsort(order, count, sizeof *order, larger_first);
+    qsort_r(order, count, sizeof *order, larger_first, s->values);
     struct tide_layout made = {.lower_bound = most_alive(s, &made.peak)};
     for (int i = 0; i < s->value_count; i++) {
         struct tide_value *value = &s->values[order[i]];
@@ -81,7 +74,7 @@ int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct 
             if (meet(value, &s->values[order[j]]))
                 neighbours[near++] = &s->values[order[j]];
         value->offset = lowest_gap(value, neighbours, near);
-        size_t end = value->offset + aligned(value->bytes);
+        size_t end = value->offset + tide_aligned(value->bytes);
         made.bytes = end > made.bytes ? end : made.bytes;
     }
     free(order);

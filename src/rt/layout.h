@@ -9,8 +9,6 @@
 
 #include "rt/schedule.h"
 
-enum { TIDE_ALIGN = 64 };
-
 struct tide_layout {
     size_t bytes;       /* of the arena */
     size_t lower_bound; /* no layout can need less */

@@ -35,11 +35,6 @@ struct tide_machine {
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
 };
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
-}
-
 static void place_lasting(struct tide_machine *m)
 {
     size_t parameters = 0, inputs = 0;
@@ -49,7 +44,7 @@ static void place_lasting(struct tide_machine *m)
             continue;
         size_t *section = t->role == TIDE_PARAMETER ? &parameters : &inputs;
         m->offsets[i] = *section;
-        *section += aligned(t->bytes);
+        *section += tide_aligned(t->bytes);
     }
     m->weights = m->arena;
     m->optimizer = m->weights + m->plan.weights;
@@ -83,7 +78,7 @@ static void *value_at(struct tide_machine *m, const struct program *p, int value
     if (value == TIDE_LASTING)
         return gradient ? (void *)tide_machine_gradient(m, tensor) : tide_machine_data(m, tensor);
     const struct tide_value *v = &p->schedule.values[value];
-    size_t end = (size_t)(m->passes - m->arena) + v->offset + aligned(v->bytes);
+    size_t end = (size_t)(m->passes - m->arena) + v->offset + tide_aligned(v->bytes);
     m->high = end > m->high ? end : m->high;
     return m->passes + v->offset;
 }

@@ -1,8 +1,8 @@
 /*
  * op.h - what an operator is, and the ones there are.
  *
- * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, its forward and
- * backward functions, and a plain reference of both that tests compare with. To add one: its file, a line in
+ * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, and its forward
+ * and backward functions; tests hold the second to differences of the first. To add one: its file, a line in
  * the table of ops.c, and the function below that appends it to a graph.
  *
  * forward() reads in[], writes out[]. backward() reads out_grad[] and those of in[] and out[] that the masks
@@ -45,8 +45,6 @@ struct tide_op {
                       const struct tide_node *node, enum tide_direction direction);
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call);
-    void (*reference_forward)(const struct tide_call *call);
-    void (*reference_backward)(const struct tide_call *call);
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */

@@ -84,11 +84,6 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
     return 0;
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Where things lie in scratch. */
 struct room {
     size_t losses, logits, narrow_logits, table, rest, all;
@@ -116,11 +111,11 @@ static struct room room_of(const struct tide_matmuls *matmuls, const struct head
 {
     bool narrow = h->from == TIDE_BF16;
     struct room r = {0};
-    r.logits = aligned((size_t)h->rows * sizeof(float));
-    r.narrow_logits = r.logits + aligned((size_t)(h->chunk * h->words) * 4);
+    r.logits = tide_aligned((size_t)h->rows * sizeof(float));
+    r.narrow_logits = r.logits + tide_aligned((size_t)(h->chunk * h->words) * 4);
     r.table = r.narrow_logits +
-              (narrow && direction == TIDE_BACKWARD ? aligned((size_t)(h->chunk * h->words) * 2) : 0);
-    r.rest = r.table + (narrow ? aligned((size_t)(h->words * h->columns) * 2) : 0);
+              (narrow && direction == TIDE_BACKWARD ? tide_aligned((size_t)(h->chunk * h->words) * 2) : 0);
+    r.rest = r.table + (narrow ? tide_aligned((size_t)(h->words * h->columns) * 2) : 0);
     r.all = r.rest + most_scratch(matmuls, h, direction);
     return r;
 }

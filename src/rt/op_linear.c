@@ -77,20 +77,15 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
     return 0;
 }
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Scratch: the weight as bf16, the gradient of y as bf16, then what the products need. */
 static size_t weight_bytes(const struct dims *d)
 {
-    return d->from == TIDE_BF16 ? aligned((size_t)(d->in * d->out) * 2) : 0;
+    return d->from == TIDE_BF16 ? tide_aligned((size_t)(d->in * d->out) * 2) : 0;
 }
 
 static size_t y_grad_bytes(const struct dims *d)
 {
-    return d->from != d->to ? aligned((size_t)(d->rows * d->out) * 2) : 0;
+    return d->from != d->to ? tide_aligned((size_t)(d->rows * d->out) * 2) : 0;
 }
 
 static size_t larger(size_t a, size_t b)

@@ -1,10 +1,4 @@
 #include "rt/machine.h"
-#include "rt/threads.h"
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;
-}
 
 int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
                    const struct tide_choices *choices, bool trains, struct tide_plan *ret_plan,
@@ -13,7 +7,7 @@ int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
     struct tide_plan plan = {.choices = *choices};
     struct tide_schedule schedule;
     for (int i = 0; i < graph->tensor_count; i++) {
-        size_t bytes = aligned(graph->tensors[i].bytes);
+        size_t bytes = tide_aligned(graph->tensors[i].bytes);
         if (graph->tensors[i].role == TIDE_PARAMETER)
             plan.weights += bytes;
         else if (graph->tensors[i].role != TIDE_ACTIVATION)

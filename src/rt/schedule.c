@@ -9,7 +9,6 @@ struct track {
     int value;     /* of the way forward; TIDE_NONE: none yet */
     int again;     /* computed again; TIDE_NONE: not */
     int gradient;  /* TIDE_NONE: none yet */
-    int last_use;  /* node that uses it last; -1: none */
     int first_use; /* node that uses it first: on the way back the last to add to its gradient */
     bool leaves;   /* used outside its block */
     bool wanted;   /* again, by the block at hand */
@@ -379,12 +378,11 @@ static int begin(struct maker *m)
     if (!m->tracks)
         return no_memory(m);
     for (int i = 0; i < g->tensor_count; i++)
-        m->tracks[i] = (struct track){
-            .value = TIDE_NONE, .again = TIDE_NONE, .gradient = TIDE_NONE, .last_use = -1, .first_use = -1};
+        m->tracks[i] =
+            (struct track){.value = TIDE_NONE, .again = TIDE_NONE, .gradient = TIDE_NONE, .first_use = -1};
     for (int i = 0; i < g->node_count; i++)
         for (int k = 0; k < g->nodes[i].in_count; k++) {
             struct track *t = &m->tracks[g->nodes[i].in[k]];
-            t->last_use = i;
             if (t->first_use < 0)
                 t->first_use = i;
             t->leaves |= g->nodes[i].block != g->tensors[g->nodes[i].in[k]].block;
