@@ -21,19 +21,52 @@ struct program {
     struct tide_schedule schedule;
     struct ready *ready;
     int count;
-    const float *loss;
+    const void *result; /* the first output of the last node */
 };
 
 struct tide_machine {
     const struct tide_graph *graph;
     struct tide_plan plan;
     char *arena;
-    size_t mapped, high;
-    size_t *offsets; /* of each lasting tensor in its section */
+    size_t mapped, high; /* mapped 0: the arena is a host's */
+    size_t *offsets;     /* of each lasting tensor in its section */
     char *weights, *optimizer, *gradients, *inputs, *passes;
     struct program train, evaluate;
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
 };
+
+/* The host's tensor that is this parameter; -1: none. */
+static int host_tensor(const struct tide_machine *host, const struct tide_tensor *t)
+{
+    for (int i = 0; i < host->graph->tensor_count; i++) {
+        const struct tide_tensor *h = &host->graph->tensors[i];
+        if (h->role == TIDE_PARAMETER && !strcmp(h->name, t->name))
+            return h->rank == t->rank && !memcmp(h->dims, t->dims, sizeof h->dims) ? i : -1;
+    }
+    return -1;
+}
+
+static int place_guest(struct tide_machine *m, const struct tide_machine *host, struct tide_err *err)
+{
+    size_t lasting = 0;
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        int same = t->role == TIDE_PARAMETER ? host_tensor(host, t) : -1;
+        if (t->role == TIDE_PARAMETER && same < 0)
+            return tide_err_set(err, "the model has no '%s' of that shape", t->name);
+        if (t->role == TIDE_PARAMETER) {
+            m->offsets[i] = host->offsets[same];
+        } else if (t->role != TIDE_ACTIVATION) {
+            m->offsets[i] = lasting;
+            lasting += tide_aligned(t->bytes);
+        }
+    }
+    m->arena = host->arena;
+    m->weights = host->weights;
+    m->inputs = host->passes;
+    m->passes = m->inputs + lasting;
+    return 0;
+}
 
 static void place_lasting(struct tide_machine *m)
 {
@@ -108,8 +141,8 @@ static void resolve(struct tide_machine *m, struct tide_matmuls *matmuls, struct
         to->call.out[i] = value_at(m, p, from->out[i], node->out[i], false);
         to->call.out_grad[i] = value_at(m, p, from->out_grad[i], node->out[i], true);
     }
-    if (node->op->is_loss)
-        p->loss = to->call.out[0];
+    if (from->node == m->graph->node_count - 1)
+        p->result = to->call.out[0];
 }
 
 static int load(struct tide_machine *m, struct tide_matmuls *matmuls, struct program *p, struct tide_err *err)
@@ -144,21 +177,28 @@ static int map_arena(struct tide_machine *m, struct tide_err *err)
     return 0;
 }
 
+static struct tide_machine *blank(const struct tide_graph *graph, const struct tide_plan *plan)
+{
+    struct tide_machine *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->graph = graph;
+    m->plan = *plan;
+    m->offsets = calloc((size_t)graph->tensor_count + 1, sizeof *m->offsets);
+    m->squares = calloc((size_t)graph->tensor_count + 1, sizeof *m->squares);
+    if (m->offsets && m->squares)
+        return m;
+    tide_machine_free(m);
+    return NULL;
+}
+
 int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
                      const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
                      struct tide_err *err)
 {
-    struct tide_machine *m = calloc(1, sizeof *m);
-    if (m) {
-        m->offsets = calloc((size_t)graph->tensor_count + 1, sizeof *m->offsets);
-        m->squares = calloc((size_t)graph->tensor_count + 1, sizeof *m->squares);
-    }
-    if (!m || !m->offsets || !m->squares) {
-        tide_machine_free(m);
+    struct tide_machine *m = blank(graph, plan);
+    if (!m)
         return tide_err_set(err, "out of memory");
-    }
-    m->graph = graph;
-    m->plan = *plan;
     if (map_arena(m, err))
         goto undo;
     place_lasting(m);
@@ -168,7 +208,8 @@ int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmul
     if (tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
         load(m, matmuls, &m->evaluate, err))
         goto undo;
-    TIDE_CHECK(m->high, ==, m->plan.total);
+    if (plan->passes > plan->floor)
+        TIDE_CHECK(m->high, ==, m->plan.total);
     *ret_machine = m;
     return 0;
 undo:
@@ -176,11 +217,35 @@ undo:
     return -1;
 }
 
+int tide_machine_guest(struct tide_machine *host, const struct tide_graph *graph,
+                       struct tide_matmuls *matmuls, struct tide_machine **ret_machine, struct tide_err *err)
+{
+    struct tide_choices none = {0};
+    struct tide_plan plan;
+    if (tide_plan_make(graph, matmuls, &none, false, 0, &plan, err))
+        return -1;
+    size_t bytes = plan.inputs + plan.passes;
+    TIDE_CHECK(bytes, <=, host->plan.passes);
+    struct tide_machine *m = blank(graph, &plan);
+    if (!m)
+        return tide_err_set(err, "out of memory");
+    if (place_guest(m, host, err) || tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
+        load(m, matmuls, &m->evaluate, err)) {
+        tide_machine_free(m);
+        return -1;
+    }
+    TIDE_CHECK(m->high, ==, (size_t)(host->passes - host->arena) + bytes);
+    host->high = m->high > host->high ? m->high : host->high;
+    memset(host->passes, 0, bytes);
+    *ret_machine = m;
+    return 0;
+}
+
 void tide_machine_free(struct tide_machine *m)
 {
     if (!m)
         return;
-    if (m->arena)
+    if (m->arena && m->mapped)
         munmap(m->arena, m->mapped);
     tide_schedule_release(&m->train.schedule);
     tide_schedule_release(&m->evaluate.schedule);
@@ -264,7 +329,7 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
             break;
         }
     }
-    return *m->train.loss;
+    return *(const float *)m->train.result;
 }
 
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
@@ -278,9 +343,17 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
     return m->plan.choices.clips ? norm_of(m) : NAN;
 }
 
+const void *tide_machine_run(struct tide_machine *m, int64_t position)
+{
+    for (int i = 0; i < m->evaluate.count; i++) {
+        struct tide_call *call = &m->evaluate.ready[i].call;
+        call->position = position;
+        call->node->op->forward(call);
+    }
+    return m->evaluate.result;
+}
+
 float tide_machine_evaluate(struct tide_machine *m)
 {
-    for (int i = 0; i < m->evaluate.count; i++)
-        m->evaluate.ready[i].call.node->op->forward(&m->evaluate.ready[i].call);
-    return *m->evaluate.loss;
+    return *(const float *)tide_machine_run(m, 0);
 }

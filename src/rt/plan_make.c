@@ -1,10 +1,10 @@
 #include "rt/machine.h"
 
 int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                   const struct tide_choices *choices, bool trains, struct tide_plan *ret_plan,
+                   const struct tide_choices *choices, bool trains, size_t floor, struct tide_plan *ret_plan,
                    struct tide_err *err)
 {
-    struct tide_plan plan = {.choices = *choices};
+    struct tide_plan plan = {.choices = *choices, .floor = floor};
     struct tide_schedule schedule;
     for (int i = 0; i < graph->tensor_count; i++) {
         size_t bytes = tide_aligned(graph->tensors[i].bytes);
@@ -31,13 +31,25 @@ int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
     if (bad)
         return -1;
     plan.passes = plan.train.bytes > plan.evaluate.bytes ? plan.train.bytes : plan.evaluate.bytes;
+    plan.passes = plan.passes > floor ? plan.passes : floor;
     plan.total = plan.weights + plan.optimizer + plan.gradients + plan.inputs + plan.passes;
     *ret_plan = plan;
     return 0;
 }
 
+int tide_guest_bytes(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t *ret_bytes,
+                     struct tide_err *err)
+{
+    struct tide_choices none = {0};
+    struct tide_plan plan;
+    if (tide_plan_make(graph, matmuls, &none, false, 0, &plan, err))
+        return -1;
+    *ret_bytes = plan.inputs + plan.passes;
+    return 0;
+}
+
 int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
-                     int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
+                     int64_t micro_batches, bool clips, size_t floor, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
     struct tide_plan best = {0}, least = {0};
@@ -46,7 +58,7 @@ int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmul
         for (int again = 0; again <= graph->block_count; again++) {
             struct tide_choices choices = {.again = again, .fused = fused, .clips = clips};
             struct tide_plan plan;
-            if (tide_plan_make(graph, matmuls, &choices, true, &plan, err))
+            if (tide_plan_make(graph, matmuls, &choices, true, floor, &plan, err))
                 return -1;
             if (!least.total || plan.total < least.total)
                 least = plan;

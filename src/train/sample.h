@@ -1,12 +1,16 @@
 /*
  * sample.h - text from a model: keys and values of what was said are kept, so that a token costs one row.
  *
- * The decoder is a graph of its own, of one sequence and one row, whose parameters are those of a model that
- * is there: a training machine's (then its values lie where the passes of training lie, for the two never run
- * at the same time, and nothing is taken from the system) or one that was made for it.
+ * The decoder is a guest (machine.h) of a machine of the same model: one that trains, between whose passes it
+ * lives, so that nothing is taken from the system, or one that was made for it. A prompt is read in blocks of
+ * rows; then each token is one row.
  *
- * tide_sampler_bytes -> floor of the plan of the training machine -> tide_sampler_new -> _text, _question ...
- * -> _free.
+ * tide_sampler_bytes -> floor of the plan of the host -> tide_sampler_new -> _start, then _next as often as
+ * wanted (or _tokens, _accuracy, which do both) -> _free. After _new nothing is allocated. When the host
+ * runs, what was said is forgotten: _start again.
+ *
+ * A model sees `window` tokens at a time: its positions, or as many as it was trained on. When they are full,
+ * the older half is forgotten and the newer half read again, so that there is no end.
  */
 #ifndef TIDE_SAMPLE_H
 #define TIDE_SAMPLE_H
@@ -17,24 +21,49 @@
 
 struct tide_sample_rule {
     double temperature; /* 0: the likeliest */
-    int64_t top_k;      /* 0: all */
-    double top_p;       /* 1: all */
+    int64_t top_k;      /* of the k likeliest; 0: of all */
+    double top_p;       /* of the fewest that have this share, after top_k; 1: of all */
     uint64_t seed;
 };
 
+/* 0, or -1 with a sentence: a temperature below 0, a share outside (0, 1], no number. */
+int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err);
+
+/* One of `count` words by their logits. draw: uniform in [0, 1). weights and order are room for count each.
+ * Equal logits: the lower word counts as the likelier. -1: a logit is no number. */
+int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
+                           double draw, float *weights, int32_t *order);
+
 struct tide_sampler;
 
-/* What the decoder of a model takes of the part of the arena that passes share. */
-int tide_sampler_bytes(const struct tide_gpt_config *config, struct tide_matmuls *matmuls, size_t *ret_bytes,
-                       struct tide_err *err);
+/* What the decoder of a model takes of the part of the arena that passes share. window: at most the model's
+ * positions. */
+int tide_sampler_bytes(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
+                       struct tide_matmuls *matmuls, size_t *ret_bytes, struct tide_err *err);
 
-/* host: of a graph of the same model, with room for it. Caller frees; host and matmuls must outlive it. */
-int tide_sampler_new(const struct tide_gpt_config *config, struct tide_matmuls *matmuls,
-                     struct tide_machine *host, struct tide_sampler **ret_sampler, struct tide_err *err);
+/* host: of a graph of the same model, with room for it. Caller frees, before the host; host and matmuls must
+ * outlive it. */
+int tide_sampler_new(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
+                     struct tide_matmuls *matmuls, struct tide_machine *host,
+                     struct tide_sampler **ret_sampler, struct tide_err *err);
 void tide_sampler_free(struct tide_sampler *sampler);
 
+/* Forgets everything and reads a prompt of at least one token. Of one longer than the window the end counts.
+ */
+void tide_sampler_start(struct tide_sampler *sampler, const int32_t *prompt, int64_t count);
+
+/* Reads one more token. */
+void tide_sampler_append(struct tide_sampler *sampler, int32_t token);
+
+/* Of the word that follows: as many as the model has words. Borrowed until the next call. */
+const float *tide_sampler_logits(const struct tide_sampler *sampler);
+
+/* Chooses the token that follows and reads it. -1: the logits are no numbers. The same for the same seed and
+ * number of tokens since _start. */
+int32_t tide_sampler_next(struct tide_sampler *sampler, const struct tide_sample_rule *rule);
+
 /* Continues `prompt` by at most `most` tokens, or until `stop` (a token; -1: none) was made. Returns how many
- * were written to `out`; allocates nothing. A prompt longer than the model's positions keeps its end. */
+ * were written to `out`. */
 int64_t tide_sampler_tokens(struct tide_sampler *sampler, const int32_t *prompt, int64_t prompt_count,
                             const struct tide_sample_rule *rule, int32_t stop, int32_t *out, int64_t most);
 

@@ -122,7 +122,7 @@ static void every_plan_gives_the_same_bits(enum tide_dtype compute, bool plain, 
             struct tide_choices choices = {.again = again, .fused = fused, .clips = clip > 0};
             struct tide_plan plan;
             float loss = NAN;
-            ok(tide_plan_make(m.graph, m.matmuls, &choices, true, &plan, &err), &err);
+            ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
             char *weights = train(&m, &plan, clip, &loss);
             assert_true(loss < 3.6F);
             if (first)
@@ -154,7 +154,7 @@ static void micro_batches_add_up_to_one_batch(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {.clips = true};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
     struct tide_machine *once = new_machine(&m, &plan), *twice = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(1), half = rule;
     half.micro_batches = 2;
@@ -180,7 +180,7 @@ static void every_parameter_gets_a_gradient(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {0};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -206,7 +206,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {.again = 2};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -260,13 +260,14 @@ static void a_budget_is_kept_from_the_least_possible_upward(void **state)
     struct tide_err err;
     struct model m = new_model(TIDE_F32, false);
     struct tide_plan all, least, plan;
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, &all, &least, &err), &err);
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, 0, &all, &least, &err), &err);
     assert_true(least.total < all.total);
-    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, true, &plan, &least, &err), -1);
+    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, true, 0, &plan, &least, &err),
+                     -1);
     assert_non_null(strstr(err.text, "least possible"));
     double work = INFINITY;
     for (size_t budget = least.total; budget <= all.total + 4096; budget += (all.total - least.total) / 16) {
-        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, &plan, &least, &err), &err);
+        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, 0, &plan, &least, &err), &err);
         assert_true(plan.total <= budget);
         assert_true(plan.work <= work); /* more room is never slower */
         work = plan.work;
