@@ -17,7 +17,7 @@ static const char sum_symbols[] = "\n+0123456789=";
 struct tide_data {
     enum tide_data_kind kind;
     uint64_t seed;
-    int64_t sequence, words;
+    int64_t sequence, words, symbol_count;
     int64_t count, train_count; /* tokens in all, and before the part that is held out */
     const uint8_t *map;
     size_t map_bytes;
@@ -50,9 +50,10 @@ static void know_symbols(struct tide_data *d, const bool *occurs)
         d->token_of[byte] = -1;
         if (!occurs[byte])
             continue;
-        d->symbols[d->words] = (uint8_t)byte;
-        d->token_of[byte] = (int16_t)d->words++;
+        d->symbols[d->symbol_count] = (uint8_t)byte;
+        d->token_of[byte] = (int16_t)d->symbol_count++;
     }
+    d->words = d->symbol_count;
 }
 
 static int open_sums(struct tide_data *d)
@@ -284,9 +285,14 @@ void tide_data_batch(const struct tide_data *d, uint64_t number, bool held_out, 
 
 /* ---- text */
 
+int tide_data_symbol(const struct tide_data *d, int32_t token)
+{
+    return token >= 0 && token < d->symbol_count ? d->symbols[token] : -1;
+}
+
 void tide_data_text(const struct tide_data *d, int32_t token, char out[static 8])
 {
-    if (d->kind == TIDE_DATA_TOKENS || token < 0 || token >= d->words) {
+    if (tide_data_symbol(d, token) < 0) {
         snprintf(out, 8, "%d ", token);
         return;
     }

@@ -39,6 +39,9 @@ int64_t tide_data_count(const struct tide_data *data); /* tokens for training */
 void tide_data_batch(const struct tide_data *data, uint64_t number, bool held_out, int64_t sequences,
                      int32_t *tokens, int32_t *targets);
 
+/* The byte that a token stands for; -1: none, or there is no such token. */
+int tide_data_symbol(const struct tide_data *data, int32_t token);
+
 /* A token as text (at most 4 bytes, NUL-terminated), and text as tokens. */
 void tide_data_text(const struct tide_data *data, int32_t token, char out[static 8]);
 /* Returns how many, at most `most`; -1 when a symbol is not in the vocabulary. */

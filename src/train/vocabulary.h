@@ -1,0 +1,44 @@
+/*
+ * vocabulary.h - the words of a model as text, and text as words.
+ *
+ * Three kinds: bytes, each word one byte that occurs in the training text (vocabulary.json, which is written
+ * here with every checkpoint of such a model); byte pairs, GPT-2's own (vocab.json and merges.txt, as Hugging
+ * Face has them); numbers, where a directory has neither and a token is all there is.
+ *
+ * Files come from strangers: lengths and numbers are checked, everything is bounded. A vocabulary does not
+ * change after it was read.
+ */
+#ifndef TIDE_VOCABULARY_H
+#define TIDE_VOCABULARY_H
+
+#include "base/err.h"
+#include "train/data.h"
+
+#include <stdio.h>
+
+enum tide_vocabulary_kind { TIDE_VOCABULARY_BYTES, TIDE_VOCABULARY_PAIRS, TIDE_VOCABULARY_NUMBERS };
+
+/* vocabulary.json of data of text or sums: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each
+ * word; of tokens: {"kind": "numbers"}. */
+void tide_vocabulary_write(const struct tide_data *data, FILE *out);
+
+struct tide_vocabulary;
+
+/* Of a model with so many words, from the directory that holds its weights. Caller frees. */
+int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
+                        struct tide_err *err);
+void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
+
+enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *vocabulary);
+
+/* The bytes of a word, borrowed, and how many; they need not be whole runes. A number and a space for what
+ * has no text, in `room`. */
+const char *tide_vocabulary_text(const struct tide_vocabulary *vocabulary, int32_t token,
+                                 char room[static 16], size_t *ret_len);
+
+/* Text as words: returns how many were written to `out`, at most `most`; -1 when a symbol is none of the
+ * model's, when there are more, or, of numbers, when one is no word. */
+int64_t tide_vocabulary_tokens(const struct tide_vocabulary *vocabulary, const char *text, int32_t *out,
+                               int64_t most, struct tide_err *err);
+
+#endif
