@@ -42,4 +42,18 @@ static inline tide_bf16 tide_to_bf16(float value)
     return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded >> 16);
 }
 
+/* Number `at` of an array of f32 or bf16. */
+static inline double tide_number(const void *from, enum tide_dtype dtype, int64_t at)
+{
+    return dtype == TIDE_BF16 ? tide_from_bf16(((const tide_bf16 *)from)[at]) : ((const float *)from)[at];
+}
+
+static inline void tide_number_set(void *to, enum tide_dtype dtype, int64_t at, double value)
+{
+    if (dtype == TIDE_BF16)
+        ((tide_bf16 *)to)[at] = tide_to_bf16((float)value);
+    else
+        ((float *)to)[at] = (float)value;
+}
+
 #endif

@@ -240,11 +240,6 @@ size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_prod
     return found->scratch_bytes;
 }
 
-static float element(const void *from, enum tide_dtype dtype, int64_t at)
-{
-    return dtype == TIDE_BF16 ? tide_from_bf16(((const tide_bf16 *)from)[at]) : ((const float *)from)[at];
-}
-
 static void multiply_plainly(const struct tide_product *p, const void *a, const void *b, const float *bias,
                              void *c)
 {
@@ -252,16 +247,12 @@ static void multiply_plainly(const struct tide_product *p, const void *a, const 
         for (int64_t j = 0; j < p->n; j++) {
             double sum = p->has_bias ? bias[j] : 0;
             for (int64_t k = 0; k < p->k; k++)
-                sum +=
-                    (double)element(a, p->from, p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k) *
-                    element(b, p->from, p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j);
+                sum += tide_number(a, p->from, p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k) *
+                       tide_number(b, p->from, p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j);
             int64_t at = i * p->c_stride + j;
             if (p->adds)
-                sum += element(c, p->to, at);
-            if (p->to == TIDE_BF16)
-                ((tide_bf16 *)c)[at] = tide_to_bf16((float)sum);
-            else
-                ((float *)c)[at] = (float)sum;
+                sum += tide_number(c, p->to, at);
+            tide_number_set(c, p->to, at, sum);
         }
 }
 

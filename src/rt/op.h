@@ -1,9 +1,11 @@
 /*
  * op.h - what an operator is, and the ones there are.
  *
- * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, and its forward
- * and backward functions; tests hold the second to differences of the first. To add one: its file, a line in
- * the table of ops.c, and the function below that appends it to a graph.
+ * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, its forward and
+ * backward functions, and the same two once more as a plain reference (reference.h), which says what is meant
+ * and which tests hold the fast ones to. To add one: its file, a line in the table of ops.c, the function
+ * below that appends it to a graph, and a shape at which tests/unit/test_rt_ops.c tries it, which asks for
+ * one.
  *
  * forward() reads in[], writes out[]. backward() reads out_grad[] and those of in[] and out[] that the masks
  * name, and for each i with in_grad[i] not NULL writes the gradient of in[i], or adds to it when bit i of
@@ -45,6 +47,9 @@ struct tide_op {
                       const struct tide_node *node, enum tide_direction direction);
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call);
+    /* The same results from the same call: one thread, sums in f64, no scratch, no prepared products. */
+    void (*reference_forward)(const struct tide_call *call);
+    void (*reference_backward)(const struct tide_call *call);
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */

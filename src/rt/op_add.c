@@ -4,6 +4,7 @@
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/threads.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
@@ -43,8 +44,31 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return (double)tide_tensor_count(&graph->tensors[node->in[0]]);
 }
 
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    for (int64_t i = 0; i < tide_tensor_count(tide_in_tensor(call, 0)); i++)
+        tide_set_out(call, 0, i, tide_in(call, 0, i) + tide_in(call, 1, i));
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    for (int64_t i = 0; i < tide_tensor_count(tide_in_tensor(call, 0)); i++) {
+        tide_give_grad(call, 0, i, tide_out_grad(call, 0, i));
+        tide_give_grad(call, 1, i, tide_out_grad(call, 0, i));
+    }
+}
+
 const struct tide_op tide_op_of_add = {
-    .name = "add", .shape = shape, .forward = forward, .work = work, .passes = true};
+    .name = "add",
+    .shape = shape,
+    .forward = forward,
+    .work = work,
+    .passes = true,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
+};
 
 int tide_op_add(struct tide_graph *graph, int a, int b)
 {

@@ -8,6 +8,7 @@
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
 
@@ -330,6 +331,110 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 2.0 * (double)tide_tensor_count(y) * (double)node->numbers[1];
 }
 
+/* ---- reference */
+
+enum { QUERY, KEY, VALUE };
+
+/* One head of one sequence. */
+struct plain {
+    const struct tide_call *call;
+    int64_t T, width, channels, row, head;
+};
+
+static int64_t qkv_at(const struct plain *p, int which, int64_t i, int64_t c)
+{
+    return ((p->row + i) * 3 + which) * p->channels + p->head * p->width + c;
+}
+
+static int64_t y_at(const struct plain *p, int64_t i, int64_t c)
+{
+    return (p->row + i) * p->channels + p->head * p->width + c;
+}
+
+/* Where the logarithm of the sum of row i is: (sequences, heads, T). */
+static int64_t log_sum_at(const struct plain *p, int64_t i)
+{
+    return p->row * (p->channels / p->width) + p->head * p->T + i;
+}
+
+static double score(const struct plain *p, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < p->width; c++)
+        sum += tide_in(p->call, 0, qkv_at(p, QUERY, i, c)) * tide_in(p->call, 0, qkv_at(p, KEY, j, c));
+    return sum / sqrt((double)p->width);
+}
+
+static void plain_forward(const struct plain *p)
+{
+    for (int64_t i = 0; i < p->T; i++) {
+        double most = -INFINITY, sum = 0;
+        for (int64_t j = 0; j <= i; j++)
+            most = fmax(most, score(p, i, j));
+        for (int64_t j = 0; j <= i; j++)
+            sum += exp(score(p, i, j) - most);
+        tide_set_out(p->call, LOG_SUM, log_sum_at(p, i), most + log(sum));
+        for (int64_t c = 0; c < p->width; c++) {
+            double y = 0;
+            for (int64_t j = 0; j <= i; j++)
+                y += exp(score(p, i, j) - most) / sum * tide_in(p->call, 0, qkv_at(p, VALUE, j, c));
+            tide_set_out(p->call, Y, y_at(p, i, c), y);
+        }
+    }
+}
+
+static double probability(const struct plain *p, int64_t i, int64_t j)
+{
+    return exp(score(p, i, j) - tide_out(p->call, LOG_SUM, log_sum_at(p, i)));
+}
+
+static double score_grad(const struct plain *p, int64_t i, int64_t j)
+{
+    double slope = 0; /* of the loss along probability j, less the mean of that under all probabilities */
+    for (int64_t c = 0; c < p->width; c++)
+        slope += tide_out_grad(p->call, Y, y_at(p, i, c)) *
+                 (tide_in(p->call, 0, qkv_at(p, VALUE, j, c)) - tide_out(p->call, Y, y_at(p, i, c)));
+    return probability(p, i, j) * slope / sqrt((double)p->width);
+}
+
+static void plain_backward(const struct plain *p)
+{
+    const struct tide_call *call = p->call;
+    for (int64_t at = 0; at < p->T; at++)
+        for (int64_t c = 0; c < p->width; c++) {
+            double query = 0, key = 0, value = 0;
+            for (int64_t j = 0; j <= at; j++)
+                query += score_grad(p, at, j) * tide_in(call, 0, qkv_at(p, KEY, j, c));
+            for (int64_t i = at; i < p->T; i++) {
+                key += score_grad(p, i, at) * tide_in(call, 0, qkv_at(p, QUERY, i, c));
+                value += probability(p, i, at) * tide_out_grad(call, Y, y_at(p, i, c));
+            }
+            tide_give_grad(call, 0, qkv_at(p, QUERY, at, c), query);
+            tide_give_grad(call, 0, qkv_at(p, KEY, at, c), key);
+            tide_give_grad(call, 0, qkv_at(p, VALUE, at, c), value);
+        }
+}
+
+static void each_head(const struct tide_call *call, void (*visit)(const struct plain *p))
+{
+    int64_t heads = call->node->numbers[0], channels = tide_tensor_columns(tide_in_tensor(call, 0)) / 3;
+    struct plain p = {
+        .call = call, .T = call->node->numbers[1], .width = channels / heads, .channels = channels};
+    for (p.row = 0; p.row < tide_tensor_rows(tide_in_tensor(call, 0)); p.row += p.T)
+        for (p.head = 0; p.head < heads; p.head++)
+            visit(&p);
+}
+
+static void reference_forward(const struct tide_call *call)
+{
+    each_head(call, plain_forward);
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    each_head(call, plain_backward);
+}
+
 const struct tide_op tide_op_of_attention = {
     .name = "attention",
     .shape = shape,
@@ -339,6 +444,8 @@ const struct tide_op tide_op_of_attention = {
     .work = work,
     .reads_in = 1,
     .reads_out = 1U << Y | 1U << LOG_SUM,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
 };
 
 int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t sequence)

@@ -5,6 +5,7 @@
  * occurs twice gets the same bits whatever the number of threads.
  */
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/threads.h"
 
 #include <string.h>
@@ -88,12 +89,42 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return (double)tide_tensor_count(&graph->tensors[node->out[0]]);
 }
 
-const struct tide_op tide_op_of_embed = {.name = "embed",
-                                         .shape = shape,
-                                         .forward = forward,
-                                         .backward = backward,
-                                         .work = work,
-                                         .reads_in = 1U << TOKENS};
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct embedding e = embedding_of(call);
+    for (int64_t i = 0; i < e.rows; i++)
+        for (int64_t j = 0; j < e.columns; j++)
+            tide_set_out(call, 0, i * e.columns + j,
+                         tide_in(call, TABLE, e.tokens[i] * e.columns + j) +
+                             tide_in(call, POSITIONS, (call->position + i % e.sequence) * e.columns + j));
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    struct embedding e = embedding_of(call);
+    for (int operand = TABLE; operand <= POSITIONS; operand++)
+        for (int64_t row = 0; row < tide_in_tensor(call, operand)->dims[0]; row++)
+            for (int64_t j = 0; j < e.columns; j++) {
+                double sum = 0;
+                for (int64_t i = 0; i < e.rows; i++)
+                    if ((operand == TABLE ? e.tokens[i] : i % e.sequence) == row)
+                        sum += tide_out_grad(call, 0, i * e.columns + j);
+                tide_give_grad(call, operand, row * e.columns + j, sum);
+            }
+}
+
+const struct tide_op tide_op_of_embed = {
+    .name = "embed",
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .work = work,
+    .reads_in = 1U << TOKENS,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
+};
 
 int tide_op_embed(struct tide_graph *graph, int tokens, int table, int positions, int64_t sequence)
 {

@@ -3,8 +3,11 @@
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
+
+#include <math.h>
 
 enum { ROOM = 1024 }; /* numbers converted at a time */
 
@@ -98,8 +101,35 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 30.0 * (double)tide_tensor_count(&graph->tensors[node->in[0]]);
 }
 
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    for (int64_t i = 0; i < tide_tensor_count(tide_in_tensor(call, 0)); i++) {
+        double x = tide_in(call, 0, i);
+        tide_set_out(call, 0, i, x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+    }
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    for (int64_t i = 0; i < tide_tensor_count(tide_in_tensor(call, 0)); i++) {
+        double x = tide_in(call, 0, i), t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+        double t_slope = (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+        tide_give_grad(call, 0, i, tide_out_grad(call, 0, i) * ((1 + t) / 2 + x / 2 * t_slope));
+    }
+}
+
 const struct tide_op tide_op_of_gelu = {
-    .name = "gelu", .shape = shape, .forward = forward, .backward = backward, .work = work, .reads_in = 1};
+    .name = "gelu",
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .work = work,
+    .reads_in = 1,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
+};
 
 int tide_op_gelu(struct tide_graph *graph, int x)
 {

@@ -8,6 +8,7 @@
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
 
@@ -273,6 +274,70 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 2.0 * (double)h.rows * (double)h.columns * (double)h.words;
 }
 
+/* ---- reference */
+
+static double logit(const struct tide_call *call, int64_t i, int64_t word)
+{
+    int64_t C = tide_tensor_columns(tide_in_tensor(call, X));
+    double sum = 0;
+    for (int64_t c = 0; c < C; c++)
+        sum += tide_in(call, X, i * C + c) * tide_in(call, TABLE, word * C + c);
+    return sum;
+}
+
+static double log_sum(const struct tide_call *call, int64_t i)
+{
+    double most = -INFINITY, sum = 0;
+    for (int64_t word = 0; word < tide_in_tensor(call, TABLE)->dims[0]; word++)
+        most = fmax(most, logit(call, i, word));
+    for (int64_t word = 0; word < tide_in_tensor(call, TABLE)->dims[0]; word++)
+        sum += exp(logit(call, i, word) - most);
+    return most + log(sum);
+}
+
+static void reference_forward(const struct tide_call *call)
+{
+    const int32_t *targets = call->in[TARGETS];
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), count = counted(targets, rows);
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        if (targets[i] >= 0)
+            sum += log_sum(call, i) - logit(call, i, targets[i]);
+    tide_set_out(call, 0, 0, count ? sum / (double)count : 0);
+}
+
+/* Of the loss by the logit of one word in row i. */
+static double logit_grad(const struct tide_call *call, int64_t i, int64_t word, double log_sum_i)
+{
+    const int32_t *targets = call->in[TARGETS];
+    int64_t count = counted(targets, tide_tensor_rows(tide_in_tensor(call, X)));
+    if (targets[i] < 0)
+        return 0;
+    return (exp(logit(call, i, word) - log_sum_i) - (word == targets[i])) * call->loss_scale / (double)count;
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
+            C = tide_tensor_columns(tide_in_tensor(call, X)), words = tide_in_tensor(call, TABLE)->dims[0];
+    reference_forward(call);
+    for (int64_t i = 0; i < rows; i++) {
+        double log_sum_i = log_sum(call, i);
+        for (int64_t c = 0; c < C; c++) {
+            double sum = 0;
+            for (int64_t word = 0; word < words; word++)
+                sum += logit_grad(call, i, word, log_sum_i) * tide_in(call, TABLE, word * C + c);
+            tide_give_grad(call, X, i * C + c, sum);
+        }
+    }
+    for (int64_t at = 0; at < words * C; at++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++)
+            sum += logit_grad(call, i, at / C, log_sum(call, i)) * tide_in(call, X, i * C + at % C);
+        tide_give_grad(call, TABLE, at, sum);
+    }
+}
+
 const struct tide_op tide_op_of_head = {
     .name = "head",
     .shape = shape,
@@ -283,6 +348,8 @@ const struct tide_op tide_op_of_head = {
     .work = work,
     .reads_in = 1U << X | 1U << TABLE | 1U << TARGETS,
     .is_loss = true,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
 };
 
 int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows)

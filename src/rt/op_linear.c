@@ -6,6 +6,7 @@
  * weights.
  */
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 
 enum { X, WEIGHT, BIAS };
@@ -157,6 +158,44 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 2.0 * (double)d.rows * (double)d.in * (double)d.out;
 }
 
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct dims d = dims_of(call->graph, call->node);
+    for (int64_t i = 0; i < d.rows; i++)
+        for (int64_t j = 0; j < d.out; j++) {
+            double sum = tide_in(call, BIAS, j);
+            for (int64_t k = 0; k < d.in; k++)
+                sum += tide_in(call, X, i * d.in + k) * tide_in(call, WEIGHT, k * d.out + j);
+            tide_set_out(call, 0, i * d.out + j, sum);
+        }
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    struct dims d = dims_of(call->graph, call->node);
+    for (int64_t i = 0; i < d.rows; i++)
+        for (int64_t k = 0; k < d.in; k++) {
+            double sum = 0;
+            for (int64_t j = 0; j < d.out; j++)
+                sum += tide_out_grad(call, 0, i * d.out + j) * tide_in(call, WEIGHT, k * d.out + j);
+            tide_give_grad(call, X, i * d.in + k, sum);
+        }
+    for (int64_t j = 0; j < d.out; j++) {
+        double bias = 0;
+        for (int64_t i = 0; i < d.rows; i++)
+            bias += tide_out_grad(call, 0, i * d.out + j);
+        tide_give_grad(call, BIAS, j, bias);
+        for (int64_t k = 0; k < d.in; k++) {
+            double sum = 0;
+            for (int64_t i = 0; i < d.rows; i++)
+                sum += tide_in(call, X, i * d.in + k) * tide_out_grad(call, 0, i * d.out + j);
+            tide_give_grad(call, WEIGHT, k * d.out + j, sum);
+        }
+    }
+}
+
 const struct tide_op tide_op_of_linear = {
     .name = "linear",
     .shape = shape,
@@ -166,6 +205,8 @@ const struct tide_op tide_op_of_linear = {
     .backward = backward,
     .work = work,
     .reads_in = 1U << X | 1U << WEIGHT,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
 };
 
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide)

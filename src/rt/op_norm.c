@@ -5,6 +5,7 @@
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
 
@@ -204,6 +205,62 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 8.0 * (double)tide_tensor_count(&graph->tensors[node->in[X]]);
 }
 
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
+            C = tide_tensor_columns(tide_in_tensor(call, X));
+    for (int64_t i = 0; i < rows; i++) {
+        double mean = 0, variance = 0;
+        for (int64_t j = 0; j < C; j++)
+            mean += tide_in(call, X, i * C + j) / (double)C;
+        for (int64_t j = 0; j < C; j++)
+            variance += pow(tide_in(call, X, i * C + j) - mean, 2) / (double)C;
+        double inverse = 1 / sqrt(variance + call->node->real);
+        for (int64_t j = 0; j < C; j++)
+            tide_set_out(call, Y, i * C + j,
+                         (tide_in(call, X, i * C + j) - mean) * inverse * tide_in(call, WEIGHT, j) +
+                             tide_in(call, BIAS, j));
+        tide_set_out(call, MEAN, i, mean);
+        tide_set_out(call, INVERSE, i, inverse);
+    }
+}
+
+static double normal_at(const struct tide_call *call, int64_t i, int64_t at)
+{
+    return (tide_in(call, X, at) - tide_out(call, MEAN, i)) * tide_out(call, INVERSE, i);
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
+            C = tide_tensor_columns(tide_in_tensor(call, X));
+    for (int64_t i = 0; i < rows; i++) {
+        double mean = 0,
+               along = 0; /* of the gradient of the normalised row: its mean, its part along the row */
+        for (int64_t j = 0; j < C; j++) {
+            double g = tide_out_grad(call, Y, i * C + j) * tide_in(call, WEIGHT, j);
+            mean += g / (double)C;
+            along += g * normal_at(call, i, i * C + j) / (double)C;
+        }
+        for (int64_t j = 0; j < C; j++) {
+            double g = tide_out_grad(call, Y, i * C + j) * tide_in(call, WEIGHT, j);
+            tide_give_grad(call, X, i * C + j,
+                           (g - mean - normal_at(call, i, i * C + j) * along) * tide_out(call, INVERSE, i));
+        }
+    }
+    for (int64_t j = 0; j < C; j++) {
+        double weight = 0, bias = 0;
+        for (int64_t i = 0; i < rows; i++) {
+            weight += tide_out_grad(call, Y, i * C + j) * normal_at(call, i, i * C + j);
+            bias += tide_out_grad(call, Y, i * C + j);
+        }
+        tide_give_grad(call, WEIGHT, j, weight);
+        tide_give_grad(call, BIAS, j, bias);
+    }
+}
+
 const struct tide_op tide_op_of_norm = {
     .name = "norm",
     .shape = shape,
@@ -213,6 +270,8 @@ const struct tide_op tide_op_of_norm = {
     .work = work,
     .reads_in = 1U << X | 1U << WEIGHT,
     .reads_out = 1U << MEAN | 1U << INVERSE,
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
 };
 
 int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float epsilon)

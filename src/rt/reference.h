@@ -1,0 +1,48 @@
+/*
+ * reference.h - what the plain references of operators are written with.
+ *
+ * A reference computes what the operator means from the numbers as they lie in memory, in f64, and rounds
+ * only what it writes. Nobody trains with it: it is as slow as it is short.
+ */
+#ifndef TIDE_REFERENCE_H
+#define TIDE_REFERENCE_H
+
+#include "rt/op.h"
+
+static inline double tide_in(const struct tide_call *call, int i, int64_t at)
+{
+    return tide_number(call->in[i], call->graph->tensors[call->node->in[i]].dtype, at);
+}
+
+static inline double tide_out(const struct tide_call *call, int i, int64_t at)
+{
+    return tide_number(call->out[i], call->graph->tensors[call->node->out[i]].dtype, at);
+}
+
+static inline double tide_out_grad(const struct tide_call *call, int i, int64_t at)
+{
+    return tide_number(call->out_grad[i], call->graph->tensors[call->node->out[i]].dtype, at);
+}
+
+static inline void tide_set_out(const struct tide_call *call, int i, int64_t at, double value)
+{
+    tide_number_set(call->out[i], call->graph->tensors[call->node->out[i]].dtype, at, value);
+}
+
+/* The gradient of in[i] is written or added to, or not wanted. */
+static inline void tide_give_grad(const struct tide_call *call, int i, int64_t at, double value)
+{
+    enum tide_dtype dtype = call->graph->tensors[call->node->in[i]].dtype;
+    if (!call->in_grad[i])
+        return;
+    if (call->adds >> i & 1)
+        value += tide_number(call->in_grad[i], dtype, at);
+    tide_number_set(call->in_grad[i], dtype, at, value);
+}
+
+static inline const struct tide_tensor *tide_in_tensor(const struct tide_call *call, int i)
+{
+    return &call->graph->tensors[call->node->in[i]];
+}
+
+#endif
