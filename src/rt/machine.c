@@ -1,6 +1,7 @@
 #include "rt/machine.h"
 #include "base/check.h"
 #include "rt/rows.h"
+#include "rt/threads.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,12 +9,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { SMALLEST_PAGE = 4096 };
+
 /* An instruction with its pointers. */
 struct ready {
     enum tide_action action;
     int tensor;
     unsigned parameters; /* operands whose gradients add up over micro-batches */
     size_t bytes;        /* of a copy */
+    size_t end;          /* of the highest byte that it was given */
     struct tide_call call;
 };
 
@@ -32,6 +36,7 @@ struct tide_machine {
     size_t *offsets;     /* of each lasting tensor in its section */
     char *weights, *optimizer, *gradients, *inputs, *passes;
     struct program train, evaluate;
+    size_t used[TIDE_PHASES];
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
 };
 
@@ -155,14 +160,20 @@ static int load(struct tide_machine *m, struct tide_matmuls *matmuls, struct pro
     if (!p->ready)
         return tide_err_set(err, "out of memory for the program");
     p->count = p->schedule.count;
-    for (int i = 0; i < p->count; i++)
+    size_t high = m->high;
+    for (int i = 0; i < p->count; i++) {
+        m->high = (size_t)(m->passes - m->arena);
         resolve(m, matmuls, p, i);
+        p->ready[i].end = m->high;
+        high = m->high > high ? m->high : high;
+    }
+    m->high = high;
     return 0;
 }
 
 static int map_arena(struct tide_machine *m, struct tide_err *err)
 {
-    size_t huge = (size_t)2 << 20;
+    size_t huge = (size_t)2 << 20, whole = m->plan.total / huge * huge;
     m->mapped = (m->plan.total + huge - 1) / huge * huge;
     void *arena = mmap(NULL, m->mapped + huge, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -173,8 +184,25 @@ static int map_arena(struct tide_machine *m, struct tide_err *err)
         munmap(arena, skip);
     munmap((char *)arena + skip + m->mapped, huge - skip);
     m->arena = (char *)arena + skip;
-    madvise(m->arena, m->mapped, MADV_HUGEPAGE);
+    /* Not the last part: a huge page there would reach beyond the plan, now or when the kernel gets to it. */
+    madvise(m->arena, whole, MADV_HUGEPAGE);
+    madvise(m->arena + whole, m->mapped - whole, MADV_NOHUGEPAGE);
     return 0;
+}
+
+static void touch_some(void *context, int64_t first, int64_t last, int thread)
+{
+    volatile char *page = (char *)context + first * SMALLEST_PAGE;
+    (void)thread;
+    for (; first < last; first++, page += SMALLEST_PAGE)
+        *page = 0;
+}
+
+/* Every page is there before anything runs: what runs seldom (evaluation) adds none later. */
+static void touch_arena(struct tide_machine *m)
+{
+    int64_t pages = (int64_t)((m->plan.total + SMALLEST_PAGE - 1) / SMALLEST_PAGE);
+    tide_parallel(pages, 4096, touch_some, m->arena);
 }
 
 static struct tide_machine *blank(const struct tide_graph *graph, const struct tide_plan *plan)
@@ -202,6 +230,7 @@ int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmul
     if (map_arena(m, err))
         goto undo;
     place_lasting(m);
+    touch_arena(m);
     if (trains && (tide_schedule_train(graph, matmuls, &plan->choices, &m->train.schedule, err) ||
                    load(m, matmuls, &m->train, err)))
         goto undo;
@@ -279,11 +308,29 @@ static float clip_scale(double norm, float clip)
     return clip > 0 && norm > clip ? (float)(clip / norm) : 1.0F;
 }
 
+static void note_used(struct tide_machine *m, enum tide_phase phase, size_t end)
+{
+    m->used[phase] = end > m->used[phase] ? end : m->used[phase];
+}
+
+size_t tide_machine_used(const struct tide_machine *m, enum tide_phase phase)
+{
+    return m->used[phase];
+}
+
+/* Whether an update would leave numbers behind, as far as that is known before it. */
+static bool is_sound(const struct tide_machine *m)
+{
+    return isfinite(*(const float *)m->train.result) && (!m->plan.choices.clips || isfinite(norm_of(m)));
+}
+
 static void update_one(struct tide_machine *m, int tensor, const float *gradient,
                        const struct tide_update_rule *rule)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     struct tide_adamw how = rule->adamw;
+    if (!is_sound(m))
+        return;
     how.decay = t->decays ? rule->decay : 0;
     how.scale = m->plan.choices.clips ? clip_scale(norm_of(m), rule->clip) : 1.0F;
     tide_update_adamw(tide_machine_data(m, tensor), tide_machine_moments(m, tensor, 0),
@@ -309,6 +356,7 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
         const struct tide_op *op = call.node ? call.node->op : NULL;
         if (micro_batch > 0)
             call.adds |= r->parameters;
+        note_used(m, tide_phase_of(r->action), r->end);
         call.loss_scale = 1.0F / (float)rule->micro_batches;
         switch (r->action) {
         case TIDE_RUN:
@@ -340,6 +388,7 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
     for (int i = 0; i < m->graph->tensor_count && !m->plan.choices.fused; i++)
         if (m->graph->tensors[i].role == TIDE_PARAMETER)
             update_one(m, i, tide_machine_gradient(m, i), rule);
+    note_used(m, TIDE_PHASE_UPDATE, (size_t)(m->passes - m->arena));
     return m->plan.choices.clips ? norm_of(m) : NAN;
 }
 
@@ -348,6 +397,7 @@ const void *tide_machine_run(struct tide_machine *m, int64_t position)
     for (int i = 0; i < m->evaluate.count; i++) {
         struct tide_call *call = &m->evaluate.ready[i].call;
         call->position = position;
+        note_used(m, TIDE_PHASE_EVALUATION, m->evaluate.ready[i].end);
         call->node->op->forward(call);
     }
     return m->evaluate.result;

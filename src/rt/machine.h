@@ -82,13 +82,18 @@ struct tide_update_rule {
 float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
                         const struct tide_update_rule *rule);
 
-/* After the last micro-batch. Returns the norm of the gradients before clipping, NAN where it was not
- * wanted. */
+/* After the last micro-batch. Does nothing when the last loss or the norm is no number, as a fused update in
+ * a pass does nothing then. Returns the norm of the gradients before clipping, NAN where it was not wanted.
+ */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
 
 /* Forward only; the loss. */
 float tide_machine_evaluate(struct tide_machine *machine);
 
 size_t tide_machine_high_bytes(const struct tide_machine *machine);
+
+/* The end of the highest byte that instructions of a phase were given when they ran, which is at least the
+ * end of what is there all the time; 0: none has run. */
+size_t tide_machine_used(const struct tide_machine *machine, enum tide_phase phase);
 
 #endif

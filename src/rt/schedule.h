@@ -46,6 +46,22 @@ enum tide_action {
     TIDE_UPDATE,    /* likewise: the parameter is updated */
 };
 
+/* What a step is made of, for those who ask what each part took. */
+enum tide_phase {
+    TIDE_PHASE_FORWARD,
+    TIDE_PHASE_BACKWARD, /* the loss and what is computed again included */
+    TIDE_PHASE_UPDATE,
+    TIDE_PHASE_EVALUATION,
+    TIDE_PHASES,
+};
+
+static inline enum tide_phase tide_phase_of(enum tide_action action)
+{
+    return action == TIDE_RUN      ? TIDE_PHASE_FORWARD
+           : action == TIDE_UPDATE ? TIDE_PHASE_UPDATE
+                                   : TIDE_PHASE_BACKWARD;
+}
+
 enum {
     TIDE_NONE = -1,
     TIDE_LASTING = -2
