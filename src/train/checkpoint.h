@@ -1,12 +1,16 @@
 /*
- * checkpoint.h - a run on disk: DIR/step-NNNNNNNN/{config.json, model.safetensors, optimizer.safetensors,
- * vocabulary.json, state.json}.
+ * checkpoint.h - a run on disk: DIR/step-NNNNNNNN/{config.json, vocabulary.json, model.safetensors,
+ * optimizer.safetensors, state.json}.
  *
- * A checkpoint is written into a directory of another name and renamed when it is whole and on the disk, so
- * that a kill at any moment leaves either the old ones or also the new one. state.json names step, seed and
- * sizes, and is read first. The last `keep` are kept. Weights have Hugging Face's names with the prefix
- * "transformer." and load in `transformers`; files from there load here (with or without the prefix, F32, F16
- * or BF16, mask buffers skipped).
+ * A checkpoint is written into a directory of another name (.step-NNNNNNNN.partial) and renamed when it is
+ * whole and on the disk, so that a kill at any moment leaves either the old ones or also the new one; the
+ * next save removes what a kill left. state.json names step, seed, sizes, and length and checksum of every
+ * other file. Weights have Hugging Face's names with the prefix "transformer." and load in `transformers`;
+ * files from there load here (with or without the prefix, F32, F16 or BF16, mask buffers and a tied head
+ * skipped).
+ *
+ * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, which takes no memory that
+ * grows with the model. To go on or to sample: _find -> _config -> (graph, machine) -> _load.
  */
 #ifndef TIDE_CHECKPOINT_H
 #define TIDE_CHECKPOINT_H
@@ -21,18 +25,31 @@ struct tide_checkpoint_state {
     int64_t batch, sequence, accumulate;
 };
 
-/* Writes weights, moments and state; removes all but the newest `keep`. Disk full: -1, what was there stays.
- */
+/* Makes dir and those above it, removes what a kill left in it, and finds out whether a checkpoint could be
+ * begun there, before anybody has trained for hours. */
+int tide_checkpoint_prepare(const char *dir, struct tide_err *err);
+
+/* Writes weights, moments and state; then removes all but the newest `keep` of this step and earlier (those
+ * into which somebody has put other files stay). One of the same step is replaced. Disk full, killed, another
+ * process saving there: -1 or nothing, what was there stays. */
 int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
                          struct tide_machine *machine, const struct tide_gpt_config *config,
                          const struct tide_data *data, const struct tide_checkpoint_state *state,
                          struct tide_err *err);
 
-/* The newest whole one in dir, as a path. 0: found; 1: none; -1. */
+/* The newest whole one in dir, or dir itself where it is a checkpoint or a model of Hugging Face, as a path.
+ * Whole: every file has the length and the checksum that state.json gives. 0: found, and where newer ones had
+ * to be passed over, err says which was the newest and why (else its text is empty); 1: none; -1: not one of
+ * those that are there is whole. */
 int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct tide_err *err);
 
+/* Of a path that _find gave. ret_state may be NULL; of a model from elsewhere all of it is 0. */
 int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
                            struct tide_checkpoint_state *ret_state, struct tide_err *err);
+
+/* Whether tokens of data mean what they meant when the checkpoint was made; a model from elsewhere takes any.
+ * 0, or -1 with a sentence. */
+int tide_checkpoint_check_data(const char *path, const struct tide_data *data, struct tide_err *err);
 
 /* Into a machine of the same model. optimizer: false for weights alone. A file that does not match the model
  * is refused, by the name of the first tensor that does not, before anything is overwritten. */

@@ -1,6 +1,5 @@
 #include "train/safetensors.h"
 #include "base/json.h"
-#include "base/outfile.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -8,11 +7,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER_MOST = 100000000, TENSORS_MOST = 1 << 20 };
+/* The format allows 100 MB of header, which no model of this kind comes near: GPT-2 has 15 kB. */
+enum { HEADER_MOST = 16 << 20, STRETCH = 1 << 14 };
 
 static const struct {
     const char *name;
@@ -95,6 +94,11 @@ static int by_place(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct tide_safetensor *)a)->name, ((const struct tide_safetensor *)b)->name);
+}
+
 static int check_cover(struct tide_safetensors *file, size_t data_at, struct tide_err *err)
 {
     size_t at = data_at;
@@ -105,7 +109,10 @@ static int check_cover(struct tide_safetensors *file, size_t data_at, struct tid
                               file->tensors[i].begin < at ? "overlaps another" : "leaves a hole before it");
         at += file->tensors[i].bytes;
     }
-    return at == file->map_bytes ? 0 : bad(err, "there is more in it than its tensors");
+    if (at != file->size)
+        return bad(err, "there is more in it than its tensors");
+    qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
+    return 0;
 }
 
 static void take_metadata(struct tide_safetensors *file, json_t *metadata)
@@ -128,7 +135,7 @@ static int take_header(struct tide_safetensors *file, json_t *root, size_t data_
     const char *name;
     json_t *entry;
     size_t most = json_object_size(root);
-    if (!json_is_object(root) || most > TENSORS_MOST)
+    if (!json_is_object(root))
         return bad(err, "its header is no object");
     file->tensors = calloc(most + 1, sizeof *file->tensors);
     if (!file->tensors)
@@ -139,29 +146,34 @@ static int take_header(struct tide_safetensors *file, json_t *root, size_t data_
             take_metadata(file, entry);
             continue;
         }
-        if (take_tensor(&file->tensors[file->count], name, entry, data_at, file->map_bytes - data_at, err))
+        if (take_tensor(&file->tensors[file->count], name, entry, data_at, file->size - data_at, err))
             return -1;
         file->count++;
     }
     return check_cover(file, data_at, err);
 }
 
-int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
-                           struct tide_err *err)
+/* The header's length, from the first eight bytes. */
+static int take_length(const uint8_t *bytes, size_t size, size_t *ret_header, struct tide_err *err)
 {
-    *file = (struct tide_safetensors){.map = bytes, .map_bytes = count};
     uint64_t header = 0;
-    if (count < 9)
-        return bad(err, "it is too short");
     for (int i = 7; i >= 0; i--)
-        header = header << 8 | (uint8_t)bytes[i];
-    if (header > HEADER_MOST || header > count - 8 || bytes[8] != '{')
+        header = header << 8 | bytes[i];
+    if (header > HEADER_MOST || header > size - 8)
         return bad(err, "its header does not fit into it");
+    *ret_header = (size_t)header;
+    return 0;
+}
+
+static int parse_header(struct tide_safetensors *file, const char *text, size_t header, struct tide_err *err)
+{
+    if (header < 1 || text[0] != '{')
+        return bad(err, "its header is no object");
     json_error_t why;
-    json_t *root = json_loadb(bytes + 8, (size_t)header, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = json_loadb(text, header, JSON_REJECT_DUPLICATES, &why);
     if (!root)
         return bad(err, "its header is no JSON");
-    int status = take_header(file, root, 8 + (size_t)header, err);
+    int status = take_header(file, root, 8 + header, err);
     json_decref(root);
     if (status) {
         free(file->tensors);
@@ -171,53 +183,89 @@ int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, siz
     return status;
 }
 
-static int cannot_open(struct tide_err *err, const char *path, int why)
+int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
+                           struct tide_err *err)
 {
-    char shown[256];
-    return tide_err_set(err, "cannot open '%s': %s",
-                        tide_text_escape(path, strlen(path), shown, sizeof shown), strerror(why));
+    size_t header = 0;
+    *file = (struct tide_safetensors){.fd = -1, .bytes = bytes, .size = count};
+    if (count < 8)
+        return bad(err, "it is too short");
+    return take_length((const uint8_t *)bytes, count, &header, err) ||
+                   parse_header(file, bytes + 8, header, err)
+               ? -1
+               : 0;
+}
+
+/* Bytes of the file; a file that has become shorter is an error like any other. */
+static int fetch(const struct tide_safetensors *file, size_t at, void *to, size_t count, struct tide_err *err)
+{
+    char *next = to;
+    if (file->bytes) {
+        memcpy(to, file->bytes + at, count);
+        return 0;
+    }
+    while (count) {
+        ssize_t got = pread(file->fd, next, count, (off_t)at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return tide_err_set(err, "cannot read it: %s", got ? strerror(errno) : "it became shorter");
+        next += got;
+        at += (size_t)got;
+        count -= (size_t)got;
+    }
+    return 0;
+}
+
+static int read_header(struct tide_safetensors *file, struct tide_err *err)
+{
+    uint8_t length[8];
+    size_t header = 0;
+    if (file->size < sizeof length)
+        return bad(err, "it is too short");
+    if (fetch(file, 0, length, sizeof length, err) || take_length(length, file->size, &header, err))
+        return -1;
+    char *text = malloc(header + 1);
+    if (!text)
+        return tide_err_set(err, "out of memory");
+    int status = fetch(file, sizeof length, text, header, err) || parse_header(file, text, header, err);
+    free(text);
+    return status ? -1 : 0;
 }
 
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err)
 {
     struct stat info;
     char shown[256];
-    *file = (struct tide_safetensors){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return cannot_open(err, path, errno);
-    if (fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-        close(fd);
-        return cannot_open(err, path, EINVAL);
-    }
-    void *map =
-        info.st_size > 0 ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    int why = info.st_size > 0 ? errno : EINVAL;
-    close(fd);
-    if (map == MAP_FAILED)
-        return cannot_open(err, path, why);
-    if (tide_safetensors_parse(file, map, (size_t)info.st_size, err)) {
-        munmap(map, (size_t)info.st_size);
-        *file = (struct tide_safetensors){0};
-        return tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown));
-    }
-    return 0;
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    *file = (struct tide_safetensors){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (file->fd < 0)
+        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    int status = 0;
+    if (fstat(file->fd, &info) || !S_ISREG(info.st_mode))
+        status = bad(err, "it is no regular file");
+    file->size = (size_t)info.st_size;
+    if (!status && !read_header(file, err))
+        return 0;
+    tide_safetensors_close(file);
+    return tide_err_wrap(err, "%s", shown);
 }
 
 void tide_safetensors_close(struct tide_safetensors *file)
 {
-    if (file->map)
-        munmap((void *)file->map, file->map_bytes);
+    if (file->fd >= 0)
+        close(file->fd);
     free(file->tensors);
-    *file = (struct tide_safetensors){0};
+    *file = (struct tide_safetensors){.fd = -1};
 }
 
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name)
 {
-    for (size_t i = 0; i < file->count; i++)
-        if (!strcmp(file->tensors[i].name, name))
-            return &file->tensors[i];
-    return NULL;
+    struct tide_safetensor wanted;
+    if (strlen(name) >= sizeof wanted.name || !file->count)
+        return NULL;
+    strcpy(wanted.name, name);
+    return bsearch(&wanted, file->tensors, file->count, sizeof wanted, by_name);
 }
 
 static float from_half(uint16_t half)
@@ -234,18 +282,18 @@ static float from_half(uint16_t half)
 int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                           float *to, struct tide_err *err)
 {
-    const char *from = file->map + tensor->begin;
-    if (!strcmp(tensor->type, "F32")) {
-        memcpy(to, from, tensor->bytes);
-        return 0;
-    }
+    if (!strcmp(tensor->type, "F32"))
+        return fetch(file, tensor->begin, to, tensor->bytes, err);
     bool brain = !strcmp(tensor->type, "BF16");
     if (!brain && strcmp(tensor->type, "F16") != 0)
         return bad_tensor(err, tensor->name, "has numbers that are neither F32, F16 nor BF16");
-    for (size_t i = 0; i < tensor->bytes / 2; i++) {
-        uint16_t half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        to[i] = brain ? tide_from_bf16(half) : from_half(half);
+    uint16_t halves[STRETCH / sizeof(uint16_t)];
+    for (size_t at = 0; at < tensor->bytes; at += sizeof halves) {
+        size_t bytes = tensor->bytes - at < sizeof halves ? tensor->bytes - at : sizeof halves;
+        if (fetch(file, tensor->begin + at, halves, bytes, err))
+            return -1;
+        for (size_t i = 0; i < bytes / sizeof *halves; i++)
+            *to++ = brain ? tide_from_bf16(halves[i]) : from_half(halves[i]);
     }
     return 0;
 }
@@ -278,11 +326,32 @@ static size_t source_bytes(const struct tide_safetensor_source *t)
     return bytes;
 }
 
-static void write_header(FILE *out, const struct tide_safetensor_source *tensors, size_t count,
+static const char *type_of(enum tide_dtype dtype)
+{
+    return dtype == TIDE_F32 ? "F32" : dtype == TIDE_BF16 ? "BF16" : "I32";
+}
+
+static void describe(struct tide_json *json, const struct tide_safetensor_source *t, size_t at)
+{
+    tide_json_object(json, t->name);
+    tide_json_text(json, "dtype", type_of(t->dtype));
+    tide_json_array(json, "shape");
+    for (int k = 0; k < t->rank; k++)
+        tide_json_integer(json, NULL, t->dims[k]);
+    tide_json_end(json);
+    tide_json_array(json, "data_offsets");
+    tide_json_integer(json, NULL, (int64_t)at);
+    tide_json_integer(json, NULL, (int64_t)(at + source_bytes(t)));
+    tide_json_end(json);
+    tide_json_end(json);
+}
+
+static void write_header(FILE *out, int count, tide_safetensor_at *at, void *context,
                          const char *const *metadata)
 {
     struct tide_json json;
-    size_t at = 0;
+    struct tide_safetensor_source source;
+    size_t place = 0;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
     if (metadata) {
@@ -291,49 +360,40 @@ static void write_header(FILE *out, const struct tide_safetensor_source *tensors
             tide_json_text(&json, metadata[i], metadata[i + 1]);
         tide_json_end(&json);
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct tide_safetensor_source *t = &tensors[i];
-        tide_json_object(&json, t->name);
-        tide_json_text(&json, "dtype", t->dtype == TIDE_F32 ? "F32" : t->dtype == TIDE_BF16 ? "BF16" : "I32");
-        tide_json_array(&json, "shape");
-        for (int k = 0; k < t->rank; k++)
-            tide_json_integer(&json, NULL, t->dims[k]);
-        tide_json_end(&json);
-        tide_json_array(&json, "data_offsets");
-        tide_json_integer(&json, NULL, (int64_t)at);
-        at += source_bytes(t);
-        tide_json_integer(&json, NULL, (int64_t)at);
-        tide_json_end(&json);
-        tide_json_end(&json);
-    }
+    for (int i = 0; i < count; i++)
+        if (at(context, i, &source)) {
+            describe(&json, &source, place);
+            place += source_bytes(&source);
+        }
     tide_json_end(&json);
 }
 
-int tide_safetensors_write(const char *path, const struct tide_safetensor_source *tensors, size_t count,
-                           const char *const *metadata, struct tide_err *err)
+static size_t header_bytes(int count, tide_safetensor_at *at, void *context, const char *const *metadata)
 {
-    struct tide_outfile file;
-    char *header = NULL;
-    size_t header_bytes = 0;
-    FILE *memory = open_memstream(&header, &header_bytes);
-    if (!memory)
-        return tide_err_set(err, "out of memory");
-    write_header(memory, tensors, count, metadata);
-    if (fclose(memory) || tide_outfile_open(&file, path, err)) {
-        free(header);
-        return -1;
+    struct tide_durable counter;
+    if (tide_durable_open(&counter, -1, NULL))
+        return 0;
+    write_header(counter.out, count, at, context, metadata);
+    return tide_durable_close(&counter) ? 0 : (size_t)counter.bytes;
+}
+
+void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at, void *context,
+                            const char *const *metadata)
+{
+    struct tide_safetensor_source source;
+    size_t header = header_bytes(count, at, context, metadata);
+    if (!header) {
+        file->error = ENOMEM;
+        return;
     }
     /* The numbers begin at a multiple of eight; spaces at the header's end are allowed for that. */
-    size_t padded = (header_bytes + 7) / 8 * 8;
-    uint8_t length[8];
+    size_t padded = (header + 7) / 8 * 8;
     for (int i = 0; i < 8; i++)
-        length[i] = (uint8_t)(padded >> 8 * i);
-    fwrite(length, 1, sizeof length, file.out);
-    fwrite(header, 1, header_bytes, file.out);
-    for (size_t i = header_bytes; i < padded; i++)
-        fputc(' ', file.out);
-    for (size_t i = 0; i < count; i++)
-        fwrite(tensors[i].data, 1, source_bytes(&tensors[i]), file.out);
-    free(header);
-    return tide_outfile_commit(&file, err);
+        fputc((uint8_t)(padded >> 8 * i), file->out);
+    write_header(file->out, count, at, context, metadata);
+    for (size_t i = header; i < padded; i++)
+        fputc(' ', file->out);
+    for (int i = 0; i < count; i++)
+        if (at(context, i, &source))
+            tide_durable_put(file, source.data, source_bytes(&source));
 }

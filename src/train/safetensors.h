@@ -5,8 +5,9 @@
  * product and range is checked before it is used, parts may not overlap nor leave holes, and nothing is
  * trusted beyond the size of the file.
  *
- * Reading: tide_safetensors_open -> _find, _read ... -> _close. The file is mapped, so that opening costs no
- * memory. Writing: one call, from memory that the caller holds; the file is there whole or not at all.
+ * Reading: tide_safetensors_open -> _find, _read ... -> _close. Numbers go from the file to where the caller
+ * wants them and are nowhere else in between. Writing: one call, straight from memory that the caller holds;
+ * nothing is allocated.
  */
 #ifndef TIDE_SAFETENSORS_H
 #define TIDE_SAFETENSORS_H
@@ -14,6 +15,7 @@
 #include "base/err.h"
 #include "rt/dtype.h"
 #include "rt/graph.h"
+#include "train/durable.h"
 
 struct tide_safetensor {
     char name[128]; /* longer names are refused */
@@ -24,8 +26,9 @@ struct tide_safetensor {
 };
 
 struct tide_safetensors {
-    const char *map;
-    size_t map_bytes;
+    int fd;            /* -1: from memory */
+    const char *bytes; /* NULL: from a file */
+    size_t size;       /* of all of it */
     struct tide_safetensor *tensors;
     size_t count;
     char metadata[4096]; /* "key=value\n" ..., as far as it fits */
@@ -34,11 +37,11 @@ struct tide_safetensors {
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err);
 void tide_safetensors_close(struct tide_safetensors *file);
 
-/* The same from memory, which must stay; for tests and fuzzing. _close then unmaps nothing. */
+/* The same from memory, which must stay; for tests and fuzzing. */
 int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, size_t count,
                            struct tide_err *err);
 
-/* NULL when there is none. Borrowed. */
+/* NULL when there is none. Borrowed. The tensors are sorted by name. */
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name);
 
 /* Its numbers as f32. F32, F16 and BF16 are read; other types are refused. */
@@ -48,17 +51,21 @@ int tide_safetensors_read(const struct tide_safetensors *file, const struct tide
 /* The value of a key of the metadata; -1 when it is not there or does not fit. */
 int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size);
 
-/* One tensor to be written, f32 or i32. */
+/* One tensor to be written. */
 struct tide_safetensor_source {
-    const char *name;
+    char name[128];
     enum tide_dtype dtype;
     int rank;
     int64_t dims[TIDE_RANK];
     const void *data;
 };
 
-/* metadata: pairs of key and value, NULL-terminated; may be NULL. */
-int tide_safetensors_write(const char *path, const struct tide_safetensor_source *tensors, size_t count,
-                           const char *const *metadata, struct tide_err *err);
+/* Fills in tensor number `index`, always the same for the same number; false: there is none, go on. */
+typedef bool tide_safetensor_at(void *context, int index, struct tide_safetensor_source *ret_source);
+
+/* Each number below count is asked for three times: for the header's length, for the header, for its data.
+ * metadata: pairs of key and value, NULL-terminated; may be NULL. Errors stay in the file. */
+void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at, void *context,
+                            const char *const *metadata);
 
 #endif

@@ -1,0 +1,496 @@
+#include "train/checkpoint.h"
+#include "base/text.h"
+#include "train/checkpoint_private.h"
+#include "train/config.h"
+#include "train/durable.h"
+#include "train/safetensors.h"
+#include "train/vocabulary.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { STATE_MOST = 1 << 14, STRETCH = 1 << 16 };
+
+/* What state.json says. */
+struct record {
+    struct tide_checkpoint_state state;
+    struct {
+        int64_t bytes;
+        uint32_t checksum;
+    } parts[TIDE_CHECKPOINT_PARTS];
+};
+
+/* ---- names */
+
+void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_CHECKPOINT_NAME])
+{
+    snprintf(ret_name, TIDE_CHECKPOINT_NAME, hidden ? ".step-%08lld.partial" : "step-%08lld",
+             (long long)step);
+}
+
+int64_t tide_checkpoint_step(const char *name, bool hidden)
+{
+    char expected[TIDE_CHECKPOINT_NAME];
+    const char *digits = name + (hidden ? strlen(".step-") : strlen("step-"));
+    if (strncmp(name, hidden ? ".step-" : "step-", (size_t)(digits - name)) != 0 || *digits < '0' ||
+        *digits > '9')
+        return -1;
+    errno = 0;
+    long long step = strtoll(digits, NULL, 10);
+    tide_checkpoint_name(step, hidden, expected);
+    return !errno && !strcmp(name, expected) ? step : -1;
+}
+
+int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool oldest, bool hidden,
+                              int *ret_count)
+{
+    int64_t chosen = -1;
+    int count = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *there = fd < 0 ? NULL : fdopendir(fd);
+    if (!there && fd >= 0)
+        close(fd);
+    for (struct dirent *entry; there && (entry = readdir(there));) {
+        int64_t step = tide_checkpoint_step(entry->d_name, hidden);
+        if (step < 0 || step < first || step > last)
+            continue;
+        count++;
+        if (chosen < 0 || (oldest ? step < chosen : step > chosen))
+            chosen = step;
+    }
+    if (there)
+        closedir(there);
+    if (ret_count)
+        *ret_count = count;
+    return chosen;
+}
+
+/* path/name. -1 where it does not fit. */
+static int join(const char *path, const char *name, char to[static PATH_MAX], struct tide_err *err)
+{
+    size_t len = strlen(path);
+    const char *between = len && path[len - 1] == '/' ? "" : "/";
+    if (snprintf(to, PATH_MAX, "%s%s%s", path, between, name) >= PATH_MAX)
+        return tide_err_set(err, "the path of the checkpoint is too long");
+    return 0;
+}
+
+static int wrap(const char *path, struct tide_err *err)
+{
+    char shown[256];
+    return tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown));
+}
+
+/* ---- state.json */
+
+static int take_integer(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret,
+                        struct tide_err *err)
+{
+    const json_t *value = json_object_get(object, key);
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < least || number > most)
+        return tide_err_set(err, "state.json has no '%s' from %lld to %lld", key, (long long)least,
+                            (long long)most);
+    *ret = number;
+    return 0;
+}
+
+static int take_seed(const json_t *root, uint64_t *ret, struct tide_err *err)
+{
+    const char *text = json_string_value(json_object_get(root, "seed"));
+    char *end = NULL;
+    errno = 0;
+    unsigned long long seed = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (!end || *end || errno)
+        return tide_err_set(err, "state.json has no 'seed' that is a number");
+    *ret = seed;
+    return 0;
+}
+
+static int take_record(const json_t *root, struct record *ret, struct tide_err *err)
+{
+    struct tide_checkpoint_state *s = &ret->state;
+    const char *format = json_string_value(json_object_get(root, "format"));
+    if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
+        return tide_err_set(err, "state.json is not of the format " TIDE_CHECKPOINT_FORMAT);
+    if (take_integer(root, "step", 0, INT64_MAX, &s->step, err) || take_seed(root, &s->seed, err) ||
+        take_integer(root, "batch", 1, INT32_MAX, &s->batch, err) ||
+        take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
+        take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err))
+        return -1;
+    const json_t *files = json_object_get(root, "files");
+    for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
+        const json_t *part = json_object_get(files, tide_checkpoint_names[i]);
+        int64_t checksum;
+        if (!part)
+            return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[i]);
+        if (take_integer(part, "bytes", 0, INT64_MAX, &ret->parts[i].bytes, err) ||
+            take_integer(part, "crc32", 0, UINT32_MAX, &checksum, err))
+            return -1;
+        ret->parts[i].checksum = (uint32_t)checksum;
+    }
+    return 0;
+}
+
+/* A regular file of an open directory; nothing that would wait for anybody. */
+static int open_file(int folder, const char *name, struct stat *ret_info, struct tide_err *err)
+{
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return tide_err_set(err, "cannot open %s: %s", name, strerror(errno));
+    if (fstat(fd, ret_info) || !S_ISREG(ret_info->st_mode)) {
+        close(fd);
+        return tide_err_set(err, "%s is no regular file", name);
+    }
+    return fd;
+}
+
+/* 0: read; 1: there is none; -1. */
+static int read_record(int folder, struct record *ret_record, struct tide_err *err)
+{
+    char text[STATE_MOST];
+    struct stat info;
+    const char *name = tide_checkpoint_names[TIDE_CHECKPOINT_STATE];
+    if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+        return 1;
+    int fd = open_file(folder, name, &info, err);
+    if (fd < 0)
+        return -1;
+    ssize_t len = info.st_size <= STATE_MOST ? read(fd, text, sizeof text) : -1;
+    close(fd);
+    if (len < 0 || len != info.st_size)
+        return tide_err_set(err, "state.json cannot be read or is too long");
+    json_t *root = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
+    struct record record = {0};
+    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is no JSON");
+    json_decref(root);
+    if (!status)
+        *ret_record = record;
+    return status;
+}
+
+/* ---- finding */
+
+static int verify_part(int folder, const char *name, int64_t bytes, uint32_t checksum, struct tide_err *err)
+{
+    unsigned char stretch[STRETCH];
+    struct stat info;
+    uint32_t sum = 0;
+    ssize_t got;
+    int fd = open_file(folder, name, &info, err);
+    if (fd < 0)
+        return -1;
+    if (info.st_size != bytes) {
+        close(fd);
+        return tide_err_set(err, "%s has %lld bytes and was written with %lld", name, (long long)info.st_size,
+                            (long long)bytes);
+    }
+    while ((got = read(fd, stretch, sizeof stretch)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0)
+            sum = (uint32_t)crc32_z(sum, stretch, (size_t)got);
+    int why = errno;
+    close(fd);
+    if (got < 0)
+        return tide_err_set(err, "cannot read %s: %s", name, strerror(why));
+    return sum == checksum ? 0 : tide_err_set(err, "%s is not what was written: its checksum differs", name);
+}
+
+/* 0: whole; 1: no checkpoint; -1. */
+static int verify(int folder, struct tide_err *err)
+{
+    struct record record;
+    int status = read_record(folder, &record, err);
+    for (int i = 0; !status && i < TIDE_CHECKPOINT_PARTS; i++)
+        status = verify_part(folder, tide_checkpoint_names[i], record.parts[i].bytes,
+                             record.parts[i].checksum, err);
+    return status;
+}
+
+static bool has(int folder, enum tide_checkpoint_file file)
+{
+    return !faccessat(folder, tide_checkpoint_names[file], F_OK, 0);
+}
+
+static int verify_step(int folder, const char *name, struct tide_err *err)
+{
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return tide_err_set(err, "cannot open it: %s", strerror(errno));
+    int status = verify(fd, err);
+    close(fd);
+    return status == 1 ? tide_err_set(err, "it has no state.json") : status;
+}
+
+/* The newest whole one of a run. */
+static int find_in_run(int folder, const char *dir, char to[static PATH_MAX], struct tide_err *err)
+{
+    struct tide_err first = {0}, why;
+    int64_t bound = INT64_MAX, step;
+    while ((step = tide_checkpoint_among(folder, 0, bound, false, false, NULL)) >= 0) {
+        char name[TIDE_CHECKPOINT_NAME];
+        tide_checkpoint_name(step, false, name);
+        if (join(dir, name, to, err))
+            return -1;
+        if (!verify_step(folder, name, &why)) {
+            if (err)
+                *err = first;
+            return 0;
+        }
+        wrap(to, &why);
+        if (!first.text[0])
+            first = why;
+        bound = step - 1;
+        if (step == 0)
+            break;
+    }
+    if (!first.text[0])
+        return 1;
+    if (err)
+        *err = first;
+    return tide_err_wrap(err, "no checkpoint is whole");
+}
+
+int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct tide_err *err)
+{
+    char path[PATH_MAX];
+    if (err)
+        *err = (struct tide_err){0};
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT)
+        return 1;
+    if (folder < 0) {
+        tide_err_set(err, "cannot look for checkpoints: %s", strerror(errno));
+        return wrap(dir, err);
+    }
+    int status = verify(folder, err);
+    snprintf(path, sizeof path, "%s", dir);
+    if (status < 0)
+        wrap(dir, err);
+    else if (status == 1 && !has(folder, TIDE_CHECKPOINT_CONFIG))
+        status = find_in_run(folder, dir, path, err);
+    else if (status == 1 && has(folder, TIDE_CHECKPOINT_MODEL))
+        status = 0; /* a model from elsewhere */
+    else if (status == 1) {
+        tide_err_set(err, "there is a config.json and no model.safetensors");
+        status = wrap(dir, err);
+    }
+    close(folder);
+    if (!status && strlen(path) >= size)
+        status = tide_err_set(err, "the path of the checkpoint is too long");
+    if (!status)
+        strcpy(ret_path, path);
+    return status;
+}
+
+/* ---- what it says */
+
+static int open_checkpoint(const char *path, struct tide_err *err)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        tide_err_set(err, "cannot open the checkpoint: %s", strerror(errno));
+        return wrap(path, err);
+    }
+    return folder;
+}
+
+static int record_of(const char *path, struct record *ret_record, struct tide_err *err)
+{
+    int folder = open_checkpoint(path, err);
+    if (folder < 0)
+        return -1;
+    int status = read_record(folder, ret_record, err);
+    close(folder);
+    return status < 0 ? wrap(path, err) : status;
+}
+
+int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
+                           struct tide_checkpoint_state *ret_state, struct tide_err *err)
+{
+    char file[PATH_MAX];
+    struct record record = {0};
+    struct tide_gpt_config config;
+    if (join(path, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err) ||
+        tide_config_read(file, &config, err) || record_of(path, &record, err) < 0)
+        return -1;
+    *ret_config = config;
+    if (ret_state)
+        *ret_state = record.state;
+    return 0;
+}
+
+int tide_checkpoint_check_data(const char *path, const struct tide_data *data, struct tide_err *err)
+{
+    struct record record;
+    struct tide_durable counter;
+    int status = record_of(path, &record, err);
+    if (status)
+        return status < 0 ? -1 : 0;
+    if (tide_durable_open(&counter, -1, NULL))
+        return tide_err_set(err, "out of memory");
+    tide_vocabulary_write(data, counter.out);
+    if (tide_durable_close(&counter))
+        return tide_err_set(err, "out of memory");
+    if ((int64_t)counter.bytes == record.parts[TIDE_CHECKPOINT_VOCABULARY].bytes &&
+        counter.checksum == record.parts[TIDE_CHECKPOINT_VOCABULARY].checksum)
+        return 0;
+    tide_err_set(err, "the model was trained with other symbols than those of this data");
+    return wrap(path, err);
+}
+
+/* ---- loading */
+
+/* What is in files of others beside the parameters: masks, and the head where it is the embedding. */
+static bool is_no_parameter(const char *name)
+{
+    size_t len = strlen(name);
+    const char *const ends[] = {".attn.bias", ".attn.masked_bias"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+        if (len >= end && !strcmp(name + len - end, ends[i]))
+            return true;
+    }
+    return !strcmp(name, "lm_head.weight");
+}
+
+static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name,
+                                                 const char *suffix)
+{
+    char full[128];
+    snprintf(full, sizeof full, TIDE_CHECKPOINT_PREFIX "%s%s%s", name, *suffix ? "." : "", suffix);
+    const struct tide_safetensor *found = tide_safetensors_find(file, full);
+    return found ? found : tide_safetensors_find(file, full + strlen(TIDE_CHECKPOINT_PREFIX));
+}
+
+static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
+{
+    size_t used = (size_t)snprintf(to, size, "(");
+    for (int i = 0; i < rank && used < size; i++)
+        used += (size_t)snprintf(to + used, size - used, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    if (used < size)
+        snprintf(to + used, size - used, ")");
+}
+
+static int check_tensor(const struct tide_safetensor *found, const struct tide_tensor *t, const char *suffix,
+                        struct tide_err *err)
+{
+    char there[96], wanted[96];
+    const char *dot = *suffix ? "." : "";
+    show_shape(t->rank, t->dims, wanted, sizeof wanted);
+    if (!found)
+        return tide_err_set(err, "the model has a tensor '%s%s%s' %s and the file has none", t->name, dot,
+                            suffix, wanted);
+    show_shape(found->rank, found->dims, there, sizeof there);
+    if (found->rank != t->rank || memcmp(found->dims, t->dims, (size_t)t->rank * sizeof *t->dims) != 0)
+        return tide_err_set(err, "tensor '%s%s%s' is %s in the model and %s in the file", t->name, dot,
+                            suffix, wanted, there);
+    if (strcmp(found->type, "F32") != 0 && strcmp(found->type, "F16") != 0 &&
+        strcmp(found->type, "BF16") != 0)
+        return tide_err_set(err, "tensor '%s%s%s' has numbers of type %s; F32, F16 and BF16 are known",
+                            t->name, dot, suffix, found->type);
+    return 0;
+}
+
+/* Whether the name, without its prefix and suffix, is a parameter of the graph. */
+static bool is_known(const struct tide_graph *graph, const char *name, const char *const *suffixes,
+                     int suffix_count)
+{
+    size_t prefix = strlen(TIDE_CHECKPOINT_PREFIX);
+    if (!strncmp(name, TIDE_CHECKPOINT_PREFIX, prefix))
+        name += prefix;
+    for (int i = 0; i < graph->tensor_count; i++) {
+        const struct tide_tensor *t = &graph->tensors[i];
+        size_t len = strlen(t->name);
+        if (t->role != TIDE_PARAMETER || strncmp(name, t->name, len) != 0)
+            continue;
+        for (int k = 0; k < suffix_count; k++)
+            if (*suffixes[k] ? name[len] == '.' && !strcmp(name + len + 1, suffixes[k]) : !name[len])
+                return true;
+    }
+    return false;
+}
+
+/* Every parameter has its tensor, and every tensor its parameter. */
+static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph,
+                      const char *const *suffixes, int suffix_count, struct tide_err *err)
+{
+    size_t wanted = 0, beside = 0;
+    for (int i = 0; i < graph->tensor_count; i++) {
+        const struct tide_tensor *t = &graph->tensors[i];
+        for (int k = 0; t->role == TIDE_PARAMETER && k < suffix_count; k++, wanted++)
+            if (check_tensor(find_tensor(file, t->name, suffixes[k]), t, suffixes[k], err))
+                return -1;
+    }
+    for (size_t i = 0; i < file->count; i++)
+        beside += is_no_parameter(file->tensors[i].name);
+    for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
+        const char *name = file->tensors[i].name;
+        char shown[160];
+        if (!is_no_parameter(name) && !is_known(graph, name, suffixes, suffix_count))
+            return tide_err_set(err, "the file has a tensor '%s' and the model has none",
+                                tide_text_escape(name, strlen(name), shown, sizeof shown));
+    }
+    return file->count == wanted + beside ? 0 : tide_err_set(err, "the file has tensors twice");
+}
+
+static int open_and_check(const char *path, enum tide_checkpoint_file which, const struct tide_graph *graph,
+                          const char *const *suffixes, int suffix_count, struct tide_safetensors *ret_file,
+                          struct tide_err *err)
+{
+    char name[PATH_MAX];
+    if (join(path, tide_checkpoint_names[which], name, err) || tide_safetensors_open(ret_file, name, err))
+        return -1;
+    if (!check_file(ret_file, graph, suffixes, suffix_count, err))
+        return 0;
+    tide_safetensors_close(ret_file);
+    return wrap(name, err);
+}
+
+static int read_weights(const struct tide_safetensors *file, const struct tide_graph *graph,
+                        struct tide_machine *machine, struct tide_err *err)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i].role == TIDE_PARAMETER &&
+            tide_safetensors_read(file, find_tensor(file, graph->tensors[i].name, ""),
+                                  tide_machine_data(machine, i), err))
+            return -1;
+    return 0;
+}
+
+static int read_moments(const struct tide_safetensors *file, const struct tide_graph *graph,
+                        struct tide_machine *machine, struct tide_err *err)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        for (int k = 0; graph->tensors[i].role == TIDE_PARAMETER && k < 2; k++)
+            if (tide_safetensors_read(file,
+                                      find_tensor(file, graph->tensors[i].name, tide_checkpoint_moments[k]),
+                                      tide_machine_moments(machine, i, k), err))
+                return -1;
+    return 0;
+}
+
+int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
+                         bool optimizer, struct tide_err *err)
+{
+    static const char *const bare[1] = {""};
+    struct tide_safetensors weights, moments = {.fd = -1};
+    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, bare, 1, &weights, err))
+        return -1;
+    int status = 0;
+    if (optimizer)
+        status =
+            open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, tide_checkpoint_moments, 2, &moments, err);
+    if (!status && (read_weights(&weights, graph, machine, err) ||
+                    (optimizer && read_moments(&moments, graph, machine, err))))
+        status = wrap(path, err);
+    tide_safetensors_close(&weights);
+    tide_safetensors_close(&moments);
+    return status;
+}

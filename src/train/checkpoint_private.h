@@ -1,0 +1,41 @@
+/*
+ * checkpoint_private.h - what writing and reading a checkpoint share: its names.
+ */
+#ifndef TIDE_CHECKPOINT_PRIVATE_H
+#define TIDE_CHECKPOINT_PRIVATE_H
+
+#include "train/checkpoint.h"
+
+enum tide_checkpoint_file {
+    TIDE_CHECKPOINT_CONFIG,
+    TIDE_CHECKPOINT_VOCABULARY,
+    TIDE_CHECKPOINT_MODEL,
+    TIDE_CHECKPOINT_OPTIMIZER,
+    TIDE_CHECKPOINT_PARTS, /* so many have their length and checksum in the next */
+    TIDE_CHECKPOINT_STATE = TIDE_CHECKPOINT_PARTS,
+    TIDE_CHECKPOINT_FILES,
+};
+
+/* In the order in which they are written. */
+static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {
+    "config.json", "vocabulary.json", "model.safetensors", "optimizer.safetensors", "state.json"};
+
+static const char *const tide_checkpoint_moments[2] = {"exp_avg", "exp_avg_sq"}; /* as PyTorch has them */
+
+#define TIDE_CHECKPOINT_FORMAT "tidemark-checkpoint-1"
+#define TIDE_CHECKPOINT_PREFIX "transformer."
+
+enum { TIDE_CHECKPOINT_NAME = 48 };
+
+/* "step-NNNNNNNN", or hidden ".step-NNNNNNNN.partial". */
+void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_CHECKPOINT_NAME]);
+
+/* The step of a directory with such a name; -1 where it is none. */
+int64_t tide_checkpoint_step(const char *name, bool hidden);
+
+/* Of the checkpoints in an open directory with steps in [first, last], the newest or the oldest; -1: none.
+ * ret_count may be NULL: how many there are. */
+int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool oldest, bool hidden,
+                              int *ret_count);
+
+#endif

@@ -1,0 +1,295 @@
+#include "base/json.h"
+#include "base/text.h"
+#include "train/checkpoint_private.h"
+#include "train/config.h"
+#include "train/durable.h"
+#include "train/safetensors.h"
+#include "train/vocabulary.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct saving {
+    const char *dir;
+    int folder, partial; /* dir, and in it what will be the checkpoint */
+    const struct tide_graph *graph;
+    struct tide_machine *machine;
+    const struct tide_gpt_config *config;
+    const struct tide_data *data;
+    const struct tide_checkpoint_state *state;
+    struct {
+        uint64_t bytes;
+        uint32_t checksum;
+    } parts[TIDE_CHECKPOINT_PARTS];
+};
+
+static int cannot(const char *dir, const char *what, int error, struct tide_err *err)
+{
+    char shown[256];
+    return tide_err_set(err, "cannot save a checkpoint in '%s': %s: %s",
+                        tide_text_escape(dir, strlen(dir), shown, sizeof shown), what, strerror(error));
+}
+
+/* ---- directories */
+
+static int sync_folder(int folder)
+{
+    return fsync(folder) && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
+}
+
+/* Makes every part of the path that is missing. */
+static int make_folders(const char *dir)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(dir);
+    if (len >= sizeof path || !len) {
+        errno = len ? ENAMETOOLONG : ENOENT;
+        return -1;
+    }
+    memcpy(path, dir, len + 1);
+    for (size_t i = 1; i < len; i++)
+        if (path[i] == '/') {
+            path[i] = '\0';
+            if (mkdir(path, 0777) && errno != EEXIST && errno != EISDIR && errno != EROFS)
+                return -1;
+            path[i] = '/';
+        }
+    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
+}
+
+/* Removes a hidden checkpoint: the files that are a checkpoint's, and the directory when nothing else is in
+ * it. */
+static void remove_hidden(int folder, const char *name)
+{
+    int partial = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (partial < 0)
+        return;
+    for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++)
+        unlinkat(partial, tide_checkpoint_names[i], 0);
+    close(partial);
+    unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+/* What was left by a kill. */
+static void remove_stale(int folder)
+{
+    int64_t step = -1;
+    while ((step = tide_checkpoint_among(folder, step + 1, INT64_MAX, true, true, NULL)) >= 0) {
+        char name[TIDE_CHECKPOINT_NAME];
+        tide_checkpoint_name(step, true, name);
+        remove_hidden(folder, name);
+        if (step == INT64_MAX)
+            return;
+    }
+}
+
+static bool is_ours_alone(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *there = fd < 0 ? NULL : fdopendir(fd);
+    bool ours = there != NULL;
+    if (!there && fd >= 0)
+        close(fd);
+    for (struct dirent *entry; ours && (entry = readdir(there));) {
+        bool known = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+        for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++)
+            known |= !strcmp(entry->d_name, tide_checkpoint_names[i]);
+        ours = known;
+    }
+    if (there)
+        closedir(there);
+    return ours;
+}
+
+/* Hidden before it is removed, so that a kill in between leaves none that is half there. One that cannot be
+ * removed is tried again with the next save. */
+static void remove_old(int folder, int64_t newest, int keep)
+{
+    int count;
+    int64_t step = -1;
+    tide_checkpoint_among(folder, 0, newest, true, false, &count);
+    for (; count > (keep < 1 ? 1 : keep); count--) {
+        char name[TIDE_CHECKPOINT_NAME], hidden[TIDE_CHECKPOINT_NAME];
+        step = tide_checkpoint_among(folder, step + 1, newest, true, false, NULL);
+        if (step < 0 || step == newest)
+            return;
+        tide_checkpoint_name(step, false, name);
+        tide_checkpoint_name(step, true, hidden);
+        if (is_ours_alone(folder, name) && !renameat(folder, name, folder, hidden))
+            remove_hidden(folder, hidden);
+    }
+}
+
+/* Opens dir, alone in it, with nothing of earlier attempts left. */
+static int enter(const char *dir, int *ret_folder, struct tide_err *err)
+{
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 && errno == ENOENT && !make_folders(dir))
+        folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return cannot(dir, "the directory", errno, err);
+    if (flock(folder, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(folder);
+        return cannot(dir, "another process is saving there", EWOULDBLOCK, err);
+    }
+    remove_stale(folder);
+    *ret_folder = folder;
+    return 0;
+}
+
+int tide_checkpoint_prepare(const char *dir, struct tide_err *err)
+{
+    int folder, status = 0;
+    char hidden[TIDE_CHECKPOINT_NAME];
+    if (enter(dir, &folder, err))
+        return -1;
+    tide_checkpoint_name(0, true, hidden);
+    if (mkdirat(folder, hidden, 0777))
+        status = cannot(dir, hidden, errno, err);
+    remove_hidden(folder, hidden);
+    close(folder);
+    return status;
+}
+
+/* ---- files */
+
+static void full_name(const struct tide_tensor *t, const char *suffix, char *to, size_t size)
+{
+    snprintf(to, size, "%s%s%s%s", TIDE_CHECKPOINT_PREFIX, t->name, *suffix ? "." : "", suffix);
+}
+
+static bool weight_at(void *context, int index, struct tide_safetensor_source *ret_source)
+{
+    const struct saving *s = context;
+    const struct tide_tensor *t = &s->graph->tensors[index];
+    if (t->role != TIDE_PARAMETER)
+        return false;
+    *ret_source = (struct tide_safetensor_source){.dtype = t->dtype, .rank = t->rank};
+    full_name(t, "", ret_source->name, sizeof ret_source->name);
+    memcpy(ret_source->dims, t->dims, sizeof t->dims);
+    ret_source->data = tide_machine_data(s->machine, index);
+    return true;
+}
+
+static bool moment_at(void *context, int index, struct tide_safetensor_source *ret_source)
+{
+    const struct saving *s = context;
+    int tensor = index / 2, which = index % 2;
+    if (!weight_at(context, tensor, ret_source))
+        return false;
+    full_name(&s->graph->tensors[tensor], tide_checkpoint_moments[which], ret_source->name,
+              sizeof ret_source->name);
+    ret_source->data = tide_machine_moments(s->machine, tensor, which);
+    return true;
+}
+
+static void write_state(const struct saving *s, FILE *out)
+{
+    struct tide_json json;
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, s->state->seed);
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "format", TIDE_CHECKPOINT_FORMAT);
+    tide_json_integer(&json, "step", s->state->step);
+    tide_json_text(&json, "seed", seed); /* a JSON number does not hold all of it */
+    tide_json_integer(&json, "batch", s->state->batch);
+    tide_json_integer(&json, "sequence", s->state->sequence);
+    tide_json_integer(&json, "accumulate", s->state->accumulate);
+    tide_json_object(&json, "files");
+    for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
+        tide_json_object(&json, tide_checkpoint_names[i]);
+        tide_json_integer(&json, "bytes", (int64_t)s->parts[i].bytes);
+        tide_json_integer(&json, "crc32", s->parts[i].checksum);
+        tide_json_end(&json);
+    }
+    tide_json_end(&json);
+    tide_json_end(&json);
+}
+
+static void write_part(struct saving *s, int part, struct tide_durable *file)
+{
+    static const char *const metadata[] = {"format", "pt", NULL};
+    switch (part) {
+    case TIDE_CHECKPOINT_CONFIG:
+        tide_config_write(s->config, file->out);
+        break;
+    case TIDE_CHECKPOINT_VOCABULARY:
+        tide_vocabulary_write(s->data, file->out);
+        break;
+    case TIDE_CHECKPOINT_MODEL:
+        tide_safetensors_write(file, s->graph->tensor_count, weight_at, s, metadata);
+        break;
+    case TIDE_CHECKPOINT_OPTIMIZER:
+        tide_safetensors_write(file, 2 * s->graph->tensor_count, moment_at, s, metadata);
+        break;
+    default:
+        write_state(s, file->out);
+    }
+}
+
+static int write_files(struct saving *s, struct tide_err *err)
+{
+    struct tide_durable file;
+    for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++) {
+        if (tide_durable_open(&file, s->partial, tide_checkpoint_names[i]))
+            return cannot(s->dir, tide_checkpoint_names[i], errno, err);
+        write_part(s, i, &file);
+        if (tide_durable_close(&file))
+            return cannot(s->dir, tide_checkpoint_names[i], errno, err);
+        if (i < TIDE_CHECKPOINT_PARTS) {
+            s->parts[i].bytes = file.bytes;
+            s->parts[i].checksum = file.checksum;
+        }
+    }
+    return sync_folder(s->partial) ? cannot(s->dir, "the directory", errno, err) : 0;
+}
+
+/* The name is taken in one step. Where one of this step is there already, the two change places. */
+static int take_name(const struct saving *s, const char *hidden, const char *name, struct tide_err *err)
+{
+    if (renameat(s->folder, hidden, s->folder, name) &&
+        ((errno != ENOTEMPTY && errno != EEXIST) ||
+         renameat2(s->folder, hidden, s->folder, name, RENAME_EXCHANGE)))
+        return cannot(s->dir, name, errno, err);
+    return sync_folder(s->folder) ? cannot(s->dir, "the directory", errno, err) : 0;
+}
+
+static int write_hidden(struct saving *s, const char *hidden, struct tide_err *err)
+{
+    if (mkdirat(s->folder, hidden, 0777))
+        return cannot(s->dir, hidden, errno, err);
+    s->partial = openat(s->folder, hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (s->partial < 0)
+        return cannot(s->dir, hidden, errno, err);
+    int status = write_files(s, err);
+    close(s->partial);
+    return status;
+}
+
+int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
+                         struct tide_machine *machine, const struct tide_gpt_config *config,
+                         const struct tide_data *data, const struct tide_checkpoint_state *state,
+                         struct tide_err *err)
+{
+    struct saving s = {
+        .dir = dir, .graph = graph, .machine = machine, .config = config, .data = data, .state = state};
+    char name[TIDE_CHECKPOINT_NAME], hidden[TIDE_CHECKPOINT_NAME];
+    tide_checkpoint_name(state->step, false, name);
+    tide_checkpoint_name(state->step, true, hidden);
+    if (enter(dir, &s.folder, err))
+        return -1;
+    int status = write_hidden(&s, hidden, err) || take_name(&s, hidden, name, err) ? -1 : 0;
+    remove_hidden(s.folder, hidden); /* what failed, or what was replaced */
+    if (!status)
+        remove_old(s.folder, state->step, keep);
+    close(s.folder);
+    return status;
+}

@@ -1,0 +1,89 @@
+#include "train/durable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { STRETCH = 1 << 18 }; /* summed and written while it is in the cache */
+
+static void write_all(struct tide_durable *file, const char *bytes, size_t count)
+{
+    while (count && !file->error) {
+        ssize_t done = write(file->fd, bytes, count);
+        if (done < 0 && errno != EINTR)
+            file->error = errno;
+        if (done > 0) {
+            bytes += done;
+            count -= (size_t)done;
+        }
+    }
+}
+
+static void take(struct tide_durable *file, const char *bytes, size_t count)
+{
+    while (count && !file->error) {
+        size_t stretch = count < STRETCH ? count : STRETCH;
+        file->checksum = (uint32_t)crc32_z(file->checksum, (const Bytef *)bytes, stretch);
+        file->bytes += stretch;
+        if (file->fd >= 0)
+            write_all(file, bytes, stretch);
+        bytes += stretch;
+        count -= stretch;
+    }
+}
+
+static ssize_t take_text(void *cookie, const char *bytes, size_t count)
+{
+    struct tide_durable *file = cookie;
+    take(file, bytes, count);
+    return file->error ? 0 : (ssize_t)count;
+}
+
+int tide_durable_open(struct tide_durable *file, int folder, const char *name)
+{
+    file->fd = -1;
+    file->error = 0;
+    file->bytes = 0;
+    file->checksum = 0;
+    if (name) {
+        file->fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file->fd < 0)
+            return -1;
+    }
+    file->out = fopencookie(file, "w", (cookie_io_functions_t){.write = take_text});
+    if (!file->out) {
+        if (file->fd >= 0)
+            close(file->fd);
+        errno = ENOMEM;
+        return -1;
+    }
+    setvbuf(file->out, file->buffer, _IOFBF, sizeof file->buffer);
+    return 0;
+}
+
+static void flush(struct tide_durable *file, bool ends)
+{
+    if ((ends ? fclose(file->out) : fflush(file->out)) && !file->error)
+        file->error = errno ? errno : EIO;
+}
+
+void tide_durable_put(struct tide_durable *file, const void *bytes, size_t count)
+{
+    flush(file, false);
+    take(file, bytes, count);
+}
+
+int tide_durable_close(struct tide_durable *file)
+{
+    flush(file, true);
+    if (file->fd >= 0) {
+        if (!file->error && fsync(file->fd))
+            file->error = errno;
+        if (close(file->fd) && !file->error)
+            file->error = errno;
+    }
+    errno = file->error;
+    return file->error ? -1 : 0;
+}

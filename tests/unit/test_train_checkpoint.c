@@ -1,0 +1,835 @@
+/*
+ * test_train_checkpoint.c - a run on disk: whole or not at all, whatever happens in between.
+ *
+ * The calls to the system that a save makes go through this file, so that the process can be killed before
+ * any of them, or any of them can fail.
+ */
+#include "train/checkpoint.h"
+#include "train/safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The leak checker's scan of threads that a library opened later has made crashes in the checker itself. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
+/* ---- calls to the system, counted */
+
+enum fault { NO_FAULT, KILL, FAIL, SHORTEN };
+
+static enum fault fault;
+static long calls_left = -1; /* until it happens; below 0: never */
+static long calls;
+static int fault_error = ENOSPC;
+
+/* Whether this call is the one that fails. */
+static bool is_time(void)
+{
+    calls++;
+    if (calls_left < 0 || calls_left-- > 0)
+        return false;
+    if (fault == KILL)
+        kill(getpid(), SIGKILL);
+    errno = fault_error;
+    return fault == FAIL;
+}
+
+ssize_t write(int fd, const void *bytes, size_t count)
+{
+    if (is_time())
+        return -1;
+    if (fault == SHORTEN && count > 1)
+        count = (count + 1) / 2;
+    return syscall(SYS_write, fd, bytes, count);
+}
+
+int fsync(int fd)
+{
+    return is_time() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int mkdirat(int fd, const char *path, mode_t mode)
+{
+    return is_time() ? -1 : (int)syscall(SYS_mkdirat, fd, path, mode);
+}
+
+int renameat(int from, const char *old, int to, const char *new)
+{
+    return is_time() ? -1 : (int)syscall(SYS_renameat2, from, old, to, new, 0);
+}
+
+int renameat2(int from, const char *old, int to, const char *new, unsigned flags)
+{
+    return is_time() ? -1 : (int)syscall(SYS_renameat2, from, old, to, new, flags);
+}
+
+int unlinkat(int fd, const char *path, int flags)
+{
+    return is_time() ? -1 : (int)syscall(SYS_unlinkat, fd, path, flags);
+}
+
+int openat(int fd, const char *path, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return is_time() ? -1 : (int)syscall(SYS_openat, fd, path, flags, mode);
+}
+
+static void arm(enum fault what, long after)
+{
+    fault = what;
+    calls_left = after;
+    calls = 0;
+}
+
+static void disarm(void)
+{
+    calls_left = -1;
+    fault = NO_FAULT;
+}
+
+/* ---- a model and a place */
+
+static const struct tide_gpt_config config = {
+    .words = 13, .positions = 24, .channels = 12, .heads = 3, .blocks = 2, .hidden = 20, .epsilon = 1e-5F};
+
+struct world {
+    struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_machine *machine, *other;
+    struct tide_data *data;
+    char dir[64];
+};
+
+static struct world w;
+
+static void ok(int status, const struct tide_err *err)
+{
+    if (status)
+        fail_msg("%s", err->text);
+}
+
+static struct tide_graph *new_graph(const struct tide_gpt_config *of)
+{
+    struct tide_gpt gpt;
+    struct tide_err err;
+    struct tide_graph *graph = tide_graph_new(TIDE_F32);
+    assert_non_null(graph);
+    ok(tide_gpt_build(graph, of, 2, 8, &gpt, &err), &err);
+    return graph;
+}
+
+static struct tide_machine *new_machine(const struct tide_graph *graph)
+{
+    struct tide_err err;
+    struct tide_plan plan;
+    struct tide_machine *machine;
+    ok(tide_plan_make(graph, w.matmuls, &(struct tide_choices){0}, true, 0, &plan, &err), &err);
+    ok(tide_machine_new(graph, w.matmuls, &plan, true, &machine, &err), &err);
+    return machine;
+}
+
+static int set_up_all(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    ok(tide_matmuls_new(true, &w.matmuls, &err), &err);
+    w.graph = new_graph(&config);
+    w.machine = new_machine(w.graph);
+    w.other = new_machine(w.graph);
+    return tide_data_open(NULL, 7, 8, 0, &w.data, &err);
+}
+
+static int tear_down_all(void **state)
+{
+    (void)state;
+    tide_data_free(w.data);
+    tide_machine_free(w.machine);
+    tide_machine_free(w.other);
+    tide_matmuls_free(w.matmuls);
+    tide_graph_free(w.graph);
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    DIR *there = opendir(path);
+    for (struct dirent *entry; there && (entry = readdir(there));) {
+        char inner[PATH_MAX];
+        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && unlink(inner))
+            remove_tree(inner);
+    }
+    if (there)
+        closedir(there);
+    rmdir(path);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    /* Where waiting for the disk costs nothing, for it is waited for a thousand times. */
+    snprintf(w.dir, sizeof w.dir, "%s/tide-checkpoint-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    return mkdtemp(w.dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    disarm();
+    remove_tree(w.dir);
+    return 0;
+}
+
+static float number(int tensor, int part, int64_t k, int64_t seed)
+{
+    return (float)((k * 31 + tensor * 7 + part * 3 + seed * 13) % 1009) / 64.0F - 5.0F;
+}
+
+/* Weights and moments that are a function of `seed`. */
+static void fill(struct tide_machine *machine, int64_t seed)
+{
+    for (int i = 0; i < w.graph->tensor_count; i++) {
+        if (w.graph->tensors[i].role != TIDE_PARAMETER)
+            continue;
+        float *parts[3] = {tide_machine_data(machine, i), tide_machine_moments(machine, i, 0),
+                           tide_machine_moments(machine, i, 1)};
+        for (int part = 0; part < 3; part++)
+            for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
+                parts[part][k] = number(i, part, k, seed);
+    }
+}
+
+static bool holds(struct tide_machine *machine, int64_t seed, int parts)
+{
+    for (int i = 0; i < w.graph->tensor_count; i++) {
+        if (w.graph->tensors[i].role != TIDE_PARAMETER)
+            continue;
+        const float *all[3] = {tide_machine_data(machine, i), tide_machine_moments(machine, i, 0),
+                               tide_machine_moments(machine, i, 1)};
+        for (int part = 0; part < parts; part++)
+            for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
+                if (all[part][k] != number(i, part, k, seed))
+                    return false;
+    }
+    return true;
+}
+
+static int save_keeping(int64_t step, int keep, struct tide_err *err)
+{
+    struct tide_checkpoint_state state = {
+        .step = step, .seed = UINT64_MAX - 3, .batch = 2, .sequence = 8, .accumulate = 1};
+    fill(w.machine, step);
+    return tide_checkpoint_save(w.dir, keep, w.graph, w.machine, &config, w.data, &state, err);
+}
+
+static void save(int64_t step)
+{
+    struct tide_err err;
+    ok(save_keeping(step, 2, &err), &err);
+}
+
+/* The step of the newest whole one, which must hold what was saved at that step; -1: there is none. */
+static int64_t found_step(void)
+{
+    char path[PATH_MAX];
+    struct tide_err err;
+    struct tide_gpt_config read;
+    struct tide_checkpoint_state state;
+    int status = tide_checkpoint_find(w.dir, path, sizeof path, &err);
+    if (status == 1)
+        return -1;
+    ok(status, &err);
+    ok(tide_checkpoint_config(path, &read, &state, &err), &err);
+    assert_memory_equal(&read, &config, sizeof read);
+    assert_int_equal(state.seed, UINT64_MAX - 3);
+    assert_true(state.batch == 2 && state.sequence == 8 && state.accumulate == 1);
+    fill(w.other, -1);
+    ok(tide_checkpoint_load(path, w.graph, w.other, true, &err), &err);
+    assert_true(holds(w.other, state.step, 3));
+    return state.step;
+}
+
+/* Names in the directory, hidden ones or the others. */
+static int entries(bool hidden)
+{
+    int count = 0;
+    DIR *there = opendir(w.dir);
+    for (struct dirent *entry; (entry = readdir(there));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                 (entry->d_name[0] == '.') == hidden;
+    closedir(there);
+    return count;
+}
+
+static char *inside(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", w.dir, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *out = fopen(inside(name), "w");
+    assert_non_null(out);
+    fputs(text, out);
+    assert_int_equal(fclose(out), 0);
+}
+
+static bool is_there(const char *name)
+{
+    return !access(inside(name), F_OK);
+}
+
+/* ---- what is saved is there */
+
+static void what_was_saved_is_found_and_loaded(void **state)
+{
+    (void)state;
+    assert_int_equal(found_step(), -1);
+    save(0);
+    assert_int_equal(found_step(), 0);
+    save(100);
+    assert_int_equal(found_step(), 100);
+    save(123456789012);
+    assert_int_equal(found_step(), 123456789012);
+    assert_int_equal(entries(true), 0);
+    assert_int_equal(entries(false), 2);
+}
+
+static void the_last_ones_are_kept(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    for (int64_t step = 1; step <= 7; step++)
+        ok(save_keeping(step * 10, 3, &err), &err);
+    assert_int_equal(entries(false), 3);
+    assert_true(is_there("step-00000050") && is_there("step-00000060") && is_there("step-00000070"));
+    ok(save_keeping(80, 0, &err), &err); /* at least the one that was just written */
+    assert_int_equal(entries(false), 1);
+    assert_int_equal(found_step(), 80);
+}
+
+static void later_ones_of_another_run_stay(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    save(500);
+    ok(save_keeping(100, 1, &err), &err);
+    ok(save_keeping(200, 1, &err), &err);
+    assert_true(is_there("step-00000500") && is_there("step-00000200") && !is_there("step-00000100"));
+}
+
+static void a_checkpoint_with_files_of_others_is_not_removed(void **state)
+{
+    (void)state;
+    save(1);
+    put("step-00000001/notes.txt", "mine");
+    put("README", "mine too");
+    save(2);
+    save(3);
+    save(4);
+    assert_true(is_there("step-00000001/notes.txt") && is_there("step-00000001/model.safetensors"));
+    assert_true(is_there("README") && !is_there("step-00000002"));
+}
+
+static void one_of_the_same_step_is_replaced(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_checkpoint_state s = {
+        .step = 5, .seed = UINT64_MAX - 3, .batch = 2, .sequence = 8, .accumulate = 1};
+    fill(w.machine, 4);
+    ok(tide_checkpoint_save(w.dir, 2, w.graph, w.machine, &config, w.data, &s, &err), &err);
+    save(5);
+    assert_int_equal(found_step(), 5);
+    assert_int_equal(entries(true), 0);
+    assert_int_equal(entries(false), 1);
+}
+
+static void directories_are_made(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    char deep[128], path[PATH_MAX];
+    snprintf(deep, sizeof deep, "%s/a/b//c/", w.dir);
+    ok(tide_checkpoint_prepare(deep, &err), &err);
+    assert_int_equal(tide_checkpoint_find(deep, path, sizeof path, &err), 1);
+    put("file", "");
+    snprintf(deep, sizeof deep, "%s/file", w.dir);
+    assert_int_equal(tide_checkpoint_prepare(deep, &err), -1);
+    assert_non_null(strstr(err.text, "Not a directory"));
+    assert_int_equal(tide_checkpoint_find(deep, path, sizeof path, &err), -1);
+    assert_non_null(strstr(err.text, "Not a directory"));
+}
+
+static void two_do_not_save_at_once(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    save(1);
+    int folder = open(w.dir, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(folder, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(save_keeping(2, 2, &err), -1);
+    assert_non_null(strstr(err.text, "another process is saving there"));
+    close(folder);
+    save(2);
+    assert_int_equal(found_step(), 2);
+}
+
+static void saving_takes_no_memory(void **state)
+{
+    (void)state;
+    save(1);
+    save(2);
+    save(3);
+    size_t before = mallinfo2().uordblks, arena = mallinfo2().arena;
+    for (int64_t step = 4; step < 12; step++)
+        save(step);
+    assert_int_equal(mallinfo2().uordblks, before);
+    assert_int_equal(mallinfo2().arena, arena);
+}
+
+/* ---- kills and full disks at every call */
+
+static void kill_at_every_call(int64_t first, int64_t step)
+{
+    for (long after = 0;; after++) {
+        remove_tree(w.dir);
+        save(first - 1);
+        save(first);
+        pid_t child = fork();
+        if (!child) {
+            struct tide_err err;
+            arm(KILL, after);
+            _exit(save_keeping(step, 2, &err) ? 1 : 0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        int64_t found = found_step();
+        assert_true(found == first || found == step);
+        if (WIFEXITED(status)) { /* there was no such call any more */
+            assert_int_equal(WEXITSTATUS(status), 0);
+            assert_int_equal(found, step);
+            assert_true(after > 20);
+            break;
+        }
+        assert_int_equal(WTERMSIG(status), SIGKILL);
+        save(step + 1);
+        assert_int_equal(found_step(), step + 1);
+        assert_int_equal(entries(true), 0);
+        assert_int_equal(entries(false), 2);
+    }
+}
+
+static void a_kill_at_any_call_leaves_a_whole_one(void **state)
+{
+    (void)state;
+    kill_at_every_call(100, 200);
+}
+
+static void fail_at_every_call(int error)
+{
+    fault_error = error;
+    for (long after = 0;; after++) {
+        struct tide_err err = {0};
+        remove_tree(w.dir);
+        save(9);
+        save(10);
+        arm(FAIL, after);
+        int status = save_keeping(20, 2, &err);
+        bool happened = calls_left < 0 && calls > after;
+        disarm();
+        int64_t found = found_step();
+        if (status) {
+            assert_non_null(strstr(err.text, "cannot save a checkpoint in '"));
+            assert_int_equal(entries(true), 0);
+            assert_non_null(strstr(err.text, strerror(error)));
+        } else
+            assert_int_equal(found, 20);
+        assert_true(found == 10 || found == 20);
+        if (!happened)
+            break;
+        save(30);
+        assert_int_equal(found_step(), 30);
+        assert_int_equal(entries(true), 0);
+    }
+}
+
+static void whatever_fails_what_was_there_stays_and_nothing_else(void **state)
+{
+    (void)state;
+    fail_at_every_call(ENOSPC);
+    fail_at_every_call(EIO);
+}
+
+static void short_writes_are_continued(void **state)
+{
+    (void)state;
+    arm(SHORTEN, -1);
+    save(10);
+    disarm();
+    assert_int_equal(found_step(), 10);
+}
+
+/* ---- damage */
+
+static void damage(const char *name, long at, int change)
+{
+    int fd = open(inside(name), O_RDWR);
+    struct stat info;
+    char byte;
+    assert_true(fd >= 0 && !fstat(fd, &info));
+    at = at < 0 ? info.st_size + at : at;
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte = (char)(byte ^ change);
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void a_damaged_one_is_passed_over_and_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"config.json", "vocabulary.json", "model.safetensors",
+                                        "optimizer.safetensors", "state.json"};
+    char path[PATH_MAX];
+    struct tide_err err;
+    save(1);
+    for (int i = 0; i < 5; i++)
+        for (int way = 0; way < 3; way++) {
+            char name[64];
+            snprintf(name, sizeof name, "step-00000002/%s", names[i]);
+            save(2);
+            if (way == 0)
+                damage(name, i == 4 ? 0 : -5, 64);
+            else if (way == 1)
+                assert_int_equal(truncate(inside(name), 40), 0);
+            else
+                assert_int_equal(unlink(inside(name)), 0);
+            assert_int_equal(found_step(), 1);
+            ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
+            assert_non_null(strstr(path, "/step-00000001"));
+            assert_non_null(strstr(err.text, "/step-00000002: "));
+            assert_non_null(strstr(err.text, names[i]));
+        }
+    save(2);
+    ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
+    assert_string_equal(err.text, "");
+}
+
+static void none_whole_is_not_the_same_as_none(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    struct tide_err err;
+    save(1);
+    save(2);
+    damage("step-00000001/model.safetensors", -1, 1);
+    damage("step-00000002/model.safetensors", -1, 1);
+    assert_int_equal(tide_checkpoint_find(w.dir, path, sizeof path, &err), -1);
+    assert_non_null(strstr(err.text, "no checkpoint is whole: "));
+    assert_non_null(strstr(err.text, "step-00000002: model.safetensors is not what was written"));
+    assert_int_equal(tide_checkpoint_find(inside("step-00000001"), path, sizeof path, &err), -1);
+}
+
+static void an_absurd_state_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } states[] = {
+        {"", "no JSON"},
+        {"[]", "format"},
+        {"{\"format\": 7}", "format"},
+        {"{\"format\": \"tidemark-checkpoint-1\"}", "'step'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": -1}", "'step'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1e99}", "'step'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1}", "'seed'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1, \"seed\": \"-1\"}", "'seed'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1, \"seed\": \"99999999999999999999\"}",
+         "'seed'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1, \"seed\": \"1\", \"batch\": 0}", "'batch'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1, \"seed\": \"1\", \"batch\": 1, "
+         "\"sequence\": 9999999999}",
+         "'sequence'"},
+        {"{\"format\": \"tidemark-checkpoint-1\", \"step\": 1, \"seed\": \"1\", \"batch\": 1, \"sequence\": "
+         "1, \"accumulate\": 1, \"files\": []}",
+         "config.json"},
+    };
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        char path[PATH_MAX];
+        struct tide_err err = {0};
+        struct tide_gpt_config read;
+        struct tide_checkpoint_state told;
+        save(1);
+        put("step-00000001/state.json", states[i].text);
+        assert_int_equal(tide_checkpoint_find(w.dir, path, sizeof path, &err), -1);
+        if (!strstr(err.text, states[i].says))
+            fail_msg("'%s' for %s", err.text, states[i].text);
+        assert_int_equal(tide_checkpoint_config(inside("step-00000001"), &read, &told, &err), -1);
+    }
+}
+
+static void names_that_only_look_alike_are_left_alone(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"step-1",          "step-000000001", "step-",
+                                        "step-0000000x",   "step--0000001",  "step-99999999999999999999",
+                                        ".step-1.partial", ".step-00000009", "step-00000009.bak"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(mkdir(inside(names[i]), 0777), 0);
+    assert_int_equal(found_step(), -1);
+    save(1);
+    save(2);
+    save(3);
+    assert_int_equal(found_step(), 3);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(is_there(names[i]));
+    put("step-00000004", "a file"); /* the name is there and is no directory */
+    struct tide_err err;
+    assert_int_equal(save_keeping(4, 2, &err), -1);
+    assert_int_equal(found_step(), 3);
+}
+
+/* ---- models from elsewhere */
+
+struct foreign {
+    const char *prefix, *type;
+    bool masks, head;
+    const char *without, *reshaped; /* parameters */
+    const char *more;               /* a tensor */
+};
+
+/* Bytes of one tensor's numbers: those of number(i, 0, k, 3) rounded to the type. */
+static void put_numbers(FILE *out, int tensor, const char *type)
+{
+    for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[tensor]); k++) {
+        float value = number(tensor, 0, k, 3);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (!strcmp(type, "F32"))
+            fwrite(&value, sizeof value, 1, out);
+        else if (!strcmp(type, "BF16")) {
+            uint16_t half = tide_to_bf16(value);
+            fwrite(&half, sizeof half, 1, out);
+        } else { /* every number is a multiple of 1/64 below 16: F16 has it exactly */
+            uint16_t half =
+                (uint16_t)((bits >> 16 & 0x8000) | (value != 0 ? ((bits >> 23 & 255) - 112) << 10 : 0) |
+                           (value != 0 ? bits >> 13 & 1023 : 0));
+            fwrite(&half, sizeof half, 1, out);
+        }
+    }
+}
+
+static void describe(FILE *header, const char *prefix, const char *name, const char *type, const char *shape,
+                     size_t *at, size_t bytes)
+{
+    fprintf(header, "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+            ftell(header) > 1 ? "," : "", prefix, name, type, shape, *at, *at + bytes);
+    *at += bytes;
+}
+
+/* A directory as Hugging Face has them. */
+static void put_foreign(const struct foreign *f)
+{
+    char *header_text, *data_text, shape[64];
+    size_t header_bytes, data_bytes, at = 0, width = strcmp(f->type, "F32") != 0 ? 2 : 4;
+    FILE *header = open_memstream(&header_text, &header_bytes),
+         *data = open_memstream(&data_text, &data_bytes);
+    fputc('{', header);
+    for (int i = 0; i < w.graph->tensor_count; i++) {
+        const struct tide_tensor *t = &w.graph->tensors[i];
+        if (t->role != TIDE_PARAMETER || (f->without && !strcmp(t->name, f->without)))
+            continue;
+        int64_t last = t->dims[t->rank - 1], first = t->rank == 2 ? t->dims[0] : 1;
+        if (f->reshaped && !strcmp(t->name, f->reshaped))
+            snprintf(shape, sizeof shape, "[%lld,%lld]", (long long)last, (long long)first);
+        else if (t->rank == 2)
+            snprintf(shape, sizeof shape, "[%lld,%lld]", (long long)first, (long long)last);
+        else
+            snprintf(shape, sizeof shape, "[%lld]", (long long)last);
+        describe(header, f->prefix, t->name, f->type, shape, &at, (size_t)tide_tensor_count(t) * width);
+        put_numbers(data, i, f->type);
+    }
+    if (f->masks) {
+        describe(header, f->prefix, "h.0.attn.bias", "BOOL", "[1,1,2,2]", &at, 4);
+        describe(header, f->prefix, "h.0.attn.masked_bias", "F32", "[]", &at, 4);
+        fwrite("12345678", 1, 8, data);
+    }
+    if (f->head || f->more) {
+        describe(header, "", f->head ? "lm_head.weight" : f->more, "F32", "[1]", &at, 4);
+        fwrite("1234", 1, 4, data);
+    }
+    fputs("}", header);
+    fclose(header);
+    fclose(data);
+    FILE *out = fopen(inside("model.safetensors"), "wb");
+    uint64_t length = header_bytes;
+    fwrite(&length, sizeof length, 1, out);
+    fwrite(header_text, 1, header_bytes, out);
+    fwrite(data_text, 1, data_bytes, out);
+    assert_int_equal(fclose(out), 0);
+    free(header_text);
+    free(data_text);
+    put("config.json", "{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,\"n_inner\":20,"
+                       "\"n_positions\":24,\"vocab_size\":13,\"layer_norm_epsilon\":1e-5}");
+}
+
+static void models_of_hugging_face_load(void **state)
+{
+    (void)state;
+    static const struct foreign kinds[] = {
+        {.prefix = "transformer.", .type = "F32", .head = true},
+        {.prefix = "", .type = "F32", .masks = true},
+        {.prefix = "", .type = "F16"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char path[PATH_MAX];
+        struct tide_err err;
+        struct tide_gpt_config read;
+        struct tide_checkpoint_state told;
+        put_foreign(&kinds[i]);
+        ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
+        assert_string_equal(path, w.dir);
+        ok(tide_checkpoint_config(path, &read, &told, &err), &err);
+        assert_memory_equal(&read, &config, sizeof read);
+        assert_int_equal(told.step, 0);
+        ok(tide_checkpoint_check_data(path, w.data, &err), &err);
+        fill(w.other, -1);
+        ok(tide_checkpoint_load(path, w.graph, w.other, false, &err), &err);
+        assert_true(holds(w.other, 3, 1));
+        assert_int_equal(tide_checkpoint_load(path, w.graph, w.other, true, &err), -1);
+        assert_non_null(strstr(err.text, "optimizer.safetensors"));
+    }
+}
+
+static void numbers_in_bf16_are_widened(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    put_foreign(&(struct foreign){.prefix = "", .type = "BF16"});
+    ok(tide_checkpoint_load(w.dir, w.graph, w.other, false, &err), &err);
+    for (int i = 0; i < w.graph->tensor_count; i++)
+        for (int64_t k = 0;
+             w.graph->tensors[i].role == TIDE_PARAMETER && k < tide_tensor_count(&w.graph->tensors[i]); k++)
+            assert_true(((float *)tide_machine_data(w.other, i))[k] ==
+                        tide_from_bf16(tide_to_bf16(number(i, 0, k, 3))));
+}
+
+static void the_first_tensor_that_does_not_match_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        struct foreign file;
+        const char *says;
+    } cases[] = {
+        {{.prefix = "", .type = "F32", .without = "h.1.mlp.c_fc.bias"},
+         "the model has a tensor 'h.1.mlp.c_fc.bias' (20) and the file has none"},
+        {{.prefix = "transformer.", .type = "F32", .reshaped = "h.0.mlp.c_fc.weight"},
+         "tensor 'h.0.mlp.c_fc.weight' is (12, 20) in the model and (20, 12) in the file"},
+        {{.prefix = "", .type = "F32", .more = "h.2.ln_1.weight"},
+         "the file has a tensor 'h.2.ln_1.weight' and the model has none"},
+        {{.prefix = "", .type = "F32", .more = "transformer.wte.weight"},
+         "tensor 'wte.weight' is (13, 12) in the model and (1) in the file"},
+        {{.prefix = "", .type = "F32", .more = "\033[31m"},
+         "the file has a tensor '\\x1b[31m' and the model has none"},
+        {{.prefix = "", .type = "I16"},
+         "tensor 'wte.weight' has numbers of type I16; F32, F16 and BF16 are known"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tide_err err = {0};
+        put_foreign(&cases[i].file);
+        if (i == 4) /* a name that JSON needs written in another way */
+            put_foreign(&(struct foreign){.prefix = "", .type = "F32", .more = "\\u001b[31m"});
+        fill(w.other, 77);
+        assert_int_equal(tide_checkpoint_load(w.dir, w.graph, w.other, false, &err), -1);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("'%s' instead of '%s'", err.text, cases[i].says);
+        assert_true(holds(w.other, 77, 3)); /* nothing was overwritten */
+    }
+}
+
+static void moments_that_do_not_match_leave_the_weights(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    save(1);
+    char model[PATH_MAX];
+    strcpy(model, inside("step-00000001/model.safetensors"));
+    assert_int_equal(unlink(inside("step-00000001/optimizer.safetensors")), 0);
+    assert_int_equal(link(model, inside("step-00000001/optimizer.safetensors")), 0);
+    fill(w.other, 77);
+    assert_int_equal(tide_checkpoint_load(inside("step-00000001"), w.graph, w.other, true, &err), -1);
+    assert_non_null(strstr(err.text, "the model has a tensor 'wte.weight.exp_avg' (13, 12)"));
+    assert_true(holds(w.other, 77, 3));
+}
+
+static void a_text_with_other_symbols_is_refused(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_data *other;
+    save(1);
+    ok(tide_checkpoint_check_data(inside("step-00000001"), w.data, &err), &err);
+    put("text",
+        "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
+        "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc");
+    ok(tide_data_open(inside("text"), 7, 8, 13, &other, &err), &err);
+    assert_int_equal(tide_checkpoint_check_data(inside("step-00000001"), other, &err), -1);
+    assert_non_null(strstr(err.text, "other symbols"));
+    tide_data_free(other);
+}
+
+int main(void)
+{
+#define IN_A_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        IN_A_PLACE(what_was_saved_is_found_and_loaded),
+        IN_A_PLACE(the_last_ones_are_kept),
+        IN_A_PLACE(later_ones_of_another_run_stay),
+        IN_A_PLACE(a_checkpoint_with_files_of_others_is_not_removed),
+        IN_A_PLACE(one_of_the_same_step_is_replaced),
+        IN_A_PLACE(directories_are_made),
+        IN_A_PLACE(two_do_not_save_at_once),
+        IN_A_PLACE(saving_takes_no_memory),
+        IN_A_PLACE(a_kill_at_any_call_leaves_a_whole_one),
+        IN_A_PLACE(whatever_fails_what_was_there_stays_and_nothing_else),
+        IN_A_PLACE(short_writes_are_continued),
+        IN_A_PLACE(a_damaged_one_is_passed_over_and_named),
+        IN_A_PLACE(none_whole_is_not_the_same_as_none),
+        IN_A_PLACE(an_absurd_state_is_refused),
+        IN_A_PLACE(names_that_only_look_alike_are_left_alone),
+        IN_A_PLACE(models_of_hugging_face_load),
+        IN_A_PLACE(numbers_in_bf16_are_widened),
+        IN_A_PLACE(the_first_tensor_that_does_not_match_is_named),
+        IN_A_PLACE(moments_that_do_not_match_leave_the_weights),
+        IN_A_PLACE(a_text_with_other_symbols_is_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
