@@ -1,4 +1,5 @@
 #include "rt/matmul.h"
+#include "base/allocations.h"
 #include "base/check.h"
 
 #include <dlfcn.h>
@@ -276,6 +277,9 @@ void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, con
         m->dnnl.dnnl_memory_set_data_handle(p->memories[i], data[i]);
         arguments[count++] = (dnnl_exec_arg_t){names[i], p->memories[i]};
     }
+    tide_allocations_pause(); /* it keeps its list of arguments in a few small blocks, for as long as it runs
+                               */
     TIDE_CHECK(m->dnnl.dnnl_primitive_execute(p->primitive, m->stream, count, arguments), ==, dnnl_success);
     TIDE_CHECK(m->dnnl.dnnl_stream_wait(m->stream), ==, dnnl_success);
+    tide_allocations_resume();
 }

@@ -1,53 +1,71 @@
 /*
  * trainer.h - the loop: from options to a model on disk, in a memory fixed beforehand.
  *
- * tide_trainer_new (data, graph, plan, arena, weights: made or loaded) -> tide_trainer_step() until done ->
- * _free. The caller prints and decides when to evaluate, sample and save; marks of steps and phases go out
- * through tidemark.h from here.
+ * tide_trainer_new (options settled, data, model, plan: no memory of the plan is taken) -> tide_trainer_start
+ * (arena, weights made or loaded) -> tide_trainer_step() until done -> _free. The caller prints, and decides
+ * when to evaluate and save; marks of steps and phases go out through tidemark.h from here.
+ *
+ * After the first step, steps and evaluations allocate nothing and touch no new page. Step n is a function of
+ * the seed, n and what the weights were: stopping and going on changes no bit.
  */
 #ifndef TIDE_TRAINER_H
 #define TIDE_TRAINER_H
 
 #include "train/checkpoint.h"
 
+/* What was not given is NULL or TIDE_NOT_GIVEN, and takes the value of the run that is resumed, or a default.
+ */
+enum { TIDE_NOT_GIVEN = -1 };
+
 struct tide_train_options {
-    const char *preset, *config, *data, *out, *resume; /* NULL: not given */
-    int64_t steps, batch, sequence, accumulate, warmup, eval_every, sample_every, save_every, threads;
-    double rate, weight_decay, clip;
-    const char *schedule; /* "cosine", "linear", "constant" */
+    const char *preset, *config, *data, *out, *resume; /* resume: "auto" or a path */
+    int64_t steps, batch, sequence, accumulate, warmup, threads, seed;
+    double rate, weight_decay, clip; /* clip 0: none */
+    const char *schedule;            /* "constant", "cosine", "linear" */
     enum tide_dtype dtype;
     int64_t budget_bytes; /* 0: none */
-    uint64_t seed;
-    int keep;
-    bool plain; /* without the matrix library */
+    int keep;             /* checkpoints */
+    bool plain;           /* without the matrix library */
 };
 
 struct tide_trainer;
 
-/* What the layout is, without taking its memory: for --dry-run. */
-int tide_trainer_plan(const struct tide_train_options *options, struct tide_plan *ret_plan,
-                      struct tide_plan *ret_least, struct tide_gpt_config *ret_config, struct tide_err *err);
-
+/* A budget into which nothing exact fits is refused here, with the least possible and what would fit; so is a
+ * directory that holds a run which is not resumed. Caller frees. */
 int tide_trainer_new(const struct tide_train_options *options, struct tide_trainer **ret_trainer,
                      struct tide_err *err);
+int tide_trainer_start(struct tide_trainer *trainer, struct tide_err *err);
 void tide_trainer_free(struct tide_trainer *trainer);
 
 struct tide_train_report {
-    int64_t step; /* steps done */
-    double loss, norm, rate;
-    double seconds; /* of this step */
-    int64_t tokens; /* of this step */
+    int64_t step;            /* steps done */
+    double loss, norm, rate; /* norm: NAN without a clip */
+    int64_t tokens;          /* of this step */
 };
 
-/* One step. -1 when the loss is no number any more, with the step; the weights are then those before it. */
+/* One step. -1 when the loss or the norm is no number any more, with the step; the weights are then those
+ * before it (with a fused update and no clip, only if it was the loss). */
 int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
                       struct tide_err *err);
+
+/* The mean loss over `batches` of what is held out, the same ones every time. */
 double tide_trainer_evaluate(struct tide_trainer *trainer, int64_t batches);
+
+/* Into the directory of the options. -1: what was there stays. Weights that are no numbers are not saved. */
 int tide_trainer_save(struct tide_trainer *trainer, struct tide_err *err);
 
-const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
+/* All borrowed. The options are the settled ones; the machine is NULL before the start. */
+const struct tide_train_options *tide_trainer_options(const struct tide_trainer *trainer);
+const struct tide_gpt_config *tide_trainer_config(const struct tide_trainer *trainer);
+const struct tide_data *tide_trainer_data(const struct tide_trainer *trainer);
 const struct tide_graph *tide_trainer_graph(const struct tide_trainer *trainer);
-struct tide_machine *tide_trainer_machine(struct tide_trainer *trainer);
-int64_t tide_trainer_done(const struct tide_trainer *trainer);
+const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
+const struct tide_plan *tide_trainer_least(const struct tide_trainer *trainer);
+struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *trainer);
+struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
+int64_t tide_trainer_done(const struct tide_trainer *trainer); /* steps, those before a resume included */
+const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from where; NULL: from nothing */
+/* Why newer checkpoints than the one resumed from were not taken; NULL: there were none. */
+const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
 
 #endif

@@ -1,0 +1,347 @@
+/*
+ * cmd_train.c - tidemark train lm: trains a language model in a memory that is laid out beforehand.
+ *
+ * From options to a loop: steps, and between them reports, evaluations and checkpoints when they are due. The
+ * first SIGINT or SIGTERM ends the loop after the step that runs, saves and exits; the second kills.
+ */
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/train_report.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+enum { EVALUATION_BATCHES = 8, REPORTS = 20, REPORT_S = 10, DRAW_MS = 200 };
+
+struct values {
+    struct tide_train_options train;
+    const char *dtype;
+    int64_t eval_every, sample_every, save_every, keep, report_every;
+    bool json, dry_run, debug_memory;
+};
+
+#define TRAIN(field) offsetof(struct values, train.field)
+#define MOST_COUNT   (INT64_C(1) << 40)
+
+static const struct tide_option options[] = {
+    {0, "preset", TIDE_OPTION_CHOICE, TRAIN(preset), "NAME", "the model (tiny)",
+     "tiny|small|medium|large|gpt2", 0, 0},
+    {0, "config", TIDE_OPTION_TEXT, TRAIN(config), "FILE",
+     "the model as a config.json in the terms of Hugging Face's GPT-2", NULL, 0, 0},
+    {0, "data", TIDE_OPTION_TEXT, TRAIN(data), "FILE",
+     "a text, learned by characters, or a token file of llm.c; without one, sums are made up and their answers checked",
+     NULL, 0, 0},
+    {0, "steps", TIDE_OPTION_COUNT, TRAIN(steps), "N", "how many steps in all (2000)", NULL, 1, MOST_COUNT},
+    {0, "batch", TIDE_OPTION_COUNT, TRAIN(batch), "N", "sequences per batch (16)", NULL, 1, 1 << 20},
+    {0, "seq", TIDE_OPTION_COUNT, TRAIN(sequence), "N", "tokens per sequence (64)", NULL, 1, 1 << 20},
+    {0, "accumulate", TIDE_OPTION_COUNT, TRAIN(accumulate), "N", "batches per step (1)", NULL, 1, 1 << 20},
+    {0, "lr", TIDE_OPTION_REAL, TRAIN(rate), "RATE", "learning rate (0.001; 0.0003 from 512 channels on)",
+     NULL, 0, 0},
+    {0, "warmup", TIDE_OPTION_COUNT, TRAIN(warmup), "N", "steps until the full rate (100)", NULL, 0,
+     MOST_COUNT},
+    {0, "schedule", TIDE_OPTION_CHOICE, TRAIN(schedule), "NAME",
+     "the rate after that: as it is (default), or down to a tenth at the last step", "constant|cosine|linear",
+     0, 0},
+    {0, "weight-decay", TIDE_OPTION_REAL, TRAIN(weight_decay), "X", "decoupled, of matrices and tables (0.1)",
+     NULL, 0, 0},
+    {0, "clip", TIDE_OPTION_REAL, TRAIN(clip), "NORM",
+     "the most that gradients have as their norm (1; 0: none)", NULL, 0, 0},
+    {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
+     "numbers in matrix products and between them (f32); weights are f32 always", "f32|bf16", 0, 0},
+    {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
+     "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
+    {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
+    {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",
+     "threads that compute (one per processor); the result is the same bits for the same number", NULL, 1,
+     1024},
+    {'o', "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
+    {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "WHAT",
+     "go on from a checkpoint: its path, or 'auto' for the newest whole one in --out, if there is one", NULL,
+     0, 0},
+    {0, "save-every", TIDE_OPTION_COUNT, offsetof(struct values, save_every), "N",
+     "steps between checkpoints (1000; 0: at the end alone)", NULL, 0, MOST_COUNT},
+    {0, "keep", TIDE_OPTION_COUNT, offsetof(struct values, keep), "N", "checkpoints to keep (2)", NULL, 1,
+     1000},
+    {0, "eval-every", TIDE_OPTION_COUNT, offsetof(struct values, eval_every), "N",
+     "steps between evaluations on what is held out (500; 0: at the end alone)", NULL, 0, MOST_COUNT},
+    {0, "report-every", TIDE_OPTION_COUNT, offsetof(struct values, report_every), "N",
+     "steps between lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
+    {0, "dry-run", TIDE_OPTION_FLAG, offsetof(struct values, dry_run), NULL,
+     "print the layout and take none of the memory", NULL, 0, 0},
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "a JSON document per line", NULL, 0,
+     0},
+    {0},
+};
+
+/* ---- being told to stop */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int number)
+{
+    if (stop_signal) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    stop_signal = number;
+}
+
+static void listen_for_stop(void)
+{
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the loop */
+
+struct loop {
+    const struct values *values;
+    struct tide_trainer *trainer;
+    struct tide_train_view view;
+    struct tide_train_progress progress;
+    int64_t begin_ns, first_step; /* step: that were done before */
+    int64_t line_ns, drawn_ns, report_every;
+    int64_t busy_ns, tokens, steps; /* in steps since the last line */
+    double busy_s;                  /* in all steps of this process */
+};
+
+static int64_t steps_of(const struct loop *l)
+{
+    return tide_trainer_options(l->trainer)->steps;
+}
+
+static void note_speed(struct loop *l)
+{
+    struct tide_train_progress *p = &l->progress;
+    double seconds = (double)l->busy_ns / TIDE_NS_PER_S;
+    if (seconds > 0) {
+        p->tokens_per_second = (double)l->tokens / seconds;
+        p->steps_per_second = (double)l->steps / seconds;
+    }
+    int64_t made = p->step - l->first_step;
+    p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
+    p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
+    p->rss_bytes = tide_train_rss(&l->view);
+    p->arena_high_bytes = (int64_t)tide_machine_high_bytes(tide_trainer_machine(l->trainer));
+}
+
+static void report(struct loop *l)
+{
+    note_speed(l);
+    tide_train_print(&l->view, &l->progress);
+    l->line_ns = tide_clock_ns();
+    l->busy_ns = l->tokens = l->steps = 0;
+}
+
+static bool is_due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+static void evaluate(struct loop *l)
+{
+    l->progress.val_loss = tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES);
+}
+
+/* Saves where there is a place. A failure is told; training goes on. */
+static int save(struct loop *l)
+{
+    struct tide_err err = {0};
+    if (!tide_trainer_options(l->trainer)->out || !tide_trainer_save(l->trainer, &err))
+        return 0;
+    tide_train_clear(&l->view);
+    tide_err_wrap(&err, "step %lld is not saved", (long long)tide_trainer_done(l->trainer));
+    tide_report(&err);
+    return -1;
+}
+
+static int one_step(struct loop *l, struct tide_err *err)
+{
+    struct tide_train_report made;
+    int64_t begin = tide_clock_ns();
+    if (tide_trainer_step(l->trainer, &made, err))
+        return -1;
+    l->busy_ns += tide_clock_ns() - begin;
+    l->tokens += made.tokens;
+    l->steps++;
+    l->progress.step = made.step;
+    l->progress.loss = made.loss;
+    l->progress.norm = made.norm;
+    l->progress.rate = made.rate;
+    return 0;
+}
+
+static void look(struct loop *l, bool evaluated)
+{
+    int64_t step = l->progress.step, now = tide_clock_ns();
+    bool first = step == l->first_step + 1;
+    bool due = first || is_due(l->report_every, step) || now - l->line_ns > (int64_t)REPORT_S * TIDE_NS_PER_S;
+    if (step == steps_of(l))
+        return; /* the last report has everything in it */
+    if (l->view.bar ? evaluated : due || evaluated)
+        report(l);
+    if (first)
+        l->view.first_rss_bytes = tide_train_rss(&l->view);
+    if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
+        note_speed(l);
+        tide_train_draw(&l->view, &l->progress);
+        l->drawn_ns = now;
+    }
+}
+
+static int train(struct loop *l, struct tide_err *err)
+{
+    const struct values *v = l->values;
+    while (tide_trainer_done(l->trainer) < steps_of(l) && !stop_signal) {
+        if (one_step(l, err))
+            return -1;
+        int64_t step = l->progress.step;
+        bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
+        if (evaluates)
+            evaluate(l);
+        look(l, evaluates);
+        if (!last && is_due(v->save_every, step))
+            save(l);
+    }
+    return 0;
+}
+
+/* ---- the end */
+
+static int say_stopped(struct loop *l)
+{
+    const char *out = tide_trainer_options(l->trainer)->out,
+               *name = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+    int64_t step = tide_trainer_done(l->trainer);
+    int unsaved = step > l->first_step ? save(l) : 0;
+    tide_train_clear(&l->view);
+    if (!out)
+        fprintf(stderr, "tidemark: %s: stopped after step %lld; nothing is saved without --out\n", name,
+                (long long)step);
+    else if (!unsaved)
+        fprintf(stderr,
+                "tidemark: %s: stopped after step %lld, which is saved\nhint: --resume auto goes on\n", name,
+                (long long)step);
+    return 128 + stop_signal;
+}
+
+static int finish(struct loop *l)
+{
+    evaluate(l);
+    l->progress.final = true;
+    report(l);
+    return save(l) ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
+}
+
+/* A step went wrong: what is on disk stays as it is. */
+static int say_broken(struct loop *l, struct tide_err *err)
+{
+    const char *out = tide_trainer_options(l->trainer)->out;
+    char path[4096], shown[256];
+    tide_train_clear(&l->view);
+    tide_report(err);
+    if (out && !tide_checkpoint_find(out, path, sizeof path, NULL))
+        fprintf(stderr, "hint: the last good checkpoint is '%s'\n",
+                tide_text_escape(path, strlen(path), shown, sizeof shown));
+    return TIDE_EXIT_TROUBLE;
+}
+
+static int run_loop(const struct values *v, struct tide_trainer *trainer, struct tide_err *err)
+{
+    struct loop l = {.values = v, .trainer = trainer, .begin_ns = tide_clock_ns()};
+    l.first_step = tide_trainer_done(trainer);
+    l.line_ns = l.begin_ns;
+    l.report_every = v->report_every ? v->report_every : (steps_of(&l) + REPORTS - 1) / REPORTS;
+    l.progress = (struct tide_train_progress){.step = l.first_step,
+                                              .steps = steps_of(&l),
+                                              .loss = NAN,
+                                              .val_loss = NAN,
+                                              .accuracy = NAN,
+                                              .norm = NAN,
+                                              .rate = NAN,
+                                              .tokens_per_second = NAN,
+                                              .steps_per_second = NAN,
+                                              .peak_share = NAN,
+                                              .plan_bytes = (int64_t)tide_trainer_layout(trainer)->total};
+    tide_train_view_init(&l.view, v->json);
+    listen_for_stop();
+    int status = train(&l, err);
+    int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l);
+    tide_train_view_release(&l.view);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct values v = {.train = {.steps = 2000,
+                                 .batch = TIDE_NOT_GIVEN,
+                                 .sequence = TIDE_NOT_GIVEN,
+                                 .accumulate = TIDE_NOT_GIVEN,
+                                 .warmup = TIDE_NOT_GIVEN,
+                                 .threads = TIDE_NOT_GIVEN,
+                                 .seed = TIDE_NOT_GIVEN,
+                                 .rate = TIDE_NOT_GIVEN,
+                                 .weight_decay = TIDE_NOT_GIVEN,
+                                 .clip = TIDE_NOT_GIVEN},
+                       .dtype = "f32",
+                       .eval_every = 500,
+                       .save_every = 1000,
+                       .keep = 2};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_train, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {0};
+    if (count != 1 || strcmp(operands[0], "lm") != 0) {
+        tide_err_set(&err, "train: what to train is missing or unknown");
+        tide_err_hint(&err, "a language model: tidemark train lm");
+        return tide_report(&err);
+    }
+    v.train.dtype = strcmp(v.dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
+    v.train.keep = (int)v.keep;
+    struct tide_trainer *trainer;
+    struct tide_train_view view = {.json = v.json};
+    if (tide_trainer_new(&v.train, &trainer, &err))
+        return tide_report(&err);
+    if (tide_trainer_passed_over(trainer))
+        fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
+    if (tide_train_print_layout(&view, trainer, v.dry_run, &err))
+        code = tide_report(&err);
+    else if (v.dry_run)
+        code = TIDE_EXIT_OK;
+    else if (tide_trainer_start(trainer, &err))
+        code = tide_report(&err);
+    else
+        code = run_loop(&v, trainer, &err);
+    tide_trainer_free(trainer);
+    return code;
+}
+
+const struct tide_command tide_command_train = {
+    .name = "train",
+    .synopsis = "lm [--preset NAME] [--data FILE] [--budget SIZE] [--out DIR] [options]",
+    .summary = "train a language model in a memory that is laid out beforehand",
+    .details =
+        "Trains a GPT-2 of the wanted size. Before the first step everything that the run will need is laid out in one arena, and printed; after it nothing "
+        "is allocated and no page is added. With --budget the fastest layout that fits is chosen (blocks computed again instead of kept, gradients "
+        "used up as soon as they are whole); all are exact, and give the same bits. If none fits, the least possible is printed and what would fit, and nothing is touched.\n"
+        "\n"
+        "Without --data the model learns sums of two numbers, and at the end it is said how many it answers exactly of those that it has never seen.\n"
+        "\n"
+        "The first SIGINT or SIGTERM ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
+        "number; the second kills. Exit code: 0 when all steps are done, 2 when there is trouble.",
+    .examples =
+        "tidemark train lm\n"
+        "tidemark train lm --preset small --data corpus.txt --out run --steps 10000\n"
+        "tidemark train lm --preset small --data corpus.txt --out run --steps 20000 --resume auto\n"
+        "tidemark train lm --preset gpt2 --data corpus.txt --batch 8 --seq 174 --budget 2.2G --dry-run\n"
+        "tidemark run -- tidemark train lm --preset tiny",
+    .options = options,
+    .run = run,
+};

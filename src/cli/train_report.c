@@ -1,0 +1,257 @@
+#include "cli/train_report.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/terminal.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE = 256, BAR = 24 };
+
+void tide_train_view_init(struct tide_train_view *view, bool json)
+{
+    const char *term = getenv("TERM");
+    *view = (struct tide_train_view){.json = json, .first_rss_bytes = -1};
+    view->bar = !json && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    view->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
+
+void tide_train_view_release(struct tide_train_view *view)
+{
+    if (view->statm >= 0)
+        close(view->statm);
+}
+
+int64_t tide_train_rss(const struct tide_train_view *view)
+{
+    char text[128];
+    long long all, resident;
+    ssize_t got = view->statm < 0 ? -1 : pread(view->statm, text, sizeof text - 1, 0);
+    if (got <= 0)
+        return -1;
+    text[got] = '\0';
+    return sscanf(text, "%lld %lld", &all, &resident) == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
+}
+
+/* ---- the layout */
+
+static const char *size(size_t bytes, char out[static TIDE_UNITS_TEXT])
+{
+    return tide_size_text((double)bytes, out);
+}
+
+static void print_chosen(FILE *out, const struct tide_trainer *t)
+{
+    const struct tide_plan *plan = tide_trainer_layout(t), *least = tide_trainer_least(t);
+    char text[TIDE_UNITS_TEXT], rows[64] = "";
+    int blocks = tide_trainer_graph(t)->block_count;
+    const struct tide_node *loss = &tide_trainer_graph(t)->nodes[tide_trainer_graph(t)->node_count - 1];
+    snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
+    if (plan->choices.again)
+        fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.again, blocks);
+    else
+        fprintf(out, "         chosen: keep all activations");
+    fprintf(out, "%s%s   (least possible, exact: %s)\n",
+            plan->choices.fused ? ", update fused with the way back" : "", rows, size(least->total, text));
+}
+
+static void print_layout_text(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
+{
+    const struct tide_train_options *o = tide_trainer_options(t);
+    const struct tide_plan *plan = tide_trainer_layout(t);
+    char text[8][TIDE_UNITS_TEXT];
+    fprintf(out,
+            "layout   weights %s  optimizer %s  gradients %s  activations %s  head %s  batch %s   total %s",
+            size(b->weights, text[0]), size(b->optimizer, text[1]), size(b->gradients, text[2]),
+            size(b->activations, text[3]), size(b->head, text[4]), size(b->inputs, text[5]),
+            size(plan->total, text[6]));
+    if (o->budget_bytes)
+        fprintf(out, " of %s", size((size_t)o->budget_bytes, text[7]));
+    fputc('\n', out);
+    print_chosen(out, t);
+}
+
+static void print_model(FILE *out, const struct tide_trainer *t)
+{
+    const struct tide_gpt_config *c = tide_trainer_config(t);
+    const struct tide_train_options *o = tide_trainer_options(t);
+    char text[2][TIDE_UNITS_TEXT];
+    static const char *const kinds[] = {"text by characters", "tokens", "sums made up here"};
+    fprintf(out,
+            "model    %s parameters: %lld blocks of %lld, %lld heads, %lld words; %s, %lld thread%s, %s\n",
+            tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
+            (long long)c->channels, (long long)c->heads, (long long)c->words,
+            o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
+            tide_matmuls_fast(tide_trainer_matmuls(t)) ? "oneDNN" : "plain C products");
+    fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
+            kinds[tide_data_kind(tide_trainer_data(t))],
+            tide_count_text((double)tide_data_count(tide_trainer_data(t)), text[1]), (long long)o->batch,
+            (long long)o->sequence);
+    if (o->accumulate > 1)
+        fprintf(out, ", %lld batches a step", (long long)o->accumulate);
+    fputc('\n', out);
+}
+
+static void print_layout_json(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
+{
+    const struct tide_plan *plan = tide_trainer_layout(t);
+    const struct tide_train_options *o = tide_trainer_options(t);
+    struct tide_json json;
+    tide_json_init(&json, out, true);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.layout/1");
+    tide_json_integer(&json, "parameters", tide_trainer_graph(t)->parameters);
+    tide_json_integer(&json, "batch", o->batch);
+    tide_json_integer(&json, "sequence", o->sequence);
+    tide_json_integer(&json, "accumulate", o->accumulate);
+    tide_json_integer(&json, "weights_bytes", (int64_t)b->weights);
+    tide_json_integer(&json, "optimizer_bytes", (int64_t)b->optimizer);
+    tide_json_integer(&json, "gradients_bytes", (int64_t)b->gradients);
+    tide_json_integer(&json, "activations_bytes", (int64_t)b->activations);
+    tide_json_integer(&json, "head_bytes", (int64_t)b->head);
+    tide_json_integer(&json, "inputs_bytes", (int64_t)b->inputs);
+    tide_json_integer(&json, "plan_bytes", (int64_t)plan->total);
+    tide_json_integer(&json, "least_bytes", (int64_t)tide_trainer_least(t)->total);
+    tide_json_whole(&json, "budget_bytes", o->budget_bytes ? (double)o->budget_bytes : NAN);
+    tide_json_integer(&json, "passes_bytes", (int64_t)plan->passes);
+    tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->train.lower_bound);
+    tide_json_integer(&json, "recomputed_blocks", plan->choices.again);
+    tide_json_integer(&json, "blocks", tide_trainer_graph(t)->block_count);
+    tide_json_bool(&json, "fused_update", plan->choices.fused);
+    tide_json_end(&json);
+}
+
+int tide_train_print_layout(const struct tide_train_view *view, const struct tide_trainer *t, bool only,
+                            struct tide_err *err)
+{
+    struct tide_breakdown b;
+    char path[256];
+    if (tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), tide_trainer_layout(t), &b, err))
+        return -1;
+    if (view->json && only) {
+        print_layout_json(stdout, t, &b);
+        return 0;
+    }
+    FILE *out = view->json ? stderr : stdout;
+    print_model(out, t);
+    print_layout_text(out, t, &b);
+    if (tide_trainer_resumed(t))
+        fprintf(
+            out, "resumed  after step %lld: %s\n", (long long)tide_trainer_done(t),
+            tide_text_escape(tide_trainer_resumed(t), strlen(tide_trainer_resumed(t)), path, sizeof path));
+    fflush(out);
+    return 0;
+}
+
+/* ---- how it goes */
+
+static void print_json(const struct tide_train_progress *p)
+{
+    struct tide_json json;
+    tide_json_init(&json, stdout, true);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.train/1");
+    tide_json_integer(&json, "step", p->step);
+    tide_json_integer(&json, "steps", p->steps);
+    tide_json_real(&json, "loss", p->loss);
+    tide_json_real(&json, "val_loss", p->val_loss);
+    tide_json_real(&json, "accuracy", p->accuracy);
+    tide_json_real(&json, "learning_rate", p->rate);
+    tide_json_real(&json, "gradient_norm", p->norm);
+    tide_json_real(&json, "tokens_per_second", p->tokens_per_second);
+    tide_json_real(&json, "steps_per_second", p->steps_per_second);
+    tide_json_real(&json, "peak_share", p->peak_share);
+    tide_json_integer(&json, "plan_bytes", p->plan_bytes);
+    tide_json_integer(&json, "arena_high_bytes", p->arena_high_bytes);
+    tide_json_integer(&json, "rss_bytes", p->rss_bytes);
+    tide_json_real(&json, "seconds", p->seconds);
+    tide_json_bool(&json, "final", p->final);
+    tide_json_end(&json);
+    fflush(stdout);
+}
+
+/* Appends to a line that holds LINE bytes. */
+__attribute__((format(printf, 2, 3))) static void add(char line[static LINE], const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line + used, LINE - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Memory, and whether it moved since the first step. */
+static void add_memory(char line[static LINE], const struct tide_train_view *view,
+                       const struct tide_train_progress *p)
+{
+    char text[2][TIDE_UNITS_TEXT];
+    int64_t grown = view->first_rss_bytes < 0 ? 0 : p->rss_bytes - view->first_rss_bytes;
+    add(line, "  mem %s", tide_size_text((double)p->arena_high_bytes, text[0]));
+    if (view->first_rss_bytes >= 0 && grown > 0)
+        add(line, " (+%s outside the plan)", tide_size_text((double)grown, text[1]));
+    else
+        add(line, " flat");
+}
+
+static void write_line(char line[static LINE], const struct tide_train_view *view,
+                       const struct tide_train_progress *p)
+{
+    char text[TIDE_UNITS_TEXT];
+    line[0] = '\0';
+    add(line, "step %lld/%lld  loss %.4g", (long long)p->step, (long long)p->steps, p->loss);
+    if (!isnan(p->val_loss))
+        add(line, "  val %.4g", p->val_loss);
+    if (!isnan(p->accuracy))
+        add(line, "  exact %.1f %%", 100 * p->accuracy);
+    add(line, "  %s tok/s", tide_count_text(p->tokens_per_second, text));
+    if (!isnan(p->peak_share))
+        add(line, "  %.0f %% of peak", 100 * p->peak_share);
+    add_memory(line, view, p);
+    if (!p->final)
+        add(line, "  eta %s", tide_duration_text(p->seconds_left, text));
+}
+
+void tide_train_clear(struct tide_train_view *view)
+{
+    if (view->drawn)
+        fputs("\r\033[K", stderr);
+    view->drawn = false;
+}
+
+void tide_train_draw(struct tide_train_view *view, const struct tide_train_progress *p)
+{
+    char line[LINE];
+    if (!view->bar)
+        return;
+    write_line(line, view, p);
+    int columns = tide_terminal_size(STDERR_FILENO).ws_col;
+    int done = (int)(BAR * p->step / (p->steps > 0 ? p->steps : 1));
+    if ((int)strlen(line) + BAR + 5 < columns) {
+        add(line, "  [");
+        for (int i = 0; i < BAR; i++)
+            add(line, "%c", i < done ? '=' : i == done ? '>' : ' ');
+        add(line, "]");
+    }
+    fprintf(stderr, "\r\033[K%.*s", columns > 1 ? columns - 1 : 0, line);
+    fflush(stderr);
+    view->drawn = true;
+}
+
+void tide_train_print(struct tide_train_view *view, const struct tide_train_progress *p)
+{
+    char line[LINE];
+    if (view->json) {
+        print_json(p);
+        return;
+    }
+    write_line(line, view, p);
+    tide_train_clear(view);
+    puts(line);
+    fflush(stdout);
+}

@@ -1,0 +1,34 @@
+/*
+ * breakdown.h - what the bytes of a plan are for: by kind, by phase, and whose they are at the peak.
+ *
+ * Weights, optimizer, inputs (and gradients, where they are kept) are there all the time. What passes share
+ * changes from instruction to instruction; it is told at its peak, the instruction at which most is alive.
+ */
+#ifndef TIDE_BREAKDOWN_H
+#define TIDE_BREAKDOWN_H
+
+#include "rt/machine.h"
+
+enum { TIDE_OWNERS = 8, TIDE_OWNER_NAME = TIDE_TENSOR_NAME + 32 };
+
+struct tide_owner {
+    char name[TIDE_OWNER_NAME];
+    size_t bytes;
+};
+
+struct tide_breakdown {
+    /* Together the plan's total. gradients: those kept, and those alive at the peak; head: scratch of the
+     * loss, if it is alive at the peak; activations: the rest of what passes share, gaps included. */
+    size_t weights, optimizer, gradients, inputs, activations, head;
+    /* The largest of what passes share at the peak, largest first. */
+    struct tide_owner owners[TIDE_OWNERS];
+    int owner_count;
+    size_t others; /* what is alive there beside them */
+    /* The end of the highest byte that instructions of a phase are given: what tide_machine_used must say. */
+    size_t phases[TIDE_PHASES];
+};
+
+int tide_breakdown(const struct tide_graph *graph, struct tide_matmuls *matmuls, const struct tide_plan *plan,
+                   struct tide_breakdown *ret_breakdown, struct tide_err *err);
+
+#endif

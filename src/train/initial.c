@@ -1,0 +1,71 @@
+#include "train/initial.h"
+#include "rt/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- numbers that are a function of their place */
+
+static uint64_t mixed(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* The sum of four uniform numbers, of mean 0 and deviation 1: near normal, never beyond 3.5. */
+static float near_normal(uint64_t bits)
+{
+    int32_t sum = (int32_t)(bits & 0xffff) + (int32_t)(bits >> 16 & 0xffff) + (int32_t)(bits >> 32 & 0xffff) +
+                  (int32_t)(bits >> 48);
+    return (float)(sum - 2 * 0xffff) * (1.7320508F / 65536.0F);
+}
+
+struct filling {
+    float *to;
+    uint64_t key;
+    float deviation;
+};
+
+static void fill_some(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct filling *f = context;
+    (void)thread;
+    for (int64_t i = first; i < last; i++)
+        f->to[i] = f->deviation * near_normal(mixed(f->key + (uint64_t)i));
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && !strcmp(name + n - m, end);
+}
+
+static void make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed)
+{
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    float *to = tide_machine_data(machine, tensor);
+    int64_t count = tide_tensor_count(t);
+    if (t->rank < 2) { /* a bias or the scale of a norm */
+        float value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
+        for (int64_t i = 0; i < count; i++)
+            to[i] = value;
+        return;
+    }
+    struct filling f = {.to = to, .key = mixed(seed ^ mixed((uint64_t)tensor)), .deviation = 0.02F};
+    if (ends_with(t->name, "c_proj.weight"))
+        f.deviation /= sqrtf(2.0F * (float)graph->block_count);
+    tide_parallel(count, 1 << 16, fill_some, &f);
+}
+
+void tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed)
+{
+    for (int i = 0; i < graph->tensor_count; i++) {
+        if (graph->tensors[i].role != TIDE_PARAMETER)
+            continue;
+        make_one(graph, machine, i, seed);
+        for (int which = 0; which < 2; which++)
+            memset(tide_machine_moments(machine, i, which), 0, graph->tensors[i].bytes);
+    }
+}

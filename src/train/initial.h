@@ -1,0 +1,14 @@
+/*
+ * initial.h - what weights are before the first step.
+ */
+#ifndef TIDE_INITIAL_H
+#define TIDE_INITIAL_H
+
+#include "rt/machine.h"
+
+/* GPT-2's way: matrices and tables near normal with deviation 0.02, those that end a residual branch smaller
+ * by the square root of their number, biases 0, scales 1; moments 0. Each number is a function of the seed
+ * and its place, whatever the number of threads. */
+void tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed);
+
+#endif

@@ -1,0 +1,436 @@
+#include "train/trainer.h"
+#include "base/allocations.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "rt/threads.h"
+#include "tidemark.h"
+#include "train/config.h"
+#include "train/initial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PATH_BYTES = 4096, USUAL_SEQUENCE = 64, USUAL_BATCH = 16, USUAL_WARMUP = 100 };
+
+struct tide_trainer {
+    struct tide_train_options options; /* settled */
+    char resumed[PATH_BYTES];          /* "": from nothing */
+    char passed_over[512];             /* why newer ones than that were not taken */
+    struct tide_checkpoint_state state;
+    struct tide_gpt_config config;
+    struct tide_data *data;
+    struct tide_graph *graph;
+    struct tide_gpt gpt;
+    struct tide_matmuls *matmuls;
+    struct tide_plan plan, least;
+    struct tide_machine *machine;
+    int64_t done;
+    bool is_warm; /* after the first step of this process: nothing is allocated any more */
+};
+
+/* ---- what run this is */
+
+static const char *shown(const char *text, char out[static 256])
+{
+    return tide_text_escape(text, strlen(text), out, 256);
+}
+
+/* Whether a checkpoint lies in the directory of a run. */
+static bool is_in(const char *checkpoint, const char *dir)
+{
+    char above[PATH_BYTES + 4];
+    struct stat a, b;
+    snprintf(above, sizeof above, "%s/..", checkpoint);
+    return !stat(above, &a) && !stat(dir, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int refuse_occupied(const char *dir, struct tide_err *err)
+{
+    char text[256];
+    tide_err_set(err, "there is a run in '%s' already", shown(dir, text));
+    return tide_err_hint(err, "go on with it: --resume auto; or name another directory");
+}
+
+/* Where to go on from, if anywhere; a directory with a run is not written to by another. */
+static int find_resumed(struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    char text[256];
+    bool automatic = o->resume && !strcmp(o->resume, "auto");
+    if (automatic && !o->out) {
+        tide_err_set(err, "--resume auto needs the directory of the run");
+        return tide_err_hint(err, "name it: --out DIR --resume auto");
+    }
+    int here = o->out ? tide_checkpoint_find(o->out, t->resumed, sizeof t->resumed, err) : 1;
+    int there =
+        o->resume && !automatic ? tide_checkpoint_find(o->resume, t->resumed, sizeof t->resumed, err) : here;
+    if (here < 0 || there < 0)
+        return -1;
+    if (!here && (!o->resume || !is_in(t->resumed, o->out)))
+        return refuse_occupied(o->out, err);
+    if (there > 0 && o->resume && !automatic)
+        return tide_err_set(err, "there is no checkpoint in '%s'", shown(o->resume, text));
+    if (there > 0) {
+        t->resumed[0] = '\0';
+        return 0;
+    }
+    if (err->text[0])
+        snprintf(t->passed_over, sizeof t->passed_over, "%s", err->text);
+    return tide_checkpoint_config(t->resumed, &t->config, &t->state, err);
+}
+
+static int settle_model(struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    struct tide_gpt_config asked;
+    if (o->preset && o->config)
+        return tide_err_set(err, "--preset and --config exclude each other");
+    if (t->resumed[0] && !o->preset && !o->config)
+        return 0;
+    if (o->config ? tide_config_read(o->config, &asked, err)
+                  : tide_config_preset(o->preset ? o->preset : "tiny", &asked, err))
+        return -1;
+    if (t->resumed[0]) {
+        asked.words = t->config.words; /* a preset leaves them to the data */
+        asked.epsilon = t->config.epsilon;
+        if (memcmp(&asked, &t->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
+            return tide_err_set(err, "the run to go on with has another model than --%s says",
+                                o->preset ? "preset" : "config");
+        return 0;
+    }
+    t->config = asked;
+    return 0;
+}
+
+static void take(int64_t *value, int64_t resumed, int64_t usual)
+{
+    if (*value == TIDE_NOT_GIVEN)
+        *value = resumed > 0 ? resumed : usual;
+}
+
+/* What was not given: as the run had it, or as is usual. */
+static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
+{
+    struct tide_train_options *o = &t->options;
+    const struct tide_checkpoint_state *s = &t->state;
+    int64_t positions = t->config.positions;
+    take(&o->sequence, s->sequence, positions < USUAL_SEQUENCE ? positions : USUAL_SEQUENCE);
+    take(&o->batch, s->batch, USUAL_BATCH);
+    take(&o->accumulate, s->accumulate, 1);
+    take(&o->seed, (int64_t)s->seed, 1);
+    take(&o->warmup, 0, USUAL_WARMUP);
+    if (o->rate < 0)
+        o->rate = t->config.channels >= 512 ? 3e-4 : 1e-3;
+    if (o->weight_decay < 0)
+        o->weight_decay = 0.1;
+    if (o->clip < 0)
+        o->clip = 1;
+    if (!o->schedule)
+        o->schedule = "constant";
+    if (o->threads > 0)
+        tide_threads_set((int)o->threads);
+    o->threads = tide_threads();
+    if (o->sequence <= positions)
+        return 0;
+    tide_err_set(err, "a sequence of %lld is beyond the model's %lld positions", (long long)o->sequence,
+                 (long long)positions);
+    return tide_err_hint(err, "--seq %lld at most", (long long)positions);
+}
+
+static int open_data(struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    if (tide_data_open(o->data, (uint64_t)o->seed, o->sequence, t->config.words, &t->data, err))
+        return -1;
+    if (!t->config.words)
+        t->config.words = tide_data_words(t->data);
+    if (t->resumed[0] && tide_checkpoint_check_data(t->resumed, t->data, err))
+        return -1;
+    return tide_config_check(&t->config, err);
+}
+
+/* ---- the plan */
+
+static int make_graph(const struct tide_trainer *t, int64_t batch, int64_t sequence, struct tide_gpt *ret_gpt,
+                      struct tide_graph **ret_graph, struct tide_err *err)
+{
+    struct tide_graph *graph = tide_graph_new(t->options.dtype);
+    if (!graph)
+        return tide_err_set(err, "out of memory for the model");
+    if (tide_gpt_build(graph, &t->config, batch, sequence, ret_gpt, err)) {
+        tide_graph_free(graph);
+        return -1;
+    }
+    *ret_graph = graph;
+    return 0;
+}
+
+/* Whether the smallest plan of other sizes fits. */
+static bool would_fit(const struct tide_trainer *t, int64_t batch, int64_t sequence)
+{
+    struct tide_graph *graph = NULL;
+    struct tide_gpt gpt;
+    struct tide_plan plan;
+    if (make_graph(t, batch, sequence, &gpt, &graph, NULL))
+        return false;
+    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, true, 0, &plan, NULL) &&
+                plan.total <= (size_t)t->options.budget_bytes;
+    tide_graph_free(graph);
+    return fits;
+}
+
+/* The most that fits, of what is known not to fit; 0: nothing does. */
+static int64_t most_that_fits(const struct tide_trainer *t, bool of_batch, int64_t too_much)
+{
+    int64_t fits = 0;
+    while (too_much - fits > 1) {
+        int64_t middle = fits + (too_much - fits) / 2;
+        if (of_batch ? would_fit(t, middle, t->options.sequence) : would_fit(t, 1, middle))
+            fits = middle;
+        else
+            too_much = middle;
+    }
+    return fits;
+}
+
+static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    char budget[TIDE_UNITS_TEXT], least[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
+    tide_err_set(err, "nothing exact fits into %s: the least possible is %s (%zu bytes)",
+                 tide_size_text((double)o->budget_bytes, budget),
+                 tide_size_text((double)t->least.total, least), t->least.total);
+    int64_t batch = most_that_fits(t, true, o->batch);
+    if (batch)
+        return tide_err_hint(
+            err, "--batch %lld would fit%s", (long long)batch,
+            o->accumulate == 1 ? "; --accumulate makes the step as large again, with more memory" : "");
+    int64_t sequence = most_that_fits(t, false, o->sequence);
+    if (sequence)
+        return tide_err_hint(err, "--batch 1 --seq %lld would fit", (long long)sequence);
+    return tide_err_hint(err, "weights and optimizer alone take %s: a smaller model, or more memory",
+                         tide_size_text((double)(t->least.weights + t->least.optimizer), model));
+}
+
+static int make_plan(struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    if (tide_matmuls_new(o->plain, &t->matmuls, err) ||
+        make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
+        return -1;
+    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, 0,
+                          &t->plan, &t->least, err))
+        return 0;
+    return t->least.total > (size_t)o->budget_bytes ? refuse_budget(t, err) : -1;
+}
+
+int tide_trainer_new(const struct tide_train_options *options, struct tide_trainer **ret_trainer,
+                     struct tide_err *err)
+{
+    struct tide_trainer *t = calloc(1, sizeof *t);
+    if (!t)
+        return tide_err_set(err, "out of memory");
+    t->options = *options;
+    if (find_resumed(t, err) || settle_model(t, err) || settle_numbers(t, err) || open_data(t, err) ||
+        make_plan(t, err)) {
+        tide_trainer_free(t);
+        return -1;
+    }
+    t->done = t->state.step;
+    *ret_trainer = t;
+    return 0;
+}
+
+int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
+{
+    if (t->options.out && tide_checkpoint_prepare(t->options.out, err))
+        return -1;
+    if (tide_machine_new(t->graph, t->matmuls, &t->plan, true, &t->machine, err))
+        return -1;
+    tide_gauge("arena", (int64_t)t->plan.total);
+    tide_initial_weights(t->graph, t->machine, (uint64_t)t->options.seed);
+    return t->resumed[0] ? tide_checkpoint_load(t->resumed, t->graph, t->machine, t->done > 0, err) : 0;
+}
+
+void tide_trainer_free(struct tide_trainer *t)
+{
+    if (!t)
+        return;
+    tide_machine_free(t->machine);
+    tide_matmuls_free(t->matmuls);
+    tide_graph_free(t->graph);
+    tide_data_free(t->data);
+    free(t);
+}
+
+/* ---- steps */
+
+/* Of step n, from 1. Down to a tenth at the end, where it goes down. */
+static double rate_at(const struct tide_train_options *o, int64_t step)
+{
+    if (step <= o->warmup)
+        return o->rate * (double)step / (double)o->warmup;
+    double rest = (double)(o->steps - o->warmup);
+    double gone = rest > 0 ? (double)(step - o->warmup) / rest : 1;
+    gone = gone > 1 ? 1 : gone;
+    if (!strcmp(o->schedule, "cosine"))
+        return o->rate * (0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * gone)));
+    if (!strcmp(o->schedule, "linear"))
+        return o->rate * (1 - 0.9 * gone);
+    return o->rate;
+}
+
+static void fill_batch(struct tide_trainer *t, int64_t number, bool held_out)
+{
+    tide_data_batch(t->data, (uint64_t)number, held_out, t->options.batch,
+                    tide_machine_data(t->machine, t->gpt.tokens),
+                    tide_machine_data(t->machine, t->gpt.targets));
+}
+
+static int stop_at(int64_t step, const char *what, struct tide_err *err)
+{
+    tide_err_set(err, "the %s of step %lld is no number any more", what, (long long)step);
+    return tide_err_hint(err, "a lower --lr, a longer --warmup, or a --clip may keep it finite");
+}
+
+int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_report, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    int64_t step = t->done + 1;
+    struct tide_update_rule rule = {
+        .adamw =
+            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = step},
+        .decay = (float)o->weight_decay,
+        .clip = (float)o->clip,
+        .micro_batches = o->accumulate,
+    };
+    double loss = 0;
+    tide_step(step);
+    int64_t allocations = tide_allocations();
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        fill_batch(t, t->done * o->accumulate + i, false);
+        loss += (double)tide_machine_pass(t->machine, i, &rule);
+        if (!isfinite(loss))
+            return stop_at(step, "loss", err);
+    }
+    double norm = tide_machine_update(t->machine, &rule);
+    if (t->is_warm)
+        TIDE_CHECK(tide_allocations(), ==, allocations);
+    t->is_warm = true;
+    if (o->clip > 0 && !isfinite(norm))
+        return stop_at(step, "norm of the gradients", err);
+    t->done = step;
+    *ret_report = (struct tide_train_report){.step = step,
+                                             .loss = loss / (double)o->accumulate,
+                                             .norm = norm,
+                                             .rate = (double)rule.adamw.rate,
+                                             .tokens = o->batch * o->sequence * o->accumulate};
+    return 0;
+}
+
+double tide_trainer_evaluate(struct tide_trainer *t, int64_t batches)
+{
+    double sum = 0;
+    int64_t allocations = tide_allocations();
+    tide_phase_begin("evaluation");
+    for (int64_t i = 0; i < batches; i++) {
+        fill_batch(t, i, true);
+        sum += (double)tide_machine_evaluate(t->machine);
+    }
+    tide_phase_end("evaluation");
+    if (t->is_warm)
+        TIDE_CHECK(tide_allocations(), ==, allocations);
+    return sum / (double)batches;
+}
+
+/* ---- saving */
+
+static bool weights_are_numbers(struct tide_trainer *t)
+{
+    for (int i = 0; i < t->graph->tensor_count; i++)
+        if (t->graph->tensors[i].role == TIDE_PARAMETER &&
+            !isfinite(tide_update_squares(tide_machine_data(t->machine, i),
+                                          tide_tensor_count(&t->graph->tensors[i]))))
+            return false;
+    return true;
+}
+
+int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
+{
+    const struct tide_train_options *o = &t->options;
+    struct tide_checkpoint_state state = {.step = t->done,
+                                          .seed = (uint64_t)o->seed,
+                                          .batch = o->batch,
+                                          .sequence = o->sequence,
+                                          .accumulate = o->accumulate};
+    TIDE_CHECK_TRUE(o->out);
+    if (!weights_are_numbers(t))
+        return tide_err_set(err, "the weights after step %lld are no numbers any more; they are not saved",
+                            (long long)t->done);
+    tide_phase_begin("checkpoint");
+    int status =
+        tide_checkpoint_save(o->out, o->keep, t->graph, t->machine, &t->config, t->data, &state, err);
+    tide_phase_end("checkpoint");
+    return status;
+}
+
+/* ---- looking */
+
+const struct tide_train_options *tide_trainer_options(const struct tide_trainer *t)
+{
+    return &t->options;
+}
+
+const struct tide_gpt_config *tide_trainer_config(const struct tide_trainer *t)
+{
+    return &t->config;
+}
+
+const struct tide_data *tide_trainer_data(const struct tide_trainer *t)
+{
+    return t->data;
+}
+
+const struct tide_graph *tide_trainer_graph(const struct tide_trainer *t)
+{
+    return t->graph;
+}
+
+const struct tide_plan *tide_trainer_layout(const struct tide_trainer *t)
+{
+    return &t->plan;
+}
+
+const struct tide_plan *tide_trainer_least(const struct tide_trainer *t)
+{
+    return &t->least;
+}
+
+struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *t)
+{
+    return t->matmuls;
+}
+
+struct tide_machine *tide_trainer_machine(const struct tide_trainer *t)
+{
+    return t->machine;
+}
+
+int64_t tide_trainer_done(const struct tide_trainer *t)
+{
+    return t->done;
+}
+
+const char *tide_trainer_resumed(const struct tide_trainer *t)
+{
+    return t->resumed[0] ? t->resumed : NULL;
+}
+
+const char *tide_trainer_passed_over(const struct tide_trainer *t)
+{
+    return t->passed_over[0] ? t->passed_over : NULL;
+}
