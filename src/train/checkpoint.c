@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "train/checkpoint_private.h"
 #include "train/config.h"
-#include "train/durable.h"
+#include "base/durable.h"
 #include "train/safetensors.h"
 #include "train/vocabulary.h"
 
@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 enum { STATE_MOST = 1 << 14, STRETCH = 1 << 16 };
 
@@ -194,7 +193,7 @@ static int verify_part(int folder, const char *name, int64_t bytes, uint32_t che
     }
     while ((got = read(fd, stretch, sizeof stretch)) > 0 || (got < 0 && errno == EINTR))
         if (got > 0)
-            sum = (uint32_t)crc32_z(sum, stretch, (size_t)got);
+            sum = tide_durable_checksum(sum, stretch, (size_t)got);
     int why = errno;
     close(fd);
     if (got < 0)

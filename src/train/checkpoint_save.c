@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "train/checkpoint_private.h"
 #include "train/config.h"
-#include "train/durable.h"
+#include "base/durable.h"
 #include "train/safetensors.h"
 #include "train/vocabulary.h"
 

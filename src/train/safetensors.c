@@ -259,13 +259,15 @@ void tide_safetensors_close(struct tide_safetensors *file)
     *file = (struct tide_safetensors){.fd = -1};
 }
 
+static int against_name(const void *name, const void *tensor)
+{
+    return strcmp(name, ((const struct tide_safetensor *)tensor)->name);
+}
+
 const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensors *file, const char *name)
 {
-    struct tide_safetensor wanted;
-    if (strlen(name) >= sizeof wanted.name || !file->count)
-        return NULL;
-    strcpy(wanted.name, name);
-    return bsearch(&wanted, file->tensors, file->count, sizeof wanted, by_name);
+    return file->count ? bsearch(name, file->tensors, file->count, sizeof *file->tensors, against_name)
+                       : NULL;
 }
 
 static float from_half(uint16_t half)

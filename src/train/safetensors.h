@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "rt/dtype.h"
 #include "rt/graph.h"
-#include "train/durable.h"
+#include "base/durable.h"
 
 struct tide_safetensor {
     char name[128]; /* longer names are refused */

@@ -1,12 +1,16 @@
-#include "train/durable.h"
+#include "base/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <unistd.h>
 #include <zlib.h>
 
 enum { STRETCH = 1 << 18 }; /* summed and written while it is in the cache */
+
+uint32_t tide_durable_checksum(uint32_t so_far, const void *bytes, size_t count)
+{
+    return (uint32_t)crc32_z(so_far, bytes, count);
+}
 
 static void write_all(struct tide_durable *file, const char *bytes, size_t count)
 {
@@ -25,7 +29,7 @@ static void take(struct tide_durable *file, const char *bytes, size_t count)
 {
     while (count && !file->error) {
         size_t stretch = count < STRETCH ? count : STRETCH;
-        file->checksum = (uint32_t)crc32_z(file->checksum, (const Bytef *)bytes, stretch);
+        file->checksum = tide_durable_checksum(file->checksum, bytes, stretch);
         file->bytes += stretch;
         if (file->fd >= 0)
             write_all(file, bytes, stretch);
@@ -63,21 +67,22 @@ int tide_durable_open(struct tide_durable *file, int folder, const char *name)
     return 0;
 }
 
-static void flush(struct tide_durable *file, bool ends)
+/* What the stream says of a failure of ours is less than we know. */
+static void flushed(struct tide_durable *file, int status)
 {
-    if ((ends ? fclose(file->out) : fflush(file->out)) && !file->error)
+    if (status && !file->error)
         file->error = errno ? errno : EIO;
 }
 
 void tide_durable_put(struct tide_durable *file, const void *bytes, size_t count)
 {
-    flush(file, false);
+    flushed(file, fflush(file->out));
     take(file, bytes, count);
 }
 
 int tide_durable_close(struct tide_durable *file)
 {
-    flush(file, true);
+    flushed(file, fclose(file->out));
     if (file->fd >= 0) {
         if (!file->error && fsync(file->fd))
             file->error = errno;

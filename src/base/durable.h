@@ -17,12 +17,15 @@ struct tide_durable {
     int fd; /* -1: nothing is written, only counted */
     int error;
     uint64_t bytes;
-    uint32_t checksum; /* CRC-32 as zlib has it */
+    uint32_t checksum;
     char buffer[4096];
 };
 
 /* A new file in a folder that is open; name NULL: only counts. 0, or -1 with errno. */
 int tide_durable_open(struct tide_durable *file, int folder, const char *name);
+
+/* CRC-32 as zlib has it, of `count` bytes more; of none it is 0. */
+uint32_t tide_durable_checksum(uint32_t so_far, const void *bytes, size_t count);
 
 void tide_durable_put(struct tide_durable *file, const void *bytes, size_t count);
 
