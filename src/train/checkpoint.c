@@ -48,27 +48,52 @@ int64_t tide_checkpoint_step(const char *name, bool hidden)
     return !errno && !strcmp(name, expected) ? step : -1;
 }
 
+int tide_checkpoint_visit(int folder, bool (*visit)(void *context, const char *name), void *context)
+{
+    char room[2048] __attribute__((aligned(16)));
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : 0;
+    bool more = fd >= 0;
+    while (more && (got = getdents64(fd, room, sizeof room)) > 0)
+        for (ssize_t at = 0; more && at < got;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(room + at);
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                more = visit(context, entry->d_name);
+            at += entry->d_reclen;
+        }
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return got < 0 ? -1 : 0;
+}
+
+struct among {
+    int64_t first, last, chosen;
+    bool oldest, hidden;
+    int count;
+};
+
+static bool look_at(void *context, const char *name)
+{
+    struct among *a = context;
+    int64_t step = tide_checkpoint_step(name, a->hidden);
+    if (step < 0 || step < a->first || step > a->last)
+        return true;
+    a->count++;
+    if (a->chosen < 0 || (a->oldest ? step < a->chosen : step > a->chosen))
+        a->chosen = step;
+    return true;
+}
+
 int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool oldest, bool hidden,
                               int *ret_count)
 {
-    int64_t chosen = -1;
-    int count = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *there = fd < 0 ? NULL : fdopendir(fd);
-    if (!there && fd >= 0)
-        close(fd);
-    for (struct dirent *entry; there && (entry = readdir(there));) {
-        int64_t step = tide_checkpoint_step(entry->d_name, hidden);
-        if (step < 0 || step < first || step > last)
-            continue;
-        count++;
-        if (chosen < 0 || (oldest ? step < chosen : step > chosen))
-            chosen = step;
-    }
-    if (there)
-        closedir(there);
+    struct among a = {first, last, -1, oldest, hidden, 0};
+    tide_checkpoint_visit(folder, look_at, &a);
     if (ret_count)
-        *ret_count = count;
-    return chosen;
+        *ret_count = a.count;
+    return a.chosen;
 }
 
 /* path/name. -1 where it does not fit. */

@@ -25,8 +25,8 @@ struct tide_checkpoint_state {
     int64_t batch, sequence, accumulate;
 };
 
-/* Makes dir and those above it, removes what a kill left in it, and finds out whether a checkpoint could be
- * begun there, before anybody has trained for hours. */
+/* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be
+ * written there, before anybody has trained for hours. After it saving touches no page for the first time. */
 int tide_checkpoint_prepare(const char *dir, struct tide_err *err);
 
 /* Writes weights, moments and state; then removes all but the newest `keep` of this step and earlier (those

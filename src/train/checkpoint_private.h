@@ -33,6 +33,10 @@ void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_C
 /* The step of a directory with such a name; -1 where it is none. */
 int64_t tide_checkpoint_step(const char *name, bool hidden);
 
+/* Calls visit() with every name in an open directory but "." and "..", until it returns false. Nothing is
+ * allocated: opendir() would take more pages than everything else that saving does. 0, or -1 with errno. */
+int tide_checkpoint_visit(int folder, bool (*visit)(void *context, const char *name), void *context);
+
 /* Of the checkpoints in an open directory with steps in [first, last], the newest or the oldest; -1: none.
  * ret_count may be NULL: how many there are. */
 int64_t tide_checkpoint_among(int folder, int64_t first, int64_t last, bool oldest, bool hidden,

@@ -6,7 +6,6 @@
 #include "train/safetensors.h"
 #include "train/vocabulary.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -90,22 +89,24 @@ static void remove_stale(int folder)
     }
 }
 
+static bool is_ours(void *others, const char *name)
+{
+    for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++)
+        if (!strcmp(name, tide_checkpoint_names[i]))
+            return true;
+    *(bool *)others = true;
+    return false;
+}
+
 static bool is_ours_alone(int folder, const char *name)
 {
+    bool others = false;
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *there = fd < 0 ? NULL : fdopendir(fd);
-    bool ours = there != NULL;
-    if (!there && fd >= 0)
-        close(fd);
-    for (struct dirent *entry; ours && (entry = readdir(there));) {
-        bool known = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-        for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++)
-            known |= !strcmp(entry->d_name, tide_checkpoint_names[i]);
-        ours = known;
-    }
-    if (there)
-        closedir(there);
-    return ours;
+    if (fd < 0)
+        return false;
+    int status = tide_checkpoint_visit(fd, is_ours, &others);
+    close(fd);
+    return !status && !others;
 }
 
 /* Hidden before it is removed, so that a kill in between leaves none that is half there. One that cannot be
@@ -142,20 +143,6 @@ static int enter(const char *dir, int *ret_folder, struct tide_err *err)
     remove_stale(folder);
     *ret_folder = folder;
     return 0;
-}
-
-int tide_checkpoint_prepare(const char *dir, struct tide_err *err)
-{
-    int folder, status = 0;
-    char hidden[TIDE_CHECKPOINT_NAME];
-    if (enter(dir, &folder, err))
-        return -1;
-    tide_checkpoint_name(0, true, hidden);
-    if (mkdirat(folder, hidden, 0777))
-        status = cannot(dir, hidden, errno, err);
-    remove_hidden(folder, hidden);
-    close(folder);
-    return status;
 }
 
 /* ---- files */
@@ -291,5 +278,39 @@ int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *gra
     if (!status)
         remove_old(s.folder, state->step, keep);
     close(s.folder);
+    return status;
+}
+
+/* ---- beforehand */
+
+/* A small file, in the way in which the large ones will be: what that needs of libraries is then there before
+ * the first step. */
+static int try_writing(int partial, const char *name)
+{
+    struct tide_durable file;
+    if (tide_durable_open(&file, partial, name))
+        return -1;
+    for (int i = 0; i < 64; i++)
+        fprintf(file.out, "%s\n", name);
+    tide_durable_put(&file, name, strlen(name));
+    return tide_durable_close(&file);
+}
+
+int tide_checkpoint_prepare(const char *dir, struct tide_err *err)
+{
+    int folder, status = 0;
+    char hidden[TIDE_CHECKPOINT_NAME];
+    if (enter(dir, &folder, err))
+        return -1;
+    tide_checkpoint_name(0, true, hidden);
+    int partial = mkdirat(folder, hidden, 0777)
+                      ? -1
+                      : openat(folder, hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (partial < 0 || try_writing(partial, tide_checkpoint_names[TIDE_CHECKPOINT_STATE]))
+        status = cannot(dir, hidden, errno, err);
+    if (partial >= 0)
+        close(partial);
+    remove_hidden(folder, hidden);
+    close(folder);
     return status;
 }
