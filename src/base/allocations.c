@@ -65,41 +65,42 @@ int64_t tide_allocations(void)
 #include <malloc.h>
 #include <stdlib.h>
 
+/* Weak: a test may have its own. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *pointer, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
-void *malloc(size_t bytes)
+__attribute__((weak)) void *malloc(size_t bytes)
 {
     count_one();
     return __libc_malloc(bytes);
 }
 
-void *calloc(size_t count, size_t bytes)
+__attribute__((weak)) void *calloc(size_t count, size_t bytes)
 {
     count_one();
     return __libc_calloc(count, bytes);
 }
 
-void *realloc(void *pointer, size_t bytes)
+__attribute__((weak)) void *realloc(void *pointer, size_t bytes)
 {
     count_one();
     return __libc_realloc(pointer, bytes);
 }
 
-void *memalign(size_t alignment, size_t bytes)
+__attribute__((weak)) void *memalign(size_t alignment, size_t bytes)
 {
     count_one();
     return __libc_memalign(alignment, bytes);
 }
 
-void *aligned_alloc(size_t alignment, size_t bytes)
+__attribute__((weak)) void *aligned_alloc(size_t alignment, size_t bytes)
 {
     return memalign(alignment, bytes);
 }
 
-int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
+__attribute__((weak)) int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
 {
     void *pointer = memalign(alignment, bytes);
     if (!pointer)

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/train_report.h"
+#include "rt/peak.h"
 
 #include <math.h>
 #include <signal.h>
@@ -71,6 +72,8 @@ static const struct tide_option options[] = {
      "steps between lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
     {0, "dry-run", TIDE_OPTION_FLAG, offsetof(struct values, dry_run), NULL,
      "print the layout and take none of the memory", NULL, 0, 0},
+    {0, "debug-memory", TIDE_OPTION_FLAG, offsetof(struct values, debug_memory), NULL,
+     "at the end, what each phase was planned to take and took, and who has it at the peak", NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "a JSON document per line", NULL, 0,
      0},
     {0},
@@ -108,7 +111,8 @@ struct loop {
     int64_t begin_ns, first_step; /* step: that were done before */
     int64_t line_ns, drawn_ns, report_every;
     int64_t busy_ns, tokens, steps; /* in steps since the last line */
-    double busy_s;                  /* in all steps of this process */
+    struct tide_train_resident resident;
+    double peak; /* of matrix products, operations per second */
 };
 
 static int64_t steps_of(const struct loop *l)
@@ -124,6 +128,7 @@ static void note_speed(struct loop *l)
         p->tokens_per_second = (double)l->tokens / seconds;
         p->steps_per_second = (double)l->steps / seconds;
     }
+    p->peak_share = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second / l->peak;
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
@@ -147,14 +152,19 @@ static bool is_due(int64_t every, int64_t step)
 static void evaluate(struct loop *l)
 {
     l->progress.val_loss = tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES);
+    l->resident.evaluation = tide_train_rss(&l->view);
 }
 
 /* Saves where there is a place. A failure is told; training goes on. */
 static int save(struct loop *l)
 {
     struct tide_err err = {0};
-    if (!tide_trainer_options(l->trainer)->out || !tide_trainer_save(l->trainer, &err))
+    if (!tide_trainer_options(l->trainer)->out)
         return 0;
+    if (!tide_trainer_save(l->trainer, &err)) {
+        l->resident.checkpoint = tide_train_rss(&l->view);
+        return 0;
+    }
     tide_train_clear(&l->view);
     tide_err_wrap(&err, "step %lld is not saved", (long long)tide_trainer_done(l->trainer));
     tide_report(&err);
@@ -187,7 +197,7 @@ static void look(struct loop *l, bool evaluated)
     if (l->view.bar ? evaluated : due || evaluated)
         report(l);
     if (first)
-        l->view.first_rss_bytes = tide_train_rss(&l->view);
+        l->view.first_rss_bytes = l->resident.step = tide_train_rss(&l->view);
     if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
         note_speed(l);
         tide_train_draw(&l->view, &l->progress);
@@ -252,9 +262,10 @@ static int say_broken(struct loop *l, struct tide_err *err)
     return TIDE_EXIT_TROUBLE;
 }
 
-static int run_loop(const struct values *v, struct tide_trainer *trainer, struct tide_err *err)
+static int run_loop(const struct values *v, struct tide_trainer *trainer, double peak, struct tide_err *err)
 {
-    struct loop l = {.values = v, .trainer = trainer, .begin_ns = tide_clock_ns()};
+    struct loop l = {.values = v, .trainer = trainer, .peak = peak, .begin_ns = tide_clock_ns()};
+    l.resident = (struct tide_train_resident){-1, -1, -1};
     l.first_step = tide_trainer_done(trainer);
     l.line_ns = l.begin_ns;
     l.report_every = v->report_every ? v->report_every : (steps_of(&l) + REPORTS - 1) / REPORTS;
@@ -273,8 +284,17 @@ static int run_loop(const struct values *v, struct tide_trainer *trainer, struct
     listen_for_stop();
     int status = train(&l, err);
     int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l);
+    if (v->debug_memory)
+        tide_train_print_memory(&l.view, trainer, &l.resident);
     tide_train_view_release(&l.view);
     return code;
+}
+
+static int start(const struct values *v, struct tide_trainer *trainer, struct tide_err *err)
+{
+    /* Before the arena is there: what it takes for itself is gone by then. */
+    double peak = tide_peak(tide_trainer_matmuls(trainer), tide_trainer_options(trainer)->dtype);
+    return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
 }
 
 static int run(int argc, char **argv)
@@ -315,10 +335,8 @@ static int run(int argc, char **argv)
         code = tide_report(&err);
     else if (v.dry_run)
         code = TIDE_EXIT_OK;
-    else if (tide_trainer_start(trainer, &err))
-        code = tide_report(&err);
     else
-        code = run_loop(&v, trainer, &err);
+        code = start(&v, trainer, &err);
     tide_trainer_free(trainer);
     return code;
 }

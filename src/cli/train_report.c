@@ -255,3 +255,69 @@ void tide_train_print(struct tide_train_view *view, const struct tide_train_prog
     puts(line);
     fflush(stdout);
 }
+
+/* ---- what each phase took */
+
+static void print_bytes(FILE *out, int64_t bytes)
+{
+    char text[TIDE_UNITS_TEXT];
+    fprintf(out, "%16s", bytes > 0 ? tide_count_text((double)bytes, text) : "-");
+}
+
+static void print_phase(FILE *out, const char *name, size_t planned, size_t used, int64_t resident)
+{
+    fprintf(out, "%-12s", name);
+    print_bytes(out, (int64_t)planned);
+    print_bytes(out, (int64_t)used);
+    print_bytes(out, resident);
+    fputc('\n', out);
+}
+
+static void print_phases(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b,
+                         const struct tide_train_resident *resident)
+{
+    static const char *const names[TIDE_PHASES] = {"forward", "backward", "update", "evaluation"};
+    const struct tide_plan *plan = tide_trainer_layout(t);
+    const struct tide_machine *machine = tide_trainer_machine(t);
+    size_t lasting = plan->total - plan->passes;
+    fprintf(out, "%-12s%16s%16s%16s   bytes\n", "phase", "planned", "used", "resident");
+    print_phase(out, "data", lasting, resident->step > 0 ? lasting : 0, resident->step);
+    for (int i = 0; i < TIDE_PHASES; i++)
+        print_phase(out, names[i], b->phases[i], tide_machine_used(machine, (enum tide_phase)i),
+                    i == TIDE_PHASE_EVALUATION ? resident->evaluation : resident->step);
+    print_phase(out, "checkpoint", lasting, resident->checkpoint > 0 ? lasting : 0, resident->checkpoint);
+    print_phase(out, "arena", plan->total, tide_machine_high_bytes(machine), -1);
+}
+
+static void print_owner(FILE *out, const char *name, size_t bytes)
+{
+    if (!bytes)
+        return;
+    print_bytes(out, (int64_t)bytes);
+    fprintf(out, "   %s\n", name);
+}
+
+static void print_owners(FILE *out, const struct tide_plan *plan, const struct tide_breakdown *b)
+{
+    fputs("at the peak\n", out);
+    print_owner(out, "weights", plan->weights);
+    print_owner(out, "optimizer", plan->optimizer);
+    print_owner(out, "gradients", plan->gradients);
+    print_owner(out, "batch", plan->inputs);
+    for (int i = 0; i < b->owner_count; i++)
+        print_owner(out, b->owners[i].name, b->owners[i].bytes);
+    print_owner(out, "others", b->others);
+    print_owner(out, "between them, or for other phases alone", plan->passes - plan->train.lower_bound);
+}
+
+void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t,
+                             const struct tide_train_resident *resident)
+{
+    struct tide_breakdown b;
+    FILE *out = view->json ? stderr : stdout;
+    if (tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), tide_trainer_layout(t), &b, NULL))
+        return;
+    print_phases(out, t, &b, resident);
+    print_owners(out, tide_trainer_layout(t), &b);
+    fflush(out);
+}

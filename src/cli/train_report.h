@@ -28,6 +28,11 @@ struct tide_train_progress {
     bool final;
 };
 
+/* What the system says that this process has, after steps, evaluations and checkpoints; -1: not yet. */
+struct tide_train_resident {
+    int64_t step, evaluation, checkpoint;
+};
+
 void tide_train_view_init(struct tide_train_view *view, bool json);
 void tide_train_view_release(struct tide_train_view *view);
 
@@ -46,5 +51,9 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
 
 /* Takes that line away, so that others can write. */
 void tide_train_clear(struct tide_train_view *view);
+
+/* What each phase was planned to take of the arena and took, and who has it at the peak. */
+void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *trainer,
+                             const struct tide_train_resident *resident);
 
 #endif

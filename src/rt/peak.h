@@ -1,0 +1,14 @@
+/*
+ * peak.h - what matrix products reach here at their best: the ceiling against which a run is measured.
+ */
+#ifndef TIDE_PEAK_H
+#define TIDE_PEAK_H
+
+#include "rt/matmul.h"
+
+/* Floating-point operations per second of one large product with these threads, the best of a few tries that
+ * take tens of milliseconds and 10 MiB together; NAN when it cannot be known. Without the matrix library it
+ * is not asked: plain products are a reference, no ceiling. */
+double tide_peak(struct tide_matmuls *matmuls, enum tide_dtype dtype);
+
+#endif
