@@ -38,6 +38,8 @@ struct tide_machine {
     struct program train, evaluate;
     size_t used[TIDE_PHASES];
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
+    tide_machine_watcher *watcher;
+    void *watching;
 };
 
 /* The host's tensor that is this parameter; -1: none. */
@@ -290,6 +292,18 @@ size_t tide_machine_high_bytes(const struct tide_machine *m)
     return m->high;
 }
 
+void tide_machine_watch(struct tide_machine *m, tide_machine_watcher *watcher, void *context)
+{
+    m->watcher = watcher;
+    m->watching = context;
+}
+
+static void tell(const struct tide_machine *m, enum tide_action action, const struct tide_node *node)
+{
+    if (m->watcher)
+        m->watcher(m->watching, action, node);
+}
+
 static double norm_of(const struct tide_machine *m)
 {
     double sum = 0;
@@ -376,6 +390,7 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
             update_one(m, r->tensor, call.in_grad[0], rule);
             break;
         }
+        tell(m, r->action, call.node);
     }
     return *(const float *)m->train.result;
 }
@@ -385,10 +400,12 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
     for (int i = 0; i < m->graph->tensor_count && m->plan.choices.clips && !m->plan.choices.fused; i++)
         if (m->graph->tensors[i].role == TIDE_PARAMETER)
             measure(m, i, tide_machine_gradient(m, i));
+    tell(m, TIDE_MEASURE, NULL);
     for (int i = 0; i < m->graph->tensor_count && !m->plan.choices.fused; i++)
         if (m->graph->tensors[i].role == TIDE_PARAMETER)
             update_one(m, i, tide_machine_gradient(m, i), rule);
     note_used(m, TIDE_PHASE_UPDATE, (size_t)(m->passes - m->arena));
+    tell(m, TIDE_UPDATE, NULL);
     return m->plan.choices.clips ? norm_of(m) : NAN;
 }
 

@@ -90,6 +90,11 @@ double tide_machine_update(struct tide_machine *machine, const struct tide_updat
 /* Forward only; the loss. */
 float tide_machine_evaluate(struct tide_machine *machine);
 
+/* Is told of each instruction of a training pass when it is done, and of the update as a whole: what took how
+ * long. NULL: nobody. */
+typedef void tide_machine_watcher(void *context, enum tide_action action, const struct tide_node *node);
+void tide_machine_watch(struct tide_machine *machine, tide_machine_watcher *watcher, void *context);
+
 size_t tide_machine_high_bytes(const struct tide_machine *machine);
 
 /* The end of the highest byte that instructions of a phase were given when they ran, which is at least the

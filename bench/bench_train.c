@@ -1,0 +1,405 @@
+/*
+ * bench_train.c - how fast a training step is, against the matrix library's own speed in the same process.
+ *
+ * Prints lines "name value"; bench_train.py runs it for each row of its table and compares. One line per
+ * step and, with --peak, per product and round: rounds of products and steps alternate, so that a machine
+ * that is slow for a while is slow for both. The peak is what the fastest of the model's own products
+ * reaches.
+ *
+ * --profile: a table of what each kind of instruction takes instead. On one thread that is CPU time, which
+ * neighbours do not disturb.
+ */
+#include "base/clock.h"
+#include "base/option.h"
+#include "rt/machine.h"
+#include "rt/threads.h"
+#include "train/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct values {
+    const char *preset, *dtype;
+    int64_t batch, sequence, again, blocks, budget, steps, rounds, threads;
+    bool fused, peak, profile;
+};
+
+#define FIELD(name) offsetof(struct values, name)
+static const struct tide_option options[] = {
+    {.name = "preset", .kind = TIDE_OPTION_TEXT, .offset = FIELD(preset), .arg = "NAME"},
+    {.name = "dtype", .kind = TIDE_OPTION_CHOICE, .offset = FIELD(dtype), .arg = "T", .choices = "f32|bf16"},
+    {.name = "batch", .kind = TIDE_OPTION_COUNT, .offset = FIELD(batch), .arg = "N", .least = 1},
+    {.name = "seq", .kind = TIDE_OPTION_COUNT, .offset = FIELD(sequence), .arg = "N", .least = 1},
+    {.name = "again", .kind = TIDE_OPTION_COUNT, .offset = FIELD(again), .arg = "BLOCKS"},
+    {.name = "blocks", .kind = TIDE_OPTION_COUNT, .offset = FIELD(blocks), .arg = "N"}, /* for a quick look */
+    {.name = "fused", .kind = TIDE_OPTION_FLAG, .offset = FIELD(fused)},
+    {.name = "budget", .kind = TIDE_OPTION_SIZE, .offset = FIELD(budget), .arg = "SIZE"},
+    {.name = "steps", .kind = TIDE_OPTION_COUNT, .offset = FIELD(steps), .arg = "N", .least = 1},
+    {.name = "rounds", .kind = TIDE_OPTION_COUNT, .offset = FIELD(rounds), .arg = "N", .least = 1},
+    {.name = "threads", .kind = TIDE_OPTION_COUNT, .offset = FIELD(threads), .arg = "N", .least = 1},
+    {.name = "peak", .kind = TIDE_OPTION_FLAG, .offset = FIELD(peak)},
+    {.name = "profile", .kind = TIDE_OPTION_FLAG, .offset = FIELD(profile)},
+    {0},
+};
+
+static double now(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double wall(void)
+{
+    return now(CLOCK_MONOTONIC);
+}
+
+/* ---- the model */
+
+struct bench {
+    struct values values;
+    struct tide_gpt_config config;
+    struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_gpt gpt;
+    struct tide_plan plan;
+    struct tide_machine *machine;
+    int64_t step;
+};
+
+static int choose(struct bench *b, struct tide_err *err)
+{
+    struct tide_plan least;
+    struct tide_choices choices = {(int)b->values.again, b->values.fused, true};
+    if (b->values.budget)
+        return tide_plan_choose(b->graph, b->matmuls, (size_t)b->values.budget, 1, true, 0, &b->plan, &least,
+                                err);
+    return tide_plan_make(b->graph, b->matmuls, &choices, true, 0, &b->plan, err);
+}
+
+static int make(struct bench *b, struct tide_err *err)
+{
+    if (tide_config_preset(b->values.preset, &b->config, err))
+        return -1;
+    if (!b->config.words)
+        b->config.words = 96; /* printable characters */
+    if (b->values.blocks)
+        b->config.blocks = b->values.blocks;
+    b->graph = tide_graph_new(strcmp(b->values.dtype, "bf16") ? TIDE_F32 : TIDE_BF16);
+    if (!b->graph)
+        return tide_err_set(err, "out of memory");
+    if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
+        tide_matmuls_new(false, &b->matmuls, err))
+        return -1;
+    if (!tide_matmuls_fast(b->matmuls))
+        return tide_err_set(err, "oneDNN is not installed");
+    return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, true, &b->machine, err) ? -1
+                                                                                                      : 0;
+}
+
+static void release(struct bench *b)
+{
+    tide_machine_free(b->machine);
+    tide_matmuls_free(b->matmuls);
+    tide_graph_free(b->graph);
+}
+
+static uint64_t next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    return *state ^= *state << 17;
+}
+
+static void fill(float *to, int64_t count, float spread, uint64_t *state)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = ((float)(next(state) >> 40) / 16777216.0F - 0.5F) * spread;
+}
+
+static void fill_model(struct bench *b)
+{
+    uint64_t state = 88172645463325252ULL;
+    for (int i = 0; i < b->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &b->graph->tensors[i];
+        if (t->role != TIDE_PARAMETER)
+            continue;
+        float *to = tide_machine_data(b->machine, i);
+        if (t->rank == 2)
+            fill(to, tide_tensor_count(t), 0.07F, &state);
+        else
+            for (int64_t k = 0; k < t->dims[0]; k++)
+                to[k] = strstr(t->name, "bias") ? 0.0F : 1.0F;
+    }
+    int32_t *tokens = tide_machine_data(b->machine, b->gpt.tokens);
+    int32_t *targets = tide_machine_data(b->machine, b->gpt.targets);
+    int64_t count = b->values.batch * b->values.sequence;
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (int32_t)(next(&state) % (uint64_t)b->config.words);
+    for (int64_t i = 0; i < count; i++)
+        targets[i] = tokens[(i + 1) % count];
+}
+
+static float step(struct bench *b)
+{
+    struct tide_update_rule rule = {
+        .adamw = {.rate = 1e-4F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = ++b->step},
+        .decay = 0.1F,
+        .clip = 1.0F,
+        .micro_batches = 1};
+    float loss = tide_machine_pass(b->machine, 0, &rule);
+    tide_machine_update(b->machine, &rule);
+    return loss;
+}
+
+static double step_flops(const struct bench *b)
+{
+    return 6.0 * (double)b->graph->parameters * (double)(b->values.batch * b->values.sequence);
+}
+
+/* ---- the matrix library's own speed at this model's shapes */
+
+enum { SHAPES = 12, TRIES = 2 };
+
+struct peak {
+    struct tide_product products[SHAPES];
+    char *a, *b, *c, *scratch;
+};
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err)
+{
+    int64_t rows = b->values.batch * b->values.sequence, C = b->config.channels, H = b->config.hidden;
+    const int64_t in[4] = {C, C, C, H}, out[4] = {3 * C, C, H, C};
+    size_t bytes = 0, scratch = 0;
+    *p = (struct peak){0};
+    for (int i = 0; i < 4; i++) {
+        enum tide_dtype d = b->graph->compute;
+        p->products[3 * i] = tide_product(rows, out[i], in[i], false, false, d, d);
+        p->products[3 * i + 1] = tide_product(rows, in[i], out[i], false, true, d, d);
+        p->products[3 * i + 2] = tide_product(in[i], out[i], rows, true, false, d, TIDE_F32);
+    }
+    for (int i = 0; i < SHAPES; i++) {
+        const struct tide_product *x = &p->products[i];
+        if (tide_matmuls_want(b->matmuls, x, err))
+            return -1;
+        scratch = most(scratch, tide_matmuls_scratch(b->matmuls, x));
+        bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
+                                             most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
+    }
+    bytes = tide_aligned(bytes);
+    p->a = aligned_alloc(TIDE_ALIGN, bytes);
+    p->b = aligned_alloc(TIDE_ALIGN, bytes);
+    p->c = aligned_alloc(TIDE_ALIGN, bytes);
+    p->scratch = aligned_alloc(TIDE_ALIGN, tide_aligned(scratch) + TIDE_ALIGN);
+    if (!p->a || !p->b || !p->c || !p->scratch)
+        return tide_err_set(err, "out of memory");
+    uint64_t state = 1;
+    fill((float *)p->a, (int64_t)(bytes / 4), 1, &state);
+    fill((float *)p->b, (int64_t)(bytes / 4), 1, &state);
+    memset(p->c, 0, bytes);
+    memset(p->scratch, 0, scratch);
+    return 0;
+}
+
+static void peak_release(struct peak *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->c);
+    free(p->scratch);
+}
+
+static double rate_of(struct peak *p, const struct bench *b, int which, clockid_t clock)
+{
+    const struct tide_product *x = &p->products[which];
+    double best = 0;
+    for (int i = 0; i < TRIES; i++) {
+        double start = now(clock);
+        tide_matmul(b->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
+        double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static void peak_round(struct peak *p, const struct bench *b, clockid_t clock)
+{
+    for (int i = 0; i < SHAPES; i++)
+        printf("product_%" PRId64 "x%" PRId64 "x%" PRId64 "_gflops %.2f\n", p->products[i].m,
+               p->products[i].n, p->products[i].k, rate_of(p, b, i, clock));
+}
+
+/* ---- what takes how long */
+
+enum { KINDS = 64, INSTRUCTIONS = 4096 };
+
+struct kind {
+    char name[48];
+    int64_t count;
+    double seconds, least, flops; /* least: the sum of each instruction's shortest */
+};
+
+struct profile {
+    const struct tide_graph *graph;
+    struct kind kinds[KINDS];
+    int count;
+    double shortest[INSTRUCTIONS];
+    int kind_of[INSTRUCTIONS], at, most;
+    double last;
+    clockid_t clock;
+};
+
+static struct kind *kind_named(struct profile *p, const char *name)
+{
+    for (int i = 0; i < p->count; i++)
+        if (!strcmp(p->kinds[i].name, name))
+            return &p->kinds[i];
+    struct kind *added = &p->kinds[p->count < KINDS - 1 ? p->count++ : KINDS - 1];
+    snprintf(added->name, sizeof added->name, "%s", name);
+    return added;
+}
+
+static void watch(void *context, enum tide_action action, const struct tide_node *node)
+{
+    static const char *const words[] = {"forward", "again", "back", "copy", "measure", "update"};
+    struct profile *p = context;
+    double at = now(p->clock);
+    char name[48];
+    if (node)
+        snprintf(name, sizeof name, "%s %" PRId64 " %s", node->op->name,
+                 tide_tensor_columns(&p->graph->tensors[node->out[0]]), words[action]);
+    else
+        snprintf(name, sizeof name, "%s", words[action]);
+    struct kind *k = kind_named(p, name);
+    double took = at - p->last;
+    k->count++;
+    k->seconds += took;
+    if (p->at < INSTRUCTIONS) {
+        if (p->at == p->most)
+            p->shortest[p->most++] = took;
+        p->shortest[p->at] = took < p->shortest[p->at] ? took : p->shortest[p->at];
+        p->kind_of[p->at++] = (int)(k - p->kinds);
+    }
+    if (node)
+        k->flops += node->op->work(p->graph, node) * (node->op->is_loss         ? 3
+                                                      : action == TIDE_RUN_BACK ? 2
+                                                                                : 1);
+    p->last = now(p->clock);
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    double x = ((const struct kind *)a)->least, y = ((const struct kind *)b)->least;
+    return (x < y) - (x > y);
+}
+
+static void show_profile(struct profile *p, int64_t steps, double best)
+{
+    double all = 0, least = 0;
+    for (int i = 0; i < p->count; i++)
+        all += p->kinds[i].seconds;
+    for (int i = 0; i < p->most; i++) {
+        p->kinds[p->kind_of[i]].least += p->shortest[i];
+        least += p->shortest[i];
+    }
+    qsort(p->kinds, (size_t)p->count, sizeof *p->kinds, by_seconds);
+    printf("%-26s %8s %10s %10s %7s %9s\n", "per step", "times", "mean ms", "least ms", "share", "GFLOP/s");
+    for (int i = 0; i < p->count; i++) {
+        const struct kind *k = &p->kinds[i];
+        printf("%-26s %8.0f %10.3f %10.3f %6.1f%% %9.1f\n", k->name, (double)k->count / (double)steps,
+               k->seconds / (double)steps * 1e3, k->least * 1e3, 100 * k->least / least,
+               k->least > 0 ? k->flops / (double)steps / k->least / 1e9 : 0);
+    }
+    printf("%-26s %8s %10.3f %10.3f  best step %.3f ms\n", "all", "", all / (double)steps * 1e3, least * 1e3,
+           best * 1e3);
+}
+
+static void run_profile(struct bench *b, clockid_t clock)
+{
+    static struct profile p;
+    double best = 1e30;
+    p.graph = b->graph;
+    p.clock = clock;
+    step(b);
+    tide_machine_watch(b->machine, watch, &p);
+    for (int64_t i = 0; i < b->values.steps; i++) {
+        p.at = 0;
+        p.last = now(clock);
+        double start = p.last;
+        step(b);
+        double took = now(clock) - start;
+        best = took < best ? took : best;
+    }
+    show_profile(&p, b->values.steps, best);
+}
+
+static int run_rounds(struct bench *b, clockid_t clock, struct tide_err *err)
+{
+    struct peak peak = {0};
+    if (b->values.peak && peak_init(&peak, b, err)) {
+        peak_release(&peak);
+        return -1;
+    }
+    for (int64_t round = 0; round < b->values.rounds; round++) {
+        if (b->values.peak)
+            peak_round(&peak, b, clock);
+        double start = now(clock);
+        float loss = 0;
+        for (int64_t i = 0; i < b->values.steps; i++)
+            loss = step(b);
+        printf("step_seconds %.9f\nloss %.6f\n", (now(clock) - start) / (double)b->values.steps,
+               (double)loss);
+        fflush(stdout);
+    }
+    if (b->values.peak)
+        peak_round(&peak, b, clock);
+    peak_release(&peak);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    double start = wall();
+    struct bench b = {.values = {.preset = "gpt2",
+                                 .dtype = "f32",
+                                 .batch = 8,
+                                 .sequence = 174,
+                                 .steps = 1,
+                                 .rounds = 3,
+                                 .threads = 2}};
+    struct tide_err err = {0};
+    char **operands;
+    int count, dashes;
+    if (tide_options_parse(options, 0, argc, argv, &b.values, &operands, &count, &dashes, &err)) {
+        fprintf(stderr, "bench_train: %s\n", err.text);
+        return 2;
+    }
+    tide_threads_set((int)b.values.threads);
+    /* One thread: time of the processor, which neighbours do not stretch. */
+    clockid_t clock = b.values.threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+    int bad = make(&b, &err);
+    if (!bad) {
+        fill_model(&b);
+        printf("ready_seconds %.3f\nplan_bytes %zu\nparameters %" PRId64 "\nstep_flops %.0f\n",
+               wall() - start, b.plan.total, b.graph->parameters, step_flops(&b));
+        start = wall();
+        step(&b);
+        printf("first_step_seconds %.3f\n", wall() - start);
+        if (b.values.profile)
+            run_profile(&b, clock);
+        else
+            bad = run_rounds(&b, clock, &err);
+    }
+    if (bad)
+        fprintf(stderr, "bench_train: %s\n", err.text);
+    release(&b);
+    return bad ? 2 : 0;
+}
