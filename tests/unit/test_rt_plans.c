@@ -1,0 +1,279 @@
+/*
+ * test_rt_plans.c - what is planned for every preset, from the least possible memory upward, is kept; and
+ * layouts, of these and of lifetimes by chance, are right and not far from the best.
+ */
+#include "rt/machine.h"
+#include "rt/threads.h"
+#include "train/config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The leak checker's scan of threads that a library opened later has made crashes in the checker itself. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
+static uint64_t seed = 1;
+
+static int64_t below(int64_t limit)
+{
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    return (int64_t)(seed >> 33) % limit;
+}
+
+static void ok(int status, const struct tide_err *err)
+{
+    if (status)
+        fail_msg("%s", err->text);
+}
+
+/* ---- presets under budgets */
+
+static const struct preset {
+    const char *name;
+    int64_t batch, sequence;
+    int walk;  /* budgets between the least possible and all there is use for */
+    bool runs; /* small enough to */
+} presets[] = {
+    {"tiny", 3, 33, 24, true},   {"small", 1, 64, 24, true}, {"medium", 4, 128, 10, false},
+    {"large", 4, 128, 5, false}, {"gpt2", 8, 174, 3, false},
+};
+
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+struct model {
+    struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_gpt gpt;
+};
+
+static struct model new_model(const struct preset *preset, enum tide_dtype compute)
+{
+    struct tide_err err;
+    struct tide_gpt_config config;
+    struct model m = {.graph = tide_graph_new(compute)};
+    assert_non_null(m.graph);
+    ok(tide_config_preset(preset->name, &config, &err), &err);
+    config.words = config.words ? config.words : 97;
+    ok(tide_gpt_build(m.graph, &config, preset->batch, preset->sequence, &m.gpt, &err), &err);
+    ok(tide_matmuls_new(false, &m.matmuls, &err), &err);
+    return m;
+}
+
+static void free_model(struct model *m)
+{
+    tide_matmuls_free(m->matmuls);
+    tide_graph_free(m->graph);
+}
+
+/* Where the bytes of the arena's last page begin that are not planned; ret_count: how many they are. */
+static unsigned char *beyond(const struct model *m, struct tide_machine *machine,
+                             const struct tide_plan *plan, size_t *ret_count)
+{
+    *ret_count = (4096 - plan->total % 4096) % 4096;
+    return (unsigned char *)tide_machine_data(machine, m->gpt.words) + plan->total;
+}
+
+/* Two steps and an evaluation. Every byte of the arena holds a NaN's before, and none beyond the plan
+ * changes. */
+static void run_plan(const struct model *m, const struct tide_plan *plan, bool clips)
+{
+    struct tide_err err;
+    struct tide_machine *machine;
+    size_t spare;
+    ok(tide_machine_new(m->graph, m->matmuls, plan, true, &machine, &err), &err);
+    assert_int_equal(tide_machine_high_bytes(machine), plan->total);
+    unsigned char *arena = tide_machine_data(machine, m->gpt.words), *end = beyond(m, machine, plan, &spare);
+    memset(arena + plan->weights + plan->optimizer, 0xff,
+           plan->total - plan->weights - plan->optimizer + spare);
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        for (int64_t k = 0; t->role == TIDE_PARAMETER && k < tide_tensor_count(t); k++)
+            ((float *)tide_machine_data(machine, i))[k] = (float)(below(1001) - 500) / 5000;
+        for (int64_t k = 0; t->role == TIDE_INPUT && k < tide_tensor_count(t); k++)
+            ((int32_t *)tide_machine_data(machine, i))[k] = (int32_t)below(97);
+    }
+    struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
+                                    .clip = clips ? 0.5F : 0,
+                                    .micro_batches = 1};
+    float before = tide_machine_evaluate(machine);
+    for (int step = 1; step <= 2; step++) {
+        rule.adamw.step = step;
+        assert_true(isfinite(tide_machine_pass(machine, 0, &rule)));
+        tide_machine_update(machine, &rule);
+    }
+    float after = tide_machine_evaluate(machine);
+    if (!(after < before))
+        fail_msg("two steps lead from a loss of %g to %g", (double)before, (double)after);
+    for (size_t i = 0; i < spare; i++)
+        assert_int_equal(end[i], 0xff);
+    tide_machine_free(machine);
+}
+
+static void walk_budgets(const struct preset *preset, enum tide_dtype compute, bool clips)
+{
+    struct tide_err err;
+    struct model m = new_model(preset, compute);
+    struct tide_plan all, least, plan, last = {0};
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, clips, 0, &all, &least, &err), &err);
+    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, clips, 0, &plan, &least, &err),
+                     -1);
+    for (int i = 0; i <= preset->walk; i++) {
+        size_t budget = least.total + (all.total - least.total) * (size_t)i / (size_t)preset->walk;
+        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, clips, 0, &plan, &least, &err), &err);
+        assert_true(plan.total <= budget);
+        assert_int_equal(plan.total,
+                         plan.weights + plan.optimizer + plan.gradients + plan.inputs + plan.passes);
+        assert_true(!last.total || plan.work <= last.work); /* more room is never slower */
+        bool is_new = memcmp(&plan.choices, &last.choices, sizeof plan.choices) != 0 || !last.total;
+        if (is_new && preset->runs)
+            run_plan(&m, &plan, clips);
+        last = plan;
+    }
+    assert_int_equal(last.total, all.total);
+    free_model(&m);
+}
+
+static void every_preset_keeps_every_budget_to_the_byte(void **state)
+{
+    (void)state;
+    tide_threads_set(1);
+    for (int i = 0; i < PRESETS; i++)
+        for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
+            walk_budgets(&presets[i], compute, compute == TIDE_F32);
+            if (presets[i].runs)
+                walk_budgets(&presets[i], compute, compute != TIDE_F32);
+        }
+}
+
+/* ---- layouts */
+
+/* How much more than the lower bound a layout may take: by the worst of the presets' (large, bf16). */
+static const double most_gap = 1.15;
+
+static void layouts_of_presets_are_near_the_lower_bound(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    double worst = 1;
+    for (int i = 0; i < PRESETS; i++)
+        for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
+            struct model m = new_model(&presets[i], compute);
+            for (int again = 0; again <= m.graph->block_count; again += 2)
+                for (int which = 0; which < 4; which++) {
+                    struct tide_choices choices = {again, which & 1, which >> 1};
+                    struct tide_schedule schedule;
+                    struct tide_layout layout;
+                    ok(tide_schedule_train(m.graph, m.matmuls, &choices, &schedule, &err), &err);
+                    ok(tide_layout(&schedule, &layout, &err), &err);
+                    ok(tide_layout_check(&schedule, layout.bytes, &err), &err);
+                    assert_true(layout.lower_bound <= layout.bytes);
+                    double gap = (double)layout.bytes / (double)layout.lower_bound;
+                    worst = gap > worst ? gap : worst;
+                    if (gap > most_gap)
+                        fail_msg("%s: %g of the lower bound", presets[i].name, gap);
+                    tide_schedule_release(&schedule);
+                }
+            free_model(&m);
+        }
+    print_message("the worst layout takes %.4f of its lower bound\n", worst);
+}
+
+enum { MOST_VALUES = 60, INSTRUCTIONS = 80, ROUNDS = 120 };
+
+/* Overlap in time and in memory, written differently: each byte's owner at each instruction. */
+static bool overlaps(const struct tide_schedule *s, size_t bytes)
+{
+    bool found = false;
+    size_t units = bytes / TIDE_ALIGN;
+    int *owner = malloc((units + 1) * sizeof *owner);
+    assert_non_null(owner);
+    for (int now = 0; now < s->count; now++) {
+        memset(owner, 0xff, units * sizeof *owner);
+        for (int v = 0; v < s->value_count; v++) {
+            const struct tide_value *value = &s->values[v];
+            if (value->first > now || value->last < now)
+                continue;
+            for (size_t u = value->offset / TIDE_ALIGN; u * TIDE_ALIGN < value->offset + value->bytes; u++) {
+                found = found || u >= units || owner[u] >= 0;
+                if (u < units)
+                    owner[u] = v;
+            }
+        }
+    }
+    free(owner);
+    return found;
+}
+
+static void layouts_of_lifetimes_by_chance_overlap_nowhere(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_value values[MOST_VALUES];
+    double worst = 1, sum = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct tide_schedule s = {.count = INSTRUCTIONS, .values = values};
+        s.value_count = 1 + (int)below(MOST_VALUES);
+        for (int i = 0; i < s.value_count; i++) {
+            int first = (int)below(INSTRUCTIONS);
+            values[i] = (struct tide_value){.bytes = (size_t)(1 + below(round % 3 ? 5000 : 200)),
+                                            .first = first,
+                                            .last = first + (int)below(INSTRUCTIONS - first)};
+        }
+        struct tide_layout layout;
+        ok(tide_layout(&s, &layout, &err), &err);
+        ok(tide_layout_check(&s, layout.bytes, &err), &err);
+        assert_false(overlaps(&s, layout.bytes));
+        double gap = (double)layout.bytes / (double)layout.lower_bound;
+        worst = gap > worst ? gap : worst;
+        sum += gap;
+    }
+    print_message("lifetimes by chance: %.4f of the lower bound on average, %.4f at worst\n", sum / ROUNDS,
+                  worst);
+    assert_true(sum / ROUNDS < 1.1);
+}
+
+/* The check itself, against the owner of each byte: a value is moved to anywhere. */
+static void the_check_of_layouts_sees_every_overlap(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_value values[8];
+    int bad = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct tide_schedule s = {.count = INSTRUCTIONS, .values = values, .value_count = 8};
+        for (int i = 0; i < s.value_count; i++) {
+            int first = (int)below(INSTRUCTIONS);
+            values[i] = (struct tide_value){.bytes = (size_t)(1 + below(20)) * TIDE_ALIGN,
+                                            .first = first,
+                                            .last = first + (int)below(INSTRUCTIONS - first)};
+        }
+        struct tide_layout layout;
+        ok(tide_layout(&s, &layout, &err), &err);
+        values[below(8)].offset = (size_t)below((int64_t)(layout.bytes / TIDE_ALIGN)) * TIDE_ALIGN;
+        bool expected = overlaps(&s, layout.bytes);
+        assert_int_equal(tide_layout_check(&s, layout.bytes, &err), expected ? -1 : 0);
+        bad += expected;
+    }
+    assert_in_range(bad, ROUNDS / 10, ROUNDS - ROUNDS / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_preset_keeps_every_budget_to_the_byte),
+        cmocka_unit_test(layouts_of_presets_are_near_the_lower_bound),
+        cmocka_unit_test(layouts_of_lifetimes_by_chance_overlap_nowhere),
+        cmocka_unit_test(the_check_of_layouts_sees_every_overlap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
