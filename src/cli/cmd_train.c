@@ -99,6 +99,7 @@ static void listen_for_stop(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
 }
 
 /* ---- the loop */
@@ -229,7 +230,7 @@ static int say_stopped(struct loop *l)
     const char *out = tide_trainer_options(l->trainer)->out,
                *name = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
     int64_t step = tide_trainer_done(l->trainer);
-    int unsaved = step > l->first_step ? save(l) : 0;
+    int unsaved = save(l);
     tide_train_clear(&l->view);
     if (!out)
         fprintf(stderr, "tidemark: %s: stopped after step %lld; nothing is saved without --out\n", name,

@@ -1,0 +1,443 @@
+"""What a training run on disk survives: kills, signals, full disks, damage, and input that cannot be right.
+
+Everything runs `tiny` with small batches: a run of two hundred steps takes a tenth of a second."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import struct
+import subprocess
+import time
+import zlib
+
+import pytest
+
+SMALL = ("--batch", "2", "--seq", "16", "--threads", "1", "--eval-every", "0")
+FILES = ["config.json", "model.safetensors", "optimizer.safetensors", "state.json", "vocabulary.json"]
+
+
+@pytest.fixture
+def train(tidemark):
+    """train("--steps", 100, ...) -> Result"""
+
+    def call(*args, **more):
+        return tidemark("train", "lm", *SMALL, *args, **more)
+
+    return call
+
+
+@pytest.fixture
+def background(binary, env, tmp_path):
+    """The same without waiting for its end; what is still there after the test is killed."""
+    started = []
+
+    def call(*args, **more):
+        process = subprocess.Popen([binary, "train", "lm", *SMALL, *map(str, args)], cwd=tmp_path, env=env, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.0005)
+    return found
+
+
+def steps(run):
+    """The steps of the checkpoints in a run's directory."""
+    return sorted(int(path.name[5:]) for path in run.glob("step-*"))
+
+
+def contents(checkpoint):
+    return {path.name: path.read_bytes() for path in sorted(checkpoint.iterdir())}
+
+
+def is_whole(checkpoint):
+    """Whether every file is as state.json says, by other code than the program's."""
+    files = json.loads((checkpoint / "state.json").read_text())["files"]
+    return all((checkpoint / name).stat().st_size == part["bytes"] and zlib.crc32((checkpoint / name).read_bytes()) == part["crc32"]
+               for name, part in files.items())
+
+
+def tensors(path):
+    """Name -> (type, shape, bytes) of a safetensors file, read by its definition and held to it."""
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + length])
+    assert length % 8 == 0 and header.pop("__metadata__") == {"format": "pt"}
+    body, at, found = data[8 + length:], 0, {}
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        count = 1
+        for dim in entry["shape"]:
+            count *= dim
+        assert begin == at and end - begin == 4 * count and entry["dtype"] == "F32"
+        found[name], at = (entry["dtype"], entry["shape"], body[begin:end]), end
+    assert at == len(body)
+    return found
+
+
+def refused(result, *words):
+    """Exit 2, one sentence (and perhaps a hint) that has the words in it."""
+    assert result.code == 2, result.out + result.err
+    lines = result.err.strip().splitlines()
+    assert lines[0].startswith("tidemark: ") and all(line.startswith("hint: ") for line in lines[1:])
+    for word in words:
+        assert word in result.err
+
+
+# ---- what is saved
+
+
+def test_a_checkpoint_has_the_names_and_shapes_of_hugging_face(train, tmp_path):
+    assert train("--steps", 3, "--out", "run").code == 0
+    newest = tmp_path / "run/step-00000003"
+    assert sorted(contents(newest)) == FILES and is_whole(newest)
+    weights, moments = tensors(newest / "model.safetensors"), tensors(newest / "optimizer.safetensors")
+    config = json.loads((newest / "config.json").read_text())
+    C, H = config["n_embd"], config["n_inner"]
+    expected = {"wte.weight": [13, C], "wpe.weight": [config["n_positions"], C], "ln_f.weight": [C], "ln_f.bias": [C]}
+    for n in range(config["n_layer"]):
+        for name, rows, columns in (("attn.c_attn", C, 3 * C), ("attn.c_proj", C, C), ("mlp.c_fc", C, H), ("mlp.c_proj", H, C)):
+            expected |= {f"h.{n}.{name}.weight": [rows, columns], f"h.{n}.{name}.bias": [columns]}
+        for name in ("ln_1", "ln_2"):
+            expected |= {f"h.{n}.{name}.weight": [C], f"h.{n}.{name}.bias": [C]}
+    assert {name: shape for name, (_, shape, _) in weights.items()} == {f"transformer.{k}": v for k, v in expected.items()}
+    assert {name: shape for name, (_, shape, _) in moments.items()} == {
+        f"transformer.{k}.{which}": v for k, v in expected.items() for which in ("exp_avg", "exp_avg_sq")}
+    assert any(moments["transformer.wte.weight.exp_avg_sq"][2])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tmp_path, dtype):
+    more = ("--dtype", dtype, "--seed", 7, "--accumulate", 2)
+    assert train("--steps", 200, "--out", "once", *more).code == 0
+    assert train("--steps", 100, "--out", "twice", *more).code == 0
+    # What is not given again is as the run had it.
+    result = train("--steps", 200, "--out", "twice", "--resume", "auto", "--dtype", dtype)
+    assert result.code == 0 and "resumed  after step 100" in result.out
+    assert contents(tmp_path / "once/step-00000200") == contents(tmp_path / "twice/step-00000200")
+    assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
+
+
+def test_a_run_can_go_on_in_another_directory(train, tmp_path):
+    assert train("--steps", 20, "--out", "a").code == 0
+    before = contents(tmp_path / "a/step-00000020")
+    assert train("--steps", 40, "--out", "b", "--resume", "a/step-00000020").code == 0
+    assert train("--steps", 40, "--out", "c", "--resume", "a").code == 0
+    assert contents(tmp_path / "b/step-00000040") == contents(tmp_path / "c/step-00000040")
+    assert steps(tmp_path / "a") == [20] and contents(tmp_path / "a/step-00000020") == before
+
+
+def test_a_run_is_not_written_over_by_another(train, tmp_path):
+    assert train("--steps", 20, "--out", "run").code == 0
+    before = contents(tmp_path / "run/step-00000020")
+    refused(train("--steps", 20, "--out", "run", "--seed", 2), "there is a run in 'run' already", "--resume auto")
+    assert contents(tmp_path / "run/step-00000020") == before
+
+
+# ---- kills and signals
+
+
+def kill_while_saving(process, run, files):
+    """Kills when a checkpoint is being written and has so many files. False: it was not caught at that."""
+
+    def caught():
+        for partial in run.glob(".step-*.partial"):
+            try:
+                if len(list(partial.iterdir())) == files:
+                    return True
+            except OSError:
+                pass
+        return process.poll() is not None
+
+    wait_for(caught)
+    process.kill()
+    process.wait()
+    return any(run.glob(".step-*.partial"))
+
+
+def test_a_kill_while_saving_costs_no_more_than_that_checkpoint(train, background, tmp_path):
+    run, last, caught = tmp_path / "run", 0, 0
+    for files in [0, 1, 2, 3, 4, 5, 3, 4]:
+        process = background("--steps", 10**6, "--out", "run", "--save-every", 1, "--resume", "auto")
+        wait_for(lambda: steps(run) and steps(run)[-1] > last)
+        caught += kill_while_saving(process, run, files)
+        there = steps(run)
+        assert there and there[-1] >= last and all(is_whole(run / f"step-{step:08}") for step in there)
+        last = there[-1]
+    assert caught > 0  # else this test shows nothing
+    end = last + 5
+    result = train("--steps", end, "--out", "run", "--resume", "auto")
+    assert result.code == 0 and f"resumed  after step {last}:" in result.out
+    assert not list(run.glob(".*")) and len(steps(run)) == 2
+    assert train("--steps", end, "--out", "unbroken").code == 0
+    assert contents(run / f"step-{end:08}") == contents(tmp_path / f"unbroken/step-{end:08}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends(train, background, tmp_path, number):
+    run = tmp_path / "run"
+    process = background("--steps", 10**6, "--out", "run", "--save-every", 1, "--keep", 2)
+    wait_for(lambda: steps(run))
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    last = steps(run)[-1]
+    assert f"{number.name}: stopped after step {last}, which is saved" in err
+    assert is_whole(run / f"step-{last:08}")
+    assert train("--steps", last + 3, "--out", "run", "--resume", "auto").code == 0
+    assert train("--steps", last + 3, "--out", "unbroken").code == 0
+    assert contents(run / f"step-{last + 3:08}") == contents(tmp_path / f"unbroken/step-{last + 3:08}")
+
+
+def pending(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return any(int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(train, background, tmp_path, number):
+    assert train("--steps", 5, "--out", "run").code == 0
+    process = background("--steps", 10, "--out", "run", "--resume", "auto", "--accumulate", 10**6)  # a step of minutes
+    assert any(line.startswith("resumed") for line in process.stdout)
+    ignored_until = pathlib.Path(f"/proc/{process.pid}/status")
+    wait_for(lambda: any(line.startswith("SigCgt") and int(line.split()[1], 16) >> (number - 1) & 1
+                         for line in ignored_until.read_text().splitlines()))
+    process.send_signal(number)
+    wait_for(lambda: not pending(process))
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(timeout=60) == -number
+    assert steps(tmp_path / "run") == [5] and is_whole(tmp_path / "run/step-00000005")
+
+
+# ---- full disks
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system for two checkpoints of `tiny` and not for three."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", folder], check=False,
+                                           capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_told_and_training_goes_on(train, small_disk, tmp_path):
+    result = train("--steps", 50, "--save-every", 10, "--out", "disk/run")
+    assert result.code == 2 and "step 50/50" in result.out
+    told = [line for line in result.err.splitlines() if line.startswith("tidemark: ")]
+    assert [line.split(":")[1] for line in told] == [f" step {step} is not saved" for step in (30, 40, 50)]
+    assert all("No space left on device" in line and "'disk/run'" in line for line in told)
+    run = small_disk / "run"
+    assert steps(run) == [10, 20] and all(is_whole(run / f"step-000000{step}") for step in (10, 20))
+    assert not list(run.glob(".*"))
+    result = train("--steps", 50, "--out", "room", "--resume", "disk/run")
+    assert result.code == 0 and "after step 20" in result.out
+    assert train("--steps", 50, "--out", "unbroken").code == 0
+    assert contents(tmp_path / "room/step-00000050") == contents(tmp_path / "unbroken/step-00000050")
+
+
+def test_a_full_disk_is_found_before_the_first_step(train, small_disk):
+    (small_disk / "other").write_bytes(bytes(3 << 20))
+    refused(train("--steps", 50, "--out", "disk"), "cannot save a checkpoint in 'disk'", "No space left on device")
+
+
+def test_a_limit_on_files_is_a_full_disk(background, tmp_path):
+    process = background("--steps", 20, "--save-every", 10, "--out", "run",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "step 20/20" in out, err
+    assert err.count("File too large") == 2 and not list((tmp_path / "run").iterdir())
+
+
+def test_a_directory_that_cannot_be_is_found_before_the_first_step(train, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in ("file", "file/run"):
+        refused(train("--steps", 5, "--out", out), "Not a directory")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+# ---- damage
+
+
+def damage(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["a bit", "an end", "a file", "state"])
+def test_a_damaged_checkpoint_is_passed_over_and_told(train, tmp_path, how):
+    assert train("--steps", 20, "--save-every", 10, "--out", "run").code == 0
+    newest = tmp_path / "run/step-00000020"
+    if how == "a bit":
+        damage(newest / "model.safetensors")
+    elif how == "an end":
+        os.truncate(newest / "optimizer.safetensors", 1000)
+    elif how == "a file":
+        (newest / "vocabulary.json").unlink()
+    else:
+        (newest / "state.json").write_text('{"format": "tidemark-checkpoint-1", "step": -5}')
+    result = train("--steps", 30, "--out", "run", "--resume", "auto")
+    assert result.code == 0 and "after step 10" in result.out
+    assert "step-00000020" in result.err and result.err.count("tidemark: ") == 1
+    assert train("--steps", 30, "--out", "unbroken").code == 0
+    assert contents(tmp_path / "run/step-00000030") == contents(tmp_path / "unbroken/step-00000030")
+
+
+def test_a_run_of_which_nothing_is_whole_is_refused(train, tmp_path):
+    assert train("--steps", 5, "--out", "run").code == 0
+    damage(tmp_path / "run/step-00000005/model.safetensors")
+    before = contents(tmp_path / "run/step-00000005")
+    for more in (("--resume", "auto"), ("--resume", "run/step-00000005"), ()):
+        refused(train("--steps", 10, "--out", "run", *more), "model.safetensors is not what was written")
+    assert steps(tmp_path / "run") == [5] and contents(tmp_path / "run/step-00000005") == before
+
+
+def foreign(folder, config=None, **changes):
+    """A checkpoint as a model from elsewhere: without what is ours. Changed tensors: name -> (type, shape, data)."""
+    (folder / "state.json").unlink()
+    (folder / "optimizer.safetensors").unlink()
+    (folder / "vocabulary.json").unlink()
+    found = tensors(folder / "model.safetensors")
+    for name, value in changes.items():
+        found[name] = value
+    header, body = {}, b""
+    for name, (kind, shape, data) in found.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    if config:
+        old = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(old | config))
+
+
+def test_a_model_from_elsewhere_is_trained_on(train, tmp_path):
+    assert train("--steps", 20, "--out", "a").code == 0
+    foreign(tmp_path / "a/step-00000020", **{"lm_head.weight": ("F16", [1, 2], b"1234"),
+                                             "transformer.h.0.attn.bias": ("BOOL", [1, 1, 1, 2], b"12")})
+    result = train("--steps", 5, "--out", "b", "--resume", "a/step-00000020")
+    assert result.code == 0, result.err
+    assert steps(tmp_path / "b") == [5]
+
+
+@pytest.mark.parametrize("config, words", [
+    ({"n_layer": 3}, "the model has a tensor 'h.2.ln_1.weight' (64) and the file has none"),
+    ({"n_layer": 1}, "the file has a tensor 'transformer.h.1.attn.c_attn.bias' and the model has none"),
+    ({"n_embd": 128}, "tensor 'wte.weight' is (13, 128) in the model and (13, 64) in the file"),
+    ({"n_positions": 64, "n_ctx": 64}, "tensor 'wpe.weight' is (64, 64) in the model and (128, 64) in the file"),
+    ({"n_head": 7}, "no multiple of n_head"),
+    ({"n_layer": 10**9}, "n_layer"),
+    ({"model_type": "llama"}, "'llama'"),
+])
+def test_a_configuration_that_does_not_match_is_refused_by_name(train, tmp_path, config, words):
+    assert train("--steps", 2, "--out", "a").code == 0
+    foreign(tmp_path / "a/step-00000002", config=config)
+    refused(train("--steps", 5, "--out", "b", "--resume", "a/step-00000002"), words)
+    assert not (tmp_path / "b").exists() or not steps(tmp_path / "b")
+
+
+def test_weights_that_lie_are_refused(train, tmp_path):
+    assert train("--steps", 2, "--out", "a").code == 0
+    folder = tmp_path / "a/step-00000002"
+    foreign(folder)
+    good = (folder / "model.safetensors").read_bytes()
+    (length,) = struct.unpack_from("<Q", good)
+    header = json.loads(good[8:8 + length])
+    first, second = sorted(header, key=lambda name: header[name]["data_offsets"])[:2]
+
+    def with_header(change):
+        changed = json.loads(json.dumps(header))
+        change(changed)
+        text = json.dumps(changed).encode()
+        return struct.pack("<Q", len(text)) + text + good[8 + length:]
+
+    begin, end = header[first]["data_offsets"]
+    for data, words in (
+        (b"", "too short"),
+        (good[:100], "its header does not fit"),
+        (good[:-1000], "outside the file"),
+        (good + b"more", "more in it than its tensors"),
+        (struct.pack("<Q", 2**63) + good[8:], "its header does not fit"),
+        (good[:8] + b"[" + good[9:], "no object"),
+        (with_header(lambda h: h[second].update(data_offsets=[begin, begin + h[second]["data_offsets"][1] - end])), "overlap"),
+        (with_header(lambda h: h[first].update(shape=[2**40, 2**40])), "impossible shape"),
+        (with_header(lambda h: h[first].update(data_offsets=[begin, 2**62])), "outside the file"),
+    ):
+        (folder / "model.safetensors").write_bytes(data)
+        refused(train("--steps", 5, "--out", "b", "--resume", "a/step-00000002"), words)
+
+
+# ---- input that cannot be right
+
+
+@pytest.mark.parametrize("data, words", [
+    (b"", "it is empty"),
+    (b"short", "a sequence of 16 needs at least"),
+    (b"a" * 5000, "one symbol only"),
+])
+def test_a_text_that_teaches_nothing_is_refused(train, tmp_path, data, words):
+    (tmp_path / "text").write_bytes(data)
+    refused(train("--steps", 5, "--data", "text", "--out", "run"), words, "text")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("data", [b"a\0b\0\0c" * 500, b"\xff\xfe\x80gr\xc3\xbc\xc3" * 500, bytes(range(256)) * 20])
+def test_any_bytes_are_a_text(train, tmp_path, data):
+    (tmp_path / "text").write_bytes(data)
+    assert train("--steps", 5, "--data", "text", "--out", "run").code == 0
+    assert json.loads((tmp_path / "run/step-00000005/vocabulary.json").read_text())["symbols"] == sorted(set(data))
+    assert train("--steps", 7, "--data", "text", "--out", "run", "--resume", "auto").code == 0
+
+
+def test_a_text_with_other_symbols_does_not_go_on(train, tmp_path):
+    (tmp_path / "a").write_text("abc" * 1000)
+    (tmp_path / "b").write_text("xyz" * 1000)
+    assert train("--steps", 5, "--data", "a", "--out", "run").code == 0
+    refused(train("--steps", 9, "--data", "b", "--out", "run", "--resume", "auto"), "other symbols")
+    refused(train("--steps", 9, "--out", "run", "--resume", "auto"), "symbols")
+
+
+@pytest.mark.parametrize("args, words", [
+    (("--seq", 500), ("500", "128 positions")),
+    (("--budget", "1M"), ("nothing exact fits into 1.0 MiB", "the least possible is", "hint: ")),
+    (("--data", "nowhere"), ("nowhere",)),
+    (("--data", "/"), ("regular file",)),
+    (("--config", "nowhere.json"), ("nowhere.json",)),
+    (("--resume", "nowhere"), ("no checkpoint in 'nowhere'",)),
+    (("--resume", "auto"), ("--out DIR",)),
+])
+def test_what_cannot_be_is_refused_before_anything_is_touched(train, tmp_path, args, words):
+    out = () if "auto" in args else ("--out", "run")
+    refused(train("--steps", 5, *out, *args), *words)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--clip", 0), ("--clip", 0, "--budget", "1.6M")])
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_one(train, tmp_path, more):
+    assert train("--steps", 10, "--out", "run").code == 0
+    before = contents(tmp_path / "run/step-00000010")
+    result = train("--steps", 1000, "--save-every", 1, "--out", "run", "--resume", "auto", "--lr", "1e30", "--warmup", 0, *more)
+    assert result.code == 2 and "is no number any more" in result.err and "of step " in result.err, result.err
+    for step in steps(tmp_path / "run"):
+        assert is_whole(tmp_path / f"run/step-{step:08}")
+        for _, _, data in tensors(tmp_path / f"run/step-{step:08}/model.safetensors").values():
+            assert all(value == value and abs(value) != float("inf") for (value,) in struct.iter_unpack("<f", data))
+    if 10 in steps(tmp_path / "run"):
+        assert contents(tmp_path / "run/step-00000010") == before
