@@ -127,6 +127,7 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
     ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, clips, 0, &all, &least, &err), &err);
     assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, clips, 0, &plan, &least, &err),
                      -1);
+    assert_non_null(strstr(err.text, "least possible"));
     for (int i = 0; i <= preset->walk; i++) {
         size_t budget = least.total + (all.total - least.total) * (size_t)i / (size_t)preset->walk;
         ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, clips, 0, &plan, &least, &err), &err);
