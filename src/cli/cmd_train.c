@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/room.h"
 #include "cli/train_report.h"
 #include "rt/peak.h"
 
@@ -39,8 +40,8 @@ static const struct tide_option options[] = {
     {0, "batch", TIDE_OPTION_COUNT, TRAIN(batch), "N", "sequences per batch (16)", NULL, 1, 1 << 20},
     {0, "seq", TIDE_OPTION_COUNT, TRAIN(sequence), "N", "tokens per sequence (64)", NULL, 1, 1 << 20},
     {0, "accumulate", TIDE_OPTION_COUNT, TRAIN(accumulate), "N", "batches per step (1)", NULL, 1, 1 << 20},
-    {0, "lr", TIDE_OPTION_REAL, TRAIN(rate), "RATE", "learning rate (0.001; 0.0003 from 512 channels on)",
-     NULL, 0, 0},
+    {0, "lr", TIDE_OPTION_REAL, TRAIN(rate), "RATE",
+     "learning rate (0.128 by the channels of the model: 0.002 for tiny)", NULL, 0, 0},
     {0, "warmup", TIDE_OPTION_COUNT, TRAIN(warmup), "N", "steps until the full rate (100)", NULL, 0,
      MOST_COUNT},
     {0, "schedule", TIDE_OPTION_CHOICE, TRAIN(schedule), "NAME",
@@ -291,8 +292,25 @@ static int run_loop(const struct values *v, struct tide_trainer *trainer, double
     return code;
 }
 
+/* A plan that the system cannot hold would end in a kill. */
+static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
+{
+    char plan[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
+    size_t total = tide_trainer_layout(trainer)->total;
+    int64_t room = tide_room_bytes();
+    if (room < 0 || total <= (size_t)room)
+        return 0;
+    tide_err_set(err, "the run takes %s (%zu bytes), and the system has %s",
+                 tide_size_text((double)total, plan), total, tide_size_text((double)room, there));
+    if (tide_trainer_least(trainer)->total <= (size_t)room)
+        return tide_err_hint(err, "--budget %lldM fits", (long long)(room >> 20));
+    return tide_err_hint(err, "a smaller --batch, --seq or model");
+}
+
 static int start(const struct values *v, struct tide_trainer *trainer, struct tide_err *err)
 {
+    if (check_room(trainer, err))
+        return tide_report(err);
     /* Before the arena is there: what it takes for itself is gone by then. */
     double peak = tide_peak(tide_trainer_matmuls(trainer), tide_trainer_options(trainer)->dtype);
     return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
@@ -330,14 +348,18 @@ static int run(int argc, char **argv)
     struct tide_train_view view = {.json = v.json};
     if (tide_trainer_new(&v.train, &trainer, &err))
         return tide_report(&err);
+    bool is_over = !v.dry_run && tide_trainer_done(trainer) >= v.train.steps;
     if (tide_trainer_passed_over(trainer))
         fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
     if (tide_train_print_layout(&view, trainer, v.dry_run, &err))
         code = tide_report(&err);
-    else if (v.dry_run)
+    else if (v.dry_run || is_over)
         code = TIDE_EXIT_OK;
     else
         code = start(&v, trainer, &err);
+    if (is_over)
+        fprintf(stderr, "tidemark: all %lld steps are done: nothing to do\nhint: more --steps go on\n",
+                (long long)v.train.steps);
     tide_trainer_free(trainer);
     return code;
 }

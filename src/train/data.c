@@ -215,7 +215,8 @@ static void choose_sum(const struct tide_data *d, uint64_t row, uint64_t n, bool
     }
 }
 
-/* Lines until the row is full; only answers are asked for. */
+/* Lines until the row is full; only answers are asked for. All lines have one length, so that a place in the
+ * sequence means the same in every row: a small model learns what is to be learned, not where it stands. */
 static void fill_sums(const struct tide_data *d, uint64_t row, bool held_out, int32_t *tokens,
                       int32_t *targets)
 {
@@ -224,7 +225,7 @@ static void fill_sums(const struct tide_data *d, uint64_t row, bool held_out, in
         char line[32];
         int a, b;
         choose_sum(d, row, n, held_out, &a, &b);
-        int len = snprintf(line, sizeof line, "%d+%d=%d\n", a, b, a + b);
+        int len = snprintf(line, sizeof line, "%02d+%02d=%03d\n", a, b, a + b);
         bool answering = false;
         for (int i = 0; i < len; i++, at++) {
             int32_t token = d->token_of[(uint8_t)line[i]];
@@ -241,7 +242,7 @@ void tide_data_question(const struct tide_data *d, uint64_t number, char *prompt
 {
     int a, b;
     choose_sum(d, UINT64_MAX, number, true, &a, &b);
-    snprintf(prompt, size, "%d+%d=", a, b);
+    snprintf(prompt, size, "%02d+%02d=", a, b);
 }
 
 bool tide_data_is_right(const char *prompt, const char *answer)

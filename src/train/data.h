@@ -19,7 +19,7 @@
 enum tide_data_kind {
     TIDE_DATA_TEXT,   /* bytes of a text file; a word is a byte that occurs in it */
     TIDE_DATA_TOKENS, /* llm.c: 256 int32 of head, then uint16 */
-    TIDE_DATA_SUMS,   /* lines like "47+85=132", whose answers can be checked */
+    TIDE_DATA_SUMS,   /* lines like "07+85=092", whose answers can be checked */
 };
 
 struct tide_data;
@@ -48,7 +48,7 @@ void tide_data_text(const struct tide_data *data, int32_t token, char out[static
 int64_t tide_data_tokens(const struct tide_data *data, const char *text, int32_t *out, int64_t most,
                          struct tide_err *err);
 
-/* Sums only: prompt number n of the held-out ones ("47+85=") and whether an answer is right. */
+/* Sums only: prompt number n of the held-out ones ("07+85=") and whether an answer is right. */
 void tide_data_question(const struct tide_data *data, uint64_t number, char *prompt, size_t size);
 bool tide_data_is_right(const char *prompt, const char *answer);
 

@@ -124,7 +124,7 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
     take(&o->seed, (int64_t)s->seed, 1);
     take(&o->warmup, 0, USUAL_WARMUP);
     if (o->rate < 0)
-        o->rate = t->config.channels >= 512 ? 3e-4 : 1e-3;
+        o->rate = 0.128 / (double)t->config.channels;
     if (o->weight_decay < 0)
         o->weight_decay = 0.1;
     if (o->clip < 0)
