@@ -93,7 +93,8 @@ static void backward(const struct tide_call *call)
 {
     const struct tide_tensor *x = &call->graph->tensors[call->node->in[0]];
     struct stretch s = {call, x->dtype};
-    tide_parallel(tide_tensor_count(x), 4096, backward_stretch, &s);
+    if (call->in_grad[0])
+        tide_parallel(tide_tensor_count(x), 4096, backward_stretch, &s);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

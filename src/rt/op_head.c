@@ -219,9 +219,11 @@ static void chunk_backward(const struct tide_call *call, const struct head *h, c
     const void *x = (const char *)call->in[X] + (size_t)(first * h->columns) * size;
     struct tide_product to_x = x_grad_product(h, rows),
                         to_table = table_grad_product(h, rows, first > 0 || (call->adds >> TABLE & 1));
-    tide_matmul(call->matmuls, &to_x, gradient, table, NULL,
-                (char *)call->in_grad[X] + (size_t)(first * h->columns) * size, scratch + r->rest);
-    tide_matmul(call->matmuls, &to_table, gradient, x, NULL, call->in_grad[TABLE], scratch + r->rest);
+    if (call->in_grad[X])
+        tide_matmul(call->matmuls, &to_x, gradient, table, NULL,
+                    (char *)call->in_grad[X] + (size_t)(first * h->columns) * size, scratch + r->rest);
+    if (call->in_grad[TABLE])
+        tide_matmul(call->matmuls, &to_table, gradient, x, NULL, call->in_grad[TABLE], scratch + r->rest);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)

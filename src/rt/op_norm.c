@@ -161,6 +161,14 @@ TIDE_KERNEL static void strip_backward(float *restrict weight_grad, float *restr
         }
 }
 
+static void give(const struct tide_call *call, int operand, int64_t first, const float *gradient,
+                 int64_t count)
+{
+    float *to = call->in_grad[operand];
+    for (int64_t k = 0; to && k < count; k++)
+        to[first + k] = call->adds >> operand & 1 ? to[first + k] + gradient[k] : gradient[k];
+}
+
 /* Strips of columns, so that rows are always added in their order. */
 static void backward_strips(void *context, int64_t first, int64_t last, int thread)
 {
@@ -174,18 +182,15 @@ static void backward_strips(void *context, int64_t first, int64_t last, int thre
         const tide_bf16 *narrow = n->dtype == TIDE_F32 ? NULL : (const tide_bf16 *)call->out_grad[Y] + j;
         strip_backward(weight_grad, bias_grad, wide, narrow, (const float *)call->in[X] + j, call->out[MEAN],
                        call->out[INVERSE], n->rows, n->columns, width);
-        float *to_weight = (float *)call->in_grad[WEIGHT] + j, *to_bias = (float *)call->in_grad[BIAS] + j;
-        for (int64_t k = 0; k < width; k++) {
-            to_weight[k] = call->adds >> WEIGHT & 1 ? to_weight[k] + weight_grad[k] : weight_grad[k];
-            to_bias[k] = call->adds >> BIAS & 1 ? to_bias[k] + bias_grad[k] : bias_grad[k];
-        }
+        give(call, WEIGHT, j, weight_grad, width);
+        give(call, BIAS, j, bias_grad, width);
     }
 }
 
 static void backward(const struct tide_call *call)
 {
     struct norm n = norm_of(call);
-    if (call->in_grad[WEIGHT])
+    if (call->in_grad[WEIGHT] || call->in_grad[BIAS])
         tide_parallel((n.columns + STRIP - 1) / STRIP, 1, backward_strips, &n);
     if (call->in_grad[X])
         tide_parallel(n.rows, 16, backward_rows, &n);

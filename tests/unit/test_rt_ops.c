@@ -346,6 +346,29 @@ static void every_operator_agrees_with_its_reference(void **state)
         }
 }
 
+/* A gradient alone has the bits that it has among others. */
+static void only_what_is_wanted_is_written(void **state)
+{
+    (void)state;
+    tide_threads_set(1);
+    for (int t = 0; t < TRIALS; t++) {
+        struct bench all = set_up(&trials[t], TIDE_F32, true);
+        const struct tide_node *node = all.forward.node;
+        run(&all, 0);
+        for (int i = 0; node->op->backward && i < node->in_count; i++) {
+            struct bench one = set_up(&trials[t], TIDE_F32, true);
+            for (int k = 0; k < node->in_count; k++)
+                one.backward.in_grad[k] = k == i ? one.backward.in_grad[k] : NULL;
+            run(&one, 0);
+            if (one.backward.in_grad[i])
+                assert_memory_equal(one.backward.in_grad[i], all.backward.in_grad[i],
+                                    one.graph->tensors[node->in[i]].bytes);
+            tear_down(&one);
+        }
+        tear_down(&all);
+    }
+}
+
 /* ---- against differences */
 
 /* The sum of the outputs, weighted by the gradients that come in: what is differentiated. */
@@ -425,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_is_tried_and_has_a_reference),
         cmocka_unit_test(every_operator_agrees_with_its_reference),
+        cmocka_unit_test(only_what_is_wanted_is_written),
         cmocka_unit_test(every_gradient_is_a_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
