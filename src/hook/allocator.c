@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <time.h>
 
-enum { LEAST_MS = 250, PAUSE = 200 /* times what it took: 0.5 % */ };
+/* The pause is that many times what asking took of the processor (0.5 %): time in which others ran is not
+ * ours. */
+enum { LEAST_MS = 250, PAUSE = 200 };
 
 /* In a child nobody is asking, whoever was in its parent. */
 static struct TIDE_WIPED {
@@ -64,12 +66,12 @@ void tide_allocator_ask(struct tide_heap_head *table)
     sigset_t all, before;
     sigfillset(&all);
     if (!pthread_sigmask(SIG_SETMASK, &all, &before)) {
-        uint64_t from = clock_ns(CLOCK_MONOTONIC);
+        uint64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         struct mallinfo2 m = info();
-        uint64_t now = clock_ns(CLOCK_MONOTONIC), least = UINT64_C(1000000) * LEAST_MS;
-        publish(table, &m, now - from);
-        uint64_t pause = (now - from) * PAUSE > least ? (now - from) * PAUSE : least;
-        atomic_store_explicit(&self.next_ns, now + pause, memory_order_relaxed);
+        uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - from, least = UINT64_C(1000000) * LEAST_MS;
+        publish(table, &m, took);
+        uint64_t pause = took * PAUSE > least ? took * PAUSE : least;
+        atomic_store_explicit(&self.next_ns, clock_ns(CLOCK_MONOTONIC) + pause, memory_order_relaxed);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     atomic_store_explicit(&self.asking, false, memory_order_release);
