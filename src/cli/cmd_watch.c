@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "record/reader.h"
+#include "record/writer.h"
 #include "show/screen.h"
 
 #include <ctype.h>
@@ -430,6 +431,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     if (wait_for_recording(&tracker)) {
         if (command)
             unlink(tracker.log_path);
+        if (access(tracker.path, F_OK)) /* the tracker took it back while we looked into it */
+            tide_writer_discard(tracker.path);
         tide_report(&tracker.farewell.err);
         return tracker.farewell.outcome.exit_code;
     }

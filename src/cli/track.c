@@ -600,7 +600,7 @@ int tide_track(const struct tide_track_config *config, struct tide_track_outcome
     if (tide_writer_free(t.writer, &close_err))
         tide_tracker_trouble(&t, &close_err);
     if (bad && t.writer)
-        unlink(ret_outcome->path);
+        tide_writer_discard(ret_outcome->path);
     release(&t);
     return bad;
 }

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -727,4 +728,14 @@ int tide_writer_free(struct tide_writer *writer, struct tide_err *err)
     sqlite3_wal_checkpoint_v2(writer->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     release(writer);
     return result;
+}
+
+void tide_writer_discard(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char name[PATH_MAX + 8];
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        unlink(name);
+    }
 }

@@ -32,6 +32,10 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
  * that failed. */
 int tide_writer_free(struct tide_writer *writer, struct tide_err *err);
 
+/* Removes a recording that came to nothing, and what SQLite keeps beside it: a reader that still has it open
+ * when its writer closes leaves that behind. */
+void tide_writer_discard(const char *path);
+
 int tide_writer_meta_text(struct tide_writer *writer, const char *key, const char *text,
                           struct tide_err *err);
 int tide_writer_meta_integer(struct tide_writer *writer, const char *key, int64_t value,
