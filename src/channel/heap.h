@@ -131,7 +131,7 @@ struct tide_heap_head {
     /* What the C library's malloc keeps, as it said when it was last asked (allocator.h). */
     _Atomic uint64_t
         allocator_readings;            /* 0: another allocator serves the program, or it was not asked yet */
-    _Atomic uint64_t allocator_ns;     /* what asking took, all times together */
+    _Atomic uint64_t allocator_ns;     /* of the processor that asking took, all times together */
     _Atomic uint64_t allocator_system; /* bytes from the system for its arenas */
     _Atomic uint64_t allocator_mapped; /* bytes mapped for single large blocks */
     _Atomic uint64_t allocator_free;   /* bytes of the arenas that are free, */

@@ -1,8 +1,7 @@
 """What every test of the program shares: where it is, and one way to run it.
 
 TIDEMARK_BUILD names the build directory (default build/release), so that the same tests run against a sanitizer
-build. Tests marked `slow` are left out under sanitizers, tests marked `long` run only with TIDEMARK_LONG=1
-(make check-long). Nothing here builds anything: run them through make, or after it.
+build. Nothing here builds anything: run them through make, or after it.
 """
 
 import dataclasses
@@ -34,32 +33,16 @@ def build_dir():
 
 @dataclasses.dataclass
 class Result:
-    """What a program left: exit code (negative: the signal that killed it), stdout and stderr as text."""
+    """What a program left: exit code (negative: the signal that killed it), stdout and stderr as text, and who it was."""
 
     code: int
     out: str
     err: str
+    pid: int = 0
 
     @property
     def json(self):
         return json.loads(self.out)
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: too slow for a sanitizer build")
-    config.addinivalue_line("markers", "long: only in make check-long")
-
-
-def pytest_collection_modifyitems(items):
-    sanitized = os.environ.get("TIDEMARK_SANITIZED") == "1"
-    long = os.environ.get("TIDEMARK_LONG") == "1"
-    kept_out = pytest.mark.skip(reason="slow under a sanitizer")
-    not_now = pytest.mark.skip(reason="only in make check-long")
-    for item in items:
-        if sanitized and "slow" in item.keywords:
-            item.add_marker(kept_out)
-        if not long and "long" in item.keywords:
-            item.add_marker(not_now)
 
 
 @pytest.fixture(scope="session")
@@ -99,9 +82,14 @@ def run(tmp_path, env):
     empty directory."""
 
     def call(*argv, stdin="", env=None, cwd=None, timeout=120, base=env):
-        done = subprocess.run([str(a) for a in argv], input=stdin, capture_output=True, text=True, errors="replace",
-                              env={**base, **(env or {})}, cwd=cwd or tmp_path, timeout=timeout, check=False)
-        return Result(done.returncode, done.stdout, done.stderr)
+        with subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, errors="replace", env={**base, **(env or {})}, cwd=cwd or tmp_path) as program:
+            try:
+                out, err = program.communicate(stdin, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                raise
+        return Result(program.returncode, out, err, program.pid)
 
     return call
 

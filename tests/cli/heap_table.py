@@ -108,3 +108,10 @@ def symbols(path, addresses, *more):
     """Names of the functions at addresses of an ELF file."""
     text = subprocess.run(["addr2line", "-f", *more, "-e", path, *addresses], capture_output=True, text=True, check=True).stdout
     return text.splitlines()[::2]
+
+
+def family(done, found):
+    """The table of the program that was run, and those of its children. Numbers of processes begin again from the lowest, so
+    that their order says nothing."""
+    parent, = (t for t in found.values() if t.pid == done.pid)
+    return parent, [t for t in found.values() if t.pid != done.pid]

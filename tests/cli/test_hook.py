@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 
-from heap_table import Table, symbols, tables
+from heap_table import Table, family, symbols, tables
+from interpreters import INTERPRETERS
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
@@ -140,9 +141,7 @@ def test_a_seed_makes_runs_equal(target):
 
 
 def test_a_child_starts_its_own_table(hooked, build):
-    _, found = hooked(build / "hook-targets/target", "forked")
-    assert len(found) == 2
-    parent, child = sorted(found.values(), key=lambda t: t.pid)
+    parent, (child,) = family(*hooked(build / "hook-targets/target", "forked"))
     assert child.live() == 3 * MIB  # what it inherited is forgotten, and its free harmless
     assert 5 * MIB + EARLY <= parent.live()
     assert all(s.live_bytes >= 0 for t in (parent, child) for s in t.sites)
@@ -158,12 +157,11 @@ def test_an_exec_begins_another_image(hooked, build):
     assert any(s.live_bytes == 512 * MIB for s in after.sites)
 
 
-@pytest.mark.parametrize("round_", range(5))
+@pytest.mark.parametrize("round_", range(3))
 def test_threads_that_fork_neither_hang_nor_leak(hooked, build, round_):
     del round_
-    _, found = hooked(build / "hook-targets/target", "threads", "10", timeout=60)
-    parent = min(found.values(), key=lambda t: t.pid)
-    assert len(found) == 11
+    parent, children = family(*hooked(build / "hook-targets/target", "threads", "10", timeout=60))
+    assert len(children) == 10
     assert parent.live() <= EARLY + 8 * MIB  # all handed blocks were freed; what is left is the C library's
     assert parent.counters["lost_frees"] == 0 and parent.counters["dropped_pointers"] == 0
     assert all(s.live_bytes >= 0 for s in parent.sites)
@@ -441,21 +439,7 @@ def test_a_limit_on_file_sizes_is_no_signal(hooked, build):
 # ---- Python
 
 
-def interpreters():
-    """Each CPython from 3.9 to 3.13 that can be found."""
-    found = {}
-    for minor in range(9, 14):
-        places = [pathlib.Path("/usr/bin") / f"python3.{minor}",
-                  *sorted(pathlib.Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}"))]
-        which = shutil.which(f"python3.{minor}")
-        places += [pathlib.Path(which)] if which else []
-        for place in places:
-            if place.exists() and subprocess.run([place, "-c", ""], check=False, capture_output=True).returncode == 0:
-                found.setdefault(f"3.{minor}", place)
-    return [pytest.param(path, id=name) for name, path in found.items()]
-
-
-@pytest.mark.parametrize("python", interpreters())
+@pytest.mark.parametrize("python", INTERPRETERS)
 def test_python_frames_have_the_right_file_function_and_line(hooked, root, python):
     script = root / "tests/hook/frames.py"
     lines = script.read_text().splitlines()
@@ -623,8 +607,7 @@ def test_a_kernel_without_the_newer_advice_is_served_too(hooked, build, tmp_path
             return (int)syscall(SYS_madvise, p, n, advice);
         }""", "-shared", "-fPIC")
     env = {"LD_PRELOAD": f"{shim} {build}/libtidemark-hook.so"}
-    _, found = hooked(build / "hook-targets/target", "forked", env=env)
-    parent, child = sorted(found.values(), key=lambda t: t.pid)
+    parent, (child,) = family(*hooked(build / "hook-targets/target", "forked", env=env))
     assert child.live() == 3 * MIB and parent.live() >= 5 * MIB + EARLY
     _, found = hooked(build / "hook-targets/target", "threads", "5", env=env, timeout=60)
     assert len(found) == 6
@@ -637,12 +620,13 @@ ASKED = """
     #include <stdlib.h>
     #include <string.h>
     #include <time.h>
-    static double now(void)
+    static double read_clock(clockid_t clock)
     {
         struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
     }
+    static double now(void) { return read_clock(CLOCK_MONOTONIC); }
     static void allocate_for_a_second(int number)
     {
         (void)number;
@@ -668,7 +652,9 @@ ASKED = """
             free(kept[i]);
         for (int i = 0; i < 3; i++)
             allocate_for_a_second(0);
-        printf("%zu %f", mallinfo2().fordblks, now() - began);
+        double lasted = now() - began, from = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        size_t is_free = mallinfo2().fordblks;
+        printf("%zu %f %f", is_free, lasted, read_clock(CLOCK_THREAD_CPUTIME_ID) - from);
         return 0;
     }
 """
@@ -678,10 +664,10 @@ def test_malloc_is_asked_rarely_what_it_keeps(hooked, tmp_path):
     done, found = hooked(compile_c(tmp_path, "asked", ASKED))
     counters = next(iter(found.values())).counters
     assert counters["allocator_readings"] >= 3
-    free, lasted_s = map(float, done.out.split())
-    once = counters["allocator_ns"] / counters["allocator_readings"]
+    free, lasted_s, once_s = map(float, done.out.split())
     assert counters["allocator_readings"] <= 4 * lasted_s + 2
-    assert counters["allocator_ns"] <= 0.005 * 1e9 * lasted_s + 10 * once  # the last one, which no pause has followed
+    # Each reading but the last is followed by 200 times its length; the caches of a busy machine may double one.
+    assert counters["allocator_ns"] <= 1e9 * (0.005 * lasted_s + 2 * once_s)
     assert counters["allocator_pieces"] > 299_000
     assert abs(counters["allocator_free"] / free - 1) < 0.05
     assert counters["allocator_top"] < counters["allocator_free"] < counters["allocator_system"]

@@ -14,7 +14,7 @@ from heap_table import tables
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
-TIMES, TIMES_LONG = 10, 100
+TIMES, TIMES_LONG = 3, 100
 MODES = ["attributes", "handlers", "destructors", "before", "exits", "forks", "spawns", "threads", "cancels", "coroutines",
          "descriptors"]
 MIB = 1 << 20

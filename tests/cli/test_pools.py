@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from heap_table import family
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
@@ -107,16 +108,14 @@ def test_whatever_a_program_says_is_harmless(pools, interval):
 
 
 def test_a_child_knows_nothing_of_inherited_chunks(hooked, build):
-    _, found = hooked(build / "hook-targets/pools", "forked")
-    parent, child = sorted(found.values(), key=lambda t: t.pid)
+    parent, (child,) = family(*hooked(build / "hook-targets/pools", "forked"))
     assert child.live("pool") == MIB and child.live("malloc") <= 64 * KIB
     assert parent.live("pool") == 5 * MIB and sum(s.live_bytes for s in behind(parent)) == 3 * MIB
 
 
 @pytest.mark.parametrize("interval", [524288, 8192])
 def test_threads_with_arenas_and_forks(hooked, build, interval):
-    _, found = hooked(build / "hook-targets/pools", "threads", "10", interval=interval, timeout=60)
-    parent = min(found.values(), key=lambda t: t.pid)
+    parent, _ = family(*hooked(build / "hook-targets/pools", "threads", "10", interval=interval, timeout=60))
     assert parent.counters["lost_frees"] == 0 and parent.counters["dropped_pointers"] == 0
     assert all((s.live_bytes, s.live_blocks) == (0, 0) for s in pooled(parent, "work") + behind(parent))
     assert pooled(parent, "work")

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from test_hook import interpreters
+from interpreters import INTERPRETERS
 
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
@@ -43,7 +43,7 @@ def held_at(table, script, line, kind="pool"):
     return [s for s in table.sites if s.kind == kind and (str(script), "leak", line) in s.python]
 
 
-@pytest.mark.parametrize("python", interpreters())
+@pytest.mark.parametrize("python", INTERPRETERS)
 def test_small_objects_are_named_by_the_line_that_made_them(hooked, script, python):
     count, interval = 200_000, 1024
     result, found = hooked(python, script, count, interval=interval, seed=1, env={"TIDEMARK_PYTHON_OBJECTS": "1"})
@@ -56,7 +56,7 @@ def test_small_objects_are_named_by_the_line_that_made_them(hooked, script, pyth
     assert all(s.live_blocks >= 0 for s in table.sites) and table.counters["lost_frees"] == 0
 
 
-@pytest.mark.parametrize("python", interpreters())
+@pytest.mark.parametrize("python", INTERPRETERS)
 def test_without_the_option_arenas_are_seen(hooked, script, python):
     count = 200_000
     _, found = hooked(python, script, count)

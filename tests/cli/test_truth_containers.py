@@ -1,6 +1,7 @@
 """Planted truths about containers: one that grows by doubling, one that is given back only at exit, a dict that fills and
 stops, a list that keeps loss tensors, and what is healthy beside them."""
 
+import importlib.util
 import shutil
 import subprocess
 import textwrap
@@ -10,8 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
 PYTHON = "/usr/bin/python3"
-HAS_TORCH = subprocess.run([PYTHON, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"],
-                           check=False).returncode == 0
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 @pytest.fixture

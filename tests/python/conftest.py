@@ -12,11 +12,6 @@ from lanes import ROOT, read_lanes
 sys.path.insert(0, str(ROOT / "python"))
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: too slow for a sanitizer build")
-    config.addinivalue_line("markers", "long: only in make check-long")
-
-
 @pytest.fixture(autouse=True)
 def clean():
     """No test sees the garbage of the one before."""

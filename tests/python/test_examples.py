@@ -34,7 +34,7 @@ def test_what_is_shown_is_what_it_prints(name, binary):
         assert found == SHOWN[name]
 
 
-@pytest.mark.parametrize("name", ["watched_loader", "debug_phases", "cleanup"])
+@pytest.mark.parametrize("name", ["debug_phases", *(pytest.param(name, marks=pytest.mark.long) for name in ("watched_loader", "cleanup"))])
 def test_what_is_shown_is_what_it_prints_but_for_the_numbers(name, binary):
     """Lines of measured sizes and times: their first words."""
 
