@@ -21,20 +21,28 @@
 /* Sixteen numbers; may lie anywhere. */
 typedef float tide_16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-TIDE_INLINE float tide_bits_float(int32_t bits)
+TIDE_INLINE float tide_bits_float(uint32_t bits)
 {
     float value;
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-/* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range. */
+TIDE_INLINE uint32_t tide_float_bits(float value)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range, and what
+ * is no number stays none. */
 TIDE_INLINE float tide_exp(float x)
 {
     const float magic = 12582912.0F; /* 1.5 * 2^23: adding it rounds to a whole number */
     x = x < -87.3F ? -87.3F : x;
     x = x > 88.3F ? 88.3F : x;
-    float n = (x * 1.44269504F + magic) - magic;
+    float sum = x * 1.44269504F + magic, n = sum - magic; /* n is in the last bits of the sum, too */
     float r = x - n * 0.693359375F + n * 2.12194440e-4F;
     float p = 1.9875691500e-4F;
     p = p * r + 1.3981999507e-3F;
@@ -43,7 +51,7 @@ TIDE_INLINE float tide_exp(float x)
     p = p * r + 1.6666665459e-1F;
     p = p * r + 5.0000001201e-1F;
     p = p * (r * r) + r + 1.0F;
-    return p * tide_bits_float(((int32_t)n + 127) << 23);
+    return p * tide_bits_float((tide_float_bits(sum) - tide_float_bits(magic) + 127) << 23);
 }
 
 TIDE_INLINE float tide_tanh(float x)

@@ -154,8 +154,8 @@ TIDE_KERNEL static void strip_backward(float *restrict weight_grad, float *restr
         weight_grad[j] = bias_grad[j] = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++) {
-            float g = y_grad ? y_grad[i * stride + j]
-                             : tide_bits_float((int32_t)((uint32_t)y_grad16[i * stride + j] << 16));
+            float g =
+                y_grad ? y_grad[i * stride + j] : tide_bits_float((uint32_t)y_grad16[i * stride + j] << 16);
             weight_grad[j] += g * ((x[i * stride + j] - mean[i]) * inverse[i]);
             bias_grad[j] += g;
         }

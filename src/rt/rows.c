@@ -7,7 +7,7 @@
 TIDE_KERNEL static void widen(float *restrict to, const tide_bf16 *restrict from, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        to[i] = tide_bits_float((int32_t)((uint32_t)from[i] << 16));
+        to[i] = tide_bits_float((uint32_t)from[i] << 16);
 }
 
 TIDE_KERNEL static void narrow(tide_bf16 *restrict to, const float *restrict from, int64_t count)
@@ -81,7 +81,7 @@ TIDE_KERNEL static void sum_strip_bf16(float *restrict sums, int adds, const tid
     float total[STRIP] = {0};
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++)
-            total[j] += tide_bits_float((int32_t)((uint32_t)x[i * stride + j] << 16));
+            total[j] += tide_bits_float((uint32_t)x[i * stride + j] << 16);
     for (int64_t j = 0; j < width; j++)
         sums[j] = adds ? sums[j] + total[j] : total[j];
 }
