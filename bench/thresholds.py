@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What each threshold of the judge buys: the error rates on the labelled corpus with it halved, as it is, and doubled.
 
-    bench/thresholds.py [RUNS [SEED]]        prints a Markdown table (docs/STATISTICS.md holds one)
+    bench/thresholds.py [RUNS [SEED [NAME...]]]        prints a Markdown table (docs/STATISTICS.md holds one)
 
 Builds bench_judge once per value in a temporary directory, with a changed copy of src/judge/thresholds.h.
 """
@@ -42,7 +42,7 @@ def measure(name, factor, runs, seed):
         sources = [ROOT / "bench/bench_judge.c", *ROOT.glob("tests/corpus/*.c"), *ROOT.glob("src/judge/*.c"),
                    *ROOT.glob("src/base/*.c")]
         built = subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-w", f"-I{folder}",
-                                f"-I{ROOT}/src", f"-I{ROOT}/tests/corpus", "-o", program, *sources, "-lm"], check=False)
+                                f"-I{ROOT}/src", f"-I{ROOT}/tests/corpus", "-o", program, *sources, "-lm", "-lz"], check=False)
         if built.returncode:
             return None
         out = subprocess.run([program, str(runs), str(seed)], capture_output=True, text=True, check=False).stdout
@@ -61,7 +61,7 @@ def row(first, rates):
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1650
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 20261115
-    names = [m.group(1) for m in DEFINE.finditer(header()) if m.group(1) not in ("TIDE_MAD_SIGMA",)]
+    names = sys.argv[3:] or [m.group(1) for m in DEFINE.finditer(header()) if m.group(1) not in ("TIDE_MAD_SIGMA",)]
     print("| threshold | value | " + " | ".join(COLUMNS.values()) + " |")
     print("|---|---|" + "---|" * len(COLUMNS))
     print(row("all | as they are", measure(None, 1, runs, seed)), flush=True)
