@@ -9,9 +9,10 @@
  *
  * forward() reads in[], writes out[]. backward() reads out_grad[] and those of in[] and out[] that the masks
  * name, and for each i with in_grad[i] not NULL writes the gradient of in[i], or adds to it when bit i of
- * `adds` is set. Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and
- * nothing else: no allocation, no state. They use the threads of threads.h and give the same bits for the
- * same number of threads.
+ * `adds` is set. An operator that decodes has no backward(), and writes to those of in[] that are states.
+ * Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and nothing else: no
+ * allocation, no state. They use the threads of threads.h and give the same bits for the same number of
+ * threads.
  */
 #ifndef TIDE_OP_H
 #define TIDE_OP_H
@@ -83,5 +84,12 @@ int tide_op_add(struct tide_graph *graph, int a, int b);
 /* (N, C), table (V, C), targets (N) i32 -> the mean over targets >= 0 of the cross-entropy (1) f32. Logits
  * exist for `rows` rows at a time. */
 int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows);
+
+/* (N, 3C) of N rows of one sequence, keys and values (W, C): states -> (N, C): attention to all rows before,
+ * which the states hold, and to the rows themselves, which join them. */
+int tide_op_recall(struct tide_graph *graph, int qkv, int keys, int values, int64_t heads);
+
+/* (N, C), table (V, C) -> (N, V) f32 */
+int tide_op_logits(struct tide_graph *graph, int x, int table);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/data.h"
 #include "base/text.h"
+#include "train/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,23 +25,6 @@ struct tide_data {
     uint8_t symbols[256];  /* text, sums: the byte of each token */
     int16_t token_of[256]; /* -1: does not occur */
 };
-
-/* ---- randomness that is a function of its place */
-
-static uint64_t mixed(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    x ^= x >> 27;
-    x *= UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-static uint64_t number_at(uint64_t seed, uint64_t a, uint64_t b)
-{
-    return mixed(mixed(seed + UINT64_C(0x9e3779b97f4a7c15) * (a + 1)) +
-                 UINT64_C(0x632be59bd9b4e019) * (b + 1));
-}
 
 /* ---- opening */
 
@@ -199,7 +183,7 @@ int64_t tide_data_count(const struct tide_data *d)
 
 static bool is_held_out(int a, int b)
 {
-    return mixed((uint64_t)a * LARGEST + (uint64_t)b) % 10 == 0;
+    return tide_random_at(0, (uint64_t)a, (uint64_t)b) % 10 == 0;
 }
 
 /* Pair number n of the wanted kind. */
@@ -207,7 +191,7 @@ static void choose_sum(const struct tide_data *d, uint64_t row, uint64_t n, bool
                        int *ret_b)
 {
     for (uint64_t attempt = 0;; attempt++) {
-        uint64_t x = number_at(d->seed ^ (held_out ? UINT64_C(0xe7a1) : 0), row, n << 8 | attempt);
+        uint64_t x = tide_random_at(d->seed ^ (held_out ? UINT64_C(0xe7a1) : 0), row, n << 8 | attempt);
         *ret_a = (int)(x % LARGEST);
         *ret_b = (int)(x / LARGEST % LARGEST);
         if (is_held_out(*ret_a, *ret_b) == held_out)
@@ -264,7 +248,7 @@ static void fill_from_file(const struct tide_data *d, uint64_t row, bool held_ou
 {
     int64_t first = held_out ? d->train_count : 0, end = held_out ? d->count : d->train_count;
     uint64_t places = (uint64_t)(end - first - d->sequence);
-    int64_t at = first + (int64_t)(number_at(d->seed, held_out, row) % places);
+    int64_t at = first + (int64_t)(tide_random_at(d->seed, held_out, row) % places);
     for (int64_t i = 0; i < d->sequence; i++) {
         tokens[i] = token_at(d, at + i);
         targets[i] = token_at(d, at + i + 1);

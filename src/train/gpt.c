@@ -8,7 +8,10 @@ enum { HEAD_ROWS = 128 };
 struct maker {
     struct tide_graph *graph;
     const struct tide_gpt_config *config;
-    int block; /* -1: outside */
+    int block;        /* -1: outside */
+    int64_t sequence; /* rows of one */
+    int caches;       /* the first of two states per block; -1: none */
+    bool fills;       /* nothing is wanted but the caches */
 };
 
 static int parameter(struct maker *m, const char *name, bool decays, int64_t rows, int64_t columns)
@@ -42,13 +45,25 @@ static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t 
     return tide_op_linear(m->graph, x, w, b, wide);
 }
 
-static int block(struct maker *m, int x, int64_t sequence)
+/* Attention of the block at hand: over a sequence, or over its part of a cache. */
+static int attend(struct maker *m, int qkv)
+{
+    if (m->caches < 0)
+        return tide_op_attention(m->graph, qkv, m->config->heads, m->sequence);
+    return tide_op_recall(m->graph, qkv, m->caches + 2 * m->block, m->caches + 2 * m->block + 1,
+                          m->config->heads);
+}
+
+static int block(struct maker *m, int x)
 {
     struct tide_graph *g = m->graph;
     int64_t C = m->config->channels, H = m->config->hidden;
     tide_graph_block(g);
-    int qkv = linear(m, "attn.c_attn", norm(m, "ln_1", x), C, 3 * C, false);
-    int attention = tide_op_attention(g, qkv, m->config->heads, sequence);
+    int attention = attend(m, linear(m, "attn.c_attn", norm(m, "ln_1", x), C, 3 * C, false));
+    if (m->fills && m->block == m->config->blocks - 1) {
+        tide_graph_block_end(g);
+        return attention;
+    }
     x = tide_op_add(g, x, linear(m, "attn.c_proj", attention, C, C, true));
     int hidden = tide_op_gelu(g, linear(m, "mlp.c_fc", norm(m, "ln_2", x), C, H, false));
     x = tide_op_add(g, x, linear(m, "mlp.c_proj", hidden, H, C, true));
@@ -56,24 +71,56 @@ static int block(struct maker *m, int x, int64_t sequence)
     return x;
 }
 
+static int blocks(struct maker *m, int x)
+{
+    for (m->block = 0; m->block < m->config->blocks; m->block++)
+        x = block(m, x);
+    m->block = -1;
+    return x;
+}
+
 int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t batch,
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err)
 {
-    struct maker m = {graph, config, -1};
+    struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = sequence, .caches = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
     gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.words = parameter(&m, "wte.weight", true, config->words, config->channels);
     gpt.places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
-    int x = tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, sequence);
-    for (m.block = 0; m.block < config->blocks; m.block++)
-        x = block(&m, x, sequence);
-    m.block = -1;
-    x = norm(&m, "ln_f", x);
-    tide_op_head(graph, x, gpt.words, gpt.targets, HEAD_ROWS);
+    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, sequence));
+    tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS);
     if (tide_graph_failed(graph, err))
         return -1;
     *ret_gpt = gpt;
+    return 0;
+}
+
+static int states(struct maker *m, int64_t window)
+{
+    int first = m->graph->tensor_count;
+    int64_t dims[2] = {window, m->config->channels};
+    for (int64_t i = 0; i < m->config->blocks; i++) {
+        tide_graph_tensor(m->graph, "keys", TIDE_STATE, m->graph->compute, 2, dims);
+        tide_graph_tensor(m->graph, "values", TIDE_STATE, m->graph->compute, 2, dims);
+    }
+    return first;
+}
+
+int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t rows,
+                           int64_t window, bool logits, int *ret_tokens, struct tide_err *err)
+{
+    struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = rows, .fills = !logits};
+    m.caches = states(&m, window);
+    int tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
+    int words = parameter(&m, "wte.weight", true, config->words, config->channels);
+    int places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
+    int x = blocks(&m, tide_op_embed(graph, tokens, words, places, rows));
+    if (logits)
+        tide_op_logits(graph, norm(&m, "ln_f", x), words);
+    if (tide_graph_failed(graph, err))
+        return -1;
+    *ret_tokens = tokens;
     return 0;
 }

@@ -56,9 +56,9 @@ void tide_sampler_start(struct tide_sampler *sampler, const int32_t *prompt, int
 void tide_sampler_append(struct tide_sampler *sampler, int32_t token);
 
 /* Of the word that follows: as many as the model has words. Borrowed until the next call. */
-const float *tide_sampler_logits(const struct tide_sampler *sampler);
+const float *tide_sampler_logits(struct tide_sampler *sampler);
 
-/* Chooses the token that follows and reads it. -1: the logits are no numbers. The same for the same seed and
+/* Chooses the token that follows. -1: the logits are no numbers. The same for the same seed and
  * number of tokens since _start. */
 int32_t tide_sampler_next(struct tide_sampler *sampler, const struct tide_sample_rule *rule);
 

@@ -1,0 +1,78 @@
+/*
+ * op_logits.c - the tied head without a loss: x (N, C), table (V, C) -> (N, V) f32. For decoding only, where
+ * rows are few: there is no way back.
+ */
+#include "rt/op.h"
+#include "rt/rows.h"
+
+enum { X, TABLE };
+
+static struct tide_product product_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
+    return tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
+}
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
+    if (table->rank != 2 || table->dtype != TIDE_F32 || table->dims[1] != tide_tensor_columns(x))
+        return tide_graph_fail(graph, "logits: '%s' does not fit '%s'", x->name, table->name);
+    int64_t dims[2] = {tide_tensor_rows(x), table->dims[0]};
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "logits", TIDE_ACTIVATION, TIDE_F32, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
+                   enum tide_direction direction, struct tide_err *err)
+{
+    struct tide_product p = product_of(graph, node);
+    (void)direction;
+    return tide_matmuls_want(matmuls, &p, err);
+}
+
+/* The table in the type of x, where that is not its own. */
+static size_t table_bytes(const struct tide_product *p)
+{
+    return p->from == TIDE_BF16 ? tide_aligned((size_t)(p->n * p->k) * 2) : 0;
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    struct tide_product p = product_of(graph, node);
+    (void)direction;
+    return table_bytes(&p) + tide_matmuls_scratch(matmuls, &p);
+}
+
+static void forward(const struct tide_call *call)
+{
+    struct tide_product p = product_of(call->graph, call->node);
+    const void *table = call->in[TABLE];
+    if (p.from == TIDE_BF16) {
+        tide_rows_convert(call->scratch, TIDE_BF16, table, TIDE_F32, p.n * p.k);
+        table = call->scratch;
+    }
+    tide_matmul(call->matmuls, &p, call->in[X], table, NULL, call->out[0],
+                (char *)call->scratch + table_bytes(&p));
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    struct tide_product p = product_of(graph, node);
+    return 2.0 * (double)p.m * (double)p.n * (double)p.k;
+}
+
+const struct tide_op tide_op_of_logits = {.name = "logits",
+                                          .shape = shape,
+                                          .prepare = prepare,
+                                          .scratch = scratch,
+                                          .forward = forward,
+                                          .work = work};
+
+int tide_op_logits(struct tide_graph *graph, int x, int table)
+{
+    struct tide_node node = {.op = &tide_op_of_logits, .in = {x, table}, .in_count = 2};
+    return tide_graph_append(graph, &node);
+}

@@ -1,0 +1,324 @@
+#include "train/sample.h"
+#include "base/check.h"
+#include "train/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- choosing */
+
+int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err)
+{
+    if (!(rule->temperature >= 0 && isfinite(rule->temperature)))
+        return tide_err_set(err, "the temperature must be 0 (always the likeliest) or more");
+    if (rule->top_k < 0)
+        return tide_err_set(err, "top-k must be 0 (all words) or more");
+    if (!(rule->top_p > 0 && rule->top_p <= 1))
+        return tide_err_set(err, "top-p must be more than 0 and at most 1 (all words)");
+    return 0;
+}
+
+/* Word order[a] comes before order[b]: it is likelier, or as likely and lower. */
+static bool is_before(const float *logits, int32_t a, int32_t b)
+{
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+}
+
+/* A heap of `count` words whose first comes before all others, but for the one at `at`. */
+static void sink(const float *logits, int32_t *order, int64_t count, int64_t at)
+{
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && is_before(logits, order[child + 1], order[child]))
+            child++;
+        if (is_before(logits, order[at], order[child]))
+            return;
+        int32_t moved = order[at];
+        order[at] = order[child];
+        order[child] = moved;
+    }
+}
+
+/* Takes the first word off the heap and puts it behind the rest. */
+static int32_t take_first(const float *logits, int32_t *order, int64_t count)
+{
+    int32_t first = order[0];
+    order[0] = order[count - 1];
+    order[count - 1] = first;
+    sink(logits, order, count - 1, 0);
+    return first;
+}
+
+/* The likeliest words first, from the end of `order` downward, until k of them or a share of p; returns how
+ * many, and what they weigh. */
+static int64_t keep_likeliest(const float *logits, int64_t count, const struct tide_sample_rule *rule,
+                              const float *weights, int32_t *order, double *ret_weight)
+{
+    int64_t most = rule->top_k && rule->top_k < count ? rule->top_k : count, kept = 0;
+    double all = 0, weight = 0;
+    for (int64_t i = 0; i < count; i++)
+        order[i] = (int32_t)i;
+    for (int64_t i = count / 2; i-- > 0;)
+        sink(logits, order, count, i);
+    if (most == count) {
+        for (int64_t i = 0; i < count; i++)
+            all += weights[i];
+        for (; kept < count && (kept == 0 || weight < rule->top_p * all); kept++)
+            weight += weights[take_first(logits, order, count - kept)];
+    } else {
+        for (int64_t i = 0; i < most; i++)
+            all += weights[take_first(logits, order, count - i)];
+        for (; kept < most && (kept == 0 || weight < rule->top_p * all); kept++)
+            weight += weights[order[count - 1 - kept]];
+    }
+    *ret_weight = weight;
+    return kept;
+}
+
+static int64_t likeliest(const float *logits, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (isnan(logits[i]))
+            return -1;
+        best = logits[i] > logits[best] ? i : best;
+    }
+    return isfinite(logits[best]) ? best : -1;
+}
+
+int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
+                           double draw, float *weights, int32_t *order)
+{
+    int64_t best = likeliest(logits, count), kept = count, chosen = best;
+    double weight = 0, passed = 0;
+    if (best < 0 || rule->temperature == 0 || rule->top_k == 1)
+        return best;
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = (float)exp(((double)logits[i] - (double)logits[best]) / rule->temperature);
+        weight += weights[i];
+    }
+    bool all = rule->top_p >= 1 && (rule->top_k == 0 || rule->top_k >= count);
+    if (!all)
+        kept = keep_likeliest(logits, count, rule, weights, order, &weight);
+    for (int64_t i = 0; i < kept; i++) {
+        int64_t word = all ? i : order[count - 1 - i];
+        if (weights[word] <= 0)
+            continue;
+        chosen = word;
+        passed += weights[word];
+        if (draw * weight < passed)
+            break;
+    }
+    return chosen;
+}
+
+/* ---- the decoder */
+
+enum { READER, SPEAKER, PARTS, READER_ROWS = 32 };
+
+struct tide_sampler {
+    int64_t words, window, rows; /* rows: of the reader */
+    struct tide_graph *graphs[PARTS];
+    struct tide_machine *machines[PARTS];
+    int tokens[PARTS];
+    int32_t *said; /* of the window, what is in the cache */
+    int64_t count; /* of it */
+    int32_t next;  /* chosen and not read yet; -1: none */
+    uint64_t made; /* tokens since _start */
+    const float *logits;
+    float *weights;
+    int32_t *order;
+};
+
+static int64_t reader_rows(int64_t window)
+{
+    return window < READER_ROWS ? window : READER_ROWS;
+}
+
+static int build(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
+                 struct tide_graph **graphs, int *tokens, struct tide_err *err)
+{
+    TIDE_CHECK(window, >, 0);
+    TIDE_CHECK(window, <=, config->positions);
+    for (int i = 0; i < PARTS; i++) {
+        graphs[i] = tide_graph_new(compute);
+        if (!graphs[i])
+            return tide_err_set(err, "out of memory");
+        if (tide_gpt_build_decoder(graphs[i], config, i == READER ? reader_rows(window) : 1, window,
+                                   i == SPEAKER, &tokens[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+int tide_sampler_bytes(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
+                       struct tide_matmuls *matmuls, size_t *ret_bytes, struct tide_err *err)
+{
+    struct tide_graph *graphs[PARTS] = {0};
+    int tokens[PARTS];
+    size_t bytes[PARTS] = {0};
+    int bad = build(config, window, compute, graphs, tokens, err);
+    for (int i = 0; i < PARTS; i++) {
+        bad = bad || tide_guest_bytes(graphs[i], matmuls, &bytes[i], err);
+        tide_graph_free(graphs[i]);
+    }
+    if (!bad)
+        *ret_bytes = bytes[READER] > bytes[SPEAKER] ? bytes[READER] : bytes[SPEAKER];
+    return bad ? -1 : 0;
+}
+
+int tide_sampler_new(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
+                     struct tide_matmuls *matmuls, struct tide_machine *host,
+                     struct tide_sampler **ret_sampler, struct tide_err *err)
+{
+    struct tide_sampler *s = calloc(1, sizeof *s);
+    if (!s)
+        return tide_err_set(err, "out of memory");
+    s->next = -1;
+    s->words = config->words;
+    s->window = window;
+    s->rows = reader_rows(window);
+    s->said = calloc((size_t)window, sizeof *s->said);
+    s->weights = calloc((size_t)config->words, sizeof *s->weights);
+    s->order = calloc((size_t)config->words, sizeof *s->order);
+    int bad = s->said && s->weights && s->order ? 0 : tide_err_set(err, "out of memory");
+    bad = bad || build(config, window, compute, s->graphs, s->tokens, err);
+    for (int i = 0; i < PARTS && !bad; i++)
+        bad = tide_machine_guest(host, s->graphs[i], matmuls, &s->machines[i], err);
+    if (bad) {
+        tide_sampler_free(s);
+        return -1;
+    }
+    /* What the matrix library takes the first time it takes now. */
+    tide_machine_run(s->machines[READER], 0);
+    tide_machine_run(s->machines[SPEAKER], 0);
+    *ret_sampler = s;
+    return 0;
+}
+
+void tide_sampler_free(struct tide_sampler *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < PARTS; i++) {
+        tide_machine_free(s->machines[i]);
+        tide_graph_free(s->graphs[i]);
+    }
+    free(s->said);
+    free(s->weights);
+    free(s->order);
+    free(s);
+}
+
+/* Keys and values of the first `count` of what is said. The last block may begin with rows that were read, so
+ * that it ends with the window, and end with rows that are not said yet: what comes after overwrites those.
+ */
+static void fill(struct tide_sampler *s, int64_t count)
+{
+    int32_t *tokens = tide_machine_data(s->machines[READER], s->tokens[READER]);
+    for (int64_t first = 0; first < count; first += s->rows) {
+        int64_t at = first + s->rows <= s->window ? first : s->window - s->rows;
+        for (int64_t i = 0; i < s->rows; i++)
+            tokens[i] = at + i < count ? s->said[at + i] : 0;
+        tide_machine_run(s->machines[READER], at);
+    }
+}
+
+/* One row, at the end of what is said. */
+static void speak(struct tide_sampler *s, int32_t token)
+{
+    TIDE_CHECK(token, >=, 0);
+    TIDE_CHECK(token, <, s->words);
+    *(int32_t *)tide_machine_data(s->machines[SPEAKER], s->tokens[SPEAKER]) = token;
+    s->said[s->count] = token;
+    s->logits = tide_machine_run(s->machines[SPEAKER], s->count++);
+}
+
+void tide_sampler_start(struct tide_sampler *s, const int32_t *prompt, int64_t count)
+{
+    TIDE_CHECK(count, >, 0);
+    int64_t read = count < s->window ? count : s->window;
+    s->count = read - 1;
+    s->made = 0;
+    s->next = -1;
+    memcpy(s->said, prompt + count - read, (size_t)s->count * sizeof *prompt);
+    fill(s, s->count);
+    speak(s, prompt[count - 1]);
+}
+
+static void append(struct tide_sampler *s, int32_t token)
+{
+    if (s->count == s->window) {
+        int64_t kept = s->window / 2;
+        memmove(s->said, s->said + s->count - kept, (size_t)kept * sizeof *s->said);
+        s->count = kept;
+        fill(s, kept);
+    }
+    speak(s, token);
+}
+
+/* A token that was chosen last is worth a row only when something follows it. */
+static void read_chosen(struct tide_sampler *s)
+{
+    if (s->next >= 0)
+        append(s, s->next);
+    s->next = -1;
+}
+
+void tide_sampler_append(struct tide_sampler *s, int32_t token)
+{
+    read_chosen(s);
+    append(s, token);
+}
+
+const float *tide_sampler_logits(struct tide_sampler *s)
+{
+    read_chosen(s);
+    return s->logits;
+}
+
+int32_t tide_sampler_next(struct tide_sampler *s, const struct tide_sample_rule *rule)
+{
+    read_chosen(s);
+    double draw = tide_random_unit(rule->seed, s->made++, 0);
+    int64_t token = tide_sample_choose(s->logits, s->words, rule, draw, s->weights, s->order);
+    s->next = (int32_t)token;
+    return s->next;
+}
+
+int64_t tide_sampler_tokens(struct tide_sampler *s, const int32_t *prompt, int64_t prompt_count,
+                            const struct tide_sample_rule *rule, int32_t stop, int32_t *out, int64_t most)
+{
+    int64_t made = 0;
+    tide_sampler_start(s, prompt, prompt_count);
+    while (made < most) {
+        int32_t token = tide_sampler_next(s, rule);
+        if (token < 0)
+            break;
+        out[made++] = token;
+        if (token == stop)
+            break;
+    }
+    return made;
+}
+
+double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *data, int64_t questions)
+{
+    enum { LONGEST = 32, ANSWER = 8 };
+    struct tide_sample_rule greedy = {.top_p = 1};
+    int64_t right = 0;
+    int32_t end;
+    TIDE_CHECK(tide_data_tokens(data, "\n", &end, 1, NULL), ==, 1);
+    for (int64_t i = 0; i < questions; i++) {
+        char prompt[LONGEST], answer[8 * ANSWER + 8] = "";
+        int32_t tokens[LONGEST], made[ANSWER];
+        tide_data_question(data, (uint64_t)i, prompt, sizeof prompt);
+        int64_t count = tide_data_tokens(data, prompt, tokens, LONGEST, NULL);
+        TIDE_CHECK(count, >, 0);
+        int64_t said = tide_sampler_tokens(s, tokens, count, &greedy, end, made, ANSWER);
+        for (int64_t j = 0; j < said; j++)
+            tide_data_text(data, made[j], answer + strlen(answer));
+        right += tide_data_is_right(prompt, answer);
+    }
+    return questions > 0 ? (double)right / (double)questions : 0;
+}

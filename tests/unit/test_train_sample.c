@@ -1,0 +1,494 @@
+/*
+ * test_train_sample.c - decoding against the whole pass, and choosing against the distribution it promises.
+ */
+#include "failing_malloc.h"
+#include "rt/op.h"
+#include "rt/threads.h"
+#include "train/random.h"
+#include "train/sample.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The leak checker's scan of threads that a library opened later has made crashes in the checker itself. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
+enum { SEQUENCE = 37, WORDS = 13 };
+
+static const struct tide_gpt_config config = {
+    .words = WORDS, .positions = 41, .channels = 27, .heads = 3, .blocks = 3, .hidden = 50, .epsilon = 1e-5F};
+
+static void ok(int status, const struct tide_err *err)
+{
+    if (status)
+        fail_msg("%s", err->text);
+}
+
+/* A model with a decoder as its guest. It trains, or gives the logits of all rows of the whole pass. */
+struct model {
+    struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_gpt gpt;
+    struct tide_plan plan;
+    size_t floor;
+    struct tide_machine *machine;
+    struct tide_sampler *sampler;
+};
+
+static void make_weights(struct model *m)
+{
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        if (t->role != TIDE_PARAMETER)
+            continue;
+        float *weight = tide_machine_data(m->machine, i);
+        float least = strstr(t->name, "ln_") && strstr(t->name, "weight") ? 0.5F : -0.3F;
+        for (int64_t k = 0; k < tide_tensor_count(t); k++)
+            weight[k] = least + 0.6F * (float)tide_random_unit(5, (uint64_t)i, (uint64_t)k);
+    }
+}
+
+static struct model new_model(enum tide_dtype compute, bool plain, int64_t window, bool trains)
+{
+    struct tide_err err;
+    struct model m = {.graph = tide_graph_new(compute)};
+    struct tide_choices choices = {0};
+    assert_non_null(m.graph);
+    ok(tide_gpt_build(m.graph, &config, 1, SEQUENCE, &m.gpt, &err), &err);
+    if (!trains)
+        tide_op_logits(m.graph, m.graph->nodes[m.graph->node_count - 1].in[0], m.gpt.words);
+    ok(tide_matmuls_new(plain, &m.matmuls, &err), &err);
+    ok(tide_sampler_bytes(&config, window, compute, m.matmuls, &m.floor, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, trains, m.floor, &m.plan, &err), &err);
+    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, trains, &m.machine, &err), &err);
+    ok(tide_sampler_new(&config, window, compute, m.matmuls, m.machine, &m.sampler, &err), &err);
+    make_weights(&m);
+    return m;
+}
+
+static void free_model(struct model *m)
+{
+    tide_sampler_free(m->sampler);
+    tide_machine_free(m->machine);
+    tide_matmuls_free(m->matmuls);
+    tide_graph_free(m->graph);
+}
+
+static int32_t word_at(int64_t i)
+{
+    return (int32_t)(i * i * 7 % 11 % WORDS);
+}
+
+static void set_text(struct model *m)
+{
+    int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens),
+            *targets = tide_machine_data(m->machine, m->gpt.targets);
+    for (int i = 0; i < SEQUENCE; i++) {
+        tokens[i] = word_at(i);
+        targets[i] = word_at(i + 1);
+    }
+}
+
+static void assert_same(const float *logits, const float *expected, double tolerance, int64_t position)
+{
+    for (int word = 0; word < WORDS; word++)
+        if (!(fabs((double)(logits[word] - expected[word])) <= tolerance))
+            fail_msg("position %lld, word %d: %.7g instead of %.7g", (long long)position, word,
+                     (double)logits[word], (double)expected[word]);
+}
+
+static double loss_of(const float *logits, int32_t target)
+{
+    double sum = 0;
+    for (int word = 0; word < WORDS; word++)
+        sum += exp((double)logits[word]);
+    return log(sum) - (double)logits[target];
+}
+
+static void decoding_is_the_whole_pass(enum tide_dtype compute, bool plain, double tolerance)
+{
+    struct model whole = new_model(compute, plain, config.positions, false),
+                 trained = new_model(compute, plain, config.positions, true);
+    float expected[SEQUENCE][WORDS];
+    int32_t text[SEQUENCE];
+    double loss = 0, spread = 0;
+    for (int i = 0; i < SEQUENCE; i++)
+        text[i] = word_at(i);
+    set_text(&whole);
+    set_text(&trained);
+    memcpy(expected, tide_machine_run(whole.machine, 0), sizeof expected);
+    for (int word = 0; word < WORDS; word++)
+        spread = fmax(spread, fabs((double)(expected[SEQUENCE - 1][word] - expected[SEQUENCE / 2][word])));
+    assert_true(spread > 50 * tolerance);       /* else the tolerance would say little */
+    tide_sampler_start(whole.sampler, text, 1); /* row by row */
+    for (int i = 0; i < SEQUENCE; i++) {
+        if (i > 0)
+            tide_sampler_append(whole.sampler, text[i]);
+        assert_same(tide_sampler_logits(whole.sampler), expected[i], tolerance, i);
+        loss += loss_of(tide_sampler_logits(whole.sampler), word_at(i + 1)) / SEQUENCE;
+    }
+    for (int i = 0; i < SEQUENCE; i++) { /* in blocks */
+        tide_sampler_start(trained.sampler, text, i + 1);
+        assert_same(tide_sampler_logits(trained.sampler), expected[i], tolerance, i);
+    }
+    assert_true(fabs((double)tide_machine_evaluate(trained.machine) - loss) <= tolerance);
+    free_model(&whole);
+    free_model(&trained);
+}
+
+/* f32: the orders of sums differ. bf16: a value that lies between two of its 8-bit neighbours may round to
+ * either, and so do those that follow from it. */
+static void decoding_gives_what_the_whole_pass_gives_at_every_position(void **state)
+{
+    (void)state;
+    tide_threads_set(2);
+    decoding_is_the_whole_pass(TIDE_F32, false, 5e-6);
+    tide_threads_set(1);
+    decoding_is_the_whole_pass(TIDE_F32, false, 5e-6);
+    decoding_is_the_whole_pass(TIDE_BF16, false, 5e-3);
+    decoding_is_the_whole_pass(TIDE_F32, true, 5e-6);
+    decoding_is_the_whole_pass(TIDE_BF16, true, 5e-3);
+}
+
+static void a_full_window_goes_on_with_its_newer_half(void **state)
+{
+    (void)state;
+    enum { WINDOW = 9, TEXT = 30 };
+    struct model m = new_model(TIDE_F32, false, WINDOW, true);
+    int32_t text[TEXT];
+    int64_t first = 0;
+    for (int i = 0; i < TEXT; i++) {
+        float logits[WORDS];
+        text[i] = word_at(i + 1);
+        if (i == 0)
+            tide_sampler_start(m.sampler, text, 1);
+        else
+            tide_sampler_append(m.sampler, text[i]);
+        memcpy(logits, tide_sampler_logits(m.sampler), sizeof logits);
+        if (i - first == WINDOW)
+            first = i - WINDOW / 2;
+        tide_sampler_start(m.sampler, text + first, i + 1 - first);
+        assert_memory_equal(tide_sampler_logits(m.sampler), logits, sizeof logits);
+    }
+    /* Of a prompt longer than the window the end counts. */
+    float logits[WORDS];
+    tide_sampler_start(m.sampler, text, TEXT);
+    memcpy(logits, tide_sampler_logits(m.sampler), sizeof logits);
+    tide_sampler_start(m.sampler, text + TEXT - WINDOW, WINDOW);
+    assert_memory_equal(tide_sampler_logits(m.sampler), logits, sizeof logits);
+    free_model(&m);
+}
+
+static void a_window_of_one_place_is_enough_to_speak(void **state)
+{
+    (void)state;
+    struct model m = new_model(TIDE_F32, false, 1, true);
+    struct tide_sample_rule rule = {.top_p = 1};
+    int32_t prompt[3] = {1, 2, 3}, out[7];
+    assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 3, &rule, -1, out, 7), 7);
+    free_model(&m);
+}
+
+static void training_between_samples_changes_nothing_but_the_weights(void **state)
+{
+    (void)state;
+    struct model with = new_model(TIDE_F32, false, config.positions, true),
+                 without = new_model(TIDE_F32, false, config.positions, true);
+    struct model *both[2] = {&with, &without};
+    struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
+                                    .micro_batches = 1};
+    struct tide_sample_rule how = {.temperature = 1, .top_p = 1};
+    float losses[2] = {0};
+    for (int step = 1; step <= 3; step++)
+        for (int k = 0; k < 2; k++) {
+            struct model *m = both[k];
+            int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens), out[50];
+            set_text(m);
+            rule.adamw.step = step;
+            losses[k] = tide_machine_pass(m->machine, 0, &rule);
+            tide_machine_update(m->machine, &rule);
+            if (k == 0)
+                assert_int_equal(tide_sampler_tokens(m->sampler, tokens, 5, &how, -1, out, 50), 50);
+        }
+    assert_true(losses[0] == losses[1]);
+    for (int i = 0; i < with.graph->tensor_count; i++)
+        if (with.graph->tensors[i].role == TIDE_PARAMETER)
+            assert_memory_equal(tide_machine_data(with.machine, i), tide_machine_data(without.machine, i),
+                                with.graph->tensors[i].bytes);
+    free_model(&with);
+    free_model(&without);
+}
+
+static void the_plan_has_room_for_the_decoder_and_no_more(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct model m = new_model(TIDE_F32, false, config.positions, true);
+    struct tide_choices least = {.again = 3, .fused = true};
+    struct tide_plan without, with;
+    ok(tide_plan_make(m.graph, m.matmuls, &least, true, 0, &without, &err), &err);
+    /* Beside a decoder that takes more than training does, the plan is that decoder's. */
+    struct tide_gpt_config big = config;
+    size_t floor;
+    big.positions = 4000;
+    ok(tide_sampler_bytes(&big, 4000, TIDE_F32, m.matmuls, &floor, &err), &err);
+    assert_true(floor > without.passes);
+    ok(tide_plan_make(m.graph, m.matmuls, &least, true, floor, &with, &err), &err);
+    assert_int_equal(with.passes, floor);
+    assert_int_equal(with.total - without.total, floor - without.passes);
+    assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
+    free_model(&m);
+
+    struct model other = {.graph = tide_graph_new(TIDE_F32)};
+    ok(tide_gpt_build(other.graph, &big, 1, SEQUENCE, &other.gpt, &err), &err);
+    ok(tide_matmuls_new(false, &other.matmuls, &err), &err);
+    ok(tide_plan_make(other.graph, other.matmuls, &least, true, floor, &other.plan, &err), &err);
+    ok(tide_machine_new(other.graph, other.matmuls, &other.plan, true, &other.machine, &err), &err);
+    assert_true(tide_machine_high_bytes(other.machine) < other.plan.total);
+    ok(tide_sampler_new(&big, 4000, TIDE_F32, other.matmuls, other.machine, &other.sampler, &err), &err);
+    assert_int_equal(tide_machine_high_bytes(other.machine), other.plan.total);
+    free_model(&other);
+}
+
+static void a_decoder_of_another_model_is_refused(void **state)
+{
+    (void)state;
+    struct tide_err err = {0};
+    struct model m = new_model(TIDE_F32, false, config.positions, true);
+    struct tide_gpt_config other = config;
+    struct tide_sampler *sampler;
+    other.hidden--;
+    assert_int_equal(tide_sampler_new(&other, 8, TIDE_F32, m.matmuls, m.machine, &sampler, &err), -1);
+    assert_non_null(strstr(err.text, "h.0.mlp.c_fc.weight"));
+    free_model(&m);
+}
+
+static void speaking_allocates_nothing(void **state)
+{
+    (void)state;
+#if HAVE_FAILING_MALLOC
+    NEEDS_FAILING_MALLOC();
+    struct model m = new_model(TIDE_F32, true, 20, true);
+    struct tide_sample_rule rule = {.temperature = 1, .top_k = 7, .top_p = 0.9, .seed = 3};
+    int32_t prompt[30], out[40];
+    for (int i = 0; i < 30; i++)
+        prompt[i] = word_at(i);
+    failing_arm(0);
+    int64_t made = tide_sampler_tokens(m.sampler, prompt, 30, &rule, -1, out, 40);
+    assert_false(failing_disarm());
+    assert_int_equal(made, 40);
+    free_model(&m);
+#else
+    skip();
+#endif
+}
+
+/* Every allocation on the way to a sampler may fail. */
+static void a_failed_allocation_is_said(void **state)
+{
+    (void)state;
+#if HAVE_FAILING_MALLOC
+    NEEDS_FAILING_MALLOC();
+    struct model m = new_model(TIDE_F32, true, 20, true);
+    bool failed = true;
+    for (long good = 0; failed; good++) {
+        struct tide_err err = {0};
+        struct tide_sampler *sampler = NULL;
+        failing_arm(good);
+        int status = tide_sampler_new(&config, 20, TIDE_F32, m.matmuls, m.machine, &sampler, &err);
+        failed = failing_disarm();
+        assert_int_equal(status, failed ? -1 : 0);
+        assert_true(!failed || strstr(err.text, "out of memory"));
+        tide_sampler_free(sampler);
+    }
+    free_model(&m);
+#else
+    skip();
+#endif
+}
+
+/* ---- choosing */
+
+static const double shares[5] = {0.05, 0.4, 0.2, 0.3, 0.05};
+
+/* How often each of the five words comes, out of draws that are spread evenly. */
+static void count_choices(const struct tide_sample_rule *rule, double counts[5])
+{
+    enum { DRAWS = 100000 };
+    float logits[5], weights[5];
+    int32_t order[5];
+    for (int i = 0; i < 5; i++) {
+        logits[i] = (float)log(shares[i]) + 3;
+        counts[i] = 0;
+    }
+    for (int i = 0; i < DRAWS; i++) {
+        int64_t word = tide_sample_choose(logits, 5, rule, (i + 0.5) / DRAWS, weights, order);
+        assert_in_range(word, 0, 4);
+        counts[word] += 1.0 / DRAWS;
+    }
+}
+
+static void expect_shares(double temperature, int64_t top_k, double top_p, const double expected[5])
+{
+    struct tide_sample_rule rule = {.temperature = temperature, .top_k = top_k, .top_p = top_p};
+    double counts[5];
+    count_choices(&rule, counts);
+    for (int i = 0; i < 5; i++)
+        if (fabs(counts[i] - expected[i]) > 3e-5)
+            fail_msg("temperature %g, top-k %lld, top-p %g: word %d has %g instead of %g", temperature,
+                     (long long)top_k, top_p, i, counts[i], expected[i]);
+}
+
+static void words_come_as_often_as_the_rule_says(void **state)
+{
+    (void)state;
+    expect_shares(1, 0, 1, shares);
+    expect_shares(1, 5, 1, shares);
+    expect_shares(1, 500, 1, shares);
+    double roots[5], sum = 0;
+    for (int i = 0; i < 5; i++)
+        sum += sqrt(shares[i]);
+    for (int i = 0; i < 5; i++)
+        roots[i] = sqrt(shares[i]) / sum;
+    expect_shares(2, 0, 1, roots);
+    expect_shares(0, 0, 1, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1e-300, 0, 1, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1e300, 0, 1, (double[5]){0.2, 0.2, 0.2, 0.2, 0.2});
+    expect_shares(1, 1, 1, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1, 2, 1, (double[5]){0, 4. / 7, 0, 3. / 7, 0});
+    expect_shares(1, 4, 1, (double[5]){0.05 / 0.95, 0.4 / 0.95, 0.2 / 0.95, 0.3 / 0.95, 0}); /* a tie */
+    expect_shares(1, 0, 1e-9, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1, 0, 0.39, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1, 0, 0.69, (double[5]){0, 4. / 7, 0, 3. / 7, 0});
+    expect_shares(1, 0, 0.71, (double[5]){0, 4. / 9, 2. / 9, 3. / 9, 0});
+    /* The share is one of those that top-k left: 0.4 of 0.7 is 57 %. */
+    expect_shares(1, 2, 0.56, (double[5]){0, 1, 0, 0, 0});
+    expect_shares(1, 2, 0.58, (double[5]){0, 4. / 7, 0, 3. / 7, 0});
+}
+
+/* Against Pearson's statistic: 4 degrees of freedom exceed 18.5 once in a thousand; the seed is fixed. */
+static void seeds_draw_from_the_distribution(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    struct tide_sample_rule rule = {.temperature = 1, .top_p = 1};
+    float logits[5], weights[5];
+    int32_t order[5];
+    double counts[5] = {0}, statistic = 0;
+    for (int i = 0; i < 5; i++)
+        logits[i] = (float)log(shares[i]);
+    for (uint64_t i = 0; i < DRAWS; i++)
+        counts[tide_sample_choose(logits, 5, &rule, tide_random_unit(11, i, 0), weights, order)]++;
+    for (int i = 0; i < 5; i++)
+        statistic += pow(counts[i] - DRAWS * shares[i], 2) / (DRAWS * shares[i]);
+    assert_true(statistic < 18.5);
+}
+
+static void the_likeliest_of_many_are_found(void **state)
+{
+    (void)state;
+    enum { COUNT = 5003, KEPT = 40 };
+    static float logits[COUNT], weights[COUNT];
+    static int32_t order[COUNT];
+    bool seen[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++)
+        logits[i] = (float)(tide_random_at(2, (uint64_t)i, 0) % 997) / 100; /* with ties */
+    struct tide_sample_rule rule = {.temperature = 100, .top_k = KEPT, .top_p = 1};
+    for (int i = 0; i < 4000; i++)
+        seen[tide_sample_choose(logits, COUNT, &rule, i / 4000., weights, order)] = true;
+    int kept = 0;
+    for (int i = 0; i < COUNT; i++) {
+        int before = 0; /* by comparing each with each */
+        for (int j = 0; j < COUNT && seen[i]; j++)
+            before += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+        assert_true(before < KEPT);
+        kept += seen[i];
+    }
+    assert_int_equal(kept, KEPT);
+}
+
+static void what_is_no_number_is_not_chosen_from(void **state)
+{
+    (void)state;
+    struct tide_sample_rule rule = {.temperature = 1, .top_k = 2, .top_p = 0.5};
+    float weights[3];
+    int32_t order[3];
+    assert_int_equal(tide_sample_choose((float[]){1, NAN, 0}, 3, &rule, 0.5, weights, order), -1);
+    assert_int_equal(tide_sample_choose((float[]){1, INFINITY, 0}, 3, &rule, 0.5, weights, order), -1);
+    float none[3] = {-INFINITY, -INFINITY, -INFINITY}, one[3] = {-INFINITY, 0, -INFINITY};
+    assert_int_equal(tide_sample_choose(none, 3, &rule, 0.5, weights, order), -1);
+    rule = (struct tide_sample_rule){.temperature = 1, .top_p = 1};
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(tide_sample_choose(one, 3, &rule, i / 100., weights, order), 1);
+}
+
+static void rules_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    const struct tide_sample_rule bad[] = {
+        {.temperature = -1, .top_p = 1},       {.temperature = NAN, .top_p = 1},
+        {.temperature = INFINITY, .top_p = 1}, {.temperature = 1, .top_p = 0},
+        {.temperature = 1, .top_p = -0.1},     {.temperature = 1, .top_p = 1.1},
+        {.temperature = 1, .top_p = NAN},      {.temperature = 1, .top_p = 1, .top_k = -1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct tide_err err = {0};
+        assert_int_equal(tide_sample_rule_check(&bad[i], &err), -1);
+        assert_true(err.text[0]);
+    }
+    struct tide_sample_rule good = {.temperature = 0, .top_p = 1};
+    assert_int_equal(tide_sample_rule_check(&good, NULL), 0);
+}
+
+static void a_seed_says_the_same_again(void **state)
+{
+    (void)state;
+    enum { COUNT = 60 };
+    struct model m = new_model(TIDE_F32, false, config.positions, true);
+    struct tide_sample_rule rule = {.temperature = 1, .top_k = 8, .top_p = 0.95, .seed = 1};
+    int32_t prompt[1] = {3}, first[COUNT], again[COUNT], other[COUNT];
+    assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, -1, first, COUNT), COUNT);
+    assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, -1, again, COUNT), COUNT);
+    assert_memory_equal(first, again, sizeof first);
+    rule.seed = 2;
+    assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, -1, other, COUNT), COUNT);
+    assert_memory_not_equal(first, other, sizeof first);
+    /* What ends a text is its last token. */
+    rule.seed = 1;
+    int64_t end = 0;
+    while (first[end] != first[20])
+        end++;
+    assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, first[20], again, COUNT), end + 1);
+    free_model(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decoding_gives_what_the_whole_pass_gives_at_every_position),
+        cmocka_unit_test(a_full_window_goes_on_with_its_newer_half),
+        cmocka_unit_test(a_window_of_one_place_is_enough_to_speak),
+        cmocka_unit_test(training_between_samples_changes_nothing_but_the_weights),
+        cmocka_unit_test(the_plan_has_room_for_the_decoder_and_no_more),
+        cmocka_unit_test(a_decoder_of_another_model_is_refused),
+        cmocka_unit_test(speaking_allocates_nothing),
+        cmocka_unit_test(a_failed_allocation_is_said),
+        cmocka_unit_test(words_come_as_often_as_the_rule_says),
+        cmocka_unit_test(seeds_draw_from_the_distribution),
+        cmocka_unit_test(the_likeliest_of_many_are_found),
+        cmocka_unit_test(what_is_no_number_is_not_chosen_from),
+        cmocka_unit_test(rules_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_seed_says_the_same_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
