@@ -111,15 +111,19 @@ def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
     _empty_copy(frame, names)
 
 
-def _frames(most: int = 400) -> Iterator[types.FrameType]:
+def _frames(most: int = 400) -> List[types.FrameType]:
     """Of all threads, innermost first; this package's own are left out."""
-    for frame in sys._current_frames().values():
-        at: Optional[types.FrameType] = frame
+    found: List[types.FrameType] = []
+    at: Optional[types.FrameType] = None
+    for at in sys._current_frames().values():
         while at is not None and most > 0:
             most -= 1
             if not at.f_code.co_filename.startswith(_HERE):
-                yield at
+                found.append(at)
             at = at.f_back
+    # Of this thread the innermost is this very frame. Held by its own variable it would stay, and the whole census with it.
+    del at
+    return found
 
 
 def _global_places() -> Iterator[Tuple[Any, Place]]:

@@ -227,6 +227,17 @@ def test_a_census_keeps_nothing_alive():
     assert step()[0] == []
 
 
+def test_the_work_of_a_census_is_gone_when_it_returns():
+    from tidemark._census import _Count
+
+    gc.disable()  # whatever is held by a cycle stays
+    try:
+        census_of.census()
+        assert [each for each in gc.get_objects() if type(each) is _Count] == []
+    finally:
+        gc.enable()
+
+
 def test_a_census_from_a_debugger_leaves_the_variables_alone():
     def debugged():
         first, second = torch.zeros(3, 313), 5
