@@ -1,17 +1,18 @@
 """The tensor census: what is alive, how large, and who holds it; and what grew between two of them.
 
-One pass over the collector's objects finds tensors, modules and optimizers; every storage is counted once, for the
+The collector knows the tensors, modules and optimizers (_roster.py); every storage is counted once, for the
 first of its tensors in this order: what a module or an optimizer owns, what the program holds (tensors before their views),
 what an autograd graph keeps, the rest. A census keeps numbers and words, never a tensor.
 
-The time goes into three parts, each bounded: the pass (0.1 to 0.2 us per Python object, 2 us per tensor), the
-search for holders (_holders.py) and the walk over autograd graphs (_graphs.py). When the bounds cut something off, the
-census says so: ``complete`` is False.
+The time goes into three parts: about 2 us per tensor (and in the first census 0.2 us per Python object), the search for
+holders (_holders.py) and the walk over autograd graphs (_graphs.py). The last two are bounded; when the bounds cut something
+off, the census says so: ``complete`` is False.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import itertools
 from time import perf_counter
@@ -20,8 +21,10 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 import torch
 
 from . import _graphs, _growth, _holders, _owners, _storage
+from ._roster import Roster, subclasses_of
 from ._units import size_text
 
+roster = Roster((torch.Tensor, torch.nn.Module, torch.optim.Optimizer))
 _UNKNOWN: _owners.Owner = (_owners.UNKNOWN, "nothing that was found")
 
 
@@ -117,16 +120,12 @@ class _Count:
         self.complete = True
 
     def gather(self) -> None:
-        tensor_types = self.tensor_types = _owners.subclasses_of(torch.Tensor)
-        module_types = _owners.subclasses_of(torch.nn.Module)
-        optimizer_types = _owners.subclasses_of(torch.optim.Optimizer)
-        wanted = tensor_types | module_types | optimizer_types
-        every = gc.get_objects()
-        found = list(itertools.compress(every, map(wanted.__contains__, map(type, every))))
-        del every
+        tensor_types = self.tensor_types = subclasses_of(torch.Tensor)
+        found = roster.look()
         self.tensors = [each for each in found if type(each) in tensor_types]
-        modules = (each for each in found if type(each) in module_types)
-        optimizers = (each for each in found if type(each) in optimizer_types)
+        others = [each for each in found if type(each) not in tensor_types]
+        modules = (each for each in others if isinstance(each, torch.nn.Module))
+        optimizers = (each for each in others if isinstance(each, torch.optim.Optimizer))
         self.owners = _owners.claim(modules, optimizers)
         self._gather_gradients()
 
@@ -230,3 +229,20 @@ def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
     finally:
         if collecting:
             gc.enable()
+
+
+def _forget_before_swaps() -> None:
+    """``torch.utils.swap_tensors`` refuses tensors that have weak references, and the roster's are some."""
+    swap = getattr(torch.utils, "swap_tensors", None)
+    if swap is None:
+        return
+
+    @functools.wraps(swap)
+    def swap_tensors(*args: Any, **kwargs: Any) -> Any:
+        roster.forget()
+        return swap(*args, **kwargs)
+
+    setattr(torch.utils, "swap_tensors", swap_tensors)
+
+
+_forget_before_swaps()

@@ -6,7 +6,7 @@ or whose attributes were replaced, are passed over.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, Tuple
 
 import torch
 
@@ -21,19 +21,6 @@ PARAMETER, BUFFER, GRADIENT, STATE, GRAPH, HELD, UNKNOWN = (
 )
 
 Owner = Tuple[str, str]  # one of the kinds above, and the words for a person
-
-
-def subclasses_of(base: type) -> "set[type]":
-    """A class and everything derived from it."""
-    found: "set[type]" = {base}
-    left: List[type] = [base]
-    while left:
-        children: List[type] = type.__subclasses__(left.pop())
-        for child in children:
-            if child not in found:
-                found.add(child)
-                left.append(child)
-    return found
 
 
 def _claim_module(module: Any, owners: Dict[int, Owner]) -> None:

@@ -88,6 +88,8 @@ class TrainingLog:
         self._census_due = 0.0
         self._census_step = 0  # steps done at the latest one
         self._census_cost_s = 0.0
+        self._roster: Any = None
+        self._noted_before_s = 0.0
         self.extra_censuses_s: List[float] = []  # the first, and those at the end of an epoch: beside the share
         self._share = share
         self._out = out
@@ -181,8 +183,10 @@ class TrainingLog:
     def _take_census(self, extra: bool = False) -> None:
         if "torch" not in sys.modules:
             return
-        from ._census import census
+        from ._census import census, roster
 
+        if self._roster is None:
+            self._roster, self._noted_before_s = roster, roster.cost_s
         start = perf_counter()
         seen = census(self.last_step, _CENSUS_SECONDS)
         for kind, size in seen.by_kind.items():
@@ -287,7 +291,12 @@ class TrainingLog:
 
     def cost_s(self) -> float:
         """Seconds that samples, censuses and counting took so far."""
-        return self.samples.cost_s + self._census_cost_s + (self.graphs.cost_s if self.graphs is not None else 0.0)
+        return self.samples.cost_s + self._census_cost_s + self.background_s()
+
+    def background_s(self) -> float:
+        """The part of it that no call of this log took: in backward, and in the collector."""
+        noted = self._roster.cost_s - self._noted_before_s if self._roster is not None else 0.0
+        return noted + (self.graphs.cost_s if self.graphs is not None else 0.0)
 
     def _summary(self) -> None:
         if self._quiet:

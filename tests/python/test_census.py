@@ -257,6 +257,41 @@ def test_a_census_from_a_debugger_leaves_the_variables_alone():
         sys.settrace(before)
 
 
+def test_a_census_counts_what_the_collector_knows_without_going_through_it_again():
+    from tidemark._census import roster
+
+    model, optimizer = model_and_optimizer(317)
+    kept = []
+    census_of.census()
+    whole = roster.whole
+    for step in range(6):
+        one_step(model, optimizer, 317)
+        kept.append([torch.zeros(3, 317) for _ in range(5)])
+        if step % 2:
+            kept.pop(0)
+        gc.collect(step % 3)
+        seen = census_of.census()
+        known = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and each.shape == (3, 317)]
+        expected = {"list `kept` in": sum(map(len, kept)), "parameter of Linear": 1, "gradient of a parameter": 1}
+        counts = {words: group.count for words, group in groups(seen, (3, 317)).items()}
+        assert sum(counts.values()) == len(known)
+        assert {words.split(" test_")[0]: count for words, count in counts.items()} == {
+            **expected, "state `exp_avg` of AdamW": 1, "state `exp_avg_sq` of AdamW": 1}
+        del known
+    assert roster.whole <= whole + 1, "the first step of an optimizer imports, and then all is gone through once more"
+
+
+def test_tensors_can_be_swapped_after_a_census():
+    if not hasattr(torch.utils, "swap_tensors"):
+        pytest.skip("this torch has no swap_tensors")
+    first, second = torch.zeros(3, 331), torch.ones(3, 331)
+    census_of.census()
+    gc.collect()
+    torch.utils.swap_tensors(first, second)  # refuses tensors that have weak references
+    assert first.sum() == 3 * 331
+    assert sum(group.count for group in groups(census_of.census(), (3, 331)).values()) == 2
+
+
 def test_it_never_waits_for_a_large_data_set():
     dataset = [{"tokens": list(range(3)), "extra": [object()]} for _ in range(200_000)]
     dataset[-1]["last"] = torch.zeros(3, 287)

@@ -1,0 +1,142 @@
+"""Every object of some classes that the collector knows, without going through all of its objects each time.
+
+A program that has imported torch and transformers has half a million objects, of which a census wants ten thousand.
+The first ``look`` goes through all of them and remembers what it found by weak references. A later one reads what
+was remembered and goes through the two young generations. What leaves these for the oldest is noted as it leaves: the
+collector calls back before every collection, and only a collection of generation 1 or 2 moves anything there.
+
+That none was missed is shown by reference counts: an object has one to its class. When the counts of the classes have
+changed by another number than the objects that are known, everything is gone through again: objects moved unseen
+(``gc.freeze()``, a thread that made one while the collector began), or somebody else has a class in hand, which happens while modules
+are imported and seldom later. So it always is after ``gc.unfreeze()``, and where generations are not those of CPython 3.9 to 3.13.
+
+Threads: a look and a collection in another thread may overlap. Objects only grow older, and a look reads the young before
+the remembered: it may meet one twice, which it notices.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import sysconfig
+import weakref
+from time import perf_counter
+from typing import Any, Dict, Iterable, List, Optional
+
+_GENERATIONS_KNOWN = (
+    sys.implementation.name == "cpython"
+    and sys.version_info < (3, 14)
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+)
+_IDLE_S = 900.0  # without a look for so long, nothing is noted any more
+_SLACK = 20_000  # references beyond twice those last alive, before the dead among them are dropped
+
+
+def subclasses_of(*bases: type) -> "set[type]":
+    """Classes and everything derived from them."""
+    found: "set[type]" = set(bases)
+    left: List[type] = list(bases)
+    while left:
+        children: List[type] = type.__subclasses__(left.pop())
+        for child in children:
+            if child not in found:
+                found.add(child)
+                left.append(child)
+    return found
+
+
+def _references(classes: "set[type]") -> int:
+    return sum(map(sys.getrefcount, classes))
+
+
+def _among(objects: List[Any], classes: "set[type]") -> List[Any]:
+    """Those of the classes. Empties the list: whoever holds it may be in it, and would stay with all of it."""
+    found = list(itertools.compress(objects, map(classes.__contains__, map(type, objects))))
+    objects.clear()
+    return found
+
+
+def _up_to(generation: int, classes: "set[type]") -> List[Any]:
+    """Those of a generation and of the younger ones, the oldest first. The youngest is read first: see Threads."""
+    read = [gc.get_objects(each) for each in range(generation + 1)]
+    return list(itertools.chain.from_iterable([_among(each, classes) for each in reversed(read)]))
+
+
+class Roster:
+    """The objects of these classes and of those derived from them. They must allow weak references."""
+
+    def __init__(self, bases: Iterable[type]) -> None:
+        self.whole = 0  # looks that went through everything
+        self.cost_s = 0.0  # of noting what grows old
+        self._bases = tuple(bases)
+        self._remembered: List[Any] = []  # weak references; one object may have several
+        self._most = _SLACK
+        self._others: Optional[int] = None  # references to the classes that are not their objects'; None: unknown
+        self._frozen = 0
+        self._used = 0.0
+
+    def look(self) -> List[Any]:
+        """All that are alive, each once; what has become old before what is young."""
+        self._used = perf_counter()
+        frozen = gc.get_freeze_count()
+        if self._frozen and not frozen:
+            self._others = None
+        self._frozen = frozen
+        classes = subclasses_of(*self._bases)
+        if self._others is not None:
+            references = _references(classes)
+            found = self._with_remembered(_up_to(1, classes))
+            if references - len(found) == self._others:
+                return found
+        return self._look_at_all(classes)
+
+    def _look_at_all(self, classes: "set[type]") -> List[Any]:
+        self.whole += 1
+        if not _GENERATIONS_KNOWN:
+            return _among(gc.get_objects(), classes)
+        if self._on_collection not in gc.callbacks:
+            gc.callbacks.append(self._on_collection)
+        references = self._others = _references(classes)  # from here on, what grows old is noted
+        read = _up_to(2, classes)
+        self._remember(read)
+        found = self._with_remembered(read)
+        self._others = references - len(found) if references == _references(classes) else None
+        return found
+
+    def _with_remembered(self, found: List[Any]) -> List[Any]:
+        known = [each for each in [reference() for reference in self._drop_dead()] if each is not None]
+        ids = set(map(id, known))
+        return known + [each for each in found if id(each) not in ids]
+
+    def forget(self) -> None:
+        """Lets go of every reference; the next look goes through everything."""
+        self._others = None
+        self._remembered.clear()
+
+    def _remember(self, found: List[Any]) -> None:
+        self._remembered.extend(map(weakref.ref, found))
+        if len(self._remembered) > self._most:
+            self._drop_dead()
+
+    def _drop_dead(self) -> List[Any]:
+        """The references that are left. What is added meanwhile, by a collection in another thread, stays."""
+        before = self._remembered[:]
+        distinct = dict(zip(map(id, before), before)).values()  # one object has one reference, however often it was made
+        self._remembered[: len(before)] = [each for each in distinct if each() is not None]
+        self._most = 2 * len(self._remembered) + _SLACK
+        return self._remembered[:]
+
+    def _on_collection(self, phase: str, info: Dict[str, Any]) -> None:
+        """The collector's callback. An exception here would be printed at each collection."""
+        if phase != "start" or info["generation"] == 0 or self._others is None:
+            return
+        try:
+            start = perf_counter()
+            if start > self._used + _IDLE_S:
+                self.forget()
+                return
+            self._remember(_up_to(1, subclasses_of(*self._bases)))
+            self.cost_s += perf_counter() - start
+        except Exception:  # noqa: BLE001 - at the end of the interpreter, say, with modules half gone
+            self._others = None
