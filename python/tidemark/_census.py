@@ -75,7 +75,8 @@ class Census:
         return total
 
     def largest(self, most: int = 10) -> List[Tuple[Key, Group]]:
-        return sorted(self.groups.items(), key=lambda each: -each[1].bytes)[:most]
+        """The most bytes first; among equals in the order of their words, so that two censuses agree."""
+        return sorted(self.groups.items(), key=lambda each: (-each[1].bytes, each[0].holder, each[0].shape))[:most]
 
     def since(self, before: "Census", least_bytes: int = 1) -> List[_growth.Growth]:
         """What became more since an earlier census, the most bytes first."""
