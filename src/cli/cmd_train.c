@@ -16,7 +16,14 @@
 #include <signal.h>
 #include <string.h>
 
-enum { EVALUATION_BATCHES = 8, REPORTS = 20, REPORT_S = 10, DRAW_MS = 200 };
+enum {
+    EVALUATION_BATCHES = 8,
+    SOME_QUESTIONS = 100,
+    MANY_QUESTIONS = 1000,
+    REPORTS = 20,
+    REPORT_S = 10,
+    DRAW_MS = 200
+};
 
 struct values {
     struct tide_train_options train;
@@ -68,6 +75,8 @@ static const struct tide_option options[] = {
      1000},
     {0, "eval-every", TIDE_OPTION_COUNT, offsetof(struct values, eval_every), "N",
      "steps between evaluations on what is held out (500; 0: at the end alone)", NULL, 0, MOST_COUNT},
+    {0, "sample-every", TIDE_OPTION_COUNT, offsetof(struct values, sample_every), "N",
+     "steps between samples of what the model says (0: none)", NULL, 0, MOST_COUNT},
     {0, "report-every", TIDE_OPTION_COUNT, offsetof(struct values, report_every), "N",
      "steps between lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
     {0, "dry-run", TIDE_OPTION_FLAG, offsetof(struct values, dry_run), NULL,
@@ -114,6 +123,7 @@ struct loop {
     int64_t busy_ns, tokens, steps; /* in steps since the last line */
     struct tide_train_resident resident;
     double peak; /* of matrix products, operations per second */
+    char sample[512];
 };
 
 static int64_t steps_of(const struct loop *l)
@@ -141,6 +151,7 @@ static void report(struct loop *l)
 {
     note_speed(l);
     tide_train_print(&l->view, &l->progress);
+    l->progress.sample = NULL;
     l->line_ns = tide_clock_ns();
     l->busy_ns = l->tokens = l->steps = 0;
 }
@@ -150,10 +161,19 @@ static bool is_due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-static void evaluate(struct loop *l)
+/* What it learns from sums can be checked: it is asked some. */
+static void evaluate(struct loop *l, int64_t questions)
 {
     l->progress.val_loss = tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES);
+    if (tide_data_kind(tide_trainer_data(l->trainer)) == TIDE_DATA_SUMS)
+        l->progress.accuracy = tide_trainer_accuracy(l->trainer, questions);
     l->resident.evaluation = tide_train_rss(&l->view);
+}
+
+static void speak(struct loop *l)
+{
+    tide_trainer_sample(l->trainer, l->sample, sizeof l->sample);
+    l->progress.sample = l->sample;
 }
 
 /* Saves where there is a place. A failure is told; training goes on. */
@@ -214,9 +234,12 @@ static int train(struct loop *l, struct tide_err *err)
             return -1;
         int64_t step = l->progress.step;
         bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
+        bool speaks = !last && is_due(v->sample_every, step);
         if (evaluates)
-            evaluate(l);
-        look(l, evaluates);
+            evaluate(l, SOME_QUESTIONS);
+        if (speaks)
+            speak(l);
+        look(l, evaluates || speaks);
         if (!last && is_due(v->save_every, step))
             save(l);
     }
@@ -244,7 +267,9 @@ static int say_stopped(struct loop *l)
 
 static int finish(struct loop *l)
 {
-    evaluate(l);
+    evaluate(l, MANY_QUESTIONS);
+    if (l->values->sample_every)
+        speak(l);
     l->progress.final = true;
     report(l);
     return save(l) ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
@@ -343,6 +368,7 @@ static int run(int argc, char **argv)
     }
     v.train.dtype = strcmp(v.dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
     v.train.keep = (int)v.keep;
+    v.train.speaks = v.sample_every > 0;
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v.json};
     if (tide_trainer_new(&v.train, &trainer, &err))

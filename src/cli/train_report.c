@@ -171,6 +171,8 @@ static void print_json(const struct tide_train_progress *p)
     tide_json_integer(&json, "arena_high_bytes", p->arena_high_bytes);
     tide_json_integer(&json, "rss_bytes", p->rss_bytes);
     tide_json_real(&json, "seconds", p->seconds);
+    if (p->sample)
+        tide_json_text(&json, "sample", p->sample);
     tide_json_bool(&json, "final", p->final);
     tide_json_end(&json);
     fflush(stdout);
@@ -243,6 +245,16 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
     view->drawn = true;
 }
 
+/* On one line: ends of lines are shown as spaces. */
+static void print_sample(const char *sample)
+{
+    char line[2 * LINE], shown[4 * LINE];
+    snprintf(line, sizeof line, "%s", sample);
+    for (char *end = line; (end = strchr(end, '\n'));)
+        *end = ' ';
+    printf("         says '%s'\n", tide_text_escape(line, strlen(line), shown, sizeof shown));
+}
+
 void tide_train_print(struct tide_train_view *view, const struct tide_train_progress *p)
 {
     char line[LINE];
@@ -253,6 +265,8 @@ void tide_train_print(struct tide_train_view *view, const struct tide_train_prog
     write_line(line, view, p);
     tide_train_clear(view);
     puts(line);
+    if (p->sample)
+        print_sample(p->sample);
     fflush(stdout);
 }
 

@@ -26,6 +26,7 @@ struct tide_train_progress {
     double seconds, seconds_left;
     int64_t plan_bytes, arena_high_bytes, rss_bytes;
     bool final;
+    const char *sample; /* what the model says; NULL: it was not asked */
 };
 
 /* What the system says that this process has, after steps, evaluations and checkpoints; -1: not yet. */

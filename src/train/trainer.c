@@ -7,6 +7,7 @@
 #include "tidemark.h"
 #include "train/config.h"
 #include "train/initial.h"
+#include "train/sample.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { PROMPT = 8, SAMPLE = 64 };
 enum { PATH_BYTES = 4096, USUAL_SEQUENCE = 64, USUAL_BATCH = 16, USUAL_WARMUP = 100 };
 
 struct tide_trainer {
@@ -27,7 +29,9 @@ struct tide_trainer {
     struct tide_gpt gpt;
     struct tide_matmuls *matmuls;
     struct tide_plan plan, least;
+    size_t floor; /* what speaking takes of the part that passes share */
     struct tide_machine *machine;
+    struct tide_sampler *sampler; /* NULL: it does not speak */
     int64_t done;
     bool is_warm; /* after the first step of this process: nothing is allocated any more */
 };
@@ -177,7 +181,7 @@ static bool would_fit(const struct tide_trainer *t, int64_t batch, int64_t seque
     struct tide_plan plan;
     if (make_graph(t, batch, sequence, &gpt, &graph, NULL))
         return false;
-    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, true, 0, &plan, NULL) &&
+    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, true, t->floor, &plan, NULL) &&
                 plan.total <= (size_t)t->options.budget_bytes;
     tide_graph_free(graph);
     return fits;
@@ -216,10 +220,16 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
                          tide_size_text((double)(t->least.weights + t->least.optimizer), model));
 }
 
+static bool speaks(const struct tide_trainer *t)
+{
+    return t->options.speaks || tide_data_kind(t->data) == TIDE_DATA_SUMS;
+}
+
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
     if (tide_matmuls_new(o->plain, &t->matmuls, err) ||
+        (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err)) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
         return -1;
     if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, 0,
@@ -251,6 +261,9 @@ int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
         return -1;
     if (tide_machine_new(t->graph, t->matmuls, &t->plan, true, &t->machine, err))
         return -1;
+    if (speaks(t) && tide_sampler_new(&t->config, t->options.sequence, t->options.dtype, t->matmuls,
+                                      t->machine, &t->sampler, err))
+        return -1;
     tide_gauge("arena", (int64_t)t->plan.total);
     tide_initial_weights(t->graph, t->machine, (uint64_t)t->options.seed);
     return t->resumed[0] ? tide_checkpoint_load(t->resumed, t->graph, t->machine, t->done > 0, err) : 0;
@@ -260,6 +273,7 @@ void tide_trainer_free(struct tide_trainer *t)
 {
     if (!t)
         return;
+    tide_sampler_free(t->sampler);
     tide_machine_free(t->machine);
     tide_matmuls_free(t->matmuls);
     tide_graph_free(t->graph);
@@ -332,19 +346,61 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     return 0;
 }
 
+/* Phases between steps; nothing is allocated in them either. */
+static int64_t begin_phase(const char *name)
+{
+    tide_phase_begin(name);
+    return tide_allocations();
+}
+
+static void end_phase(const struct tide_trainer *t, const char *name, int64_t allocations)
+{
+    if (t->is_warm)
+        TIDE_CHECK(tide_allocations(), ==, allocations);
+    tide_phase_end(name);
+}
+
 double tide_trainer_evaluate(struct tide_trainer *t, int64_t batches)
 {
     double sum = 0;
-    int64_t allocations = tide_allocations();
-    tide_phase_begin("evaluation");
+    int64_t allocations = begin_phase("evaluation");
     for (int64_t i = 0; i < batches; i++) {
         fill_batch(t, i, true);
         sum += (double)tide_machine_evaluate(t->machine);
     }
-    tide_phase_end("evaluation");
-    if (t->is_warm)
-        TIDE_CHECK(tide_allocations(), ==, allocations);
+    end_phase(t, "evaluation", allocations);
     return sum / (double)batches;
+}
+
+double tide_trainer_accuracy(struct tide_trainer *t, int64_t questions)
+{
+    int64_t allocations = begin_phase("sampling");
+    double share = tide_sampler_accuracy(t->sampler, t->data, questions);
+    end_phase(t, "sampling", allocations);
+    return share;
+}
+
+void tide_trainer_sample(struct tide_trainer *t, char *out, size_t size)
+{
+    int32_t tokens[PROMPT + SAMPLE];
+    struct tide_sample_rule rule = {.temperature = 0.8, .top_p = 0.95, .seed = (uint64_t)t->done};
+    int64_t allocations = begin_phase("sampling");
+    int64_t prompt = t->options.sequence < PROMPT ? t->options.sequence : PROMPT;
+    fill_batch(t, 0, true);
+    memcpy(tokens, tide_machine_data(t->machine, t->gpt.tokens), (size_t)prompt * sizeof *tokens);
+    int64_t count =
+        prompt + tide_sampler_tokens(t->sampler, tokens, prompt, &rule, -1, tokens + prompt, SAMPLE);
+    size_t used = 0;
+    out[0] = '\0';
+    for (int64_t i = 0; i < count; i++) {
+        char text[8];
+        tide_data_text(t->data, tokens[i], text);
+        int len = snprintf(out + used, size - used, "%s", text);
+        if (len < 0 || (size_t)len >= size - used)
+            break;
+        used += (size_t)len;
+    }
+    end_phase(t, "sampling", allocations);
 }
 
 /* ---- saving */

@@ -25,6 +25,7 @@ struct tide_train_options {
     enum tide_dtype dtype;
     int64_t budget_bytes; /* 0: none */
     int keep;             /* checkpoints */
+    bool speaks;          /* tide_trainer_sample will be called; of sums, _accuracy may be always */
     bool plain;           /* without the matrix library */
 };
 
@@ -50,6 +51,13 @@ int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *re
 
 /* The mean loss over `batches` of what is held out, the same ones every time. */
 double tide_trainer_evaluate(struct tide_trainer *trainer, int64_t batches);
+
+/* Sums only: the share of `questions` held-out ones that are answered exactly. */
+double tide_trainer_accuracy(struct tide_trainer *trainer, int64_t questions);
+
+/* The beginning of something held out and how the model goes on from it, as text: bytes of a stranger, to be
+ * escaped before they are shown. */
+void tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size);
 
 /* Into the directory of the options. -1: what was there stays. Weights that are no numbers are not saved. */
 int tide_trainer_save(struct tide_trainer *trainer, struct tide_err *err);
