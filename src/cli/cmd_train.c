@@ -68,7 +68,8 @@ static const struct tide_option options[] = {
      1024},
     {0, "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
     {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "DIR",
-     "go on from a checkpoint or the newest in a run; 'auto': in --out, if there is one", NULL, 0, 0},
+     "go on from a checkpoint or the newest in a run, with what it had unless given; 'auto': in --out, if there is one",
+     NULL, 0, 0},
     {0, "save-every", TIDE_OPTION_COUNT, offsetof(struct values, save_every), "N",
      "steps between checkpoints (1000; 0: at the end alone)", NULL, 0, MOST_COUNT},
     {0, "keep", TIDE_OPTION_COUNT, offsetof(struct values, keep), "N", "checkpoints to keep (2)", NULL, 1,
@@ -342,7 +343,7 @@ static int start(const struct values *v, struct tide_trainer *trainer, struct ti
 
 static int run(int argc, char **argv)
 {
-    struct values v = {.train = {.steps = 2000,
+    struct values v = {.train = {.steps = TIDE_NOT_GIVEN,
                                  .batch = TIDE_NOT_GIVEN,
                                  .sequence = TIDE_NOT_GIVEN,
                                  .accumulate = TIDE_NOT_GIVEN,
@@ -352,7 +353,6 @@ static int run(int argc, char **argv)
                                  .rate = TIDE_NOT_GIVEN,
                                  .weight_decay = TIDE_NOT_GIVEN,
                                  .clip = TIDE_NOT_GIVEN},
-                       .dtype = "f32",
                        .eval_every = 500,
                        .save_every = 1000,
                        .keep = 2};
@@ -366,14 +366,17 @@ static int run(int argc, char **argv)
         tide_err_hint(&err, "a language model: tidemark train lm");
         return tide_report(&err);
     }
-    v.train.dtype = strcmp(v.dtype, "bf16") ? TIDE_F32 : TIDE_BF16;
+    v.train.dtype = !v.dtype                       ? (enum tide_dtype)TIDE_NOT_GIVEN
+                    : strcmp(v.dtype, "bf16") != 0 ? TIDE_F32
+                                                   : TIDE_BF16;
     v.train.keep = (int)v.keep;
     v.train.speaks = v.sample_every > 0;
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v.json};
     if (tide_trainer_new(&v.train, &trainer, &err))
         return tide_report(&err);
-    bool is_over = !v.dry_run && tide_trainer_done(trainer) >= v.train.steps;
+    int64_t steps = tide_trainer_options(trainer)->steps;
+    bool is_over = !v.dry_run && tide_trainer_done(trainer) >= steps;
     if (tide_trainer_passed_over(trainer))
         fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
     if (tide_train_print_layout(&view, trainer, v.dry_run, &err))
@@ -384,7 +387,7 @@ static int run(int argc, char **argv)
         code = start(&v, trainer, &err);
     if (is_over)
         fprintf(stderr, "tidemark: all %lld steps are done: nothing to do\nhint: more --steps go on\n",
-                (long long)v.train.steps);
+                (long long)steps);
     tide_trainer_free(trainer);
     return code;
 }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -138,16 +139,56 @@ static int take_seed(const json_t *root, uint64_t *ret, struct tide_err *err)
     return 0;
 }
 
+static int take_real(const json_t *root, const char *key, double *ret, struct tide_err *err)
+{
+    const char *text = json_string_value(json_object_get(root, key));
+    char *end = NULL;
+    double value = text && *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    if (!end || *end || !isfinite(value))
+        return tide_err_set(err, "state.json has no '%s' that is a number", key);
+    *ret = value;
+    return 0;
+}
+
+/* Which of the words the value of a key is. */
+static int take_word(const json_t *root, const char *key, const char *const *words, int *ret_index,
+                     struct tide_err *err)
+{
+    const char *text = json_string_value(json_object_get(root, key));
+    for (int i = 0; text && words[i]; i++)
+        if (!strcmp(text, words[i])) {
+            *ret_index = i;
+            return 0;
+        }
+    return tide_err_set(err, "state.json has no '%s' that is known", key);
+}
+
+static int take_state(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
+{
+    static const char *const schedules[] = {"constant", "cosine", "linear", NULL};
+    static const char *const dtypes[] = {"f32", "bf16", NULL};
+    int schedule, dtype;
+    if (take_integer(root, "step", 0, INT64_MAX - 1, &s->step, err) ||
+        take_integer(root, "steps", 0, INT64_MAX - 1, &s->steps, err) || take_seed(root, &s->seed, err) ||
+        take_integer(root, "batch", 1, INT32_MAX, &s->batch, err) ||
+        take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
+        take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err) ||
+        take_integer(root, "warmup", 0, INT64_MAX - 1, &s->warmup, err) ||
+        take_real(root, "rate", &s->rate, err) || take_real(root, "weight_decay", &s->weight_decay, err) ||
+        take_real(root, "clip", &s->clip, err) || take_word(root, "schedule", schedules, &schedule, err) ||
+        take_word(root, "dtype", dtypes, &dtype, err))
+        return -1;
+    s->schedule = schedules[schedule];
+    s->dtype = dtype ? TIDE_BF16 : TIDE_F32;
+    return 0;
+}
+
 static int take_record(const json_t *root, struct record *ret, struct tide_err *err)
 {
-    struct tide_checkpoint_state *s = &ret->state;
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
         return tide_err_set(err, "state.json is not of the format " TIDE_CHECKPOINT_FORMAT);
-    if (take_integer(root, "step", 0, INT64_MAX, &s->step, err) || take_seed(root, &s->seed, err) ||
-        take_integer(root, "batch", 1, INT32_MAX, &s->batch, err) ||
-        take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
-        take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err))
+    if (take_state(root, &ret->state, err))
         return -1;
     const json_t *files = json_object_get(root, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {

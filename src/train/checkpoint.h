@@ -4,7 +4,7 @@
  *
  * A checkpoint is written into a directory of another name (.step-NNNNNNNN.partial) and renamed when it is
  * whole and on the disk, so that a kill at any moment leaves either the old ones or also the new one; the
- * next save removes what a kill left. state.json names step, seed, sizes, and length and checksum of every
+ * next save removes what a kill left. state.json has how the run trains, and length and checksum of every
  * other file. Weights have Hugging Face's names with the prefix "transformer." and load in `transformers`;
  * files from there load here (with or without the prefix, F32, F16 or BF16, mask buffers and a tied head
  * skipped).
@@ -19,10 +19,15 @@
 #include "train/data.h"
 #include "train/gpt.h"
 
+/* All that decides the next step, beside weights, moments and data: what is not said again on the way is as
+ * it was. */
 struct tide_checkpoint_state {
-    int64_t step; /* steps done */
+    int64_t step, steps; /* done, and meant to be done */
     uint64_t seed;
-    int64_t batch, sequence, accumulate;
+    int64_t batch, sequence, accumulate, warmup;
+    double rate, weight_decay, clip;
+    const char *schedule; /* a literal: "constant", "cosine" or "linear" */
+    enum tide_dtype dtype;
 };
 
 /* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be

@@ -177,19 +177,35 @@ static bool moment_at(void *context, int index, struct tide_safetensor_source *r
     return true;
 }
 
+/* As text, so that it comes back to the bit. */
+static void write_real(struct tide_json *json, const char *key, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", value);
+    tide_json_text(json, key, text);
+}
+
 static void write_state(const struct saving *s, FILE *out)
 {
     struct tide_json json;
+    const struct tide_checkpoint_state *state = s->state;
     char seed[24];
-    snprintf(seed, sizeof seed, "%" PRIu64, s->state->seed);
+    snprintf(seed, sizeof seed, "%" PRIu64, state->seed);
     tide_json_init(&json, out, false);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "format", TIDE_CHECKPOINT_FORMAT);
-    tide_json_integer(&json, "step", s->state->step);
+    tide_json_integer(&json, "step", state->step);
+    tide_json_integer(&json, "steps", state->steps);
     tide_json_text(&json, "seed", seed); /* a JSON number does not hold all of it */
-    tide_json_integer(&json, "batch", s->state->batch);
-    tide_json_integer(&json, "sequence", s->state->sequence);
-    tide_json_integer(&json, "accumulate", s->state->accumulate);
+    tide_json_integer(&json, "batch", state->batch);
+    tide_json_integer(&json, "sequence", state->sequence);
+    tide_json_integer(&json, "accumulate", state->accumulate);
+    tide_json_integer(&json, "warmup", state->warmup);
+    write_real(&json, "rate", state->rate);
+    write_real(&json, "weight_decay", state->weight_decay);
+    write_real(&json, "clip", state->clip);
+    tide_json_text(&json, "schedule", state->schedule);
+    tide_json_text(&json, "dtype", state->dtype == TIDE_BF16 ? "bf16" : "f32");
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
         tide_json_object(&json, tide_checkpoint_names[i]);

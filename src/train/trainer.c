@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 enum { PROMPT = 8, SAMPLE = 64 };
-enum { PATH_BYTES = 4096, USUAL_SEQUENCE = 64, USUAL_BATCH = 16, USUAL_WARMUP = 100 };
+enum { PATH_BYTES = 4096, USUAL_SEQUENCE = 64, USUAL_BATCH = 16, USUAL_WARMUP = 100, USUAL_STEPS = 2000 };
 
 struct tide_trainer {
     struct tide_train_options options; /* settled */
@@ -116,25 +116,32 @@ static void take(int64_t *value, int64_t resumed, int64_t usual)
         *value = resumed > 0 ? resumed : usual;
 }
 
+static void take_real(double *value, bool goes_on, double resumed, double usual)
+{
+    if (*value < 0)
+        *value = goes_on ? resumed : usual;
+}
+
 /* What was not given: as the run had it, or as is usual. */
 static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
 {
     struct tide_train_options *o = &t->options;
     const struct tide_checkpoint_state *s = &t->state;
+    bool goes_on = s->batch > 0; /* not with a model from elsewhere */
     int64_t positions = t->config.positions;
+    take(&o->steps, s->steps, USUAL_STEPS);
     take(&o->sequence, s->sequence, positions < USUAL_SEQUENCE ? positions : USUAL_SEQUENCE);
     take(&o->batch, s->batch, USUAL_BATCH);
     take(&o->accumulate, s->accumulate, 1);
     take(&o->seed, (int64_t)s->seed, 1);
-    take(&o->warmup, 0, USUAL_WARMUP);
-    if (o->rate < 0)
-        o->rate = 0.128 / (double)t->config.channels;
-    if (o->weight_decay < 0)
-        o->weight_decay = 0.1;
-    if (o->clip < 0)
-        o->clip = 1;
+    take(&o->warmup, goes_on ? s->warmup : USUAL_WARMUP, 0);
+    take_real(&o->rate, goes_on, s->rate, 0.128 / (double)t->config.channels);
+    take_real(&o->weight_decay, goes_on, s->weight_decay, 0.1);
+    take_real(&o->clip, goes_on, s->clip, 1);
     if (!o->schedule)
-        o->schedule = "constant";
+        o->schedule = goes_on ? s->schedule : "constant";
+    if ((int)o->dtype == TIDE_NOT_GIVEN)
+        o->dtype = goes_on ? s->dtype : TIDE_F32;
     if (o->threads > 0)
         tide_threads_set((int)o->threads);
     o->threads = tide_threads();
@@ -419,10 +426,17 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
     struct tide_checkpoint_state state = {.step = t->done,
+                                          .steps = o->steps,
                                           .seed = (uint64_t)o->seed,
                                           .batch = o->batch,
                                           .sequence = o->sequence,
-                                          .accumulate = o->accumulate};
+                                          .accumulate = o->accumulate,
+                                          .warmup = o->warmup,
+                                          .rate = o->rate,
+                                          .weight_decay = o->weight_decay,
+                                          .clip = o->clip,
+                                          .schedule = o->schedule,
+                                          .dtype = o->dtype};
     TIDE_CHECK_TRUE(o->out);
     if (!weights_are_numbers(t))
         return tide_err_set(err, "the weights after step %lld are no numbers any more; they are not saved",

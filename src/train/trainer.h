@@ -22,11 +22,11 @@ struct tide_train_options {
     int64_t steps, batch, sequence, accumulate, warmup, threads, seed;
     double rate, weight_decay, clip; /* clip 0: none */
     const char *schedule;            /* "constant", "cosine", "linear" */
-    enum tide_dtype dtype;
-    int64_t budget_bytes; /* 0: none */
-    int keep;             /* checkpoints */
-    bool speaks;          /* tide_trainer_sample will be called; of sums, _accuracy may be always */
-    bool plain;           /* without the matrix library */
+    enum tide_dtype dtype;           /* or TIDE_NOT_GIVEN */
+    int64_t budget_bytes;            /* 0: none */
+    int keep;                        /* checkpoints */
+    bool speaks; /* tide_trainer_sample will be called; of sums, _accuracy may be always */
+    bool plain;  /* without the matrix library */
 };
 
 struct tide_trainer;
