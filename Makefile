@@ -57,7 +57,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python bench-threads docs install uninstall clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall clean
 .SECONDARY:
 all: build
 
@@ -219,6 +219,11 @@ bench-overhead: setup
 bench-python: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/bench_python.py $(B)
+# QUICK=1: two minutes instead of seven.
+bench-train: setup
+	@tools/setup cases
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
+	@$(PYTHON) bench/bench_train.py $(B) $(if $(QUICK),--quick)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)
