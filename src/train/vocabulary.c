@@ -1,5 +1,24 @@
 #include "train/vocabulary.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "train/pairs.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 64 << 20 };
+
+struct tide_vocabulary {
+    enum tide_vocabulary_kind kind;
+    int64_t words;
+    int symbol_count;
+    char symbols[256];
+    int16_t token_of[256]; /* -1: none */
+    struct tide_pairs *pairs;
+};
 
 void tide_vocabulary_write(const struct tide_data *data, FILE *out)
 {
@@ -16,4 +35,227 @@ void tide_vocabulary_write(const struct tide_data *data, FILE *out)
         tide_json_end(&json);
     }
     tide_json_end(&json);
+}
+
+/* ---- reading */
+
+/* 0 with the whole file, which the caller frees; 1: there is none; -1. */
+static int read_file(const char *dir, const char *name, char **ret_text, size_t *ret_len,
+                     struct tide_err *err)
+{
+    char path[PATH_MAX], shown[256];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return tide_err_set(err, "the path of '%s' is too long", name);
+    FILE *in = fopen(path, "re");
+    if (!in && errno == ENOENT)
+        return 1;
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    if (!in)
+        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    char *text = NULL;
+    size_t len = 0, room = 1 << 16;
+    int status = 0;
+    do {
+        char *more = room <= MOST_BYTES ? realloc(text, room *= 2) : NULL;
+        if (!more) {
+            status = tide_err_set(err, "'%s' is too large", shown);
+            break;
+        }
+        text = more;
+        len += fread(text + len, 1, room - len, in);
+    } while (len == room);
+    if (!status && ferror(in))
+        status = tide_err_set(err, "cannot read '%s': %s", shown, strerror(errno));
+    fclose(in);
+    if (status) {
+        free(text);
+        return -1;
+    }
+    *ret_text = text;
+    *ret_len = len;
+    return 0;
+}
+
+static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct tide_err *err)
+{
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count < 1 || (int64_t)count > v->words)
+        return tide_err_set(err, "the vocabulary's symbols are none, or more than the model's %lld",
+                            (long long)v->words);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *symbol = json_array_get(list, i);
+        int64_t byte = json_is_integer(symbol) ? json_integer_value(symbol) : -1;
+        if (byte < 0 || byte > 255 || v->token_of[byte] >= 0)
+            return tide_err_set(err, "the vocabulary's symbol %zu is no byte, or there twice", i);
+        v->symbols[i] = (char)byte;
+        v->token_of[byte] = (int16_t)i;
+    }
+    v->symbol_count = (int)count;
+    v->kind = TIDE_VOCABULARY_BYTES;
+    return 0;
+}
+
+static int parse(struct tide_vocabulary *v, const char *text, size_t len, struct tide_err *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (!root)
+        return tide_err_set(err, "the vocabulary is no JSON (line %d)", why.line);
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    int status = 0;
+    if (kind && !strcmp(kind, "bytes"))
+        status = take_symbols(v, json_object_get(root, "symbols"), err);
+    else if (!kind || strcmp(kind, "numbers") != 0)
+        status = tide_err_set(err, "the vocabulary is of no known kind");
+    json_decref(root);
+    return status;
+}
+
+/* Returns as read_file does. */
+static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
+{
+    char *text;
+    size_t len;
+    int status = read_file(dir, "vocabulary.json", &text, &len, err);
+    if (status)
+        return status;
+    status = parse(v, text, len, err);
+    free(text);
+    return status;
+}
+
+static int read_pairs(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
+{
+    char *words = NULL, *merges = NULL;
+    size_t words_len = 0, merges_len = 0;
+    int status = read_file(dir, "vocab.json", &words, &words_len, err);
+    if (!status)
+        status = read_file(dir, "merges.txt", &merges, &merges_len, err);
+    if (!status) {
+        status = tide_pairs_new(words, words_len, merges, merges_len, v->words, &v->pairs, err);
+        v->kind = TIDE_VOCABULARY_PAIRS;
+    }
+    free(words);
+    free(merges);
+    return status;
+}
+
+int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
+                        struct tide_err *err)
+{
+    char shown[256];
+    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    if (!v)
+        return tide_err_set(err, "out of memory for the vocabulary");
+    v->kind = TIDE_VOCABULARY_NUMBERS;
+    v->words = words;
+    memset(v->token_of, -1, sizeof v->token_of);
+    int status = read_symbols(v, dir, err);
+    if (status >= 0 && v->kind == TIDE_VOCABULARY_NUMBERS)
+        status = read_pairs(v, dir, err);
+    if (status < 0) {
+        tide_vocabulary_free(v);
+        return tide_err_wrap(err, "%s", tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+    }
+    *ret_vocabulary = v;
+    return 0;
+}
+
+void tide_vocabulary_free(struct tide_vocabulary *v)
+{
+    if (!v)
+        return;
+    tide_pairs_free(v->pairs);
+    free(v);
+}
+
+enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *v)
+{
+    return v->kind;
+}
+
+/* ---- text */
+
+const char *tide_vocabulary_text(const struct tide_vocabulary *v, int32_t token, char room[static 16],
+                                 size_t *ret_len)
+{
+    const char *text = v->pairs ? tide_pairs_text(v->pairs, token, ret_len) : NULL;
+    if (text)
+        return text;
+    if (token >= 0 && token < v->symbol_count) {
+        *ret_len = 1;
+        return v->symbols + token;
+    }
+    *ret_len = (size_t)snprintf(room, 16, "%d ", token);
+    return room;
+}
+
+int32_t tide_vocabulary_end(const struct tide_vocabulary *v)
+{
+    static const char end[] = "<|endoftext|>";
+    return v->pairs ? tide_pairs_word(v->pairs, end, sizeof end - 1) : -1;
+}
+
+int32_t tide_vocabulary_begin(const struct tide_vocabulary *v)
+{
+    int32_t begin = v->kind == TIDE_VOCABULARY_BYTES ? v->token_of['\n'] : tide_vocabulary_end(v);
+    return begin < 0 ? 0 : begin;
+}
+
+/* The symbols that there are, for a hint. */
+static int hint_symbols(const struct tide_vocabulary *v, struct tide_err *err)
+{
+    char shown[200];
+    tide_text_escape(v->symbols, (size_t)v->symbol_count, shown, sizeof shown);
+    return tide_err_hint(err, "it knows %d symbols: %s", v->symbol_count, shown);
+}
+
+static int64_t symbols_of(const struct tide_vocabulary *v, const char *text, int32_t *out,
+                          struct tide_err *err)
+{
+    int64_t count = 0;
+    for (; text[count]; count++) {
+        char shown[32];
+        out[count] = v->token_of[(uint8_t)text[count]];
+        if (out[count] >= 0)
+            continue;
+        size_t rune = tide_text_rune(text + count, strlen(text + count), NULL);
+        tide_err_set(err, "the model does not know the symbol '%s'",
+                     tide_text_escape(text + count, rune ? rune : 1, shown, sizeof shown));
+        return hint_symbols(v, err);
+    }
+    return count;
+}
+
+static int64_t numbers_of(const struct tide_vocabulary *v, const char *text, int32_t *out,
+                          struct tide_err *err)
+{
+    int64_t count = 0;
+    for (const char *at = text + strspn(text, " ,\n\t"); *at; at += strspn(at, " ,\n\t")) {
+        char *end;
+        errno = 0;
+        long long number = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
+        if (number < 0 || errno || number >= v->words) {
+            tide_err_set(err, "the model has no vocabulary, and this is no list of its words' numbers");
+            return tide_err_hint(
+                err, "words are 0 to %lld; a vocab.json and merges.txt beside the weights would be used",
+                (long long)v->words - 1);
+        }
+        out[count++] = (int32_t)number;
+        at = end;
+    }
+    return count;
+}
+
+int64_t tide_vocabulary_tokens(const struct tide_vocabulary *v, const char *text, int32_t *out,
+                               struct tide_err *err)
+{
+    switch (v->kind) {
+    case TIDE_VOCABULARY_BYTES:
+        return symbols_of(v, text, out, err);
+    case TIDE_VOCABULARY_PAIRS:
+        return tide_pairs_tokens(v->pairs, text, strlen(text), out, err);
+    default:
+        return numbers_of(v, text, out, err);
+    }
 }

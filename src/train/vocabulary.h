@@ -36,9 +36,13 @@ enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *voc
 const char *tide_vocabulary_text(const struct tide_vocabulary *vocabulary, int32_t token,
                                  char room[static 16], size_t *ret_len);
 
-/* Text as words: returns how many were written to `out`, at most `most`; -1 when a symbol is none of the
- * model's, when there are more, or, of numbers, when one is no word. */
+/* The word that ends a text, -1: none; and one to begin with where there is no prompt. */
+int32_t tide_vocabulary_end(const struct tide_vocabulary *vocabulary);
+int32_t tide_vocabulary_begin(const struct tide_vocabulary *vocabulary);
+
+/* Text as words: returns how many were written to `out`, which has room for strlen(text); -1 when a symbol is
+ * none of the model's or, of numbers ("17 42"), one is no word. */
 int64_t tide_vocabulary_tokens(const struct tide_vocabulary *vocabulary, const char *text, int32_t *out,
-                               int64_t most, struct tide_err *err);
+                               struct tide_err *err);
 
 #endif
