@@ -1,0 +1,350 @@
+/*
+ * cmd_sample.c - tidemark sample: text from a model, as it comes.
+ *
+ * The model's weights are loaded into a machine of one token, and the decoder is its guest. What is printed
+ * on a terminal goes through the stream below, which holds back a rune until it is whole and escapes what
+ * could drive the terminal; anything else gets the bytes as they are.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/room.h"
+#include "rt/threads.h"
+#include "train/checkpoint.h"
+#include "train/sample.h"
+#include "train/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_TOKENS = 1000000, MOST_JSON_BYTES = 64 << 20 };
+
+struct values {
+    const char *prompt, *dtype;
+    int64_t tokens, seed, threads;
+    struct tide_sample_rule rule;
+    bool json;
+};
+
+static const struct tide_option options[] = {
+    {'p', "prompt", TIDE_OPTION_TEXT, offsetof(struct values, prompt), "TEXT",
+     "what to continue (nothing: the model begins)", NULL, 0, 0},
+    {'n', "tokens", TIDE_OPTION_COUNT, offsetof(struct values, tokens), "N", "how many to add (200)", NULL, 0,
+     MOST_TOKENS},
+    {0, "temperature", TIDE_OPTION_REAL, offsetof(struct values, rule.temperature), "X",
+     "how far from the likeliest: 0 takes always that, 1 (default) as the model weighs them", NULL, 0, 0},
+    {0, "top-k", TIDE_OPTION_COUNT, offsetof(struct values, rule.top_k), "K",
+     "only of the K likeliest (0: of all)", NULL, 0, 0},
+    {0, "top-p", TIDE_OPTION_REAL, offsetof(struct values, rule.top_p), "P",
+     "only of the fewest that have this share together (1: of all); after --top-k", NULL, 0, 0},
+    {0, "seed", TIDE_OPTION_COUNT, offsetof(struct values, seed), "N",
+     "of what is chosen (1); the same seed says the same again", NULL, 0, 0},
+    {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
+     "numbers in matrix products (f32); bf16 says what a model evaluated so would say", "f32|bf16", 0, 0},
+    {0, "threads", TIDE_OPTION_COUNT, offsetof(struct values, threads), "N",
+     "threads that compute (one per processor)", NULL, 1, 1024},
+    {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "one JSON document, at the end", NULL,
+     0, 0},
+    {0},
+};
+
+/* ---- what is printed */
+
+struct stream {
+    bool escapes; /* stdout is a terminal */
+    char held[4]; /* the beginning of a rune */
+    size_t held_len;
+};
+
+/* Whether more bytes could make a rune of these. */
+static bool is_beginning(const char *text, size_t len)
+{
+    unsigned char lead = (unsigned char)text[0];
+    size_t need = (lead & 0xe0) == 0xc0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : (lead & 0xf8) == 0xf0 ? 4 : 1;
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return false;
+    return len < need;
+}
+
+/* Prints what is held, but, unless nothing follows, for the beginning of a rune. */
+static void stream_drain(struct stream *s, bool ends)
+{
+    while (s->held_len && (ends || !is_beginning(s->held, s->held_len))) {
+        char shown[16];
+        size_t rune = tide_text_rune(s->held, s->held_len, NULL), taken = rune ? rune : 1;
+        if (s->held[0] == '\n' || s->held[0] == '\t')
+            putchar(s->held[0]);
+        else
+            fputs(tide_text_escape(s->held, taken, shown, sizeof shown), stdout);
+        s->held_len -= taken;
+        memmove(s->held, s->held + taken, s->held_len);
+    }
+}
+
+static void stream_put(struct stream *s, const char *text, size_t len)
+{
+    if (!s->escapes)
+        fwrite(text, 1, len, stdout);
+    for (size_t i = 0; i < len && s->escapes; i++) {
+        s->held[s->held_len++] = text[i];
+        stream_drain(s, false);
+    }
+    fflush(stdout);
+}
+
+/* ---- the model */
+
+struct model {
+    char path[4096];
+    struct tide_gpt_config config;
+    struct tide_checkpoint_state state; /* all 0: a model from elsewhere */
+    int64_t window;
+    struct tide_vocabulary *vocabulary;
+    struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_machine *machine;
+    struct tide_sampler *sampler;
+};
+
+static void release_model(struct model *m)
+{
+    tide_sampler_free(m->sampler);
+    tide_machine_free(m->machine);
+    tide_matmuls_free(m->matmuls);
+    tide_graph_free(m->graph);
+    tide_vocabulary_free(m->vocabulary);
+}
+
+/* The checkpoint's own, or what lies in the directory that was named. */
+static int find_vocabulary(struct model *m, const char *dir, struct tide_err *err)
+{
+    if (tide_vocabulary_new(m->path, m->config.words, &m->vocabulary, err))
+        return -1;
+    if (tide_vocabulary_kind(m->vocabulary) != TIDE_VOCABULARY_NUMBERS || !strcmp(m->path, dir))
+        return 0;
+    tide_vocabulary_free(m->vocabulary);
+    m->vocabulary = NULL;
+    return tide_vocabulary_new(dir, m->config.words, &m->vocabulary, err);
+}
+
+static int find_model(struct model *m, const char *dir, struct tide_err *err)
+{
+    char shown[256];
+    int status = tide_checkpoint_find(dir, m->path, sizeof m->path, err);
+    if (status > 0) {
+        tide_err_set(err, "there is no model in '%s'",
+                     tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+        return tide_err_hint(err, "train one: tidemark train lm --out DIR");
+    }
+    if (status)
+        return -1;
+    if (err->text[0])
+        fprintf(stderr, "tidemark: %s\n", err->text);
+    if (tide_checkpoint_config(m->path, &m->config, &m->state, err))
+        return -1;
+    bool shorter = m->state.sequence > 0 && m->state.sequence < m->config.positions;
+    m->window = shorter ? m->state.sequence : m->config.positions;
+    return find_vocabulary(m, dir, err);
+}
+
+static int check_room(const struct tide_plan *plan, struct tide_err *err)
+{
+    char wanted[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
+    int64_t room = tide_room_bytes();
+    if (room < 0 || plan->total <= (size_t)room)
+        return 0;
+    return tide_err_set(err, "the model takes %s (%zu bytes), and the system has %s",
+                        tide_size_text((double)plan->total, wanted), plan->total,
+                        tide_size_text((double)room, there));
+}
+
+static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *err)
+{
+    struct tide_choices none = {0};
+    struct tide_plan plan;
+    struct tide_gpt gpt;
+    size_t floor;
+    m->graph = tide_graph_new(dtype);
+    if (!m->graph)
+        return tide_err_set(err, "out of memory for the model");
+    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) || tide_matmuls_new(false, &m->matmuls, err) ||
+        tide_sampler_bytes(&m->config, m->window, dtype, m->matmuls, &floor, err) ||
+        tide_plan_make(m->graph, m->matmuls, &none, false, floor, &plan, err) || check_room(&plan, err) ||
+        tide_machine_new(m->graph, m->matmuls, &plan, false, &m->machine, err) ||
+        tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
+        return -1;
+    return tide_sampler_new(&m->config, m->window, dtype, m->matmuls, m->machine, &m->sampler, err);
+}
+
+/* ---- speaking */
+
+struct talk {
+    struct model model;
+    const struct values *values;
+    struct stream stream;
+    struct tide_buf text; /* of what was made, for --json */
+    int32_t *prompt;      /* then what was made, for --json */
+    int64_t prompt_count, made;
+    double seconds;
+};
+
+static int read_prompt(struct talk *t, struct tide_err *err)
+{
+    const char *text = t->values->prompt ? t->values->prompt : "";
+    size_t room = strlen(text) + 1 + (t->values->json ? (size_t)t->values->tokens : 0);
+    t->prompt = malloc(room * sizeof *t->prompt);
+    if (!t->prompt)
+        return tide_err_set(err, "out of memory for the prompt");
+    t->prompt_count = tide_vocabulary_tokens(t->model.vocabulary, text, t->prompt, err);
+    if (t->prompt_count < 0)
+        return tide_err_wrap(err, "--prompt");
+    return 0;
+}
+
+static void say(struct talk *t, int32_t token)
+{
+    char room[16];
+    size_t len;
+    const char *text = tide_vocabulary_text(t->model.vocabulary, token, room, &len);
+    if (t->values->json) {
+        t->prompt[t->prompt_count + t->made] = token;
+        for (size_t i = 0; i < len; i++) /* the end of a C string: what is no text in JSON either */
+            tide_buf_append(&t->text, text[i] ? text + i : "\xff", 1);
+    } else {
+        stream_put(&t->stream, text, len);
+    }
+}
+
+static int speak(struct talk *t, struct tide_err *err)
+{
+    struct tide_sample_rule rule = t->values->rule;
+    int32_t begin = tide_vocabulary_begin(t->model.vocabulary),
+            end = tide_vocabulary_end(t->model.vocabulary);
+    rule.seed = (uint64_t)t->values->seed;
+    int64_t before = tide_clock_ns();
+    if (t->prompt_count)
+        tide_sampler_start(t->model.sampler, t->prompt, t->prompt_count);
+    else
+        tide_sampler_start(t->model.sampler, &begin, 1);
+    if (!t->values->json && t->values->prompt) {
+        stream_put(&t->stream, t->values->prompt, strlen(t->values->prompt));
+        if (tide_vocabulary_kind(t->model.vocabulary) == TIDE_VOCABULARY_NUMBERS && t->prompt_count)
+            stream_put(&t->stream, " ", 1);
+    }
+    while (t->made < t->values->tokens && !ferror(stdout)) {
+        int32_t token = tide_sampler_next(t->model.sampler, &rule);
+        if (token < 0)
+            return tide_err_set(err, "the model's answer is no number: its weights are broken");
+        if (token == end)
+            break;
+        say(t, token);
+        t->made++;
+    }
+    t->seconds = (double)(tide_clock_ns() - before) / TIDE_NS_PER_S;
+    return t->text.failed ? tide_err_set(err, "out of memory for the text") : 0;
+}
+
+static void print_json(const struct talk *t)
+{
+    static const char *const kinds[] = {"bytes", "pairs", "numbers"};
+    struct tide_json json;
+    tide_json_init(&json, stdout, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.sample/1");
+    tide_json_text(&json, "model", t->model.path);
+    if (t->model.state.step > 0)
+        tide_json_integer(&json, "step", t->model.state.step);
+    else
+        tide_json_null(&json, "step");
+    tide_json_text(&json, "vocabulary", kinds[tide_vocabulary_kind(t->model.vocabulary)]);
+    tide_json_integer(&json, "window", t->model.window);
+    tide_json_integer(&json, "seed", t->values->seed);
+    tide_json_text(&json, "prompt", t->values->prompt ? t->values->prompt : "");
+    tide_json_text(&json, "text", tide_buf_view(&t->text));
+    tide_json_array(&json, "tokens");
+    for (int64_t i = 0; i < t->made; i++)
+        tide_json_integer(&json, NULL, t->prompt[t->prompt_count + i]);
+    tide_json_end(&json);
+    tide_json_integer(&json, "prompt_tokens", t->prompt_count);
+    tide_json_real(&json, "tokens_per_second", t->seconds > 0 ? (double)t->made / t->seconds : 0);
+    tide_json_end(&json);
+}
+
+/* Ends what was printed: nothing stays held back, and a terminal's next line begins at its start. */
+static void end_text(struct talk *t)
+{
+    stream_drain(&t->stream, true);
+    if (t->stream.escapes)
+        putchar('\n');
+}
+
+static int sample(const struct values *v, const char *dir, struct tide_err *err)
+{
+    struct talk t = {.values = v, .stream.escapes = isatty(STDOUT_FILENO)};
+    tide_buf_init(&t.text, MOST_JSON_BYTES);
+    int status = tide_sample_rule_check(&v->rule, err);
+    if (!status)
+        status = find_model(&t.model, dir, err);
+    if (!status)
+        status = read_prompt(&t, err);
+    if (!status)
+        status = load_model(&t.model, strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16, err);
+    if (!status) {
+        status = speak(&t, err);
+        if (!v->json)
+            end_text(&t);
+        else if (!status)
+            print_json(&t);
+    }
+    release_model(&t.model);
+    tide_buf_release(&t.text);
+    free(t.prompt);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct values v = {.dtype = "f32", .tokens = 200, .seed = 1, .rule = {.temperature = 1, .top_p = 1}};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_sample, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {0};
+    if (count != 1) {
+        tide_err_set(&err, "sample: expected one directory with a model, got %d words", count);
+        tide_err_hint(&err, "tidemark sample DIR --prompt TEXT");
+        return tide_report(&err);
+    }
+    if (v.threads)
+        tide_threads_set((int)v.threads);
+    if (!sample(&v, operands[0], &err))
+        return TIDE_EXIT_OK;
+    tide_err_wrap(&err, "sample");
+    return tide_report(&err);
+}
+
+const struct tide_command tide_command_sample = {
+    .name = "sample",
+    .synopsis = "[--prompt TEXT] [--tokens N] [options] DIR",
+    .summary = "continue a text with a model",
+    .details =
+        "DIR is what `tidemark train lm --out DIR` left (the newest whole checkpoint is taken), one of its checkpoints, or a GPT-2 of Hugging Face. "
+        "The text comes as it is made, the prompt first; on a terminal what could drive it is escaped.\n"
+        "\n"
+        "A model of text knows the bytes that occurred in it; a prompt with others is refused. A model of GPT-2's words uses the vocab.json and merges.txt "
+        "that lie in DIR, and ends where it says <|endoftext|>; without them its words are numbers, in the prompt (\"464 2068\") and in the answer.\n"
+        "\n"
+        "A model sees as many tokens as it was trained on at a time. When they are full, it goes on with the newer half of them. Of a longer prompt the end counts.\n"
+        "\n"
+        "Exit code: 0, or 2 when there is trouble.",
+    .examples = "tidemark sample run --prompt '12+34=' --tokens 4 --temperature 0\n"
+                "tidemark sample run --prompt 'Once ' --tokens 500 --temperature 0.8 --top-k 40\n"
+                "tidemark sample gpt2 --prompt 'The meaning of life is' --top-p 0.9 --json",
+    .options = options,
+    .run = run,
+};
