@@ -239,8 +239,8 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
         (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err)) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
         return -1;
-    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, 0,
-                          &t->plan, &t->least, err))
+    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0,
+                          t->floor, &t->plan, &t->least, err))
         return 0;
     return t->least.total > (size_t)o->budget_bytes ? refuse_budget(t, err) : -1;
 }
