@@ -3,6 +3,7 @@
  * rows are few: there is no way back.
  */
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 
 enum { X, TABLE };
@@ -64,12 +65,28 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 2.0 * (double)p.m * (double)p.n * (double)p.k;
 }
 
-const struct tide_op tide_op_of_logits = {.name = "logits",
-                                          .shape = shape,
-                                          .prepare = prepare,
-                                          .scratch = scratch,
-                                          .forward = forward,
-                                          .work = work};
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct tide_product p = product_of(call->graph, call->node);
+    for (int64_t at = 0; at < p.m * p.n; at++) {
+        double sum = 0;
+        for (int64_t c = 0; c < p.k; c++)
+            sum += tide_in(call, X, at / p.n * p.k + c) * tide_in(call, TABLE, at % p.n * p.k + c);
+        tide_set_out(call, 0, at, sum);
+    }
+}
+
+const struct tide_op tide_op_of_logits = {
+    .name = "logits",
+    .shape = shape,
+    .prepare = prepare,
+    .scratch = scratch,
+    .forward = forward,
+    .work = work,
+    .reference_forward = reference_forward,
+};
 
 int tide_op_logits(struct tide_graph *graph, int x, int table)
 {

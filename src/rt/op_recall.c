@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "rt/kernel.h"
 #include "rt/op.h"
+#include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
 
@@ -165,8 +166,45 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
     return 4.0 * (double)r.rows * (double)r.places * (double)r.channels;
 }
 
+/* ---- reference */
+
+static double plain_score(const struct tide_call *call, int64_t head, int64_t i, int64_t j)
+{
+    struct recall r = recall_of(call->graph, call->node);
+    double sum = 0;
+    for (int64_t c = head * r.width; c < (head + 1) * r.width; c++)
+        sum += tide_in(call, QKV, i * 3 * r.channels + c) * tide_in(call, KEYS, j * r.channels + c);
+    return sum / sqrt((double)r.width);
+}
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct recall r = recall_of(call->graph, call->node);
+    for (int cache = KEYS; cache <= VALUES; cache++)
+        for (int64_t i = 0; i < r.rows; i++)
+            for (int64_t c = 0; c < r.channels; c++)
+                tide_number_set((void *)call->in[cache], r.dtype, (call->position + i) * r.channels + c,
+                                tide_in(call, QKV, (i * 3 + cache) * r.channels + c));
+    for (int64_t i = 0; i < r.rows; i++)
+        for (int64_t c = 0; c < r.channels; c++) {
+            double sum = 0, y = 0;
+            for (int64_t j = 0; j <= call->position + i; j++) {
+                double e = exp(plain_score(call, c / r.width, i, j));
+                sum += e;
+                y += e * tide_in(call, VALUES, j * r.channels + c);
+            }
+            tide_set_out(call, 0, i * r.channels + c, y / sum);
+        }
+}
+
 const struct tide_op tide_op_of_recall = {
-    .name = "recall", .shape = shape, .scratch = scratch, .forward = forward, .work = work};
+    .name = "recall",
+    .shape = shape,
+    .scratch = scratch,
+    .forward = forward,
+    .work = work,
+    .reference_forward = reference_forward,
+};
 
 int tide_op_recall(struct tide_graph *graph, int qkv, int keys, int values, int64_t heads_count)
 {

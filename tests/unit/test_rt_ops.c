@@ -38,7 +38,7 @@ int __lsan_is_turned_off(void)
 
 /* ---- what is tried */
 
-enum { NUMBERS = 5 };
+enum { POSITION = 5, NUMBERS };
 
 static int input(struct tide_graph *graph, enum tide_dtype dtype, int64_t rows, int64_t columns)
 {
@@ -102,6 +102,21 @@ static void make_head(struct tide_graph *graph, const int64_t *n)
     tide_op_head(graph, x, table, words(graph, n[0]), n[3]);
 }
 
+static void make_recall(struct tide_graph *graph, const int64_t *n)
+{
+    int64_t dims[2] = {n[1], n[2] * n[3]};
+    int qkv = input(graph, graph->compute, n[0], 3 * n[2] * n[3]),
+        keys = tide_graph_tensor(graph, "keys", TIDE_STATE, graph->compute, 2, dims);
+    tide_op_recall(graph, qkv, keys, tide_graph_tensor(graph, "values", TIDE_STATE, graph->compute, 2, dims),
+                   n[2]);
+}
+
+static void make_logits(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0], n[1]);
+    tide_op_logits(graph, x, matrix(graph, n[2], n[1]));
+}
+
 /* Small ones, and ones that are shared out among threads and cross every border of blocks and vectors. */
 static const struct trial {
     const char *op;
@@ -128,6 +143,11 @@ static const struct trial {
     {"head", make_head, {9, 5, 83, 4}}, /* rows, columns, words, rows at a time */
     {"head", make_head, {5, 9, 29, 5}},
     {"head", make_head, {6, 3, 5, 1}},
+    {"recall", make_recall, {1, 9, 3, 5, 0, 6}}, /* rows, places, heads, width of a head; position */
+    {"recall", make_recall, {11, 70, 3, 33, 0, 59}},
+    {"recall", make_recall, {7, 7, 1, 16}},
+    {"logits", make_logits, {1, 13, 83}}, /* rows, columns, words */
+    {"logits", make_logits, {6, 33, 7}},
 };
 
 enum { TRIALS = sizeof trials / sizeof *trials };
@@ -213,7 +233,11 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     for (int direction = 0; direction < 2 && node->op->prepare; direction++)
         if (node->op->prepare(b.matmuls, b.graph, node, direction, &err))
             fail_msg("%s: %s", trial->op, err.text);
-    b.forward = (struct tide_call){.graph = b.graph, .node = node, .matmuls = b.matmuls, .loss_scale = 0.5F};
+    b.forward = (struct tide_call){.graph = b.graph,
+                                   .node = node,
+                                   .matmuls = b.matmuls,
+                                   .loss_scale = 0.5F,
+                                   .position = trial->n[POSITION]};
     seed = 42;
     for (int i = 0; i < b.graph->tensor_count; i++) {
         b.data[i] = memory(b.graph->tensors[i].bytes);
@@ -322,8 +346,11 @@ static void compare(const struct trial *trial, enum tide_dtype compute, bool pla
             agree(&b, b.data, written, written->data, node->out[i], "output");
         for (int i = 0; i < operands; i++) {
             const struct bench *expected = adds >> i & 1 ? added : written;
-            if (b.backward.in_grad[i])
-                agree(&b, b.gradients, expected, expected->gradients, node->in[i], "gradient");
+            if (!b.backward.in_grad[i])
+                continue;
+            agree(&b, b.gradients, expected, expected->gradients, node->in[i], "gradient");
+            agree(&b, b.data, expected, expected->data, node->in[i],
+                  "input"); /* changed only if it is a state */
         }
         tear_down(&b);
     }
