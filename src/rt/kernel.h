@@ -35,6 +35,16 @@ TIDE_INLINE uint32_t tide_float_bits(float value)
     return bits;
 }
 
+/* As tide_to_bf16, without a branch. */
+TIDE_INLINE tide_bf16 tide_narrow(float value)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t not_a_number = bits >> 16 | 0x40;
+    return (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? not_a_number : rounded);
+}
+
 /* e^x to about one unit in the last place and a half; 0 to infinity clamp at the ends of the range, and what
  * is no number stays none. */
 TIDE_INLINE float tide_exp(float x)

@@ -5,6 +5,9 @@
  * training, into their gradient in place, and multiplied back into the gradients of x and of the table. The
  * gradient of the table is a sum over these chunks in their order, so `rows` belongs to the arithmetic and is
  * not changed to fit a budget.
+ *
+ * The more rows, the less often the table and its gradient go through memory. With bf16 the gradients of a
+ * chunk take half of what its logits would: those exist for half a chunk at a time.
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
@@ -18,7 +21,7 @@
 enum { X, TABLE, TARGETS };
 
 struct head {
-    int64_t rows, columns, words, chunk;
+    int64_t rows, columns, words, chunk, part; /* part: rows of logits */
     enum tide_dtype from;
 };
 
@@ -30,7 +33,14 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
                      .words = table->dims[0],
                      .from = x->dtype};
     h.chunk = node->numbers[0] < h.rows ? node->numbers[0] : h.rows;
+    h.part = h.from == TIDE_BF16 ? (h.chunk + 1) / 2 : h.chunk;
     return h;
+}
+
+/* How many rows are left from `first` on, at most `most`. */
+static int64_t rows_from(int64_t first, int64_t rows, int64_t most)
+{
+    return rows - first < most ? rows - first : most;
 }
 
 static struct tide_product logits_product(const struct head *h, int64_t rows)
@@ -69,9 +79,12 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
     struct head h = head_of(graph, node);
     int64_t sizes[2] = {h.chunk, h.rows % h.chunk};
     for (int i = 0; i < 2 && sizes[i]; i++) {
-        struct tide_product logits = logits_product(&h, sizes[i]), x = x_grad_product(&h, sizes[i]);
-        if (tide_matmuls_want(matmuls, &logits, err))
-            return -1;
+        struct tide_product x = x_grad_product(&h, sizes[i]);
+        for (int64_t first = 0; first < sizes[i]; first += h.part) {
+            struct tide_product logits = logits_product(&h, rows_from(first, sizes[i], h.part));
+            if (tide_matmuls_want(matmuls, &logits, err))
+                return -1;
+        }
         if (direction == TIDE_FORWARD)
             continue;
         if (tide_matmuls_want(matmuls, &x, err))
@@ -87,8 +100,13 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
 
 /* Where things lie in scratch. */
 struct room {
-    size_t losses, logits, narrow_logits, table, rest, all;
+    size_t losses, logits, gradient, table, rest, all;
 };
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static size_t most_scratch(const struct tide_matmuls *matmuls, const struct head *h,
                            enum tide_direction direction)
@@ -96,13 +114,14 @@ static size_t most_scratch(const struct tide_matmuls *matmuls, const struct head
     size_t most = 0;
     int64_t sizes[2] = {h->chunk, h->rows % h->chunk};
     for (int i = 0; i < 2 && sizes[i]; i++) {
-        struct tide_product products[4] = {logits_product(h, sizes[i]), x_grad_product(h, sizes[i]),
-                                           table_grad_product(h, sizes[i], false),
-                                           table_grad_product(h, sizes[i], true)};
-        for (int j = 0; j < (direction == TIDE_FORWARD ? 1 : 4); j++) {
-            size_t bytes = tide_matmuls_scratch(matmuls, &products[j]);
-            most = bytes > most ? bytes : most;
+        for (int64_t first = 0; first < sizes[i]; first += h->part) {
+            struct tide_product logits = logits_product(h, rows_from(first, sizes[i], h->part));
+            most = larger(most, tide_matmuls_scratch(matmuls, &logits));
         }
+        struct tide_product back[3] = {x_grad_product(h, sizes[i]), table_grad_product(h, sizes[i], false),
+                                       table_grad_product(h, sizes[i], true)};
+        for (int j = 0; direction == TIDE_BACKWARD && j < 3; j++)
+            most = larger(most, tide_matmuls_scratch(matmuls, &back[j]));
     }
     return most;
 }
@@ -113,9 +132,10 @@ static struct room room_of(const struct tide_matmuls *matmuls, const struct head
     bool narrow = h->from == TIDE_BF16;
     struct room r = {0};
     r.logits = tide_aligned((size_t)h->rows * sizeof(float));
-    r.narrow_logits = r.logits + tide_aligned((size_t)(h->chunk * h->words) * 4);
-    r.table = r.narrow_logits +
-              (narrow && direction == TIDE_BACKWARD ? tide_aligned((size_t)(h->chunk * h->words) * 2) : 0);
+    size_t after = r.logits + tide_aligned((size_t)(h->part * h->words) * 4);
+    r.gradient = narrow ? after : r.logits;
+    r.table =
+        after + (narrow && direction == TIDE_BACKWARD ? tide_aligned((size_t)(h->chunk * h->words) * 2) : 0);
     r.rest = r.table + (narrow ? tide_aligned((size_t)(h->words * h->columns) * 2) : 0);
     r.all = r.rest + most_scratch(matmuls, h, direction);
     return r;
@@ -128,9 +148,10 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     return room_of(matmuls, &h, direction).all;
 }
 
-struct chunk {
+struct part {
     const struct head *head;
     float *logits, *losses;
+    tide_bf16 *narrow; /* where gradients go; NULL: they replace the logits */
     const int32_t *targets;
     float scale; /* of gradients; 0: only the loss is wanted */
 };
@@ -176,25 +197,48 @@ TIDE_KERNEL static void multiply(float *x, int64_t count, float by)
         x[j] *= by;
 }
 
-static void chunk_rows(void *context, int64_t first, int64_t last, int thread)
+TIDE_KERNEL static void multiply_narrow(tide_bf16 *restrict to, const float *restrict x, int64_t count,
+                                        float by)
 {
-    const struct chunk *c = context;
-    int64_t words = c->head->words;
+    for (int64_t j = 0; j < count; j++)
+        to[j] = tide_narrow(x[j] * by);
+}
+
+/* x: exponentials of one row become its gradient. */
+static void row_gradient(const struct part *p, int64_t row, float *x, float sum)
+{
+    int64_t words = p->head->words;
+    int32_t target = p->targets[row];
+    if (!p->narrow) {
+        multiply(x, words, p->scale / sum);
+        x[target] -= p->scale;
+        return;
+    }
+    tide_bf16 *to = p->narrow + row * words;
+    multiply_narrow(to, x, words, p->scale / sum);
+    to[target] = tide_to_bf16(x[target] * (p->scale / sum) - p->scale);
+}
+
+static void part_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct part *p = context;
+    int64_t words = p->head->words;
     (void)thread;
     for (int64_t i = first; i < last; i++) {
-        float *x = c->logits + i * words;
-        int32_t target = c->targets[i];
+        float *x = p->logits + i * words;
+        int32_t target = p->targets[i];
         if (target < 0) {
-            c->losses[i] = 0;
-            memset(x, 0, (size_t)words * sizeof *x);
+            p->losses[i] = 0;
+            if (p->narrow)
+                memset(p->narrow + i * words, 0, (size_t)words * sizeof *p->narrow);
+            else
+                memset(x, 0, (size_t)words * sizeof *x);
             continue;
         }
         float chosen = x[target], most = largest(x, words), sum = exponentials(x, words, most);
-        c->losses[i] = most + logf(sum) - chosen;
-        if (c->scale != 0) {
-            multiply(x, words, c->scale / sum);
-            x[target] -= c->scale;
-        }
+        p->losses[i] = most + logf(sum) - chosen;
+        if (p->scale != 0)
+            row_gradient(p, i, x, sum);
     }
 }
 
@@ -206,24 +250,46 @@ static int64_t counted(const int32_t *targets, int64_t rows)
     return count;
 }
 
+static const void *rows_of(const struct head *h, const void *x, int64_t first)
+{
+    return (const char *)x + (size_t)(first * h->columns) * tide_dtype_bytes(h->from);
+}
+
+/* Logits of rows [first, first + rows), part by part: their losses and, on the way back, gradients. */
+static void chunk_forward(const struct tide_call *call, const struct head *h, const struct room *r,
+                          const void *table, int64_t first, int64_t rows, enum tide_direction direction,
+                          float scale)
+{
+    char *scratch = call->scratch;
+    bool narrow = h->from == TIDE_BF16 && direction == TIDE_BACKWARD;
+    for (int64_t i = 0; i < rows; i += h->part) {
+        int64_t count = rows_from(i, rows, h->part);
+        struct tide_product logits = logits_product(h, count);
+        struct part p = {.head = h,
+                         .logits = (void *)(scratch + r->logits),
+                         .losses = (float *)call->scratch + first + i,
+                         .narrow = narrow ? (tide_bf16 *)(scratch + r->gradient) + i * h->words : NULL,
+                         .targets = (const int32_t *)call->in[TARGETS] + first + i,
+                         .scale = scale};
+        tide_matmul(call->matmuls, &logits, rows_of(h, call->in[X], first + i), table, NULL, p.logits,
+                    scratch + r->rest);
+        tide_parallel(count, 1, part_rows, &p);
+    }
+}
+
 static void chunk_backward(const struct tide_call *call, const struct head *h, const struct room *r,
                            const void *table, int64_t first, int64_t rows)
 {
     char *scratch = call->scratch;
-    size_t size = tide_dtype_bytes(h->from);
-    const void *gradient = scratch + r->logits;
-    if (h->from == TIDE_BF16) {
-        tide_rows_convert(scratch + r->narrow_logits, TIDE_BF16, gradient, TIDE_F32, rows * h->words);
-        gradient = scratch + r->narrow_logits;
-    }
-    const void *x = (const char *)call->in[X] + (size_t)(first * h->columns) * size;
+    const void *gradient = scratch + r->gradient;
     struct tide_product to_x = x_grad_product(h, rows),
                         to_table = table_grad_product(h, rows, first > 0 || (call->adds >> TABLE & 1));
     if (call->in_grad[X])
-        tide_matmul(call->matmuls, &to_x, gradient, table, NULL,
-                    (char *)call->in_grad[X] + (size_t)(first * h->columns) * size, scratch + r->rest);
+        tide_matmul(call->matmuls, &to_x, gradient, table, NULL, (void *)rows_of(h, call->in_grad[X], first),
+                    scratch + r->rest);
     if (call->in_grad[TABLE])
-        tide_matmul(call->matmuls, &to_table, gradient, x, NULL, call->in_grad[TABLE], scratch + r->rest);
+        tide_matmul(call->matmuls, &to_table, gradient, rows_of(h, call->in[X], first), NULL,
+                    call->in_grad[TABLE], scratch + r->rest);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
@@ -231,26 +297,17 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     struct head h = head_of(call->graph, call->node);
     struct room r = room_of(call->matmuls, &h, direction);
     char *scratch = call->scratch;
-    const int32_t *targets = call->in[TARGETS];
-    float *losses = call->scratch;
+    const float *losses = call->scratch;
     const void *table = call->in[TABLE];
-    int64_t count = counted(targets, h.rows);
+    int64_t count = counted(call->in[TARGETS], h.rows);
+    float scale = direction == TIDE_BACKWARD && count ? call->loss_scale / (float)count : 0;
     if (h.from == TIDE_BF16) {
         tide_rows_convert(scratch + r.table, TIDE_BF16, table, TIDE_F32, h.words * h.columns);
         table = scratch + r.table;
     }
     for (int64_t first = 0; first < h.rows; first += h.chunk) {
-        int64_t rows = h.rows - first < h.chunk ? h.rows - first : h.chunk;
-        struct tide_product logits = logits_product(&h, rows);
-        struct chunk c = {.head = &h,
-                          .logits = (void *)(scratch + r.logits),
-                          .losses = losses + first,
-                          .targets = targets + first,
-                          .scale = direction == TIDE_BACKWARD && count ? call->loss_scale / (float)count : 0};
-        tide_matmul(call->matmuls, &logits,
-                    (const char *)call->in[X] + (size_t)(first * h.columns) * tide_dtype_bytes(h.from), table,
-                    NULL, c.logits, scratch + r.rest);
-        tide_parallel(rows, 1, chunk_rows, &c);
+        int64_t rows = rows_from(first, h.rows, h.chunk);
+        chunk_forward(call, &h, &r, table, first, rows, direction, scale);
         if (direction == TIDE_BACKWARD)
             chunk_backward(call, &h, &r, table, first, rows);
     }

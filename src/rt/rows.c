@@ -12,13 +12,8 @@ TIDE_KERNEL static void widen(float *restrict to, const tide_bf16 *restrict from
 
 TIDE_KERNEL static void narrow(tide_bf16 *restrict to, const float *restrict from, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        __builtin_memcpy(&bits, &from[i], sizeof bits);
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-        uint32_t not_a_number = bits >> 16 | 0x40;
-        to[i] = (tide_bf16)((bits & 0x7fffffff) > 0x7f800000 ? not_a_number : rounded);
-    }
+    for (int64_t i = 0; i < count; i++)
+        to[i] = tide_narrow(from[i]);
 }
 
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,

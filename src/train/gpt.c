@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { HEAD_ROWS = 128 };
+enum { HEAD_ROWS = 256 };
 
 struct maker {
     struct tide_graph *graph;
