@@ -1,0 +1,236 @@
+#include "plan/cacher.h"
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GRAIN = 512,
+    SMALL_MOST = 1 << 20,
+    SMALL_SEGMENT = 2 << 20,
+    LARGE_SEGMENT = 20 << 20,
+    LARGE_OWN = 10 << 20,
+    SEGMENT_GRAIN = 2 << 20,
+    BLOCKS_MOST = 1 << 22,
+};
+static const int64_t BYTES_MOST = INT64_C(1) << 62;
+
+struct tide_cacher_block {
+    int64_t bytes, address, asked;
+    int before,
+        after; /* neighbours in the segment, -1 at its ends; after: next in the list of unused numbers */
+    bool large, taken;
+};
+
+void tide_cacher_init(struct tide_cacher *cacher, bool exact)
+{
+    *cacher = (struct tide_cacher){.unused = -1, .exact = exact};
+}
+
+void tide_cacher_release(struct tide_cacher *cacher)
+{
+    free(cacher->blocks);
+    free(cacher->pools[0].blocks);
+    free(cacher->pools[1].blocks);
+    *cacher = (struct tide_cacher){.unused = -1};
+}
+
+static int new_block(struct tide_cacher *c)
+{
+    if (c->unused >= 0) {
+        int block = c->unused;
+        c->unused = c->blocks[block].after;
+        return block;
+    }
+    if (c->count == c->capacity) {
+        int capacity = c->capacity ? 2 * c->capacity : 256;
+        struct tide_cacher_block *grown =
+            capacity <= BLOCKS_MOST ? realloc(c->blocks, (size_t)capacity * sizeof *grown) : NULL;
+        if (!grown)
+            return -1;
+        c->blocks = grown;
+        c->capacity = capacity;
+    }
+    return c->count++;
+}
+
+static void drop_block(struct tide_cacher *c, int block)
+{
+    c->blocks[block].after = c->unused;
+    c->unused = block;
+}
+
+/* The first place in the pool whose block is not before (bytes, address). */
+static int pool_place(const struct tide_cacher *c, const struct tide_cacher_free *pool, int64_t bytes,
+                      int64_t address)
+{
+    int low = 0, high = pool->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        const struct tide_cacher_block *b = &c->blocks[pool->blocks[middle]];
+        if (b->bytes < bytes || (b->bytes == bytes && b->address < address))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool pool_add(struct tide_cacher *c, int block)
+{
+    struct tide_cacher_free *pool = &c->pools[c->blocks[block].large];
+    if (pool->count == pool->capacity) {
+        int capacity = pool->capacity ? 2 * pool->capacity : 64;
+        int *grown = realloc(pool->blocks, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        pool->blocks = grown;
+        pool->capacity = capacity;
+    }
+    int at = pool_place(c, pool, c->blocks[block].bytes, c->blocks[block].address);
+    memmove(pool->blocks + at + 1, pool->blocks + at, (size_t)(pool->count - at) * sizeof *pool->blocks);
+    pool->blocks[at] = block;
+    pool->count++;
+    return true;
+}
+
+static void pool_remove(struct tide_cacher *c, int block)
+{
+    struct tide_cacher_free *pool = &c->pools[c->blocks[block].large];
+    int at = pool_place(c, pool, c->blocks[block].bytes, c->blocks[block].address);
+    TIDE_CHECK(pool->blocks[at], ==, block);
+    pool->count--;
+    memmove(pool->blocks + at, pool->blocks + at + 1, (size_t)(pool->count - at) * sizeof *pool->blocks);
+}
+
+static int64_t round_up(int64_t bytes, int64_t grain)
+{
+    return (bytes + grain - 1) / grain * grain;
+}
+
+static int new_segment(struct tide_cacher *c, int64_t bytes)
+{
+    int64_t size = bytes <= SMALL_MOST ? SMALL_SEGMENT
+                   : bytes < LARGE_OWN ? LARGE_SEGMENT
+                                       : round_up(bytes, SEGMENT_GRAIN);
+    int block = new_block(c);
+    if (block < 0 || c->reserved > BYTES_MOST - size)
+        return -1;
+    c->blocks[block] = (struct tide_cacher_block){
+        .bytes = size, .address = c->next_address, .before = -1, .after = -1, .large = bytes > SMALL_MOST};
+    c->next_address += size;
+    c->reserved += size;
+    return block;
+}
+
+/* Leaves `bytes` in the block and makes a free one of the rest. */
+static bool cut(struct tide_cacher *c, int block, int64_t bytes)
+{
+    int rest = new_block(c);
+    if (rest < 0)
+        return false;
+    struct tide_cacher_block *b = &c->blocks[block];
+    c->blocks[rest] = (struct tide_cacher_block){.bytes = b->bytes - bytes,
+                                                 .address = b->address + bytes,
+                                                 .before = block,
+                                                 .after = b->after,
+                                                 .large = b->large};
+    if (b->after >= 0)
+        c->blocks[b->after].before = rest;
+    b->after = rest;
+    b->bytes = bytes;
+    return pool_add(c, rest);
+}
+
+static int find(struct tide_cacher *c, int64_t bytes)
+{
+    struct tide_cacher_free *pool = &c->pools[bytes > SMALL_MOST];
+    int at = pool_place(c, pool, bytes, INT64_MIN);
+    if (at == pool->count)
+        return new_segment(c, bytes);
+    int block = pool->blocks[at];
+    pool_remove(c, block);
+    return block;
+}
+
+static int fail(struct tide_cacher *c)
+{
+    c->failed = true;
+    return -1;
+}
+
+int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
+{
+    if (bytes <= 0)
+        return -1;
+    if (c->failed || bytes > BYTES_MOST || c->allocated > BYTES_MOST - bytes)
+        return fail(c);
+    int64_t size = round_up(bytes, GRAIN);
+    int block;
+    if (c->exact) {
+        block = find(c, size);
+        if (block < 0)
+            return fail(c);
+        int64_t over = c->blocks[block].bytes - size;
+        if ((c->blocks[block].large ? over > SMALL_MOST : over >= GRAIN) && !cut(c, block, size))
+            return fail(c);
+    } else {
+        block = new_block(c);
+        if (block < 0)
+            return fail(c);
+        c->blocks[block] = (struct tide_cacher_block){.bytes = size, .before = -1, .after = -1};
+    }
+    struct tide_cacher_block *b = &c->blocks[block];
+    b->taken = true;
+    b->asked = bytes;
+    c->allocated += b->bytes;
+    c->requested += bytes;
+    if (!c->exact && c->allocated > c->reserved)
+        c->reserved = c->allocated;
+    return block;
+}
+
+/* Takes the neighbour into the block, if it is free. */
+static void join(struct tide_cacher *c, int block, int neighbour)
+{
+    if (neighbour < 0 || c->blocks[neighbour].taken)
+        return;
+    pool_remove(c, neighbour);
+    struct tide_cacher_block *b = &c->blocks[block], *n = &c->blocks[neighbour];
+    if (n->address < b->address) {
+        b->address = n->address;
+        b->before = n->before;
+        if (n->before >= 0)
+            c->blocks[n->before].after = block;
+    } else {
+        b->after = n->after;
+        if (n->after >= 0)
+            c->blocks[n->after].before = block;
+    }
+    b->bytes += n->bytes;
+    drop_block(c, neighbour);
+}
+
+void tide_cacher_give(struct tide_cacher *c, int block)
+{
+    if (block < 0)
+        return;
+    struct tide_cacher_block *b = &c->blocks[block];
+    TIDE_CHECK_TRUE(b->taken);
+    b->taken = false;
+    c->allocated -= b->bytes;
+    c->requested -= b->asked;
+    if (!c->exact) {
+        drop_block(c, block);
+        return;
+    }
+    join(c, block, b->before);
+    join(c, block, c->blocks[block].after);
+    if (!pool_add(c, block))
+        c->failed = true;
+}
+
+int64_t tide_cacher_size(const struct tide_cacher *c, int block)
+{
+    return block < 0 ? 0 : c->blocks[block].bytes;
+}

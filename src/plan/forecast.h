@@ -1,0 +1,33 @@
+/*
+ * forecast.h - the memory of a job, before it runs: bytes by owner, when each lives, the peak and its moment.
+ *
+ * The job's steps are run on a tape (tape.h) three times, as a program would run them, with PyTorch's
+ * allocator under them: the first step is not like the others, because the optimizer's state is made at its
+ * end.
+ */
+#ifndef TIDE_FORECAST_H
+#define TIDE_FORECAST_H
+
+#include "plan/job.h"
+#include "plan/tape.h"
+
+struct tide_forecast {
+    int64_t parameters, trainable;
+    int64_t allocated; /* the peak of what tensors take */
+    int64_t reserved;  /* what the allocator has from the driver by then */
+    int64_t device;    /* everything: context, libraries, reserved */
+    int64_t context;   /* device less reserved */
+    int peak;          /* the phase of the peak */
+    struct tide_phase phases[TIDE_PHASES_MOST];
+    int phase_count;
+    int64_t owned[TIDE_OWNERS]; /* at the peak */
+    struct tide_census census;  /* at the peak, by owner and layer */
+};
+
+/* exact 0: sizes without the allocator's pools and without a census: faster, for searching. */
+int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forecast *ret_forecast,
+                       struct tide_err *err);
+
+const char *tide_owner_name(enum tide_owner owner);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * job.h - what is to be run: a model, a task and the choices that decide its memory; and the mistakes that
+ * could be in it.
+ */
+#ifndef TIDE_JOB_H
+#define TIDE_JOB_H
+
+#include "plan/model.h"
+
+enum tide_task { TIDE_TASK_PRETRAIN, TIDE_TASK_SFT, TIDE_TASK_LORA, TIDE_TASK_GRPO, TIDE_TASK_INFER };
+enum tide_optimizer {
+    TIDE_SGD,
+    TIDE_MOMENTUM,
+    TIDE_ADAMW,
+    TIDE_ADAMW_FUSED,
+    TIDE_ADAMW_LOOP,
+    TIDE_ADAMW_8BIT,
+    TIDE_ADAFACTOR,
+};
+enum tide_precision { TIDE_FP32, TIDE_BF16, TIDE_FP16 };
+enum tide_sharding { TIDE_SHARD_NOTHING, TIDE_SHARD_OPTIMIZER, TIDE_SHARD_GRADIENTS, TIDE_SHARD_ALL };
+
+/* What is done wrong; all zero: nothing. */
+struct tide_mistakes {
+    int64_t graphs;         /* forward passes before one backward, 0 and 1: one */
+    int64_t logits_kept;    /* logits of so many steps stay alive */
+    int64_t copies;         /* models that nobody needs */
+    bool upcast_logits;     /* logits and their fp32 copy are held through the way back */
+    bool generate_grad;     /* generation with a graph */
+    bool reference_grad;    /* the reference with a graph and gradients */
+    bool cache_kept;        /* keys and values outlive the generation */
+    bool evaluate_grad;     /* an evaluation's graph is held while training */
+    bool cache_in_training; /* use_cache=True in a training forward */
+    bool infer_grad;        /* inference with a graph */
+    bool prefill_logits;    /* logits of the whole prompt, not of its last token */
+    bool master;            /* an fp32 copy of the weights with fp32 optimizer state */
+    bool unfrozen;          /* adapters on weights that train too */
+};
+
+struct tide_job {
+    struct tide_model model;
+    enum tide_task task;
+    enum tide_precision dtype;
+    enum tide_optimizer optimizer;
+    enum tide_sharding sharding;
+    int64_t batch, sequence, accumulation, generate, rank, degree;
+    bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
+    double dropout; /* < 0: the model's own */
+    struct tide_mistakes mistakes;
+};
+
+/* Defaults for everything but the model. */
+void tide_job_init(struct tide_job *job);
+/* 0, or -1 with what does not go together. */
+int tide_job_check(const struct tide_job *job, struct tide_err *err);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * net.h - the models as programs on the tape: which operators transformers and torchvision call, in which
+ * order, and when Python lets go of what they returned.
+ *
+ * tide_net_init takes the parameters -> tide_net_forward, any number of times -> tide_net_release. The net
+ * must outlive every graph that was made with it: a checkpointed block runs again from it.
+ */
+#ifndef TIDE_NET_H
+#define TIDE_NET_H
+
+#include "plan/model.h"
+#include "plan/torch_op.h"
+
+struct tide_linear {
+    int weight, bias, down, up; /* leaves; down and up: a low-rank adapter, -1: none */
+    int64_t in, out, rank;
+};
+
+struct tide_norm {
+    int weight, bias; /* bias -1: RMSNorm */
+};
+
+struct tide_layer {
+    struct tide_norm before, after;
+    struct tide_linear q, k, v, o; /* GPT-2: q is all three */
+    struct tide_linear gate, up, down;
+};
+
+struct tide_stage_block { /* of a ResNet: convolution and batch norm, three or two times, and a shortcut */
+    struct tide_linear conv[4];
+    struct tide_norm norm[4];
+    int64_t in, middle, out, stride;
+};
+
+struct tide_net_options {
+    int width;       /* bytes of a weight */
+    int64_t rank;    /* of adapters on every linear layer but the head; 0: none */
+    bool trains;     /* the model's own weights do */
+    bool eager;      /* attention operator by operator */
+    bool checkpoint; /* every block */
+    bool compiled;
+    bool dropout; /* training mode */
+    enum tide_owner owner;
+};
+
+struct tide_net {
+    const struct tide_model *model;
+    struct tide_net_options how;
+    struct tide_layer *layers;
+    struct tide_stage_block *blocks;
+    int words, places, class_token, pictures_bias;
+    struct tide_linear head, patches; /* patches: also the first convolution of a ResNet */
+    struct tide_norm last;
+    /* the call under way, or the last one */
+    int64_t batch, rows, past; /* rows: of one sequence */
+    bool masked, caches;
+    struct tide_tensor cosine, sine, mask;
+    struct tide_tensor *keys, *values; /* one of each per layer, storage -1: none */
+};
+
+/* rank and trains: which parameters train. -1 and a sentence without memory. */
+int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_model *model,
+                  const struct tide_net_options *how, struct tide_err *err);
+void tide_net_release(struct tide_net *net);
+
+struct tide_call {
+    int64_t batch, rows, past; /* rows: new tokens of each sequence, or the side of a picture */
+    int64_t logits;            /* of how many rows per sequence; 0: all */
+    bool masked;               /* sequences of different length in one batch */
+    bool caches;               /* keys and values are kept (text) */
+};
+
+/* Logits of in (token ids, or pictures). */
+struct tide_tensor tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_tensor in,
+                                    const struct tide_call *call);
+/* Lets go of the keys and values. */
+void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape);
+
+/* For the nets themselves. */
+struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
+                                   bool bias, bool adapts);
+struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias);
+struct tide_tensor tide_net_apply(struct tide_tape *tape, const struct tide_linear *linear,
+                                  struct tide_tensor x, enum tide_owner owner);
+/* q, k, v: (batch rows heads channels), dropped here. */
+struct tide_tensor tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_tensor q,
+                                   struct tide_tensor k, struct tide_tensor v);
+struct tide_tensor tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
+                                       tide_block_function *block, struct tide_tensor x);
+struct tide_tensor tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
+                                      const struct tide_norm *norm, struct tide_tensor x);
+/* Llama's block, and ViT's. */
+struct tide_tensor tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_tensor x);
+void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape);
+struct tide_tensor tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_tensor pictures);
+
+#endif

@@ -1,0 +1,438 @@
+#include "plan/tape.h"
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES_MOST = 1 << 22, STORAGES_MOST = 1 << 22, LEAVES_MOST = 1 << 16, CHECKPOINTS_MOST = 1 << 16 };
+
+struct tide_storage {
+    int block, references;
+    int64_t bytes;
+    short layer;
+    unsigned char owner;
+    int next; /* in the list of unused ones */
+};
+
+struct tide_checkpoint {
+    tide_block_function *block;
+    void *context;
+    struct tide_tensor in;
+    int layer, first, count;
+    bool done;
+};
+
+static const struct tide_tensor NOTHING = {.storage = -1, .node = -1};
+
+int64_t tide_times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+void tide_tape_init(struct tide_tape *tape, bool exact)
+{
+    *tape = (struct tide_tape){.storage_unused = -1, .grad = true, .phase = -1};
+    tide_cacher_init(&tape->cacher, exact);
+    tide_tape_phase(tape, "start");
+}
+
+void tide_tape_release(struct tide_tape *tape)
+{
+    tide_cacher_release(&tape->cacher);
+    free(tape->storages);
+    free(tape->nodes);
+    free(tape->leaves);
+    free(tape->checkpoints);
+    *tape = (struct tide_tape){.storage_unused = -1};
+}
+
+/* Room for one more in an array; false when there is none. */
+static bool room(struct tide_tape *tape, void **array, size_t size, int count, int *capacity, int most)
+{
+    if (count < *capacity)
+        return true;
+    int wanted = *capacity ? 2 * *capacity : 128;
+    void *grown = wanted <= most && !tape->failed ? realloc(*array, (size_t)wanted * size) : NULL;
+    if (!grown) {
+        tape->failed = true;
+        return false;
+    }
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static void note_peak(struct tide_tape *tape)
+{
+    struct tide_phase *phase = &tape->phases[tape->phase];
+    if (tape->cacher.reserved > phase->reserved)
+        phase->reserved = tape->cacher.reserved;
+    if (tape->cacher.allocated <= phase->peak)
+        return;
+    phase->peak = tape->cacher.allocated;
+    phase->tick = tape->tick;
+    memcpy(phase->owned, tape->owned, sizeof phase->owned);
+}
+
+void tide_tape_phase(struct tide_tape *tape, const char *name)
+{
+    int at = 0;
+    while (at < tape->phase_count && strcmp(tape->phases[at].name, name) != 0)
+        at++;
+    TIDE_CHECK(at, <, TIDE_PHASES_MOST);
+    if (at == tape->phase_count)
+        tape->phases[tape->phase_count++] = (struct tide_phase){.name = name};
+    tape->phase = at;
+    note_peak(tape);
+}
+
+static void take_census(struct tide_tape *tape)
+{
+    memset(tape->census, 0, sizeof *tape->census);
+    for (int i = 0; i < tape->storage_count; i++) {
+        const struct tide_storage *s = &tape->storages[i];
+        if (s->references > 0)
+            tape->census->bytes[s->owner][s->layer] += tide_cacher_size(&tape->cacher, s->block);
+    }
+}
+
+static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_owner owner)
+{
+    int at = tape->storage_unused;
+    if (tape->failed || bytes <= 0)
+        return -1;
+    if (at >= 0)
+        tape->storage_unused = tape->storages[at].next;
+    else if (!room(tape, (void **)&tape->storages, sizeof *tape->storages, tape->storage_count,
+                   &tape->storage_capacity, STORAGES_MOST))
+        return -1;
+    else
+        at = tape->storage_count++;
+    int block = tide_cacher_take(&tape->cacher, bytes);
+    tape->storages[at] = (struct tide_storage){.block = block,
+                                               .references = 1,
+                                               .bytes = bytes,
+                                               .layer = (short)tape->layer,
+                                               .owner = (unsigned char)owner};
+    tape->owned[owner] += tide_cacher_size(&tape->cacher, block);
+    tape->failed |= tape->cacher.failed;
+    tape->tick++;
+    note_peak(tape);
+    if (tape->census && tape->tick == tape->stop_tick)
+        take_census(tape);
+    return at;
+}
+
+static void hold(struct tide_tape *tape, int storage)
+{
+    if (storage >= 0)
+        tape->storages[storage].references++;
+}
+
+static void let_go(struct tide_tape *tape, int storage)
+{
+    if (storage < 0)
+        return;
+    struct tide_storage *s = &tape->storages[storage];
+    TIDE_CHECK(s->references, >, 0);
+    if (--s->references)
+        return;
+    tape->owned[s->owner] -= tide_cacher_size(&tape->cacher, s->block);
+    tide_cacher_give(&tape->cacher, s->block);
+    s->next = tape->storage_unused;
+    tape->storage_unused = storage;
+}
+
+struct tide_tensor tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_owner owner)
+{
+    return (struct tide_tensor){.storage = new_storage(tape, tide_times(count, width), owner),
+                                .node = -1,
+                                .count = count,
+                                .width = width};
+}
+
+void tide_tape_keep(struct tide_tape *tape, struct tide_tensor tensor)
+{
+    hold(tape, tensor.storage);
+}
+
+void tide_tape_drop(struct tide_tape *tape, struct tide_tensor tensor)
+{
+    let_go(tape, tensor.storage);
+}
+
+int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_owner owner)
+{
+    if (!room(tape, (void **)&tape->leaves, sizeof *tape->leaves, tape->leaf_count, &tape->leaf_capacity,
+              LEAVES_MOST))
+        return -1;
+    tape->leaves[tape->leaf_count] =
+        (struct tide_leaf){.count = count,
+                           .width = width,
+                           .storage = new_storage(tape, tide_times(count, width), owner),
+                           .gradient = -1,
+                           .buffer = -1,
+                           .cast = NOTHING,
+                           .trains = trains,
+                           .gradient_owner = TIDE_OWNER_GRADIENTS};
+    return tape->leaf_count++;
+}
+
+int tide_tape_node(struct tide_tape *tape, enum tide_owner owner, int64_t scratch)
+{
+    if (!tape->grad || !room(tape, (void **)&tape->nodes, sizeof *tape->nodes, tape->node_count,
+                             &tape->node_capacity, NODES_MOST))
+        return -1;
+    struct tide_node *node = &tape->nodes[tape->node_count];
+    node->edge_count = node->saved_count = 0;
+    node->scratch = scratch;
+    node->again = -1;
+    node->layer = (short)tape->layer;
+    node->owner = (unsigned char)owner;
+    for (int i = 0; i < TIDE_SLOTS; i++) {
+        node->grads[i] = -1;
+        node->slot_bytes[i] = 0;
+    }
+    return tape->node_count++;
+}
+
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_tensor in, enum tide_edge_kind kind,
+                    int64_t bytes)
+{
+    if (node < 0 || in.node < 0)
+        return;
+    struct tide_node *n = &tape->nodes[node];
+    TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
+    n->edges[n->edge_count++] =
+        (struct tide_edge){.node = in.node, .slot = in.slot, .leaf = -1, .kind = kind, .bytes = bytes};
+}
+
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes)
+{
+    if (node < 0 || leaf < 0 || !tape->leaves[leaf].trains)
+        return;
+    struct tide_node *n = &tape->nodes[node];
+    TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
+    n->edges[n->edge_count++] =
+        (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes};
+    if (!tape->replaying)
+        tape->leaves[leaf].uses++;
+}
+
+void tide_tape_save(struct tide_tape *tape, int node, struct tide_tensor tensor)
+{
+    if (node < 0 || tensor.storage < 0 || tape->discards)
+        return;
+    struct tide_node *n = &tape->nodes[node];
+    TIDE_CHECK(n->saved_count, <, TIDE_SAVED);
+    n->saved[n->saved_count++] = tensor.storage;
+    hold(tape, tensor.storage);
+}
+
+void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes)
+{
+    if (node >= 0)
+        tape->nodes[node].slot_bytes[slot] = bytes;
+}
+
+struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
+                                        int layer, struct tide_tensor in)
+{
+    if (!tape->grad || !room(tape, (void **)&tape->checkpoints, sizeof *tape->checkpoints,
+                             tape->checkpoint_count, &tape->checkpoint_capacity, CHECKPOINTS_MOST))
+        return block(tape, context, layer, in);
+    int first = tape->node_count, number = tape->checkpoint_count++;
+    hold(tape, in.storage);
+    tape->checkpoints[number] = (struct tide_checkpoint){
+        .block = block, .context = context, .in = in, .layer = layer, .first = first};
+    tape->discards = true;
+    struct tide_tensor out = block(tape, context, layer, in);
+    tape->discards = false;
+    tape->checkpoints[number].count = tape->node_count - first;
+    for (int i = first; i < tape->node_count; i++)
+        tape->nodes[i].again = number;
+    return out;
+}
+
+/* Runs a checkpointed block again, and gives its nodes what the second run saved. */
+static void run_again(struct tide_tape *tape, int number)
+{
+    struct tide_checkpoint c = tape->checkpoints[number];
+    int base = tape->node_count, layer = tape->layer;
+    bool grad = tape->grad;
+    tape->checkpoints[number].done = true;
+    tape->grad = tape->replaying = true;
+    hold(tape, c.in.storage);
+    struct tide_tensor out = c.block(tape, c.context, c.layer, c.in);
+    tape->grad = grad;
+    tape->replaying = false;
+    tape->layer = layer;
+    let_go(tape, out.storage);
+    tide_tape_end_cast(tape);
+    if (tape->failed)
+        return;
+    TIDE_CHECK(tape->node_count - base, ==, c.count);
+    for (int i = 0; i < c.count; i++) {
+        struct tide_node *to = &tape->nodes[c.first + i], *from = &tape->nodes[base + i];
+        memcpy(to->saved, from->saved, sizeof to->saved);
+        to->saved_count = from->saved_count;
+    }
+    tape->node_count = base;
+}
+
+/* `storage`, to which the caller has a reference, joins what was there. Returns the sum's storage. */
+static int add_up(struct tide_tape *tape, int there, int storage)
+{
+    if (there < 0)
+        return storage;
+    if (storage < 0)
+        return there;
+    if (tape->storages[there].references == 1) {
+        let_go(tape, storage);
+        return there;
+    }
+    int sum = new_storage(tape, tape->storages[there].bytes, TIDE_OWNER_BACKWARD);
+    let_go(tape, there);
+    let_go(tape, storage);
+    return sum;
+}
+
+static void change_owner(struct tide_tape *tape, int storage, enum tide_owner owner)
+{
+    if (storage < 0)
+        return;
+    struct tide_storage *s = &tape->storages[storage];
+    int64_t bytes = tide_cacher_size(&tape->cacher, s->block);
+    tape->owned[s->owner] -= bytes;
+    tape->owned[owner] += bytes;
+    s->owner = (unsigned char)owner;
+}
+
+static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int storage)
+{
+    leaf->buffer = add_up(tape, leaf->buffer, storage);
+    if (++leaf->arrived < leaf->uses)
+        return;
+    leaf->arrived = leaf->uses = 0;
+    if (leaf->gradient < 0) {
+        leaf->gradient = leaf->buffer;
+        change_owner(tape, leaf->gradient, leaf->gradient_owner);
+    } else
+        let_go(tape, leaf->buffer);
+    leaf->buffer = -1;
+}
+
+static void clear_node(struct tide_tape *tape, struct tide_node *node)
+{
+    for (int i = 0; i < node->saved_count; i++)
+        let_go(tape, node->saved[i]);
+    for (int i = 0; i < TIDE_SLOTS; i++) {
+        let_go(tape, node->grads[i]);
+        node->grads[i] = -1;
+    }
+    node->saved_count = 0;
+}
+
+static void step_back(struct tide_tape *tape, int at)
+{
+    struct tide_node *node = &tape->nodes[at];
+    int results[TIDE_EDGES];
+    tape->layer = node->layer;
+    for (int i = 0; i < TIDE_SLOTS; i++)
+        if (node->grads[i] < 0 && node->slot_bytes[i])
+            node->grads[i] = new_storage(tape, node->slot_bytes[i], TIDE_OWNER_BACKWARD);
+    int scratch = new_storage(tape, node->scratch, TIDE_OWNER_BACKWARD);
+    for (int i = 0; i < node->edge_count; i++) {
+        struct tide_edge *edge = &node->edges[i];
+        results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
+                                                  : new_storage(tape, edge->bytes, TIDE_OWNER_BACKWARD);
+        if (edge->kind == TIDE_EDGE_SAME)
+            hold(tape, results[i]);
+    }
+    let_go(tape, scratch);
+    clear_node(tape, node);
+    for (int i = 0; i < node->edge_count; i++) {
+        struct tide_edge *edge = &node->edges[i];
+        if (edge->node < 0)
+            deliver_leaf(tape, &tape->leaves[edge->leaf], results[i]);
+        else {
+            int *to = &tape->nodes[edge->node].grads[edge->slot];
+            *to = add_up(tape, *to, results[i]);
+        }
+    }
+}
+
+/* A node that no gradient reaches still counts as a use of its parameters. */
+static bool reached(const struct tide_node *node)
+{
+    for (int i = 0; i < TIDE_SLOTS; i++)
+        if (node->grads[i] >= 0)
+            return true;
+    return false;
+}
+
+static void pass_by(struct tide_tape *tape, int at)
+{
+    struct tide_node *node = &tape->nodes[at];
+    clear_node(tape, node);
+    for (int i = 0; i < node->edge_count; i++)
+        if (node->edges[i].node < 0)
+            deliver_leaf(tape, &tape->leaves[node->edges[i].leaf], -1);
+}
+
+static void end_checkpoint(struct tide_tape *tape, int at)
+{
+    int number = tape->nodes[at].again;
+    if (number >= 0 && tape->checkpoints[number].first == at) {
+        let_go(tape, tape->checkpoints[number].in.storage);
+        tape->checkpoints[number].in.storage = -1;
+    }
+}
+
+void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from)
+{
+    int layer = tape->layer;
+    if (loss.node >= 0 && !tape->failed) {
+        tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_OWNER_BACKWARD);
+        tide_tape_drop(tape, loss);
+    }
+    for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {
+        int again = tape->nodes[at].again;
+        if (!reached(&tape->nodes[at])) {
+            pass_by(tape, at);
+        } else {
+            if (again >= 0 && !tape->checkpoints[again].done)
+                run_again(tape, again);
+            if (!tape->failed)
+                step_back(tape, at);
+        }
+        if (!tape->failed)
+            end_checkpoint(tape, at);
+    }
+    tape->node_count = from;
+    if (from == 0)
+        tape->checkpoint_count = 0;
+    tape->layer = layer;
+}
+
+void tide_tape_forget(struct tide_tape *tape, int from)
+{
+    for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {
+        struct tide_node *node = &tape->nodes[at];
+        clear_node(tape, node);
+        for (int i = 0; i < node->edge_count; i++)
+            if (node->edges[i].node < 0)
+                tape->leaves[node->edges[i].leaf].uses--;
+        end_checkpoint(tape, at);
+    }
+    tape->node_count = from;
+}
+
+void tide_tape_end_cast(struct tide_tape *tape)
+{
+    for (int i = 0; i < tape->leaf_count; i++) {
+        let_go(tape, tape->leaves[i].cast.storage);
+        tape->leaves[i].cast = NOTHING;
+    }
+}

@@ -1,0 +1,171 @@
+/*
+ * tape.h - a training step by sizes alone: tensors, the graph that autograd keeps of them, and the way back.
+ *
+ * A program (net.h, job.c) calls the operators of torch_op.h in the order in which PyTorch runs them. Each
+ * output takes a block of the caching allocator (cacher.h); what an operator saves for the way back holds on
+ * to its storage; tide_tape_backward() walks the graph from the end, takes the gradients it makes and lets go
+ * of what was saved, in the order of PyTorch's engine:
+ * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
+ * - a second gradient for the same tensor is added in place if nobody else holds the first, else into a new
+ * tensor;
+ * - a parameter takes its gradient over (no copy) once all its uses have delivered.
+ *
+ * Nothing is computed. Every taking is one tick; the tape notes the highest sum of allocated bytes of each
+ * phase, and who owned them then. A program is deterministic, so a second run can stop at a tick and list
+ * what lives there (stop_tick, census).
+ *
+ * References are explicit: an operator's result belongs to the caller, who drops it where Python would
+ * (tide_tape_drop). Anything that fails (no memory, sizes past 2^62) sets `failed`; later calls do nothing
+ * harmful, and the program looks once at the end.
+ */
+#ifndef TIDE_TAPE_H
+#define TIDE_TAPE_H
+
+#include "plan/cacher.h"
+
+enum tide_owner {
+    TIDE_OWNER_WEIGHTS,
+    TIDE_OWNER_REFERENCE,
+    TIDE_OWNER_COPIES, /* models that nobody needs */
+    TIDE_OWNER_GRADIENTS,
+    TIDE_OWNER_OPTIMIZER,
+    TIDE_OWNER_BUCKETS, /* of data-parallel gradients */
+    TIDE_OWNER_INPUT,
+    TIDE_OWNER_CAST, /* weights in autocast's dtype */
+    TIDE_OWNER_RESIDUAL,
+    TIDE_OWNER_NORM,
+    TIDE_OWNER_ATTENTION,
+    TIDE_OWNER_MLP,
+    TIDE_OWNER_CONVOLUTION,
+    TIDE_OWNER_CACHE,     /* keys and values of generation */
+    TIDE_OWNER_HEAD,      /* logits and loss */
+    TIDE_OWNER_BACKWARD,  /* gradients on their way */
+    TIDE_OWNER_SCRATCH,   /* of the update */
+    TIDE_OWNER_WORKSPACE, /* of libraries, inside the allocator */
+    TIDE_OWNERS
+};
+
+enum { TIDE_LAYERS_MOST = 512, TIDE_PHASES_MOST = 16 };
+
+struct tide_tensor {
+    int storage;    /* -1: none */
+    int node, slot; /* who made it, -1: nobody on the graph */
+    int64_t count;  /* elements */
+    int width;      /* bytes of one */
+};
+
+struct tide_leaf { /* a parameter */
+    int64_t count;
+    int width;
+    int storage, gradient;
+    int buffer, uses, arrived; /* of the backward pass that is under way */
+    struct tide_tensor cast;   /* kept by autocast; storage -1: none */
+    bool trains;
+    enum tide_owner gradient_owner;
+};
+
+enum tide_edge_kind { TIDE_EDGE_NEW, TIDE_EDGE_SAME };
+
+struct tide_edge {
+    int node, slot; /* node -1: leaf */
+    int leaf;
+    enum tide_edge_kind kind;
+    int64_t bytes;
+};
+
+enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
+
+struct tide_node {
+    struct tide_edge edges[TIDE_EDGES];
+    int saved[TIDE_SAVED];
+    int grads[TIDE_SLOTS];
+    int64_t slot_bytes[TIDE_SLOTS]; /* of a missing gradient, which is then made of zeros; 0: not needed */
+    int64_t scratch;                /* on the way back, beside the results */
+    int edge_count, saved_count;
+    int again; /* the checkpoint it belongs to, -1: none */
+    short layer;
+    unsigned char owner;
+};
+
+struct tide_phase {
+    const char *name; /* static text */
+    int64_t peak, reserved;
+    long tick;
+    int64_t owned[TIDE_OWNERS];
+};
+
+struct tide_census {                                  /* what lives at one tick */
+    int64_t bytes[TIDE_OWNERS][TIDE_LAYERS_MOST + 1]; /* [..][0]: outside of layers */
+};
+
+struct tide_storage;
+struct tide_checkpoint;
+
+struct tide_tape;
+typedef struct tide_tensor tide_block_function(struct tide_tape *tape, void *context, int layer,
+                                               struct tide_tensor in);
+
+struct tide_tape {
+    struct tide_cacher cacher;
+    struct tide_storage *storages;
+    int storage_count, storage_capacity, storage_unused;
+    struct tide_node *nodes;
+    int node_count, node_capacity;
+    struct tide_leaf *leaves;
+    int leaf_count, leaf_capacity;
+    struct tide_checkpoint *checkpoints;
+    int checkpoint_count, checkpoint_capacity;
+    int64_t owned[TIDE_OWNERS];
+    struct tide_phase phases[TIDE_PHASES_MOST];
+    int phase, phase_count;
+    long tick, stop_tick; /* stop_tick 0: never */
+    struct tide_census *census;
+    int layer;      /* of what is made now; 0: none */
+    int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
+    bool grad;      /* a graph is kept */
+    bool discards;  /* a checkpoint: the graph is kept, what it saves is not */
+    bool replaying; /* the same block again */
+    bool failed;
+};
+
+/* exact: with the allocator's pools; else only rounded sizes. */
+void tide_tape_init(struct tide_tape *tape, bool exact);
+void tide_tape_release(struct tide_tape *tape);
+
+/* What follows counts to the phase of this name (static text; the same name again adds to the same phase). */
+void tide_tape_phase(struct tide_tape *tape, const char *name);
+
+/* A parameter: takes its memory, for `owner`. Returns its number. */
+int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_owner owner);
+
+/* count elements of memory outside of the graph. */
+struct tide_tensor tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_owner owner);
+void tide_tape_keep(struct tide_tape *tape, struct tide_tensor tensor);
+void tide_tape_drop(struct tide_tape *tape, struct tide_tensor tensor);
+
+/* Building blocks of operators. A node of -1 (nothing to keep) is accepted by the others and makes them do
+ * nothing. */
+int tide_tape_node(struct tide_tape *tape, enum tide_owner owner, int64_t scratch);
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_tensor in, enum tide_edge_kind kind,
+                    int64_t bytes);
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes);
+void tide_tape_save(struct tide_tape *tape, int node, struct tide_tensor tensor);
+/* Makes the gradient of an output that nobody uses out of zeros, as splitting does. */
+void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);
+
+/* Runs block() without keeping what it saves; the way back runs it again. context must live until then. */
+struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
+                                        int layer, struct tide_tensor in);
+
+/* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
+void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from);
+/* Lets go of a graph without walking it. */
+void tide_tape_forget(struct tide_tape *tape, int from);
+
+/* Ends autocast's scope: its copies of weights are let go. */
+void tide_tape_end_cast(struct tide_tape *tape);
+
+/* a * b, or 2^63 - 1, which no allocation survives. */
+int64_t tide_times(int64_t a, int64_t b);
+
+#endif

@@ -1,0 +1,367 @@
+#include "plan/torch_op.h"
+
+static struct tide_tensor made(struct tide_tape *tape, int node, int64_t count, int width,
+                               enum tide_owner owner)
+{
+    struct tide_tensor out = tide_tape_take(tape, count, width, owner);
+    out.node = node;
+    return out;
+}
+
+static int64_t bytes_of(struct tide_tensor x)
+{
+    return tide_times(x.count, x.width);
+}
+
+static struct tide_tensor same(struct tide_tape *tape, struct tide_tensor x)
+{
+    tide_tape_keep(tape, x);
+    return x;
+}
+
+/* A node if x is on the graph, else -1. */
+static int follow(struct tide_tape *tape, struct tide_tensor x, enum tide_owner owner)
+{
+    return x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+}
+
+struct tide_tensor tide_op_cast(struct tide_tape *tape, struct tide_tensor x, int width,
+                                enum tide_owner owner)
+{
+    if (x.width == width)
+        return same(tape, x);
+    int node = follow(tape, x, owner);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return made(tape, node, x.count, width, owner);
+}
+
+/* The weight as the product gets it. Autocast keeps its copy of a weight that trains until the scope ends. */
+static struct tide_tensor weight_of(struct tide_tape *tape, int number)
+{
+    struct tide_leaf *leaf = &tape->leaves[number];
+    struct tide_tensor whole = {
+        .storage = leaf->storage, .node = -1, .count = leaf->count, .width = leaf->width};
+    if (!tape->cast_width || leaf->width == tape->cast_width)
+        return same(tape, whole);
+    if (leaf->cast.storage >= 0)
+        return same(tape, leaf->cast);
+    bool trains = leaf->trains;
+    int node = trains ? tide_tape_node(tape, TIDE_OWNER_CAST, 0) : -1;
+    tide_tape_leaf_edge(tape, node, number, bytes_of(whole));
+    struct tide_tensor narrow = made(tape, node, whole.count, tape->cast_width, TIDE_OWNER_CAST);
+    if (trains && tape->grad) {
+        tape->leaves[number].cast = narrow;
+        tide_tape_keep(tape, narrow);
+    }
+    return narrow;
+}
+
+static void weight_edge(struct tide_tape *tape, int node, struct tide_tensor weight, int number)
+{
+    if (weight.node >= 0)
+        tide_tape_edge(tape, node, weight, TIDE_EDGE_NEW, bytes_of(weight));
+    else
+        tide_tape_leaf_edge(tape, node, number, bytes_of(weight));
+}
+
+struct tide_tensor tide_op_linear(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
+                                  int64_t in, int64_t out, enum tide_owner owner)
+{
+    if (tape->failed)
+        return x;
+    struct tide_tensor input =
+        tape->cast_width ? tide_op_cast(tape, x, tape->cast_width, owner) : same(tape, x);
+    struct tide_tensor w = weight_of(tape, weight);
+    struct tide_tensor b = {.storage = -1, .node = -1};
+    if (bias >= 0)
+        b = weight_of(tape, bias);
+    bool trains = tape->leaves[weight].trains;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, 0) : -1;
+    struct tide_tensor result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
+    if (trains)
+        tide_tape_save(tape, node, input);
+    if (input.node >= 0)
+        tide_tape_save(tape, node, w);
+    if (bias >= 0)
+        weight_edge(tape, node, b, bias);
+    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+    weight_edge(tape, node, w, weight);
+    tide_tape_drop(tape, input);
+    tide_tape_drop(tape, w);
+    if (bias >= 0)
+        tide_tape_drop(tape, b);
+    return result;
+}
+
+struct tide_tensor tide_op_map(struct tide_tape *tape, struct tide_tensor x, enum tide_saves saves,
+                               enum tide_owner owner)
+{
+    int node = follow(tape, x, owner);
+    struct tide_tensor out = made(tape, node, x.count, x.width, owner);
+    if (saves & TIDE_SAVES_INPUT)
+        tide_tape_save(tape, node, x);
+    if (saves & TIDE_SAVES_OUTPUT)
+        tide_tape_save(tape, node, out);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return out;
+}
+
+struct tide_tensor tide_op_copy(struct tide_tape *tape, struct tide_tensor x, enum tide_owner owner)
+{
+    int node = follow(tape, x, owner);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_SAME, 0);
+    return made(tape, node, x.count, x.width, owner);
+}
+
+struct tide_tensor tide_op_multiply(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
+                                    enum tide_owner owner)
+{
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    struct tide_tensor out = made(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
+    if (b.node >= 0)
+        tide_tape_save(tape, node, a);
+    if (a.node >= 0)
+        tide_tape_save(tape, node, b);
+    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
+    tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    return out;
+}
+
+struct tide_tensor tide_op_add(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
+                               enum tide_owner owner)
+{
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    int width = a.width > b.width ? a.width : b.width;
+    struct tide_tensor out = made(tape, node, a.count > b.count ? a.count : b.count, width, owner);
+    tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
+                   bytes_of(a));
+    tide_tape_edge(tape, node, b, b.width == width && b.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
+                   bytes_of(b));
+    return out;
+}
+
+struct tide_tensor tide_op_dropout(struct tide_tape *tape, struct tide_tensor x, double p,
+                                   enum tide_owner owner)
+{
+    if (!(p > 0))
+        return same(tape, x);
+    int node = follow(tape, x, owner);
+    struct tide_tensor out = made(tape, node, x.count, x.width, owner);
+    struct tide_tensor mask = tide_tape_take(tape, x.count, 1, owner);
+    tide_tape_save(tape, node, mask);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_drop(tape, mask);
+    return out;
+}
+
+struct tide_tensor tide_op_part(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+{
+    struct tide_tensor out = same(tape, x);
+    if (count == x.count)
+        return out;
+    int node = follow(tape, x, TIDE_OWNER_RESIDUAL);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    out.node = node;
+    out.slot = 0;
+    out.count = count;
+    return out;
+}
+
+void tide_op_split3(struct tide_tape *tape, struct tide_tensor x, struct tide_tensor parts[3])
+{
+    int node = follow(tape, x, TIDE_OWNER_ATTENTION);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    for (int i = 0; i < 3; i++) {
+        parts[i] = same(tape, x);
+        parts[i].node = node;
+        parts[i].slot = i;
+        parts[i].count = x.count / 3;
+        tide_tape_fills(tape, node, i, bytes_of(parts[i]));
+    }
+}
+
+struct tide_tensor tide_op_embed(struct tide_tape *tape, struct tide_tensor ids, int table, int64_t rows,
+                                 int64_t channels, enum tide_owner owner)
+{
+    if (tape->failed)
+        return ids;
+    struct tide_leaf *leaf = &tape->leaves[table];
+    int width = leaf->width;
+    int node = leaf->trains ? tide_tape_node(tape, owner, tide_times(rows, 32)) : -1;
+    tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width));
+    tide_tape_save(tape, node, ids);
+    return made(tape, node, tide_times(rows, channels), width, owner);
+}
+
+struct tide_tensor tide_op_layer_norm(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
+                                      int64_t channels)
+{
+    if (tape->failed)
+        return x;
+    int64_t rows = x.count / channels;
+    struct tide_tensor input = tape->cast_width ? tide_op_cast(tape, x, 4, TIDE_OWNER_NORM) : same(tape, x);
+    bool trains = tape->leaves[weight].trains;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_NORM, 0) : -1;
+    struct tide_tensor out = made(tape, node, x.count, input.width, TIDE_OWNER_NORM);
+    struct tide_tensor mean = tide_tape_take(tape, rows, 4, TIDE_OWNER_NORM);
+    struct tide_tensor deviation = tide_tape_take(tape, rows, 4, TIDE_OWNER_NORM);
+    tide_tape_save(tape, node, input);
+    tide_tape_save(tape, node, mean);
+    tide_tape_save(tape, node, deviation);
+    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_drop(tape, mean);
+    tide_tape_drop(tape, deviation);
+    tide_tape_drop(tape, input);
+    return out;
+}
+
+struct tide_tensor tide_op_rms_norm(struct tide_tape *tape, struct tide_tensor x, int weight,
+                                    int64_t channels)
+{
+    if (tape->failed)
+        return x;
+    int64_t rows = x.count / channels;
+    enum tide_owner owner = TIDE_OWNER_NORM;
+    struct tide_tensor wide = tide_op_cast(tape, x, 4, owner);
+    struct tide_tensor square = tide_op_map(tape, wide, TIDE_SAVES_INPUT, owner);
+    int node = follow(tape, square, owner);
+    tide_tape_edge(tape, node, square, TIDE_EDGE_NEW, bytes_of(square));
+    struct tide_tensor mean = made(tape, node, rows, 4, owner);
+    tide_tape_drop(tape, square);
+    struct tide_tensor sum = tide_op_map(tape, mean, TIDE_SAVES_NOTHING, owner);
+    struct tide_tensor scale = tide_op_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
+    tide_tape_drop(tape, sum);
+    tide_tape_drop(tape, mean);
+    /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over a full product. */
+    node = follow(tape, wide, owner);
+    struct tide_tensor normal = made(tape, node, x.count, 4, owner);
+    tide_tape_save(tape, node, wide);
+    tide_tape_save(tape, node, scale);
+    if (node >= 0)
+        tape->nodes[node].scratch = bytes_of(normal);
+    tide_tape_edge(tape, node, wide, TIDE_EDGE_NEW, bytes_of(wide));
+    tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW, bytes_of(scale));
+    tide_tape_drop(tape, scale);
+    tide_tape_drop(tape, wide);
+    struct tide_tensor narrow = tide_op_cast(tape, normal, x.width, owner);
+    tide_tape_drop(tape, normal);
+    bool trains = tape->leaves[weight].trains;
+    int width = narrow.width > tape->leaves[weight].width ? narrow.width : tape->leaves[weight].width;
+    node = narrow.node >= 0 || trains
+               ? tide_tape_node(tape, owner, trains ? tide_times(narrow.count, width) : 0)
+               : -1;
+    struct tide_tensor out = made(tape, node, narrow.count, width, owner);
+    if (trains)
+        tide_tape_save(tape, node, narrow);
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_edge(tape, node, narrow, TIDE_EDGE_NEW, bytes_of(narrow));
+    tide_tape_drop(tape, narrow);
+    return out;
+}
+
+struct tide_tensor tide_op_product(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
+                                   int64_t count, enum tide_owner owner)
+{
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
+    struct tide_tensor out = made(tape, node, count, a.width, owner);
+    if (b.node >= 0)
+        tide_tape_save(tape, node, a);
+    if (a.node >= 0)
+        tide_tape_save(tape, node, b);
+    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
+    tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    return out;
+}
+
+struct tide_tensor tide_op_log_softmax(struct tide_tape *tape, struct tide_tensor logits)
+{
+    return tide_op_map(tape, logits, TIDE_SAVES_OUTPUT, TIDE_OWNER_HEAD);
+}
+
+struct tide_tensor tide_op_pick(struct tide_tape *tape, struct tide_tensor x, int64_t rows, bool keeps)
+{
+    int node = follow(tape, x, TIDE_OWNER_HEAD);
+    struct tide_tensor out = made(tape, node, rows, x.width, TIDE_OWNER_HEAD);
+    if (keeps)
+        tide_tape_save(tape, node, x);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return out;
+}
+
+struct tide_tensor tide_op_convolve(struct tide_tape *tape, struct tide_tensor x, int weight, int64_t count)
+{
+    if (tape->failed)
+        return x;
+    struct tide_tensor input =
+        tape->cast_width ? tide_op_cast(tape, x, tape->cast_width, TIDE_OWNER_CONVOLUTION) : same(tape, x);
+    struct tide_tensor w = weight_of(tape, weight);
+    bool trains = tape->leaves[weight].trains;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_CONVOLUTION, 0) : -1;
+    struct tide_tensor out = made(tape, node, count, input.width, TIDE_OWNER_CONVOLUTION);
+    tide_tape_save(tape, node, input);
+    tide_tape_save(tape, node, w);
+    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+    weight_edge(tape, node, w, weight);
+    tide_tape_drop(tape, input);
+    tide_tape_drop(tape, w);
+    return out;
+}
+
+struct tide_tensor tide_op_batch_norm(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
+                                      int64_t channels)
+{
+    if (tape->failed)
+        return x;
+    bool trains = tape->leaves[weight].trains;
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_NORM, 0) : -1;
+    struct tide_tensor out = made(tape, node, x.count, x.width, TIDE_OWNER_NORM);
+    struct tide_tensor numbers = tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_OWNER_NORM);
+    tide_tape_save(tape, node, x);
+    tide_tape_save(tape, node, numbers);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_drop(tape, numbers);
+    return out;
+}
+
+struct tide_tensor tide_op_relu_inplace(struct tide_tape *tape, struct tide_tensor x)
+{
+    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
+    tide_tape_save(tape, node, x);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    x.node = node;
+    x.slot = 0;
+    return x;
+}
+
+struct tide_tensor tide_op_add_inplace(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b)
+{
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_CONVOLUTION, 0) : -1;
+    tide_tape_edge(tape, node, a, TIDE_EDGE_SAME, 0);
+    tide_tape_edge(tape, node, b, TIDE_EDGE_SAME, 0);
+    a.node = node;
+    a.slot = 0;
+    return a;
+}
+
+struct tide_tensor tide_op_max_pool(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+{
+    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
+    struct tide_tensor out = made(tape, node, count, x.width, TIDE_OWNER_CONVOLUTION);
+    struct tide_tensor places = tide_tape_take(tape, count, 8, TIDE_OWNER_CONVOLUTION);
+    tide_tape_save(tape, node, x);
+    tide_tape_save(tape, node, places);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_drop(tape, places);
+    return out;
+}
+
+struct tide_tensor tide_op_mean(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+{
+    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return made(tape, node, count, x.width, TIDE_OWNER_CONVOLUTION);
+}
