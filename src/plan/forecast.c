@@ -14,66 +14,12 @@ struct run {
     struct tide_tensor in, labels, mask;
     int first_trained; /* leaves of the policy */
     int policy_leaves;
-    struct tide_tensor *states; /* two per leaf */
-    struct tide_tensor *kept;   /* logits that nobody lets go */
-    int kept_count;
-    struct tide_tensor held; /* an evaluation's loss */
+    struct tide_tensor *states;         /* two per leaf, a third for an fp32 master copy */
+    struct tide_tensor held, held_wide; /* what a mistake holds: logits, and their fp32 copy */
+    int old_nodes;                      /* of a graph that a mistake holds from the step before */
 };
 
 static const struct tide_tensor NOTHING = {.storage = -1, .node = -1};
-
-void tide_job_init(struct tide_job *job)
-{
-    *job = (struct tide_job){.batch = 8,
-                             .sequence = 0,
-                             .accumulation = 1,
-                             .rank = 16,
-                             .degree = 1,
-                             .optimizer = TIDE_ADAMW,
-                             .reference = true,
-                             .dropout = -1};
-}
-
-static int bounded(const char *name, int64_t value, int64_t least, int64_t most, struct tide_err *err)
-{
-    if (value >= least && value <= most)
-        return 0;
-    return tide_err_set(err, "%s is %lld; it must be from %lld to %lld", name, (long long)value,
-                        (long long)least, (long long)most);
-}
-
-int tide_job_check(const struct tide_job *job, struct tide_err *err)
-{
-    const struct tide_model *m = &job->model;
-    bool sees = tide_model_sees(m);
-    if (bounded("the batch", job->batch, 1, 1 << 24, err) ||
-        bounded(sees ? "the picture's side" : "the sequence", job->sequence, 1, 1 << 24, err) ||
-        bounded("the accumulation", job->accumulation, 1, 1 << 20, err) ||
-        bounded("the generation", job->generate, 0, 1 << 24, err) ||
-        bounded("the rank", job->rank, 1, 1 << 16, err) ||
-        bounded("the number of processes", job->degree, 1, 1 << 20, err))
-        return -1;
-    if (sees && (job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_LORA || job->generate))
-        return tide_err_set(
-            err, "'%s' is a model of pictures: it can be trained (pretrain, sft) or run (infer)", m->name);
-    if (m->family == TIDE_FAMILY_VIT && job->sequence != m->image) {
-        tide_err_set(err, "'%s' takes pictures of %lld x %lld, not of %lld", m->name, (long long)m->image,
-                     (long long)m->image, (long long)job->sequence);
-        return tide_err_hint(err, "for pictures, --seq is their side");
-    }
-    if (m->family == TIDE_FAMILY_RESNET && job->checkpointing)
-        return tide_err_set(err, "checkpointing of a ResNet is not known: torchvision has none");
-    if (m->family == TIDE_FAMILY_GPT2 &&
-        job->sequence + (job->task == TIDE_TASK_INFER ? job->generate : 0) > m->positions) {
-        tide_err_set(err, "'%s' has %lld positions, the sequence is longer", m->name,
-                     (long long)m->positions);
-        return tide_err_hint(err, "a longer context needs a config.json with a larger n_positions");
-    }
-    if (job->task == TIDE_TASK_GRPO && job->generate >= job->sequence)
-        return tide_err_set(err, "of a sequence of %lld tokens, %lld cannot be generated",
-                            (long long)job->sequence, (long long)job->generate);
-    return 0;
-}
 
 static int width_of(enum tide_precision precision)
 {
@@ -101,6 +47,17 @@ static int make_net(struct run *run, struct tide_net *net, bool policy, struct t
         .owner = policy ? TIDE_OWNER_WEIGHTS : TIDE_OWNER_REFERENCE,
     };
     return tide_net_init(net, &run->tape, &job->model, &how, err);
+}
+
+/* A model that lies about and does nothing. */
+static int make_copy(struct run *run, struct tide_err *err)
+{
+    struct tide_net net;
+    struct tide_net_options how = {.width = width_of(run->job->dtype), .owner = TIDE_OWNER_COPIES};
+    if (tide_net_init(&net, &run->tape, &run->job->model, &how, err))
+        return -1;
+    tide_net_release(&net);
+    return 0;
 }
 
 static void make_inputs(struct run *run)
@@ -140,6 +97,31 @@ static struct tide_tensor cross_entropy(struct run *run, struct tide_tensor logi
     return loss;
 }
 
+/* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
+static void hold_on(struct run *run, struct tide_tensor *held, struct tide_tensor tensor)
+{
+    tide_tape_keep(&run->tape, tensor);
+    tide_tape_drop(&run->tape, *held);
+    *held = tensor;
+}
+
+/* self.float = self.logits.float(); cross_entropy(self.float[:, :-1].flatten(0, 1), ...) */
+static struct tide_tensor held_loss(struct run *run, struct tide_tensor logits)
+{
+    struct tide_tape *tape = &run->tape;
+    const struct tide_job *job = run->job;
+    int64_t rows = tide_times(job->batch, job->sequence - 1);
+    hold_on(run, &run->held, logits);
+    struct tide_tensor wide = tide_op_cast(tape, logits, 4, TIDE_OWNER_HEAD);
+    hold_on(run, &run->held_wide, wide);
+    struct tide_tensor part = tide_op_part(tape, wide, tide_times(rows, job->model.words));
+    struct tide_tensor flat = tide_op_copy(tape, part, TIDE_OWNER_HEAD);
+    tide_tape_drop(tape, part);
+    tide_tape_drop(tape, wide);
+    tide_tape_drop(tape, logits);
+    return cross_entropy(run, flat, rows, true);
+}
+
 static struct tide_tensor plain_loss(struct run *run)
 {
     const struct tide_job *job = run->job;
@@ -147,11 +129,18 @@ static struct tide_tensor plain_loss(struct run *run)
     struct tide_tape *tape = &run->tape;
     bool sees = tide_model_sees(&job->model);
     call.caches = job->mistakes.cache_in_training && !sees;
+    if (call.caches)
+        tide_net_set_cache_aside(&run->policy, tape);
     struct tide_tensor logits = tide_net_forward(&run->policy, tape, run->in, &call);
-    if (job->mistakes.upcast_logits || call.caches) {
-        tide_tape_drop(tape, run->held);
-        run->held = logits;
+    if (job->mistakes.upcast_logits)
+        return held_loss(run, logits);
+    if (call.caches) {
         tide_tape_keep(tape, logits);
+        struct tide_tensor loss = cross_entropy(run, logits, tide_times(job->batch, job->sequence), true);
+        hold_on(run, &run->held, logits);
+        tide_tape_drop(tape, logits);
+        tide_net_drop_old_cache(&run->policy, tape);
+        return loss;
     }
     return cross_entropy(run, logits, sees ? job->batch : tide_times(job->batch, job->sequence), !sees);
 }
@@ -267,82 +256,129 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
     }
 }
 
+/* What the optimizer takes besides its state: returns its bytes in one piece. */
 static void update(struct run *run)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
-    int64_t scratch = 0, largest = 0;
-    for (int i = 0; i < tape->leaf_count && !tape->failed; i++) {
+    int64_t all = 0, largest = 0;
+    bool master = job->mistakes.master;
+    for (int i = 0; i < run->policy_leaves && !tape->failed; i++) {
         if (!is_trained(run, i))
             continue;
         int64_t sizes[2];
-        state_bytes(job, &tape->leaves[i], sizes);
+        struct tide_leaf wide = tape->leaves[i];
+        wide.width = master ? 4 : wide.width;
+        state_bytes(job, &wide, sizes);
         for (int k = 0; k < 2; k++)
-            if (sizes[k] && run->states[2 * i + k].storage < 0)
-                run->states[2 * i + k] = tide_tape_take(tape, sizes[k], 1, TIDE_OWNER_OPTIMIZER);
+            if (sizes[k] && run->states[3 * i + k].storage < 0)
+                run->states[3 * i + k] = tide_tape_take(tape, sizes[k], 1, TIDE_OWNER_OPTIMIZER);
         largest = sizes[0] > largest ? sizes[0] : largest;
-        scratch += (sizes[0] + 511) / 512 * 512;
+        all += (sizes[0] + 511) / 512 * 512;
     }
-    struct tide_tensor temporary = NOTHING, other = NOTHING;
+    struct tide_tensor copies = NOTHING, temporary = NOTHING, other = NOTHING;
+    if (master)
+        copies = tide_tape_take(tape, all, 1, TIDE_OWNER_SCRATCH);
     if (job->optimizer == TIDE_ADAMW)
-        temporary = tide_tape_take(tape, scratch, 1, TIDE_OWNER_SCRATCH);
+        temporary = tide_tape_take(tape, all, 1, TIDE_OWNER_SCRATCH);
     else if (job->optimizer == TIDE_ADAMW_LOOP) {
         temporary = tide_tape_take(tape, largest, 1, TIDE_OWNER_SCRATCH);
         other = tide_tape_take(tape, largest, 1, TIDE_OWNER_SCRATCH);
     }
+    tide_tape_drop(tape, copies);
     tide_tape_drop(tape, temporary);
     tide_tape_drop(tape, other);
 }
 
-static void train_step(struct run *run)
+static void make_master(struct run *run)
+{
+    for (int i = 0; i < run->policy_leaves && run->job->mistakes.master; i++)
+        if (is_trained(run, i))
+            run->states[3 * i + 2] =
+                tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_OWNER_OPTIMIZER);
+}
+
+/* The tokens of this step, and what a careless program keeps of making them. */
+static void roll_out(struct run *run)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
-    zero_gradients(run);
-    if (job->task == TIDE_TASK_GRPO && job->generate) {
-        tide_tape_phase(tape, "generation");
-        tape->grad = job->mistakes.generate_grad;
-        generate(run, job->sequence - job->generate, job->generate, job->mistakes.generate_grad);
-        tape->grad = true;
-        if (!job->mistakes.cache_kept && !job->mistakes.generate_grad)
-            tide_net_drop_cache(&run->policy, tape);
-    }
-    if (job->mistakes.evaluate_grad) {
-        tide_tape_phase(tape, "evaluation");
-        tide_tape_drop(tape, run->held);
-        run->held = plain_loss(run);
-        tide_tape_end_cast(tape);
-    }
+    bool graph = job->mistakes.generate_grad;
+    tide_tape_phase(tape, "generation");
+    tape->grad = graph;
+    tide_net_set_cache_aside(&run->policy, tape);
+    generate(run, job->sequence - job->generate, job->generate, graph);
+    tape->grad = true;
+    tide_tape_forget(tape, 0, run->old_nodes);
+    tide_net_drop_old_cache(&run->policy, tape);
+    if (!job->mistakes.cache_kept && !graph)
+        tide_net_drop_cache(&run->policy, tape);
+}
+
+static void evaluate(struct run *run)
+{
+    struct tide_tape *tape = &run->tape;
+    tide_tape_phase(tape, "evaluation");
+    tide_tape_drop(tape, plain_loss(run));
+    tide_tape_end_cast(tape);
+    tide_tape_forget(tape, 0, run->old_nodes);
+}
+
+static void keep_logits(struct run *run, int64_t times)
+{
+    const struct tide_job *job = run->job;
+    int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.words);
+    tide_tape_take(&run->tape, tide_times(count, times), width_of(job->dtype), TIDE_OWNER_HEAD);
+}
+
+/* Forward passes that are summed before one backward, or a backward after each. */
+static void passes(struct run *run)
+{
+    const struct tide_job *job = run->job;
+    struct tide_tape *tape = &run->tape;
     int start = tape->node_count;
     bool retains = job->mistakes.graphs > 1;
-    int64_t passes = retains ? job->mistakes.graphs : job->accumulation < 3 ? job->accumulation : 3;
+    int64_t count = retains ? job->mistakes.graphs : job->accumulation < 3 ? job->accumulation : 3;
     struct tide_tensor sum = NOTHING;
-    for (int64_t i = 0; i < passes && !tape->failed; i++) {
+    for (int64_t i = 0; i < count && !tape->failed; i++) {
         tide_tape_phase(tape, "forward");
         struct tide_tensor loss = job->task == TIDE_TASK_GRPO ? grpo_loss(run) : plain_loss(run);
         tide_tape_end_cast(tape);
-        if (retains) {
-            struct tide_tensor both = sum.storage < 0 ? loss : tide_op_add(tape, sum, loss, TIDE_OWNER_HEAD);
-            if (sum.storage >= 0) {
-                tide_tape_drop(tape, sum);
-                tide_tape_drop(tape, loss);
-            }
-            sum = both;
+        if (!retains) {
+            tide_tape_phase(tape, "backward");
+            tide_tape_backward(tape, loss, start);
             continue;
         }
-        tide_tape_phase(tape, "backward");
-        tide_tape_backward(tape, loss, start);
+        struct tide_tensor both = sum.storage < 0 ? loss : tide_op_add(tape, sum, loss, TIDE_OWNER_HEAD);
+        if (sum.storage >= 0) {
+            tide_tape_drop(tape, sum);
+            tide_tape_drop(tape, loss);
+        }
+        sum = both;
     }
     if (retains) {
         tide_tape_phase(tape, "backward");
         tide_tape_backward(tape, sum, start);
     }
+}
+
+static void train_step(struct run *run, bool last)
+{
+    const struct tide_job *job = run->job;
+    struct tide_tape *tape = &run->tape;
+    zero_gradients(run);
+    if (last && job->mistakes.logits_kept > 1)
+        keep_logits(run, job->mistakes.logits_kept - 1);
+    run->old_nodes = tape->node_count;
+    if (job->task == TIDE_TASK_GRPO && job->generate)
+        roll_out(run);
+    if (job->mistakes.evaluate_grad)
+        evaluate(run);
+    passes(run);
     tide_tape_phase(tape, "update");
+    if (last && job->mistakes.logits_kept)
+        keep_logits(run, 1);
     update(run);
-    if (job->mistakes.evaluate_grad || job->mistakes.generate_grad) {
-        tide_tape_forget(tape, 0);
-        tide_net_drop_cache(&run->policy, tape);
-    }
 }
 
 static void infer_step(struct run *run)
@@ -359,7 +395,7 @@ static void infer_step(struct run *run)
         tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->in, &call));
     }
     tide_tape_end_cast(tape);
-    tide_tape_forget(tape, 0);
+    tide_tape_forget(tape, 0, tape->node_count);
 }
 
 static int run_job(struct run *run, struct tide_err *err)
@@ -374,17 +410,21 @@ static int run_job(struct run *run, struct tide_err *err)
     run->has_reference = job->task == TIDE_TASK_GRPO && job->reference;
     if (run->has_reference && make_net(run, &run->reference, false, err))
         return -1;
-    run->states = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->states);
+    for (int64_t i = 0; i < job->mistakes.copies && !tape->failed; i++)
+        if (make_copy(run, err))
+            return -1;
+    run->states = calloc((size_t)tape->leaf_count * 3 + 1, sizeof *run->states);
     if (!run->states)
         return tide_err_set(err, "no memory left");
-    for (int i = 0; i < 2 * tape->leaf_count; i++)
+    for (int i = 0; i < 3 * tape->leaf_count; i++)
         run->states[i] = NOTHING;
+    make_master(run);
     make_inputs(run);
     for (int step = 0; step < STEPS && !tape->failed; step++) {
         if (job->task == TIDE_TASK_INFER)
             infer_step(run);
         else
-            train_step(run);
+            train_step(run, step == STEPS - 1);
     }
     if (tape->failed)
         return tide_err_set(
@@ -403,7 +443,8 @@ static void release(struct run *run)
 static int run_once(const struct tide_job *job, bool exact, long stop, struct tide_census *census,
                     struct tide_forecast *to, struct tide_err *err)
 {
-    struct run run = {.job = job, .in = NOTHING, .labels = NOTHING, .mask = NOTHING, .held = NOTHING};
+    struct run run = {
+        .job = job, .in = NOTHING, .labels = NOTHING, .mask = NOTHING, .held = NOTHING, .held_wide = NOTHING};
     tide_tape_init(&run.tape, exact);
     run.tape.stop_tick = stop;
     run.tape.census = census;

@@ -49,6 +49,12 @@ struct tide_job {
     struct tide_mistakes mistakes;
 };
 
+/* How they are called, NULL-terminated, in the order of their enumerations. */
+extern const char *const tide_task_names[], *const tide_optimizer_names[], *const tide_precision_names[],
+                                                                               *const tide_sharding_names[];
+/* The place of a word among names, or -1. */
+int tide_name_find(const char *const *names, const char *word);
+
 /* Defaults for everything but the model. */
 void tide_job_init(struct tide_job *job);
 /* 0, or -1 with what does not go together. */

@@ -105,12 +105,14 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
     net->blocks = calloc(layers, sizeof *net->blocks);
     net->keys = calloc(layers, sizeof *net->keys);
     net->values = calloc(layers, sizeof *net->values);
-    if (!net->layers || !net->blocks || !net->keys || !net->values) {
+    net->old_keys = calloc(layers, sizeof *net->old_keys);
+    net->old_values = calloc(layers, sizeof *net->old_values);
+    if (!net->layers || !net->blocks || !net->keys || !net->values || !net->old_keys || !net->old_values) {
         tide_net_release(net);
         return tide_err_set(err, "no memory left");
     }
     for (size_t i = 0; i < layers; i++)
-        net->keys[i] = net->values[i] = NOTHING;
+        net->keys[i] = net->values[i] = net->old_keys[i] = net->old_values[i] = NOTHING;
     int layer = tape->layer;
     tape->layer = 0;
     if (tide_model_sees(model)) {
@@ -129,9 +131,11 @@ void tide_net_release(struct tide_net *net)
     free(net->blocks);
     free(net->keys);
     free(net->values);
+    free(net->old_keys);
+    free(net->old_values);
     net->layers = NULL;
     net->blocks = NULL;
-    net->keys = net->values = NULL;
+    net->keys = net->values = net->old_keys = net->old_values = NULL;
 }
 
 /* GPT-2's GELU, as eight operators: keeps its input, half of it, the tanh and one plus the tanh. */
@@ -507,5 +511,25 @@ void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
         tide_tape_drop(tape, net->keys[i]);
         tide_tape_drop(tape, net->values[i]);
         net->keys[i] = net->values[i] = NOTHING;
+    }
+}
+
+void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape)
+{
+    for (int64_t i = 0; i < net->model->layers; i++) {
+        tide_tape_drop(tape, net->old_keys[i]);
+        tide_tape_drop(tape, net->old_values[i]);
+        net->old_keys[i] = net->keys[i];
+        net->old_values[i] = net->values[i];
+        net->keys[i] = net->values[i] = NOTHING;
+    }
+}
+
+void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape)
+{
+    for (int64_t i = 0; i < net->model->layers; i++) {
+        tide_tape_drop(tape, net->old_keys[i]);
+        tide_tape_drop(tape, net->old_values[i]);
+        net->old_keys[i] = net->old_values[i] = NOTHING;
     }
 }

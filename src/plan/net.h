@@ -56,6 +56,7 @@ struct tide_net {
     bool masked, caches;
     struct tide_tensor cosine, sine, mask;
     struct tide_tensor *keys, *values; /* one of each per layer, storage -1: none */
+    struct tide_tensor *old_keys, *old_values;
 };
 
 /* rank and trains: which parameters train. -1 and a sentence without memory. */
@@ -75,6 +76,11 @@ struct tide_tensor tide_net_forward(struct tide_net *net, struct tide_tape *tape
                                     const struct tide_call *call);
 /* Lets go of the keys and values. */
 void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape);
+
+/* Somebody holds them while others are made: sets them aside, and lets go of those that were aside; lets go
+ * of those. */
+void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape);
+void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape);
 
 /* For the nets themselves. */
 struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,

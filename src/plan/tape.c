@@ -216,8 +216,6 @@ void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t byt
     TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
     n->edges[n->edge_count++] =
         (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes};
-    if (!tape->replaying)
-        tape->leaves[leaf].uses++;
 }
 
 void tide_tape_save(struct tide_tape *tape, int node, struct tide_tensor tensor)
@@ -262,11 +260,10 @@ static void run_again(struct tide_tape *tape, int number)
     int base = tape->node_count, layer = tape->layer;
     bool grad = tape->grad;
     tape->checkpoints[number].done = true;
-    tape->grad = tape->replaying = true;
+    tape->grad = true;
     hold(tape, c.in.storage);
     struct tide_tensor out = c.block(tape, c.context, c.layer, c.in);
     tape->grad = grad;
-    tape->replaying = false;
     tape->layer = layer;
     let_go(tape, out.storage);
     tide_tape_end_cast(tape);
@@ -390,9 +387,21 @@ static void end_checkpoint(struct tide_tape *tape, int at)
     }
 }
 
+/* How often each parameter will be delivered to: by the nodes of this graph alone. */
+static void count_uses(struct tide_tape *tape, int from)
+{
+    for (int i = 0; i < tape->leaf_count; i++)
+        tape->leaves[i].uses = tape->leaves[i].arrived = 0;
+    for (int at = from; at < tape->node_count; at++)
+        for (int i = 0; i < tape->nodes[at].edge_count; i++)
+            if (tape->nodes[at].edges[i].node < 0)
+                tape->leaves[tape->nodes[at].edges[i].leaf].uses++;
+}
+
 void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from)
 {
     int layer = tape->layer;
+    count_uses(tape, from);
     if (loss.node >= 0 && !tape->failed) {
         tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_OWNER_BACKWARD);
         tide_tape_drop(tape, loss);
@@ -416,17 +425,15 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int fro
     tape->layer = layer;
 }
 
-void tide_tape_forget(struct tide_tape *tape, int from)
+void tide_tape_forget(struct tide_tape *tape, int from, int to)
 {
-    for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {
-        struct tide_node *node = &tape->nodes[at];
-        clear_node(tape, node);
-        for (int i = 0; i < node->edge_count; i++)
-            if (node->edges[i].node < 0)
-                tape->leaves[node->edges[i].leaf].uses--;
+    for (int at = to - 1; at >= from && !tape->failed; at--) {
+        clear_node(tape, &tape->nodes[at]);
+        tape->nodes[at].edge_count = 0;
         end_checkpoint(tape, at);
     }
-    tape->node_count = from;
+    if (to == tape->node_count)
+        tape->node_count = from;
 }
 
 void tide_tape_end_cast(struct tide_tape *tape)

@@ -124,7 +124,6 @@ struct tide_tape {
     int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
     bool grad;      /* a graph is kept */
     bool discards;  /* a checkpoint: the graph is kept, what it saves is not */
-    bool replaying; /* the same block again */
     bool failed;
 };
 
@@ -159,8 +158,8 @@ struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_funct
 
 /* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
 void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from);
-/* Lets go of a graph without walking it. */
-void tide_tape_forget(struct tide_tape *tape, int from);
+/* Lets go of the graph's nodes from..to-1 without walking them. */
+void tide_tape_forget(struct tide_tape *tape, int from, int to);
 
 /* Ends autocast's scope: its copies of weights are let go. */
 void tide_tape_end_cast(struct tide_tape *tape);

@@ -1,0 +1,74 @@
+#include "plan/job.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tide_job_init(struct tide_job *job)
+{
+    *job = (struct tide_job){.batch = 8,
+                             .sequence = 0,
+                             .accumulation = 1,
+                             .rank = 16,
+                             .degree = 1,
+                             .optimizer = TIDE_ADAMW,
+                             .reference = true,
+                             .dropout = -1};
+}
+
+static int bounded(const char *name, int64_t value, int64_t least, int64_t most, struct tide_err *err)
+{
+    if (value >= least && value <= most)
+        return 0;
+    return tide_err_set(err, "%s is %lld; it must be from %lld to %lld", name, (long long)value,
+                        (long long)least, (long long)most);
+}
+
+int tide_job_check(const struct tide_job *job, struct tide_err *err)
+{
+    const struct tide_model *m = &job->model;
+    bool sees = tide_model_sees(m);
+    if (bounded("the batch", job->batch, 1, 1 << 24, err) ||
+        bounded(sees ? "the picture's side" : "the sequence", job->sequence, 1, 1 << 24, err) ||
+        bounded("the accumulation", job->accumulation, 1, 1 << 20, err) ||
+        bounded("the generation", job->generate, 0, 1 << 24, err) ||
+        bounded("the rank", job->rank, 1, 1 << 16, err) ||
+        bounded("the number of processes", job->degree, 1, 1 << 20, err))
+        return -1;
+    if (sees && (job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_LORA || job->generate))
+        return tide_err_set(
+            err, "'%s' is a model of pictures: it can be trained (pretrain, sft) or run (infer)", m->name);
+    if (m->family == TIDE_FAMILY_VIT && job->sequence != m->image) {
+        tide_err_set(err, "'%s' takes pictures of %lld x %lld, not of %lld", m->name, (long long)m->image,
+                     (long long)m->image, (long long)job->sequence);
+        return tide_err_hint(err, "for pictures, --seq is their side");
+    }
+    if (m->family == TIDE_FAMILY_RESNET && job->checkpointing)
+        return tide_err_set(err, "checkpointing of a ResNet is not known: torchvision has none");
+    if (m->family == TIDE_FAMILY_GPT2 &&
+        job->sequence + (job->task == TIDE_TASK_INFER ? job->generate : 0) > m->positions) {
+        tide_err_set(err, "'%s' has %lld positions, the sequence is longer", m->name,
+                     (long long)m->positions);
+        return tide_err_hint(err, "a longer context needs a config.json with a larger n_positions");
+    }
+    if (job->task == TIDE_TASK_GRPO && job->generate >= job->sequence)
+        return tide_err_set(err, "of a sequence of %lld tokens, %lld cannot be generated",
+                            (long long)job->sequence, (long long)job->generate);
+    return 0;
+}
+
+const char *const tide_task_names[] = {"pretrain", "sft", "lora", "grpo", "infer", NULL};
+const char *const tide_optimizer_names[] = {"sgd",        "momentum",   "adamw",     "adamw-fused",
+                                            "adamw-loop", "adamw-8bit", "adafactor", NULL};
+const char *const tide_precision_names[] = {"fp32", "bf16", "fp16", NULL};
+const char *const tide_sharding_names[] = {"none", "optimizer", "gradients", "full", NULL};
+
+int tide_name_find(const char *const *names, const char *word)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], word))
+            return i;
+    return -1;
+}
