@@ -54,10 +54,10 @@ static bool padding(struct tide_job *job, int v, int64_t amount, char *what, siz
 static bool wide(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     (void)amount;
-    if (v || job->dtype == TIDE_FP32)
+    if (v || job->dtype == TIDE_DTYPE_FP32)
         return false;
     snprintf(what, size, "fp32 instead of %s", tide_precision_names[job->dtype]);
-    job->dtype = TIDE_FP32;
+    job->dtype = TIDE_DTYPE_FP32;
     job->autocast = false;
     return true;
 }
@@ -157,7 +157,7 @@ static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size
 static bool master(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     (void)amount;
-    if (v || job->dtype == TIDE_FP32 || !trains(job) || job->optimizer == TIDE_SGD)
+    if (v || job->dtype == TIDE_DTYPE_FP32 || !trains(job) || job->optimizer == TIDE_SGD)
         return false;
     job->mistakes.master = true;
     snprintf(what, size, "optimizer state and a master copy of the weights in fp32");
@@ -490,7 +490,7 @@ static void find_test(struct tide_explanations *to)
 
 static int64_t naive_bytes(const struct tide_job *job, const struct tide_forecast *f)
 {
-    int width = job->dtype == TIDE_FP32 ? 4 : 2;
+    int width = job->dtype == TIDE_DTYPE_FP32 ? 4 : 2;
     int64_t weights = tide_times(f->parameters, width);
     int64_t logits =
         tide_model_sees(&job->model)

@@ -28,7 +28,7 @@ struct tide_explanation {
     double score;    /* higher is likelier */
     bool grows;      /* step by step */
     int64_t amount;  /* the count that was fitted, 0: none */
-    struct tide_phase phases[TIDE_PHASES_MOST];
+    struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase_count;
 };
 

@@ -11,19 +11,20 @@ struct run {
     struct tide_tape tape;
     struct tide_net policy, reference;
     bool has_reference;
-    struct tide_tensor in, labels, mask;
+    struct tide_sized in, labels, mask;
     int first_trained; /* leaves of the policy */
     int policy_leaves;
-    struct tide_tensor *states;         /* two per leaf, a third for an fp32 master copy */
-    struct tide_tensor held, held_wide; /* what a mistake holds: logits, and their fp32 copy */
-    int old_nodes;                      /* of a graph that a mistake holds from the step before */
+    struct tide_sized *scratch;        /* of an update: two per leaf */
+    struct tide_sized *states;         /* two per leaf, a third for an fp32 master copy */
+    struct tide_sized held, held_wide; /* what a mistake holds: logits, and their fp32 copy */
+    int old_nodes;                     /* of a graph that a mistake holds from the step before */
 };
 
-static const struct tide_tensor NOTHING = {.storage = -1, .node = -1};
+static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
 
 static int width_of(enum tide_precision precision)
 {
-    return precision == TIDE_FP32 ? 4 : 2;
+    return precision == TIDE_DTYPE_FP32 ? 4 : 2;
 }
 
 static int64_t shared_out(const struct tide_job *job, enum tide_sharding from, int64_t count)
@@ -44,7 +45,7 @@ static int make_net(struct run *run, struct tide_net *net, bool policy, struct t
         .checkpoint = policy && job->checkpointing,
         .compiled = job->compiled,
         .dropout = policy && trains,
-        .owner = policy ? TIDE_OWNER_WEIGHTS : TIDE_OWNER_REFERENCE,
+        .owner = policy ? TIDE_PART_WEIGHTS : TIDE_PART_REFERENCE,
     };
     return tide_net_init(net, &run->tape, &job->model, &how, err);
 }
@@ -53,7 +54,7 @@ static int make_net(struct run *run, struct tide_net *net, bool policy, struct t
 static int make_copy(struct run *run, struct tide_err *err)
 {
     struct tide_net net;
-    struct tide_net_options how = {.width = width_of(run->job->dtype), .owner = TIDE_OWNER_COPIES};
+    struct tide_net_options how = {.width = width_of(run->job->dtype), .owner = TIDE_PART_COPIES};
     if (tide_net_init(&net, &run->tape, &run->job->model, &how, err))
         return -1;
     tide_net_release(&net);
@@ -68,28 +69,28 @@ static void make_inputs(struct run *run)
     if (tide_model_sees(&job->model)) {
         int64_t pixels =
             tide_times(tide_times(job->batch, job->model.planes), tide_times(job->sequence, job->sequence));
-        run->in = tide_tape_take(tape, pixels, width_of(job->dtype), TIDE_OWNER_INPUT);
-        run->labels = tide_tape_take(tape, job->batch, 8, TIDE_OWNER_INPUT);
+        run->in = tide_tape_take(tape, pixels, width_of(job->dtype), TIDE_PART_INPUT);
+        run->labels = tide_tape_take(tape, job->batch, 8, TIDE_PART_INPUT);
         return;
     }
-    run->in = tide_tape_take(tape, count, 8, TIDE_OWNER_INPUT);
-    run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_OWNER_INPUT) : NOTHING;
+    run->in = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
+    run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : NOTHING;
 }
 
-static struct tide_call call_of(const struct tide_job *job, int64_t rows)
+static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
 {
-    return (struct tide_call){.batch = job->batch, .rows = rows, .masked = job->padded};
+    return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
 }
 
 /* Cross entropy as the framework does it: in fp32. Returns the loss; drops the logits. */
-static struct tide_tensor cross_entropy(struct run *run, struct tide_tensor logits, int64_t rows, bool shifts)
+static struct tide_sized cross_entropy(struct run *run, struct tide_sized logits, int64_t rows, bool shifts)
 {
     struct tide_tape *tape = &run->tape;
-    struct tide_tensor targets = shifts ? tide_tape_take(tape, rows, 8, TIDE_OWNER_HEAD) : NOTHING;
+    struct tide_sized targets = shifts ? tide_tape_take(tape, rows, 8, TIDE_PART_HEAD) : NOTHING;
     bool wide = !tide_model_sees(&run->job->model) || tape->cast_width;
-    struct tide_tensor in = tide_op_cast(tape, logits, wide ? 4 : logits.width, TIDE_OWNER_HEAD);
-    struct tide_tensor shares = tide_op_log_softmax(tape, in);
-    struct tide_tensor loss = tide_op_pick(tape, shares, 1, true);
+    struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
+    struct tide_sized shares = tide_torch_log_softmax(tape, in);
+    struct tide_sized loss = tide_torch_pick(tape, shares, 1, true);
     tide_tape_drop(tape, shares);
     tide_tape_drop(tape, in);
     tide_tape_drop(tape, targets);
@@ -98,7 +99,7 @@ static struct tide_tensor cross_entropy(struct run *run, struct tide_tensor logi
 }
 
 /* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
-static void hold_on(struct run *run, struct tide_tensor *held, struct tide_tensor tensor)
+static void hold_on(struct run *run, struct tide_sized *held, struct tide_sized tensor)
 {
     tide_tape_keep(&run->tape, tensor);
     tide_tape_drop(&run->tape, *held);
@@ -106,37 +107,37 @@ static void hold_on(struct run *run, struct tide_tensor *held, struct tide_tenso
 }
 
 /* self.float = self.logits.float(); cross_entropy(self.float[:, :-1].flatten(0, 1), ...) */
-static struct tide_tensor held_loss(struct run *run, struct tide_tensor logits)
+static struct tide_sized held_loss(struct run *run, struct tide_sized logits)
 {
     struct tide_tape *tape = &run->tape;
     const struct tide_job *job = run->job;
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     hold_on(run, &run->held, logits);
-    struct tide_tensor wide = tide_op_cast(tape, logits, 4, TIDE_OWNER_HEAD);
+    struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
     hold_on(run, &run->held_wide, wide);
-    struct tide_tensor part = tide_op_part(tape, wide, tide_times(rows, job->model.words));
-    struct tide_tensor flat = tide_op_copy(tape, part, TIDE_OWNER_HEAD);
+    struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.words));
+    struct tide_sized flat = tide_torch_copy(tape, part, TIDE_PART_HEAD);
     tide_tape_drop(tape, part);
     tide_tape_drop(tape, wide);
     tide_tape_drop(tape, logits);
     return cross_entropy(run, flat, rows, true);
 }
 
-static struct tide_tensor plain_loss(struct run *run)
+static struct tide_sized plain_loss(struct run *run)
 {
     const struct tide_job *job = run->job;
-    struct tide_call call = call_of(job, job->sequence);
+    struct tide_net_call call = call_of(job, job->sequence);
     struct tide_tape *tape = &run->tape;
     bool sees = tide_model_sees(&job->model);
     call.caches = job->mistakes.cache_in_training && !sees;
     if (call.caches)
         tide_net_set_cache_aside(&run->policy, tape);
-    struct tide_tensor logits = tide_net_forward(&run->policy, tape, run->in, &call);
+    struct tide_sized logits = tide_net_forward(&run->policy, tape, run->in, &call);
     if (job->mistakes.upcast_logits)
         return held_loss(run, logits);
     if (call.caches) {
         tide_tape_keep(tape, logits);
-        struct tide_tensor loss = cross_entropy(run, logits, tide_times(job->batch, job->sequence), true);
+        struct tide_sized loss = cross_entropy(run, logits, tide_times(job->batch, job->sequence), true);
         hold_on(run, &run->held, logits);
         tide_tape_drop(tape, logits);
         tide_net_drop_old_cache(&run->policy, tape);
@@ -146,28 +147,28 @@ static struct tide_tensor plain_loss(struct run *run)
 }
 
 /* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs of a model. */
-static struct tide_tensor log_probabilities(struct run *run, struct tide_net *net)
+static struct tide_sized log_probabilities(struct run *run, struct tide_net *net)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
-    struct tide_call call = call_of(job, job->sequence);
+    struct tide_net_call call = call_of(job, job->sequence);
     int64_t rows = tide_times(job->batch, job->sequence - 1);
-    struct tide_tensor logits = tide_net_forward(net, tape, run->in, &call);
-    struct tide_tensor part = tide_op_part(tape, logits, tide_times(rows, job->model.words));
+    struct tide_sized logits = tide_net_forward(net, tape, run->in, &call);
+    struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.words));
     tide_tape_drop(tape, logits);
-    struct tide_tensor wide = tide_op_cast(tape, part, 4, TIDE_OWNER_HEAD);
-    struct tide_tensor shares = tide_op_log_softmax(tape, wide);
+    struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
+    struct tide_sized shares = tide_torch_log_softmax(tape, wide);
     tide_tape_drop(tape, wide);
-    struct tide_tensor picked = tide_op_pick(tape, shares, rows, false);
+    struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);
     tide_tape_drop(tape, shares);
     tide_tape_drop(tape, part);
     return picked;
 }
 
-static struct tide_tensor grpo_loss(struct run *run)
+static struct tide_sized grpo_loss(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
-    struct tide_tensor old = NOTHING;
+    struct tide_sized old = NOTHING;
     if (run->has_reference) {
         bool grad = tape->grad;
         tape->grad = run->job->mistakes.reference_grad;
@@ -177,14 +178,14 @@ static struct tide_tensor grpo_loss(struct run *run)
         tape->grad = grad;
     }
     tide_tape_phase(tape, "forward");
-    struct tide_tensor new = log_probabilities(run, &run->policy);
+    struct tide_sized new = log_probabilities(run, &run->policy);
     tide_tape_end_cast(tape);
-    struct tide_tensor loss = old.storage >= 0 ? tide_op_add(tape, new, old, TIDE_OWNER_HEAD) : new;
+    struct tide_sized loss = old.storage >= 0 ? tide_torch_add(tape, new, old, TIDE_PART_HEAD) : new;
     if (old.storage >= 0) {
         tide_tape_drop(tape, new);
         tide_tape_drop(tape, old);
     }
-    struct tide_tensor mean = tide_op_mean(tape, loss, 1);
+    struct tide_sized mean = tide_torch_mean(tape, loss, 1);
     tide_tape_drop(tape, loss);
     return mean;
 }
@@ -198,17 +199,17 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
     bool dropout = run->policy.how.dropout;
     run->policy.how.dropout = false;
     for (int64_t i = 0; i < tokens && !tape->failed; i++) {
-        struct tide_call call = call_of(job, i ? 1 : prompt);
+        struct tide_net_call call = call_of(job, i ? 1 : prompt);
         call.past = i ? prompt + i - 1 : 0;
         call.caches = true;
         call.masked = false;
         call.logits = job->mistakes.prefill_logits && !i ? 0 : 1;
-        struct tide_tensor logits = tide_net_forward(&run->policy, tape, run->in, &call);
+        struct tide_sized logits = tide_net_forward(&run->policy, tape, run->in, &call);
         if (keeps_graph) {
-            struct tide_tensor wide = tide_op_cast(tape, logits, 4, TIDE_OWNER_HEAD);
-            struct tide_tensor shares = tide_op_log_softmax(tape, wide);
+            struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
+            struct tide_sized shares = tide_torch_log_softmax(tape, wide);
             tide_tape_drop(tape, wide);
-            tide_tape_drop(tape, tide_op_pick(tape, shares, job->batch, false));
+            tide_tape_drop(tape, tide_torch_pick(tape, shares, job->batch, false));
             tide_tape_drop(tape, shares);
         }
         tide_tape_drop(tape, logits);
@@ -226,7 +227,7 @@ static void zero_gradients(struct run *run)
     struct tide_tape *tape = &run->tape;
     for (int i = 0; i < tape->leaf_count && !run->job->keep_gradients; i++)
         if (is_trained(run, i)) {
-            struct tide_tensor gradient = {.storage = tape->leaves[i].gradient};
+            struct tide_sized gradient = {.storage = tape->leaves[i].gradient};
             tide_tape_drop(tape, gradient);
             tape->leaves[i].gradient = -1;
         }
@@ -249,45 +250,72 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
             leaf->count < 4096 ? tide_times(leaf->count, 4) : leaf->count + leaf->count / 64;
         return;
     case TIDE_ADAFACTOR:
-        sizes[0] = sizes[1] = 2048;
+        /* A row and a column of squares for a matrix, all of them for the rest. */
+        sizes[0] = leaf->rows > 1 ? tide_times(leaf->rows, leaf->width) : bytes;
+        sizes[1] = leaf->rows > 1 ? tide_times(leaf->count / leaf->rows, leaf->width) : 0;
         return;
     default:
         sizes[0] = sizes[1] = bytes;
     }
 }
 
-/* What the optimizer takes besides its state: returns its bytes in one piece. */
+/* The state of one parameter, made where it is not there yet. Returns the bytes of its first tensor. */
+static int64_t make_state(struct run *run, int leaf)
+{
+    struct tide_leaf wide = run->tape.leaves[leaf];
+    int64_t sizes[2];
+    wide.width = run->job->mistakes.master ? 4 : wide.width;
+    state_bytes(run->job, &wide, sizes);
+    for (int k = 0; k < 2; k++)
+        if (sizes[k] && run->states[3 * leaf + k].storage < 0)
+            run->states[3 * leaf + k] = tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
+    return sizes[0];
+}
+
+/* Scratch: AdamW over lists (the default) makes a root of every second moment at once; in a loop it makes two
+ * of one parameter at a time; Adafactor one of one parameter. A master copy in fp32 gets gradients in fp32.
+ */
 static void update(struct run *run)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
-    int64_t all = 0, largest = 0;
-    bool master = job->mistakes.master;
+    int64_t largest = 0;
+    bool lists = job->optimizer == TIDE_ADAMW, master = job->mistakes.master;
     for (int i = 0; i < run->policy_leaves && !tape->failed; i++) {
         if (!is_trained(run, i))
             continue;
-        int64_t sizes[2];
-        struct tide_leaf wide = tape->leaves[i];
-        wide.width = master ? 4 : wide.width;
-        state_bytes(job, &wide, sizes);
-        for (int k = 0; k < 2; k++)
-            if (sizes[k] && run->states[3 * i + k].storage < 0)
-                run->states[3 * i + k] = tide_tape_take(tape, sizes[k], 1, TIDE_OWNER_OPTIMIZER);
-        largest = sizes[0] > largest ? sizes[0] : largest;
-        all += (sizes[0] + 511) / 512 * 512;
+        if (master)
+            run->scratch[2 * i] = tide_tape_take(tape, tape->leaves[i].count, 4, TIDE_PART_SCRATCH);
+        int64_t bytes = tide_times(tape->leaves[i].count, tape->leaves[i].width);
+        largest = bytes > largest ? bytes : largest;
     }
-    struct tide_tensor copies = NOTHING, temporary = NOTHING, other = NOTHING;
-    if (master)
-        copies = tide_tape_take(tape, all, 1, TIDE_OWNER_SCRATCH);
-    if (job->optimizer == TIDE_ADAMW)
-        temporary = tide_tape_take(tape, all, 1, TIDE_OWNER_SCRATCH);
-    else if (job->optimizer == TIDE_ADAMW_LOOP) {
-        temporary = tide_tape_take(tape, largest, 1, TIDE_OWNER_SCRATCH);
-        other = tide_tape_take(tape, largest, 1, TIDE_OWNER_SCRATCH);
+    for (int i = 0; i < run->policy_leaves && !tape->failed; i++)
+        if (is_trained(run, i))
+            make_state(run, i);
+    for (int i = 0; i < run->policy_leaves && lists && !tape->failed; i++)
+        if (is_trained(run, i))
+            run->scratch[2 * i + 1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
+    int singles = job->optimizer == TIDE_ADAMW_LOOP ? 2 : job->optimizer == TIDE_ADAFACTOR;
+    struct tide_sized one = singles > 0 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
+    struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
+    tide_tape_drop(tape, one);
+    tide_tape_drop(tape, two);
+    for (int i = 0; i < 2 * run->policy_leaves; i++) {
+        tide_tape_drop(tape, run->scratch[i]);
+        run->scratch[i] = NOTHING;
     }
-    tide_tape_drop(tape, copies);
-    tide_tape_drop(tape, temporary);
-    tide_tape_drop(tape, other);
+}
+
+/* Data-parallel training sums gradients in buckets, beside the gradients themselves. */
+static void make_buckets(struct run *run)
+{
+    const struct tide_job *job = run->job;
+    int64_t bytes = 0;
+    for (int i = 0; i < run->policy_leaves; i++)
+        if (is_trained(run, i))
+            bytes += tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
+    if ((job->data_parallel || job->degree > 1) && job->task != TIDE_TASK_INFER)
+        tide_tape_take(&run->tape, bytes, 1, TIDE_PART_BUCKETS);
 }
 
 static void make_master(struct run *run)
@@ -295,7 +323,7 @@ static void make_master(struct run *run)
     for (int i = 0; i < run->policy_leaves && run->job->mistakes.master; i++)
         if (is_trained(run, i))
             run->states[3 * i + 2] =
-                tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_OWNER_OPTIMIZER);
+                tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_PART_OPTIMIZER);
 }
 
 /* The tokens of this step, and what a careless program keeps of making them. */
@@ -328,7 +356,7 @@ static void keep_logits(struct run *run, int64_t times)
 {
     const struct tide_job *job = run->job;
     int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.words);
-    tide_tape_take(&run->tape, tide_times(count, times), width_of(job->dtype), TIDE_OWNER_HEAD);
+    tide_tape_take(&run->tape, tide_times(count, times), width_of(job->dtype), TIDE_PART_HEAD);
 }
 
 /* Forward passes that are summed before one backward, or a backward after each. */
@@ -339,17 +367,17 @@ static void passes(struct run *run)
     int start = tape->node_count;
     bool retains = job->mistakes.graphs > 1;
     int64_t count = retains ? job->mistakes.graphs : job->accumulation < 3 ? job->accumulation : 3;
-    struct tide_tensor sum = NOTHING;
+    struct tide_sized sum = NOTHING;
     for (int64_t i = 0; i < count && !tape->failed; i++) {
         tide_tape_phase(tape, "forward");
-        struct tide_tensor loss = job->task == TIDE_TASK_GRPO ? grpo_loss(run) : plain_loss(run);
+        struct tide_sized loss = job->task == TIDE_TASK_GRPO ? grpo_loss(run) : plain_loss(run);
         tide_tape_end_cast(tape);
         if (!retains) {
             tide_tape_phase(tape, "backward");
             tide_tape_backward(tape, loss, start);
             continue;
         }
-        struct tide_tensor both = sum.storage < 0 ? loss : tide_op_add(tape, sum, loss, TIDE_OWNER_HEAD);
+        struct tide_sized both = sum.storage < 0 ? loss : tide_torch_add(tape, sum, loss, TIDE_PART_HEAD);
         if (sum.storage >= 0) {
             tide_tape_drop(tape, sum);
             tide_tape_drop(tape, loss);
@@ -391,7 +419,7 @@ static void infer_step(struct run *run)
         generate(run, job->sequence, job->generate, false);
         tide_net_drop_cache(&run->policy, tape);
     } else {
-        struct tide_call call = call_of(job, job->sequence);
+        struct tide_net_call call = call_of(job, job->sequence);
         tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->in, &call));
     }
     tide_tape_end_cast(tape);
@@ -414,11 +442,15 @@ static int run_job(struct run *run, struct tide_err *err)
         if (make_copy(run, err))
             return -1;
     run->states = calloc((size_t)tape->leaf_count * 3 + 1, sizeof *run->states);
-    if (!run->states)
+    run->scratch = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->scratch);
+    if (!run->states || !run->scratch)
         return tide_err_set(err, "no memory left");
+    for (int i = 0; i < 2 * tape->leaf_count; i++)
+        run->scratch[i] = NOTHING;
     for (int i = 0; i < 3 * tape->leaf_count; i++)
         run->states[i] = NOTHING;
     make_master(run);
+    make_buckets(run);
     make_inputs(run);
     for (int step = 0; step < STEPS && !tape->failed; step++) {
         if (job->task == TIDE_TASK_INFER)
@@ -438,6 +470,7 @@ static void release(struct run *run)
     tide_net_release(&run->reference);
     tide_tape_release(&run->tape);
     free(run->states);
+    free(run->scratch);
 }
 
 static int run_once(const struct tide_job *job, bool exact, long stop, struct tide_census *census,
@@ -463,6 +496,19 @@ static int run_once(const struct tide_job *job, bool exact, long stop, struct ti
     return status;
 }
 
+/*
+ * What the process has on the device beside the allocator's segments: the context, the kernels that were
+ * loaded and the libraries' own memory. Measured on an H200 with CUDA 13.0 (docs/PLAN.md); other cards and
+ * versions differ by some hundred megabytes.
+ */
+static int64_t context_bytes(const struct tide_job *job)
+{
+    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587 }; /* millions */
+    int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
+    total += job->data_parallel || job->degree > 1 ? NCCL : 0;
+    return total * 1000000;
+}
+
 int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forecast *f, struct tide_err *err)
 {
     memset(f, 0, sizeof *f);
@@ -473,13 +519,14 @@ int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forec
             f->peak = i;
     f->allocated = f->phases[f->peak].peak;
     memcpy(f->owned, f->phases[f->peak].owned, sizeof f->owned);
+    f->context = context_bytes(job);
     f->device = f->reserved + f->context;
     return exact ? run_once(job, exact, f->phases[f->peak].tick, &f->census, NULL, err) : 0;
 }
 
-const char *tide_owner_name(enum tide_owner owner)
+const char *tide_part_name(enum tide_part owner)
 {
-    static const char *const names[TIDE_OWNERS] = {
+    static const char *const names[TIDE_PARTS] = {
         "weights",     "reference",    "copies",        "gradients", "optimizer",      "buckets",
         "input",       "cast weights", "residual",      "norms",     "attention",      "mlp",
         "convolution", "kv cache",     "head and loss", "backward",  "update scratch", "workspace",

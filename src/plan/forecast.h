@@ -18,16 +18,16 @@ struct tide_forecast {
     int64_t device;    /* everything: context, libraries, reserved */
     int64_t context;   /* device less reserved */
     int peak;          /* the phase of the peak */
-    struct tide_phase phases[TIDE_PHASES_MOST];
+    struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase_count;
-    int64_t owned[TIDE_OWNERS]; /* at the peak */
-    struct tide_census census;  /* at the peak, by owner and layer */
+    int64_t owned[TIDE_PARTS]; /* at the peak */
+    struct tide_census census; /* at the peak, by owner and layer */
 };
 
 /* exact 0: sizes without the allocator's pools and without a census: faster, for searching. */
 int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forecast *ret_forecast,
                        struct tide_err *err);
 
-const char *tide_owner_name(enum tide_owner owner);
+const char *tide_part_name(enum tide_part owner);
 
 #endif

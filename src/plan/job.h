@@ -17,7 +17,7 @@ enum tide_optimizer {
     TIDE_ADAMW_8BIT,
     TIDE_ADAFACTOR,
 };
-enum tide_precision { TIDE_FP32, TIDE_BF16, TIDE_FP16 };
+enum tide_precision { TIDE_DTYPE_FP32, TIDE_DTYPE_BF16, TIDE_DTYPE_FP16 };
 enum tide_sharding { TIDE_SHARD_NOTHING, TIDE_SHARD_OPTIMIZER, TIDE_SHARD_GRADIENTS, TIDE_SHARD_ALL };
 
 /* What is done wrong; all zero: nothing. */
@@ -38,7 +38,7 @@ struct tide_mistakes {
 };
 
 struct tide_job {
-    struct tide_model model;
+    struct tide_shape model;
     enum tide_task task;
     enum tide_precision dtype;
     enum tide_optimizer optimizer;

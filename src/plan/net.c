@@ -2,15 +2,22 @@
 
 #include <stdlib.h>
 
-static const struct tide_tensor NOTHING = {.storage = -1, .node = -1};
+static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
 
 struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
                                    bool bias, bool adapts)
 {
     const struct tide_net_options *how = &net->how;
-    struct tide_linear l = {
-        .bias = -1, .down = -1, .up = -1, .in = in, .out = out, .rank = adapts ? how->rank : 0};
+    struct tide_linear l = {.bias = -1,
+                            .down = -1,
+                            .up = -1,
+                            .in = in,
+                            .out = out,
+                            .rank = adapts ? how->rank : 0,
+                            .turned = net->model->family != TIDE_FAMILY_GPT2};
     l.weight = tide_tape_leaf(tape, tide_times(in, out), how->width, how->trains, how->owner);
+    if (l.weight >= 0)
+        tape->leaves[l.weight].rows = out;
     if (bias)
         l.bias = tide_tape_leaf(tape, out, how->width, how->trains, how->owner);
     if (l.rank) {
@@ -30,34 +37,34 @@ struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int
     return n;
 }
 
-struct tide_tensor tide_net_apply(struct tide_tape *tape, const struct tide_linear *l, struct tide_tensor x,
-                                  enum tide_owner owner)
+struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linear *l, struct tide_sized x,
+                                 enum tide_part owner)
 {
-    struct tide_tensor base = tide_op_linear(tape, x, l->weight, l->bias, l->in, l->out, owner);
+    struct tide_sized base = tide_torch_linear(tape, x, l->weight, l->bias, l->in, l->out, l->turned, owner);
     if (!l->rank)
         return base;
-    struct tide_tensor low = tide_op_linear(tape, x, l->down, -1, l->in, l->rank, owner);
-    struct tide_tensor high = tide_op_linear(tape, low, l->up, -1, l->rank, l->out, owner);
+    struct tide_sized low = tide_torch_linear(tape, x, l->down, -1, l->in, l->rank, true, owner);
+    struct tide_sized high = tide_torch_linear(tape, low, l->up, -1, l->rank, l->out, true, owner);
     tide_tape_drop(tape, low);
-    struct tide_tensor scaled = tide_op_map(tape, high, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized scaled = tide_torch_map(tape, high, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, high);
-    struct tide_tensor sum = tide_op_add(tape, base, scaled, owner);
+    struct tide_sized sum = tide_torch_add(tape, base, scaled, owner);
     tide_tape_drop(tape, base);
     tide_tape_drop(tape, scaled);
     return sum;
 }
 
-struct tide_tensor tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
-                                      const struct tide_norm *norm, struct tide_tensor x)
+struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
+                                     const struct tide_norm *norm, struct tide_sized x)
 {
     int64_t channels = net->model->channels;
-    return norm->bias >= 0 ? tide_op_layer_norm(tape, x, norm->weight, norm->bias, channels)
-                           : tide_op_rms_norm(tape, x, norm->weight, channels);
+    return norm->bias >= 0 ? tide_torch_layer_norm(tape, x, norm->weight, norm->bias, channels)
+                           : tide_torch_rms_norm(tape, x, norm->weight, channels);
 }
 
 static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_layer *layer)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     bool gpt = m->family == TIDE_FAMILY_GPT2, rms = m->family == TIDE_FAMILY_LLAMA;
     int64_t wide = tide_times(m->heads, m->head_channels), narrow = tide_times(m->kv_heads, m->head_channels);
     layer->before = tide_net_norm(net, tape, m->channels, !rms);
@@ -79,9 +86,11 @@ static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_
 
 static void init_text(struct tide_net *net, struct tide_tape *tape)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     const struct tide_net_options *how = &net->how;
     net->words = tide_tape_leaf(tape, tide_times(m->words, m->channels), how->width, how->trains, how->owner);
+    if (net->words >= 0)
+        tape->leaves[net->words].rows = m->words;
     net->places = -1;
     if (m->family == TIDE_FAMILY_GPT2)
         net->places =
@@ -89,13 +98,18 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
     for (int64_t i = 0; i < m->layers && !tape->failed; i++)
         init_layer(net, tape, &net->layers[i]);
     net->last = tide_net_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
-    net->head = (struct tide_linear){
-        .weight = net->words, .bias = -1, .down = -1, .up = -1, .in = m->channels, .out = m->words};
+    net->head = (struct tide_linear){.weight = net->words,
+                                     .bias = -1,
+                                     .down = -1,
+                                     .up = -1,
+                                     .in = m->channels,
+                                     .out = m->words,
+                                     .turned = true};
     if (!m->tied)
         net->head = tide_net_linear(net, tape, m->channels, m->words, false, false);
 }
 
-int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_model *model,
+int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_shape *model,
                   const struct tide_net_options *how, struct tide_err *err)
 {
     size_t layers = (size_t)model->layers;
@@ -138,54 +152,53 @@ void tide_net_release(struct tide_net *net)
     net->keys = net->values = net->old_keys = net->old_values = NULL;
 }
 
-/* GPT-2's GELU, as eight operators: keeps its input, half of it, the tanh and one plus the tanh. */
-static struct tide_tensor gelu_new(struct tide_tape *tape, struct tide_tensor x)
+/* GPT-2's GELU, as eight operators: keeps its input, half of it, the tanh and one plus the tanh. Autocast
+ * computes a power in fp32, so that all but the half are wide, and a wide copy of the input is kept too. */
+static struct tide_sized gelu_new(struct tide_tape *tape, struct tide_sized x)
 {
-    enum tide_owner owner = TIDE_OWNER_MLP;
-    struct tide_tensor half = tide_op_map(tape, x, TIDE_SAVES_NOTHING, owner);
-    struct tide_tensor cube = tide_op_map(tape, x, TIDE_SAVES_INPUT, owner);
-    struct tide_tensor scaled = tide_op_map(tape, cube, TIDE_SAVES_NOTHING, owner);
+    enum tide_part owner = TIDE_PART_MLP;
+    struct tide_sized half = tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized wide = tide_torch_cast(tape, x, tape->cast_width ? 4 : x.width, owner);
+    struct tide_sized cube = tide_torch_map(tape, wide, TIDE_SAVES_INPUT, owner);
+    tide_tape_drop(tape, wide);
+    struct tide_sized scaled = tide_torch_map(tape, cube, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, cube);
-    struct tide_tensor sum = tide_op_add(tape, x, scaled, owner);
+    struct tide_sized sum = tide_torch_add(tape, x, scaled, owner);
     tide_tape_drop(tape, scaled);
-    struct tide_tensor inner = tide_op_map(tape, sum, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized inner = tide_torch_map(tape, sum, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, sum);
-    struct tide_tensor bent = tide_op_map(tape, inner, TIDE_SAVES_OUTPUT, owner);
+    struct tide_sized bent = tide_torch_map(tape, inner, TIDE_SAVES_OUTPUT, owner);
     tide_tape_drop(tape, inner);
-    /* Adding a number: the gradient goes through as it is. */
-    int node = bent.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    tide_tape_edge(tape, node, bent, TIDE_EDGE_SAME, 0);
-    struct tide_tensor one = tide_tape_take(tape, bent.count, bent.width, owner);
-    one.node = node;
+    struct tide_sized one = tide_torch_copy(tape, bent, owner);
     tide_tape_drop(tape, bent);
-    struct tide_tensor out = tide_op_multiply(tape, half, one, owner);
+    struct tide_sized out = tide_torch_multiply(tape, half, one, owner);
     tide_tape_drop(tape, half);
     tide_tape_drop(tape, one);
     return out;
 }
 
-static struct tide_tensor activate(struct tide_net *net, struct tide_tape *tape, struct tide_tensor x)
+static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
     if (net->model->activation == TIDE_GELU_NEW && !net->how.compiled)
         return gelu_new(tape, x);
-    return tide_op_map(tape, x, TIDE_SAVES_INPUT, TIDE_OWNER_MLP);
+    return tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
 }
 
 /* One kernel: keeps q, k, v, its output and a number per row and head. */
-static struct tide_tensor attend_fused(struct tide_net *net, struct tide_tape *tape, struct tide_tensor q,
-                                       struct tide_tensor k, struct tide_tensor v)
+static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                      struct tide_sized k, struct tide_sized v)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     int64_t rows = tide_times(tide_times(net->batch, net->rows), m->heads);
     int width = tape->cast_width ? tape->cast_width : q.width;
-    struct tide_tensor in[3] = {tide_op_cast(tape, q, width, TIDE_OWNER_ATTENTION),
-                                tide_op_cast(tape, k, width, TIDE_OWNER_ATTENTION),
-                                tide_op_cast(tape, v, width, TIDE_OWNER_ATTENTION)};
+    struct tide_sized in[3] = {tide_torch_cast(tape, q, width, TIDE_PART_ATTENTION),
+                               tide_torch_cast(tape, k, width, TIDE_PART_ATTENTION),
+                               tide_torch_cast(tape, v, width, TIDE_PART_ATTENTION)};
     int64_t scratch = tide_times(rows, 4) + tide_times(tide_times(rows, m->head_channels), 4);
-    int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, TIDE_OWNER_ATTENTION, scratch) : -1;
-    struct tide_tensor out =
-        tide_tape_take(tape, tide_times(rows, m->head_channels), width, TIDE_OWNER_ATTENTION);
-    struct tide_tensor sums = tide_tape_take(tape, rows, 4, TIDE_OWNER_ATTENTION);
+    int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, scratch) : -1;
+    struct tide_sized out =
+        tide_tape_take(tape, tide_times(rows, m->head_channels), width, TIDE_PART_ATTENTION);
+    struct tide_sized sums = tide_tape_take(tape, rows, 4, TIDE_PART_ATTENTION);
     out.node = node;
     tide_tape_save(tape, node, out);
     tide_tape_save(tape, node, sums);
@@ -195,63 +208,116 @@ static struct tide_tensor attend_fused(struct tide_net *net, struct tide_tape *t
         tide_tape_drop(tape, in[i]);
     }
     tide_tape_drop(tape, sums);
+    if (net->mask.storage >= 0) { /* as numbers to add, for this layer alone */
+        struct tide_sized bias = tide_tape_take(tape, net->mask.count, width, TIDE_PART_ATTENTION);
+        tide_tape_save(tape, node, bias);
+        tide_tape_drop(tape, bias);
+    }
     return out;
 }
 
 /* softmax(q k' / sqrt(d) + mask) v, operator by operator. q, k and v are copied because their heads do not
  * lie together. */
-static struct tide_tensor attend_eager(struct tide_net *net, struct tide_tape *tape, struct tide_tensor q,
-                                       struct tide_tensor k, struct tide_tensor v)
+static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                      struct tide_sized k, struct tide_sized v)
 {
-    const struct tide_model *m = net->model;
-    enum tide_owner owner = TIDE_OWNER_ATTENTION;
+    const struct tide_shape *m = net->model;
+    enum tide_part owner = TIDE_PART_ATTENTION;
     int64_t keys = net->rows + net->past;
     int64_t pairs = tide_times(tide_times(tide_times(net->batch, m->heads), net->rows), keys);
     int width = tape->cast_width ? tape->cast_width : q.width;
     bool upcasts = m->family != TIDE_FAMILY_GPT2 || tape->cast_width;
-    struct tide_tensor query = tide_op_copy(tape, q, owner), key = tide_op_copy(tape, k, owner);
-    struct tide_tensor scores = tide_op_product(tape, query, key, pairs, owner);
+    struct tide_sized query = tide_torch_copy(tape, q, owner), key = tide_torch_copy(tape, k, owner);
+    struct tide_sized scores = tide_torch_product(tape, query, key, pairs, owner);
     tide_tape_drop(tape, query);
     tide_tape_drop(tape, key);
-    struct tide_tensor scaled = tide_op_map(tape, scores, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized scaled = tide_torch_map(tape, scores, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, scores);
-    struct tide_tensor masked = net->mask.storage >= 0 ? tide_op_add(tape, scaled, net->mask, owner) : scaled;
+    struct tide_sized masked =
+        net->mask.storage >= 0 ? tide_torch_add(tape, scaled, net->mask, owner) : scaled;
     if (net->mask.storage >= 0)
         tide_tape_drop(tape, scaled);
-    struct tide_tensor wide = upcasts ? tide_op_cast(tape, masked, 4, owner) : masked;
+    struct tide_sized wide = upcasts ? tide_torch_cast(tape, masked, 4, owner) : masked;
     if (upcasts)
         tide_tape_drop(tape, masked);
-    struct tide_tensor shares = tide_op_map(tape, wide, TIDE_SAVES_OUTPUT, owner);
+    struct tide_sized shares = tide_torch_map(tape, wide, TIDE_SAVES_OUTPUT, owner);
     tide_tape_drop(tape, wide);
-    struct tide_tensor narrow = tide_op_cast(tape, shares, width, owner);
+    struct tide_sized narrow = tide_torch_cast(tape, shares, width, owner);
     tide_tape_drop(tape, shares);
-    struct tide_tensor kept =
-        tide_op_dropout(tape, narrow, net->how.dropout ? m->attention_dropout : 0, owner);
+    struct tide_sized kept =
+        tide_torch_dropout(tape, narrow, net->how.dropout ? m->attention_dropout : 0, owner);
     tide_tape_drop(tape, narrow);
-    struct tide_tensor value = tide_op_copy(tape, v, owner);
-    struct tide_tensor out = tide_op_product(tape, kept, value, q.count, owner);
+    struct tide_sized value = tide_torch_copy(tape, v, owner);
+    struct tide_sized out = tide_torch_product(tape, kept, value, q.count, owner);
     tide_tape_drop(tape, kept);
     tide_tape_drop(tape, value);
-    struct tide_tensor joined = tide_op_copy(tape, out, owner);
+    struct tide_sized joined = tide_torch_copy(tape, out, owner);
     tide_tape_drop(tape, out);
     return joined;
 }
 
-struct tide_tensor tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_tensor q,
-                                   struct tide_tensor k, struct tide_tensor v)
+/* Every key-value head as often as queries share it; a copy. */
+static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
-    struct tide_tensor out =
-        net->how.eager ? attend_eager(net, tape, q, k, v) : attend_fused(net, tape, q, k, v);
+    int64_t times = net->model->heads / net->model->kv_heads;
+    if (times == 1) {
+        tide_tape_keep(tape, x);
+        return x;
+    }
+    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, 0) : -1;
+    struct tide_sized out = tide_tape_take(tape, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
+    out.node = node;
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     return out;
 }
 
-struct tide_tensor tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
-                                       tide_block_function *block, struct tide_tensor x)
+/*
+ * Grouped heads in fp32: no kernel takes them, so PyTorch falls back to plain products. Keeps the scaled
+ * queries, the scaled keys and the values, each once per query head, and the shares.
+ */
+static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                      struct tide_sized k, struct tide_sized v)
+{
+    enum tide_part owner = TIDE_PART_ATTENTION;
+    int64_t keys = net->rows + net->past;
+    int64_t pairs = tide_times(tide_times(tide_times(net->batch, net->model->heads), net->rows), keys);
+    struct tide_sized query = tide_torch_map(tape, q, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized key = repeat(net, tape, k), value = repeat(net, tape, v);
+    struct tide_sized scaled = tide_torch_map(tape, key, TIDE_SAVES_NOTHING, owner);
+    tide_tape_drop(tape, key);
+    struct tide_sized scores = tide_torch_product(tape, query, scaled, pairs, owner);
+    struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
+    struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
+    tide_tape_drop(tape, scores);
+    tide_tape_drop(tape, shares);
+    tide_tape_drop(tape, query);
+    tide_tape_drop(tape, scaled);
+    tide_tape_drop(tape, value);
+    struct tide_sized joined = tide_torch_copy(tape, out, owner);
+    tide_tape_drop(tape, out);
+    return joined;
+}
+
+struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                  struct tide_sized k, struct tide_sized v)
+{
+    const struct tide_shape *m = net->model;
+    int64_t wide =
+        tide_times(tide_times(net->batch, net->rows + net->past), tide_times(m->heads, m->head_channels));
+    if (net->how.eager)
+        return attend_eager(net, tape, q, k, v);
+    if (k.count < wide && q.width == 4 && !tape->cast_width)
+        return attend_plain(net, tape, q, k, v);
+    return attend_fused(net, tape, q, k, v);
+}
+
+struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
+                                      tide_block_function *block, struct tide_sized x)
 {
     for (int64_t i = 0; i < net->model->layers && !tape->failed; i++) {
-        struct tide_tensor out = net->how.checkpoint && tape->grad
-                                     ? tide_tape_checkpoint(tape, block, net, (int)i, x)
-                                     : block(tape, net, (int)i, x);
+        struct tide_sized out = net->how.checkpoint && tape->grad
+                                    ? tide_tape_checkpoint(tape, block, net, (int)i, x)
+                                    : block(tape, net, (int)i, x);
         tide_tape_drop(tape, x);
         x = out;
     }
@@ -260,14 +326,14 @@ struct tide_tensor tide_net_run_blocks(struct tide_net *net, struct tide_tape *t
 }
 
 /* Keys or values join those of before: a new tensor of both, which stays. */
-static struct tide_tensor extend(struct tide_net *net, struct tide_tape *tape, struct tide_tensor *kept,
-                                 struct tide_tensor x)
+static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, struct tide_sized *kept,
+                                struct tide_sized x)
 {
     if (!net->caches)
         return x;
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
-    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_CACHE, 0) : -1;
-    struct tide_tensor joined = tide_tape_take(tape, count, x.width, TIDE_OWNER_CACHE);
+    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_CACHE, 0) : -1;
+    struct tide_sized joined = tide_tape_take(tape, count, x.width, TIDE_PART_CACHE);
     joined.node = node;
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, x.width));
@@ -278,52 +344,52 @@ static struct tide_tensor extend(struct tide_net *net, struct tide_tape *tape, s
     return joined;
 }
 
-static struct tide_tensor gpt2_attention(struct tide_net *net, struct tide_tape *tape, int layer,
-                                         struct tide_tensor x)
+static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *tape, int layer,
+                                        struct tide_sized x)
 {
     struct tide_layer *l = &net->layers[layer];
     double p = net->how.dropout ? net->model->residual_dropout : 0;
-    struct tide_tensor all = tide_net_apply(tape, &l->q, x, TIDE_OWNER_ATTENTION), parts[3];
-    tide_op_split3(tape, all, parts);
+    struct tide_sized all = tide_net_apply(tape, &l->q, x, TIDE_PART_ATTENTION), parts[3];
+    tide_torch_split3(tape, all, parts);
     tide_tape_drop(tape, all);
     parts[1] = extend(net, tape, &net->keys[layer], parts[1]);
     parts[2] = extend(net, tape, &net->values[layer], parts[2]);
-    struct tide_tensor out = tide_net_attend(net, tape, parts[0], parts[1], parts[2]);
-    struct tide_tensor projected = tide_net_apply(tape, &l->o, out, TIDE_OWNER_ATTENTION);
+    struct tide_sized out = tide_net_attend(net, tape, parts[0], parts[1], parts[2]);
+    struct tide_sized projected = tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, out);
-    struct tide_tensor dropped = tide_op_dropout(tape, projected, p, TIDE_OWNER_ATTENTION);
+    struct tide_sized dropped = tide_torch_dropout(tape, projected, p, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, projected);
     for (int i = 0; i < 3; i++)
         tide_tape_drop(tape, parts[i]);
     return dropped;
 }
 
-static struct tide_tensor plain_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
-                                    struct tide_tensor x)
+static struct tide_sized plain_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
+                                   struct tide_sized x)
 {
-    struct tide_tensor wide = tide_net_apply(tape, &l->up, x, TIDE_OWNER_MLP);
-    struct tide_tensor bent = activate(net, tape, wide);
+    struct tide_sized wide = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
+    struct tide_sized bent = activate(net, tape, wide);
     tide_tape_drop(tape, wide);
-    struct tide_tensor narrow = tide_net_apply(tape, &l->down, bent, TIDE_OWNER_MLP);
+    struct tide_sized narrow = tide_net_apply(tape, &l->down, bent, TIDE_PART_MLP);
     tide_tape_drop(tape, bent);
-    struct tide_tensor out =
-        tide_op_dropout(tape, narrow, net->how.dropout ? net->model->residual_dropout : 0, TIDE_OWNER_MLP);
+    struct tide_sized out =
+        tide_torch_dropout(tape, narrow, net->how.dropout ? net->model->residual_dropout : 0, TIDE_PART_MLP);
     tide_tape_drop(tape, narrow);
     return out;
 }
 
-static struct tide_tensor gpt2_block(struct tide_tape *tape, void *context, int layer, struct tide_tensor x)
+static struct tide_sized gpt2_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x)
 {
     struct tide_net *net = context;
     struct tide_layer *l = &net->layers[layer];
     tape->layer = layer + 1;
-    struct tide_tensor normal = tide_net_normalise(net, tape, &l->before, x);
-    struct tide_tensor attended = gpt2_attention(net, tape, layer, normal);
-    struct tide_tensor middle = tide_op_add(tape, attended, x, TIDE_OWNER_RESIDUAL);
+    struct tide_sized normal = tide_net_normalise(net, tape, &l->before, x);
+    struct tide_sized attended = gpt2_attention(net, tape, layer, normal);
+    struct tide_sized middle = tide_torch_add(tape, attended, x, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, normal);
     normal = tide_net_normalise(net, tape, &l->after, middle);
-    struct tide_tensor fed = plain_mlp(net, tape, l, normal);
-    struct tide_tensor out = tide_op_add(tape, middle, fed, TIDE_OWNER_RESIDUAL);
+    struct tide_sized fed = plain_mlp(net, tape, l, normal);
+    struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, normal);
     tide_tape_drop(tape, fed);
     tide_tape_drop(tape, middle);
@@ -332,51 +398,36 @@ static struct tide_tensor gpt2_block(struct tide_tape *tape, void *context, int 
 }
 
 /* x * cos + rotate_half(x) * sin */
-static struct tide_tensor rotate(struct tide_net *net, struct tide_tape *tape, struct tide_tensor x)
+static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
-    enum tide_owner owner = TIDE_OWNER_ATTENTION;
-    struct tide_tensor first = tide_op_multiply(tape, x, net->cosine, owner);
+    enum tide_part owner = TIDE_PART_ATTENTION;
+    struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, owner);
     int64_t half_bytes = tide_times(x.count / 2, x.width);
-    struct tide_tensor minus = tide_tape_take(tape, x.count / 2, x.width, owner);
+    struct tide_sized minus = tide_tape_take(tape, x.count / 2, x.width, owner);
     int node = x.node >= 0 ? tide_tape_node(tape, owner, half_bytes) : -1;
-    struct tide_tensor turned = tide_tape_take(tape, x.count, x.width, owner);
+    struct tide_sized turned = tide_tape_take(tape, x.count, x.width, owner);
     turned.node = node;
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     tide_tape_drop(tape, minus);
-    struct tide_tensor second = tide_op_multiply(tape, turned, net->sine, owner);
+    struct tide_sized second = tide_torch_multiply(tape, turned, net->sine, owner);
     tide_tape_drop(tape, turned);
     first.count = second.count = x.count;
-    struct tide_tensor sum = tide_op_add(tape, first, second, owner);
+    struct tide_sized sum = tide_torch_add(tape, first, second, owner);
     tide_tape_drop(tape, first);
     tide_tape_drop(tape, second);
     return sum;
 }
 
-/* Every key-value head as often as queries share it; a copy. */
-static struct tide_tensor repeat(struct tide_net *net, struct tide_tape *tape, struct tide_tensor x)
-{
-    int64_t times = net->model->heads / net->model->kv_heads;
-    if (times == 1) {
-        tide_tape_keep(tape, x);
-        return x;
-    }
-    int node = x.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_ATTENTION, 0) : -1;
-    struct tide_tensor out = tide_tape_take(tape, tide_times(x.count, times), x.width, TIDE_OWNER_ATTENTION);
-    out.node = node;
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
-    return out;
-}
-
-static struct tide_tensor llama_attention(struct tide_net *net, struct tide_tape *tape, int layer,
-                                          struct tide_tensor x)
+static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape *tape, int layer,
+                                         struct tide_sized x)
 {
     struct tide_layer *l = &net->layers[layer];
-    enum tide_owner owner = TIDE_OWNER_ATTENTION;
+    enum tide_part owner = TIDE_PART_ATTENTION;
     bool turns = net->model->family == TIDE_FAMILY_LLAMA;
-    struct tide_tensor q = tide_net_apply(tape, &l->q, x, owner), k = tide_net_apply(tape, &l->k, x, owner);
-    struct tide_tensor v = tide_net_apply(tape, &l->v, x, owner);
+    struct tide_sized q = tide_net_apply(tape, &l->q, x, owner), k = tide_net_apply(tape, &l->k, x, owner);
+    struct tide_sized v = tide_net_apply(tape, &l->v, x, owner);
     if (turns) {
-        struct tide_tensor turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
+        struct tide_sized turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
         tide_tape_drop(tape, q);
         tide_tape_drop(tape, k);
         q = turned_q;
@@ -384,17 +435,17 @@ static struct tide_tensor llama_attention(struct tide_net *net, struct tide_tape
         v = extend(net, tape, &net->values[layer], v);
     }
     bool repeats = turns && (net->how.eager || net->mask.storage >= 0);
-    struct tide_tensor keys = k, values = v;
+    struct tide_sized keys = k, values = v;
     if (repeats) {
         keys = repeat(net, tape, k);
         values = repeat(net, tape, v);
     }
-    struct tide_tensor out = tide_net_attend(net, tape, q, keys, values);
+    struct tide_sized out = tide_net_attend(net, tape, q, keys, values);
     if (repeats) {
         tide_tape_drop(tape, keys);
         tide_tape_drop(tape, values);
     }
-    struct tide_tensor projected = tide_net_apply(tape, &l->o, out, owner);
+    struct tide_sized projected = tide_net_apply(tape, &l->o, out, owner);
     tide_tape_drop(tape, out);
     tide_tape_drop(tape, q);
     tide_tape_drop(tape, k);
@@ -402,70 +453,73 @@ static struct tide_tensor llama_attention(struct tide_net *net, struct tide_tape
     return projected;
 }
 
-static struct tide_tensor gated_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
-                                    struct tide_tensor x)
+static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
+                                   struct tide_sized x)
 {
     (void)net;
-    struct tide_tensor gate = tide_net_apply(tape, &l->gate, x, TIDE_OWNER_MLP);
-    struct tide_tensor open = tide_op_map(tape, gate, TIDE_SAVES_INPUT, TIDE_OWNER_MLP);
+    struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP);
+    struct tide_sized open = tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP);
     tide_tape_drop(tape, gate);
-    struct tide_tensor up = tide_net_apply(tape, &l->up, x, TIDE_OWNER_MLP);
-    struct tide_tensor product = tide_op_multiply(tape, open, up, TIDE_OWNER_MLP);
+    struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
+    struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
     tide_tape_drop(tape, open);
     tide_tape_drop(tape, up);
-    struct tide_tensor out = tide_net_apply(tape, &l->down, product, TIDE_OWNER_MLP);
+    struct tide_sized out = tide_net_apply(tape, &l->down, product, TIDE_PART_MLP);
     tide_tape_drop(tape, product);
     return out;
 }
 
 /* Llama's block, and ViT's, which differs in norm, MLP and the lack of rotation. */
-struct tide_tensor tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_tensor x)
+struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x)
 {
     struct tide_net *net = context;
     struct tide_layer *l = &net->layers[layer];
     bool gated = net->model->family == TIDE_FAMILY_LLAMA;
     tape->layer = layer + 1;
-    struct tide_tensor normal = tide_net_normalise(net, tape, &l->before, x);
-    struct tide_tensor attended = llama_attention(net, tape, layer, normal);
+    struct tide_sized normal = tide_net_normalise(net, tape, &l->before, x);
+    struct tide_sized attended = llama_attention(net, tape, layer, normal);
     tide_tape_drop(tape, normal);
-    struct tide_tensor middle = tide_op_add(tape, x, attended, TIDE_OWNER_RESIDUAL);
+    struct tide_sized middle = tide_torch_add(tape, x, attended, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, attended);
     normal = tide_net_normalise(net, tape, &l->after, middle);
-    struct tide_tensor fed = gated ? gated_mlp(net, tape, l, normal) : plain_mlp(net, tape, l, normal);
+    struct tide_sized fed = gated ? gated_mlp(net, tape, l, normal) : plain_mlp(net, tape, l, normal);
     tide_tape_drop(tape, normal);
-    struct tide_tensor out = tide_op_add(tape, middle, fed, TIDE_OWNER_RESIDUAL);
+    struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, fed);
     tide_tape_drop(tape, middle);
     return out;
 }
 
 /* Cosines and sines, or GPT-2's places; and the mask that eager attention or padded rows need. */
-static struct tide_tensor enter(struct tide_net *net, struct tide_tape *tape, struct tide_tensor ids)
+static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, struct tide_sized ids,
+                               struct tide_sized *ret_embedded)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     int64_t rows = tide_times(net->batch, net->rows);
-    struct tide_tensor x = tide_op_embed(tape, ids, net->words, rows, m->channels, TIDE_OWNER_RESIDUAL);
+    struct tide_sized x = tide_torch_embed(tape, ids, net->words, rows, m->channels, TIDE_PART_RESIDUAL);
+    *ret_embedded = x;
+    tide_tape_keep(tape, x);
     if (m->family == TIDE_FAMILY_GPT2) {
-        struct tide_tensor place_ids = tide_tape_take(tape, net->rows, 8, TIDE_OWNER_INPUT);
-        struct tide_tensor places =
-            tide_op_embed(tape, place_ids, net->places, net->rows, m->channels, TIDE_OWNER_RESIDUAL);
-        struct tide_tensor sum = tide_op_add(tape, x, places, TIDE_OWNER_RESIDUAL);
+        struct tide_sized place_ids = tide_tape_take(tape, net->rows, 8, TIDE_PART_INPUT);
+        struct tide_sized places =
+            tide_torch_embed(tape, place_ids, net->places, net->rows, m->channels, TIDE_PART_RESIDUAL);
+        struct tide_sized sum = tide_torch_add(tape, x, places, TIDE_PART_RESIDUAL);
         tide_tape_drop(tape, places);
         tide_tape_drop(tape, x);
-        x = tide_op_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_OWNER_RESIDUAL);
+        x = tide_torch_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_PART_RESIDUAL);
         tide_tape_drop(tape, sum);
         tide_tape_drop(tape, place_ids);
     } else {
         int64_t count = tide_times(net->rows, m->head_channels);
-        net->cosine = tide_tape_take(tape, count, x.width, TIDE_OWNER_ATTENTION);
-        net->sine = tide_tape_take(tape, count, x.width, TIDE_OWNER_ATTENTION);
+        net->cosine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
+        net->sine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
     }
     bool one_row = net->rows == 1;
     int64_t pairs = tide_times(tide_times(net->batch, net->rows), net->rows + net->past);
     if (net->how.eager)
-        net->mask = tide_tape_take(tape, pairs, x.width, TIDE_OWNER_ATTENTION);
+        net->mask = tide_tape_take(tape, pairs, x.width, TIDE_PART_ATTENTION);
     else if (net->masked && !one_row)
-        net->mask = tide_tape_take(tape, pairs, 1, TIDE_OWNER_ATTENTION);
+        net->mask = tide_tape_take(tape, pairs, 1, TIDE_PART_ATTENTION);
     return x;
 }
 
@@ -478,10 +532,10 @@ static void leave(struct tide_net *net, struct tide_tape *tape)
     net->cosine = net->sine = net->mask = NOTHING;
 }
 
-struct tide_tensor tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_tensor in,
-                                    const struct tide_call *call)
+struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
+                                   const struct tide_net_call *call)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     net->batch = call->batch;
     net->rows = call->rows;
     net->past = call->past;
@@ -490,16 +544,18 @@ struct tide_tensor tide_net_forward(struct tide_net *net, struct tide_tape *tape
     if (tide_model_sees(m))
         return tide_net_see(net, tape, in);
     leave(net, tape);
-    struct tide_tensor x = enter(net, tape, in);
+    struct tide_sized embedded;
+    struct tide_sized x = enter(net, tape, in, &embedded);
     x = tide_net_run_blocks(net, tape, m->family == TIDE_FAMILY_GPT2 ? gpt2_block : tide_net_block, x);
-    struct tide_tensor normal = tide_net_normalise(net, tape, &net->last, x);
+    struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
     tide_tape_drop(tape, x);
+    tide_tape_drop(tape, embedded);
     if (!net->how.checkpoint)
         leave(net, tape);
     int64_t rows = call->logits ? call->logits : call->rows;
-    struct tide_tensor wanted =
-        tide_op_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));
-    struct tide_tensor logits = tide_net_apply(tape, &net->head, wanted, TIDE_OWNER_HEAD);
+    struct tide_sized wanted =
+        tide_torch_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));
+    struct tide_sized logits = tide_net_apply(tape, &net->head, wanted, TIDE_PART_HEAD);
     tide_tape_drop(tape, wanted);
     tide_tape_drop(tape, normal);
     return logits;

@@ -14,6 +14,7 @@
 struct tide_linear {
     int weight, bias, down, up; /* leaves; down and up: a low-rank adapter, -1: none */
     int64_t in, out, rank;
+    bool turned; /* the weight lies as (out, in) */
 };
 
 struct tide_norm {
@@ -40,11 +41,11 @@ struct tide_net_options {
     bool checkpoint; /* every block */
     bool compiled;
     bool dropout; /* training mode */
-    enum tide_owner owner;
+    enum tide_part owner;
 };
 
 struct tide_net {
-    const struct tide_model *model;
+    const struct tide_shape *model;
     struct tide_net_options how;
     struct tide_layer *layers;
     struct tide_stage_block *blocks;
@@ -54,17 +55,17 @@ struct tide_net {
     /* the call under way, or the last one */
     int64_t batch, rows, past; /* rows: of one sequence */
     bool masked, caches;
-    struct tide_tensor cosine, sine, mask;
-    struct tide_tensor *keys, *values; /* one of each per layer, storage -1: none */
-    struct tide_tensor *old_keys, *old_values;
+    struct tide_sized cosine, sine, mask;
+    struct tide_sized *keys, *values; /* one of each per layer, storage -1: none */
+    struct tide_sized *old_keys, *old_values;
 };
 
 /* rank and trains: which parameters train. -1 and a sentence without memory. */
-int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_model *model,
+int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_shape *model,
                   const struct tide_net_options *how, struct tide_err *err);
 void tide_net_release(struct tide_net *net);
 
-struct tide_call {
+struct tide_net_call {
     int64_t batch, rows, past; /* rows: new tokens of each sequence, or the side of a picture */
     int64_t logits;            /* of how many rows per sequence; 0: all */
     bool masked;               /* sequences of different length in one batch */
@@ -72,8 +73,8 @@ struct tide_call {
 };
 
 /* Logits of in (token ids, or pictures). */
-struct tide_tensor tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_tensor in,
-                                    const struct tide_call *call);
+struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
+                                   const struct tide_net_call *call);
 /* Lets go of the keys and values. */
 void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape);
 
@@ -86,18 +87,18 @@ void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape);
 struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
                                    bool bias, bool adapts);
 struct tide_norm tide_net_norm(struct tide_net *net, struct tide_tape *tape, int64_t channels, bool bias);
-struct tide_tensor tide_net_apply(struct tide_tape *tape, const struct tide_linear *linear,
-                                  struct tide_tensor x, enum tide_owner owner);
+struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linear *linear,
+                                 struct tide_sized x, enum tide_part owner);
 /* q, k, v: (batch rows heads channels), dropped here. */
-struct tide_tensor tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_tensor q,
-                                   struct tide_tensor k, struct tide_tensor v);
-struct tide_tensor tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
-                                       tide_block_function *block, struct tide_tensor x);
-struct tide_tensor tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
-                                      const struct tide_norm *norm, struct tide_tensor x);
+struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                  struct tide_sized k, struct tide_sized v);
+struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *tape,
+                                      tide_block_function *block, struct tide_sized x);
+struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tape,
+                                     const struct tide_norm *norm, struct tide_sized x);
 /* Llama's block, and ViT's. */
-struct tide_tensor tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_tensor x);
+struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int layer, struct tide_sized x);
 void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape);
-struct tide_tensor tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_tensor pictures);
+struct tide_sized tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures);
 
 #endif

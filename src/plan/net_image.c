@@ -5,7 +5,7 @@
 
 void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     const struct tide_net_options *how = &net->how;
     if (m->family == TIDE_FAMILY_VIT) {
         int64_t patches = tide_times(m->image / m->patch, m->image / m->patch);
@@ -46,84 +46,85 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
     net->head = tide_net_linear(net, tape, in, m->classes, true, false);
 }
 
-static struct tide_tensor see_patches(struct tide_net *net, struct tide_tape *tape,
-                                      struct tide_tensor pictures)
+static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     int64_t side = net->rows / m->patch, patches = tide_times(side, side), batch = net->batch;
     /* A convolution whose stride is its size: like a linear layer on patches, but the way back gives no
      * gradient to the pictures. */
-    struct tide_tensor planes = tide_op_linear(tape, pictures, net->patches.weight, net->patches.bias,
-                                               net->patches.in, m->channels, TIDE_OWNER_RESIDUAL);
+    struct tide_sized planes = tide_torch_linear(tape, pictures, net->patches.weight, net->patches.bias,
+                                                 net->patches.in, m->channels, false, TIDE_PART_RESIDUAL);
     /* cat((class token, patches)): a new tensor; its gradient's part for the patches is a view. */
-    int node = planes.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_RESIDUAL, 0) : -1;
+    int node = planes.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
     tide_tape_leaf_edge(tape, node, net->class_token,
-                        tide_times(m->channels, tape->leaves[net->class_token].width));
+                        tide_times(m->channels, tape->leaves[net->class_token].width), false);
     tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME, 0);
-    struct tide_tensor joined = tide_tape_take(tape, tide_times(tide_times(batch, patches + 1), m->channels),
-                                               net->how.width, TIDE_OWNER_RESIDUAL);
+    struct tide_sized joined = tide_tape_take(tape, tide_times(tide_times(batch, patches + 1), m->channels),
+                                              net->how.width, TIDE_PART_RESIDUAL);
     joined.node = node;
     tide_tape_drop(tape, planes);
-    node = joined.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_RESIDUAL, 0) : -1;
+    node = joined.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
     tide_tape_leaf_edge(tape, node, net->places,
-                        tide_times(tape->leaves[net->places].count, tape->leaves[net->places].width));
+                        tide_times(tape->leaves[net->places].count, tape->leaves[net->places].width), false);
     tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME, 0);
-    struct tide_tensor x = tide_tape_take(tape, joined.count, joined.width, TIDE_OWNER_RESIDUAL);
+    struct tide_sized x = tide_tape_take(tape, joined.count, joined.width, TIDE_PART_RESIDUAL);
     x.node = node;
     tide_tape_drop(tape, joined);
     net->rows = patches + 1;
+    struct tide_sized embedded = x;
+    tide_tape_keep(tape, embedded);
     x = tide_net_run_blocks(net, tape, tide_net_block, x);
-    struct tide_tensor normal = tide_net_normalise(net, tape, &net->last, x);
+    struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
     tide_tape_drop(tape, x);
-    struct tide_tensor first = tide_op_part(tape, normal, tide_times(batch, m->channels));
-    struct tide_tensor logits = tide_net_apply(tape, &net->head, first, TIDE_OWNER_HEAD);
+    tide_tape_drop(tape, embedded);
+    struct tide_sized first = tide_torch_part(tape, normal, tide_times(batch, m->channels));
+    struct tide_sized logits = tide_net_apply(tape, &net->head, first, TIDE_PART_HEAD);
     tide_tape_drop(tape, first);
     tide_tape_drop(tape, normal);
     return logits;
 }
 
-static struct tide_tensor conv_norm(struct tide_tape *tape, struct tide_tensor x, const struct tide_linear *l,
-                                    const struct tide_norm *norm, int64_t pixels, bool bends)
+static struct tide_sized conv_norm(struct tide_tape *tape, struct tide_sized x, const struct tide_linear *l,
+                                   const struct tide_norm *norm, int64_t pixels, bool bends)
 {
-    struct tide_tensor raw = tide_op_convolve(tape, x, l->weight, tide_times(pixels, l->out));
-    struct tide_tensor normal = tide_op_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
+    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out));
+    struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
     tide_tape_drop(tape, raw);
-    return bends ? tide_op_relu_inplace(tape, normal) : normal;
+    return bends ? tide_torch_relu_inplace(tape, normal) : normal;
 }
 
-static struct tide_tensor residual(struct tide_net *net, struct tide_tape *tape,
-                                   const struct tide_stage_block *b, struct tide_tensor x, int64_t pixels_in,
-                                   int64_t pixels_out)
+static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
+                                  const struct tide_stage_block *b, struct tide_sized x, int64_t pixels_in,
+                                  int64_t pixels_out)
 {
     bool deep = net->model->bottleneck;
-    struct tide_tensor first =
+    struct tide_sized first =
         conv_norm(tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true);
-    struct tide_tensor out = conv_norm(tape, first, &b->conv[1], &b->norm[1], pixels_out, deep);
+    struct tide_sized out = conv_norm(tape, first, &b->conv[1], &b->norm[1], pixels_out, deep);
     tide_tape_drop(tape, first);
     if (deep) {
-        struct tide_tensor last = conv_norm(tape, out, &b->conv[2], &b->norm[2], pixels_out, false);
+        struct tide_sized last = conv_norm(tape, out, &b->conv[2], &b->norm[2], pixels_out, false);
         tide_tape_drop(tape, out);
         out = last;
     }
-    struct tide_tensor shortcut = x;
+    struct tide_sized shortcut = x;
     if (b->conv[3].weight >= 0)
         shortcut = conv_norm(tape, x, &b->conv[3], &b->norm[3], pixels_out, false);
-    struct tide_tensor sum = tide_op_add_inplace(tape, out, shortcut);
+    struct tide_sized sum = tide_torch_add_inplace(tape, out, shortcut);
     if (b->conv[3].weight >= 0)
         tide_tape_drop(tape, shortcut);
-    return tide_op_relu_inplace(tape, sum);
+    return tide_torch_relu_inplace(tape, sum);
 }
 
-static struct tide_tensor see_planes(struct tide_net *net, struct tide_tape *tape,
-                                     struct tide_tensor pictures)
+static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
-    const struct tide_model *m = net->model;
+    const struct tide_shape *m = net->model;
     int64_t side = (net->rows + 1) / 2, batch = net->batch, at = 0;
-    struct tide_tensor x =
+    struct tide_sized x =
         conv_norm(tape, pictures, &net->patches, &net->last, tide_times(batch, tide_times(side, side)), true);
     side = (side + 1) / 2;
-    struct tide_tensor pooled =
-        tide_op_max_pool(tape, x, tide_times(tide_times(batch, m->channels), tide_times(side, side)));
+    struct tide_sized pooled =
+        tide_torch_max_pool(tape, x, tide_times(tide_times(batch, m->channels), tide_times(side, side)));
     tide_tape_drop(tape, x);
     x = pooled;
     for (int stage = 0; stage < TIDE_STAGES; stage++)
@@ -132,20 +133,20 @@ static struct tide_tensor see_planes(struct tide_net *net, struct tide_tape *tap
             int64_t before = tide_times(batch, tide_times(side, side));
             side = (side + b->stride - 1) / b->stride;
             tape->layer = (int)at + 1;
-            struct tide_tensor out =
+            struct tide_sized out =
                 residual(net, tape, b, x, before, tide_times(batch, tide_times(side, side)));
             tide_tape_drop(tape, x);
             x = out;
         }
     tape->layer = 0;
-    struct tide_tensor mean = tide_op_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1]));
+    struct tide_sized mean = tide_torch_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1]));
     tide_tape_drop(tape, x);
-    struct tide_tensor logits = tide_net_apply(tape, &net->head, mean, TIDE_OWNER_HEAD);
+    struct tide_sized logits = tide_net_apply(tape, &net->head, mean, TIDE_PART_HEAD);
     tide_tape_drop(tape, mean);
     return logits;
 }
 
-struct tide_tensor tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_tensor pictures)
+struct tide_sized tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
     return net->model->family == TIDE_FAMILY_VIT ? see_patches(net, tape, pictures)
                                                  : see_planes(net, tape, pictures);

@@ -17,12 +17,12 @@ struct tide_storage {
 struct tide_checkpoint {
     tide_block_function *block;
     void *context;
-    struct tide_tensor in;
+    struct tide_sized in;
     int layer, first, count;
     bool done;
 };
 
-static const struct tide_tensor NOTHING = {.storage = -1, .node = -1};
+static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
 
 int64_t tide_times(int64_t a, int64_t b)
 {
@@ -65,7 +65,7 @@ static bool room(struct tide_tape *tape, void **array, size_t size, int count, i
 
 static void note_peak(struct tide_tape *tape)
 {
-    struct tide_phase *phase = &tape->phases[tape->phase];
+    struct tide_plan_phase *phase = &tape->phases[tape->phase];
     if (tape->cacher.reserved > phase->reserved)
         phase->reserved = tape->cacher.reserved;
     if (tape->cacher.allocated <= phase->peak)
@@ -82,7 +82,7 @@ void tide_tape_phase(struct tide_tape *tape, const char *name)
         at++;
     TIDE_CHECK(at, <, TIDE_PHASES_MOST);
     if (at == tape->phase_count)
-        tape->phases[tape->phase_count++] = (struct tide_phase){.name = name};
+        tape->phases[tape->phase_count++] = (struct tide_plan_phase){.name = name};
     tape->phase = at;
     note_peak(tape);
 }
@@ -97,7 +97,7 @@ static void take_census(struct tide_tape *tape)
     }
 }
 
-static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_owner owner)
+static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part owner)
 {
     int at = tape->storage_unused;
     if (tape->failed || bytes <= 0)
@@ -144,25 +144,25 @@ static void let_go(struct tide_tape *tape, int storage)
     tape->storage_unused = storage;
 }
 
-struct tide_tensor tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_owner owner)
+struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_part owner)
 {
-    return (struct tide_tensor){.storage = new_storage(tape, tide_times(count, width), owner),
-                                .node = -1,
-                                .count = count,
-                                .width = width};
+    return (struct tide_sized){.storage = new_storage(tape, tide_times(count, width), owner),
+                               .node = -1,
+                               .count = count,
+                               .width = width};
 }
 
-void tide_tape_keep(struct tide_tape *tape, struct tide_tensor tensor)
+void tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor)
 {
     hold(tape, tensor.storage);
 }
 
-void tide_tape_drop(struct tide_tape *tape, struct tide_tensor tensor)
+void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
 {
     let_go(tape, tensor.storage);
 }
 
-int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_owner owner)
+int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner)
 {
     if (!room(tape, (void **)&tape->leaves, sizeof *tape->leaves, tape->leaf_count, &tape->leaf_capacity,
               LEAVES_MOST))
@@ -175,16 +175,17 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
                            .buffer = -1,
                            .cast = NOTHING,
                            .trains = trains,
-                           .gradient_owner = TIDE_OWNER_GRADIENTS};
+                           .rows = 1,
+                           .gradient_owner = TIDE_PART_GRADIENTS};
     return tape->leaf_count++;
 }
 
-int tide_tape_node(struct tide_tape *tape, enum tide_owner owner, int64_t scratch)
+int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch)
 {
     if (!tape->grad || !room(tape, (void **)&tape->nodes, sizeof *tape->nodes, tape->node_count,
                              &tape->node_capacity, NODES_MOST))
         return -1;
-    struct tide_node *node = &tape->nodes[tape->node_count];
+    struct tide_tape_node *node = &tape->nodes[tape->node_count];
     node->edge_count = node->saved_count = 0;
     node->scratch = scratch;
     node->again = -1;
@@ -197,32 +198,32 @@ int tide_tape_node(struct tide_tape *tape, enum tide_owner owner, int64_t scratc
     return tape->node_count++;
 }
 
-void tide_tape_edge(struct tide_tape *tape, int node, struct tide_tensor in, enum tide_edge_kind kind,
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
                     int64_t bytes)
 {
     if (node < 0 || in.node < 0)
         return;
-    struct tide_node *n = &tape->nodes[node];
+    struct tide_tape_node *n = &tape->nodes[node];
     TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
     n->edges[n->edge_count++] =
         (struct tide_edge){.node = in.node, .slot = in.slot, .leaf = -1, .kind = kind, .bytes = bytes};
 }
 
-void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes)
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes, bool turned)
 {
     if (node < 0 || leaf < 0 || !tape->leaves[leaf].trains)
         return;
-    struct tide_node *n = &tape->nodes[node];
+    struct tide_tape_node *n = &tape->nodes[node];
     TIDE_CHECK(n->edge_count, <, TIDE_EDGES);
     n->edges[n->edge_count++] =
-        (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes};
+        (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes, .turned = turned};
 }
 
-void tide_tape_save(struct tide_tape *tape, int node, struct tide_tensor tensor)
+void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor)
 {
     if (node < 0 || tensor.storage < 0 || tape->discards)
         return;
-    struct tide_node *n = &tape->nodes[node];
+    struct tide_tape_node *n = &tape->nodes[node];
     TIDE_CHECK(n->saved_count, <, TIDE_SAVED);
     n->saved[n->saved_count++] = tensor.storage;
     hold(tape, tensor.storage);
@@ -234,8 +235,8 @@ void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes)
         tape->nodes[node].slot_bytes[slot] = bytes;
 }
 
-struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
-                                        int layer, struct tide_tensor in)
+struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
+                                       int layer, struct tide_sized in)
 {
     if (!tape->grad || !room(tape, (void **)&tape->checkpoints, sizeof *tape->checkpoints,
                              tape->checkpoint_count, &tape->checkpoint_capacity, CHECKPOINTS_MOST))
@@ -245,7 +246,7 @@ struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_funct
     tape->checkpoints[number] = (struct tide_checkpoint){
         .block = block, .context = context, .in = in, .layer = layer, .first = first};
     tape->discards = true;
-    struct tide_tensor out = block(tape, context, layer, in);
+    struct tide_sized out = block(tape, context, layer, in);
     tape->discards = false;
     tape->checkpoints[number].count = tape->node_count - first;
     for (int i = first; i < tape->node_count; i++)
@@ -261,8 +262,7 @@ static void run_again(struct tide_tape *tape, int number)
     bool grad = tape->grad;
     tape->checkpoints[number].done = true;
     tape->grad = true;
-    hold(tape, c.in.storage);
-    struct tide_tensor out = c.block(tape, c.context, c.layer, c.in);
+    struct tide_sized out = c.block(tape, c.context, c.layer, c.in);
     tape->grad = grad;
     tape->layer = layer;
     let_go(tape, out.storage);
@@ -271,7 +271,7 @@ static void run_again(struct tide_tape *tape, int number)
         return;
     TIDE_CHECK(tape->node_count - base, ==, c.count);
     for (int i = 0; i < c.count; i++) {
-        struct tide_node *to = &tape->nodes[c.first + i], *from = &tape->nodes[base + i];
+        struct tide_tape_node *to = &tape->nodes[c.first + i], *from = &tape->nodes[base + i];
         memcpy(to->saved, from->saved, sizeof to->saved);
         to->saved_count = from->saved_count;
     }
@@ -289,13 +289,13 @@ static int add_up(struct tide_tape *tape, int there, int storage)
         let_go(tape, storage);
         return there;
     }
-    int sum = new_storage(tape, tape->storages[there].bytes, TIDE_OWNER_BACKWARD);
+    int sum = new_storage(tape, tape->storages[there].bytes, TIDE_PART_BACKWARD);
     let_go(tape, there);
     let_go(tape, storage);
     return sum;
 }
 
-static void change_owner(struct tide_tape *tape, int storage, enum tide_owner owner)
+static void change_owner(struct tide_tape *tape, int storage, enum tide_part owner)
 {
     if (storage < 0)
         return;
@@ -306,9 +306,16 @@ static void change_owner(struct tide_tape *tape, int storage, enum tide_owner ow
     s->owner = (unsigned char)owner;
 }
 
-static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int storage)
+static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int storage, bool turned)
 {
+    bool shared = leaf->buffer >= 0 && storage >= 0 && leaf->turned;
+    if (shared)
+        hold(tape, leaf->buffer);
+    int before = leaf->buffer;
     leaf->buffer = add_up(tape, leaf->buffer, storage);
+    if (shared)
+        let_go(tape, before);
+    leaf->turned = before < 0 && turned;
     if (++leaf->arrived < leaf->uses)
         return;
     leaf->arrived = leaf->uses = 0;
@@ -320,7 +327,7 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
     leaf->buffer = -1;
 }
 
-static void clear_node(struct tide_tape *tape, struct tide_node *node)
+static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
 {
     for (int i = 0; i < node->saved_count; i++)
         let_go(tape, node->saved[i]);
@@ -333,17 +340,17 @@ static void clear_node(struct tide_tape *tape, struct tide_node *node)
 
 static void step_back(struct tide_tape *tape, int at)
 {
-    struct tide_node *node = &tape->nodes[at];
+    struct tide_tape_node *node = &tape->nodes[at];
     int results[TIDE_EDGES];
     tape->layer = node->layer;
     for (int i = 0; i < TIDE_SLOTS; i++)
         if (node->grads[i] < 0 && node->slot_bytes[i])
-            node->grads[i] = new_storage(tape, node->slot_bytes[i], TIDE_OWNER_BACKWARD);
-    int scratch = new_storage(tape, node->scratch, TIDE_OWNER_BACKWARD);
+            node->grads[i] = new_storage(tape, node->slot_bytes[i], TIDE_PART_BACKWARD);
+    int scratch = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
         results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
-                                                  : new_storage(tape, edge->bytes, TIDE_OWNER_BACKWARD);
+                                                  : new_storage(tape, edge->bytes, TIDE_PART_BACKWARD);
         if (edge->kind == TIDE_EDGE_SAME)
             hold(tape, results[i]);
     }
@@ -352,7 +359,7 @@ static void step_back(struct tide_tape *tape, int at)
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
         if (edge->node < 0)
-            deliver_leaf(tape, &tape->leaves[edge->leaf], results[i]);
+            deliver_leaf(tape, &tape->leaves[edge->leaf], results[i], edge->turned);
         else {
             int *to = &tape->nodes[edge->node].grads[edge->slot];
             *to = add_up(tape, *to, results[i]);
@@ -361,7 +368,7 @@ static void step_back(struct tide_tape *tape, int at)
 }
 
 /* A node that no gradient reaches still counts as a use of its parameters. */
-static bool reached(const struct tide_node *node)
+static bool reached(const struct tide_tape_node *node)
 {
     for (int i = 0; i < TIDE_SLOTS; i++)
         if (node->grads[i] >= 0)
@@ -371,11 +378,11 @@ static bool reached(const struct tide_node *node)
 
 static void pass_by(struct tide_tape *tape, int at)
 {
-    struct tide_node *node = &tape->nodes[at];
+    struct tide_tape_node *node = &tape->nodes[at];
     clear_node(tape, node);
     for (int i = 0; i < node->edge_count; i++)
         if (node->edges[i].node < 0)
-            deliver_leaf(tape, &tape->leaves[node->edges[i].leaf], -1);
+            deliver_leaf(tape, &tape->leaves[node->edges[i].leaf], -1, false);
 }
 
 static void end_checkpoint(struct tide_tape *tape, int at)
@@ -398,12 +405,33 @@ static void count_uses(struct tide_tape *tape, int from)
                 tape->leaves[tape->nodes[at].edges[i].leaf].uses++;
 }
 
-void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from)
+/* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG). One per thread
+ * that multiplies. */
+static void workspace(struct tide_tape *tape)
+{
+    enum { WORKSPACE = 32 << 20 };
+    int layer = tape->layer;
+    tape->layer = 0;
+    tide_tape_take(tape, WORKSPACE, 1, TIDE_PART_WORKSPACE);
+    tape->layer = layer;
+}
+
+void tide_tape_product(struct tide_tape *tape)
+{
+    if (!tape->product_ran)
+        workspace(tape);
+    tape->product_ran = true;
+}
+
+void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from)
 {
     int layer = tape->layer;
     count_uses(tape, from);
+    if (!tape->product_ran_back && tape->product_ran)
+        workspace(tape);
+    tape->product_ran_back |= tape->product_ran;
     if (loss.node >= 0 && !tape->failed) {
-        tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_OWNER_BACKWARD);
+        tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_PART_BACKWARD);
         tide_tape_drop(tape, loss);
     }
     for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {

@@ -8,7 +8,8 @@
  * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
  * - a second gradient for the same tensor is added in place if nobody else holds the first, else into a new
  * tensor;
- * - a parameter takes its gradient over (no copy) once all its uses have delivered.
+ * - a parameter takes its gradient over (no copy) once all its uses have delivered;
+ * - the first product takes a workspace for the library, and the first one on the way back another, for good.
  *
  * Nothing is computed. Every taking is one tick; the tape notes the highest sum of allocated bytes of each
  * phase, and who owned them then. A program is deterministic, so a second run can stop at a tick and list
@@ -23,31 +24,31 @@
 
 #include "plan/cacher.h"
 
-enum tide_owner {
-    TIDE_OWNER_WEIGHTS,
-    TIDE_OWNER_REFERENCE,
-    TIDE_OWNER_COPIES, /* models that nobody needs */
-    TIDE_OWNER_GRADIENTS,
-    TIDE_OWNER_OPTIMIZER,
-    TIDE_OWNER_BUCKETS, /* of data-parallel gradients */
-    TIDE_OWNER_INPUT,
-    TIDE_OWNER_CAST, /* weights in autocast's dtype */
-    TIDE_OWNER_RESIDUAL,
-    TIDE_OWNER_NORM,
-    TIDE_OWNER_ATTENTION,
-    TIDE_OWNER_MLP,
-    TIDE_OWNER_CONVOLUTION,
-    TIDE_OWNER_CACHE,     /* keys and values of generation */
-    TIDE_OWNER_HEAD,      /* logits and loss */
-    TIDE_OWNER_BACKWARD,  /* gradients on their way */
-    TIDE_OWNER_SCRATCH,   /* of the update */
-    TIDE_OWNER_WORKSPACE, /* of libraries, inside the allocator */
-    TIDE_OWNERS
+enum tide_part {
+    TIDE_PART_WEIGHTS,
+    TIDE_PART_REFERENCE,
+    TIDE_PART_COPIES, /* models that nobody needs */
+    TIDE_PART_GRADIENTS,
+    TIDE_PART_OPTIMIZER,
+    TIDE_PART_BUCKETS, /* of data-parallel gradients */
+    TIDE_PART_INPUT,
+    TIDE_PART_CAST, /* weights in autocast's dtype */
+    TIDE_PART_RESIDUAL,
+    TIDE_PART_NORM,
+    TIDE_PART_ATTENTION,
+    TIDE_PART_MLP,
+    TIDE_PART_CONVOLUTION,
+    TIDE_PART_CACHE,     /* keys and values of generation */
+    TIDE_PART_HEAD,      /* logits and loss */
+    TIDE_PART_BACKWARD,  /* gradients on their way */
+    TIDE_PART_SCRATCH,   /* of the update */
+    TIDE_PART_WORKSPACE, /* of libraries, inside the allocator */
+    TIDE_PARTS
 };
 
 enum { TIDE_LAYERS_MOST = 512, TIDE_PHASES_MOST = 16 };
 
-struct tide_tensor {
+struct tide_sized {
     int storage;    /* -1: none */
     int node, slot; /* who made it, -1: nobody on the graph */
     int64_t count;  /* elements */
@@ -59,9 +60,10 @@ struct tide_leaf { /* a parameter */
     int width;
     int storage, gradient;
     int buffer, uses, arrived; /* of the backward pass that is under way */
-    struct tide_tensor cast;   /* kept by autocast; storage -1: none */
-    bool trains;
-    enum tide_owner gradient_owner;
+    struct tide_sized cast;    /* kept by autocast; storage -1: none */
+    bool trains, turned;
+    int64_t rows; /* of its matrix; 1: it is none */
+    enum tide_part gradient_owner;
 };
 
 enum tide_edge_kind { TIDE_EDGE_NEW, TIDE_EDGE_SAME };
@@ -70,12 +72,13 @@ struct tide_edge {
     int node, slot; /* node -1: leaf */
     int leaf;
     enum tide_edge_kind kind;
+    bool turned;
     int64_t bytes;
 };
 
 enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
 
-struct tide_node {
+struct tide_tape_node {
     struct tide_edge edges[TIDE_EDGES];
     int saved[TIDE_SAVED];
     int grads[TIDE_SLOTS];
@@ -87,36 +90,36 @@ struct tide_node {
     unsigned char owner;
 };
 
-struct tide_phase {
+struct tide_plan_phase {
     const char *name; /* static text */
     int64_t peak, reserved;
     long tick;
-    int64_t owned[TIDE_OWNERS];
+    int64_t owned[TIDE_PARTS];
 };
 
-struct tide_census {                                  /* what lives at one tick */
-    int64_t bytes[TIDE_OWNERS][TIDE_LAYERS_MOST + 1]; /* [..][0]: outside of layers */
+struct tide_census {                                 /* what lives at one tick */
+    int64_t bytes[TIDE_PARTS][TIDE_LAYERS_MOST + 1]; /* [..][0]: outside of layers */
 };
 
 struct tide_storage;
 struct tide_checkpoint;
 
 struct tide_tape;
-typedef struct tide_tensor tide_block_function(struct tide_tape *tape, void *context, int layer,
-                                               struct tide_tensor in);
+typedef struct tide_sized tide_block_function(struct tide_tape *tape, void *context, int layer,
+                                              struct tide_sized in);
 
 struct tide_tape {
     struct tide_cacher cacher;
     struct tide_storage *storages;
     int storage_count, storage_capacity, storage_unused;
-    struct tide_node *nodes;
+    struct tide_tape_node *nodes;
     int node_count, node_capacity;
     struct tide_leaf *leaves;
     int leaf_count, leaf_capacity;
     struct tide_checkpoint *checkpoints;
     int checkpoint_count, checkpoint_capacity;
-    int64_t owned[TIDE_OWNERS];
-    struct tide_phase phases[TIDE_PHASES_MOST];
+    int64_t owned[TIDE_PARTS];
+    struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase, phase_count;
     long tick, stop_tick; /* stop_tick 0: never */
     struct tide_census *census;
@@ -124,6 +127,7 @@ struct tide_tape {
     int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
     bool grad;      /* a graph is kept */
     bool discards;  /* a checkpoint: the graph is kept, what it saves is not */
+    bool product_ran, product_ran_back;
     bool failed;
 };
 
@@ -135,29 +139,33 @@ void tide_tape_release(struct tide_tape *tape);
 void tide_tape_phase(struct tide_tape *tape, const char *name);
 
 /* A parameter: takes its memory, for `owner`. Returns its number. */
-int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_owner owner);
+int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner);
 
 /* count elements of memory outside of the graph. */
-struct tide_tensor tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_owner owner);
-void tide_tape_keep(struct tide_tape *tape, struct tide_tensor tensor);
-void tide_tape_drop(struct tide_tape *tape, struct tide_tensor tensor);
+struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_part owner);
+void tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor);
+void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor);
 
 /* Building blocks of operators. A node of -1 (nothing to keep) is accepted by the others and makes them do
  * nothing. */
-int tide_tape_node(struct tide_tape *tape, enum tide_owner owner, int64_t scratch);
-void tide_tape_edge(struct tide_tape *tape, int node, struct tide_tensor in, enum tide_edge_kind kind,
+int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch);
+void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
                     int64_t bytes);
-void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes);
-void tide_tape_save(struct tide_tape *tape, int node, struct tide_tensor tensor);
+/* turned: the gradient arrives as a transposed view, which a second one cannot be added to in place. */
+void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes, bool turned);
+void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor);
 /* Makes the gradient of an output that nobody uses out of zeros, as splitting does. */
 void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);
 
 /* Runs block() without keeping what it saves; the way back runs it again. context must live until then. */
-struct tide_tensor tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
-                                        int layer, struct tide_tensor in);
+struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
+                                       int layer, struct tide_sized in);
+
+/* A matrix product runs here, forward. */
+void tide_tape_product(struct tide_tape *tape);
 
 /* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
-void tide_tape_backward(struct tide_tape *tape, struct tide_tensor loss, int from);
+void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from);
 /* Lets go of the graph's nodes from..to-1 without walking them. */
 void tide_tape_forget(struct tide_tape *tape, int from, int to);
 

@@ -1,32 +1,32 @@
 #include "plan/torch_op.h"
 
-static struct tide_tensor made(struct tide_tape *tape, int node, int64_t count, int width,
-                               enum tide_owner owner)
+static struct tide_sized made(struct tide_tape *tape, int node, int64_t count, int width,
+                              enum tide_part owner)
 {
-    struct tide_tensor out = tide_tape_take(tape, count, width, owner);
+    struct tide_sized out = tide_tape_take(tape, count, width, owner);
     out.node = node;
     return out;
 }
 
-static int64_t bytes_of(struct tide_tensor x)
+static int64_t bytes_of(struct tide_sized x)
 {
     return tide_times(x.count, x.width);
 }
 
-static struct tide_tensor same(struct tide_tape *tape, struct tide_tensor x)
+static struct tide_sized same(struct tide_tape *tape, struct tide_sized x)
 {
     tide_tape_keep(tape, x);
     return x;
 }
 
 /* A node if x is on the graph, else -1. */
-static int follow(struct tide_tape *tape, struct tide_tensor x, enum tide_owner owner)
+static int follow(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
 {
     return x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
 }
 
-struct tide_tensor tide_op_cast(struct tide_tape *tape, struct tide_tensor x, int width,
-                                enum tide_owner owner)
+struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, int width,
+                                  enum tide_part owner)
 {
     if (x.width == width)
         return same(tape, x);
@@ -36,19 +36,19 @@ struct tide_tensor tide_op_cast(struct tide_tape *tape, struct tide_tensor x, in
 }
 
 /* The weight as the product gets it. Autocast keeps its copy of a weight that trains until the scope ends. */
-static struct tide_tensor weight_of(struct tide_tape *tape, int number)
+static struct tide_sized weight_of(struct tide_tape *tape, int number)
 {
     struct tide_leaf *leaf = &tape->leaves[number];
-    struct tide_tensor whole = {
+    struct tide_sized whole = {
         .storage = leaf->storage, .node = -1, .count = leaf->count, .width = leaf->width};
     if (!tape->cast_width || leaf->width == tape->cast_width)
         return same(tape, whole);
     if (leaf->cast.storage >= 0)
         return same(tape, leaf->cast);
     bool trains = leaf->trains;
-    int node = trains ? tide_tape_node(tape, TIDE_OWNER_CAST, 0) : -1;
-    tide_tape_leaf_edge(tape, node, number, bytes_of(whole));
-    struct tide_tensor narrow = made(tape, node, whole.count, tape->cast_width, TIDE_OWNER_CAST);
+    int node = trains ? tide_tape_node(tape, TIDE_PART_CAST, 0) : -1;
+    tide_tape_leaf_edge(tape, node, number, bytes_of(whole), false);
+    struct tide_sized narrow = made(tape, node, whole.count, tape->cast_width, TIDE_PART_CAST);
     if (trains && tape->grad) {
         tape->leaves[number].cast = narrow;
         tide_tape_keep(tape, narrow);
@@ -56,36 +56,54 @@ static struct tide_tensor weight_of(struct tide_tape *tape, int number)
     return narrow;
 }
 
-static void weight_edge(struct tide_tape *tape, int node, struct tide_tensor weight, int number)
+static void weight_edge(struct tide_tape *tape, int node, struct tide_sized weight, int number, bool turned)
 {
     if (weight.node >= 0)
         tide_tape_edge(tape, node, weight, TIDE_EDGE_NEW, bytes_of(weight));
     else
-        tide_tape_leaf_edge(tape, node, number, bytes_of(weight));
+        tide_tape_leaf_edge(tape, node, number, bytes_of(weight), turned);
 }
 
-struct tide_tensor tide_op_linear(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
-                                  int64_t in, int64_t out, enum tide_owner owner)
+/*
+ * Scratch of the sum over rows that is a bias' gradient: PyTorch splits the rows over several blocks of 128
+ * columns, 4 rows at a time, such that each sums 16 values, but no more blocks than the device runs at once,
+ * and no more than 256 values.
+ */
+static int64_t column_sums(int64_t rows, int64_t columns)
+{
+    enum { AT_ONCE = 132 * 16, COLUMNS = 128, ROWS = 4, LEAST = 16, MOST = 256 };
+    int64_t each = (rows + ROWS - 1) / ROWS, wide = (columns + COLUMNS - 1) / COLUMNS;
+    int64_t room = (AT_ONCE + wide - 1) / wide, wanted = (each + LEAST - 1) / LEAST,
+            needed = (each + MOST - 1) / MOST;
+    int64_t blocks = wanted < room ? wanted : room;
+    blocks = blocks > needed ? blocks : needed;
+    return blocks > 1 ? tide_times(tide_times(columns, blocks), 4 * COLUMNS) : 0;
+}
+
+struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                    int64_t in, int64_t out, bool turned, enum tide_part owner)
 {
     if (tape->failed)
         return x;
-    struct tide_tensor input =
-        tape->cast_width ? tide_op_cast(tape, x, tape->cast_width, owner) : same(tape, x);
-    struct tide_tensor w = weight_of(tape, weight);
-    struct tide_tensor b = {.storage = -1, .node = -1};
+    struct tide_sized input =
+        tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, owner) : same(tape, x);
+    struct tide_sized w = weight_of(tape, weight);
+    struct tide_sized b = {.storage = -1, .node = -1};
     if (bias >= 0)
         b = weight_of(tape, bias);
+    tide_tape_product(tape);
     bool trains = tape->leaves[weight].trains;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_tensor result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
+    int64_t sums = bias >= 0 && tape->leaves[bias].trains ? column_sums(x.count / in, out) : 0;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
+    struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
     if (trains)
         tide_tape_save(tape, node, input);
     if (input.node >= 0)
         tide_tape_save(tape, node, w);
     if (bias >= 0)
-        weight_edge(tape, node, b, bias);
+        weight_edge(tape, node, b, bias, false);
     tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
-    weight_edge(tape, node, w, weight);
+    weight_edge(tape, node, w, weight, turned);
     tide_tape_drop(tape, input);
     tide_tape_drop(tape, w);
     if (bias >= 0)
@@ -93,11 +111,11 @@ struct tide_tensor tide_op_linear(struct tide_tape *tape, struct tide_tensor x, 
     return result;
 }
 
-struct tide_tensor tide_op_map(struct tide_tape *tape, struct tide_tensor x, enum tide_saves saves,
-                               enum tide_owner owner)
+struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, enum tide_saves saves,
+                                 enum tide_part owner)
 {
     int node = follow(tape, x, owner);
-    struct tide_tensor out = made(tape, node, x.count, x.width, owner);
+    struct tide_sized out = made(tape, node, x.count, x.width, owner);
     if (saves & TIDE_SAVES_INPUT)
         tide_tape_save(tape, node, x);
     if (saves & TIDE_SAVES_OUTPUT)
@@ -106,18 +124,18 @@ struct tide_tensor tide_op_map(struct tide_tape *tape, struct tide_tensor x, enu
     return out;
 }
 
-struct tide_tensor tide_op_copy(struct tide_tape *tape, struct tide_tensor x, enum tide_owner owner)
+struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
 {
     int node = follow(tape, x, owner);
     tide_tape_edge(tape, node, x, TIDE_EDGE_SAME, 0);
     return made(tape, node, x.count, x.width, owner);
 }
 
-struct tide_tensor tide_op_multiply(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
-                                    enum tide_owner owner)
+struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
+                                      enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_tensor out = made(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
+    struct tide_sized out = made(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
@@ -127,12 +145,12 @@ struct tide_tensor tide_op_multiply(struct tide_tape *tape, struct tide_tensor a
     return out;
 }
 
-struct tide_tensor tide_op_add(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
-                               enum tide_owner owner)
+struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
+                                 enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
     int width = a.width > b.width ? a.width : b.width;
-    struct tide_tensor out = made(tape, node, a.count > b.count ? a.count : b.count, width, owner);
+    struct tide_sized out = made(tape, node, a.count > b.count ? a.count : b.count, width, owner);
     tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
                    bytes_of(a));
     tide_tape_edge(tape, node, b, b.width == width && b.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
@@ -140,26 +158,26 @@ struct tide_tensor tide_op_add(struct tide_tape *tape, struct tide_tensor a, str
     return out;
 }
 
-struct tide_tensor tide_op_dropout(struct tide_tape *tape, struct tide_tensor x, double p,
-                                   enum tide_owner owner)
+struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x, double p,
+                                     enum tide_part owner)
 {
     if (!(p > 0))
         return same(tape, x);
     int node = follow(tape, x, owner);
-    struct tide_tensor out = made(tape, node, x.count, x.width, owner);
-    struct tide_tensor mask = tide_tape_take(tape, x.count, 1, owner);
+    struct tide_sized out = made(tape, node, x.count, x.width, owner);
+    struct tide_sized mask = tide_tape_take(tape, x.count, 1, owner);
     tide_tape_save(tape, node, mask);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     tide_tape_drop(tape, mask);
     return out;
 }
 
-struct tide_tensor tide_op_part(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+struct tide_sized tide_torch_part(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    struct tide_tensor out = same(tape, x);
+    struct tide_sized out = same(tape, x);
     if (count == x.count)
         return out;
-    int node = follow(tape, x, TIDE_OWNER_RESIDUAL);
+    int node = follow(tape, x, TIDE_PART_RESIDUAL);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     out.node = node;
     out.slot = 0;
@@ -167,9 +185,9 @@ struct tide_tensor tide_op_part(struct tide_tape *tape, struct tide_tensor x, in
     return out;
 }
 
-void tide_op_split3(struct tide_tape *tape, struct tide_tensor x, struct tide_tensor parts[3])
+void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_sized parts[3])
 {
-    int node = follow(tape, x, TIDE_OWNER_ATTENTION);
+    int node = follow(tape, x, TIDE_PART_ATTENTION);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     for (int i = 0; i < 3; i++) {
         parts[i] = same(tape, x);
@@ -180,63 +198,63 @@ void tide_op_split3(struct tide_tape *tape, struct tide_tensor x, struct tide_te
     }
 }
 
-struct tide_tensor tide_op_embed(struct tide_tape *tape, struct tide_tensor ids, int table, int64_t rows,
-                                 int64_t channels, enum tide_owner owner)
+struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids, int table, int64_t rows,
+                                   int64_t channels, enum tide_part owner)
 {
     if (tape->failed)
         return ids;
     struct tide_leaf *leaf = &tape->leaves[table];
     int width = leaf->width;
     int node = leaf->trains ? tide_tape_node(tape, owner, tide_times(rows, 32)) : -1;
-    tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width));
+    tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
     tide_tape_save(tape, node, ids);
     return made(tape, node, tide_times(rows, channels), width, owner);
 }
 
-struct tide_tensor tide_op_layer_norm(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
-                                      int64_t channels)
+struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                        int64_t channels)
 {
     if (tape->failed)
         return x;
     int64_t rows = x.count / channels;
-    struct tide_tensor input = tape->cast_width ? tide_op_cast(tape, x, 4, TIDE_OWNER_NORM) : same(tape, x);
+    struct tide_sized input = tape->cast_width ? tide_torch_cast(tape, x, 4, TIDE_PART_NORM) : same(tape, x);
     bool trains = tape->leaves[weight].trains;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_NORM, 0) : -1;
-    struct tide_tensor out = made(tape, node, x.count, input.width, TIDE_OWNER_NORM);
-    struct tide_tensor mean = tide_tape_take(tape, rows, 4, TIDE_OWNER_NORM);
-    struct tide_tensor deviation = tide_tape_take(tape, rows, 4, TIDE_OWNER_NORM);
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    struct tide_sized out = made(tape, node, x.count, input.width, TIDE_PART_NORM);
+    struct tide_sized mean = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
+    struct tide_sized deviation = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, mean);
     tide_tape_save(tape, node, deviation);
     tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
-    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
+    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
     tide_tape_drop(tape, mean);
     tide_tape_drop(tape, deviation);
     tide_tape_drop(tape, input);
     return out;
 }
 
-struct tide_tensor tide_op_rms_norm(struct tide_tape *tape, struct tide_tensor x, int weight,
-                                    int64_t channels)
+struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized x, int weight,
+                                      int64_t channels)
 {
     if (tape->failed)
         return x;
     int64_t rows = x.count / channels;
-    enum tide_owner owner = TIDE_OWNER_NORM;
-    struct tide_tensor wide = tide_op_cast(tape, x, 4, owner);
-    struct tide_tensor square = tide_op_map(tape, wide, TIDE_SAVES_INPUT, owner);
+    enum tide_part owner = TIDE_PART_NORM;
+    struct tide_sized wide = tide_torch_cast(tape, x, 4, owner);
+    struct tide_sized square = tide_torch_map(tape, wide, TIDE_SAVES_INPUT, owner);
     int node = follow(tape, square, owner);
     tide_tape_edge(tape, node, square, TIDE_EDGE_NEW, bytes_of(square));
-    struct tide_tensor mean = made(tape, node, rows, 4, owner);
+    struct tide_sized mean = made(tape, node, rows, 4, owner);
     tide_tape_drop(tape, square);
-    struct tide_tensor sum = tide_op_map(tape, mean, TIDE_SAVES_NOTHING, owner);
-    struct tide_tensor scale = tide_op_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
+    struct tide_sized sum = tide_torch_map(tape, mean, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized scale = tide_torch_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
     tide_tape_drop(tape, sum);
     tide_tape_drop(tape, mean);
     /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over a full product. */
     node = follow(tape, wide, owner);
-    struct tide_tensor normal = made(tape, node, x.count, 4, owner);
+    struct tide_sized normal = made(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
     tide_tape_save(tape, node, scale);
     if (node >= 0)
@@ -245,27 +263,27 @@ struct tide_tensor tide_op_rms_norm(struct tide_tape *tape, struct tide_tensor x
     tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW, bytes_of(scale));
     tide_tape_drop(tape, scale);
     tide_tape_drop(tape, wide);
-    struct tide_tensor narrow = tide_op_cast(tape, normal, x.width, owner);
-    tide_tape_drop(tape, normal);
+    struct tide_sized narrow = tide_torch_cast(tape, normal, x.width, owner);
     bool trains = tape->leaves[weight].trains;
     int width = narrow.width > tape->leaves[weight].width ? narrow.width : tape->leaves[weight].width;
     node = narrow.node >= 0 || trains
                ? tide_tape_node(tape, owner, trains ? tide_times(narrow.count, width) : 0)
                : -1;
-    struct tide_tensor out = made(tape, node, narrow.count, width, owner);
+    struct tide_sized out = made(tape, node, narrow.count, width, owner);
     if (trains)
         tide_tape_save(tape, node, narrow);
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
     tide_tape_edge(tape, node, narrow, TIDE_EDGE_NEW, bytes_of(narrow));
     tide_tape_drop(tape, narrow);
+    tide_tape_drop(tape, normal);
     return out;
 }
 
-struct tide_tensor tide_op_product(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b,
-                                   int64_t count, enum tide_owner owner)
+struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
+                                     int64_t count, enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_tensor out = made(tape, node, count, a.width, owner);
+    struct tide_sized out = made(tape, node, count, a.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
@@ -275,61 +293,64 @@ struct tide_tensor tide_op_product(struct tide_tape *tape, struct tide_tensor a,
     return out;
 }
 
-struct tide_tensor tide_op_log_softmax(struct tide_tape *tape, struct tide_tensor logits)
+struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_sized logits)
 {
-    return tide_op_map(tape, logits, TIDE_SAVES_OUTPUT, TIDE_OWNER_HEAD);
+    return tide_torch_map(tape, logits, TIDE_SAVES_OUTPUT, TIDE_PART_HEAD);
 }
 
-struct tide_tensor tide_op_pick(struct tide_tape *tape, struct tide_tensor x, int64_t rows, bool keeps)
+struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, int64_t rows, bool keeps)
 {
-    int node = follow(tape, x, TIDE_OWNER_HEAD);
-    struct tide_tensor out = made(tape, node, rows, x.width, TIDE_OWNER_HEAD);
+    int node = follow(tape, x, TIDE_PART_HEAD);
+    struct tide_sized out = made(tape, node, rows, x.width, TIDE_PART_HEAD);
     if (keeps)
         tide_tape_save(tape, node, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     return out;
 }
 
-struct tide_tensor tide_op_convolve(struct tide_tape *tape, struct tide_tensor x, int weight, int64_t count)
+struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count)
 {
     if (tape->failed)
         return x;
-    struct tide_tensor input =
-        tape->cast_width ? tide_op_cast(tape, x, tape->cast_width, TIDE_OWNER_CONVOLUTION) : same(tape, x);
-    struct tide_tensor w = weight_of(tape, weight);
+    struct tide_sized input =
+        tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
+    struct tide_sized w = weight_of(tape, weight);
     bool trains = tape->leaves[weight].trains;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_CONVOLUTION, 0) : -1;
-    struct tide_tensor out = made(tape, node, count, input.width, TIDE_OWNER_CONVOLUTION);
+    int node = input.node >= 0 || trains
+                   ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, bytes_of(input) + bytes_of(w))
+                   : -1;
+    struct tide_sized out = made(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
+    tide_tape_drop(tape, tide_tape_take(tape, bytes_of(input) + bytes_of(w), 1, TIDE_PART_WORKSPACE));
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, w);
     tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
-    weight_edge(tape, node, w, weight);
+    weight_edge(tape, node, w, weight, false);
     tide_tape_drop(tape, input);
     tide_tape_drop(tape, w);
     return out;
 }
 
-struct tide_tensor tide_op_batch_norm(struct tide_tape *tape, struct tide_tensor x, int weight, int bias,
-                                      int64_t channels)
+struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                        int64_t channels)
 {
     if (tape->failed)
         return x;
     bool trains = tape->leaves[weight].trains;
-    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_OWNER_NORM, 0) : -1;
-    struct tide_tensor out = made(tape, node, x.count, x.width, TIDE_OWNER_NORM);
-    struct tide_tensor numbers = tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_OWNER_NORM);
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    struct tide_sized out = made(tape, node, x.count, x.width, TIDE_PART_NORM);
+    struct tide_sized numbers = tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_PART_NORM);
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, numbers);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width));
-    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
+    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
     tide_tape_drop(tape, numbers);
     return out;
 }
 
-struct tide_tensor tide_op_relu_inplace(struct tide_tape *tape, struct tide_tensor x)
+struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x)
 {
-    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
+    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
     tide_tape_save(tape, node, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     x.node = node;
@@ -337,9 +358,9 @@ struct tide_tensor tide_op_relu_inplace(struct tide_tape *tape, struct tide_tens
     return x;
 }
 
-struct tide_tensor tide_op_add_inplace(struct tide_tape *tape, struct tide_tensor a, struct tide_tensor b)
+struct tide_sized tide_torch_add_inplace(struct tide_tape *tape, struct tide_sized a, struct tide_sized b)
 {
-    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, TIDE_OWNER_CONVOLUTION, 0) : -1;
+    int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, 0) : -1;
     tide_tape_edge(tape, node, a, TIDE_EDGE_SAME, 0);
     tide_tape_edge(tape, node, b, TIDE_EDGE_SAME, 0);
     a.node = node;
@@ -347,11 +368,11 @@ struct tide_tensor tide_op_add_inplace(struct tide_tape *tape, struct tide_tenso
     return a;
 }
 
-struct tide_tensor tide_op_max_pool(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+struct tide_sized tide_torch_max_pool(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
-    struct tide_tensor out = made(tape, node, count, x.width, TIDE_OWNER_CONVOLUTION);
-    struct tide_tensor places = tide_tape_take(tape, count, 8, TIDE_OWNER_CONVOLUTION);
+    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
+    struct tide_sized out = made(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
+    struct tide_sized places = tide_tape_take(tape, count, 8, TIDE_PART_CONVOLUTION);
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, places);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
@@ -359,9 +380,9 @@ struct tide_tensor tide_op_max_pool(struct tide_tape *tape, struct tide_tensor x
     return out;
 }
 
-struct tide_tensor tide_op_mean(struct tide_tape *tape, struct tide_tensor x, int64_t count)
+struct tide_sized tide_torch_mean(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
-    int node = follow(tape, x, TIDE_OWNER_CONVOLUTION);
+    int node = follow(tape, x, TIDE_PART_CONVOLUTION);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return made(tape, node, count, x.width, TIDE_OWNER_CONVOLUTION);
+    return made(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
 }
