@@ -158,6 +158,8 @@ static struct tide_sized log_probabilities(struct run *run, struct tide_net *net
     tide_tape_drop(tape, logits);
     struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
     struct tide_sized shares = tide_torch_log_softmax(tape, wide);
+    if (logits.width == 4) /* all rows but the last do not lie together, and are put so for a moment */
+        tide_tape_drop(tape, tide_tape_take(tape, wide.count, wide.width, TIDE_PART_HEAD));
     tide_tape_drop(tape, wide);
     struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);
     tide_tape_drop(tape, shares);
@@ -300,7 +302,7 @@ static void update(struct run *run)
     struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
     tide_tape_drop(tape, one);
     tide_tape_drop(tape, two);
-    for (int i = 0; i < 2 * run->policy_leaves; i++) {
+    for (int i = 2 * run->policy_leaves - 1; i >= 0; i--) {
         tide_tape_drop(tape, run->scratch[i]);
         run->scratch[i] = NOTHING;
     }
@@ -514,8 +516,9 @@ int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forec
     memset(f, 0, sizeof *f);
     if (tide_job_check(job, err) || run_once(job, exact, 0, NULL, f, err))
         return -1;
+    /* Making the model is not counted: who loads weights from a file does it differently. */
     for (int i = 0; i < f->phase_count; i++)
-        if (f->phases[i].peak > f->phases[f->peak].peak)
+        if (strcmp(f->phases[i].name, "model") != 0 && f->phases[i].peak > f->phases[f->peak].peak)
             f->peak = i;
     f->allocated = f->phases[f->peak].peak;
     memcpy(f->owned, f->phases[f->peak].owned, sizeof f->owned);

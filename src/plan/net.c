@@ -107,6 +107,8 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
                                      .turned = true};
     if (!m->tied)
         net->head = tide_net_linear(net, tape, m->channels, m->words, false, false);
+    else /* A head is made, and dropped when it is tied: the allocator keeps its segment. */
+        tide_tape_drop(tape, tide_tape_take(tape, tide_times(m->words, m->channels), how->width, how->owner));
 }
 
 int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_shape *model,
@@ -159,7 +161,7 @@ static struct tide_sized gelu_new(struct tide_tape *tape, struct tide_sized x)
     enum tide_part owner = TIDE_PART_MLP;
     struct tide_sized half = tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
     struct tide_sized wide = tide_torch_cast(tape, x, tape->cast_width ? 4 : x.width, owner);
-    struct tide_sized cube = tide_torch_map(tape, wide, TIDE_SAVES_INPUT, owner);
+    struct tide_sized cube = tide_torch_power(tape, wide, owner);
     tide_tape_drop(tape, wide);
     struct tide_sized scaled = tide_torch_map(tape, cube, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, cube);

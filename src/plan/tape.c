@@ -189,6 +189,7 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
     node->edge_count = node->saved_count = 0;
     node->scratch = scratch;
     node->again = -1;
+    node->multiplies = node->scratch_twice = false;
     node->layer = (short)tape->layer;
     node->owner = (unsigned char)owner;
     for (int i = 0; i < TIDE_SLOTS; i++) {
@@ -338,6 +339,26 @@ static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
     node->saved_count = 0;
 }
 
+/* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG). One per thread
+ * that multiplies. */
+static void workspace(struct tide_tape *tape)
+{
+    enum { WORKSPACE = 32 << 20 };
+    int layer = tape->layer;
+    tape->layer = 0;
+    tide_tape_take(tape, WORKSPACE, 1, TIDE_PART_WORKSPACE);
+    tape->layer = layer;
+}
+
+void tide_tape_product(struct tide_tape *tape, int node)
+{
+    if (!tape->product_ran)
+        workspace(tape);
+    tape->product_ran = true;
+    if (node >= 0)
+        tape->nodes[node].multiplies = true;
+}
+
 static void step_back(struct tide_tape *tape, int at)
 {
     struct tide_tape_node *node = &tape->nodes[at];
@@ -346,15 +367,20 @@ static void step_back(struct tide_tape *tape, int at)
     for (int i = 0; i < TIDE_SLOTS; i++)
         if (node->grads[i] < 0 && node->slot_bytes[i])
             node->grads[i] = new_storage(tape, node->slot_bytes[i], TIDE_PART_BACKWARD);
-    int scratch = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
         results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
                                                   : new_storage(tape, edge->bytes, TIDE_PART_BACKWARD);
         if (edge->kind == TIDE_EDGE_SAME)
             hold(tape, results[i]);
+        else if (node->multiplies && !tape->product_ran_back) {
+            tape->product_ran_back = true;
+            workspace(tape);
+        }
     }
-    let_go(tape, scratch);
+    int first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
+    let_go(tape, node->scratch_twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1);
+    let_go(tape, first);
     clear_node(tape, node);
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
@@ -405,31 +431,10 @@ static void count_uses(struct tide_tape *tape, int from)
                 tape->leaves[tape->nodes[at].edges[i].leaf].uses++;
 }
 
-/* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG). One per thread
- * that multiplies. */
-static void workspace(struct tide_tape *tape)
-{
-    enum { WORKSPACE = 32 << 20 };
-    int layer = tape->layer;
-    tape->layer = 0;
-    tide_tape_take(tape, WORKSPACE, 1, TIDE_PART_WORKSPACE);
-    tape->layer = layer;
-}
-
-void tide_tape_product(struct tide_tape *tape)
-{
-    if (!tape->product_ran)
-        workspace(tape);
-    tape->product_ran = true;
-}
-
 void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from)
 {
     int layer = tape->layer;
     count_uses(tape, from);
-    if (!tape->product_ran_back && tape->product_ran)
-        workspace(tape);
-    tape->product_ran_back |= tape->product_ran;
     if (loss.node >= 0 && !tape->failed) {
         tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_PART_BACKWARD);
         tide_tape_drop(tape, loss);

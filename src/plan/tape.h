@@ -88,6 +88,7 @@ struct tide_tape_node {
     int again; /* the checkpoint it belongs to, -1: none */
     short layer;
     unsigned char owner;
+    bool multiplies, scratch_twice;
 };
 
 struct tide_plan_phase {
@@ -161,8 +162,8 @@ void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);
 struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
                                        int layer, struct tide_sized in);
 
-/* A matrix product runs here, forward. */
-void tide_tape_product(struct tide_tape *tape);
+/* A matrix product ran, its result is there; node: its way back multiplies too. */
+void tide_tape_product(struct tide_tape *tape, int node);
 
 /* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
 void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from);

@@ -91,19 +91,23 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     struct tide_sized b = {.storage = -1, .node = -1};
     if (bias >= 0)
         b = weight_of(tape, bias);
-    tide_tape_product(tape);
     bool trains = tape->leaves[weight].trains;
     int64_t sums = bias >= 0 && tape->leaves[bias].trains ? column_sums(x.count / in, out) : 0;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
     struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
+    tide_tape_product(tape, node);
     if (trains)
         tide_tape_save(tape, node, input);
     if (input.node >= 0)
         tide_tape_save(tape, node, w);
-    if (bias >= 0)
-        weight_edge(tape, node, b, bias, false);
+    /* addmm (with a bias) makes the input's gradient first, mm the weight's. */
+    if (bias < 0)
+        weight_edge(tape, node, w, weight, turned);
     tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
-    weight_edge(tape, node, w, weight, turned);
+    if (bias >= 0) {
+        weight_edge(tape, node, w, weight, turned);
+        weight_edge(tape, node, b, bias, false);
+    }
     tide_tape_drop(tape, input);
     tide_tape_drop(tape, w);
     if (bias >= 0)
@@ -121,6 +125,16 @@ struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, en
     if (saves & TIDE_SAVES_OUTPUT)
         tide_tape_save(tape, node, out);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    return out;
+}
+
+struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
+{
+    struct tide_sized out = tide_torch_map(tape, x, TIDE_SAVES_INPUT, owner);
+    if (out.node >= 0) {
+        tape->nodes[out.node].scratch = bytes_of(x);
+        tape->nodes[out.node].scratch_twice = true;
+    }
     return out;
 }
 
@@ -164,8 +178,8 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
     if (!(p > 0))
         return same(tape, x);
     int node = follow(tape, x, owner);
-    struct tide_sized out = made(tape, node, x.count, x.width, owner);
     struct tide_sized mask = tide_tape_take(tape, x.count, 1, owner);
+    struct tide_sized out = made(tape, node, x.count, x.width, owner);
     tide_tape_save(tape, node, mask);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     tide_tape_drop(tape, mask);

@@ -24,6 +24,8 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
 enum tide_saves { TIDE_SAVES_NOTHING = 0, TIDE_SAVES_INPUT = 1, TIDE_SAVES_OUTPUT = 2 };
 struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, enum tide_saves saves,
                                  enum tide_part owner);
+/* x to a power: saves x; its gradient takes two tensors more. */
+struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, enum tide_part owner);
 /* a * b, the same shape: saves both. */
 struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                       enum tide_part owner);
