@@ -14,7 +14,8 @@
 struct tide_linear {
     int weight, bias, down, up; /* leaves; down and up: a low-rank adapter, -1: none */
     int64_t in, out, rank;
-    bool turned; /* the weight lies as (out, in) */
+    bool turned;             /* the weight lies as (out, in) */
+    enum tide_window window; /* of a convolution */
 };
 
 struct tide_norm {

@@ -19,6 +19,7 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
         return;
     }
     net->patches = tide_net_linear(net, tape, tide_times(m->planes, 49), m->channels, false, false);
+    net->patches.window = TIDE_WINDOW_PLANES;
     net->last = tide_net_norm(net, tape, m->channels, true);
     int64_t in = m->channels, at = 0;
     for (int stage = 0; stage < TIDE_STAGES; stage++)
@@ -36,10 +37,13 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
                 b->conv[2] = tide_net_linear(net, tape, middle, out, false, false);
                 b->norm[2] = tide_net_norm(net, tape, out, true);
             }
+            b->conv[0].window = m->bottleneck ? TIDE_WINDOW_PIXEL : TIDE_WINDOW_WIDE;
+            b->conv[2].window = TIDE_WINDOW_PIXEL;
             b->conv[3].weight = -1;
             if (in != out || b->stride > 1) {
                 b->conv[3] = tide_net_linear(net, tape, in, out, false, false);
                 b->norm[3] = tide_net_norm(net, tape, out, true);
+                b->conv[3].window = b->stride > 1 ? TIDE_WINDOW_STRIDE : TIDE_WINDOW_PIXEL;
             }
             in = out;
         }
@@ -87,7 +91,7 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
 static struct tide_sized conv_norm(struct tide_tape *tape, struct tide_sized x, const struct tide_linear *l,
                                    const struct tide_norm *norm, int64_t pixels, bool bends)
 {
-    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out));
+    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out), l->window);
     struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
     tide_tape_drop(tape, raw);
     return bends ? tide_torch_relu_inplace(tape, normal) : normal;

@@ -189,7 +189,8 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
     node->edge_count = node->saved_count = 0;
     node->scratch = scratch;
     node->again = -1;
-    node->multiplies = node->scratch_twice = false;
+    node->multiplies = false;
+    node->scratch_use = TIDE_SCRATCH_ONCE;
     node->layer = (short)tape->layer;
     node->owner = (unsigned char)owner;
     for (int i = 0; i < TIDE_SLOTS; i++) {
@@ -377,10 +378,15 @@ static void step_back(struct tide_tape *tape, int at)
             tape->product_ran_back = true;
             workspace(tape);
         }
+        if (node->scratch_use == TIDE_SCRATCH_EACH)
+            let_go(tape, new_storage(tape, node->scratch, TIDE_PART_BACKWARD));
     }
-    int first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
-    let_go(tape, node->scratch_twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1);
-    let_go(tape, first);
+    if (node->scratch_use != TIDE_SCRATCH_EACH) {
+        bool twice = node->scratch_use == TIDE_SCRATCH_TWICE;
+        int first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
+        let_go(tape, twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1);
+        let_go(tape, first);
+    }
     clear_node(tape, node);
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];

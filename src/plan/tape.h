@@ -78,6 +78,9 @@ struct tide_edge {
 
 enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
 
+/* Scratch on the way back: one or two pieces beside all results, or one piece for each result in turn. */
+enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_TWICE, TIDE_SCRATCH_EACH };
+
 struct tide_tape_node {
     struct tide_edge edges[TIDE_EDGES];
     int saved[TIDE_SAVED];
@@ -88,7 +91,8 @@ struct tide_tape_node {
     int again; /* the checkpoint it belongs to, -1: none */
     short layer;
     unsigned char owner;
-    bool multiplies, scratch_twice;
+    bool multiplies;
+    enum tide_scratch_use scratch_use;
 };
 
 struct tide_plan_phase {

@@ -133,7 +133,7 @@ struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, 
     struct tide_sized out = tide_torch_map(tape, x, TIDE_SAVES_INPUT, owner);
     if (out.node >= 0) {
         tape->nodes[out.node].scratch = bytes_of(x);
-        tape->nodes[out.node].scratch_twice = true;
+        tape->nodes[out.node].scratch_use = TIDE_SCRATCH_TWICE;
     }
     return out;
 }
@@ -322,7 +322,26 @@ struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, i
     return out;
 }
 
-struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count)
+/*
+ * cuDNN's scratch: it turns all operands so that channels lie together, three planes of 16 bits as eight.
+ * Single pixels are a product and need none; every second pixel needs none in fp32 and no turned weight else.
+ */
+static int64_t turned_bytes(int64_t in, int64_t weight, int64_t out, int width, enum tide_window window)
+{
+    switch (window) {
+    case TIDE_WINDOW_PIXEL:
+        return 0;
+    case TIDE_WINDOW_STRIDE:
+        return width == 4 ? 0 : in + out;
+    case TIDE_WINDOW_PLANES:
+        return (width == 4 ? in : in / 3 * 8) + weight + out;
+    default:
+        return in + weight + out;
+    }
+}
+
+struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count,
+                                      enum tide_window window)
 {
     if (tape->failed)
         return x;
@@ -330,11 +349,15 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
     struct tide_sized w = weight_of(tape, weight);
     bool trains = tape->leaves[weight].trains;
-    int node = input.node >= 0 || trains
-                   ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, bytes_of(input) + bytes_of(w))
-                   : -1;
+    int64_t turned =
+        turned_bytes(bytes_of(input), bytes_of(w), tide_times(count, input.width), input.width, window);
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION,
+                                                          turned + turned / (input.width == 4 ? 12 : 6))
+                                         : -1;
+    if (node >= 0)
+        tape->nodes[node].scratch_use = TIDE_SCRATCH_EACH;
     struct tide_sized out = made(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
-    tide_tape_drop(tape, tide_tape_take(tape, bytes_of(input) + bytes_of(w), 1, TIDE_PART_WORKSPACE));
+    tide_tape_drop(tape, tide_tape_take(tape, turned, 1, TIDE_PART_WORKSPACE));
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, w);
     tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
