@@ -82,10 +82,25 @@ static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
     return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
 }
 
+/* A compiler computes the loss again on the way back. Of 16 bits the gradient is made in fp32; a vocabulary
+ * that is no multiple of 8 is padded for the product, and its result is then there at the same time. */
+static struct tide_sized compiled_loss(struct run *run, struct tide_sized logits)
+{
+    const struct tide_shape *m = &run->job->model;
+    int64_t scratch = logits.width == 4 ? 0 : tide_times(logits.count, 2);
+    if (logits.width < 4 && m->words % 8)
+        scratch += tide_times(tide_times(m->words, m->channels), 2);
+    struct tide_sized loss = tide_torch_fused_loss(&run->tape, logits, scratch);
+    tide_tape_drop(&run->tape, logits);
+    return loss;
+}
+
 /* Cross entropy as the framework does it: in fp32. Returns the loss; drops the logits. */
 static struct tide_sized cross_entropy(struct run *run, struct tide_sized logits, int64_t rows, bool shifts)
 {
     struct tide_tape *tape = &run->tape;
+    if (run->job->compiled && shifts)
+        return compiled_loss(run, logits);
     struct tide_sized targets = shifts ? tide_tape_take(tape, rows, 8, TIDE_PART_HEAD) : NOTHING;
     bool wide = !tide_model_sees(&run->job->model) || tape->cast_width;
     struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
@@ -522,6 +537,9 @@ int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forec
             f->peak = i;
     f->allocated = f->phases[f->peak].peak;
     memcpy(f->owned, f->phases[f->peak].owned, sizeof f->owned);
+    /* A compiler lays its buffers out itself; measured, the allocator then keeps 7 % more than is in use. */
+    if (job->compiled)
+        f->reserved = f->allocated + f->allocated / 14;
     f->context = context_bytes(job);
     f->device = f->reserved + f->context;
     return exact ? run_once(job, exact, f->phases[f->peak].tick, &f->census, NULL, err) : 0;

@@ -58,6 +58,8 @@ struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tap
                                      const struct tide_norm *norm, struct tide_sized x)
 {
     int64_t channels = net->model->channels;
+    if (net->how.compiled)
+        return tide_torch_fused_norm(tape, x, norm->weight, norm->bias, channels);
     return norm->bias >= 0 ? tide_torch_layer_norm(tape, x, norm->weight, norm->bias, channels)
                            : tide_torch_rms_norm(tape, x, norm->weight, channels);
 }
@@ -183,7 +185,14 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
 {
     if (net->model->activation == TIDE_GELU_NEW && !net->how.compiled)
         return gelu_new(tape, x);
-    return tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
+    struct tide_sized out = tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
+    /* The compiler keeps the input of an exact GELU of 16 bits in fp32 as well. */
+    if (net->how.compiled && net->model->family == TIDE_FAMILY_VIT && x.width < 4) {
+        struct tide_sized wide = tide_tape_take(tape, x.count, 4, TIDE_PART_MLP);
+        tide_tape_save(tape, out.node, wide);
+        tide_tape_drop(tape, wide);
+    }
+    return out;
 }
 
 /* One kernel: keeps q, k, v, its output and a number per row and head. */
@@ -403,6 +412,8 @@ static struct tide_sized gpt2_block(struct tide_tape *tape, void *context, int l
 static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, struct tide_sized x)
 {
     enum tide_part owner = TIDE_PART_ATTENTION;
+    if (net->how.compiled)
+        return tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
     struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, owner);
     int64_t half_bytes = tide_times(x.count / 2, x.width);
     struct tide_sized minus = tide_tape_take(tape, x.count / 2, x.width, owner);

@@ -249,6 +249,36 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
     return out;
 }
 
+struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                        int64_t channels)
+{
+    if (tape->failed)
+        return x;
+    bool trains = tape->leaves[weight].trains;
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    struct tide_sized out =
+        made(tape, node, x.count, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_NORM);
+    struct tide_sized scale = tide_tape_take(tape, x.count / channels, 4, TIDE_PART_NORM);
+    tide_tape_save(tape, node, x);
+    tide_tape_save(tape, node, scale);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
+    if (bias >= 0)
+        tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
+    tide_tape_drop(tape, scale);
+    return out;
+}
+
+struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch)
+{
+    int node = follow(tape, logits, TIDE_PART_HEAD);
+    if (node >= 0)
+        tape->nodes[node].scratch = scratch;
+    tide_tape_save(tape, node, logits);
+    tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
+    return made(tape, node, 1, 4, TIDE_PART_HEAD);
+}
+
 struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized x, int weight,
                                       int64_t channels)
 {
@@ -349,10 +379,11 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
     struct tide_sized w = weight_of(tape, weight);
     bool trains = tape->leaves[weight].trains;
+    /* The weight's gradient is summed in parts of its own. */
+    int64_t sums = window == TIDE_WINDOW_PLANES ? 6 << 20 : window == TIDE_WINDOW_WIDE ? 2 << 20 : 0;
     int64_t turned =
         turned_bytes(bytes_of(input), bytes_of(w), tide_times(count, input.width), input.width, window);
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION,
-                                                          turned + turned / (input.width == 4 ? 12 : 6))
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, turned ? turned + sums : 0)
                                          : -1;
     if (node >= 0)
         tape->nodes[node].scratch_use = TIDE_SCRATCH_EACH;

@@ -54,6 +54,12 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
 struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized x, int weight,
                                       int64_t channels);
 
+/* What a compiler makes of a norm and the casts around it (bias -1: none): saves x; and of a loss: saves the
+ * logits as they are. */
+struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                        int64_t channels);
+struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch);
+
 /* A product of two tensors, batched: saves both. */
 struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                      int64_t count, enum tide_part owner);
