@@ -3,6 +3,7 @@ file in the tree."""
 
 import importlib.machinery
 import importlib.util
+import math
 import re
 
 import pytest
@@ -27,8 +28,8 @@ def kept():
 
 
 def apart(ours, theirs):
-    """{(what, name): how far}: tensors by their norm, the sum, in which errors add up, four times less; losses and norms of
-    steps by themselves."""
+    """{(what, name): how far}: numbers of a tensor by its norm, the sum of n by sqrt(n) times that; losses and norms of steps
+    by themselves."""
     assert [line[:2] for line in ours] == [line[:2] for line in theirs]
     distances = {}
     for (what, name, *mine), (_, _, *other) in zip(ours, theirs):
@@ -38,7 +39,8 @@ def apart(ours, theirs):
             distances["step_loss", name] = errors[0] / other[0]
             distances["step_norm", name] = errors[1] / other[1]
         else:
-            distances[what, name] = max(errors[0] / 4, *errors[1:]) / other[1]
+            count, _, norm = other[:3]
+            distances[what, name] = max(errors[0], errors[1] / math.sqrt(count), *errors[2:]) / norm
     return distances
 
 
