@@ -82,7 +82,7 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
         t->resumed[0] = '\0';
         return 0;
     }
-    if (err->text[0])
+    if (err && err->text[0])
         snprintf(t->passed_over, sizeof t->passed_over, "%s", err->text);
     return tide_checkpoint_config(t->resumed, &t->config, &t->state, err);
 }

@@ -1,0 +1,185 @@
+/*
+ * test_train_loop.c - the trainer: what a step may not do to weights, and what a plan's parts add up to.
+ */
+#include "train/breakdown.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tide_train_options tiny(void)
+{
+    return (struct tide_train_options){.preset = "tiny",
+                                       .steps = 10,
+                                       .batch = 2,
+                                       .sequence = 16,
+                                       .accumulate = 1,
+                                       .warmup = 0,
+                                       .threads = 1,
+                                       .seed = 1,
+                                       .rate = 0.01,
+                                       .weight_decay = TIDE_NOT_GIVEN,
+                                       .clip = TIDE_NOT_GIVEN,
+                                       .keep = 1};
+}
+
+static struct tide_trainer *started(const struct tide_train_options *options)
+{
+    struct tide_trainer *t;
+    struct tide_err err = {0};
+    if (tide_trainer_new(options, &t, &err) || tide_trainer_start(t, &err))
+        fail_msg("%s", err.text);
+    return t;
+}
+
+/* All weights, one tensor after another; caller frees. */
+static char *weights_of(struct tide_trainer *t, size_t *ret_bytes)
+{
+    const struct tide_graph *graph = tide_trainer_graph(t);
+    size_t used = 0;
+    char *copy = malloc(tide_trainer_layout(t)->weights);
+    assert_non_null(copy);
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i].role == TIDE_PARAMETER) {
+            memcpy(copy + used, tide_machine_data(tide_trainer_machine(t), i), graph->tensors[i].bytes);
+            used += graph->tensors[i].bytes;
+        }
+    *ret_bytes = used;
+    return copy;
+}
+
+static int first_parameter(const struct tide_graph *graph)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i].role == TIDE_PARAMETER)
+            return i;
+    fail_msg("the model has no parameter");
+    return -1;
+}
+
+/* One step with a weight that is no number: every weight must be what it was. */
+static void break_a_step(const struct tide_train_options *options, bool fused)
+{
+    struct tide_trainer *t = started(options);
+    struct tide_train_report made;
+    struct tide_err err = {0};
+    size_t bytes;
+    assert_int_equal(tide_trainer_layout(t)->choices.fused, fused);
+    assert_int_equal(tide_trainer_step(t, &made, &err), 0);
+    float *weight = tide_machine_data(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t)));
+    *weight = NAN;
+    char *before = weights_of(t, &bytes);
+    assert_int_equal(tide_trainer_step(t, &made, &err), -1);
+    assert_non_null(strstr(err.text, "of step 2 is no number any more"));
+    assert_int_equal(tide_trainer_done(t), 1);
+    char *after = weights_of(t, &bytes);
+    assert_memory_equal(before, after, bytes);
+    free(before);
+    free(after);
+    tide_trainer_free(t);
+}
+
+static size_t least_of(const struct tide_train_options *options)
+{
+    struct tide_trainer *t;
+    assert_int_equal(tide_trainer_new(options, &t, NULL), 0);
+    size_t least = tide_trainer_least(t)->total;
+    tide_trainer_free(t);
+    return least;
+}
+
+static void a_loss_that_is_no_number_leaves_the_weights_as_they_were(void **state)
+{
+    (void)state;
+    struct tide_train_options options = tiny();
+    break_a_step(&options, false);
+    options.clip = 0;
+    break_a_step(&options, false);
+    options.clip = 1;
+    options.budget_bytes = (int64_t)least_of(&options);
+    break_a_step(&options, true);
+    options.clip = 0;
+    options.budget_bytes = (int64_t)least_of(&options);
+    break_a_step(&options, true);
+}
+
+static void weights_that_are_no_numbers_are_not_saved(void **state)
+{
+    (void)state;
+    struct tide_train_options options = tiny();
+    struct tide_err err = {0};
+    char dir[] = "/tmp/tide-train-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    options.out = dir;
+    struct tide_trainer *t = started(&options);
+    *(float *)tide_machine_data(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t))) = INFINITY;
+    assert_int_equal(tide_trainer_save(t, &err), -1);
+    assert_non_null(strstr(err.text, "they are not saved"));
+    tide_trainer_free(t);
+    assert_int_equal(remove(dir), 0); /* which holds only for an empty one */
+}
+
+static void the_parts_of_every_plan_are_the_whole(void **state)
+{
+    (void)state;
+    struct tide_train_options options = tiny();
+    size_t least = least_of(&options);
+    for (int i = 0; i < 3; i++) {
+        struct tide_trainer *t;
+        struct tide_breakdown b;
+        struct tide_err err = {0};
+        options.budget_bytes = i == 2 ? 0 : (int64_t)(least + (size_t)i * least / 8);
+        assert_int_equal(tide_trainer_new(&options, &t, &err), 0);
+        const struct tide_plan *plan = tide_trainer_layout(t);
+        assert_int_equal(tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), plan, &b, &err), 0);
+        assert_int_equal(b.weights + b.optimizer + b.gradients + b.inputs + b.activations + b.head,
+                         plan->total);
+        size_t alive = b.others;
+        for (int k = 0; k < b.owner_count; k++)
+            alive += b.owners[k].bytes;
+        assert_int_equal(alive, plan->train.lower_bound);
+        tide_trainer_free(t);
+    }
+}
+
+static void first_weights_have_the_deviation_of_gpt2(void **state)
+{
+    (void)state;
+    struct tide_train_options options = tiny();
+    struct tide_trainer *t = started(&options);
+    const struct tide_graph *graph = tide_trainer_graph(t);
+    for (int i = 0; i < graph->tensor_count; i++) {
+        const struct tide_tensor *w = &graph->tensors[i];
+        if (w->role != TIDE_PARAMETER || w->rank < 2)
+            continue;
+        double sum = 0, squares = 0, wanted = strstr(w->name, "c_proj") ? 0.01 : 0.02;
+        int64_t count = tide_tensor_count(w);
+        const float *x = tide_machine_data(tide_trainer_machine(t), i);
+        for (int64_t k = 0; k < count; k++) {
+            sum += (double)x[k];
+            squares += (double)x[k] * (double)x[k];
+        }
+        double error = 5 / sqrt((double)count);
+        assert_true(fabs(sum / (double)count) < wanted * error);
+        assert_true(fabs(sqrt(squares / (double)count) / wanted - 1) < error);
+    }
+    tide_trainer_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_that_is_no_number_leaves_the_weights_as_they_were),
+        cmocka_unit_test(weights_that_are_no_numbers_are_not_saved),
+        cmocka_unit_test(the_parts_of_every_plan_are_the_whole),
+        cmocka_unit_test(first_weights_have_the_deviation_of_gpt2),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
