@@ -146,6 +146,21 @@ def test_a_run_is_not_written_over_by_another(train, tmp_path):
     assert contents(tmp_path / "run/step-00000020") == before
 
 
+def resident_kb(process):
+    """Of the whole process, exactly: the counters in statm are put together from those of the processors now and then."""
+    text = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Rss:"))
+
+
+@pytest.mark.slow
+def test_saving_adds_no_page(background, tmp_path):
+    process = background("--steps", 10**6, "--out", "run", "--save-every", 100, "--report-every", 10)
+    assert any(line.startswith("step 20/") for line in process.stdout)
+    before = resident_kb(process)
+    wait_for(lambda: steps(tmp_path / "run") and steps(tmp_path / "run")[-1] >= 500)
+    assert resident_kb(process) <= before
+
+
 # ---- kills and signals
 
 
