@@ -266,14 +266,16 @@ static int say_stopped(struct loop *l)
     return 128 + stop_signal;
 }
 
+/* Saved before it is looked at: the look may take minutes, and whoever does not wait for it loses nothing. */
 static int finish(struct loop *l)
 {
+    int unsaved = save(l);
     evaluate(l, MANY_QUESTIONS);
     if (l->values->sample_every)
         speak(l);
     l->progress.final = true;
     report(l);
-    return save(l) ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
+    return unsaved ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
 }
 
 /* A step went wrong: what is on disk stays as it is. */

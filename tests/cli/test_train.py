@@ -286,7 +286,7 @@ def test_under_the_tracker_steps_and_phases_are_marks(tidemark, binary, tmp_path
         names = [row[0] for row in db.execute("select name from mark where kind = 3 order by t_ns")]
         arena = db.execute("select number from mark where kind = 6 and name = 'arena'").fetchone()[0]
     assert steps == list(range(1, 13))
-    assert [name for name in names if name != "sampling"] == ["evaluation", "checkpoint", "evaluation", "evaluation", "checkpoint"]
+    assert [name for name in names if name != "sampling"] == ["evaluation", "checkpoint", "evaluation", "checkpoint", "evaluation"]
     assert names.count("sampling") == names.count("evaluation")  # sums are asked
     assert arena > 1 << 20
 
