@@ -63,6 +63,7 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     tide_err_set(err, "option '--%s': '%s' is not a valid %s", o->name, shown, o->arg);
     switch (o->kind) {
     case TIDE_OPTION_SIZE:
+    case TIDE_OPTION_MEMORY:
         return tide_err_hint(err, "sizes look like 64K, 512M, 1.5G");
     case TIDE_OPTION_DURATION:
         return tide_err_hint(err, "durations look like 500ms, 5s, 2m");
@@ -85,6 +86,9 @@ static int out_of_range(const struct tide_option *o, const char *text, struct ti
     } else if (o->kind == TIDE_OPTION_SIZE) {
         tide_size_text((double)least, low);
         tide_size_text((double)most, high);
+    } else if (o->kind == TIDE_OPTION_MEMORY) {
+        tide_memory_text((double)least, low);
+        tide_memory_text((double)most, high);
     } else {
         tide_count_text((double)least, low);
         tide_count_text((double)most, high);
@@ -119,6 +123,9 @@ static int store(const struct tide_option *o, const char *value, void *values, s
         return 0;
     case TIDE_OPTION_SIZE:
         bad = tide_size_parse(value, &number);
+        break;
+    case TIDE_OPTION_MEMORY:
+        bad = tide_memory_parse(value, &number);
         break;
     case TIDE_OPTION_DURATION:
         bad = tide_duration_parse(value, &number);

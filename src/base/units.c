@@ -90,6 +90,16 @@ int tide_size_parse(const char *text, int64_t *ret_bytes)
     return parse_with(size_units, sizeof size_units / sizeof *size_units, text, ret_bytes);
 }
 
+int tide_memory_parse(const char *text, int64_t *ret_bytes)
+{
+    char longer[64];
+    size_t len = strlen(text);
+    bool is_letter = len > 1 && len < sizeof longer - 2 && strchr("KMGTPkmgtp", text[len - 1]);
+    if (is_letter)
+        snprintf(longer, sizeof longer, "%sB", text);
+    return tide_size_parse(is_letter ? longer : text, ret_bytes);
+}
+
 int tide_duration_parse(const char *text, int64_t *ret_ns)
 {
     return parse_with(duration_units, sizeof duration_units / sizeof *duration_units, text, ret_ns);
@@ -136,6 +146,23 @@ char *tide_size_text(double bytes, char out[static TIDE_UNITS_TEXT])
     }
     bool whole = unit == 0 ? value == floor(value) : fabs(value) >= 99.95;
     snprintf(out, TIDE_UNITS_TEXT, "%.*f %s", whole ? 0 : 1, value, names[unit]);
+    return out;
+}
+
+char *tide_memory_text(double bytes, char out[static TIDE_UNITS_TEXT])
+{
+    char count[TIDE_UNITS_TEXT];
+    double value = fabs(bytes);
+    if (value < 999.5)
+        snprintf(out, TIDE_UNITS_TEXT, "%.0f B", bytes);
+    else if (value < 999.5e3)
+        snprintf(out, TIDE_UNITS_TEXT, value < 99.95e3 ? "%.1f KB" : "%.0f KB", bytes / 1e3);
+    else if (value < 99.95e6)
+        snprintf(out, TIDE_UNITS_TEXT, "%.1f MB", bytes / 1e6);
+    else if (value < 99.9995e9)
+        snprintf(out, TIDE_UNITS_TEXT, "%s MB", tide_count_text(bytes / 1e6, count));
+    else
+        snprintf(out, TIDE_UNITS_TEXT, "%s GB", tide_count_text(bytes / 1e9, count));
     return out;
 }
 

@@ -3,6 +3,8 @@
  *
  * Sizes are bytes. Read: "4096", "64K", "1.5G", "24GiB", "22.65GB". One letter and "KiB" are powers of 1024,
  * "KB" and friends powers of 1000. Written: powers of 1024 ("208 KiB", "4.1 GiB").
+ * What a model takes is told in powers of 1000, as papers and price lists do: read, one letter is one of
+ * these; written, "2,177 MB", so that plans of a few per cent of difference can be told apart.
  * Durations are nanoseconds. Read: "500ms", "5s", "2m", "1h", "90" (seconds). Written: "9 h 10 m", "250 ms".
  */
 #ifndef TIDE_UNITS_H
@@ -13,6 +15,7 @@
 
 /* 0 and a value >= 0, or -1 when text is no size (empty, negative, trailing letters, over 2^62). */
 int tide_size_parse(const char *text, int64_t *ret_bytes);
+int tide_memory_parse(const char *text, int64_t *ret_bytes); /* the same, one letter a power of 1000 */
 int tide_duration_parse(const char *text, int64_t *ret_ns);
 
 /* A whole decimal number with optional sign; digits may be grouped as 10_000. */
@@ -25,6 +28,7 @@ enum { TIDE_UNITS_TEXT = 32 };
 
 /* Each writes into out and returns it. bytes may be negative or fractional. */
 char *tide_size_text(double bytes, char out[static TIDE_UNITS_TEXT]);
+char *tide_memory_text(double bytes, char out[static TIDE_UNITS_TEXT]);
 char *tide_duration_text(double seconds, char out[static TIDE_UNITS_TEXT]);
 /* 118400 -> "118,400"; rounded to whole. */
 char *tide_count_text(double count, char out[static TIDE_UNITS_TEXT]);

@@ -43,7 +43,7 @@ int64_t tide_train_rss(const struct tide_train_view *view)
 
 static const char *size(size_t bytes, char out[static TIDE_UNITS_TEXT])
 {
-    return tide_size_text((double)bytes, out);
+    return tide_memory_text((double)bytes, out);
 }
 
 static void print_chosen(FILE *out, const struct tide_trainer *t)
@@ -194,9 +194,9 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
 {
     char text[2][TIDE_UNITS_TEXT];
     int64_t grown = view->first_rss_bytes < 0 ? 0 : p->rss_bytes - view->first_rss_bytes;
-    add(line, "  mem %s", tide_size_text((double)p->arena_high_bytes, text[0]));
+    add(line, "  mem %s", tide_memory_text((double)p->arena_high_bytes, text[0]));
     if (view->first_rss_bytes >= 0 && grown > 0)
-        add(line, " (+%s outside the plan)", tide_size_text((double)grown, text[1]));
+        add(line, " (+%s outside the plan)", tide_memory_text((double)grown, text[1]));
     else
         add(line, " flat");
 }

@@ -213,8 +213,8 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
     const struct tide_train_options *o = &t->options;
     char budget[TIDE_UNITS_TEXT], least[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
     tide_err_set(err, "nothing exact fits into %s: the least possible is %s (%zu bytes)",
-                 tide_size_text((double)o->budget_bytes, budget),
-                 tide_size_text((double)t->least.total, least), t->least.total);
+                 tide_memory_text((double)o->budget_bytes, budget),
+                 tide_memory_text((double)t->least.total, least), t->least.total);
     int64_t batch = most_that_fits(t, true, o->batch);
     if (batch)
         return tide_err_hint(
@@ -224,7 +224,7 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
     if (sequence)
         return tide_err_hint(err, "--batch 1 --seq %lld would fit", (long long)sequence);
     return tide_err_hint(err, "weights and optimizer alone take %s: a smaller model, or more memory",
-                         tide_size_text((double)(t->least.weights + t->least.optimizer), model));
+                         tide_memory_text((double)(t->least.weights + t->least.optimizer), model));
 }
 
 static bool speaks(const struct tide_trainer *t)
@@ -239,8 +239,8 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
         (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err)) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
         return -1;
-    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0,
-                          t->floor, &t->plan, &t->least, err))
+    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, t->floor,
+                          &t->plan, &t->least, err))
         return 0;
     return t->least.total > (size_t)o->budget_bytes ? refuse_budget(t, err) : -1;
 }

@@ -434,7 +434,7 @@ def test_a_text_with_other_symbols_does_not_go_on(train, tmp_path):
 
 @pytest.mark.parametrize("args, words", [
     (("--seq", 500), ("500", "128 positions")),
-    (("--budget", "1M"), ("nothing exact fits into 1.0 MiB", "the least possible is", "hint: ")),
+    (("--budget", "1M"), ("nothing exact fits into 1.0 MB", "the least possible is", "hint: ")),
     (("--data", "nowhere"), ("nowhere",)),
     (("--data", "/"), ("regular file",)),
     (("--config", "nowhere.json"), ("nowhere.json",)),

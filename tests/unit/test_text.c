@@ -116,6 +116,12 @@ static void sizes_are_read_as_people_write_them(void **state)
         assert_int_equal(tide_size_parse(bad[i], &bytes), -1);
         assert_int_equal(bytes, 77);
     }
+    assert_int_equal(tide_memory_parse("2.2G", &bytes), 0);
+    assert_int_equal(bytes, 2200000000);
+    assert_int_equal(tide_memory_parse("2.2GiB", &bytes), 0);
+    assert_int_equal(bytes, 2362232013);
+    assert_int_equal(tide_memory_parse("G", &bytes), -1);
+    assert_int_equal(tide_memory_parse("", &bytes), -1);
 }
 
 static void durations_counts_and_numbers_are_read_strictly(void **state)
@@ -152,6 +158,11 @@ static void numbers_are_written_for_people(void **state)
 {
     (void)state;
     char out[TIDE_UNITS_TEXT];
+    assert_string_equal(tide_memory_text(999, out), "999 B");
+    assert_string_equal(tide_memory_text(25.7e6, out), "25.7 MB");
+    assert_string_equal(tide_memory_text(2176.6e6, out), "2,177 MB");
+    assert_string_equal(tide_memory_text(-22.65e9, out), "-22,650 MB");
+    assert_string_equal(tide_memory_text(141e9, out), "141 GB");
     assert_string_equal(tide_size_text(0, out), "0 B");
     assert_string_equal(tide_size_text(212992, out), "208 KiB");
     assert_string_equal(tide_size_text(4.1 * 0x1p30, out), "4.1 GiB");
