@@ -140,7 +140,9 @@ static void note_speed(struct loop *l)
         p->tokens_per_second = (double)l->tokens / seconds;
         p->steps_per_second = (double)l->steps / seconds;
     }
-    p->peak_share = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second / l->peak;
+    double rate = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second;
+    l->peak = rate > l->peak ? rate : l->peak; /* a busy machine: it was measured too low */
+    p->peak_share = rate / l->peak;
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
@@ -330,7 +332,7 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
     tide_err_set(err, "the run takes %s (%zu bytes), and the system has %s",
                  tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
     if (tide_trainer_least(trainer)->total <= (size_t)room)
-        return tide_err_hint(err, "--budget %lldM fits", (long long)(room >> 20));
+        return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
     return tide_err_hint(err, "a smaller --batch, --seq or model");
 }
 

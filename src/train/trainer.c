@@ -217,9 +217,7 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
                  tide_memory_text((double)t->least.total, least), t->least.total);
     int64_t batch = most_that_fits(t, true, o->batch);
     if (batch)
-        return tide_err_hint(
-            err, "--batch %lld would fit%s", (long long)batch,
-            o->accumulate == 1 ? "; --accumulate makes the step as large again, with more memory" : "");
+        return tide_err_hint(err, "--batch %lld would fit", (long long)batch);
     int64_t sequence = most_that_fits(t, false, o->sequence);
     if (sequence)
         return tide_err_hint(err, "--batch 1 --seq %lld would fit", (long long)sequence);
