@@ -3,13 +3,16 @@
 Groups are first put together over their shapes: sequences of changing length leave one tensor of each shape, and
 "+1 tensor of (8, *, 50257) per step" is the finding, not fifty groups of one. Groups of the same holder, kind, dtype, device
 and number of dimensions count as one; a dimension that differs is written as a star.
+
+Two censuses differ in a healthy run as well: the variable of a batch has a value in one and not in the other. A
+difference is called growth (``lasting``) when it went on from census to census.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -18,7 +21,10 @@ from ._units import change_text
 if TYPE_CHECKING:
     from ._census import Census, Key
 
+_STEPS_PER_TENSOR_MOST = 20  # between two censuses alone: what becomes more more slowly may be anything
 _OWNED = ("parameter", "buffer", "gradient", "optimizer state")
+
+_Family = Tuple[int, Any, Any, bool, str, str]
 
 
 def dtype_text(dtype: Any) -> str:
@@ -68,6 +74,10 @@ class Growth:
     holder: str
 
     @property
+    def family(self) -> "_Family":
+        return len(self.shape), self.dtype, self.device, self.requires_grad, self.kind, self.holder
+
+    @property
     def count_per_step(self) -> Optional[float]:
         return self.count / self.steps if self.steps else None
 
@@ -90,9 +100,6 @@ class Growth:
         held = self.holder if self.kind in _OWNED else f"held by {self.holder}"
         views = ", views of larger storages" if slices(self.shape, self.dtype, self.count, self.bytes) else ""
         return f"{amount} ({size}){views}, {held}"
-
-
-_Family = Tuple[int, Any, Any, bool, str, str]
 
 
 def _family(key: "Key") -> _Family:
@@ -129,3 +136,40 @@ def between(before: "Census", after: "Census", least_bytes: int) -> List[Growth]
         shape = _common_shape(grown)
         found.append(Growth(count, size, steps, shape, dtype, device, requires_grad, kind, holder))
     return sorted(found, key=lambda each: -each.bytes)
+
+
+def _totals(census: "Census") -> Dict[_Family, int]:
+    total: Dict[_Family, int] = {}
+    for key, group in census.groups.items():
+        total[_family(key)] = total.get(_family(key), 0) + group.bytes
+    return total
+
+
+def _went_on(sizes: List[int], halfway: int, more: bool) -> bool:
+    """Whether bytes at one census after the other never fell, and rose more than once, in the second half too.
+
+    Tensors that did not become more but larger (batches of changing length) must have become so each time, three times.
+    """
+    changes = [after - before for before, after in zip(sizes, sizes[1:])]
+    rises = sum(change > 0 for change in changes)
+    if min(changes) < 0 or sizes[-1] <= sizes[halfway]:
+        return False
+    return rises >= 2 if more else rises == len(changes) >= 3
+
+
+def lasting(censuses: "Sequence[Census]", least_bytes: int) -> List[Growth]:
+    """What grew from the first census to the last and kept growing between them, the most bytes first.
+
+    Holders in a census that was cut short are incomplete, so it is left out. Two censuses show no more than a difference: that
+    counts as growth when it is many tensors, one at least in every 20 steps.
+    """
+    whole = [each for each in censuses if each.complete]
+    if len(whole) < 2:
+        return []
+    found = between(whole[0], whole[-1], least_bytes)
+    if len(whole) == 2:
+        return [each for each in found if each.steps and each.count >= max(2, each.steps / _STEPS_PER_TENSOR_MOST)]
+    middle = ((whole[0].step or 0) + (whole[-1].step or 0)) / 2
+    halfway = min(range(1, len(whole) - 1), key=lambda index: abs((whole[index].step or 0) - middle))
+    totals = [_totals(each) for each in whole]
+    return [each for each in found if _went_on([total.get(each.family, 0) for total in totals], halfway, each.count > 0)]

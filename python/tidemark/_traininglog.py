@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import os
 import sys
@@ -336,13 +337,21 @@ class TrainingLog:
             return
         if self._in_loop and self._steps > self._census_step:
             self._take_census()
-        first, last = self.censuses[0], self.censuses[-1]
-        middle = self.censuses[len(self.censuses) // 2]
-        still = {each.holder for each in last.since(middle)} if middle not in (first, last) else None
-        growths = [each for each in last.since(first, _GROWTH_LEAST) if still is None or each.holder in still]
-        most = growths[0].bytes if growths else 0
-        for growth in [each for each in growths if each.bytes > most * _GROWTH_SHARE][:_GROWTHS_MOST]:
-            self.line(f"growing: {growth}")
+        self._growth_lines()
+        last = self.censuses[-1]
         self.line(f"{last.tensors} tensors, {size_text(last.bytes)}, {last.graphs} autograd graphs alive; the largest:")
         for text in last.table(_LARGEST_MOST).splitlines()[1:-1]:
             self.line(text)
+
+    def _growth_lines(self) -> None:
+        """What keeps growing; and where only the judge saw the process grow, what differs between the first census and the last."""
+        from ._growth import lasting
+
+        growths, beginning = lasting(self.censuses, _GROWTH_LEAST), "growing"
+        if not growths and any(each.verdict in _verdict.GROWN for each in self.verdicts):
+            first = self.censuses[0]
+            differences = self.censuses[-1].since(first, _GROWTH_LEAST)
+            growths, beginning = [dataclasses.replace(each, steps=None) for each in differences], f"more than in step {first.step}"
+        most = growths[0].bytes if growths else 0
+        for growth in [each for each in growths if each.bytes > most * _GROWTH_SHARE][:_GROWTHS_MOST]:
+            self.line(f"{beginning}: {growth}")

@@ -20,6 +20,7 @@ _SECONDS_MOST = 30
 _UNIT = " (bytes)"
 
 _GROWING = ("leak", "jump", "plateau")
+GROWN = ("leak", "jump", "retention")  # and with something to show for it
 
 Table = Tuple[List[str], List[Sequence[Optional[float]]]]  # names of columns, the first a step; rows
 
