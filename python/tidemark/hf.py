@@ -8,67 +8,33 @@ wrong in here is said once; the training does not notice.
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Callable, Optional, cast
+from typing import Any, Optional
 
 from transformers import TrainerCallback
 
-from ._cleanup import Cleanup
+from ._callback import LoggingCallback, items_in
 from ._fault import never_raises
 from ._loader import instrument
-from ._traininglog import TrainingLog
 
 _VALIDATION, _CHECKPOINT = "validation", "checkpoint"
 
 
-class TidemarkCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
-    """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed where the
-    batches are put together in this process (no loader workers). The log of the latest training is ``training_log``."""
+class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,unused-ignore]
+    """Keywords as LoggingCallback's; ``padding`` is fed where batches are put together in this process (no loader workers)."""
 
-    def __init__(
-        self,
-        every: int = 100,
-        *,
-        debug: bool = False,
-        census: bool = True,
-        share: float = 0.0005,
-        cleanup: Optional[Cleanup] = None,
-        padding: Any = None,
-        out: Optional[Callable[[str], None]] = None,
-    ) -> None:
-        self.training_log: Optional[TrainingLog] = None
-        self._every = every
-        self._debug = debug
-        self._census = census
-        self._share = share
-        self._cleanup = cleanup
-        self._padding = padding
-        self._out = out
-        self._per_step = 0
-        self._epoch_begin = (0, 0)  # step and items at the beginning of this epoch
-        self._items_per_pass: Optional[int] = None
+    _per_step = 0
+    _epoch_begin = (0, 0)  # step and items at the beginning of this epoch
+    _items_per_pass: Optional[int] = None
 
     @never_raises
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.training_log is not None:
             self.training_log.close()
         loader = kwargs.get("train_dataloader")
-        self._items_per_pass = None
-        with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
-            self._items_per_pass = len(cast(Any, loader).dataset)
+        self._items_per_pass = items_in(loader)
         self._per_step = args.train_batch_size * args.gradient_accumulation_steps * max(1, args.world_size)
         instrument(loader, self._padding)
-        self.training_log = TrainingLog(
-            every=self._every,
-            debug=self._debug,
-            census=self._census,
-            share=self._share,
-            items=self._items_per_pass,
-            cleanup=self._cleanup,
-            out=self._out,
-            quiet=not state.is_world_process_zero,
-        )
-        self.training_log.count_graphs()
+        self._open_log(state.is_world_process_zero, self._items_per_pass)
 
     @never_raises
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -8,48 +8,26 @@ once; the training does not notice.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from typing import Any, Callable, Optional, cast
+from typing import Any, Callable, Optional
 
 try:
     from lightning.pytorch import Callback
 except ImportError:
     from pytorch_lightning import Callback  # type: ignore[assignment,no-redef,unused-ignore]
 
-from ._cleanup import Cleanup
+from ._callback import LoggingCallback, items_in
 from ._fault import never_raises
 from ._loader import instrument, size_of
 from ._traininglog import TrainingLog
 
 
-class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
-    """Keywords as TrainingLog's; ``cleanup``: a Cleanup that runs where steps end; ``padding``: a PaddingMeter, fed every
-    batch. The log of the latest training is ``training_log``."""
+class TidemarkCallback(LoggingCallback, Callback):  # type: ignore[misc,unused-ignore]
+    """Keywords as LoggingCallback's."""
 
-    def __init__(
-        self,
-        every: int = 100,
-        *,
-        debug: bool = False,
-        census: bool = True,
-        share: float = 0.0005,
-        cleanup: Optional[Cleanup] = None,
-        padding: Any = None,
-        out: Optional[Callable[[str], None]] = None,
-    ) -> None:
-        super().__init__()
-        self.training_log: Optional[TrainingLog] = None
-        self._every = every
-        self._debug = debug
-        self._census = census
-        self._share = share
-        self._cleanup = cleanup
-        self._padding = padding
-        self._out = out
-        self._batches = 0
-        self._items = 0
-        self._save: Optional[Callable[..., Any]] = None
+    _batches = 0
+    _items = 0
+    _save: Optional[Callable[..., Any]] = None
 
     @never_raises
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -57,22 +35,11 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
         if stage != "fit" or (self.training_log is not None and not self.training_log.closed):
             return
         self._batches = self._items = 0
-        self.training_log = TrainingLog(
-            every=self._every,
-            debug=self._debug,
-            census=self._census,
-            share=self._share,
-            cleanup=self._cleanup,
-            out=self._out,
-            quiet=not trainer.is_global_zero,
-        )
-        self.training_log.count_graphs()
-        self._mark_checkpoints(trainer)
+        self._mark_checkpoints(trainer, self._open_log(trainer.is_global_zero))
 
-    def _mark_checkpoints(self, trainer: Any) -> None:
+    def _mark_checkpoints(self, trainer: Any, log: TrainingLog) -> None:
         """Lightning tells that it will save, not that it has saved."""
         save = self._save = trainer.save_checkpoint
-        log = cast(TrainingLog, self.training_log)
 
         @functools.wraps(save)
         def save_checkpoint(*args: Any, **kwargs: Any) -> Any:
@@ -86,8 +53,7 @@ class TidemarkCallback(Callback):  # type: ignore[misc,unused-ignore]
         loader = trainer.train_dataloader
         instrument(loader)
         if self.training_log is not None:
-            with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
-                self.training_log.items_per_pass = len(loader.dataset)
+            self.training_log.items_per_pass = items_in(loader)
 
     @never_raises
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:

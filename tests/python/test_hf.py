@@ -130,7 +130,7 @@ def test_no_fault_of_the_callback_makes_training_fail(tmp_path, said, monkeypatc
         raise RuntimeError("inside")
 
     for name in ("step", "step_end", "epoch", "epoch_end", "items", "phase_begin", "phase_end", "close", "count_graphs"):
-        monkeypatch.setattr(hf.TrainingLog, name, broken)
+        monkeypatch.setattr(tidemark.TrainingLog, name, broken)
     result = trainer_of(tmp_path, hf.TidemarkCallback()).train()
     assert result.global_step == 10
     err = said()

@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     except ValueError:  # Debian's torch 1.13 cannot import its own sharding code on Python 3.11
         pytest.skip("lightning cannot be imported with this torch", allow_module_level=True)
 ours = framework("tidemark.lightning")
+tidemark = framework("tidemark")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 
 
@@ -73,6 +74,6 @@ def test_no_fault_of_the_callback_makes_training_fail(tmp_path, said, monkeypatc
         raise RuntimeError("inside")
 
     for name in ("step", "step_end", "epoch", "epoch_end", "items", "phase_begin", "phase_end", "close"):
-        monkeypatch.setattr(ours.TrainingLog, name, broken)
+        monkeypatch.setattr(tidemark.TrainingLog, name, broken)
     assert fit(tmp_path, ours.TidemarkCallback(), enable_checkpointing=False).global_step == 10
     assert "RuntimeError: inside" in said()
