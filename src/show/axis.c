@@ -31,6 +31,31 @@ static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struc
     return best;
 }
 
+/* When a process began to give back its memory for good: the first of the falls in a row that end its levels,
+ * where these are later than its last step. INT64_MAX: it did not. */
+static int64_t fall_of(const struct tide_history *h, int64_t process, int64_t last_step_ns)
+{
+    if (process < 1 || (size_t)process > h->process_count)
+        return INT64_MAX;
+    const struct tide_history_process *p = &h->processes[process - 1];
+    size_t i = p->point_count;
+    while (i > 1 && p->points[i - 1].t_ns > last_step_ns &&
+           p->points[i - 1].private_bytes < p->points[i - 2].private_bytes)
+        i--;
+    return i < p->point_count ? p->points[i].t_ns : INT64_MAX;
+}
+
+/* When training was over, of a program that ended well. Of one that was killed in its last step, that step is
+ * what matters most. */
+static int64_t end_of(const struct tide_history *h, int64_t process, int64_t last_step_ns, double step_ns)
+{
+    if (h->exit_status != 0)
+        return INT64_MAX;
+    int64_t over_ns = last_step_ns + (int64_t)(LAST_STEP * step_ns),
+            fall_ns = fall_of(h, process, last_step_ns);
+    return fall_ns <= over_ns ? fall_ns - 1 : over_ns;
+}
+
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err)
 {
@@ -60,14 +85,12 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
         return 0;
     double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
     double mark_gap = (double)(t_ns[n - 1] - t_ns[0]) / (double)(n - 1);
-    /* Of a program that was killed in its last step, that step is what matters most. */
-    int64_t over_ns = h->exit_status == 0 ? t_ns[n - 1] + (int64_t)(LAST_STEP * mark_gap) : INT64_MAX;
     *ret = (struct tide_axis){.is_steps = true,
                               .process = stepper,
                               .t_ns = t_ns,
                               .step = step,
                               .count = n,
-                              .end_ns = over_ns,
+                              .end_ns = end_of(h, stepper, t_ns[n - 1], mark_gap),
                               .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
     return 0;
 }

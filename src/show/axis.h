@@ -18,8 +18,8 @@ struct tide_axis {
     const double *step;
     size_t count;
     double seconds_per_step; /* 1 when the axis is seconds */
-    int64_t
-        end_ns; /* of a program that ended well: when its last step was over; what follows is not training */
+    int64_t end_ns; /* of a program that ended well: when its last step was over, or it gave back its memory
+                       for good; what follows is not training */
 };
 
 /* Lives in the arena. Needs some steps, spread over some samples; else the axis is seconds. */
