@@ -7,13 +7,22 @@ static bool meet(const struct tide_value *a, const struct tide_value *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Of two places in the list of values. */
+/* An order of values, by two places in their list. */
+typedef int tide_value_order(const void *a, const void *b, void *values);
+
 static int larger_first(const void *a, const void *b, void *values)
 {
     const struct tide_value *list = values, *x = &list[*(const int *)a], *y = &list[*(const int *)b];
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return *(const int *)a - *(const int *)b;
+}
+
+static int longer_first(const void *a, const void *b, void *values)
+{
+    const struct tide_value *list = values, *x = &list[*(const int *)a], *y = &list[*(const int *)b];
+    int longer = (y->last - y->first) - (x->last - x->first);
+    return longer ? longer : larger_first(a, b, values);
 }
 
 static size_t most_alive(const struct tide_schedule *s, int *ret_at)
@@ -53,31 +62,44 @@ static size_t lowest_gap(const struct tide_value *value, const struct tide_value
     return at;
 }
 
+/* Returns the bytes it takes. list and neighbours are room for all values. */
+static size_t place_all(struct tide_schedule *s, tide_value_order *order, int *list,
+                        const struct tide_value **neighbours)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < s->value_count; i++)
+        list[i] = i;
+    qsort_r(list, (size_t)s->value_count, sizeof *list, order, s->values);
+    for (int i = 0; i < s->value_count; i++) {
+        struct tide_value *value = &s->values[list[i]];
+        int near = 0;
+        for (int j = 0; j < i; j++)
+            if (meet(value, &s->values[list[j]]))
+                neighbours[near++] = &s->values[list[j]];
+        value->offset = lowest_gap(value, neighbours, near);
+        size_t end = value->offset + tide_aligned(value->bytes);
+        bytes = end > bytes ? end : bytes;
+    }
+    return bytes;
+}
+
 int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct tide_err *err)
 {
     size_t count = (size_t)s->value_count;
-    int *order = malloc((count + 1) * sizeof *order);
+    int *list = malloc((count + 1) * sizeof *list);
     const struct tide_value **neighbours = malloc((count + 1) * sizeof(const struct tide_value *));
-    if (!order || !neighbours) {
-        free(order);
+    if (!list || !neighbours) {
+        free(list);
         free(neighbours);
         return tide_err_set(err, "out of memory for the layout");
     }
-    for (int i = 0; i < s->value_count; i++)
-        order[i] = i;
-    qsort_r(order, count, sizeof *order, larger_first, s->values);
     struct tide_layout made = {.lower_bound = most_alive(s, &made.peak)};
-    for (int i = 0; i < s->value_count; i++) {
-        struct tide_value *value = &s->values[order[i]];
-        int near = 0;
-        for (int j = 0; j < i; j++)
-            if (meet(value, &s->values[order[j]]))
-                neighbours[near++] = &s->values[order[j]];
-        value->offset = lowest_gap(value, neighbours, near);
-        size_t end = value->offset + tide_aligned(value->bytes);
-        made.bytes = end > made.bytes ? end : made.bytes;
+    made.bytes = place_all(s, larger_first, list, neighbours);
+    if (made.bytes > made.lower_bound) {
+        size_t other = place_all(s, longer_first, list, neighbours);
+        made.bytes = other < made.bytes ? other : place_all(s, larger_first, list, neighbours);
     }
-    free(order);
+    free(list);
     free(neighbours);
     *ret_layout = made;
     return 0;

@@ -2,7 +2,8 @@
  * layout.h - where values lie: offsets in one arena such that no two that live at the same time overlap.
  *
  * Offline packing: the largest value first, each at the lowest gap among those placed before whose lifetimes
- * meet its own. Against it stands the lower bound, the most bytes that are alive at any one instruction.
+ * meet its own; where that is not the best possible, once more with the longest-lived first, and the better
+ * of the two. Against it stands the lower bound, the most bytes that are alive at any one instruction.
  */
 #ifndef TIDE_LAYOUT_H
 #define TIDE_LAYOUT_H
