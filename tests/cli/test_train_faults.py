@@ -9,6 +9,7 @@ import resource
 import signal
 import struct
 import subprocess
+import textwrap
 import time
 import zlib
 
@@ -144,6 +145,79 @@ def test_a_run_is_not_written_over_by_another(train, tmp_path):
     before = contents(tmp_path / "run/step-00000020")
     refused(train("--steps", 20, "--out", "run", "--seed", 2), "there is a run in 'run' already", "--resume auto")
     assert contents(tmp_path / "run/step-00000020") == before
+
+
+@pytest.fixture
+def transformers(run):
+    """transformers(program, argument...) -> what it prints, as JSON; the real library, where tools/cases-venv has got it."""
+    venv = pathlib.Path(os.environ.get("TIDEMARK_CASES_VENV", pathlib.Path.home() / ".cache/tidemark/cases-venv"))
+    if not (venv / "ready").exists():
+        pytest.skip("transformers is not there: tools/cases-venv")
+
+    def call(program, *args):
+        head = "import sys, json, torch\nfrom transformers import GPT2Config, GPT2LMHeadModel\n"
+        result = run(venv / "bin/python3", "-c", head + textwrap.dedent(program), *args, timeout=300)
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return call
+
+
+GREEDY = """
+    model, info = GPT2LMHeadModel.from_pretrained(sys.argv[1], output_loading_info=True)
+    model.eval()
+    said = []
+    for prompt in json.loads(sys.argv[2]):
+        tokens = list(prompt)
+        for _ in range(12):
+            with torch.no_grad():
+                tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+        said.append(tokens[len(prompt):])
+    print(json.dumps({"info": {key: list(value) for key, value in info.items()}, "said": said}))
+"""
+
+
+def said_by_tidemark(tidemark, folder, symbols, prompts):
+    """What the likeliest are, as tokens."""
+    said = []
+    for prompt in prompts:
+        text = "".join(chr(symbols[token]) for token in prompt)
+        result = tidemark("sample", folder, "--prompt", text, "--tokens", 12, "--temperature", 0, "--json")
+        assert result.code == 0, result.err
+        said.append([symbols.index(ord(symbol)) for symbol in result.json["text"].removeprefix(text)])
+    return said
+
+
+@pytest.mark.long
+def test_transformers_says_what_tidemark_says(train, tidemark, transformers, tmp_path):
+    assert train("--steps", 300, "--batch", 8, "--seq", 32, "--out", "run").code == 0  # room for prompt and answer
+    newest = tmp_path / "run/step-00000300"
+    symbols = json.loads((newest / "vocabulary.json").read_text())["symbols"]
+    prompts = [[symbols.index(ord(symbol)) for symbol in text] for text in ("07+85=", "12+34=046\n9", "+", "55+5")]
+    theirs = transformers(GREEDY, newest, json.dumps(prompts))
+    assert not any(theirs["info"].values()), theirs["info"]
+    assert theirs["said"] == said_by_tidemark(tidemark, newest, symbols, prompts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_tidemark_says_what_a_model_of_transformers_says(train, tidemark, transformers, tmp_path, dtype):
+    assert train("--steps", 1, "--out", "run").code == 0
+    symbols = json.loads((tmp_path / "run/step-00000001/vocabulary.json").read_text())["symbols"]
+    transformers("""
+        torch.manual_seed(5)
+        config = GPT2Config(vocab_size=13, n_positions=40, n_embd=48, n_layer=3, n_head=4, n_inner=100, initializer_range=0.4)
+        model = GPT2LMHeadModel(config).to(getattr(torch, sys.argv[2]))
+        model.save_pretrained(sys.argv[1], safe_serialization=True)
+        model.float().save_pretrained(sys.argv[1] + "-wide", safe_serialization=True)
+        print("{}")
+        """, tmp_path / "theirs", dtype)
+    (tmp_path / "theirs/vocabulary.json").write_text((tmp_path / "run/step-00000001/vocabulary.json").read_text())
+    prompts = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9]]
+    theirs = transformers(GREEDY, tmp_path / "theirs-wide", json.dumps(prompts))
+    assert said_by_tidemark(tidemark, "theirs", symbols, prompts) == theirs["said"]
+    result = train("--steps", 3, "--out", "on", "--resume", "theirs")
+    assert result.code == 0, result.err
 
 
 def resident_kb(process):
