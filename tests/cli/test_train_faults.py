@@ -144,6 +144,8 @@ def test_a_run_is_not_written_over_by_another(train, tmp_path):
     assert train("--steps", 20, "--out", "run").code == 0
     before = contents(tmp_path / "run/step-00000020")
     refused(train("--steps", 20, "--out", "run", "--seed", 2), "there is a run in 'run' already", "--resume auto")
+    assert train("--steps", 2, "--out", "other").code == 0
+    refused(train("--steps", 30, "--out", "run", "--resume", "other"), "there is a run in 'run' already")
     assert contents(tmp_path / "run/step-00000020") == before
 
 
@@ -479,17 +481,6 @@ def test_weights_that_lie_are_refused(train, tmp_path):
 # ---- input that cannot be right
 
 
-@pytest.mark.parametrize("data, words", [
-    (b"", "it is empty"),
-    (b"short", "a sequence of 16 needs at least"),
-    (b"a" * 5000, "one symbol only"),
-])
-def test_a_text_that_teaches_nothing_is_refused(train, tmp_path, data, words):
-    (tmp_path / "text").write_bytes(data)
-    refused(train("--steps", 5, "--data", "text", "--out", "run"), words, "text")
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("data", [b"a\0b\0\0c" * 500, b"\xff\xfe\x80gr\xc3\xbc\xc3" * 500, bytes(range(256)) * 20])
 def test_any_bytes_are_a_text(train, tmp_path, data):
     (tmp_path / "text").write_bytes(data)
@@ -498,31 +489,8 @@ def test_any_bytes_are_a_text(train, tmp_path, data):
     assert train("--steps", 7, "--data", "text", "--out", "run", "--resume", "auto").code == 0
 
 
-def test_a_text_with_other_symbols_does_not_go_on(train, tmp_path):
-    (tmp_path / "a").write_text("abc" * 1000)
-    (tmp_path / "b").write_text("xyz" * 1000)
-    assert train("--steps", 5, "--data", "a", "--out", "run").code == 0
-    refused(train("--steps", 9, "--data", "b", "--out", "run", "--resume", "auto"), "other symbols")
-    refused(train("--steps", 9, "--out", "run", "--resume", "auto"), "symbols")
-
-
-@pytest.mark.parametrize("args, words", [
-    (("--seq", 500), ("500", "128 positions")),
-    (("--budget", "1M"), ("nothing exact fits into 1.0 MB", "the least possible is", "hint: ")),
-    (("--data", "nowhere"), ("nowhere",)),
-    (("--data", "/"), ("regular file",)),
-    (("--config", "nowhere.json"), ("nowhere.json",)),
-    (("--resume", "nowhere"), ("no checkpoint in 'nowhere'",)),
-    (("--resume", "auto"), ("--out DIR",)),
-])
-def test_what_cannot_be_is_refused_before_anything_is_touched(train, tmp_path, args, words):
-    out = () if "auto" in args else ("--out", "run")
-    refused(train("--steps", 5, *out, *args), *words)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("more", [(), ("--clip", 0), ("--clip", 0, "--budget", "1.6M")])
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_one(train, tmp_path, more):
+@pytest.mark.parametrize("more", [("--clip", 0), ("--clip", 0, "--budget", "1.6M")])
+def test_without_a_clip_too_no_weights_are_saved_that_are_no_numbers(train, tmp_path, more):
     assert train("--steps", 10, "--out", "run").code == 0
     before = contents(tmp_path / "run/step-00000010")
     result = train("--steps", 1000, "--save-every", 1, "--out", "run", "--resume", "auto", "--lr", "1e30", "--warmup", 0, *more)
