@@ -3,6 +3,7 @@
 #include "base/units.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_OPTIONS = 64 };
@@ -56,6 +57,23 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* The choice that was probably meant, else all of them. */
+static int hint_choice(const char *choices, const char *value, struct tide_err *err)
+{
+    enum { MOST = 32 };
+    char copy[512];
+    const char *names[MOST + 1];
+    size_t count = 0;
+    snprintf(copy, sizeof copy, "%s", choices);
+    for (char *rest = NULL, *word = strtok_r(copy, "|", &rest); word && count < MOST;
+         word = strtok_r(NULL, "|", &rest))
+        names[count++] = word;
+    names[count] = NULL;
+    const char *nearest = strchr(value, '|') ? NULL : tide_text_nearest(value, names);
+    return nearest ? tide_err_hint(err, "did you mean '%s'?", nearest)
+                   : tide_err_hint(err, "one of %s", choices);
+}
+
 static int bad_value(const struct tide_option *o, const char *value, struct tide_err *err)
 {
     char shown[96];
@@ -68,7 +86,7 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     case TIDE_OPTION_DURATION:
         return tide_err_hint(err, "durations look like 500ms, 5s, 2m");
     case TIDE_OPTION_CHOICE:
-        return tide_err_hint(err, "one of %s", o->choices);
+        return hint_choice(o->choices, value, err);
     default:
         return -1;
     }

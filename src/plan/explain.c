@@ -7,11 +7,11 @@
 #include <string.h>
 
 /* Relative error of a plan, and how far off something may be and still be shown. */
-static const double PLAN_ERROR = 0.012, SHOWN_WITHIN = 0.05;
+static const double PLAN_ERROR = 0.004, SHOWN_WITHIN = 0.05;
 /* A pair is rarer than the product of its parts says, because one of them is usually enough to be noticed. */
 static const double PAIR_PENALTY = 0.25;
 
-enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 24, COUNT_MOST = 1000 };
+enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 14, COUNT_MOST = 1000 };
 
 struct mistake {
     const char *key;
@@ -275,6 +275,7 @@ struct tried {
     int first_variant, second_variant;
     int64_t amount;
     double bytes, score;
+    double unit; /* what one more of a count adds */
 };
 
 struct search {
@@ -316,16 +317,16 @@ static bool estimate(const struct search *s, const struct tide_job *job, double 
     int64_t layers = job->model.layers;
     bool whole = layers <= 4 || job->model.family == TIDE_FAMILY_RESNET;
     if (whole) {
-        if (tide_forecast_make(job, false, &low, &err))
+        if (tide_forecast_make(job, TIDE_ROUGH, &low, &err))
             return false;
         *ret_bytes = comparable(s, &low);
         return true;
     }
     small.model.layers = 2;
-    if (tide_forecast_make(&small, false, &low, &err))
+    if (tide_forecast_make(&small, TIDE_ROUGH, &low, &err))
         return false;
     small.model.layers = 4;
-    if (tide_forecast_make(&small, false, &high, &err))
+    if (tide_forecast_make(&small, TIDE_ROUGH, &high, &err))
         return false;
     double most = 0;
     for (int i = 0; i < high.phase_count && i < low.phase_count; i++) {
@@ -340,8 +341,12 @@ static bool estimate(const struct search *s, const struct tide_job *job, double 
 static double score_of(const struct search *s, const struct tried *t)
 {
     const struct tide_evidence *e = s->evidence;
-    double off = (t->bytes / (double)e->bytes - 1) / PLAN_ERROR, prior = mistakes[t->first].prior;
+    double off = fabs(t->bytes - (double)e->bytes), prior = mistakes[t->first].prior;
     bool grows = mistakes[t->first].grows || (t->second >= 0 && mistakes[t->second].grows);
+    /* Where it died it was on its way to one more: the number is a ceiling, not a demand. */
+    if (grows && e->fails_at > 2)
+        off = off > t->unit / 2 ? off - t->unit / 2 : 0;
+    off /= (double)e->bytes * PLAN_ERROR;
     if (t->second >= 0)
         prior *= mistakes[t->second].prior * PAIR_PENALTY;
     /* A count could have been any other: the prior is spread over the values it might have had. */
@@ -381,6 +386,7 @@ static void try_fitted(struct search *s, struct tried t)
     if (!(wanted >= 1.5 && wanted <= COUNT_MOST))
         return;
     t.amount = llround(wanted);
+    t.unit = slope;
     t.bytes = at[0] + slope * (double)(t.amount - 3);
     if (s->evidence->per_step && fabs(slope / (double)s->evidence->per_step - 1) > 0.1)
         t.bytes = at[0] + slope * (double)(t.amount - 3) * 1.02;
@@ -408,6 +414,12 @@ static bool exists(const struct search *s, int mistake, int variant)
     return mistakes[mistake].apply(&job, variant, 2, what, sizeof what);
 }
 
+/* fp32 and eager attention together have a row of their own. */
+static bool told_apart(int a, int b)
+{
+    return mistakes[a].apply == wide && mistakes[b].apply == eager;
+}
+
 static void try_all(struct search *s)
 {
     for (int a = 0; a < MISTAKES; a++)
@@ -417,7 +429,7 @@ static void try_all(struct search *s)
             try_one(s, (struct tried){.first = a, .first_variant = v, .second = -1});
             for (int b = a + 1; b < MISTAKES; b++)
                 for (int w = 0; w < VARIANTS_MOST; w++)
-                    if (!(mistakes[a].fitted && mistakes[b].fitted) && exists(s, b, w))
+                    if (!(mistakes[a].fitted && mistakes[b].fitted) && !told_apart(a, b) && exists(s, b, w))
                         try_one(s, (struct tried){
                                        .first = a, .first_variant = v, .second = b, .second_variant = w});
         }
@@ -429,6 +441,18 @@ static int by_score(const void *left, const void *right)
     return (a->score < b->score) - (a->score > b->score);
 }
 
+/* A pair that needs what one of its two needs alone. */
+static bool adds_nothing(const struct tide_explanations *to, const struct tried *t, int64_t bytes)
+{
+    for (int i = 0; i < to->count && t->second >= 0; i++) {
+        const struct tide_explanation *e = &to->list[i];
+        bool part = !strcmp(e->keys, mistakes[t->first].key) || !strcmp(e->keys, mistakes[t->second].key);
+        if (part && fabs((double)e->bytes / (double)bytes - 1) < PLAN_ERROR / 4)
+            return true;
+    }
+    return false;
+}
+
 static void take(struct search *s, const struct tried *t, struct tide_explanations *to)
 {
     static _Thread_local struct tide_forecast f;
@@ -436,7 +460,7 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
     struct tide_err err;
     struct tried exact = *t;
     struct tide_explanation e = {.amount = t->amount};
-    if (!compose(s, t, &job, e.what, sizeof e.what) || tide_forecast_make(&job, false, &f, &err))
+    if (!compose(s, t, &job, e.what, sizeof e.what) || tide_forecast_make(&job, TIDE_POOLED, &f, &err))
         return;
     exact.bytes = comparable(s, &f);
     e.bytes = (int64_t)exact.bytes;
@@ -447,7 +471,7 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
              t->second >= 0 ? mistakes[t->second].key : "");
     memcpy(e.phases, f.phases, sizeof e.phases);
     e.phase_count = f.phase_count;
-    if (fabs(e.distance) > SHOWN_WITHIN)
+    if (fabs(e.distance) > SHOWN_WITHIN || adds_nothing(to, t, e.bytes))
         return;
     int at = to->count < TIDE_EXPLANATIONS ? to->count++ : TIDE_EXPLANATIONS;
     for (; at > 0 && to->list[at - 1].score < e.score; at--)
@@ -503,7 +527,7 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
                  struct tide_explanations *ret, struct tide_err *err)
 {
     memset(ret, 0, sizeof *ret);
-    if (tide_forecast_make(job, true, &ret->right, err))
+    if (tide_forecast_make(job, TIDE_FULL, &ret->right, err))
         return -1;
     struct search *s = calloc(1, sizeof *s);
     if (!s)
@@ -511,7 +535,7 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
     s->job = job;
     s->evidence = evidence;
     ret->naive = naive_bytes(job, &ret->right);
-    ret->innocent = fabs(comparable(s, &ret->right) / (double)evidence->bytes - 1) < 3 * PLAN_ERROR;
+    ret->innocent = fabs(comparable(s, &ret->right) / (double)evidence->bytes - 1) < 2 * PLAN_ERROR;
     try_all(s);
     qsort(s->list, (size_t)s->count, sizeof *s->list, by_score);
     for (int i = 0; i < s->count && i < EXACT_MOST; i++)

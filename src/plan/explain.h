@@ -18,7 +18,7 @@ struct tide_evidence {
     int64_t per_step; /* bytes of growth, 0: not known */
 };
 
-enum { TIDE_EXPLANATIONS = 8, TIDE_WHAT = 240 };
+enum { TIDE_EXPLANATIONS = 5, TIDE_WHAT = 240 };
 
 struct tide_explanation {
     char what[TIDE_WHAT];

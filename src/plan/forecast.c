@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 3 };
-
 struct run {
     const struct tide_job *job;
+    int steps;
     struct tide_tape tape;
     struct tide_net policy, reference;
     bool has_reference;
@@ -207,15 +206,18 @@ static struct tide_sized grpo_loss(struct run *run)
     return mean;
 }
 
-/* Greedy decoding with a cache: the prompt, then one token at a time. What lies between the first and the
- * last token is like the last, so only as many are run as make a difference. */
+/* Greedy decoding with a cache: the prompt, then one token at a time. One token is like the next, so of many
+ * only some are run, and the caches stretched in between; with a graph each counts. */
 static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps_graph)
 {
+    enum { RUN_EXACT = 40, RUN_FAST = 2 };
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     bool dropout = run->policy.how.dropout;
+    int64_t most = tape->cacher.exact ? RUN_EXACT : RUN_FAST;
+    int64_t stride = keeps_graph || tokens <= most ? 1 : (tokens + most - 1) / most;
     run->policy.how.dropout = false;
-    for (int64_t i = 0; i < tokens && !tape->failed; i++) {
+    for (int64_t i = 0; i < tokens && !tape->failed;) {
         struct tide_net_call call = call_of(job, i ? 1 : prompt);
         call.past = i ? prompt + i - 1 : 0;
         call.caches = true;
@@ -230,6 +232,10 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
             tide_tape_drop(tape, shares);
         }
         tide_tape_drop(tape, logits);
+        int64_t next = i + stride < tokens || i == tokens - 1 ? i + stride : tokens - 1;
+        if (next > i + 1 && next < tokens)
+            tide_net_stretch_cache(&run->policy, tape, job->batch, prompt + next - 1);
+        i = next;
     }
     run->policy.how.dropout = dropout;
 }
@@ -323,15 +329,24 @@ static void update(struct run *run)
     }
 }
 
-/* Data-parallel training sums gradients in buckets, beside the gradients themselves. */
+/* Data-parallel training sums gradients in buckets, beside the gradients themselves. Where weights are shared
+ * out, two layers of them are gathered at a time, or the largest table. */
 static void make_buckets(struct run *run)
 {
     const struct tide_job *job = run->job;
-    int64_t bytes = 0;
-    for (int i = 0; i < run->policy_leaves; i++)
-        if (is_trained(run, i))
-            bytes += tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
-    if ((job->data_parallel || job->degree > 1) && job->task != TIDE_TASK_INFER)
+    int64_t bytes = 0, largest = 0;
+    for (int i = 0; i < run->policy_leaves; i++) {
+        int64_t own = tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
+        bytes += is_trained(run, i) ? own : 0;
+        largest = own > largest ? own : largest;
+    }
+    if ((!job->data_parallel && job->degree == 1) || job->task == TIDE_TASK_INFER)
+        return;
+    if (job->sharding == TIDE_SHARD_ALL) {
+        int64_t layers = bytes / job->model.layers * 2;
+        bytes = layers > largest ? layers : largest;
+    }
+    if (job->sharding != TIDE_SHARD_GRADIENTS)
         tide_tape_take(&run->tape, bytes, 1, TIDE_PART_BUCKETS);
 }
 
@@ -448,6 +463,8 @@ static int run_job(struct run *run, struct tide_err *err)
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     tape->cast_width = job->autocast ? 2 : 0;
+    tape->weight_shards = job->sharding >= TIDE_SHARD_ALL ? job->degree : 1;
+    tape->gradient_shards = job->sharding >= TIDE_SHARD_GRADIENTS ? job->degree : 1;
     tide_tape_phase(tape, "model");
     if (make_net(run, &run->policy, true, err))
         return -1;
@@ -469,11 +486,11 @@ static int run_job(struct run *run, struct tide_err *err)
     make_master(run);
     make_buckets(run);
     make_inputs(run);
-    for (int step = 0; step < STEPS && !tape->failed; step++) {
+    for (int step = 0; step < run->steps && !tape->failed; step++) {
         if (job->task == TIDE_TASK_INFER)
             infer_step(run);
         else
-            train_step(run, step == STEPS - 1);
+            train_step(run, step == run->steps - 1);
     }
     if (tape->failed)
         return tide_err_set(
@@ -490,12 +507,17 @@ static void release(struct run *run)
     free(run->scratch);
 }
 
-static int run_once(const struct tide_job *job, bool exact, long stop, struct tide_census *census,
-                    struct tide_forecast *to, struct tide_err *err)
+static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
+                    struct tide_census *census, struct tide_forecast *to, struct tide_err *err)
 {
-    struct run run = {
-        .job = job, .in = NOTHING, .labels = NOTHING, .mask = NOTHING, .held = NOTHING, .held_wide = NOTHING};
-    tide_tape_init(&run.tape, exact);
+    struct run run = {.job = job,
+                      .steps = detail == TIDE_FULL ? 3 : 2,
+                      .in = NOTHING,
+                      .labels = NOTHING,
+                      .mask = NOTHING,
+                      .held = NOTHING,
+                      .held_wide = NOTHING};
+    tide_tape_init(&run.tape, detail != TIDE_ROUGH);
     run.tape.stop_tick = stop;
     run.tape.census = census;
     int status = run_job(&run, err);
@@ -526,10 +548,11 @@ static int64_t context_bytes(const struct tide_job *job)
     return total * 1000000;
 }
 
-int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forecast *f, struct tide_err *err)
+int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, struct tide_forecast *f,
+                       struct tide_err *err)
 {
     memset(f, 0, sizeof *f);
-    if (tide_job_check(job, err) || run_once(job, exact, 0, NULL, f, err))
+    if (tide_job_check(job, err) || run_once(job, detail, 0, NULL, f, err))
         return -1;
     /* Making the model is not counted: who loads weights from a file does it differently. */
     for (int i = 0; i < f->phase_count; i++)
@@ -542,7 +565,7 @@ int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forec
         f->reserved = f->allocated + f->allocated / 14;
     f->context = context_bytes(job);
     f->device = f->reserved + f->context;
-    return exact ? run_once(job, exact, f->phases[f->peak].tick, &f->census, NULL, err) : 0;
+    return detail == TIDE_FULL ? run_once(job, detail, f->phases[f->peak].tick, &f->census, NULL, err) : 0;
 }
 
 const char *tide_part_name(enum tide_part owner)

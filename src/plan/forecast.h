@@ -1,9 +1,9 @@
 /*
  * forecast.h - the memory of a job, before it runs: bytes by owner, when each lives, the peak and its moment.
  *
- * The job's steps are run on a tape (tape.h) three times, as a program would run them, with PyTorch's
- * allocator under them: the first step is not like the others, because the optimizer's state is made at its
- * end.
+ * The job's steps are run on a tape (tape.h), two or three of them, as a program would run them, with
+ * PyTorch's allocator under them: the first step is not like the others, because the optimizer's state is
+ * made at its end.
  */
 #ifndef TIDE_FORECAST_H
 #define TIDE_FORECAST_H
@@ -24,9 +24,11 @@ struct tide_forecast {
     struct tide_census census; /* at the peak, by owner and layer */
 };
 
-/* exact 0: sizes without the allocator's pools and without a census: faster, for searching. */
-int tide_forecast_make(const struct tide_job *job, bool exact, struct tide_forecast *ret_forecast,
-                       struct tide_err *err);
+/* How much is wanted: sizes alone, for searching; with the allocator's pools; and with the third step, the
+ * census and what the device needs. */
+enum tide_detail { TIDE_ROUGH, TIDE_POOLED, TIDE_FULL };
+int tide_forecast_make(const struct tide_job *job, enum tide_detail detail,
+                       struct tide_forecast *ret_forecast, struct tide_err *err);
 
 const char *tide_part_name(enum tide_part owner);
 

@@ -72,3 +72,12 @@ int tide_name_find(const char *const *names, const char *word)
             return i;
     return -1;
 }
+
+int64_t tide_job_sequence(const struct tide_job *job, int64_t generate)
+{
+    enum { USUAL = 1024 };
+    if (tide_model_sees(&job->model))
+        return job->model.image;
+    int64_t room = job->model.positions - (job->task == TIDE_TASK_INFER ? generate : 0);
+    return room < 1 ? 1 : room < USUAL ? room : USUAL;
+}

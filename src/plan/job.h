@@ -57,6 +57,9 @@ int tide_name_find(const char *const *names, const char *word);
 
 /* Defaults for everything but the model. */
 void tide_job_init(struct tide_job *job);
+/* A sequence where none is given: what the model takes, at most 1024; generate: tokens that must fit behind
+ * it when running. */
+int64_t tide_job_sequence(const struct tide_job *job, int64_t generate);
 /* 0, or -1 with what does not go together. */
 int tide_job_check(const struct tide_job *job, struct tide_err *err);
 

@@ -583,6 +583,19 @@ void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
     }
 }
 
+void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens)
+{
+    const struct tide_shape *m = net->model;
+    int64_t count = tide_times(tide_times(batch, tokens), tide_times(m->kv_heads, m->head_channels));
+    for (int64_t i = 0; i < m->layers; i++)
+        for (int k = 0; k < 2; k++) {
+            struct tide_sized *kept = k ? &net->values[i] : &net->keys[i];
+            struct tide_sized longer = tide_tape_take(tape, count, kept->width, TIDE_PART_CACHE);
+            tide_tape_drop(tape, *kept);
+            *kept = longer;
+        }
+}
+
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape)
 {
     for (int64_t i = 0; i < net->model->layers; i++) {

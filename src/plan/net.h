@@ -79,6 +79,8 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
 /* Lets go of the keys and values. */
 void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape);
 
+/* As if so many tokens had been generated since: every cache is made anew at that length. */
+void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens);
 /* Somebody holds them while others are made: sets them aside, and lets go of those that were aside; lets go
  * of those. */
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape);

@@ -124,15 +124,16 @@ static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part own
     return at;
 }
 
+/* A tape that failed does not count any more: its operators hand on what they were given. */
 static void hold(struct tide_tape *tape, int storage)
 {
-    if (storage >= 0)
+    if (storage >= 0 && !tape->failed)
         tape->storages[storage].references++;
 }
 
 static void let_go(struct tide_tape *tape, int storage)
 {
-    if (storage < 0)
+    if (storage < 0 || tape->failed)
         return;
     struct tide_storage *s = &tape->storages[storage];
     TIDE_CHECK(s->references, >, 0);
@@ -162,21 +163,26 @@ void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
     let_go(tape, tensor.storage);
 }
 
+static int64_t share(int64_t count, int64_t shards)
+{
+    return shards > 1 ? (count + shards - 1) / shards : count;
+}
+
 int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner)
 {
     if (!room(tape, (void **)&tape->leaves, sizeof *tape->leaves, tape->leaf_count, &tape->leaf_capacity,
               LEAVES_MOST))
         return -1;
-    tape->leaves[tape->leaf_count] =
-        (struct tide_leaf){.count = count,
-                           .width = width,
-                           .storage = new_storage(tape, tide_times(count, width), owner),
-                           .gradient = -1,
-                           .buffer = -1,
-                           .cast = NOTHING,
-                           .trains = trains,
-                           .rows = 1,
-                           .gradient_owner = TIDE_PART_GRADIENTS};
+    tape->leaves[tape->leaf_count] = (struct tide_leaf){
+        .count = count,
+        .width = width,
+        .storage = new_storage(tape, tide_times(share(count, tape->weight_shards), width), owner),
+        .gradient = -1,
+        .buffer = -1,
+        .cast = NOTHING,
+        .trains = trains,
+        .rows = 1,
+        .gradient_owner = TIDE_PART_GRADIENTS};
     return tape->leaf_count++;
 }
 
@@ -321,6 +327,12 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
     if (++leaf->arrived < leaf->uses)
         return;
     leaf->arrived = leaf->uses = 0;
+    if (tape->gradient_shards > 1 && leaf->buffer >= 0) { /* reduced and scattered: a part of it stays */
+        int part = new_storage(tape, share(tape->storages[leaf->buffer].bytes, tape->gradient_shards),
+                               TIDE_PART_BACKWARD);
+        let_go(tape, leaf->buffer);
+        leaf->buffer = part;
+    }
     if (leaf->gradient < 0) {
         leaf->gradient = leaf->buffer;
         change_owner(tape, leaf->gradient, leaf->gradient_owner);

@@ -128,7 +128,8 @@ struct tide_tape {
     int phase, phase_count;
     long tick, stop_tick; /* stop_tick 0: never */
     struct tide_census *census;
-    int layer;      /* of what is made now; 0: none */
+    int layer;                              /* of what is made now; 0: none */
+    int64_t weight_shards, gradient_shards; /* processes that share weights, and gradients; 0 and 1: none */
     int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
     bool grad;      /* a graph is kept */
     bool discards;  /* a checkpoint: the graph is kept, what it saves is not */

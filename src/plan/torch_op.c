@@ -383,8 +383,9 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     int64_t sums = window == TIDE_WINDOW_PLANES ? 6 << 20 : window == TIDE_WINDOW_WIDE ? 2 << 20 : 0;
     int64_t turned =
         turned_bytes(bytes_of(input), bytes_of(w), tide_times(count, input.width), input.width, window);
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, turned ? turned + sums : 0)
-                                         : -1;
+    int node = input.node >= 0 || trains
+                   ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, turned ? turned + sums : 0)
+                   : -1;
     if (node >= 0)
         tape->nodes[node].scratch_use = TIDE_SCRATCH_EACH;
     struct tide_sized out = made(tape, node, count, input.width, TIDE_PART_CONVOLUTION);

@@ -1,5 +1,5 @@
 """What PyTorch really needs: the measurements behind `tidemark plan`. Usage: plan_measure.py OUT.json [--device cpu]
-[--limit SECONDS] [--only PATTERN]
+[--limit SECONDS] [--only PATTERN]; or, for the table that the tests read: plan_measure.py --table OUT.json... > plan_h200.tsv
 
 Runs every configuration of the table below in a process of its own, one after the other, and writes one JSON document: versions,
 and for each configuration the peak of allocated and reserved bytes, what the device has in use, and what was allocated at each
@@ -718,7 +718,45 @@ def gpu_used_idle():
         return None
 
 
+# What was meant where a mistake was made, as far as the row itself does not say it.
+MEANT = {"m-pad-1024": {"seq": 174}, "m-fp32": {"dtype": "bf16"}, "m-eager": {"attention": "sdpa"}, "m-group-times-4": {"batch": 8},
+         "m-ckpt-off": {"checkpointing": True}, "m-accum-as-batch": {"batch": 4}, "m-s-fp32": {"dtype": "bf16"},
+         "m-s-eager": {"attention": "sdpa"}, "m-s-pad-2048": {"seq": 512}, "m-t-fp32": {"dtype": "bf16"}, "m-v-fp32": {"dtype": "bf16"},
+         "m-keepgrad": {"set_to_none": True}}
+# Names of the mistakes in the plan.
+KEYS = {"padded": "padding", "retain": "graphs", "gen-grad": "generation", "ref-grad": "reference", "cache-kept": "cache", "double": "copies",
+        "third-model": "copies", "outputs-kept": "outputs", "eval-grad": "evaluation", "fp32-state": "master", "ckpt-off": "checkpointing",
+        "lora-unfrozen": "unfrozen", "prefill-logits": "prefill", "logits-kept": "logits", "keepgrad": "keeps"}
+COLUMNS = ("model", "layers", "task", "batch", "seq", "accumulation", "generate", "dtype", "autocast", "attention", "checkpointing", "optimizer",
+           "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k")
+
+
+def table(paths):
+    """One line per configuration: how it is used, its options, and what was measured. Mistakes have the options that were meant."""
+    for number, path in enumerate(paths):
+        document = json.loads(path.read_text())
+        print(f"# {document['date']}: NVIDIA H200, torch {document['torch']}, transformers {document['transformers']}, "
+              f"torchvision {document['torchvision']}, CUDA {document['cuda']}, driver {document['idle'].split(', ')[2]}")
+        if number == 0:
+            print("\t".join(("name", "use", "mistake", *COLUMNS, "allocated", "reserved", "device")))
+        for row in document["rows"]:
+            options = dict(row["options"], **MEANT.get(row["name"], {}))
+            if options["model"].startswith("resnet"):
+                options["layers"] = None
+            mistake = options["mistake"] or ""
+            use = {"m": "mistake", "h": "held-out", "x": "trace"}.get(row["name"].partition("-")[0], "calibration")
+            cells = ["" if options[c] is None else str(int(options[c]) if isinstance(options[c], bool) else options[c]) for c in COLUMNS]
+            if mistake == "outputs-kept":
+                cells[-1] = str(options["steps"])
+            if row["name"] != "m-third-model" and not (mistake and use != "mistake"):
+                print("\t".join((row["name"], use, KEYS.get(mistake, mistake), *cells, str(row["peak_allocated"]), str(row["peak_reserved"]),
+                                 str(row["device_end"]))))
+
+
 def main():
+    if sys.argv[1:2] == ["--table"]:
+        table([pathlib.Path(path) for path in sys.argv[2:]])
+        return 0
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--device", default="cuda")

@@ -1,0 +1,248 @@
+/*
+ * cmd_plan.c - tidemark plan: what a training run will need, before it runs, and what explains what it used.
+ */
+#include "base/text.h"
+#include "cli/command.h"
+#include "plan/plan_text.h"
+#include "show/against.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct values {
+    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against;
+    int64_t batch, sequence, accumulation, generate, rank, processes;
+    int64_t device_memory, explain, fails_at, per_step;
+    double dropout;
+    bool autocast, checkpointing, keep_gradients, no_reference, compile, padded, on_device, json;
+};
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct tide_option options[] = {
+    {'m', "model", TIDE_OPTION_TEXT, AT(model), "NAME",
+     "a preset (gpt2, llama-3.2-1b, qwen2.5-0.5b, vit-base, resnet50, ...) or the path of a Hugging Face config.json",
+     NULL, 0, 0},
+    {0, "task", TIDE_OPTION_CHOICE, AT(task), "TASK", "what is done with it (pretrain)",
+     "pretrain|sft|lora|grpo|infer", 0, 0},
+    {0, "framework", TIDE_OPTION_CHOICE, AT(framework), "NAME", "who runs it (torch)", "torch|tidemark", 0,
+     0},
+    {0, "batch", TIDE_OPTION_COUNT, AT(batch), "N", "sequences or pictures in one forward pass (8)", NULL, 1,
+     1 << 24},
+    {0, "seq", TIDE_OPTION_COUNT, AT(sequence), "N",
+     "tokens of a sequence, padding included (1024, or what the model takes), or the side of a picture (224)",
+     NULL, 1, 1 << 24},
+    {0, "accumulation", TIDE_OPTION_COUNT, AT(accumulation), "N",
+     "forward and backward passes per update (1)", NULL, 1, 1 << 20},
+    {0, "generate", TIDE_OPTION_COUNT, AT(generate), "N",
+     "tokens that are generated: of grpo's sequences the last, after infer's prompt (0)", NULL, 0, 1 << 24},
+    {0, "dtype", TIDE_OPTION_CHOICE, AT(dtype), "TYPE", "of the weights (fp32)", "fp32|bf16|fp16", 0, 0},
+    {0, "autocast", TIDE_OPTION_FLAG, AT(autocast), NULL, "torch.autocast to bf16", NULL, 0, 0},
+    {0, "attention", TIDE_OPTION_CHOICE, AT(attention), "KIND",
+     "one kernel (sdpa, flash) or operator by operator (sdpa)", "sdpa|flash|eager", 0, 0},
+    {0, "checkpointing", TIDE_OPTION_FLAG, AT(checkpointing), NULL,
+     "blocks are computed again on the way back", NULL, 0, 0},
+    {0, "optimizer", TIDE_OPTION_CHOICE, AT(optimizer), "NAME", "who updates (adamw)",
+     "sgd|momentum|adamw|adamw-fused|adamw-loop|adamw-8bit|adafactor", 0, 0},
+    {0, "keep-gradients", TIDE_OPTION_FLAG, AT(keep_gradients), NULL, "zero_grad(set_to_none=False)", NULL, 0,
+     0},
+    {0, "no-reference", TIDE_OPTION_FLAG, AT(no_reference), NULL, "grpo without a reference model", NULL, 0,
+     0},
+    {0, "rank", TIDE_OPTION_COUNT, AT(rank), "N",
+     "of lora's adapters, on every linear layer but the head (16)", NULL, 1, 1 << 16},
+    {0, "dropout", TIDE_OPTION_REAL, AT(dropout), "P", "instead of the model's own", NULL, 0, 1},
+    {0, "padded", TIDE_OPTION_FLAG, AT(padded), NULL,
+     "sequences of different length in one batch, with a mask", NULL, 0, 0},
+    {0, "compile", TIDE_OPTION_FLAG, AT(compile), NULL, "torch.compile", NULL, 0, 0},
+    {0, "processes", TIDE_OPTION_COUNT, AT(processes), "N", "data-parallel degree (1)", NULL, 1, 1 << 20},
+    {0, "shard", TIDE_OPTION_CHOICE, AT(shard), "WHAT",
+     "what the processes share out, each including those before (none)", "none|optimizer|gradients|full", 0,
+     0},
+    {0, "device-memory", TIDE_OPTION_SIZE, AT(device_memory), "SIZE",
+     "say whether it fits, and the largest batch and longest sequence that do", NULL, 1, 0},
+    {0, "explain", TIDE_OPTION_SIZE, AT(explain), "SIZE",
+     "which mistakes make it this much (torch.cuda.max_memory_allocated)", NULL, 1, 0},
+    {0, "on-device", TIDE_OPTION_FLAG, AT(on_device), NULL,
+     "--explain is what the device has in use (nvidia-smi), context included", NULL, 0, 0},
+    {0, "fails-at", TIDE_OPTION_COUNT, AT(fails_at), "STEP", "the step at which it ran out of memory", NULL,
+     1, 0},
+    {0, "per-step", TIDE_OPTION_SIZE, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
+    {0, "against", TIDE_OPTION_TEXT, AT(against), "FILE",
+     "a recording beside the plan: planned, seen, unexplained", NULL, 0, 0},
+    {0, "json", TIDE_OPTION_FLAG, AT(json), NULL, "print one JSON document (schema tidemark.plan/1)", NULL, 0,
+     0},
+    {0},
+};
+
+static int job_of(const struct values *v, struct tide_job *job, struct tide_err *err)
+{
+    tide_job_init(job);
+    if (tide_model_find(v->model, &job->model, err))
+        return -1;
+    job->task = (enum tide_task)tide_name_find(tide_task_names, v->task);
+    job->dtype = (enum tide_precision)tide_name_find(tide_precision_names, v->dtype);
+    job->optimizer = (enum tide_optimizer)tide_name_find(tide_optimizer_names, v->optimizer);
+    job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, v->shard);
+    job->batch = v->batch;
+    job->sequence = v->sequence ? v->sequence : tide_job_sequence(job, v->generate);
+    job->accumulation = v->accumulation;
+    job->generate = v->generate;
+    job->rank = v->rank;
+    job->degree = v->processes;
+    job->autocast = v->autocast;
+    job->eager = !strcmp(v->attention, "eager");
+    job->checkpointing = v->checkpointing;
+    job->keep_gradients = v->keep_gradients;
+    job->reference = !v->no_reference;
+    job->compiled = v->compile;
+    job->padded = v->padded;
+    if (v->dropout >= 0)
+        job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout = v->dropout;
+    if (job->sharding && job->degree == 1) {
+        tide_err_set(err, "--shard %s with one process: there is nobody to share with", v->shard);
+        return tide_err_hint(err, "--processes N says how many there are");
+    }
+    return tide_job_check(job, err);
+}
+
+/* The exact layout of the own runtime is what `train --dry-run` prints. */
+static int plan_own(const struct values *v, char **words, int count)
+{
+    enum { MOST = 128 };
+    char *argv[MOST + 4];
+    int argc = 0;
+    struct tide_err err = {{0}, {0}};
+    int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
+    if (count <= skip || strcmp(words[skip], "train") != 0) {
+        tide_err_set(&err, "only runs of 'tidemark train' are laid out exactly");
+        tide_err_hint(
+            &err,
+            "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
+        return tide_report(&err);
+    }
+    if (count > MOST) {
+        tide_err_set(&err, "the command has more than %d words", MOST);
+        return tide_report(&err);
+    }
+    for (int i = skip; i < count; i++)
+        argv[argc++] = words[i];
+    argv[argc++] = (char *)"--dry-run";
+    if (v->json)
+        argv[argc++] = (char *)"--json";
+    argv[argc] = NULL;
+    return tide_command_train.run(argc, argv);
+}
+
+static int own_preset(const struct values *v)
+{
+    char batch[32], sequence[32], accumulate[32], budget[32];
+    char *words[16];
+    int count = 0;
+    bool path = strchr(v->model, '/') || strstr(v->model, ".json");
+    snprintf(batch, sizeof batch, "%lld", (long long)v->batch);
+    snprintf(sequence, sizeof sequence, "%lld", (long long)(v->sequence ? v->sequence : 64));
+    snprintf(accumulate, sizeof accumulate, "%lld", (long long)v->accumulation);
+    snprintf(budget, sizeof budget, "%lld", (long long)v->device_memory);
+    words[count++] = (char *)"train";
+    words[count++] = (char *)"lm";
+    words[count++] = (char *)(path ? "--config" : "--preset");
+    words[count++] = (char *)v->model;
+    words[count++] = (char *)"--batch";
+    words[count++] = batch;
+    words[count++] = (char *)"--seq";
+    words[count++] = sequence;
+    words[count++] = (char *)"--accumulate";
+    words[count++] = accumulate;
+    if (!strcmp(v->dtype, "bf16")) {
+        words[count++] = (char *)"--dtype";
+        words[count++] = (char *)"bf16";
+    }
+    if (v->device_memory) {
+        words[count++] = (char *)"--budget";
+        words[count++] = budget;
+    }
+    return plan_own(v, words, count);
+}
+
+/* Exit code: 1 where it does not fit, 3 where nothing explains the number. */
+static int answer(const struct values *v, const struct tide_job *job)
+{
+    static struct tide_forecast forecast;
+    static struct tide_explanations found;
+    struct tide_capacity room = {0};
+    struct tide_err err = {{0}, {0}};
+    struct tide_evidence evidence = {
+        .bytes = v->explain, .device = v->on_device, .fails_at = v->fails_at, .per_step = v->per_step};
+    if (tide_forecast_make(job, TIDE_FULL, &forecast, &err) ||
+        (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, &err)) ||
+        (v->explain && tide_explain(job, &evidence, &found, &err)))
+        return tide_report(&err);
+    if (v->against)
+        return tide_against(job, &forecast, v->against, v->json, stdout, &err) ? tide_report(&err)
+                                                                               : TIDE_EXIT_OK;
+    if (v->json)
+        tide_plan_json(job, &forecast, &room, &evidence, v->explain ? &found : NULL, stdout);
+    else if (v->explain)
+        tide_explanations_print(job, &evidence, &found, stdout);
+    else
+        tide_forecast_print(job, &forecast, &room, stdout);
+    if (v->device_memory && !room.fits)
+        return TIDE_EXIT_FOUND;
+    return v->explain && !found.count && !found.innocent ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
+}
+
+static int plan_main(int argc, char **argv)
+{
+    struct values v = {.task = "pretrain",
+                       .framework = "torch",
+                       .dtype = "fp32",
+                       .attention = "sdpa",
+                       .optimizer = "adamw",
+                       .shard = "none",
+                       .batch = 8,
+                       .accumulation = 1,
+                       .rank = 16,
+                       .processes = 1,
+                       .dropout = -1};
+    char **words;
+    int count, code;
+    struct tide_err err = {{0}, {0}};
+    struct tide_job job;
+    if (tide_command_parse(&tide_command_plan, TIDE_OPTIONS_STOP_AT_OPERAND, argc, argv, &v, &words, &count,
+                           NULL, &code))
+        return code;
+    if (count)
+        return plan_own(&v, words, count);
+    if (!v.model) {
+        tide_err_set(&err, "no model to plan");
+        tide_err_hint(&err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
+        return tide_report(&err);
+    }
+    if (!strcmp(v.framework, "tidemark"))
+        return own_preset(&v);
+    return job_of(&v, &job, &err) ? tide_report(&err) : answer(&v, &job);
+}
+
+const struct tide_command tide_command_plan = {
+    .name = "plan",
+    .synopsis = "--model NAME [options] | -- tidemark train lm ...",
+    .summary = "say what a training run will need, and what explains what it used",
+    .details =
+        "Plans the memory of a PyTorch run before it runs: the operators of the model, of autograd and of the optimizer are gone through by their sizes "
+        "alone, on a model of PyTorch's caching allocator. The table says who owns the bytes at the peak and at the peak of every phase. docs/PLAN.md "
+        "derives each term and says how near it comes to what was measured.\n"
+        "\n"
+        "`--explain SIZE` searches the usual mistakes, singly and in pairs, for those that make the run need that much, ranks them by how near they come "
+        "and how common they are, and says which single measurement would tell the first two apart.\n"
+        "\n"
+        "A run of the own runtime is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout.\n"
+        "\n"
+        "Exit code: 0, 1 it does not fit into `--device-memory`, 2 trouble, 3 nothing that is known explains the number.",
+    .examples =
+        "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16 --optimizer adamw\n"
+        "tidemark plan --model llama-3.2-1b --task lora --seq 2048 --dtype bf16 --device-memory 24G\n"
+        "tidemark plan --model gpt2 --task grpo --seq 174 --dtype bf16 --explain 22.65GB --fails-at 12\n"
+        "tidemark plan --model my/config.json --json",
+    .options = options,
+    .run = plan_main,
+};

@@ -1,0 +1,287 @@
+#include "plan/plan_text.h"
+#include "base/json.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *size(int64_t bytes, char out[static TIDE_UNITS_TEXT])
+{
+    return tide_size_text((double)bytes, out);
+}
+
+void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
+{
+    char more[160] = "";
+    size_t used = 0;
+    const struct {
+        bool on;
+        const char *text;
+    } extras[] = {{job->autocast, ", autocast"},           {job->eager, ", eager attention"},
+                  {job->checkpointing, ", checkpointing"}, {job->compiled, ", compiled"},
+                  {job->padded, ", padded rows"},          {job->keep_gradients, ", gradients kept"}};
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+        if (extras[i].on)
+            used += (size_t)snprintf(more + used, sizeof more - used, "%s", extras[i].text);
+    snprintf(out, size_of_out, "%s, %s, %lld x %lld, %s%s%s%s", job->model.name, tide_task_names[job->task],
+             (long long)job->batch, (long long)job->sequence, tide_precision_names[job->dtype],
+             job->task == TIDE_TASK_INFER ? "" : ", ",
+             job->task == TIDE_TASK_INFER ? "" : tide_optimizer_names[job->optimizer], more);
+}
+
+static bool is_activation(enum tide_part part)
+{
+    return part >= TIDE_PART_RESIDUAL && part <= TIDE_PART_CONVOLUTION;
+}
+
+static void print_columns(const struct tide_forecast *f, const int *columns, int count, FILE *out)
+{
+    fprintf(out, "  %-16s %12s", "", "at the peak");
+    for (int i = 0; i < count; i++)
+        fprintf(out, "  %17s", f->phases[columns[i]].name);
+    fputc('\n', out);
+}
+
+static void print_row(const char *name, int64_t peak, const int64_t *cells, int count, FILE *out)
+{
+    char text[TIDE_UNITS_TEXT];
+    fprintf(out, "  %-16s %12s", name, peak ? size(peak, text) : "-");
+    for (int i = 0; i < count; i++)
+        fprintf(out, "  %17s", cells[i] ? size(cells[i], text) : "-");
+    fputc('\n', out);
+}
+
+static void print_parts(const struct tide_forecast *f, FILE *out)
+{
+    int columns[TIDE_PHASES_MOST], count = 0;
+    int64_t cells[TIDE_PHASES_MOST];
+    for (int i = 0; i < f->phase_count; i++)
+        if (f->phases[i].peak && strcmp(f->phases[i].name, "start") != 0 &&
+            strcmp(f->phases[i].name, "model") != 0)
+            columns[count++] = i;
+    print_columns(f, columns, count, out);
+    for (int part = 0; part < TIDE_PARTS; part++) {
+        bool any = f->owned[part] > 0;
+        for (int i = 0; i < count; i++) {
+            cells[i] = f->phases[columns[i]].owned[part];
+            any |= cells[i] > 0;
+        }
+        if (any)
+            print_row(tide_part_name((enum tide_part)part), f->owned[part], cells, count, out);
+    }
+    for (int i = 0; i < count; i++)
+        cells[i] = f->phases[columns[i]].peak;
+    print_row("total", f->allocated, cells, count, out);
+}
+
+/* Activations by layer: in one line, for they are alike in all but the first and the last. */
+static void print_layers(const struct tide_job *job, const struct tide_forecast *f, FILE *out)
+{
+    int64_t least = INT64_MAX, most = 0, all = 0, layers = job->model.layers;
+    char text[3][TIDE_UNITS_TEXT];
+    for (int64_t layer = 1; layer <= layers && layer <= TIDE_LAYERS_MOST; layer++) {
+        int64_t sum = 0;
+        for (int part = 0; part < TIDE_PARTS; part++)
+            sum += is_activation((enum tide_part)part) ? f->census.bytes[part][layer] : 0;
+        least = sum < least ? sum : least;
+        most = sum > most ? sum : most;
+        all += sum;
+    }
+    if (!all)
+        return;
+    if (most - least < most / 50)
+        fprintf(out, "activations   %s in %lld layers, %s each\n", size(all, text[0]), (long long)layers,
+                size(all / layers, text[1]));
+    else
+        fprintf(out, "activations   %s in %lld layers, from %s to %s each\n", size(all, text[0]),
+                (long long)layers, size(least, text[1]), size(most, text[2]));
+}
+
+static void print_room(const struct tide_job *job, const struct tide_capacity *room, FILE *out)
+{
+    char text[TIDE_UNITS_TEXT];
+    if (!room->device_bytes)
+        return;
+    fprintf(out, "device        %s: %s", size(room->device_bytes, text),
+            room->fits ? "fits" : "does not fit");
+    if (!room->batch)
+        fprintf(out, "; no batch does");
+    else
+        fprintf(out, "; the largest batch is %lld", (long long)room->batch);
+    if (room->sequence)
+        fprintf(out, ", the longest sequence with a batch of %lld is %lld", (long long)job->batch,
+                (long long)room->sequence);
+    fputc('\n', out);
+}
+
+void tide_forecast_print(const struct tide_job *job, const struct tide_forecast *f,
+                         const struct tide_capacity *room, FILE *out)
+{
+    char line[256], text[3][TIDE_UNITS_TEXT];
+    tide_job_text(job, line, sizeof line);
+    fprintf(out, "plan          %s\n", line);
+    fprintf(out, "parameters    %s", tide_count_text((double)f->parameters, text[0]));
+    if (f->trainable != f->parameters)
+        fprintf(out, ", of which %s train", tide_count_text((double)f->trainable, text[1]));
+    fprintf(out, "\n\n");
+    print_parts(f, out);
+    fprintf(out, "\npeak          %s allocated, in the phase '%s'\n", size(f->allocated, text[0]),
+            f->phases[f->peak].name);
+    print_layers(job, f, out);
+    fprintf(out, "on the device %s: the allocator keeps %s, context and libraries take about %s\n",
+            size(f->device, text[0]), size(f->reserved, text[1]), size(f->context, text[2]));
+    print_room(job, room, out);
+}
+
+static void print_innocent(const struct tide_job *job, const struct tide_evidence *evidence,
+                           const struct tide_explanations *found, FILE *out)
+{
+    char text[3][TIDE_UNITS_TEXT];
+    const char *state =
+        job->task == TIDE_TASK_INFER ? "activations" : "gradients, optimizer state and activations";
+    fprintf(out, "%s (weights%s) leaves out %s: a correct run needs %s.\n", size(found->naive, text[0]),
+            tide_model_sees(&job->model) ? "" : " and one tensor of logits", state,
+            size(evidence->device ? found->right.device : found->right.allocated, text[1]));
+    if (found->innocent)
+        fprintf(out, "%s is what a correct run needs: nothing has to be wrong.\n",
+                size(evidence->bytes, text[2]));
+}
+
+void tide_explanations_print(const struct tide_job *job, const struct tide_evidence *evidence,
+                             const struct tide_explanations *found, FILE *out)
+{
+    char text[2][TIDE_UNITS_TEXT];
+    print_innocent(job, evidence, found, out);
+    if (!found->count) {
+        fprintf(out, "Nothing that is known explains %s, singly or in pairs, to within 5 %%.\n",
+                size(evidence->bytes, text[0]));
+        return;
+    }
+    fprintf(out, "%s is what these would use:\n", size(evidence->bytes, text[0]));
+    for (int i = 0; i < found->count; i++) {
+        const struct tide_explanation *e = &found->list[i];
+        fprintf(out, "  %d. %s: %s (%+.1f %%)", i + 1, e->what, size(e->bytes, text[1]), 100 * e->distance);
+        if (e->grows && evidence->fails_at > 2)
+            fprintf(out, "; grows with steps, which fits a failure at step %lld",
+                    (long long)evidence->fails_at);
+        else if (e->grows)
+            fprintf(out, "; grows with steps");
+        fputc('\n', out);
+    }
+    if (found->test[0])
+        fprintf(out, "To tell 1 from 2, measure %s.\n", found->test);
+}
+
+/* ---- JSON */
+
+static void put_parts(struct tide_json *json, const char *key, const int64_t owned[TIDE_PARTS])
+{
+    tide_json_object(json, key);
+    for (int part = 0; part < TIDE_PARTS; part++)
+        if (owned[part])
+            tide_json_integer(json, tide_part_name((enum tide_part)part), owned[part]);
+    tide_json_end(json);
+}
+
+static void put_job(struct tide_json *json, const struct tide_job *job)
+{
+    tide_json_object(json, "job");
+    tide_json_text(json, "model", job->model.name);
+    tide_json_text(json, "task", tide_task_names[job->task]);
+    tide_json_integer(json, "batch", job->batch);
+    tide_json_integer(json, "sequence", job->sequence);
+    tide_json_integer(json, "accumulation", job->accumulation);
+    tide_json_integer(json, "generate", job->generate);
+    tide_json_text(json, "dtype", tide_precision_names[job->dtype]);
+    tide_json_bool(json, "autocast", job->autocast);
+    tide_json_text(json, "attention", job->eager ? "eager" : "sdpa");
+    tide_json_bool(json, "checkpointing", job->checkpointing);
+    tide_json_text(json, "optimizer",
+                   job->task == TIDE_TASK_INFER ? NULL : tide_optimizer_names[job->optimizer]);
+    tide_json_bool(json, "reference", job->task == TIDE_TASK_GRPO && job->reference);
+    tide_json_bool(json, "compiled", job->compiled);
+    tide_json_integer(json, "processes", job->degree);
+    tide_json_text(json, "sharding", tide_sharding_names[job->sharding]);
+    tide_json_end(json);
+}
+
+static void put_forecast(struct tide_json *json, const struct tide_job *job, const struct tide_forecast *f)
+{
+    tide_json_integer(json, "parameters", f->parameters);
+    tide_json_integer(json, "trainable", f->trainable);
+    tide_json_integer(json, "allocated_bytes", f->allocated);
+    tide_json_integer(json, "reserved_bytes", f->reserved);
+    tide_json_integer(json, "context_bytes", f->context);
+    tide_json_integer(json, "device_bytes", f->device);
+    tide_json_text(json, "peak_phase", f->phases[f->peak].name);
+    put_parts(json, "at_peak", f->owned);
+    tide_json_array(json, "phases");
+    for (int i = 0; i < f->phase_count; i++) {
+        if (!f->phases[i].peak)
+            continue;
+        tide_json_object(json, NULL);
+        tide_json_text(json, "name", f->phases[i].name);
+        tide_json_integer(json, "peak_bytes", f->phases[i].peak);
+        put_parts(json, "parts", f->phases[i].owned);
+        tide_json_end(json);
+    }
+    tide_json_end(json);
+    tide_json_array(json, "layers");
+    for (int64_t layer = 1; layer <= job->model.layers && layer <= TIDE_LAYERS_MOST; layer++) {
+        tide_json_object(json, NULL);
+        for (int part = 0; part < TIDE_PARTS; part++)
+            if (f->census.bytes[part][layer])
+                tide_json_integer(json, tide_part_name((enum tide_part)part), f->census.bytes[part][layer]);
+        tide_json_end(json);
+    }
+    tide_json_end(json);
+}
+
+static void put_explanations(struct tide_json *json, const struct tide_evidence *evidence,
+                             const struct tide_explanations *found)
+{
+    tide_json_object(json, "explain");
+    tide_json_integer(json, "measured_bytes", evidence->bytes);
+    tide_json_integer(json, "naive_bytes", found->naive);
+    tide_json_bool(json, "needs_no_mistake", found->innocent);
+    tide_json_array(json, "explanations");
+    for (int i = 0; i < found->count; i++) {
+        const struct tide_explanation *e = &found->list[i];
+        tide_json_object(json, NULL);
+        tide_json_text(json, "mistakes", e->keys);
+        tide_json_text(json, "text", e->what);
+        tide_json_integer(json, "bytes", e->bytes);
+        tide_json_real(json, "distance", e->distance);
+        tide_json_bool(json, "grows", e->grows);
+        tide_json_whole(json, "count", e->amount ? (double)e->amount : NAN);
+        tide_json_end(json);
+    }
+    tide_json_end(json);
+    tide_json_text(json, "measurement", found->test[0] ? found->test : NULL);
+    tide_json_end(json);
+}
+
+void tide_plan_json(const struct tide_job *job, const struct tide_forecast *forecast,
+                    const struct tide_capacity *room, const struct tide_evidence *evidence,
+                    const struct tide_explanations *found, FILE *out)
+{
+    struct tide_json json;
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.plan/1");
+    tide_json_text(&json, "framework", "torch");
+    put_job(&json, job);
+    put_forecast(&json, job, forecast);
+    if (room->device_bytes) {
+        tide_json_object(&json, "device");
+        tide_json_integer(&json, "bytes", room->device_bytes);
+        tide_json_bool(&json, "fits", room->fits);
+        tide_json_whole(&json, "largest_batch", room->batch ? (double)room->batch : NAN);
+        tide_json_whole(&json, "longest_sequence", room->sequence ? (double)room->sequence : NAN);
+        tide_json_end(&json);
+    }
+    if (found)
+        put_explanations(&json, evidence, found);
+    tide_json_end(&json);
+}

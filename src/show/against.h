@@ -1,0 +1,20 @@
+/*
+ * against.h - a recording beside a plan: planned, seen, unexplained.
+ *
+ * What a recording knows of the device is compared with the plan's bytes on the device, phase by phase where
+ * the program named phases that the plan has (forward, backward, update, generation, ...); a recording
+ * without a device is compared with what the plan allocates, which on the host comes on top of the
+ * interpreter and its libraries.
+ */
+#ifndef TIDE_AGAINST_H
+#define TIDE_AGAINST_H
+
+#include "plan/forecast.h"
+
+#include <stdio.h>
+
+/* Reads the recording and prints, as text or as one JSON document (tidemark.against/1). */
+int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
+                 bool json, FILE *out, struct tide_err *err);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * plan_table.h - tests/fixtures/plan_h200.tsv as jobs, and what was measured of each.
+ */
+#ifndef TIDE_PLAN_TABLE_H
+#define TIDE_PLAN_TABLE_H
+
+#include "base/check.h"
+#include "plan/explain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLAN_CELLS = 26, PLAN_ROWS = 256 };
+
+struct plan_row {
+    char name[40], use[16], mistake[24];
+    struct tide_job job;
+    int64_t k, allocated, device; /* k: graphs that were held, or logits kept */
+};
+
+static inline int64_t plan_number(const char *text)
+{
+    return strtoll(text, NULL, 10);
+}
+
+/* Splits at tabs, in place; empty cells count. */
+static inline int plan_split(char *line, char *cells[PLAN_CELLS])
+{
+    int count = 0;
+    line[strcspn(line, "\n")] = '\0';
+    for (char *rest = line; rest && count < PLAN_CELLS;)
+        cells[count++] = strsep(&rest, "\t");
+    return count;
+}
+
+static inline void plan_fill(struct plan_row *row, char **c)
+{
+    struct tide_err err;
+    struct tide_job *job = &row->job;
+    snprintf(row->name, sizeof row->name, "%s", c[0]);
+    snprintf(row->use, sizeof row->use, "%s", c[1]);
+    snprintf(row->mistake, sizeof row->mistake, "%s", c[2]);
+    tide_job_init(job);
+    TIDE_CHECK(tide_model_find(c[3], &job->model, &err), ==, 0);
+    if (*c[4])
+        job->model.layers = plan_number(c[4]);
+    job->task = (enum tide_task)tide_name_find(tide_task_names, c[5]);
+    job->batch = plan_number(c[6]);
+    job->sequence = plan_number(c[7]);
+    job->accumulation = plan_number(c[8]);
+    job->generate = plan_number(c[9]);
+    job->dtype = (enum tide_precision)tide_name_find(tide_precision_names, c[10]);
+    job->autocast = plan_number(c[11]);
+    job->eager = !strcmp(c[12], "eager");
+    job->checkpointing = plan_number(c[13]);
+    job->optimizer = (enum tide_optimizer)tide_name_find(tide_optimizer_names, c[14]);
+    job->keep_gradients = !plan_number(c[15]);
+    job->reference = plan_number(c[16]);
+    job->compiled = plan_number(c[17]);
+    job->data_parallel = plan_number(c[18]);
+    if (*c[19])
+        job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout =
+            strtod(c[19], NULL);
+    job->rank = plan_number(c[20]);
+    job->padded = plan_number(c[21]);
+    row->k = plan_number(c[22]);
+    row->allocated = plan_number(c[23]);
+    row->device = plan_number(c[25]);
+}
+
+/* Caller frees. */
+static inline struct plan_row *plan_table(int *ret_count)
+{
+    FILE *in = fopen("tests/fixtures/plan_h200.tsv", "re");
+    struct plan_row *rows = calloc(PLAN_ROWS, sizeof *rows);
+    char line[1024], *cells[PLAN_CELLS];
+    int count = 0;
+    TIDE_CHECK_TRUE(in && rows);
+    while (fgets(line, sizeof line, in)) {
+        if (line[0] == '#' || !strncmp(line, "name\t", 5))
+            continue;
+        TIDE_CHECK(plan_split(line, cells), ==, PLAN_CELLS);
+        TIDE_CHECK(count, <, PLAN_ROWS);
+        plan_fill(&rows[count++], cells);
+    }
+    fclose(in);
+    *ret_count = count;
+    return rows;
+}
+
+#endif
