@@ -219,7 +219,7 @@ bench-overhead: setup
 bench-python: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/bench_python.py $(B)
-# QUICK=1: two minutes instead of seven.
+# QUICK=1: two and a half minutes instead of five.
 bench-train: setup
 	@tools/setup cases
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches

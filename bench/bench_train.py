@@ -2,7 +2,7 @@
 """How fast training is, beside PyTorch and the matrix library's own speed. Usage: bench_train.py [BUILD] [--quick]
 
 Everything is measured in one run, PyTorch before and after ours, and medians are compared. Prints what is asked, what was measured, and
-whether that is enough; exits 1 when something is not. Takes about seven minutes on two free cores, --quick about two.
+whether that is enough; exits 1 when something is not. Takes about five minutes on two free cores, --quick about two and a half.
 
 What is set against the matrix library's speed comes from bench_train.c: 6 x parameters x tokens of a step, whatever it computes again,
 over the rate of the fastest of the model's own products in oneDNN, measured between the steps. What a user gets (steps of `small`,
@@ -29,6 +29,7 @@ PYTHON = "/usr/bin/python3"
 THREADS = 2
 LLMC_STEP_S = 5.9  # llm.c's train_gpt2, gcc -Ofast -march=native -fopenmp, 4 x 64 on two free cores of an AVX-512 machine: not measured here
 RESIDENT, BEYOND = 2_200_000_000, 64 << 20  # bytes of the process, and of those, how many may lie outside the plan
+SHARED_NS = 130  # a round trip between processors that share a cache takes less
 ENOUGH, SHORT = "ok", "SHORT"
 short = []
 
@@ -90,14 +91,21 @@ class Ours:
     def __init__(self, build, folder):
         self.bench, self.tidemark = build / "bench/bench_train", build / "tidemark"
         self.text, self.tokens = folder / "text", folder / "tokens.bin"
+        self.reaches = []
         source = random.Random(1)
         self.text.write_bytes(bytes(source.choices(range(32, 127), k=200_000)) + b"\n")
         with open(self.tokens, "wb") as file:  # llm.c's format
-            array.array("i", [20240520, 1, 100_000] + [0] * 253).tofile(file)
-            array.array("H", (source.randrange(50257) for _ in range(100_000))).tofile(file)
+            array.array("i", [20240520, 1, 30_000] + [0] * 253).tofile(file)
+            array.array("H", (source.randrange(50257) for _ in range(30_000))).tofile(file)
 
-    def rounds(self, *options, rounds, steps=1):
-        return lines_of([self.bench, "--threads", str(THREADS), "--rounds", str(rounds), "--steps", str(steps), *options])
+    def rounds(self, *options, rounds):
+        found = lines_of([self.bench, "--threads", str(THREADS), "--rounds", str(rounds), *options])
+        self.reaches += found["reach_ns"]
+        return found
+
+    def reach(self):
+        """How many nanoseconds the two processors are apart just now."""
+        return self.rounds("--preset", "tiny", "--batch", "1", "--seq", "16", rounds=1)["reach_ns"][0]
 
     def train(self, *options):
         """Reports of `tidemark train lm`, each with the seconds since the start, and the peak of its memory."""
@@ -131,13 +139,15 @@ def against_peak(ours, what, asked, rounds, *options):
 
 def small_rows(ours, torch, quick):
     count = 3000 if quick else 10000
+    reach = ours.reach()
     beside = torch.steps("small", 1, 64, 300)["step_seconds"]
     reports, _ = ours.train("--preset", "small", "--data", ours.text, "--batch", "1", "--seq", "64", "--steps", str(count), "--report-every", "100")
     beside += torch.steps("small", 1, 64, 300)["step_seconds"]
     reports = [r for r in reports if not r["final"] and r["step"] >= 100]
     rates = [(b["step"] - a["step"]) / (b["seconds"] - a["seconds"]) for a, b in zip(reports, reports[1:])]
     rate, other = statistics.median(rates), 1 / statistics.median(beside)
-    row("small, 1 x 64", 600, rate, "it/s", f"from {min(rates):.0f} to {max(rates):.0f}")
+    narrow = 1 / median_step(ours.rounds("--preset", "small", "--batch", "1", "--seq", "64", "--dtype", "bf16", "--steps", "100", rounds=9))
+    row("small, 1 x 64", 600, rate, "it/s", f"from {min(rates):.0f} to {max(rates):.0f}, processors {reach:.0f} ns apart; bf16 {narrow:.0f}")
     row("small, 1 x 64, against PyTorch", 4, rate / other, "x", f"PyTorch {other:.0f} it/s with {torch.blas}")
     grown = (max(r["rss_bytes"] for r in reports) - reports[0]["rss_bytes"]) // resource.getpagesize()
     row(f"growth from step {reports[0]['step']} to {reports[-1]['step']}", 0, grown, "pages", most=True)
@@ -205,6 +215,8 @@ def main():
     others = 100 * max(0.0, busy_s() - busy - (own_s() - own)) / (took * os.cpu_count())
     disturbed = ": these figures are disturbed" if others > 3 else ""
     print(f"{took:.0f} s, {THREADS} threads on {os.cpu_count()} processors, of which others used {others:.1f} %{disturbed}")
+    print(f"{min(ours.reaches):.0f} to {max(ours.reaches):.0f} ns from one processor to the other and back: "
+          f"{'in one cache all the time' if max(ours.reaches) < SHARED_NS else 'not always in one cache, which small models feel'}")
     if short:
         print(f"not enough: {'; '.join(short)}")
     return 1 if short else 0

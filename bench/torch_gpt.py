@@ -65,7 +65,7 @@ def main():
     tokens = torch.randint(0, shape[0], (batch, length + 1))
     for step in range(steps + 1):
         start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss = model(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
