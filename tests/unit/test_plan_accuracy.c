@@ -69,18 +69,24 @@ static void plans_come_near_what_was_measured(void **state)
     int count;
     struct plan_row *rows = plan_table(&count);
     /* Traces are of two layers: one segment of the allocator is a tenth of all there, so their bytes on the
-     * device are not bounded. */
-    const char *const uses[] = {"calibration", "held-out", "trace"};
+     * device are not bounded. What was reported leaves open how exactly it was run. */
+    static const struct {
+        const char *name;
+        bool typical, device;
+    } uses[] = {{"calibration", true, true},
+                {"held-out", true, true},
+                {"reported", false, true},
+                {"trace", true, false}};
     int all = 0;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         struct errors allocated = {.count = 0}, device = {.count = 0};
-        measure(rows, count, uses[i], &allocated, &device);
+        measure(rows, count, uses[i].name, &allocated, &device);
         printf("%s: %d configurations, allocated: median %.3f %%, worst %.2f %%; device: worst %.2f %%\n",
-               uses[i], allocated.count, 100 * median(&allocated), 100 * worst(&allocated),
+               uses[i].name, allocated.count, 100 * median(&allocated), 100 * worst(&allocated),
                100 * worst(&device));
-        assert_true(median(&allocated) <= 0.015);
+        assert_true(!uses[i].typical || median(&allocated) <= 0.015);
         assert_true(worst(&allocated) <= 0.05);
-        assert_true(i == 2 || worst(&device) <= 0.08);
+        assert_true(!uses[i].device || worst(&device) <= 0.08);
         all += allocated.count;
     }
     assert_true(all >= 40);
