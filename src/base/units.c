@@ -159,10 +159,10 @@ char *tide_memory_text(double bytes, char out[static TIDE_UNITS_TEXT])
         snprintf(out, TIDE_UNITS_TEXT, value < 99.95e3 ? "%.1f KB" : "%.0f KB", bytes / 1e3);
     else if (value < 99.95e6)
         snprintf(out, TIDE_UNITS_TEXT, "%.1f MB", bytes / 1e6);
-    else if (value < 99.9995e9)
+    else if (value < 9999.5e6)
         snprintf(out, TIDE_UNITS_TEXT, "%s MB", tide_count_text(bytes / 1e6, count));
     else
-        snprintf(out, TIDE_UNITS_TEXT, "%s GB", tide_count_text(bytes / 1e9, count));
+        snprintf(out, TIDE_UNITS_TEXT, value < 99.995e9 ? "%.2f GB" : "%.1f GB", bytes / 1e9);
     return out;
 }
 
