@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample"]
+MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "plan"]
 ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
 EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS
 SANITIZER = re.compile(r"Sanitizer|runtime error|check failed")

@@ -1,0 +1,139 @@
+"""tidemark plan: the table, its JSON, what fits, what explains a number, a recording beside it, and what it refuses."""
+
+import json
+
+import pytest
+
+from recording import MIB, PHASE_BEGIN, PHASE_END, Recording
+
+GRPO = ["plan", "--model", "gpt2", "--task", "grpo", "--batch", "8", "--seq", "174", "--dtype", "bf16"]
+
+
+def test_a_plan_names_every_owner_and_the_peak(tidemark):
+    got = tidemark(*GRPO, "--optimizer", "adamw")
+    assert got.code == 0, got.err
+    for word in ("weights", "reference", "gradients", "optimizer", "attention", "mlp", "head and loss", "update scratch", "workspace", "total"):
+        assert word in got.out
+    assert "124,439,808" in got.out
+    assert "allocated, in the phase 'backward'" in got.out
+    assert got.err == ""
+
+
+def test_the_document_adds_up(tidemark):
+    got = tidemark(*GRPO, "--json")
+    assert got.code == 0, got.err
+    plan = json.loads(got.out)
+    assert plan["schema"] == "tidemark.plan/1"
+    assert sum(plan["at_peak"].values()) == plan["allocated_bytes"]
+    assert plan["device_bytes"] == plan["reserved_bytes"] + plan["context_bytes"]
+    assert plan["reserved_bytes"] >= plan["allocated_bytes"]
+    assert len(plan["layers"]) == 12
+    phases = {phase["name"]: phase for phase in plan["phases"]}
+    assert {"forward", "reference forward", "backward", "update"} <= set(phases)
+    for phase in phases.values():
+        assert sum(phase["parts"].values()) == phase["peak_bytes"]
+    # Measured on an H200 with torch 2.11: 2.6755 GB.
+    assert abs(plan["allocated_bytes"] / 2.6755e9 - 1) < 0.01
+
+
+def test_what_does_not_fit_is_said_with_what_does(tidemark):
+    got = tidemark("plan", "--model", "gpt2", "--seq", "1024", "--batch", "64", "--device-memory", "24G", "--json")
+    assert got.code == 1, got.err
+    device = json.loads(got.out)["device"]
+    assert device["fits"] is False and 1 <= device["largest_batch"] < 64
+    again = tidemark("plan", "--model", "gpt2", "--seq", "1024", "--batch", str(device["largest_batch"]), "--device-memory", "24G")
+    assert again.code == 0 and "fits" in again.out
+
+
+def test_the_chess_model_held_graphs(tidemark):
+    got = tidemark(*GRPO, "--explain", "22.65GB", "--fails-at", "12")
+    assert got.code == 0, got.err
+    lines = got.out.splitlines()
+    assert "leaves out gradients, optimizer state and activations" in lines[0]
+    assert "forward graphs held before one backward" in lines[2] and "grows with steps" in lines[2]
+    assert lines[-1].startswith("To tell 1 from 2, measure ")
+
+
+def test_growth_per_step_points_at_what_grows(tidemark):
+    logits = 8 * 174 * 50257 * 2
+    got = tidemark(*GRPO, "--explain", str(2675500000 + 11 * logits), "--per-step", str(logits), "--json")
+    assert got.code == 0, got.err
+    first = json.loads(got.out)["explain"]["explanations"][0]
+    assert first["mistakes"] == "outputs" and first["grows"]
+
+
+def test_a_number_that_nothing_explains_is_said_to_be_one(tidemark):
+    got = tidemark(*GRPO, "--explain", "1M")
+    assert got.code == 3
+    assert "Nothing that is known explains" in got.out
+
+
+def test_the_own_runtime_is_laid_out_exactly(tidemark):
+    got = tidemark("plan", "--json", "--", "tidemark", "train", "lm", "--preset", "tiny")
+    direct = tidemark("train", "lm", "--preset", "tiny", "--dry-run", "--json")
+    assert got.code == 0, got.err
+    assert got.out == direct.out
+    assert tidemark("plan", "--framework", "tidemark", "--model", "tiny", "--batch", "4").code == 0
+    refused = tidemark("plan", "--", "python", "train.py")
+    assert refused.code == 2 and "only runs of 'tidemark train'" in refused.err
+
+
+def recorded(path, device):
+    recording = Recording(path)
+    recording.process(100, "python3")
+    if device:
+        recording.put("gpu_device", device=0, name="H200", uuid="u", total_bytes=1 << 37)
+    for second in range(10):
+        size = (3500 if 3 <= second <= 5 else 1200) * 1000 * 1000
+        tick = recording.tick(second, {1: 700 * MIB if device else size})
+        if device:
+            recording.put("gpu", tick=tick, device=0, process=1, bytes=size)
+    recording.mark(3, PHASE_BEGIN, name="backward")
+    recording.mark(5, PHASE_END, name="backward")
+    return recording.close()
+
+
+@pytest.mark.parametrize("device", [True, False])
+def test_a_recording_beside_the_plan(tidemark, tmp_path, device):
+    path = recorded(tmp_path / "run.tide", device)
+    got = tidemark(*GRPO, "--against", path)
+    assert got.code == 0, got.err
+    assert "unexplained" in got.out and "backward" in got.out
+    document = json.loads(tidemark(*GRPO, "--against", path, "--json").out)
+    assert document["schema"] == "tidemark.against/1"
+    assert document["compared"] == ("device" if device else "rss")
+    rows = {row["name"]: row for row in document["rows"]}
+    assert rows["backward"]["seen_bytes"] == rows["whole run"]["seen_bytes"] == 3500 * 1000 * 1000
+    for row in rows.values():
+        assert row["seen_bytes"] - row["planned_bytes"] == row["unexplained_bytes"]
+
+
+@pytest.mark.parametrize("words, because, hint", [
+    ([], "no model to plan", "tidemark plan --model"),
+    (["--model", "gtp2"], "there is no model 'gtp2'", "did you mean 'gpt2'?"),
+    (["--model", "gpt2", "--optimizer", "adanw"], "'adanw' is not a valid NAME", "did you mean 'adamw'?"),
+    (["--model", "gpt2", "--seq", "4096"], "has 1024 positions", "n_positions"),
+    (["--model", "./none/config.json"], "cannot open", ""),
+    (["--model", "vit-base", "--task", "grpo"], "model of pictures", ""),
+    (["--model", "gpt2", "--shard", "full"], "nobody to share with", "--processes"),
+    (["--model", "llama-3.1-8b", "--attention", "eager", "--seq", "131072", "--batch", "16777216"], "too large", ""),
+])
+def test_what_makes_no_sense_is_refused(tidemark, words, because, hint):
+    got = tidemark("plan", *words)
+    assert got.code == 2
+    assert because in got.err and hint in got.err
+    assert got.out == ""
+
+
+def test_a_configuration_from_a_stranger(tidemark, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "llama", "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2,
+                                "intermediate_size": 700, "num_hidden_layers": 4, "vocab_size": 5000}))
+    assert tidemark("plan", "--model", path, "--seq", "128").code == 0
+    assert tidemark("plan", "--model", f"{tmp_path}/", "--seq", "128").code == 0
+    path.write_text('{"model_type": "llama", "hidden_size": 99999999999999999999999}')
+    got = tidemark("plan", "--model", path)
+    assert got.code == 2 and "too large" in got.err
+    path.write_text('{"model_type": "\\u001b[2Jgpt"}')
+    got = tidemark("plan", "--model", path)
+    assert got.code == 2 and "\x1b" not in got.err
