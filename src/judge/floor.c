@@ -7,6 +7,7 @@
 
 struct pair {
     double x, bytes;
+    int phase;
 };
 
 static int by_x(const void *a, const void *b)
@@ -67,7 +68,7 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
     for (size_t i = 0; i < input->count; i++) {
         if (!isfinite(input->x[i]) || !isfinite(input->bytes[i]))
             continue;
-        pairs[n] = (struct pair){input->x[i], input->bytes[i]};
+        pairs[n] = (struct pair){input->x[i], input->bytes[i], input->phase_of ? input->phase_of[i] : -1};
         sorted = sorted && (n == 0 || pairs[n - 1].x <= pairs[n].x);
         n++;
     }
@@ -77,17 +78,21 @@ int tide_moments_make(const struct tide_judge_input *input, struct tide_arena *s
         qsort(pairs, n, sizeof *pairs, by_x);
     struct tide_moments m = {.x = tide_arena_take(scratch, n, sizeof(double)),
                              .low = tide_arena_take(scratch, n, sizeof(double)),
-                             .high = tide_arena_take(scratch, n, sizeof(double))};
-    if (!m.x || !m.low || !m.high)
+                             .high = tide_arena_take(scratch, n, sizeof(double)),
+                             .high_phase = tide_arena_take(scratch, n, sizeof(int))};
+    if (!m.x || !m.low || !m.high || !m.high_phase)
         return tide_err_set(err, "not enough memory to judge %zu samples", input->count);
     for (size_t i = 0; i < n; i++) {
         if (m.count && m.x[m.count - 1] == pairs[i].x) {
             m.low[m.count - 1] = fmin(m.low[m.count - 1], pairs[i].bytes);
+            if (pairs[i].bytes > m.high[m.count - 1])
+                m.high_phase[m.count - 1] = pairs[i].phase;
             m.high[m.count - 1] = fmax(m.high[m.count - 1], pairs[i].bytes);
             continue;
         }
         m.x[m.count] = pairs[i].x;
         m.low[m.count] = m.high[m.count] = pairs[i].bytes;
+        m.high_phase[m.count] = pairs[i].phase;
         m.count++;
     }
     *ret = m;

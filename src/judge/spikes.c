@@ -59,8 +59,11 @@ static double usual_height(const struct tide_moments *m, const struct tide_floor
     return tide_median(heights, n);
 }
 
-static int phase_at(const struct tide_judge_input *input, double from, double to)
+/* The phase of a spike: that in which it was highest; when none ran then, the first beside it. */
+static int phase_of(const struct tide_judge_input *input, int at_top, double from, double to)
 {
+    if (at_top >= 0)
+        return at_top;
     for (size_t p = 0; p < input->phase_count; p++)
         if (input->phases[p].from <= to && input->phases[p].to >= from)
             return input->phases[p].name;
@@ -74,6 +77,7 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
     double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
     double heights[HEIGHTS], top = 0;
     size_t in_phase[PHASES] = {0}, above = 0, first = 0;
+    int at_top = -1;
     bool inside = false;
     struct walk w = begin_walk(f);
     for (size_t i = 0; i <= m->count; i++) {
@@ -85,10 +89,12 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
             first = i;
             top = 0;
         }
-        if (now)
-            top = fmax(top, height);
+        if (now && height > top) {
+            top = height;
+            at_top = m->high_phase[i];
+        }
         if (inside && !now) {
-            int phase = phase_at(input, m->x[first], m->x[i - 1]);
+            int phase = phase_of(input, at_top, m->x[first], m->x[i - 1]);
             if (phase >= 0 && phase < PHASES)
                 in_phase[phase]++;
             heights[spikes.count % HEIGHTS] = top;

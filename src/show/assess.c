@@ -171,11 +171,13 @@ static void describe(const struct tide_assessing *s, struct tide_judged *j)
 
 /* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
 static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const double *low,
-                     const double *high, double **ret_x, double **ret_bytes, size_t *ret_moments)
+                     const double *high, double **ret_x, double **ret_bytes, int **ret_phase,
+                     size_t *ret_moments)
 {
     double *x = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *x);
     double *bytes = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *bytes);
-    if (!x || !bytes)
+    int *phase = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *phase);
+    if (!x || !bytes || !phase)
         return SIZE_MAX;
     size_t n = 0, moments = 0;
     for (size_t b = 0; b < s->buckets; b++) {
@@ -183,14 +185,17 @@ static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const d
             continue;
         moments += n == 0 || x[n - 1] != s->bucket_x[b];
         x[n] = s->bucket_x[b];
+        phase[n] = s->bucket_phase[b];
         bytes[n++] = low[b];
         if (high[b] == low[b])
             continue;
         x[n] = s->bucket_x[b];
+        phase[n] = s->bucket_phase[b];
         bytes[n++] = high[b];
     }
     *ret_x = x;
     *ret_bytes = bytes;
+    *ret_phase = phase;
     *ret_moments = moments;
     return n;
 }
@@ -203,7 +208,8 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
     if (!low || !high)
         return SIZE_MAX;
     add_levels(s, levels, count, began_ns, ended_ns, low, high);
-    return spread(s, arena, low, high, ret_x, ret_bytes, ret_moments);
+    int *phase;
+    return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
 }
 
 /* Growth that may be no more than the program's start is not called a leak yet. */
@@ -229,7 +235,8 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
                         struct tide_judged *j)
 {
     double *x, *bytes;
-    size_t moments, n = spread(s, s->arena, low, high, &x, &bytes, &moments);
+    int *phase;
+    size_t moments, n = spread(s, s->arena, low, high, &x, &bytes, &phase, &moments);
     if (n == SIZE_MAX)
         return no_memory(s->err);
     size_t least =
@@ -240,6 +247,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
                                      .bytes = bytes,
                                      .count = n,
                                      .x_is_steps = s->axis.is_steps,
+                                     .phase_of = phase,
                                      .phases = s->spans,
                                      .phase_count = s->span_count,
                                      .epochs = s->epochs,
@@ -672,7 +680,8 @@ static int assess(struct tide_assessing *s)
     struct tide_assessment *a = s->a;
     a->items = either(s->options->items, s->h->items);
     a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
-    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s))
+    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
+        tide_assessing_phases(s))
         return -1;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))

@@ -22,6 +22,7 @@ struct tide_assessing {
     size_t epoch_count;
     int64_t *bucket_ns; /* when each bucket begins; one more for the end */
     double *bucket_x;   /* NAN: before the first step */
+    int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
     size_t buckets;
     double tree_now; /* counted bytes at the end */
     struct tide_err *err;
@@ -47,6 +48,9 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
                              struct tide_judged *judged);
 /* A tree whose growth is that of processes that retain does so too. */
 void tide_assessing_retention_of_tree(struct tide_assessment *assessment);
+
+/* Fills bucket_phase. -1: no memory. (phase_at.c) */
+int tide_assessing_phases(struct tide_assessing *s);
 
 /* Fills `jump_mark` and puts the jump where that is. (jump_mark.c) */
 void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);

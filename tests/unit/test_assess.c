@@ -286,6 +286,37 @@ static void steps_that_start_over_make_one_axis(void **state)
     tide_assessment_free(a);
 }
 
+static void look_in_phase(struct made *m, int64_t process, const char *name, int64_t bytes)
+{
+    mark(m, process, TIDE_MARK_PHASE_BEGIN, 0, name);
+    look(m, 1, bytes);
+    sample(m, process, bytes);
+    mark(m, process, TIDE_MARK_PHASE_END, 0, name);
+}
+
+/* All phases of a step are at one place of the axis, and one may run inside another. */
+static void a_spike_belongs_to_the_phase_in_which_it_was_high(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t step = 0; step < 300; step++) {
+        mark(&m, id, TIDE_MARK_STEP, step, "");
+        mark(&m, id, TIDE_MARK_PHASE_BEGIN, 0, "training");
+        look_in_phase(&m, id, "forward", 400 * MIB);
+        look_in_phase(&m, id, "backward", (step % 30 == 29 ? 900 : 400) * MIB);
+        look_in_phase(&m, id, "optimizer", 400 * MIB);
+        mark(&m, id, TIDE_MARK_PHASE_END, 0, "training");
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_SPIKES);
+    assert_int_equal(a->judged[0].verdict.spikes.count, 10);
+    assert_int_equal(a->judged[0].verdict.spikes.in_phase, 10);
+    assert_string_equal(a->judged[0].phase, "backward");
+    tide_assessment_free(a);
+}
+
 /* Under load a recorder gets few looks at a short run, and one of them may fall between the last step and the
  * end of the process. */
 static void what_a_process_gives_back_as_it_ends_is_no_training(void **state)
@@ -508,6 +539,7 @@ int main(void)
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
+        cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),
         cmocka_unit_test(a_jump_names_the_mark_it_came_with),
         cmocka_unit_test(items_that_the_program_counts_give_bytes_per_item),
