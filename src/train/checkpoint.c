@@ -19,15 +19,6 @@
 
 enum { STATE_MOST = 1 << 14, STRETCH = 1 << 16 };
 
-/* What state.json says. */
-struct record {
-    struct tide_checkpoint_state state;
-    struct {
-        int64_t bytes;
-        uint32_t checksum;
-    } parts[TIDE_CHECKPOINT_PARTS];
-};
-
 /* ---- names */
 
 void tide_checkpoint_name(int64_t step, bool hidden, char ret_name[static TIDE_CHECKPOINT_NAME])
@@ -183,7 +174,7 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *s, struc
     return 0;
 }
 
-static int take_record(const json_t *root, struct record *ret, struct tide_err *err)
+static int take_record(const json_t *root, struct tide_checkpoint_record *ret, struct tide_err *err)
 {
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
@@ -204,6 +195,18 @@ static int take_record(const json_t *root, struct record *ret, struct tide_err *
     return 0;
 }
 
+int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_record *ret_record,
+                          struct tide_err *err)
+{
+    struct tide_checkpoint_record record = {0};
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is no JSON");
+    json_decref(root);
+    if (!status)
+        *ret_record = record;
+    return status;
+}
+
 /* A regular file of an open directory; nothing that would wait for anybody. */
 static int open_file(int folder, const char *name, struct stat *ret_info, struct tide_err *err)
 {
@@ -218,7 +221,7 @@ static int open_file(int folder, const char *name, struct stat *ret_info, struct
 }
 
 /* 0: read; 1: there is none; -1. */
-static int read_record(int folder, struct record *ret_record, struct tide_err *err)
+static int read_record(int folder, struct tide_checkpoint_record *ret_record, struct tide_err *err)
 {
     char text[STATE_MOST];
     struct stat info;
@@ -232,13 +235,7 @@ static int read_record(int folder, struct record *ret_record, struct tide_err *e
     close(fd);
     if (len < 0 || len != info.st_size)
         return tide_err_set(err, "state.json cannot be read or is too long");
-    json_t *root = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
-    struct record record = {0};
-    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is no JSON");
-    json_decref(root);
-    if (!status)
-        *ret_record = record;
-    return status;
+    return tide_checkpoint_parse(text, (size_t)len, ret_record, err);
 }
 
 /* ---- finding */
@@ -270,7 +267,7 @@ static int verify_part(int folder, const char *name, int64_t bytes, uint32_t che
 /* 0: whole; 1: no checkpoint; -1. */
 static int verify(int folder, struct tide_err *err)
 {
-    struct record record;
+    struct tide_checkpoint_record record;
     int status = read_record(folder, &record, err);
     for (int i = 0; !status && i < TIDE_CHECKPOINT_PARTS; i++)
         status = verify_part(folder, tide_checkpoint_names[i], record.parts[i].bytes,
@@ -366,7 +363,7 @@ static int open_checkpoint(const char *path, struct tide_err *err)
     return folder;
 }
 
-static int record_of(const char *path, struct record *ret_record, struct tide_err *err)
+static int record_of(const char *path, struct tide_checkpoint_record *ret_record, struct tide_err *err)
 {
     int folder = open_checkpoint(path, err);
     if (folder < 0)
@@ -380,7 +377,7 @@ int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
                            struct tide_checkpoint_state *ret_state, struct tide_err *err)
 {
     char file[PATH_MAX];
-    struct record record = {0};
+    struct tide_checkpoint_record record = {0};
     struct tide_gpt_config config;
     if (join(path, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err) ||
         tide_config_read(file, &config, err) || record_of(path, &record, err) < 0)
@@ -393,7 +390,7 @@ int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
 
 int tide_checkpoint_check_data(const char *path, const struct tide_data *data, struct tide_err *err)
 {
-    struct record record;
+    struct tide_checkpoint_record record;
     struct tide_durable counter;
     int status = record_of(path, &record, err);
     if (status)

@@ -22,6 +22,19 @@ static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {
 
 static const char *const tide_checkpoint_moments[2] = {"exp_avg", "exp_avg_sq"}; /* as PyTorch has them */
 
+/* What state.json says. */
+struct tide_checkpoint_record {
+    struct tide_checkpoint_state state;
+    struct {
+        int64_t bytes;
+        uint32_t checksum;
+    } parts[TIDE_CHECKPOINT_PARTS];
+};
+
+/* Any bytes; -1 with a sentence where they are no state. */
+int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_record *ret_record,
+                          struct tide_err *err);
+
 #define TIDE_CHECKPOINT_FORMAT "tidemark-checkpoint-1"
 #define TIDE_CHECKPOINT_PREFIX "transformer."
 

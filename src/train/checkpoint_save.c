@@ -22,11 +22,7 @@ struct saving {
     struct tide_machine *machine;
     const struct tide_gpt_config *config;
     const struct tide_data *data;
-    const struct tide_checkpoint_state *state;
-    struct {
-        uint64_t bytes;
-        uint32_t checksum;
-    } parts[TIDE_CHECKPOINT_PARTS];
+    struct tide_checkpoint_record record;
 };
 
 static int cannot(const char *dir, const char *what, int error, struct tide_err *err)
@@ -188,7 +184,7 @@ static void write_real(struct tide_json *json, const char *key, double value)
 static void write_state(const struct saving *s, FILE *out)
 {
     struct tide_json json;
-    const struct tide_checkpoint_state *state = s->state;
+    const struct tide_checkpoint_state *state = &s->record.state;
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, state->seed);
     tide_json_init(&json, out, false);
@@ -209,8 +205,8 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
         tide_json_object(&json, tide_checkpoint_names[i]);
-        tide_json_integer(&json, "bytes", (int64_t)s->parts[i].bytes);
-        tide_json_integer(&json, "crc32", s->parts[i].checksum);
+        tide_json_integer(&json, "bytes", s->record.parts[i].bytes);
+        tide_json_integer(&json, "crc32", s->record.parts[i].checksum);
         tide_json_end(&json);
     }
     tide_json_end(&json);
@@ -248,8 +244,8 @@ static int write_files(struct saving *s, struct tide_err *err)
         if (tide_durable_close(&file))
             return cannot(s->dir, tide_checkpoint_names[i], errno, err);
         if (i < TIDE_CHECKPOINT_PARTS) {
-            s->parts[i].bytes = file.bytes;
-            s->parts[i].checksum = file.checksum;
+            s->record.parts[i].bytes = (int64_t)file.bytes;
+            s->record.parts[i].checksum = file.checksum;
         }
     }
     return sync_folder(s->partial) ? cannot(s->dir, "the directory", errno, err) : 0;
@@ -282,8 +278,12 @@ int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *gra
                          const struct tide_data *data, const struct tide_checkpoint_state *state,
                          struct tide_err *err)
 {
-    struct saving s = {
-        .dir = dir, .graph = graph, .machine = machine, .config = config, .data = data, .state = state};
+    struct saving s = {.dir = dir,
+                       .graph = graph,
+                       .machine = machine,
+                       .config = config,
+                       .data = data,
+                       .record = {.state = *state}};
     char name[TIDE_CHECKPOINT_NAME], hidden[TIDE_CHECKPOINT_NAME];
     tide_checkpoint_name(state->step, false, name);
     tide_checkpoint_name(state->step, true, hidden);

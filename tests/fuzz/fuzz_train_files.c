@@ -1,6 +1,7 @@
 /*
- * fuzz_train_files.c - any bytes as weights and as a model's configuration.
+ * fuzz_train_files.c - any bytes as weights, as a model's configuration and as the state of a run.
  */
+#include "train/checkpoint_private.h"
 #include "train/config.h"
 #include "train/safetensors.h"
 
@@ -29,7 +30,11 @@ static void read_weights(const char *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_gpt_config config;
+    struct tide_checkpoint_record record;
     struct tide_err err;
+    if (!tide_checkpoint_parse((const char *)data, size, &record, &err) &&
+        (record.state.step < 0 || record.state.batch < 1 || !record.state.schedule))
+        abort();
     read_weights((const char *)data, size);
     if (!tide_config_parse((const char *)data, size, &config, &err)) {
         struct tide_graph *graph = tide_graph_new(TIDE_F32);
