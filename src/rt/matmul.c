@@ -107,17 +107,21 @@ int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_
     return 0;
 }
 
+static void discard(const struct tide_matmuls *m, const struct prepared *p)
+{
+    for (int j = 0; j < ARGUMENTS; j++)
+        if (p->memories[j])
+            m->dnnl.dnnl_memory_destroy(p->memories[j]);
+    if (p->primitive)
+        m->dnnl.dnnl_primitive_destroy(p->primitive);
+}
+
 void tide_matmuls_free(struct tide_matmuls *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; i < m->count; i++) {
-        for (int j = 0; j < ARGUMENTS; j++)
-            if (m->prepared[i].memories[j])
-                m->dnnl.dnnl_memory_destroy(m->prepared[i].memories[j]);
-        if (m->prepared[i].primitive)
-            m->dnnl.dnnl_primitive_destroy(m->prepared[i].primitive);
-    }
+    for (size_t i = 0; i < m->count; i++)
+        discard(m, &m->prepared[i]);
     if (m->stream)
         m->dnnl.dnnl_stream_destroy(m->stream);
     if (m->engine)
@@ -213,6 +217,14 @@ static int prepare(const struct tide_matmuls *m, struct prepared *to)
     return bad ? -1 : 0;
 }
 
+bool tide_matmuls_can(const struct tide_matmuls *m, enum tide_dtype dtype)
+{
+    struct prepared trial = {.product = tide_product(16, 16, 16, false, false, dtype, TIDE_F32)};
+    bool can = !m->library || !prepare(m, &trial);
+    discard(m, &trial);
+    return can;
+}
+
 int tide_matmuls_want(struct tide_matmuls *m, const struct tide_product *product, struct tide_err *err)
 {
     if (find(m, product))
@@ -227,10 +239,15 @@ int tide_matmuls_want(struct tide_matmuls *m, const struct tide_product *product
     }
     struct prepared *added = &m->prepared[m->count++]; /* counted first, so that _free takes back its parts */
     *added = (struct prepared){.product = *product};
-    if (m->library && prepare(m, added))
+    if (m->library && prepare(m, added)) {
+        if (!tide_matmuls_can(m, product->from)) {
+            tide_err_set(err, "this processor does not multiply bf16");
+            return tide_err_hint(err, "compute in f32");
+        }
         return tide_err_set(err, "oneDNN cannot multiply (%lld x %lld) by (%lld x %lld)",
                             (long long)product->m, (long long)product->k, (long long)product->k,
                             (long long)product->n);
+    }
     return 0;
 }
 

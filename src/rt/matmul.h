@@ -39,6 +39,9 @@ void tide_matmuls_free(struct tide_matmuls *matmuls);
 /* Whether products run in oneDNN. */
 bool tide_matmuls_fast(const struct tide_matmuls *matmuls);
 
+/* Whether it multiplies that type. For bf16 oneDNN needs AVX-512. */
+bool tide_matmuls_can(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
+
 int tide_matmuls_want(struct tide_matmuls *matmuls, const struct tide_product *product, struct tide_err *err);
 
 /* Of a product that was wanted. */

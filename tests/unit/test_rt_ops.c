@@ -14,6 +14,7 @@
  * by 2^-24 / 0.02 of the sum that is differentiated: 1e-3. (Seen: 3.9e-4.) SLOPE bf16: differences are taken
  * in f32 at inputs that bf16 can hold, so that only the gradient is coarse: the three roundings from above.
  */
+#include "products.h"
 #include "rt/op.h"
 #include "rt/threads.h"
 #include "rt/update.h"
@@ -29,13 +30,6 @@
 
 static const double reference_f32 = 64.0 / (1 << 24), reference_bf16 = 3.0 / (1 << 8);
 static const double slope_f32 = 1e-3, slope_bf16 = 3.0 / (1 << 8);
-
-/* The leak checker's scan of threads that a library opened later has made crashes in the checker itself. */
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return 1;
-}
 
 /* ---- what is tried */
 
@@ -227,7 +221,8 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     struct bench b = {.graph = tide_graph_new(compute)};
     assert_non_null(b.graph);
     trial->make(b.graph, trial->n);
-    if (tide_graph_failed(b.graph, &err) || tide_matmuls_new(plain, &b.matmuls, &err))
+    b.matmuls = new_products(compute, plain);
+    if (tide_graph_failed(b.graph, &err))
         fail_msg("%s: %s", trial->op, err.text);
     const struct tide_node *node = &b.graph->nodes[0];
     assert_string_equal(node->op->name, trial->op);

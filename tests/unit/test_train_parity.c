@@ -7,6 +7,7 @@
  * its norm, losses and norms of steps by themselves. PyTorch's own f32 is held to the first table by
  * tests/python/test_parity.py, which reads it from here.
  */
+#include "products.h"
 #include "rt/machine.h"
 #include "rt/threads.h"
 #include "train/gpt.h"
@@ -38,13 +39,6 @@ static const struct bounds bf16_bounds = {.logits = 1e-3,
                                           .step_loss = 1e-2,
                                           .step_norm = 0.25,
                                           .weight = 1.5e-2};
-
-/* The leak checker's scan of threads that a library opened later has made crashes in the checker itself. */
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return 1;
-}
 
 /* ---- what PyTorch says */
 
@@ -174,7 +168,7 @@ static struct model set_up(enum tide_dtype compute, struct tide_choices choices)
     assert_non_null(m.graph);
     tide_threads_set(1);
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    ok(tide_matmuls_new(false, &m.matmuls, &err), &err);
+    m.matmuls = new_products(compute, false);
     size_t floor;
     ok(tide_sampler_bytes(&config, SEQUENCE, compute, m.matmuls, &floor, &err), &err);
     ok(tide_plan_make(m.graph, m.matmuls, &choices, true, floor, &m.plan, &err), &err);
