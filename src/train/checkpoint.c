@@ -156,7 +156,7 @@ static int take_word(const json_t *root, const char *key, const char *const *wor
 
 static int take_state(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
 {
-    static const char *const schedules[] = {"constant", "cosine", "linear", NULL};
+    static const char *const schedules[] = {"inverse", "constant", "cosine", "linear", NULL};
     static const char *const dtypes[] = {"f32", "bf16", NULL};
     int schedule, dtype;
     if (take_integer(root, "step", 0, INT64_MAX - 1, &s->step, err) ||

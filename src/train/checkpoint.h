@@ -26,7 +26,7 @@ struct tide_checkpoint_state {
     uint64_t seed;
     int64_t batch, sequence, accumulate, warmup;
     double rate, weight_decay, clip;
-    const char *schedule; /* a literal: "constant", "cosine" or "linear" */
+    const char *schedule; /* a literal: "inverse", "constant", "cosine" or "linear" */
     enum tide_dtype dtype;
 };
 

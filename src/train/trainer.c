@@ -16,7 +16,14 @@
 #include <sys/stat.h>
 
 enum { PROMPT = 8, SAMPLE = 64 };
-enum { PATH_BYTES = 4096, USUAL_SEQUENCE = 64, USUAL_BATCH = 16, USUAL_WARMUP = 100, USUAL_STEPS = 2000 };
+enum {
+    PATH_BYTES = 4096,
+    USUAL_SEQUENCE = 64,
+    USUAL_BATCH = 16,
+    USUAL_WARMUP = 100,
+    USUAL_STEPS = 2000,
+    HELD = 500
+};
 
 struct tide_trainer {
     struct tide_train_options options; /* settled */
@@ -139,7 +146,7 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
     take_real(&o->weight_decay, goes_on, s->weight_decay, 0.1);
     take_real(&o->clip, goes_on, s->clip, 1);
     if (!o->schedule)
-        o->schedule = goes_on ? s->schedule : "constant";
+        o->schedule = goes_on ? s->schedule : "inverse";
     if ((int)o->dtype == TIDE_NOT_GIVEN)
         o->dtype = goes_on ? s->dtype : TIDE_F32;
     if (o->threads > 0)
@@ -288,7 +295,7 @@ void tide_trainer_free(struct tide_trainer *t)
 
 /* ---- steps */
 
-/* Of step n, from 1. Down to a tenth at the end, where it goes down. */
+/* Of step n, from 1. What goes down to an end is at a tenth there. */
 static double rate_at(const struct tide_train_options *o, int64_t step)
 {
     if (step <= o->warmup)
@@ -300,6 +307,8 @@ static double rate_at(const struct tide_train_options *o, int64_t step)
         return o->rate * (0.1 + 0.9 * 0.5 * (1 + cos(3.14159265358979323846 * gone)));
     if (!strcmp(o->schedule, "linear"))
         return o->rate * (1 - 0.9 * gone);
+    if (!strcmp(o->schedule, "inverse") && step > HELD)
+        return o->rate * sqrt((double)HELD / (double)step);
     return o->rate;
 }
 

@@ -21,7 +21,7 @@ struct tide_train_options {
     const char *preset, *config, *data, *out, *resume; /* resume: "auto" or a path */
     int64_t steps, batch, sequence, accumulate, warmup, threads, seed;
     double rate, weight_decay, clip; /* clip 0: none */
-    const char *schedule;            /* "constant", "cosine", "linear" */
+    const char *schedule;            /* "inverse", "constant", "cosine", "linear" */
     enum tide_dtype dtype;           /* or TIDE_NOT_GIVEN */
     int64_t budget_bytes;            /* 0: none */
     int keep;                        /* checkpoints */

@@ -190,7 +190,7 @@ def test_a_token_file_is_learned(train, tmp_path):
 
 
 def test_schedules_go_where_they_say(train):
-    for schedule, last in (("constant", 1), ("cosine", 0.1), ("linear", 0.1)):
+    for schedule, last in (("inverse", 1), ("constant", 1), ("cosine", 0.1), ("linear", 0.1)):
         lines = reports(train("--steps", 8, "--warmup", 2, "--lr", "0.01", "--schedule", schedule, "--report-every", 1, "--json"))
         rates = [line["learning_rate"] for line in lines]
         assert rates[0] == pytest.approx(0.005) and max(rates) <= 0.0100001 and rates[-1] == pytest.approx(0.01 * last)
