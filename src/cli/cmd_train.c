@@ -19,7 +19,7 @@
 enum {
     EVALUATION_BATCHES = 8,
     SOME_QUESTIONS = 100,
-    MANY_QUESTIONS = 1000,
+    MANY_QUESTIONS = 500,
     REPORTS = 20,
     REPORT_S = 10,
     DRAW_MS = 200
@@ -146,7 +146,7 @@ static void note_speed(struct loop *l)
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
-    p->rss_bytes = tide_train_rss(&l->view);
+    p->rss_bytes = tide_train_rss(&l->view, &p->anonymous_bytes);
     p->arena_high_bytes = (int64_t)tide_machine_high_bytes(tide_trainer_machine(l->trainer));
 }
 
@@ -170,7 +170,7 @@ static void evaluate(struct loop *l, int64_t questions)
     l->progress.val_loss = tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES);
     if (tide_data_kind(tide_trainer_data(l->trainer)) == TIDE_DATA_SUMS)
         l->progress.accuracy = tide_trainer_accuracy(l->trainer, questions);
-    l->resident.evaluation = tide_train_rss(&l->view);
+    l->resident.evaluation = tide_train_rss(&l->view, NULL);
 }
 
 static void speak(struct loop *l)
@@ -186,7 +186,7 @@ static int save(struct loop *l)
     if (!tide_trainer_options(l->trainer)->out)
         return 0;
     if (!tide_trainer_save(l->trainer, &err)) {
-        l->resident.checkpoint = tide_train_rss(&l->view);
+        l->resident.checkpoint = tide_train_rss(&l->view, NULL);
         return 0;
     }
     tide_train_clear(&l->view);
@@ -221,7 +221,7 @@ static void look(struct loop *l, bool evaluated)
     if (l->view.bar ? evaluated : due || evaluated)
         report(l);
     if (first)
-        l->view.first_rss_bytes = l->resident.step = tide_train_rss(&l->view);
+        l->resident.step = tide_train_rss(&l->view, &l->view.first_anonymous_bytes);
     if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
         note_speed(l);
         tide_train_draw(&l->view, &l->progress);

@@ -17,7 +17,7 @@ enum { LINE = 256, BAR = 24 };
 void tide_train_view_init(struct tide_train_view *view, bool json)
 {
     const char *term = getenv("TERM");
-    *view = (struct tide_train_view){.json = json, .first_rss_bytes = -1};
+    *view = (struct tide_train_view){.json = json, .first_anonymous_bytes = -1};
     view->bar = !json && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     view->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 }
@@ -28,15 +28,19 @@ void tide_train_view_release(struct tide_train_view *view)
         close(view->statm);
 }
 
-int64_t tide_train_rss(const struct tide_train_view *view)
+int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymous)
 {
     char text[128];
-    long long all, resident;
-    ssize_t got = view->statm < 0 ? -1 : pread(view->statm, text, sizeof text - 1, 0);
-    if (got <= 0)
-        return -1;
-    text[got] = '\0';
-    return sscanf(text, "%lld %lld", &all, &resident) == 2 ? resident * sysconf(_SC_PAGESIZE) : -1;
+    long long all, resident, of_files;
+    int64_t anonymous = -1, page = sysconf(_SC_PAGESIZE);
+    ssize_t got = view->statm < 0 ? 0 : pread(view->statm, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    bool known = sscanf(text, "%lld %lld %lld", &all, &resident, &of_files) == 3;
+    if (known)
+        anonymous = (resident - of_files) * page;
+    if (ret_anonymous)
+        *ret_anonymous = anonymous;
+    return known ? resident * page : -1;
 }
 
 /* ---- the layout */
@@ -170,6 +174,7 @@ static void print_json(const struct tide_train_progress *p)
     tide_json_integer(&json, "plan_bytes", p->plan_bytes);
     tide_json_integer(&json, "arena_high_bytes", p->arena_high_bytes);
     tide_json_integer(&json, "rss_bytes", p->rss_bytes);
+    tide_json_integer(&json, "anonymous_bytes", p->anonymous_bytes);
     tide_json_real(&json, "seconds", p->seconds);
     if (p->sample)
         tide_json_text(&json, "sample", p->sample);
@@ -193,9 +198,9 @@ static void add_memory(char line[static LINE], const struct tide_train_view *vie
                        const struct tide_train_progress *p)
 {
     char text[2][TIDE_UNITS_TEXT];
-    int64_t grown = view->first_rss_bytes < 0 ? 0 : p->rss_bytes - view->first_rss_bytes;
+    int64_t grown = view->first_anonymous_bytes < 0 ? 0 : p->anonymous_bytes - view->first_anonymous_bytes;
     add(line, "  mem %s", tide_memory_text((double)p->arena_high_bytes, text[0]));
-    if (view->first_rss_bytes >= 0 && grown > 0)
+    if (grown > 0)
         add(line, " (+%s outside the plan)", tide_memory_text((double)grown, text[1]));
     else
         add(line, " flat");

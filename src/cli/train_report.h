@@ -12,10 +12,10 @@
 #include "train/trainer.h"
 
 struct tide_train_view {
-    bool json, bar;          /* bar: a line on the terminal that is drawn again */
-    bool drawn;              /* it is there now */
-    int statm;               /* /proc/self/statm; -1: cannot be read */
-    int64_t first_rss_bytes; /* after the first step; -1: not yet */
+    bool json, bar;                /* bar: a line on the terminal that is drawn again */
+    bool drawn;                    /* it is there now */
+    int statm;                     /* /proc/self/statm; -1: cannot be read */
+    int64_t first_anonymous_bytes; /* after the first step; -1: not yet */
 };
 
 /* How it goes. What is not known is NAN. */
@@ -24,7 +24,9 @@ struct tide_train_progress {
     double loss, val_loss, accuracy, norm, rate;
     double tokens_per_second, steps_per_second, peak_share;
     double seconds, seconds_left;
-    int64_t plan_bytes, arena_high_bytes, rss_bytes;
+    int64_t plan_bytes, arena_high_bytes;
+    int64_t rss_bytes,
+        anonymous_bytes; /* the second: without pages of files, which come as code is first run */
     bool final;
     const char *sample; /* what the model says; NULL: it was not asked */
 };
@@ -37,8 +39,8 @@ struct tide_train_resident {
 void tide_train_view_init(struct tide_train_view *view, bool json);
 void tide_train_view_release(struct tide_train_view *view);
 
-/* Of this process, from the system; -1: unknown. */
-int64_t tide_train_rss(const struct tide_train_view *view);
+/* Of this process, from the system; -1: unknown. Returns the whole; ret_anonymous may be NULL. */
+int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymous);
 
 /* What is where, and why. With JSON and `only`, one document on stdout; with JSON alone, text on stderr. */
 int tide_train_print_layout(const struct tide_train_view *view, const struct tide_trainer *trainer, bool only,
