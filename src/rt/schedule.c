@@ -24,6 +24,8 @@ struct maker {
     struct track *tracks;
     struct tide_err *err;
     bool measures; /* this walk is for the norm */
+    int from_loss; /* the gradient with which a second walk begins, which the first leaves as it is; else
+                      TIDE_NONE */
 };
 
 static int no_memory(struct maker *m)
@@ -186,18 +188,31 @@ static int compute_again(struct maker *m, int first, int last)
     return 0;
 }
 
-/* Whether somebody adds to the gradient of `a` before the producer of `b` has read its own: then one memory
- * cannot be both. */
-static bool is_shared_badly(const struct maker *m, int sum, int a, int b)
+/* Whether the memory of a tensor's gradient is also that of another, which its producer, at `index` or
+ * before, is still to read. */
+static bool is_shared(const struct maker *m, int tensor, int index)
 {
-    int producer = m->graph->tensors[b].producer;
-    for (int i = producer + 1; i < sum; i++)
-        for (int k = 0; k < m->graph->nodes[i].in_count; k++)
-            if (m->graph->nodes[i].in[k] == a)
-                return true;
-    return producer < 0;
+    int gradient = m->tracks[tensor].gradient;
+    for (int i = 0; i < m->graph->tensor_count; i++)
+        if (i != tensor && m->tracks[i].gradient == gradient && m->graph->tensors[i].producer >= 0 &&
+            m->graph->tensors[i].producer <= index)
+            return true;
+    return gradient == m->from_loss;
 }
 
+/* Before `index` adds to it, a gradient gets memory of its own. */
+static int own_gradient(struct maker *m, int tensor, int index)
+{
+    if (!is_shared(m, tensor, index))
+        return 0;
+    struct tide_instruction to = blank(TIDE_COPY, -1, tensor);
+    to.out_grad[0] = m->tracks[tensor].gradient;
+    to.in_grad[0] = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+    m->tracks[tensor].gradient = to.in_grad[0];
+    return to.in_grad[0] < 0 || emit(m, &to) ? -1 : 0;
+}
+
+/* One memory for all that have this gradient, until somebody adds to one of them. */
 static int pass_gradient(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -205,20 +220,17 @@ static int pass_gradient(struct maker *m, int index)
     TIDE_CHECK(gradient, >=, 0);
     for (int i = 0; i < node->in_count; i++) {
         struct track *t = &m->tracks[node->in[i]];
-        bool alone =
-            t->gradient == TIDE_NONE && (i == 0 || !is_shared_badly(m, index, node->in[0], node->in[i]));
-        if (alone) {
+        if (t->gradient == TIDE_NONE) {
             t->gradient = gradient;
             continue;
         }
+        if (own_gradient(m, node->in[i], index))
+            return -1;
         struct tide_instruction to = blank(TIDE_COPY, -1, node->in[i]);
-        to.adds = t->gradient != TIDE_NONE;
-        if (!to.adds)
-            t->gradient =
-                new_value(m, TIDE_VALUE_GRADIENT, node->in[i], m->graph->tensors[node->in[i]].bytes);
+        to.adds = 1;
         to.in_grad[0] = t->gradient;
         to.out_grad[0] = gradient;
-        if (t->gradient < 0 || emit(m, &to))
+        if (emit(m, &to))
             return -1;
     }
     return 0;
@@ -239,12 +251,15 @@ static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instru
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
-static int gradient_of_activation(struct maker *m, int tensor, struct tide_instruction *to, int operand)
+static int gradient_of_activation(struct maker *m, int tensor, int index, struct tide_instruction *to,
+                                  int operand)
 {
     struct track *t = &m->tracks[tensor];
-    if (t->gradient != TIDE_NONE)
+    if (t->gradient != TIDE_NONE) {
+        if (own_gradient(m, tensor, index))
+            return -1;
         to->adds |= 1U << operand;
-    else
+    } else
         t->gradient = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
     to->in_grad[operand] = t->gradient;
     return t->gradient == TIDE_NONE ? -1 : 0;
@@ -296,7 +311,7 @@ static int run_back(struct maker *m, int index)
         const struct tide_tensor *tensor = &m->graph->tensors[node->in[i]];
         if (tensor->role == TIDE_PARAMETER && gradient_of_parameter(m, node->in[i], &to, i))
             return -1;
-        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], &to, i))
+        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], index, &to, i))
             return -1;
     }
     m->to->work += 2 * node->op->work(m->graph, node) * (node->op->is_loss ? 1.5 : 1);
@@ -361,11 +376,13 @@ static int make_train(struct maker *m)
     if (run_back(m, last))
         return -1;
     int from_loss = m->tracks[loss->in[0]].gradient;
+    m->from_loss = twice ? from_loss : TIDE_NONE;
     if (walk_back(m, last))
         return -1;
     if (!twice)
         return 0;
     m->measures = false;
+    m->from_loss = TIDE_NONE;
     forget_walk(m);
     m->tracks[loss->in[0]].gradient = from_loss;
     return walk_back(m, last) || update_settled(m) ? -1 : 0;
@@ -414,7 +431,12 @@ int tide_schedule_train(const struct tide_graph *graph, struct tide_matmuls *mat
     TIDE_CHECK(graph->node_count, >, 0);
     TIDE_CHECK_TRUE(graph->nodes[graph->node_count - 1].op->is_loss);
     struct tide_schedule made = {0};
-    struct maker m = {.graph = graph, .matmuls = matmuls, .choices = choices, .to = &made, .err = err};
+    struct maker m = {.graph = graph,
+                      .matmuls = matmuls,
+                      .choices = choices,
+                      .to = &made,
+                      .err = err,
+                      .from_loss = TIDE_NONE};
     int bad = finish(&m, begin(&m) || make_train(&m) ? -1 : 0);
     if (!bad)
         *ret_schedule = made;
@@ -426,7 +448,12 @@ int tide_schedule_forward(const struct tide_graph *graph, struct tide_matmuls *m
 {
     struct tide_schedule made = {0};
     struct tide_choices none = {0};
-    struct maker m = {.graph = graph, .matmuls = matmuls, .choices = &none, .to = &made, .err = err};
+    struct maker m = {.graph = graph,
+                      .matmuls = matmuls,
+                      .choices = &none,
+                      .to = &made,
+                      .err = err,
+                      .from_loss = TIDE_NONE};
     int bad = begin(&m);
     for (int i = 0; !bad && i < graph->node_count; i++)
         bad = run_forward(&m, i, TIDE_RUN);

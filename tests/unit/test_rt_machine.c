@@ -124,19 +124,17 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
     return weights;
 }
 
-static void every_plan_gives_the_same_bits(enum tide_dtype compute, bool plain, float clip,
-                                           int64_t micro_batches)
+static void every_plan_gives_the_same_bits(const struct model *m, float clip, int64_t micro_batches)
 {
     struct tide_err err;
-    struct model m = new_model(compute, plain);
     char *first = NULL;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
-        for (int again = 0; again <= BLOCKS; again++) {
+        for (int again = 0; again <= m->graph->block_count; again++) {
             struct tide_choices choices = {.again = again, .fused = fused, .clips = clip > 0};
             struct tide_plan plan;
             float loss = NAN;
-            ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
-            char *weights = train(&m, &plan, clip, micro_batches, &loss);
+            ok(tide_plan_make(m->graph, m->matmuls, &choices, true, 0, &plan, &err), &err);
+            char *weights = train(m, &plan, clip, micro_batches, &loss);
             assert_true(loss < 3.6F);
             if (first)
                 assert_memory_equal(first, weights, plan.weights);
@@ -145,7 +143,6 @@ static void every_plan_gives_the_same_bits(enum tide_dtype compute, bool plain, 
             free(weights);
         }
     free(first);
-    free_model(&m);
 }
 
 static void recomputing_and_fusing_change_no_bit(void **state)
@@ -153,13 +150,16 @@ static void recomputing_and_fusing_change_no_bit(void **state)
     (void)state;
     for (int threads = 1; threads <= 3; threads++) {
         tide_threads_set(threads);
-        for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
-            every_plan_gives_the_same_bits(compute, false, 0.5F, 1);
-            every_plan_gives_the_same_bits(compute, false, 0, 1);
+        for (int which = 0; which < 3; which++) { /* f32, bf16, f32 in plain C */
+            struct model m = new_model(which == 1 ? TIDE_BF16 : TIDE_F32, which == 2);
+            every_plan_gives_the_same_bits(&m, 0.5F, 1);
+            if (which < 2)
+                every_plan_gives_the_same_bits(&m, 0, 1);
+            if (which < 1)
+                every_plan_gives_the_same_bits(&m, 0.5F, 3);
+            free_model(&m);
         }
-        every_plan_gives_the_same_bits(TIDE_F32, false, 0.5F, 3);
     }
-    every_plan_gives_the_same_bits(TIDE_F32, true, 0.5F, 1);
 }
 
 /* Eight sequences at once, and as four times two. Sums over rows have another order, so gradients agree to a
@@ -265,6 +265,81 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     free_model(&m);
 }
 
+/* A graph in which gradients meet in every way: a sum of one thing with itself, sums in a row, a value that
+ * is used before and after a sum, and a block around some of it. bare: the loss is that of a sum. */
+static struct model new_tangle(bool bare)
+{
+    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(TIDE_F32, false)};
+    struct tide_graph *g = m.graph;
+    struct tide_err err;
+    int64_t rows = 2 * SEQUENCE, C = 12, table[2] = {31, C}, places[2] = {SEQUENCE, C}, square[2] = {C, C};
+    assert_non_null(g);
+    m.gpt.tokens = tide_graph_tensor(g, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
+    m.gpt.targets = tide_graph_tensor(g, "targets", TIDE_INPUT, TIDE_I32, 1, &rows);
+    m.gpt.words = tide_graph_parameter(g, "words", true, 2, table);
+    m.gpt.places = tide_graph_parameter(g, "places", true, 2, places);
+    int weight = tide_graph_parameter(g, "ln_weight", false, 1, &C),
+        bias = tide_graph_parameter(g, "bias", false, 1, &C),
+        matrix = tide_graph_parameter(g, "matrix", true, 2, square);
+    int x = tide_op_embed(g, m.gpt.tokens, m.gpt.words, m.gpt.places, SEQUENCE);
+    int twice = tide_op_add(g, x, x);
+    tide_graph_block(g);
+    int normal = tide_op_norm(g, twice, weight, bias, 1e-5F);
+    int first = tide_op_linear(g, normal, matrix, bias, true);
+    int sum = tide_op_add(g, first, twice);
+    sum = tide_op_add(g, tide_op_add(g, sum, first), tide_op_gelu(g, sum));
+    tide_graph_block_end(g);
+    sum = tide_op_add(g, x, tide_op_add(g, twice, sum));
+    sum = bare ? sum : tide_op_norm(g, sum, weight, bias, 1e-5F);
+    tide_op_head(g, sum, m.gpt.words, m.gpt.targets, 16);
+    ok(tide_graph_failed(g, &err), &err);
+    return m;
+}
+
+/* In each parameter alone the slope of the loss along its gradient is the gradient's norm. */
+static void slopes_are_gradients(const struct model *m)
+{
+    struct tide_err err;
+    struct tide_update_rule rule = rule_of(0);
+    for (int again = 0; again < 2; again++) {
+        struct tide_choices choices = {.again = again};
+        struct tide_plan plan;
+        ok(tide_plan_make(m->graph, m->matmuls, &choices, true, 0, &plan, &err), &err);
+        struct tide_machine *machine = new_machine(m, &plan);
+        tide_machine_pass(machine, 0, &rule);
+        for (int i = 0; i < m->graph->tensor_count; i++) {
+            const struct tide_tensor *t = &m->graph->tensors[i];
+            if (t->role != TIDE_PARAMETER)
+                continue;
+            float *weight = tide_machine_data(machine, i);
+            const float *gradient = tide_machine_gradient(machine, i);
+            double norm = sqrt(tide_update_squares(gradient, tide_tensor_count(t))), losses[3];
+            for (int side = 0; side < 3; side++) { /* up, down, back */
+                for (int64_t k = 0; k < tide_tensor_count(t); k++)
+                    weight[k] += (float)((side == 1 ? -0.02 : 0.01) / norm) * gradient[k];
+                losses[side] = tide_machine_evaluate(machine);
+            }
+            double slope = (losses[0] - losses[1]) / 0.02;
+            if (!(fabs(slope / norm - 1) < 2e-3))
+                fail_msg("'%s': the loss rises by %g along a gradient of %g", t->name, slope, norm);
+        }
+        tide_machine_free(machine);
+    }
+}
+
+static void gradients_that_meet_add_up(void **state)
+{
+    (void)state;
+    tide_threads_set(1);
+    for (int bare = 0; bare < 2; bare++) {
+        struct model m = new_tangle(bare);
+        slopes_are_gradients(&m);
+        every_plan_gives_the_same_bits(&m, 0.5F, 1);
+        every_plan_gives_the_same_bits(&m, 0, 1);
+        free_model(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +347,7 @@ int main(void)
         cmocka_unit_test(micro_batches_add_up_to_one_batch),
         cmocka_unit_test(every_parameter_gets_a_gradient),
         cmocka_unit_test(the_gradient_is_the_slope_of_the_loss),
+        cmocka_unit_test(gradients_that_meet_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
