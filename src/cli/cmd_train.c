@@ -2,7 +2,7 @@
  * cmd_train.c - tidemark train lm: trains a language model in a memory that is laid out beforehand.
  *
  * From options to a loop: steps, and between them reports, evaluations and checkpoints when they are due. The
- * first SIGINT or SIGTERM ends the loop after the step that runs, saves and exits; the second kills.
+ * first SIGINT, SIGTERM or SIGHUP ends the loop after the step that runs, saves and exits; the second kills.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -103,13 +103,15 @@ static void on_stop(int number)
     stop_signal = number;
 }
 
+/* Who started it may have it ignore some: nohup, a shell's background. */
 static void listen_for_stop(void)
 {
-    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
 }
 
 /* ---- the loop */
@@ -253,8 +255,9 @@ static int train(struct loop *l, struct tide_err *err)
 
 static int say_stopped(struct loop *l)
 {
-    const char *out = tide_trainer_options(l->trainer)->out,
-               *name = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+    const char *out = tide_trainer_options(l->trainer)->out, *name = stop_signal == SIGINT    ? "SIGINT"
+                                                                     : stop_signal == SIGTERM ? "SIGTERM"
+                                                                                              : "SIGHUP";
     int64_t step = tide_trainer_done(l->trainer);
     int unsaved = save(l);
     tide_train_clear(&l->view);
@@ -407,7 +410,7 @@ const struct tide_command tide_command_train = {
         "\n"
         "Without --data the model learns sums of two numbers, and at the end it is said how many it answers exactly of those that it has never seen.\n"
         "\n"
-        "The first SIGINT or SIGTERM ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
         "number; the second kills. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train lm\n"

@@ -1,18 +1,9 @@
 #include "train/initial.h"
 #include "rt/threads.h"
+#include "train/random.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ---- numbers that are a function of their place */
-
-static uint64_t mixed(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
 
 /* The sum of four uniform numbers, of mean 0 and deviation 1: near normal, never beyond 3.5. */
 static float near_normal(uint64_t bits)
@@ -24,7 +15,8 @@ static float near_normal(uint64_t bits)
 
 struct filling {
     float *to;
-    uint64_t key;
+    uint64_t seed;
+    int tensor;
     float deviation;
 };
 
@@ -33,7 +25,7 @@ static void fill_some(void *context, int64_t first, int64_t last, int thread)
     const struct filling *f = context;
     (void)thread;
     for (int64_t i = first; i < last; i++)
-        f->to[i] = f->deviation * near_normal(mixed(f->key + (uint64_t)i));
+        f->to[i] = f->deviation * near_normal(tide_random_at(f->seed, (uint64_t)f->tensor, (uint64_t)i));
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -53,7 +45,7 @@ static void make_one(const struct tide_graph *graph, struct tide_machine *machin
             to[i] = value;
         return;
     }
-    struct filling f = {.to = to, .key = mixed(seed ^ mixed((uint64_t)tensor)), .deviation = 0.02F};
+    struct filling f = {.to = to, .seed = seed, .tensor = tensor, .deviation = 0.02F};
     if (ends_with(t->name, "c_proj.weight"))
         f.deviation /= sqrtf(2.0F * (float)graph->block_count);
     tide_parallel(count, 1 << 16, fill_some, &f);

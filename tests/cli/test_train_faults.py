@@ -276,7 +276,7 @@ def test_a_kill_while_saving_costs_no_more_than_that_checkpoint(train, backgroun
     assert contents(run / f"step-{end:08}") == contents(tmp_path / f"unbroken/step-{end:08}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_saves_and_ends(train, background, tmp_path, number):
     run = tmp_path / "run"
     process = background("--steps", 10**6, "--out", "run", "--save-every", 1, "--schedule", "cosine", "--warmup", 2)
@@ -298,6 +298,18 @@ def test_a_signal_saves_and_ends(train, background, tmp_path, number):
 def pending(process):
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return any(int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd")))
+
+
+def test_a_signal_that_was_ignored_stays_ignored(background):
+    """As nohup and shells that start something in the background want it."""
+    process = background("--steps", 10, "--accumulate", 10**6, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+
+    def caught(number):
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
+
+    wait_for(lambda: caught(signal.SIGTERM) and caught(signal.SIGINT))
+    assert not caught(signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
