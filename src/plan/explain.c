@@ -11,7 +11,7 @@ static const double PLAN_ERROR = 0.004, SHOWN_WITHIN = 0.05;
 /* A pair is rarer than the product of its parts says, because one of them is usually enough to be noticed. */
 static const double PAIR_PENALTY = 0.25;
 
-enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 14, COUNT_MOST = 1000 };
+enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000 };
 
 struct mistake {
     const char *key;

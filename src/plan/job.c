@@ -14,8 +14,7 @@ void tide_job_init(struct tide_job *job)
                              .rank = 16,
                              .degree = 1,
                              .optimizer = TIDE_ADAMW,
-                             .reference = true,
-                             .dropout = -1};
+                             .reference = true};
 }
 
 static int bounded(const char *name, int64_t value, int64_t least, int64_t most, struct tide_err *err)

@@ -45,7 +45,6 @@ struct tide_job {
     enum tide_sharding sharding;
     int64_t batch, sequence, accumulation, generate, rank, degree;
     bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
-    double dropout; /* < 0: the model's own */
     struct tide_mistakes mistakes;
 };
 

@@ -225,6 +225,19 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     return made(tape, node, tide_times(rows, channels), width, owner);
 }
 
+/* What every norm in one kernel has: it saves its input and some numbers per row or channel, which are
+ * dropped here. */
+static void norm_node(struct tide_tape *tape, int node, struct tide_sized in, struct tide_sized numbers,
+                      int weight, int bias, int64_t channels)
+{
+    tide_tape_save(tape, node, in);
+    tide_tape_save(tape, node, numbers);
+    tide_tape_edge(tape, node, in, TIDE_EDGE_NEW, bytes_of(in));
+    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
+    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
+    tide_tape_drop(tape, numbers);
+}
+
 struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
@@ -232,19 +245,12 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
         return x;
     int64_t rows = x.count / channels;
     struct tide_sized input = tape->cast_width ? tide_torch_cast(tape, x, 4, TIDE_PART_NORM) : same(tape, x);
-    bool trains = tape->leaves[weight].trains;
-    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    int node = input.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
     struct tide_sized out = made(tape, node, x.count, input.width, TIDE_PART_NORM);
     struct tide_sized mean = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
-    struct tide_sized deviation = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
-    tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, mean);
-    tide_tape_save(tape, node, deviation);
-    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
+    norm_node(tape, node, input, tide_tape_take(tape, rows, 4, TIDE_PART_NORM), weight, bias, channels);
     tide_tape_drop(tape, mean);
-    tide_tape_drop(tape, deviation);
     tide_tape_drop(tape, input);
     return out;
 }
@@ -254,18 +260,11 @@ struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_size
 {
     if (tape->failed)
         return x;
-    bool trains = tape->leaves[weight].trains;
-    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
     struct tide_sized out =
         made(tape, node, x.count, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_NORM);
-    struct tide_sized scale = tide_tape_take(tape, x.count / channels, 4, TIDE_PART_NORM);
-    tide_tape_save(tape, node, x);
-    tide_tape_save(tape, node, scale);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
-    if (bias >= 0)
-        tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_drop(tape, scale);
+    norm_node(tape, node, x, tide_tape_take(tape, x.count / channels, 4, TIDE_PART_NORM), weight, bias,
+              channels);
     return out;
 }
 
@@ -404,16 +403,10 @@ struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_size
 {
     if (tape->failed)
         return x;
-    bool trains = tape->leaves[weight].trains;
-    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
+    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
     struct tide_sized out = made(tape, node, x.count, x.width, TIDE_PART_NORM);
-    struct tide_sized numbers = tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_PART_NORM);
-    tide_tape_save(tape, node, x);
-    tide_tape_save(tape, node, numbers);
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_leaf_edge(tape, node, bias, tide_times(channels, tape->leaves[weight].width), false);
-    tide_tape_drop(tape, numbers);
+    norm_node(tape, node, x, tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_PART_NORM), weight, bias,
+              channels);
     return out;
 }
 
