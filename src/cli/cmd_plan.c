@@ -68,7 +68,8 @@ static const struct tide_option options[] = {
      1, 0},
     {0, "per-step", TIDE_OPTION_SIZE, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
     {0, "against", TIDE_OPTION_TEXT, AT(against), "FILE",
-     "a recording beside the plan: planned, seen, unexplained", NULL, 0, 0},
+     "a recording beside the plan: planned, seen, unexplained; with --explain, the step at which it ended",
+     NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, AT(json), NULL, "print one JSON document (schema tidemark.plan/1)", NULL, 0,
      0},
     {0},
@@ -173,11 +174,14 @@ static int answer(const struct values *v, const struct tide_job *job)
     struct tide_err err = {{0}, {0}};
     struct tide_evidence evidence = {
         .bytes = v->explain, .device = v->on_device, .fails_at = v->fails_at, .per_step = v->per_step};
+    if (v->explain && v->against && !evidence.fails_at &&
+        tide_against_failure(v->against, &evidence.fails_at, &err))
+        return tide_report(&err);
     if (tide_forecast_make(job, TIDE_FULL, &forecast, &err) ||
         (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, &err)) ||
         (v->explain && tide_explain(job, &evidence, &found, &err)))
         return tide_report(&err);
-    if (v->against)
+    if (v->against && !v->explain)
         return tide_against(job, &forecast, v->against, v->json, stdout, &err) ? tide_report(&err)
                                                                                : TIDE_EXIT_OK;
     if (v->json)

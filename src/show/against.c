@@ -182,29 +182,49 @@ static void print_json(const struct tide_forecast *f, const struct seen *seen, b
     tide_json_end(&json);
 }
 
-int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
-                 bool json, FILE *out, struct tide_err *err)
+/* Caller frees. */
+static int load(const char *path, struct tide_history **ret_history, struct tide_err *err)
 {
     struct tide_history *history = NULL;
     struct tide_reader *reader = NULL;
-    struct seen seen = {.count = 0};
-    int status = -1;
-    if (tide_reader_new(path, &reader, err))
-        return -1;
-    if (tide_history_new(0, &history, err) || tide_history_load(history, reader, err))
-        goto close;
-    compare(forecast, history, &seen);
-    if (seen.rows[seen.count - 1].seen < 0) {
-        tide_err_set(err, "the recording holds no memory of any process");
-        goto close;
-    }
-    if (json)
-        print_json(forecast, &seen, history->gpu_count > 0, out);
-    else
-        print_text(job, forecast, &seen, history->gpu_count > 0, out);
-    status = 0;
-close:
-    tide_history_free(history);
+    int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
+              tide_history_load(history, reader, err);
     tide_reader_free(reader);
-    return status;
+    if (bad) {
+        tide_history_free(history);
+        return -1;
+    }
+    *ret_history = history;
+    return 0;
+}
+
+int tide_against_failure(const char *path, int64_t *ret_step, struct tide_err *err)
+{
+    struct tide_history *history;
+    int64_t step = 0;
+    if (load(path, &history, err))
+        return -1;
+    for (size_t i = 0; i < history->mark_count; i++)
+        if (history->marks[i].kind == TIDE_MARK_STEP && history->marks[i].number > step)
+            step = history->marks[i].number;
+    *ret_step = history->exit_status == 0 ? 0 : step;
+    tide_history_free(history);
+    return 0;
+}
+
+int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
+                 bool json, FILE *out, struct tide_err *err)
+{
+    struct tide_history *history;
+    struct seen seen = {.count = 0};
+    if (load(path, &history, err))
+        return -1;
+    compare(forecast, history, &seen);
+    bool known = seen.rows[seen.count - 1].seen >= 0;
+    if (known && json)
+        print_json(forecast, &seen, history->gpu_count > 0, out);
+    else if (known)
+        print_text(job, forecast, &seen, history->gpu_count > 0, out);
+    tide_history_free(history);
+    return known ? 0 : tide_err_set(err, "the recording holds no memory of any process");
 }

@@ -13,6 +13,10 @@
 
 #include <stdio.h>
 
+/* What a recording says of how a run ended: the last step that it named, if it did not end well; 0: it does
+ * not say. */
+int tide_against_failure(const char *path, int64_t *ret_step, struct tide_err *err);
+
 /* Reads the recording and prints, as text or as one JSON document (tidemark.against/1). */
 int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
                  bool json, FILE *out, struct tide_err *err);

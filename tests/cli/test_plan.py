@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from recording import MIB, PHASE_BEGIN, PHASE_END, Recording
+from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
 
 GRPO = ["plan", "--model", "gpt2", "--task", "grpo", "--batch", "8", "--seq", "174", "--dtype", "bf16"]
 
@@ -106,6 +106,18 @@ def test_a_recording_beside_the_plan(tidemark, tmp_path, device):
     assert rows["backward"]["seen_bytes"] == rows["whole run"]["seen_bytes"] == 3500 * 1000 * 1000
     for row in rows.values():
         assert row["seen_bytes"] - row["planned_bytes"] == row["unexplained_bytes"]
+
+
+def test_a_recording_says_at_which_step_it_failed(tidemark, tmp_path):
+    recording = Recording(tmp_path / "run.tide")
+    recording.meta(exit_status=137)
+    recording.process(100, "python3")
+    for second in range(13):
+        recording.tick(second, {1: 700 * MIB})
+        recording.mark(second, STEP, number=second)
+    got = tidemark(*GRPO, "--explain", "22.65GB", "--against", recording.close())
+    assert got.code == 0, got.err
+    assert "fits a failure at step 12" in got.out
 
 
 @pytest.mark.parametrize("words, because, hint", [
