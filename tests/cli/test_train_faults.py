@@ -2,6 +2,8 @@
 
 Everything runs `tiny` with small batches: a run of two hundred steps takes a tenth of a second."""
 
+import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -15,35 +17,36 @@ import zlib
 
 import pytest
 
-SMALL = ("--batch", "2", "--seq", "16", "--threads", "1", "--eval-every", "0")
+# A text and not sums made up: those are asked a thousand times at the end of a run, which takes longer than the run.
+SMALL = ("train", "lm", "--data", "sums.txt", "--batch", 2, "--seq", 16, "--threads", 1, "--eval-every", 0)
 FILES = ["config.json", "model.safetensors", "optimizer.safetensors", "state.json", "vocabulary.json"]
+
+
+@pytest.fixture(autouse=True)
+def sums(tmp_path):
+    """What is learned, thirteen symbols."""
+    (tmp_path / "sums.txt").write_text("".join(f"{a:02}+{b:02}={a + b:03}\n" for a in range(20) for b in range(60, 99)))
 
 
 @pytest.fixture
 def train(tidemark):
     """train("--steps", 100, ...) -> Result"""
-
-    def call(*args, **more):
-        return tidemark("train", "lm", *SMALL, *args, **more)
-
-    return call
+    return functools.partial(tidemark, *SMALL)
 
 
 @pytest.fixture
 def background(binary, env, tmp_path):
     """The same without waiting for its end; what is still there after the test is killed."""
-    started = []
+    with contextlib.ExitStack() as after:
 
-    def call(*args, **more):
-        process = subprocess.Popen([binary, "train", "lm", *SMALL, *map(str, args)], cwd=tmp_path, env=env, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
-        started.append(process)
-        return process
+        def call(*args, **more):
+            argv = [str(arg) for arg in (binary, *SMALL, *args)]
+            process = subprocess.Popen(argv, cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+            after.enter_context(process)
+            after.callback(process.kill)
+            return process
 
-    yield call
-    for process in started:
-        process.kill()
-        process.wait()
+        yield call
 
 
 def wait_for(condition, seconds=60):
@@ -125,7 +128,7 @@ def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, t
     assert train("--steps", 200, "--out", "once", *more).code == 0
     assert train("--steps", 100, "--out", "twice", *more).code == 0
     # What is not given again is as the run had it.
-    result = tidemark("train", "lm", "--steps", 200, "--out", "twice", "--resume", "auto", "--threads", 1)
+    result = tidemark("train", "lm", "--data", "sums.txt", "--steps", 200, "--out", "twice", "--resume", "auto", "--threads", 1)
     assert result.code == 0 and "resumed  after step 100" in result.out
     assert contents(tmp_path / "once/step-00000200") == contents(tmp_path / "twice/step-00000200")
     assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
