@@ -341,6 +341,7 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
         status = 0; /* a model from elsewhere */
     else if (status == 1) {
         tide_err_set(err, "there is a config.json and no model.safetensors");
+        tide_err_hint(err, "transformers makes one: model.save_pretrained(DIR, safe_serialization=True)");
         status = wrap(dir, err);
     }
     close(folder);

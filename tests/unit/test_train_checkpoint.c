@@ -468,6 +468,7 @@ static void a_kill_at_any_call_leaves_a_whole_one(void **state)
 {
     (void)state;
     kill_at_every_call(100, 200);
+    kill_at_every_call(200, 200); /* one that is replaced */
 }
 
 static void fail_at_every_call(int error)
