@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from ._counters import publish
 from ._memory import Tree, process_bytes, tree_bytes
@@ -15,12 +15,13 @@ _TREES_LEAST = 12  # fewer say nothing
 
 
 class Levels(NamedTuple):
-    """Memory at one moment; ``tree`` and ``counters`` are the latest that were read."""
+    """Memory at one moment; ``tree`` and ``counters`` are the latest that were read, the counters now if ``counted``."""
 
     step: int
     process: int
     tree: Tree
     counters: Dict[str, int]
+    counted: bool
 
     def words(self, since: Optional["Levels"] = None) -> str:
         """Framework, driver, process and whole tree in one line."""
@@ -64,7 +65,8 @@ class Samples:
         start = perf_counter()
         self._steps_at_last = self._steps
         process = process_bytes()
-        if fresh or start >= self._counters_due:  # a fragmented heap takes a while to count
+        counted = fresh or start >= self._counters_due  # a fragmented heap takes a while to count
+        if counted:
             before = perf_counter()
             self._counters = publish()
             self._counters_due = before + (perf_counter() - before) / (self._share / 4)
@@ -74,7 +76,7 @@ class Samples:
             self._tree = tree_bytes()
             self._tree_due = before + (perf_counter() - before) / (self._share / 4)
         tree = self._tree if self._tree.processes > 1 else Tree(process, 1)
-        levels = Levels(step, process, tree, self._counters)
+        levels = Levels(step, process, tree, self._counters, counted)
         if self.rows and self.rows[-1].step >= step:  # counts that start over: the judge wants an axis that goes on
             levels = levels._replace(step=self.rows[-1].step)
         else:
@@ -93,12 +95,14 @@ class Samples:
                 del rows[1::2]
 
     def tables(self) -> List[Table]:
-        """For the judge: the process with its counters, and the tree where there was one."""
+        """For the judge: the process with its counters where they were read, and the tree where there was one."""
         found: List[Table] = []
         if self.rows:
             names = [name for name in self.rows[-1].counters if all(name in row.counters for row in self.rows)]
-            rows = [[row.step, row.process, *(row.counters[name] for name in names)] for row in self.rows]
-            found.append((["step", "process", *names], rows))  # type: ignore[arg-type]
+            rows: List[Sequence[Optional[float]]] = [
+                [row.step, row.process, *(row.counters[name] if row.counted else None for name in names)] for row in self.rows
+            ]
+            found.append((["step", "process", *names], rows))
         if len(self.trees) >= _TREES_LEAST:
             found.append((["step", "process tree"], [[row.step, row.tree.bytes] for row in self.trees]))
         return found

@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
     def sentences(self) -> List[str]:
         """What a person reads: of a recording its verdict; of samples the one on the process, then devices that grow, and
-        whether the growth is the allocator's."""
+        where the process and what malloc has given out go different ways."""
         columns = self._columns()
         process = columns.get("process")
         if process is None:
@@ -48,6 +48,8 @@ class Verdict(NamedTuple):
         inside = columns.get("cpu heap in use")
         if process["verdict"] == "leak" and inside is not None and inside["verdict"] in ("flat", "spikes"):
             found.append("what malloc has in use is flat: the growth is memory that it keeps, or memory of another kind")
+        if process["verdict"] != "leak" and inside is not None and inside["verdict"] == "leak":
+            found.append(_plain(inside["sentence"]) + "; it fills memory that the process had already")
         return found
 
 

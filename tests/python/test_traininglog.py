@@ -8,7 +8,7 @@ import threading
 import pytest
 import tidemark
 from lanes import ROOT
-from tidemark import _samples
+from tidemark import _samples, _verdict
 
 
 @pytest.fixture
@@ -35,6 +35,31 @@ def test_steps_epochs_items_and_phases_are_marked(log, marks):
     one = [("step", 0), ("items", 8), ("step", 1), ("items", 16), ("begin", "validation"), ("end", "validation")]
     two = [("step", 2), ("items", 24), ("step", 3), ("items", 32), ("begin", "validation"), ("end", "validation")]
     assert marks() == {os.getpid(): [("epoch", 0), *one, ("epoch", 1), *two]}
+
+
+def levels_of(count, process, heap, counted=lambda step: step % 4 == 0):
+    """Samples whose heap is read at some steps only; what is between repeats the last reading."""
+    samples, read = _samples.Samples(0.0005), 0
+    for step in range(count):
+        read = heap(step) if counted(step) else read
+        samples.rows.append(_samples.Levels(step, process(step), _samples.Tree(0, 1), {"cpu heap in use": read}, counted(step)))
+    return samples
+
+
+@pytest.mark.parametrize("counted, told", [(lambda step: step % 4 == 0, True), (lambda step: step == 0, False)])
+def test_a_leak_inside_memory_that_the_process_had_already_is_told(binary, counted, told):
+    """Validation left free blocks behind, and the leak fills them: the process is level, and what malloc gave out is not."""
+    samples = levels_of(60, lambda step: (280 if step < 20 else 320) << 20, lambda step: (80 << 20) + step * 600_000, counted)
+    (table,) = samples.tables()
+    said = _verdict.of_table(table).sentences()
+    assert any(line.startswith("LEAK in cpu heap in use: +") and "fills memory" in line for line in said) == told
+
+
+def test_a_heap_that_was_read_once_is_not_called_flat(binary):
+    samples = levels_of(60, lambda step: (280 << 20) + step * 600_000, lambda step: 80 << 20, lambda step: step == 0)
+    (table,) = samples.tables()
+    said = _verdict.of_table(table).sentences()
+    assert len(said) == 1 and said[0].startswith("LEAK in process: "), said
 
 
 def test_there_is_a_line_every_n_steps_and_one_per_epoch(log, lines):
