@@ -60,9 +60,11 @@ static void run_parts(int64_t count, int64_t parts, tide_work *work, void *conte
         pthread_join(threads[i], NULL);
 }
 #else
+/* All threads take part, even where there is nothing to do for some: a team of another size than the last
+ * costs an allocation, and threads that end and are made anew. */
 static void run_parts(int64_t count, int64_t parts, tide_work *work, void *context)
 {
-#pragma omp parallel for schedule(static, 1) num_threads((int)parts)
+#pragma omp parallel for schedule(static, 1)
     for (int64_t i = 0; i < parts; i++)
         work(context, start_of(count, i, parts), start_of(count, i + 1, parts), (int)i);
 }

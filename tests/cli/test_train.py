@@ -162,6 +162,13 @@ def test_json_has_a_line_per_report(train):
     assert [line["final"] for line in lines] == [False] * 3 + [True]
 
 
+def test_the_document_names_every_field(train, root):
+    table = (root / "docs/TRAIN.md").read_text().split("## JSON")[1]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
+    last = reports(train("--steps", 1, "--sample-every", 1, "--json"))[-1]
+    assert named == set(last) - {"schema"}
+
+
 @pytest.mark.long
 def test_plain_train_learns_sums_in_a_minute(tidemark):
     result = tidemark("train", "lm", "--json", timeout=600)
