@@ -31,9 +31,9 @@ struct values {
 };
 
 static const struct tide_option options[] = {
-    {'p', "prompt", TIDE_OPTION_TEXT, offsetof(struct values, prompt), "TEXT",
+    {0, "prompt", TIDE_OPTION_TEXT, offsetof(struct values, prompt), "TEXT",
      "what to continue (nothing: the model begins)", NULL, 0, 0},
-    {'n', "tokens", TIDE_OPTION_COUNT, offsetof(struct values, tokens), "N", "how many to add (200)", NULL, 0,
+    {0, "tokens", TIDE_OPTION_COUNT, offsetof(struct values, tokens), "N", "how many to add (200)", NULL, 0,
      MOST_TOKENS},
     {0, "temperature", TIDE_OPTION_REAL, offsetof(struct values, rule.temperature), "X",
      "how far from the likeliest: 0 takes always that, 1 (default) as the model weighs them", NULL, 0, 0},

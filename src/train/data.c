@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "train/random.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -232,8 +233,9 @@ void tide_data_question(const struct tide_data *d, uint64_t number, char *prompt
 bool tide_data_is_right(const char *prompt, const char *answer)
 {
     int a, b, sum, used = 0;
-    return sscanf(prompt, "%2d+%2d=", &a, &b) == 2 && sscanf(answer, "%4d%n", &sum, &used) == 1 &&
-           sum == a + b && (answer[used] == '\0' || answer[used] == '\n');
+    return isdigit((unsigned char)answer[0]) && sscanf(prompt, "%2d+%2d=", &a, &b) == 2 &&
+           sscanf(answer, "%4d%n", &sum, &used) == 1 && sum == a + b &&
+           (answer[used] == '\0' || answer[used] == '\n');
 }
 
 /* ---- batches */

@@ -24,6 +24,8 @@ enum {
     USUAL_STEPS = 2000,
     HELD = 500
 };
+/* Two lines: what is learned of a sum is learned for each place in the sequence where one may stand. */
+enum { SUMS_SEQUENCE = 20, SUMS_BATCH = 48 };
 
 struct tide_trainer {
     struct tide_train_options options; /* settled */
@@ -135,10 +137,10 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
     struct tide_train_options *o = &t->options;
     const struct tide_checkpoint_state *s = &t->state;
     bool goes_on = s->batch > 0; /* not with a model from elsewhere */
-    int64_t positions = t->config.positions;
+    int64_t positions = t->config.positions, usual = o->data ? USUAL_SEQUENCE : SUMS_SEQUENCE;
     take(&o->steps, s->steps, USUAL_STEPS);
-    take(&o->sequence, s->sequence, positions < USUAL_SEQUENCE ? positions : USUAL_SEQUENCE);
-    take(&o->batch, s->batch, USUAL_BATCH);
+    take(&o->sequence, s->sequence, positions < usual ? positions : usual);
+    take(&o->batch, s->batch, o->data ? USUAL_BATCH : SUMS_BATCH);
     take(&o->accumulate, s->accumulate, 1);
     take(&o->seed, (int64_t)s->seed, 1);
     take(&o->warmup, goes_on ? s->warmup : USUAL_WARMUP, 0);
@@ -331,7 +333,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     int64_t step = t->done + 1;
     struct tide_update_rule rule = {
         .adamw =
-            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = step},
+            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.99F, .epsilon = 1e-8F, .step = step},
         .decay = (float)o->weight_decay,
         .clip = (float)o->clip,
         .micro_batches = o->accumulate,

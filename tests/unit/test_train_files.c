@@ -300,6 +300,11 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
         held_out++;
     }
     assert_int_equal(held_out, 300);
+    assert_true(tide_data_is_right("07+85=", "092\n"));
+    assert_true(tide_data_is_right("07+85=", "92"));
+    static const char *const wrong[] = {"", "\n", "+92", "\n92", " 92", "92+", "092=", "-92", "93"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(tide_data_is_right("07+85=", wrong[i]));
     tide_data_free(data);
 }
 
