@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
         columns = self._columns()
         process = columns.get("process")
         if process is None:
-            return [self.sentence]
+            return [self.sentence, *_hidden_leak(self.verdict, columns.get('gauge "cpu heap in use"'))]
         found = [_plain(process["sentence"])]
         for name, each in columns.items():
             if name.startswith(("cuda", "mps")) and each["verdict"] in _GROWING:
@@ -48,9 +48,14 @@ class Verdict(NamedTuple):
         inside = columns.get("cpu heap in use")
         if process["verdict"] == "leak" and inside is not None and inside["verdict"] in ("flat", "spikes"):
             found.append("what malloc has in use is flat: the growth is memory that it keeps, or memory of another kind")
-        if process["verdict"] != "leak" and inside is not None and inside["verdict"] == "leak":
-            found.append(_plain(inside["sentence"]) + "; it fills memory that the process had already")
-        return found
+        return found + _hidden_leak(process["verdict"], inside)
+
+
+def _hidden_leak(verdict: str, heap: Optional[Dict[str, Any]]) -> List[str]:
+    """Of a process that does not grow while what malloc has given out does."""
+    if verdict in ("leak", "retention") or heap is None or heap["verdict"] != "leak":
+        return []
+    return [_plain(heap["sentence"]) + "; it fills memory that the process had already"]
 
 
 def _plain(sentence: str) -> str:

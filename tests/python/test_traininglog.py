@@ -55,6 +55,13 @@ def test_a_leak_inside_memory_that_the_process_had_already_is_told(binary, count
     assert any(line.startswith("LEAK in cpu heap in use: +") and "fills memory" in line for line in said) == told
 
 
+def test_so_it_is_of_a_recording():
+    heap = {"name": 'gauge "cpu heap in use"', "verdict": "leak", "sentence": 'LEAK in gauge "cpu heap in use": +32 MiB'}
+    said = {verdict: _verdict.Verdict(verdict, "The run.", "", {"series": [heap]}).sentences() for verdict in ("plateau", "leak")}
+    assert said["leak"] == ["The run."]
+    assert said["plateau"] == ["The run.", heap["sentence"] + "; it fills memory that the process had already"]
+
+
 def test_a_heap_that_was_read_once_is_not_called_flat(binary):
     samples = levels_of(60, lambda step: (280 << 20) + step * 600_000, lambda step: 80 << 20, lambda step: step == 0)
     (table,) = samples.tables()
