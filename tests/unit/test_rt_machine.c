@@ -269,7 +269,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
  * is used before and after a sum, and a block around some of it. bare: the loss is that of a sum. */
 static struct model new_tangle(bool bare)
 {
-    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(TIDE_F32, false)};
+    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(TIDE_F32, true)};
     struct tide_graph *g = m.graph;
     struct tide_err err;
     int64_t rows = 2 * SEQUENCE, C = 12, table[2] = {31, C}, places[2] = {SEQUENCE, C}, square[2] = {C, C};
@@ -287,7 +287,9 @@ static struct model new_tangle(bool bare)
     int normal = tide_op_norm(g, twice, weight, bias, 1e-5F);
     int first = tide_op_linear(g, normal, matrix, bias, true);
     int sum = tide_op_add(g, first, twice);
-    sum = tide_op_add(g, tide_op_add(g, sum, first), tide_op_gelu(g, sum));
+    int bent = tide_op_gelu(g, sum);
+    sum = tide_op_add(g, tide_op_add(g, sum, first), bent);
+    sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
     tide_graph_block_end(g);
     sum = tide_op_add(g, x, tide_op_add(g, twice, sum));
     sum = bare ? sum : tide_op_norm(g, sum, weight, bias, 1e-5F);
