@@ -114,6 +114,7 @@ static void listen_for_stop(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
 }
 
 /* ---- the loop */
