@@ -265,9 +265,13 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     free_model(&m);
 }
 
+/* What the loss is of. */
+enum { OF_NORM, OF_SUM, OF_PRODUCT, ENDS };
+
 /* A graph in which gradients meet in every way: a sum of one thing with itself, sums in a row, a value that
- * is used before and after a sum, and a block around some of it. bare: the loss is that of a sum. */
-static struct model new_tangle(bool bare)
+ * is used before and after a sum, a block around some of it, and at the end a product that could add to what
+ * it reads. */
+static struct model new_tangle(int end)
 {
     struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(TIDE_F32, true)};
     struct tide_graph *g = m.graph;
@@ -289,10 +293,12 @@ static struct model new_tangle(bool bare)
     int sum = tide_op_add(g, first, twice);
     int bent = tide_op_gelu(g, sum);
     sum = tide_op_add(g, tide_op_add(g, sum, first), bent);
-    sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
     tide_graph_block_end(g);
     sum = tide_op_add(g, x, tide_op_add(g, twice, sum));
-    sum = bare ? sum : tide_op_norm(g, sum, weight, bias, 1e-5F);
+    if (end != OF_SUM)
+        sum = tide_op_norm(g, sum, weight, bias, 1e-5F);
+    if (end == OF_PRODUCT)
+        sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
     tide_op_head(g, sum, m.gpt.words, m.gpt.targets, 16);
     ok(tide_graph_failed(g, &err), &err);
     return m;
@@ -333,8 +339,8 @@ static void gradients_that_meet_add_up(void **state)
 {
     (void)state;
     tide_threads_set(1);
-    for (int bare = 0; bare < 2; bare++) {
-        struct model m = new_tangle(bare);
+    for (int end = 0; end < ENDS; end++) {
+        struct model m = new_tangle(end);
         slopes_are_gradients(&m);
         every_plan_gives_the_same_bits(&m, 0.5F, 1);
         every_plan_gives_the_same_bits(&m, 0, 1);
