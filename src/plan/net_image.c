@@ -88,10 +88,13 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     return logits;
 }
 
+/* eats: x is let go as soon as it was convolved, as where its variable is assigned again. */
 static struct tide_sized conv_norm(struct tide_tape *tape, struct tide_sized x, const struct tide_linear *l,
-                                   const struct tide_norm *norm, int64_t pixels, bool bends)
+                                   const struct tide_norm *norm, int64_t pixels, bool bends, bool eats)
 {
     struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out), l->window);
+    if (eats)
+        tide_tape_drop(tape, x);
     struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
     tide_tape_drop(tape, raw);
     return bends ? tide_torch_relu_inplace(tape, normal) : normal;
@@ -102,18 +105,14 @@ static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
                                   int64_t pixels_out)
 {
     bool deep = net->model->bottleneck;
-    struct tide_sized first =
-        conv_norm(tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true);
-    struct tide_sized out = conv_norm(tape, first, &b->conv[1], &b->norm[1], pixels_out, deep);
-    tide_tape_drop(tape, first);
-    if (deep) {
-        struct tide_sized last = conv_norm(tape, out, &b->conv[2], &b->norm[2], pixels_out, false);
-        tide_tape_drop(tape, out);
-        out = last;
-    }
+    struct tide_sized out =
+        conv_norm(tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true, false);
+    out = conv_norm(tape, out, &b->conv[1], &b->norm[1], pixels_out, deep, true);
+    if (deep)
+        out = conv_norm(tape, out, &b->conv[2], &b->norm[2], pixels_out, false, true);
     struct tide_sized shortcut = x;
     if (b->conv[3].weight >= 0)
-        shortcut = conv_norm(tape, x, &b->conv[3], &b->norm[3], pixels_out, false);
+        shortcut = conv_norm(tape, x, &b->conv[3], &b->norm[3], pixels_out, false, false);
     struct tide_sized sum = tide_torch_add_inplace(tape, out, shortcut);
     if (b->conv[3].weight >= 0)
         tide_tape_drop(tape, shortcut);
@@ -124,8 +123,8 @@ static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape
 {
     const struct tide_shape *m = net->model;
     int64_t side = (net->rows + 1) / 2, batch = net->batch, at = 0;
-    struct tide_sized x =
-        conv_norm(tape, pictures, &net->patches, &net->last, tide_times(batch, tide_times(side, side)), true);
+    struct tide_sized x = conv_norm(tape, pictures, &net->patches, &net->last,
+                                    tide_times(batch, tide_times(side, side)), true, false);
     side = (side + 1) / 2;
     struct tide_sized pooled =
         tide_torch_max_pool(tape, x, tide_times(tide_times(batch, m->channels), tide_times(side, side)));

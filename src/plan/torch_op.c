@@ -85,9 +85,10 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
 {
     if (tape->failed)
         return x;
+    /* Arguments are cast from the last to the first. */
+    struct tide_sized w = weight_of(tape, weight);
     struct tide_sized input =
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, owner) : same(tape, x);
-    struct tide_sized w = weight_of(tape, weight);
     struct tide_sized b = {.storage = -1, .node = -1};
     if (bias >= 0)
         b = weight_of(tape, bias);
@@ -374,9 +375,9 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
 {
     if (tape->failed)
         return x;
+    struct tide_sized w = weight_of(tape, weight);
     struct tide_sized input =
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
-    struct tide_sized w = weight_of(tape, weight);
     bool trains = tape->leaves[weight].trains;
     /* The weight's gradient is summed in parts of its own. */
     int64_t sums = window == TIDE_WINDOW_PLANES ? 6 << 20 : window == TIDE_WINDOW_WIDE ? 2 << 20 : 0;
