@@ -27,4 +27,13 @@ static inline struct tide_matmuls *new_products(enum tide_dtype compute, bool pl
     return new_products(compute, true);
 }
 
+/* The last of the types that tests of whole models go through: bf16 in plain C would take them minutes. */
+static inline enum tide_dtype last_type(void)
+{
+    struct tide_matmuls *fast = new_products(TIDE_F32, false);
+    enum tide_dtype last = tide_matmuls_can(fast, TIDE_BF16) ? TIDE_BF16 : TIDE_F32;
+    tide_matmuls_free(fast);
+    return last;
+}
+
 #endif

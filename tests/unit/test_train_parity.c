@@ -239,8 +239,8 @@ static void compare_logits(enum tide_dtype compute)
 static void every_logit_is_pytorchs(void **state)
 {
     (void)state;
-    compare_logits(TIDE_F32);
-    compare_logits(TIDE_BF16);
+    for (int compute = TIDE_F32, last = last_type(); compute <= last; compute++)
+        compare_logits(compute);
 }
 
 static void compare_gradients(enum tide_dtype compute)
@@ -257,8 +257,8 @@ static void compare_gradients(enum tide_dtype compute)
 static void every_gradient_is_pytorchs(void **state)
 {
     (void)state;
-    compare_gradients(TIDE_F32);
-    compare_gradients(TIDE_BF16);
+    for (int compute = TIDE_F32, last = last_type(); compute <= last; compute++)
+        compare_gradients(compute);
 }
 
 static void compare_steps(enum tide_dtype compute)
@@ -288,8 +288,8 @@ static void compare_steps(enum tide_dtype compute)
 static void twenty_steps_are_pytorchs(void **state)
 {
     (void)state;
-    compare_steps(TIDE_F32);
-    compare_steps(TIDE_BF16);
+    for (int compute = TIDE_F32, last = last_type(); compute <= last; compute++)
+        compare_steps(compute);
 }
 
 int main(void)
