@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct values {
-    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against;
+    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against, *where;
     int64_t batch, sequence, accumulation, generate, rank, processes;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
@@ -26,6 +26,9 @@ static const struct tide_option options[] = {
     {0, "task", TIDE_OPTION_CHOICE, AT(task), "TASK", "what is done with it (pretrain)",
      "pretrain|sft|lora|grpo|infer", 0, 0},
     {0, "framework", TIDE_OPTION_CHOICE, AT(framework), "NAME", "who runs it (torch)", "torch|tidemark", 0,
+     0},
+    {0, "where", TIDE_OPTION_CHOICE, AT(where), "PLACE",
+     "on a GPU, or on the processor, where the bytes are resident ones of the process (gpu)", "gpu|cpu", 0,
      0},
     {0, "batch", TIDE_OPTION_COUNT, AT(batch), "N", "sequences or pictures in one forward pass (8)", NULL, 1,
      1 << 24},
@@ -97,6 +100,7 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     job->reference = !v->no_reference;
     job->compiled = v->compile;
     job->padded = v->padded;
+    job->host = !strcmp(v->where, "cpu");
     if (v->dropout >= 0)
         job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout = v->dropout;
     if (job->sharding && job->degree == 1) {
@@ -203,6 +207,7 @@ static int plan_main(int argc, char **argv)
                        .attention = "sdpa",
                        .optimizer = "adamw",
                        .shard = "none",
+                       .where = "gpu",
                        .batch = 8,
                        .accumulation = 1,
                        .rank = 16,

@@ -303,7 +303,7 @@ static void update(struct run *run)
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     int64_t largest = 0;
-    bool lists = job->optimizer == TIDE_ADAMW, master = job->mistakes.master;
+    bool lists = job->optimizer == TIDE_ADAMW && !job->host, master = job->mistakes.master;
     for (int i = 0; i < run->policy_leaves && !tape->failed; i++) {
         if (!is_trained(run, i))
             continue;
@@ -318,7 +318,8 @@ static void update(struct run *run)
     for (int i = 0; i < run->policy_leaves && lists && !tape->failed; i++)
         if (is_trained(run, i))
             run->scratch[2 * i + 1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
-    int singles = job->optimizer == TIDE_ADAMW_LOOP ? 2 : job->optimizer == TIDE_ADAFACTOR;
+    bool loops = job->optimizer == TIDE_ADAMW_LOOP || (job->optimizer == TIDE_ADAMW && job->host);
+    int singles = loops ? 2 : job->optimizer == TIDE_ADAFACTOR;
     struct tide_sized one = singles > 0 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
     struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
     tide_tape_drop(tape, one);
@@ -517,7 +518,9 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
                       .mask = NOTHING,
                       .held = NOTHING,
                       .held_wide = NOTHING};
-    tide_tape_init(&run.tape, detail != TIDE_ROUGH);
+    tide_tape_init(&run.tape, detail != TIDE_ROUGH && !job->host);
+    run.tape.host = job->host;
+    run.tape.product_ran = run.tape.product_ran_back = job->host;
     run.tape.stop_tick = stop;
     run.tape.census = census;
     int status = run_job(&run, err);
@@ -542,7 +545,9 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
  */
 static int64_t context_bytes(const struct tide_job *job)
 {
-    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587 }; /* millions */
+    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587, HOST = 840 }; /* millions */
+    if (job->host) /* the interpreter with torch and transformers, and what the first step loads */
+        return HOST * INT64_C(1000000);
     int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
     total += job->data_parallel || job->degree > 1 ? NCCL : 0;
     return total * 1000000;

@@ -45,6 +45,7 @@ struct tide_job {
     enum tide_sharding sharding;
     int64_t batch, sequence, accumulation, generate, rank, degree;
     bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
+    bool host; /* on the processor: resident bytes of the process, not of a device */
     struct tide_mistakes mistakes;
 };
 

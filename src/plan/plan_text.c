@@ -129,8 +129,12 @@ void tide_forecast_print(const struct tide_job *job, const struct tide_forecast 
     fprintf(out, "\npeak          %s allocated, in the phase '%s'\n", size(f->allocated, text[0]),
             f->phases[f->peak].name);
     print_layers(job, f, out);
-    fprintf(out, "on the device %s: the allocator keeps %s, context and libraries take about %s\n",
-            size(f->device, text[0]), size(f->reserved, text[1]), size(f->context, text[2]));
+    if (job->host)
+        fprintf(out, "resident      %s, with the interpreter and its libraries, which take about %s\n",
+                size(f->device, text[0]), size(f->context, text[2]));
+    else
+        fprintf(out, "on the device %s: the allocator keeps %s, context and libraries take about %s\n",
+                size(f->device, text[0]), size(f->reserved, text[1]), size(f->context, text[2]));
     print_room(job, room, out);
 }
 
@@ -195,6 +199,7 @@ static void put_job(struct tide_json *json, const struct tide_job *job)
     tide_json_integer(json, "generate", job->generate);
     tide_json_text(json, "dtype", tide_precision_names[job->dtype]);
     tide_json_bool(json, "autocast", job->autocast);
+    tide_json_text(json, "where", job->host ? "cpu" : "gpu");
     tide_json_text(json, "attention", job->eager ? "eager" : "sdpa");
     tide_json_bool(json, "checkpointing", job->checkpointing);
     tide_json_text(json, "optimizer",

@@ -133,6 +133,7 @@ struct tide_tape {
     int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
     bool grad;      /* a graph is kept */
     bool discards;  /* a checkpoint: the graph is kept, what it saves is not */
+    bool host;      /* no libraries of a GPU */
     bool product_ran, product_ran_back;
     bool failed;
 };

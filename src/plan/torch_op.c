@@ -93,7 +93,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     if (bias >= 0)
         b = weight_of(tape, bias);
     bool trains = tape->leaves[weight].trains;
-    int64_t sums = bias >= 0 && tape->leaves[bias].trains ? column_sums(x.count / in, out) : 0;
+    int64_t sums = bias >= 0 && tape->leaves[bias].trains && !tape->host ? column_sums(x.count / in, out) : 0;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
     struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
     tide_tape_product(tape, node);
@@ -179,7 +179,7 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
     if (!(p > 0))
         return same(tape, x);
     int node = follow(tape, x, owner);
-    struct tide_sized mask = tide_tape_take(tape, x.count, 1, owner);
+    struct tide_sized mask = tide_tape_take(tape, x.count, tape->host ? x.width : 1, owner);
     struct tide_sized out = made(tape, node, x.count, x.width, owner);
     tide_tape_save(tape, node, mask);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));

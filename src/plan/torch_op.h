@@ -32,7 +32,7 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
 /* a + b: saves nothing, and both get the same gradient. Widths may differ; the wider wins. */
 struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                  enum tide_part owner);
-/* Saves a mask of one byte per element. */
+/* Saves a mask of one byte per element; on the host, one as wide as x. */
 struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x, double p,
                                      enum tide_part owner);
 /* A copy, as contiguous() makes. */

@@ -97,12 +97,13 @@ static void add_row(struct seen *to, const char *name, int64_t planned, int64_t 
     row->seen = peak;
 }
 
-static void compare(const struct tide_forecast *f, const struct tide_history *h, struct seen *to)
+static void compare(const struct tide_job *job, const struct tide_forecast *f, const struct tide_history *h,
+                    struct seen *to)
 {
     enum { SPANS = 512 };
     struct span spans[SPANS], all = {INT64_MIN, INT64_MAX};
     bool device = h->gpu_count > 0;
-    int64_t above = device ? f->context + f->reserved - f->allocated : 0;
+    int64_t above = device ? f->context + f->reserved - f->allocated : job->host ? f->context : 0;
     to->what = device ? "on the device" : "resident, of the largest process";
     for (int i = 0; i < f->phase_count; i++) {
         size_t count = find_spans(h, f->phases[i].name, spans, SPANS);
@@ -110,12 +111,12 @@ static void compare(const struct tide_forecast *f, const struct tide_history *h,
         if (peak >= 0)
             add_row(to, f->phases[i].name, f->phases[i].peak + above, peak);
     }
-    add_row(to, "whole run", device ? f->device : f->allocated,
-            device ? device_peak(h, &all, 1) : host_peak(h, &all, 1));
+    add_row(to, "whole run", f->allocated + above, device ? device_peak(h, &all, 1) : host_peak(h, &all, 1));
 }
 
 /* The owners at the peak step by step up to the plan, then what was seen beyond it. */
-static void print_waterfall(const struct tide_forecast *f, const struct seen *seen, bool device, FILE *out)
+static void print_waterfall(const struct tide_job *job, const struct tide_forecast *f,
+                            const struct seen *seen, bool device, FILE *out)
 {
     const struct seen_row *whole = &seen->rows[seen->count - 1];
     char text[2][TIDE_UNITS_TEXT];
@@ -132,9 +133,11 @@ static void print_waterfall(const struct tide_forecast *f, const struct seen *se
         fprintf(out, "  %-16s %12s %12s\n", "kept unused",
                 tide_size_text((double)(f->reserved - f->allocated), text[0]),
                 tide_size_text((double)sum, text[1]));
+    }
+    if (device || job->host) {
         sum += f->context;
-        fprintf(out, "  %-16s %12s %12s\n", "context", tide_size_text((double)f->context, text[0]),
-                tide_size_text((double)sum, text[1]));
+        fprintf(out, "  %-16s %12s %12s\n", device ? "context" : "interpreter",
+                tide_size_text((double)f->context, text[0]), tide_size_text((double)sum, text[1]));
     }
     fprintf(out, "  %-16s %12s %12s\n", "unexplained", tide_size_text((double)(whole->seen - sum), text[0]),
             tide_size_text((double)whole->seen, text[1]));
@@ -146,7 +149,7 @@ static void print_text(const struct tide_job *job, const struct tide_forecast *f
     char line[256], text[3][TIDE_UNITS_TEXT];
     tide_job_text(job, line, sizeof line);
     fprintf(out, "plan          %s\n\n  %-16s %12s %12s\n", line, "owner", "bytes", "in all");
-    print_waterfall(f, seen, device, out);
+    print_waterfall(job, f, seen, device, out);
     fprintf(out, "\n  %-16s %12s %12s %12s   (%s)\n", "peak of", "planned", "seen", "unexplained",
             seen->what);
     for (int i = 0; i < seen->count; i++) {
@@ -219,7 +222,7 @@ int tide_against(const struct tide_job *job, const struct tide_forecast *forecas
     struct seen seen = {.count = 0};
     if (load(path, &history, err))
         return -1;
-    compare(forecast, history, &seen);
+    compare(job, forecast, history, &seen);
     bool known = seen.rows[seen.count - 1].seen >= 0;
     if (known && json)
         print_json(forecast, &seen, history->gpu_count > 0, out);

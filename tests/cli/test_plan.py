@@ -36,6 +36,16 @@ def test_the_document_adds_up(tidemark):
     assert abs(plan["allocated_bytes"] / 2.6755e9 - 1) < 0.01
 
 
+def test_on_the_processor_the_bytes_are_resident(tidemark):
+    got = tidemark("plan", "--model", "gpt2", "--task", "infer", "--batch", "4", "--seq", "256", "--where", "cpu", "--json")
+    assert got.code == 0, got.err
+    plan = json.loads(got.out)
+    assert plan["job"]["where"] == "cpu" and "workspace" not in plan["at_peak"]
+    # Measured with torch 2.11: a peak RSS of 1.522 GB.
+    assert abs(plan["device_bytes"] / 1.522e9 - 1) < 0.1
+    assert "resident" in tidemark("plan", "--model", "gpt2", "--seq", "128", "--where", "cpu").out
+
+
 def test_what_does_not_fit_is_said_with_what_does(tidemark):
     got = tidemark("plan", "--model", "gpt2", "--seq", "1024", "--batch", "64", "--device-memory", "24G", "--json")
     assert got.code == 1, got.err

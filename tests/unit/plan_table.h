@@ -64,6 +64,7 @@ static inline void plan_fill(struct plan_row *row, char **c)
             strtod(c[19], NULL);
     job->rank = plan_number(c[20]);
     job->padded = plan_number(c[21]);
+    job->host = !strcmp(row->use, "host");
     row->k = plan_number(c[22]);
     row->allocated = plan_number(c[23]);
     row->device = plan_number(c[25]);

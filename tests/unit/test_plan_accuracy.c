@@ -54,6 +54,12 @@ static void measure(const struct plan_row *rows, int count, const char *use, str
         assert_int_equal(tide_forecast_make(&rows[i].job, TIDE_FULL, &forecast, &err), 0);
         add_error(allocated, (double)forecast.allocated, rows[i].allocated);
         add_error(device, (double)forecast.device, rows[i].device);
+        if (rows[i].job.host) {
+            printf("%-24s %-12s %9.1f MB resident planned, %9.1f measured %+6.2f %%\n", rows[i].name, use,
+                   (double)forecast.device / 1e6, (double)rows[i].device / 1e6,
+                   100 * ((double)forecast.device / (double)rows[i].device - 1));
+            continue;
+        }
         printf("%-24s %-12s %9.1f MB planned, %9.1f measured %+6.2f %%", rows[i].name, use,
                (double)forecast.allocated / 1e6, (double)rows[i].allocated / 1e6,
                100 * ((double)forecast.allocated / (double)rows[i].allocated - 1));
@@ -128,6 +134,18 @@ static void planted_mistakes_are_found(void **state)
     free(rows);
 }
 
+static void resident_bytes_on_the_host_come_near_too(void **state)
+{
+    (void)state;
+    int count;
+    struct plan_row *rows = plan_table(&count);
+    struct errors allocated = {.count = 0}, resident = {.count = 0};
+    measure(rows, count, "host", &allocated, &resident);
+    assert_true(resident.count >= 5);
+    assert_true(worst(&resident) <= 0.1);
+    free(rows);
+}
+
 static double cpu_seconds(void)
 {
     return (double)clock() / CLOCKS_PER_SEC;
@@ -199,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_come_near_what_was_measured),
+        cmocka_unit_test(resident_bytes_on_the_host_come_near_too),
         cmocka_unit_test(planted_mistakes_are_found),
         cmocka_unit_test(a_plan_is_quick),
         cmocka_unit_test(the_case_of_the_chess_model_is_explained),
