@@ -333,7 +333,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     int64_t step = t->done + 1;
     struct tide_update_rule rule = {
         .adamw =
-            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.99F, .epsilon = 1e-8F, .step = step},
+            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = step},
         .decay = (float)o->weight_decay,
         .clip = (float)o->clip,
         .micro_batches = o->accumulate,
