@@ -54,7 +54,7 @@ static const struct tide_option options[] = {
     {0, "warmup", TIDE_OPTION_COUNT, TRAIN(warmup), "N", "steps until the full rate (100)", NULL, 0,
      MOST_COUNT},
     {0, "schedule", TIDE_OPTION_CHOICE, TRAIN(schedule), "NAME",
-     "the rate after that: falling with the square root of the step from 500 on (default), as it is, or down to a tenth at the last step",
+     "the rate after that: down to a tenth as one over the step, from 500 on (default), as it is, or down to a tenth at the last step",
      "inverse|constant|cosine|linear", 0, 0},
     {0, "weight-decay", TIDE_OPTION_REAL, TRAIN(weight_decay), "X", "decoupled, of matrices and tables (0.1)",
      NULL, 0, 0},

@@ -310,7 +310,7 @@ static double rate_at(const struct tide_train_options *o, int64_t step)
     if (!strcmp(o->schedule, "linear"))
         return o->rate * (1 - 0.9 * gone);
     if (!strcmp(o->schedule, "inverse") && step > HELD)
-        return o->rate * sqrt((double)HELD / (double)step);
+        return o->rate * fmax((double)HELD / (double)step, 0.1);
     return o->rate;
 }
 
