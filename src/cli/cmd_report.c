@@ -7,6 +7,7 @@
 #include "base/outfile.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/plan_text.h"
 #include "show/answer.h"
 #include "show/report.h"
 
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 struct values {
-    const char *output;
+    const char *output, *plan;
     bool force;
 };
 
@@ -28,6 +29,8 @@ static const struct tide_option options[] = {
     {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE",
      "where the page goes; - is standard output (default: beside the recording, run.tide gives run.html)",
      NULL, 0, 0},
+    {0, "plan", TIDE_OPTION_TEXT, offsetof(struct values, plan), "FILE",
+     "a plan to stand beside it, as 'tidemark plan --json' prints one", NULL, 0, 0},
     {0, "force", TIDE_OPTION_FLAG, offsetof(struct values, force), NULL,
      "replace a file that is no page of tidemark", NULL, 0, 0},
     {0},
@@ -77,14 +80,22 @@ static int check_place(const char *path, const char *recording, bool force, stru
     return tide_err_hint(err, "another name with -o, or --force to replace it");
 }
 
-static int write_page(const char *recording, const char *path, struct tide_err *err)
+static int write_page(const struct values *v, const char *recording, const char *path, struct tide_err *err)
 {
     struct tide_answer answer = {0};
     struct tide_assess_options as_recorded = {NAN, NAN, NAN};
     struct tide_outfile file = {0};
-    if (tide_answer_init(&answer, recording, &as_recorded, err))
+    static struct tide_forecast plan;
+    bool host = false;
+    if ((v->plan && tide_plan_read(v->plan, &plan, &host, err)) ||
+        tide_answer_init(&answer, recording, &as_recorded, err))
         return -1;
-    struct tide_report report = {answer.history, answer.assessment, recording, TIDE_VERSION};
+    struct tide_report report = {.history = answer.history,
+                                 .assessment = answer.assessment,
+                                 .source = recording,
+                                 .version = TIDE_VERSION,
+                                 .plan = v->plan ? &plan : NULL,
+                                 .plan_host = host};
     int bad = tide_outfile_open(&file, path, err);
     if (!bad && (bad = tide_report_write(&report, file.out, err)))
         tide_outfile_abort(&file);
@@ -102,7 +113,7 @@ static int make_report(const struct values *v, const char *recording, struct tid
         snprintf(path, sizeof path, "%s", v->output);
     else if (name_output(recording, path, sizeof path, err))
         return -1;
-    if ((!to_stdout && check_place(path, recording, v->force, err)) || write_page(recording, path, err))
+    if ((!to_stdout && check_place(path, recording, v->force, err)) || write_page(v, recording, path, err))
         return -1;
     struct stat at;
     if (!to_stdout && !stat(path, &at) && S_ISREG(at.st_mode))

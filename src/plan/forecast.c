@@ -85,7 +85,7 @@ static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
  * that is no multiple of 8 is padded for the product, and its result is then there at the same time. */
 static struct tide_sized compiled_loss(struct run *run, struct tide_sized logits)
 {
-    const struct tide_shape *m = &run->job->model;
+    const struct tide_architecture *m = &run->job->model;
     int64_t scratch = logits.width == 4 ? 0 : tide_times(logits.count, 2);
     if (logits.width < 4 && m->words % 8)
         scratch += tide_times(tide_times(m->words, m->channels), 2);

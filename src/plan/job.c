@@ -27,7 +27,7 @@ static int bounded(const char *name, int64_t value, int64_t least, int64_t most,
 
 int tide_job_check(const struct tide_job *job, struct tide_err *err)
 {
-    const struct tide_shape *m = &job->model;
+    const struct tide_architecture *m = &job->model;
     bool sees = tide_model_sees(m);
     if (bounded("the batch", job->batch, 1, 1 << 24, err) ||
         bounded(sees ? "the picture's side" : "the sequence", job->sequence, 1, 1 << 24, err) ||

@@ -38,7 +38,7 @@ struct tide_mistakes {
 };
 
 struct tide_job {
-    struct tide_shape model;
+    struct tide_architecture model;
     enum tide_task task;
     enum tide_precision dtype;
     enum tide_optimizer optimizer;

@@ -41,7 +41,7 @@ enum { CONFIG_MOST = 1 << 20 };
         .head_channels = 64, .hidden = 64                                                                    \
     }
 
-static const struct tide_shape presets[] = {
+static const struct tide_architecture presets[] = {
     GPT2("gpt2", 768, 12, 12),
     GPT2("gpt2-medium", 1024, 24, 16),
     GPT2("gpt2-large", 1280, 36, 20),
@@ -77,12 +77,12 @@ const char *const *tide_model_names(void)
     return names;
 }
 
-bool tide_model_sees(const struct tide_shape *model)
+bool tide_model_sees(const struct tide_architecture *model)
 {
     return model->family == TIDE_FAMILY_VIT || model->family == TIDE_FAMILY_RESNET;
 }
 
-static const struct tide_shape *preset(const char *name)
+static const struct tide_architecture *preset(const char *name)
 {
     for (size_t i = 0; i < PRESETS; i++)
         if (!strcmp(presets[i].name, name))
@@ -124,7 +124,7 @@ static int take_flag(const json_t *root, const char *key, bool *to, struct tide_
     return 0;
 }
 
-static int check_bounds(const struct tide_shape *m, struct tide_err *err)
+static int check_bounds(const struct tide_architecture *m, struct tide_err *err)
 {
     bool text = !tide_model_sees(m), attends = m->family != TIDE_FAMILY_RESNET;
     const struct {
@@ -152,7 +152,7 @@ static int check_bounds(const struct tide_shape *m, struct tide_err *err)
     return 0;
 }
 
-static int check(const struct tide_shape *m, struct tide_err *err)
+static int check(const struct tide_architecture *m, struct tide_err *err)
 {
     if (check_bounds(m, err))
         return -1;
@@ -172,7 +172,7 @@ static int check(const struct tide_shape *m, struct tide_err *err)
     return 0;
 }
 
-static int take_gpt2(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_gpt2(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     const char *activation = json_string_value(json_object_get(root, "activation_function"));
     int64_t context = 0;
@@ -196,7 +196,7 @@ static int take_gpt2(const json_t *root, struct tide_shape *m, struct tide_err *
     return take_number(root, "n_inner", &m->hidden, err);
 }
 
-static int take_llama(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_llama(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     bool bias = m->qkv_bias;
     if (take_number(root, "hidden_size", &m->channels, err) ||
@@ -219,7 +219,7 @@ static int take_llama(const json_t *root, struct tide_shape *m, struct tide_err 
                : 0;
 }
 
-static int take_labels(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_labels(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     const json_t *names = json_object_get(root, "id2label");
     if (json_is_object(names))
@@ -227,7 +227,7 @@ static int take_labels(const json_t *root, struct tide_shape *m, struct tide_err
     return take_number(root, "num_labels", &m->classes, err);
 }
 
-static int take_vit(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_vit(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     if (take_number(root, "hidden_size", &m->channels, err) ||
         take_number(root, "num_hidden_layers", &m->layers, err) ||
@@ -260,7 +260,7 @@ static int take_stages(const json_t *root, const char *key, int64_t to[TIDE_STAG
     return 0;
 }
 
-static int take_resnet(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_resnet(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     const char *kind = json_string_value(json_object_get(root, "layer_type"));
     if (kind && !strcmp(kind, "basic"))
@@ -277,7 +277,7 @@ static int take_resnet(const json_t *root, struct tide_shape *m, struct tide_err
 
 static const struct {
     const char *type, *defaults;
-    int (*take)(const json_t *, struct tide_shape *, struct tide_err *);
+    int (*take)(const json_t *, struct tide_architecture *, struct tide_err *);
 } families[] = {
     {"gpt2", "gpt2", take_gpt2},           {"llama", "llama-2-7b", take_llama},
     {"mistral", "mistral-7b", take_llama}, {"qwen2", "qwen2.5-7b", take_llama},
@@ -285,7 +285,7 @@ static const struct {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-static int take_config(const json_t *root, struct tide_shape *m, struct tide_err *err)
+static int take_config(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     const char *names[FAMILIES + 1] = {NULL};
     char shown[64];
@@ -311,10 +311,10 @@ static int take_config(const json_t *root, struct tide_shape *m, struct tide_err
                    : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are known");
 }
 
-int tide_model_parse(const char *text, size_t len, struct tide_shape *ret_model, struct tide_err *err)
+int tide_model_parse(const char *text, size_t len, struct tide_architecture *ret_model, struct tide_err *err)
 {
     json_error_t why;
-    struct tide_shape model;
+    struct tide_architecture model;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
     if (!root) {
         if (json_error_code(&why) == json_error_numeric_overflow)
@@ -329,7 +329,7 @@ int tide_model_parse(const char *text, size_t len, struct tide_shape *ret_model,
     return status;
 }
 
-static int read_file(const char *path, struct tide_shape *ret_model, struct tide_err *err)
+static int read_file(const char *path, struct tide_architecture *ret_model, struct tide_err *err)
 {
     char shown[256], inside[4096];
     struct stat st;
@@ -351,9 +351,9 @@ static int read_file(const char *path, struct tide_shape *ret_model, struct tide
     return status ? tide_err_wrap(err, "%s", shown) : 0;
 }
 
-int tide_model_find(const char *name, struct tide_shape *ret_model, struct tide_err *err)
+int tide_model_find(const char *name, struct tide_architecture *ret_model, struct tide_err *err)
 {
-    const struct tide_shape *found = preset(name);
+    const struct tide_architecture *found = preset(name);
     size_t len = strlen(name);
     char shown[96];
     if (found) {

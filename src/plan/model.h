@@ -22,7 +22,7 @@ enum tide_activation {
 
 enum { TIDE_STAGES = 4 };
 
-struct tide_shape {
+struct tide_architecture {
     char name[64];
     enum tide_family family;
     enum tide_activation activation;
@@ -35,14 +35,14 @@ struct tide_shape {
 
 /* A preset by name; or, where the name has a '/' or ends in .json, a file, or a folder with a config.json.
  * -1: an unknown name, with one suggestion. */
-int tide_model_find(const char *name, struct tide_shape *ret_model, struct tide_err *err);
+int tide_model_find(const char *name, struct tide_architecture *ret_model, struct tide_err *err);
 
-int tide_model_parse(const char *text, size_t len, struct tide_shape *ret_model, struct tide_err *err);
+int tide_model_parse(const char *text, size_t len, struct tide_architecture *ret_model, struct tide_err *err);
 
 /* Names of presets, NULL-terminated. */
 const char *const *tide_model_names(void);
 
 /* Pictures, not text: `seq` is then the side of a picture. */
-bool tide_model_sees(const struct tide_shape *model);
+bool tide_model_sees(const struct tide_architecture *model);
 
 #endif

@@ -66,7 +66,7 @@ struct tide_sized tide_net_normalise(struct tide_net *net, struct tide_tape *tap
 
 static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_layer *layer)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     bool gpt = m->family == TIDE_FAMILY_GPT2, rms = m->family == TIDE_FAMILY_LLAMA;
     int64_t wide = tide_times(m->heads, m->head_channels), narrow = tide_times(m->kv_heads, m->head_channels);
     layer->before = tide_net_norm(net, tape, m->channels, !rms);
@@ -88,7 +88,7 @@ static int init_layer(struct tide_net *net, struct tide_tape *tape, struct tide_
 
 static void init_text(struct tide_net *net, struct tide_tape *tape)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     const struct tide_net_options *how = &net->how;
     net->words = tide_tape_leaf(tape, tide_times(m->words, m->channels), how->width, how->trains, how->owner);
     if (net->words >= 0)
@@ -113,7 +113,7 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
         tide_tape_drop(tape, tide_tape_take(tape, tide_times(m->words, m->channels), how->width, how->owner));
 }
 
-int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_shape *model,
+int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_architecture *model,
                   const struct tide_net_options *how, struct tide_err *err)
 {
     size_t layers = (size_t)model->layers;
@@ -199,7 +199,7 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
 static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t rows = tide_times(tide_times(net->batch, net->rows), m->heads);
     int width = tape->cast_width ? tape->cast_width : q.width;
     struct tide_sized in[3] = {tide_torch_cast(tape, q, width, TIDE_PART_ATTENTION),
@@ -232,7 +232,7 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
 static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                       struct tide_sized k, struct tide_sized v)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     enum tide_part owner = TIDE_PART_ATTENTION;
     int64_t keys = net->rows + net->past;
     int64_t pairs = tide_times(tide_times(tide_times(net->batch, m->heads), net->rows), keys);
@@ -312,7 +312,7 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
 struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                   struct tide_sized k, struct tide_sized v)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t wide =
         tide_times(tide_times(net->batch, net->rows + net->past), tide_times(m->heads, m->head_channels));
     if (net->how.eager)
@@ -507,7 +507,7 @@ struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int laye
 static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, struct tide_sized ids,
                                struct tide_sized *ret_embedded)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t rows = tide_times(net->batch, net->rows);
     struct tide_sized x = tide_torch_embed(tape, ids, net->words, rows, m->channels, TIDE_PART_RESIDUAL);
     *ret_embedded = x;
@@ -548,7 +548,7 @@ static void leave(struct tide_net *net, struct tide_tape *tape)
 struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
                                    const struct tide_net_call *call)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     net->batch = call->batch;
     net->rows = call->rows;
     net->past = call->past;
@@ -585,7 +585,7 @@ void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
 
 void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t count = tide_times(tide_times(batch, tokens), tide_times(m->kv_heads, m->head_channels));
     for (int64_t i = 0; i < m->layers; i++)
         for (int k = 0; k < 2; k++) {

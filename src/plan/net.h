@@ -46,7 +46,7 @@ struct tide_net_options {
 };
 
 struct tide_net {
-    const struct tide_shape *model;
+    const struct tide_architecture *model;
     struct tide_net_options how;
     struct tide_layer *layers;
     struct tide_stage_block *blocks;
@@ -62,7 +62,7 @@ struct tide_net {
 };
 
 /* rank and trains: which parameters train. -1 and a sentence without memory. */
-int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_shape *model,
+int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_architecture *model,
                   const struct tide_net_options *how, struct tide_err *err);
 void tide_net_release(struct tide_net *net);
 

@@ -5,7 +5,7 @@
 
 void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     const struct tide_net_options *how = &net->how;
     if (m->family == TIDE_FAMILY_VIT) {
         int64_t patches = tide_times(m->image / m->patch, m->image / m->patch);
@@ -52,7 +52,7 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
 
 static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t side = net->rows / m->patch, patches = tide_times(side, side), batch = net->batch;
     /* A convolution whose stride is its size: like a linear layer on patches, but the way back gives no
      * gradient to the pictures. */
@@ -121,7 +121,7 @@ static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
 
 static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)
 {
-    const struct tide_shape *m = net->model;
+    const struct tide_architecture *m = net->model;
     int64_t side = (net->rows + 1) / 2, batch = net->batch, at = 0;
     struct tide_sized x = conv_norm(tape, pictures, &net->patches, &net->last,
                                     tide_times(batch, tide_times(side, side)), true, false);

@@ -29,6 +29,10 @@ void tide_plan_json(const struct tide_job *job, const struct tide_forecast *fore
                     const struct tide_capacity *room, const struct tide_evidence *evidence,
                     const struct tide_explanations *found, FILE *out);
 
+/* Such a document, read back: totals, parts and phases. host: the job runs on the processor. */
+int tide_plan_read(const char *path, struct tide_forecast *ret_forecast, bool *ret_host,
+                   struct tide_err *err);
+
 /* "gpt2, grpo, 8 x 174, bf16, adamw". */
 void tide_job_text(const struct tide_job *job, char *out, size_t size);
 

@@ -3,22 +3,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_text.h"
-#include "show/history.h"
 
 #include <string.h>
-
-enum { ROWS_MOST = TIDE_PHASES_MOST + 2, NAME = 48 };
-
-struct seen_row {
-    char name[NAME];
-    int64_t planned, seen; /* seen -1: the recording does not know */
-};
-
-struct seen {
-    struct seen_row rows[ROWS_MOST];
-    int count;
-    const char *what; /* that was compared */
-};
 
 struct span {
     int64_t from_ns, to_ns;
@@ -89,21 +75,22 @@ static size_t find_spans(const struct tide_history *h, const char *name, struct 
     return count;
 }
 
-static void add_row(struct seen *to, const char *name, int64_t planned, int64_t peak)
+static void add_row(struct tide_against *to, const char *name, int64_t planned, int64_t peak)
 {
-    struct seen_row *row = &to->rows[to->count++];
+    struct tide_against_row *row = &to->rows[to->count++];
     tide_text_escape(name, strlen(name), row->name, sizeof row->name);
     row->planned = planned;
     row->seen = peak;
 }
 
-static void compare(const struct tide_job *job, const struct tide_forecast *f, const struct tide_history *h,
-                    struct seen *to)
+void tide_against_compare(bool host, const struct tide_forecast *f, const struct tide_history *h,
+                          struct tide_against *to)
 {
     enum { SPANS = 512 };
     struct span spans[SPANS], all = {INT64_MIN, INT64_MAX};
     bool device = h->gpu_count > 0;
-    int64_t above = device ? f->context + f->reserved - f->allocated : job->host ? f->context : 0;
+    int64_t above = device ? f->context + f->reserved - f->allocated : host ? f->context : 0;
+    to->count = 0;
     to->what = device ? "on the device" : "resident, of the largest process";
     for (int i = 0; i < f->phase_count; i++) {
         size_t count = find_spans(h, f->phases[i].name, spans, SPANS);
@@ -116,9 +103,9 @@ static void compare(const struct tide_job *job, const struct tide_forecast *f, c
 
 /* The owners at the peak step by step up to the plan, then what was seen beyond it. */
 static void print_waterfall(const struct tide_job *job, const struct tide_forecast *f,
-                            const struct seen *seen, bool device, FILE *out)
+                            const struct tide_against *seen, bool device, FILE *out)
 {
-    const struct seen_row *whole = &seen->rows[seen->count - 1];
+    const struct tide_against_row *whole = &seen->rows[seen->count - 1];
     char text[2][TIDE_UNITS_TEXT];
     int64_t sum = 0;
     for (int part = 0; part < TIDE_PARTS; part++) {
@@ -143,8 +130,8 @@ static void print_waterfall(const struct tide_job *job, const struct tide_foreca
             tide_size_text((double)whole->seen, text[1]));
 }
 
-static void print_text(const struct tide_job *job, const struct tide_forecast *f, const struct seen *seen,
-                       bool device, FILE *out)
+static void print_text(const struct tide_job *job, const struct tide_forecast *f,
+                       const struct tide_against *seen, bool device, FILE *out)
 {
     char line[256], text[3][TIDE_UNITS_TEXT];
     tide_job_text(job, line, sizeof line);
@@ -153,14 +140,14 @@ static void print_text(const struct tide_job *job, const struct tide_forecast *f
     fprintf(out, "\n  %-16s %12s %12s %12s   (%s)\n", "peak of", "planned", "seen", "unexplained",
             seen->what);
     for (int i = 0; i < seen->count; i++) {
-        const struct seen_row *row = &seen->rows[i];
+        const struct tide_against_row *row = &seen->rows[i];
         fprintf(out, "  %-16s %12s %12s %12s\n", row->name, tide_size_text((double)row->planned, text[0]),
                 tide_size_text((double)row->seen, text[1]),
                 tide_size_text((double)(row->seen - row->planned), text[2]));
     }
 }
 
-static void print_json(const struct tide_forecast *f, const struct seen *seen, bool device, FILE *out)
+static void print_json(const struct tide_forecast *f, const struct tide_against *seen, bool device, FILE *out)
 {
     struct tide_json json;
     tide_json_init(&json, out, false);
@@ -219,10 +206,10 @@ int tide_against(const struct tide_job *job, const struct tide_forecast *forecas
                  bool json, FILE *out, struct tide_err *err)
 {
     struct tide_history *history;
-    struct seen seen = {.count = 0};
+    struct tide_against seen;
     if (load(path, &history, err))
         return -1;
-    compare(job, forecast, history, &seen);
+    tide_against_compare(job->host, forecast, history, &seen);
     bool known = seen.rows[seen.count - 1].seen >= 0;
     if (known && json)
         print_json(forecast, &seen, history->gpu_count > 0, out);

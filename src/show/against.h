@@ -10,8 +10,26 @@
 #define TIDE_AGAINST_H
 
 #include "plan/forecast.h"
+#include "show/history.h"
 
 #include <stdio.h>
+
+enum { TIDE_AGAINST_ROWS = TIDE_PHASES_MOST + 2, TIDE_AGAINST_NAME = 48 };
+
+struct tide_against_row {
+    char name[TIDE_AGAINST_NAME]; /* of a phase, or "whole run", which is the last; escaped */
+    int64_t planned, seen;        /* seen -1: the recording does not know */
+};
+
+struct tide_against {
+    struct tide_against_row rows[TIDE_AGAINST_ROWS];
+    int count;
+    const char *what; /* that was compared; static text */
+};
+
+/* host: the job runs on the processor, and the interpreter counts. */
+void tide_against_compare(bool host, const struct tide_forecast *forecast, const struct tide_history *history,
+                          struct tide_against *ret);
 
 /* What a recording says of how a run ended: the last step that it named, if it did not end well; 0: it does
  * not say. */

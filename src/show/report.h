@@ -10,6 +10,7 @@
 #ifndef TIDE_REPORT_H
 #define TIDE_REPORT_H
 
+#include "plan/forecast.h"
 #include "show/assess.h"
 
 #include <stdio.h>
@@ -25,6 +26,8 @@ struct tide_report {
     struct tide_assessment *assessment; /* of that history */
     const char *source;                 /* the recording's name; unescaped */
     const char *version;                /* of the program */
+    const struct tide_forecast *plan;   /* to stand beside it; NULL: none */
+    bool plan_host;                     /* of a job on the processor */
 };
 
 /* Nothing is written when it fails, except that the stream may. The caller asks ferror(out). */

@@ -173,6 +173,7 @@ static int write_static(struct tide_report_page *page, struct piece *ret)
     tide_report_put_culprits(page);
     put_view(page);
     tide_report_put_processes(page);
+    tide_report_put_plan(page);
     tide_report_put_tables(page);
     tide_report_put_losses(page);
     put_end(page);

@@ -39,6 +39,7 @@ void tide_report_put_culprits(struct tide_report_page *page);
 
 /* report_tables.c: what is looked up. */
 void tide_report_put_processes(struct tide_report_page *page);
+void tide_report_put_plan(struct tide_report_page *page);
 void tide_report_put_tables(struct tide_report_page *page);
 void tide_report_put_losses(struct tide_report_page *page);
 

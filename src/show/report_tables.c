@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "show/html.h"
 #include "show/report_parts.h"
+#include "show/against.h"
 #include "show/report_svg.h"
 #include "show/tables.h"
 
@@ -137,6 +138,56 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
     }
     if (shown)
         fputs("</ul>\n", out);
+}
+
+static void put_size_cell(FILE *out, int64_t bytes)
+{
+    char text[TIDE_UNITS_TEXT];
+    fprintf(out, "<td>%s", tide_size_text((double)bytes, text));
+}
+
+static void put_owners(const struct tide_forecast *plan, FILE *out)
+{
+    fputs(
+        "<table><thead><tr><th scope=\"col\">Planned owner at the peak<th scope=\"col\">Bytes</thead><tbody>\n",
+        out);
+    for (int part = 0; part < TIDE_PARTS; part++)
+        if (plan->owned[part]) {
+            fprintf(out, "<tr><th scope=\"row\">%s", tide_part_name((enum tide_part)part));
+            put_size_cell(out, plan->owned[part]);
+            fputc('\n', out);
+        }
+    fputs("</tbody></table>\n", out);
+}
+
+void tide_report_put_plan(struct tide_report_page *page)
+{
+    const struct tide_forecast *plan = page->report->plan;
+    struct tide_against seen;
+    if (!plan)
+        return;
+    tide_against_compare(page->report->plan_host, plan, page->h, &seen);
+    fprintf(
+        page->out,
+        "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n<table><thead><tr><th scope=\"col\">Peak of<th "
+        "scope=\"col\">Planned<th scope=\"col\">Seen<th scope=\"col\">Unexplained</thead><tbody>\n",
+        seen.what);
+    for (int i = 0; i < seen.count; i++) {
+        const struct tide_against_row *row = &seen.rows[i];
+        fputs("<tr><th scope=\"row\">", page->out);
+        tide_html_text(page->out, row->name, 0);
+        put_size_cell(page->out, row->planned);
+        if (row->seen < 0)
+            fputs("<td>unknown<td>unknown", page->out);
+        else {
+            put_size_cell(page->out, row->seen);
+            put_size_cell(page->out, row->seen - row->planned);
+        }
+        fputc('\n', page->out);
+    }
+    fputs("</tbody></table>\n", page->out);
+    put_owners(plan, page->out);
+    fputs("</section>\n", page->out);
 }
 
 void tide_report_put_tables(struct tide_report_page *page)

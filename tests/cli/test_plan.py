@@ -118,6 +118,20 @@ def test_a_recording_beside_the_plan(tidemark, tmp_path, device):
         assert row["seen_bytes"] - row["planned_bytes"] == row["unexplained_bytes"]
 
 
+def test_the_page_of_a_recording_has_the_plan_beside_it(tidemark, tmp_path):
+    path = recorded(tmp_path / "run.tide", True)
+    (tmp_path / "plan.json").write_text(tidemark(*GRPO, "--json").out)
+    got = tidemark("report", "--plan", tmp_path / "plan.json", "-o", tmp_path / "run.html", path)
+    assert got.code == 0, got.err
+    page = (tmp_path / "run.html").read_text()
+    assert "Planned and seen" in page and '<th scope="row">backward<td>' in page and "head and loss" in page
+    without = tidemark("report", "-o", "-", path)
+    assert without.code == 0 and "Planned and seen" not in without.out
+    (tmp_path / "plan.json").write_text('{"schema": "tidemark.verdict/1"}')
+    refused = tidemark("report", "--plan", tmp_path / "plan.json", "-o", tmp_path / "other.html", path)
+    assert refused.code == 2 and "it is no plan" in refused.err and not (tmp_path / "other.html").exists()
+
+
 def test_a_recording_says_at_which_step_it_failed(tidemark, tmp_path):
     recording = Recording(tmp_path / "run.tide")
     recording.meta(exit_status=137)

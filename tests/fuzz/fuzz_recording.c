@@ -190,7 +190,8 @@ static void compare_with_itself(const struct tide_answer *answer)
  * more block of data. */
 static void make_page(const struct tide_answer *answer)
 {
-    struct tide_report report = {answer->history, answer->assessment, "<fuzzed>", "0"};
+    struct tide_report report = {
+        .history = answer->history, .assessment = answer->assessment, .source = "<fuzzed>", .version = "0"};
     struct tide_err err = {{0}, {0}};
     char *text = NULL;
     size_t len = 0, scripts = 0;

@@ -97,7 +97,7 @@ static void a_graph_holds_what_it_saved_until_it_is_walked(void **state)
 static void a_model_is_found_by_name_or_suggested(void **state)
 {
     (void)state;
-    struct tide_shape m;
+    struct tide_architecture m;
     struct tide_err err;
     assert_int_equal(tide_model_find("gpt2", &m, &err), 0);
     assert_int_equal(m.words, 50257);
@@ -107,7 +107,7 @@ static void a_model_is_found_by_name_or_suggested(void **state)
     assert_non_null(strstr(err.text, "cannot open"));
 }
 
-static int parse(const char *text, struct tide_shape *m, struct tide_err *err)
+static int parse(const char *text, struct tide_architecture *m, struct tide_err *err)
 {
     return tide_model_parse(text, strlen(text), m, err);
 }
@@ -115,7 +115,7 @@ static int parse(const char *text, struct tide_shape *m, struct tide_err *err)
 static void configurations_of_four_families_are_read(void **state)
 {
     (void)state;
-    struct tide_shape m;
+    struct tide_architecture m;
     struct tide_err err;
     assert_int_equal(parse("{\"model_type\":\"gpt2\",\"n_embd\":64,\"n_head\":4,\"n_layer\":3}", &m, &err),
                      0);
@@ -170,7 +170,7 @@ static void configurations_that_make_no_sense_are_refused(void **state)
         {"{\"model_type\":\"resnet\",\"depths\":[1,2,3,-4]}", "blocks of width"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct tide_shape m;
+        struct tide_architecture m;
         struct tide_err err = {{0}, {0}};
         assert_int_equal(parse(bad[i].text, &m, &err), -1);
         if (!strstr(err.text, bad[i].because))

@@ -335,7 +335,10 @@ static void phases_of_every_step_are_merged_until_they_are_few(void **state)
 
 static char *page_of(struct scene *s, size_t *ret_len)
 {
-    struct tide_report report = {s->answer.history, s->answer.assessment, "</title><script>", "0"};
+    struct tide_report report = {.history = s->answer.history,
+                                 .assessment = s->answer.assessment,
+                                 .source = "</title><script>",
+                                 .version = "0"};
     char *text = NULL;
     FILE *out = open_memstream(&text, ret_len);
     int bad = out ? tide_report_write(&report, out, &s->err) : -1;
