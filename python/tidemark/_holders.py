@@ -21,7 +21,7 @@ import os
 import sys
 import sysconfig
 import types
-from time import perf_counter
+from time import thread_time
 from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 _DEPTH_MOST = 10
@@ -215,12 +215,12 @@ def words(place: Place) -> str:
 
 
 class Search:
-    """One search. ``find`` names the holders of tensors by id; ``complete`` says whether time sufficed."""
+    """One search. ``find`` names the holders of tensors by id; ``complete`` says whether its seconds of the processor sufficed."""
 
     def __init__(self, tensor_types: "set[type]", seconds: float) -> None:
         self.complete = True
         self._tensor_types = tensor_types
-        self._deadline = perf_counter() + seconds
+        self._deadline = thread_time() + seconds
         self._queue: Deque[Tuple[Any, Place]] = collections.deque()
         self._seen: Set[int] = set()
         self._wanted: Set[int] = set()
@@ -243,7 +243,7 @@ class Search:
         self._queue.append((value, place))
 
     def _late(self) -> bool:
-        if perf_counter() < self._deadline:
+        if thread_time() < self._deadline:
             return False
         self.complete = False
         return True
