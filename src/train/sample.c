@@ -189,7 +189,11 @@ int tide_sampler_new(const struct tide_gpt_config *config, int64_t window, enum 
         tide_sampler_free(s);
         return -1;
     }
-    /* What the matrix library takes the first time it takes now. */
+    /* What is taken the first time is taken now: pages of the lists, and what the matrix library keeps. */
+    for (int64_t i = 0; i < s->words; i++) {
+        s->order[i] = (int32_t)i;
+        s->weights[i] = 1;
+    }
     tide_machine_run(s->machines[READER], 0);
     tide_machine_run(s->machines[SPEAKER], 0);
     *ret_sampler = s;

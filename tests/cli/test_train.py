@@ -246,7 +246,7 @@ def test_the_last_checkpoints_are_kept(train, tmp_path):
 
 @pytest.mark.slow  # a sanitizer keeps what was freed
 def test_after_the_first_step_no_page_is_added(start):
-    process = start("--steps", 400, "--report-every", 20, "--eval-every", 100, "--json")
+    process = start("--steps", 400, "--report-every", 20, "--eval-every", 100, "--sample-every", 90, "--json")
     seen = []
     for line in process.stdout:
         try:
