@@ -31,7 +31,7 @@ struct tide_smaps_wish {
 
 void tide_smaps_init(struct tide_smaps_budget *budget, int64_t ppm)
 {
-    *budget = (struct tide_smaps_budget){.ppm = ppm, .last_ns = TIDE_UNKNOWN};
+    *budget = (struct tide_smaps_budget){.ppm = ppm, .clock = tide_clock_ns, .last_ns = TIDE_UNKNOWN};
 }
 
 void tide_smaps_release(struct tide_smaps_budget *budget)
@@ -185,14 +185,15 @@ static int64_t thread_cpu_ns(void)
 
 /* Reads one; returns what it cost. The bucket pays wall time; the rate that predicts the next read comes from
  * CPU time, so that one badly timed preemption does not make a process look too dear for ever. */
-static int64_t read_rollup(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
+static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_tree *tree,
+                           struct tide_member *member, int64_t now_ns)
 {
     struct tide_member_smaps *smaps = &member->smaps;
     char text[4096];
-    int64_t wall_ns = tide_clock_ns(), cpu_ns = thread_cpu_ns();
+    int64_t wall_ns = budget->clock(), cpu_ns = thread_cpu_ns();
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "smaps_rollup", text, sizeof text);
     cpu_ns = thread_cpu_ns() - cpu_ns;
-    wall_ns = tide_clock_ns() - wall_ns;
+    wall_ns = budget->clock() - wall_ns;
     struct tide_proc_rollup rollup;
     bool first = smaps->pss_bytes < 0;
     smaps->read_ns = now_ns;
@@ -261,7 +262,7 @@ int64_t tide_smaps_spend(struct tide_smaps_budget *budget, struct tide_tree *tre
             closed[wish->reason] = true;
             continue;
         }
-        int64_t cost_ns = read_rollup(tree, wish->member, now_ns);
+        int64_t cost_ns = read_rollup(budget, tree, wish->member, now_ns);
         spent_ns += cost_ns;
         spare_ns -= saving ? cost_ns : 0;
         pay(whole, cost_ns, 1);

@@ -26,7 +26,8 @@
 enum tide_smaps_reason { TIDE_SMAPS_IDLE, TIDE_SMAPS_CHANGED, TIDE_SMAPS_UNREAD, TIDE_SMAPS_REASONS };
 
 struct tide_smaps_budget {
-    int64_t ppm; /* of wall time; 0: never */
+    int64_t ppm;            /* of wall time; 0: never */
+    int64_t (*clock)(void); /* that reads are timed with; tests have their own */
     /* What may be spent for each reason. Every read is paid out of its own purse and out of the last one,
      * which holds the whole budget. */
     int64_t purse_ns[TIDE_SMAPS_REASONS];
