@@ -347,4 +347,5 @@ const struct tide_command tide_command_sample = {
                 "tidemark sample gpt2 --prompt 'The meaning of life is' --top-p 0.9 --json",
     .options = options,
     .run = run,
+    .computes = true,
 };

@@ -423,4 +423,5 @@ const struct tide_command tide_command_train = {
         "tidemark run -- tidemark train lm --preset tiny",
     .options = options,
     .run = run,
+    .computes = true,
 };

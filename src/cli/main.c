@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "rt/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -160,6 +161,8 @@ static int start(int argc, char **argv)
     const struct tide_command *command = tide_command_find(word, &err);
     if (!command)
         return tide_report(&err);
+    if (command->computes)
+        tide_threads_settle(argv);
     return command->run(argc - 1, argv + 1);
 }
 

@@ -12,6 +12,12 @@
 /* [first, last) of the work, by one thread, whose number counts from 0. */
 typedef void tide_work(void *context, int64_t first, int64_t last, int thread);
 
+/* Call first in main, with its argv. A thread of OpenMP that waits for another keeps its processor busy for
+ * 15 ms, unless the environment says otherwise when the program starts: where others want the processor too,
+ * steps of a millisecond then take hundreds. So the program starts itself again, with 0.2 ms there. A user's
+ * own setting stays. */
+void tide_threads_settle(char **argv);
+
 /* How many threads work; at least 1. Set once, before anything is prepared. */
 void tide_threads_set(int count);
 int tide_threads(void);
