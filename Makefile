@@ -162,7 +162,7 @@ check:
 
 check-long:
 	@tools/setup long
-	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build tsan valgrind fuzzing asan-cli-long cli-long cases
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build unit-long tsan valgrind fuzzing asan-cli-long cli-long cases
 
 # The five cases, broken, wrongly fixed and rightly fixed; the documents get their output from the same runs.
 cases cases-docs:
