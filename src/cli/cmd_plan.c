@@ -61,15 +61,15 @@ static const struct tide_option options[] = {
     {0, "shard", TIDE_OPTION_CHOICE, AT(shard), "WHAT",
      "what the processes share out, each including those before (none)", "none|optimizer|gradients|full", 0,
      0},
-    {0, "device-memory", TIDE_OPTION_SIZE, AT(device_memory), "SIZE",
+    {0, "device-memory", TIDE_OPTION_MEMORY, AT(device_memory), "SIZE",
      "say whether it fits, and the largest batch and longest sequence that do", NULL, 1, 0},
-    {0, "explain", TIDE_OPTION_SIZE, AT(explain), "SIZE",
+    {0, "explain", TIDE_OPTION_MEMORY, AT(explain), "SIZE",
      "which mistakes make it this much (torch.cuda.max_memory_allocated)", NULL, 1, 0},
     {0, "on-device", TIDE_OPTION_FLAG, AT(on_device), NULL,
      "--explain is what the device has in use (nvidia-smi), context included", NULL, 0, 0},
     {0, "fails-at", TIDE_OPTION_COUNT, AT(fails_at), "STEP", "the step at which it ran out of memory", NULL,
      1, 0},
-    {0, "per-step", TIDE_OPTION_SIZE, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
+    {0, "per-step", TIDE_OPTION_MEMORY, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
     {0, "against", TIDE_OPTION_TEXT, AT(against), "FILE",
      "a recording beside the plan: planned, seen, unexplained; with --explain, the step at which it ended",
      NULL, 0, 0},
@@ -250,7 +250,7 @@ const struct tide_command tide_command_plan = {
     .examples =
         "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16 --optimizer adamw\n"
         "tidemark plan --model llama-3.2-1b --task lora --seq 2048 --dtype bf16 --device-memory 24G\n"
-        "tidemark plan --model gpt2 --task grpo --seq 174 --dtype bf16 --explain 22.65GB --fails-at 12\n"
+        "tidemark plan --model gpt2 --task grpo --seq 174 --dtype bf16 --explain 22.65G --fails-at 12\n"
         "tidemark plan --model my/config.json --json",
     .options = options,
     .run = plan_main,

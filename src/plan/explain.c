@@ -507,8 +507,8 @@ static void find_test(struct tide_explanations *to)
             most = off;
             snprintf(to->test, sizeof to->test,
                      "the peak of allocated bytes of the phase '%s': %s if 1 is true, %s if 2 is",
-                     a->phases[i].name, tide_size_text((double)a->phases[i].peak, one),
-                     tide_size_text((double)b->phases[k].peak, two));
+                     a->phases[i].name, tide_memory_text((double)a->phases[i].peak, one),
+                     tide_memory_text((double)b->phases[k].peak, two));
         }
 }
 

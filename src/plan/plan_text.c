@@ -8,7 +8,7 @@
 
 static const char *size(int64_t bytes, char out[static TIDE_UNITS_TEXT])
 {
-    return tide_size_text((double)bytes, out);
+    return tide_memory_text((double)bytes, out);
 }
 
 void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
