@@ -70,10 +70,10 @@ static int insert(struct list *list, size_t at, struct tide_range range)
     return 0;
 }
 
-static void erase(struct list *list, size_t at)
+static void erase(struct list *list, size_t at, size_t gone)
 {
-    size_t count = count_of(list) - 1;
-    memmove(&list->at[at], &list->at[at + 1], (count - at) * sizeof *list->at);
+    size_t count = count_of(list) - gone;
+    memmove(&list->at[at], &list->at[at + gone], (count - at) * sizeof *list->at);
     atomic_store_explicit(&list->count, count, memory_order_relaxed);
 }
 
@@ -126,7 +126,8 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
         return -1;
     if (kind == TIDE_RANGES_DEVICE && start < end)
         forget_seen(start, end);
-    size_t i = first_after(list, start);
+    /* Only the first and the last are cut in part; those between them go together, at the end. */
+    size_t i = first_after(list, start), first_gone = 0, gone = 0;
     while (i < count_of(list) && list->at[i].start < end) {
         struct tide_range *range = &list->at[i], whole = *range;
         uintptr_t from = start > whole.start ? start : whole.start, to = end < whole.end ? end : whole.end;
@@ -140,13 +141,14 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
         } else if (!before && after) {
             range->start = to;
         }
-        if (!before && !after)
-            erase(list, i);
-        else
-            i += before && after ? 2 : 1;
+        if (!before && !after && gone++ == 0)
+            first_gone = i;
+        i += before && after ? 2 : 1;
         if (on_change)
             on_change(context, (struct tide_range){from, to, whole.site}, bytes, pieces);
     }
+    if (gone)
+        erase(list, first_gone, gone);
     tide_latch_release(&list->latch);
     return 0;
 }
