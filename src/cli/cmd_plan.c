@@ -3,6 +3,7 @@
  */
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/train_forecast.h"
 #include "plan/plan_text.h"
 #include "show/against.h"
 
@@ -110,32 +111,37 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     return tide_job_check(job, err);
 }
 
-/* The exact layout of the own runtime is what `train --dry-run` prints. */
+/* The own runtime is laid out as it would run. */
+static int answer_own(const struct values *v, int argc, char **argv)
+{
+    static struct tide_forecast forecast;
+    struct tide_job job;
+    struct tide_capacity room = {0};
+    struct tide_trainer *trainer;
+    struct tide_err err = {{0}, {0}};
+    int code = TIDE_EXIT_OK;
+    if (tide_train_open(argc, argv, &trainer, &code))
+        return code;
+    if (tide_train_forecast(trainer, &job, &forecast, &err))
+        code = tide_report(&err);
+    else if (v->json)
+        tide_plan_json(&job, &forecast, &room, NULL, NULL, stdout);
+    else
+        tide_forecast_print(&job, &forecast, &room, stdout);
+    tide_trainer_free(trainer);
+    return code;
+}
+
 static int plan_own(const struct values *v, char **words, int count)
 {
-    enum { MOST = 128 };
-    char *argv[MOST + 4];
-    int argc = 0;
     struct tide_err err = {{0}, {0}};
     int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
-    if (count <= skip || strcmp(words[skip], "train") != 0) {
-        tide_err_set(&err, "only runs of 'tidemark train' are laid out exactly");
-        tide_err_hint(
-            &err,
-            "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
-        return tide_report(&err);
-    }
-    if (count > MOST) {
-        tide_err_set(&err, "the command has more than %d words", MOST);
-        return tide_report(&err);
-    }
-    for (int i = skip; i < count; i++)
-        argv[argc++] = words[i];
-    argv[argc++] = (char *)"--dry-run";
-    if (v->json)
-        argv[argc++] = (char *)"--json";
-    argv[argc] = NULL;
-    return tide_command_train.run(argc, argv);
+    if (count > skip && !strcmp(words[skip], "train"))
+        return answer_own(v, count - skip, words + skip);
+    tide_err_set(&err, "only runs of 'tidemark train' are laid out exactly");
+    tide_err_hint(
+        &err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
+    return tide_report(&err);
 }
 
 static int own_preset(const struct values *v)
@@ -244,7 +250,7 @@ const struct tide_command tide_command_plan = {
         "`--explain SIZE` searches the usual mistakes, singly and in pairs, for those that make the run need that much, ranks them by how near they come "
         "and how common they are, and says which single measurement would tell the first two apart.\n"
         "\n"
-        "A run of the own runtime is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout.\n"
+        "A run of the own runtime is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout in the same table.\n"
         "\n"
         "Exit code: 0, 1 it does not fit into `--device-memory`, 2 trouble, 3 nothing that is known explains the number.",
     .examples =

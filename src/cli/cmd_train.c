@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/room.h"
+#include "cli/train_forecast.h"
 #include "cli/train_report.h"
 #include "rt/peak.h"
 
@@ -351,7 +352,8 @@ static int start(const struct values *v, struct tide_trainer *trainer, struct ti
     return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
 }
 
-static int run(int argc, char **argv)
+/* The words of the command. 1: it should end with *ret_exit. */
+static int read_words(int argc, char **argv, struct values *ret_values, int *ret_exit)
 {
     struct values v = {.train = {.steps = TIDE_NOT_GIVEN,
                                  .batch = TIDE_NOT_GIVEN,
@@ -367,20 +369,44 @@ static int run(int argc, char **argv)
                        .save_every = 1000,
                        .keep = 2};
     char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_train, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
+    int count;
+    if (tide_command_parse(&tide_command_train, 0, argc, argv, &v, &operands, &count, NULL, ret_exit))
+        return 1;
     struct tide_err err = {0};
     if (count != 1 || strcmp(operands[0], "lm") != 0) {
         tide_err_set(&err, "train: what to train is missing or unknown");
         tide_err_hint(&err, "a language model: tidemark train lm");
-        return tide_report(&err);
+        *ret_exit = tide_report(&err);
+        return 1;
     }
     v.train.dtype = !v.dtype                       ? (enum tide_dtype)TIDE_NOT_GIVEN
                     : strcmp(v.dtype, "bf16") != 0 ? TIDE_F32
                                                    : TIDE_BF16;
     v.train.keep = (int)v.keep;
     v.train.speaks = v.sample_every > 0;
+    *ret_values = v;
+    return 0;
+}
+
+int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, int *ret_exit)
+{
+    struct values v;
+    struct tide_err err = {0};
+    if (read_words(argc, argv, &v, ret_exit))
+        return 1;
+    if (!tide_trainer_new(&v.train, ret_trainer, &err))
+        return 0;
+    *ret_exit = tide_report(&err);
+    return 1;
+}
+
+static int run(int argc, char **argv)
+{
+    struct values v;
+    struct tide_err err = {0};
+    int code;
+    if (read_words(argc, argv, &v, &code))
+        return code;
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v.json};
     if (tide_trainer_new(&v.train, &trainer, &err))

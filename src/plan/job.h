@@ -46,6 +46,7 @@ struct tide_job {
     int64_t batch, sequence, accumulation, generate, rank, degree;
     bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
     bool host; /* on the processor: resident bytes of the process, not of a device */
+    bool own;  /* not PyTorch's: `tidemark train`, laid out exactly */
     struct tide_mistakes mistakes;
 };
 

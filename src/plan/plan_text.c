@@ -126,10 +126,12 @@ void tide_forecast_print(const struct tide_job *job, const struct tide_forecast 
         fprintf(out, ", of which %s train", tide_count_text((double)f->trainable, text[1]));
     fprintf(out, "\n\n");
     print_parts(f, out);
-    fprintf(out, "\npeak          %s allocated, in the phase '%s'\n", size(f->allocated, text[0]),
-            f->phases[f->peak].name);
+    fprintf(out, "\npeak          %s %s, in the phase '%s'\n", size(f->allocated, text[0]),
+            job->own ? "planned" : "allocated", f->phases[f->peak].name);
     print_layers(job, f, out);
-    if (job->host)
+    if (job->own)
+        fprintf(out, "arena         %s bytes, exactly\n", tide_count_text((double)f->allocated, text[0]));
+    else if (job->host)
         fprintf(out, "resident      %s, with the interpreter and its libraries, which take about %s\n",
                 size(f->device, text[0]), size(f->context, text[2]));
     else
@@ -275,7 +277,7 @@ void tide_plan_json(const struct tide_job *job, const struct tide_forecast *fore
     tide_json_init(&json, out, false);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.plan/1");
-    tide_json_text(&json, "framework", "torch");
+    tide_json_text(&json, "framework", job->own ? "tidemark" : "torch");
     put_job(&json, job);
     put_forecast(&json, job, forecast);
     if (room->device_bytes) {

@@ -43,6 +43,7 @@ enum tide_part {
     TIDE_PART_BACKWARD,  /* gradients on their way */
     TIDE_PART_SCRATCH,   /* of the update */
     TIDE_PART_WORKSPACE, /* of libraries, inside the allocator */
+    TIDE_PART_GAPS,      /* of a layout; an allocator's are no tensor's */
     TIDE_PARTS
 };
 

@@ -79,10 +79,19 @@ def test_a_number_that_nothing_explains_is_said_to_be_one(tidemark):
 
 
 def test_the_own_runtime_is_laid_out_exactly(tidemark):
-    got = tidemark("plan", "--json", "--", "tidemark", "train", "lm", "--preset", "tiny")
-    direct = tidemark("train", "lm", "--preset", "tiny", "--dry-run", "--json")
-    assert got.code == 0, got.err
-    assert got.out == direct.out
+    for more in ([], ["--batch", "3", "--budget", "4M"]):
+        words = ["train", "lm", "--preset", "tiny", *more]
+        got = tidemark("plan", "--json", "--", "tidemark", *words)
+        direct = tidemark(*words, "--dry-run", "--json").json
+        assert got.code == 0, got.err
+        plan = got.json
+        assert (plan["schema"], plan["framework"]) == ("tidemark.plan/1", "tidemark")
+        assert plan["allocated_bytes"] == direct["plan_bytes"] == sum(plan["at_peak"].values())
+        assert {p["name"] for p in plan["phases"]} == {"forward", "backward", "update", "evaluation"}
+        assert all(p["peak_bytes"] == sum(p["parts"].values()) <= plan["allocated_bytes"] for p in plan["phases"])
+        assert {"weights", "gradients", "optimizer", "attention", "mlp"} <= set(plan["at_peak"])
+    table = tidemark("plan", "--", "tidemark", "train", "lm", "--preset", "tiny").out
+    assert "at the peak" in table and "bytes, exactly" in table
     assert tidemark("plan", "--framework", "tidemark", "--model", "tiny", "--batch", "4").code == 0
     refused = tidemark("plan", "--", "python", "train.py")
     assert refused.code == 2 and "only runs of 'tidemark train'" in refused.err
