@@ -510,6 +510,7 @@ def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
 def test_ctrl_c_goes_to_the_program_and_then_the_view_ends(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000")
     t.wait("LIVE")
+    wait_for(lambda: (tmp_path / "job.tide.log").stat().st_size > 0, "the first step, before which it has no handler")
     t.keys("\x03")
     assert t.end() == 7
     assert (tmp_path / "ended").read_text() == str(int(signal.SIGINT))
