@@ -194,7 +194,7 @@ lint:
 	@tools/setup test
 	@tools/check lint
 lint-format:
-	clang-format --dry-run -Werror $(C_FILES)
+	@clang-format --dry-run -Werror $(C_FILES)
 lint-layers:
 	tools/layers
 lint-cppcheck:
