@@ -666,8 +666,9 @@ def test_malloc_is_asked_rarely_what_it_keeps(hooked, tmp_path):
     assert counters["allocator_readings"] >= 3
     free, lasted_s, once_s = map(float, done.out.split())
     assert counters["allocator_readings"] <= 4 * lasted_s + 2
-    # Each reading but the last is followed by 200 times its length; the caches of a busy machine may double one.
-    assert counters["allocator_ns"] <= 1e9 * (0.005 * lasted_s + 2 * once_s)
+    # Each reading is followed by 200 times its length, but for the last, which on a busy machine takes several times what one
+    # takes in the end.
+    assert counters["allocator_ns"] <= 1e9 * (0.005 * lasted_s + 10 * once_s)
     assert counters["allocator_pieces"] > 299_000
     assert abs(counters["allocator_free"] / free - 1) < 0.05
     assert counters["allocator_top"] < counters["allocator_free"] < counters["allocator_system"]

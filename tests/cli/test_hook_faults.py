@@ -82,6 +82,7 @@ def test_what_was_freed_in_odd_places_is_gone(endure, mode):
     assert table.live() <= 2 * MIB, [(s.live_bytes, s.frames) for s in table.sites if s.live_bytes > 100000]
 
 
+@pytest.mark.long
 def test_java_runs(endure, tmp_path):
     """A machine whose threads begin by asking for their stack, that maps its heap itself and makes code at run time."""
     java = shutil.which("java")

@@ -180,6 +180,7 @@ FRAGMENTS = """
 
 
 @pytest.mark.slow
+@pytest.mark.long  # malloc is asked the more rarely, the busier the machine
 def test_a_program_that_fragments_its_heap_is_told_so(heap, workload):
     d = heap(workload("fragmentation"), "--steps", "600")
     assert heap.code == 1

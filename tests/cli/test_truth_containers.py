@@ -95,6 +95,7 @@ def test_a_vector_that_doubles_is_a_leak_at_its_rate(blamed, native, tmp_path):
     assert "2 times as large whenever full, never freed" in blamed.said
 
 
+@pytest.mark.long  # a stop is seen in few looks where the machine is busy
 def test_a_vector_that_has_stopped_is_a_cache(blamed, native):
     document = blamed(native(VECTOR, "vector.cc"), "190")
     assert blamed.code == 0 and blamed.verdict["verdict"] == "plateau"
