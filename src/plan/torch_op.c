@@ -256,17 +256,23 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
     return out;
 }
 
-struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
-                                        int64_t channels)
+/* One kernel that keeps its input and so many statistics, in fp32. */
+static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_sized x, int width,
+                                         int64_t statistics, int weight, int bias, int64_t channels)
 {
     if (tape->failed)
         return x;
     int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
-    struct tide_sized out =
-        made(tape, node, x.count, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_NORM);
-    norm_node(tape, node, x, tide_tape_take(tape, x.count / channels, 4, TIDE_PART_NORM), weight, bias,
-              channels);
+    struct tide_sized out = made(tape, node, x.count, width, TIDE_PART_NORM);
+    norm_node(tape, node, x, tide_tape_take(tape, statistics, 4, TIDE_PART_NORM), weight, bias, channels);
     return out;
+}
+
+struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
+                                        int64_t channels)
+{
+    return one_kernel_norm(tape, x, tape->cast_width ? tape->cast_width : x.width, x.count / channels, weight,
+                           bias, channels);
 }
 
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch)
@@ -402,13 +408,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
 struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels)
 {
-    if (tape->failed)
-        return x;
-    int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
-    struct tide_sized out = made(tape, node, x.count, x.width, TIDE_PART_NORM);
-    norm_node(tape, node, x, tide_tape_take(tape, tide_times(channels, 2), 4, TIDE_PART_NORM), weight, bias,
-              channels);
-    return out;
+    return one_kernel_norm(tape, x, x.width, tide_times(channels, 2), weight, bias, channels);
 }
 
 struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x)

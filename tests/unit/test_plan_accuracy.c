@@ -151,6 +151,16 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
+static void take_the_chess_model(struct tide_job *job)
+{
+    struct tide_err err;
+    tide_job_init(job);
+    job->task = TIDE_TASK_GRPO;
+    job->dtype = TIDE_DTYPE_BF16;
+    job->sequence = 174;
+    assert_int_equal(tide_model_find("gpt2", &job->model, &err), 0);
+}
+
 static void a_plan_is_quick(void **state)
 {
     (void)state;
@@ -158,11 +168,7 @@ static void a_plan_is_quick(void **state)
     static struct tide_explanations found;
     struct tide_job job;
     struct tide_err err;
-    tide_job_init(&job);
-    job.task = TIDE_TASK_GRPO;
-    job.dtype = TIDE_DTYPE_BF16;
-    job.sequence = 174;
-    assert_int_equal(tide_model_find("gpt2", &job.model, &err), 0);
+    take_the_chess_model(&job);
     double begun = cpu_seconds();
     assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
     double planned = cpu_seconds();
@@ -182,11 +188,7 @@ static void the_case_of_the_chess_model_is_explained(void **state)
     static struct tide_explanations found;
     struct tide_job job;
     struct tide_err err;
-    tide_job_init(&job);
-    job.task = TIDE_TASK_GRPO;
-    job.dtype = TIDE_DTYPE_BF16;
-    job.sequence = 174;
-    assert_int_equal(tide_model_find("gpt2", &job.model, &err), 0);
+    take_the_chess_model(&job);
     struct tide_evidence evidence = {.bytes = 22650000000, .fails_at = 12};
     assert_int_equal(tide_explain(&job, &evidence, &found, &err), 0);
     assert_true(found.naive > 630000000 && found.naive < 650000000);
