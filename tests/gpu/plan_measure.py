@@ -1,5 +1,5 @@
 """What PyTorch really needs: the measurements behind `tidemark plan`. Usage: plan_measure.py OUT.json [--device cpu]
-[--limit SECONDS] [--only PATTERN]; or, for the table that the tests read: plan_measure.py --table OUT.json... > plan_h200.tsv
+[--limit SECONDS] [--only PATTERN,...]; or, for the table that the tests read: plan_measure.py --table OUT.json... > plan_h200.tsv
 
 Runs every configuration of the table below in a process of its own, one after the other, and writes one JSON document: versions,
 and for each configuration the peak of allocated and reserved bytes, what the device has in use, and what was allocated at each
@@ -82,7 +82,8 @@ MODELS = {
 
 DEFAULTS = dict(task="pretrain", batch=8, seq=256, accumulation=1, generate=0, dtype="fp32", autocast=False, attention="sdpa",
                 checkpointing=False, optimizer="adamw", set_to_none=True, reference=True, compile=False, ddp=False, dropout=None,
-                layers=None, rank=16, steps=3, trace=False, mistake=None, k=0, padded=False, vocabulary=None)
+                layers=None, rank=16, steps=3, trace=False, mistake=None, k=0, padded=False, vocabulary=None, processes=1, shard="none",
+                backend=None, scaler=False)
 
 
 def conf(name, model, **options):
@@ -267,6 +268,7 @@ def wanted():
         h("r50-infer-bf16", "resnet50", task="infer", batch=96, seq=224, dtype="bf16"),
         h("g-ddp-auto", "gpt2", batch=4, seq=600, ddp=True, autocast=True),
     ]
+    rows += several() + narrow()
     # Compilation takes long, so it comes last.
     rows += [
         c("g-pre-compile", "gpt2", batch=8, seq=512, dtype="bf16", compile=True, layers=6),
@@ -275,6 +277,70 @@ def wanted():
         c("v-pre-compile", "vit-base", batch=32, seq=224, dtype="bf16", compile=True, layers=4),
     ]
     return rows
+
+
+def several():
+    """Several processes: one rank of so many, over a process group that does not communicate, and two real ones to check it by."""
+    c = conf
+    d = lambda name, model, shard, processes, **options: c(name, model, shard=shard, processes=processes, ddp=shard in ("none", "optimizer"),
+                                                           **options)
+    t = lambda name, model, shard, processes, **options: d("x-" + name, model, shard, processes, trace="all", layers=2, steps=2, **options)
+    return [
+        t("g-full4", "gpt2", "full", 4, batch=4, seq=256),
+        t("g-grad4", "gpt2", "gradients", 4, batch=4, seq=256),
+        t("g-zero4", "gpt2", "optimizer", 4, batch=4, seq=256),
+        t("g-ddp4", "gpt2", "none", 4, batch=4, seq=256),
+        t("t-full8-bf16", "tinyllama-1.1b", "full", 8, batch=2, seq=256, dtype="bf16"),
+        t("g-full4-auto", "gpt2", "full", 4, batch=4, seq=256, autocast=True),
+        t("g-full4-ckpt", "gpt2", "full", 4, batch=4, seq=256, checkpointing=True),
+        t("g-full4-grpo", "gpt2", "full", 4, task="grpo", batch=4, seq=256, dtype="bf16"),
+        t("g-full4-lora", "gpt2", "full", 4, task="lora", batch=4, seq=256, dtype="bf16"),
+        t("g-full4-accum", "gpt2", "full", 4, batch=2, seq=256, accumulation=2, optimizer="sgd"),
+        d("g-ddp8", "gpt2", "none", 8, batch=8, seq=256),
+        d("s-ddp4-bf16", "smollm-135m", "none", 4, batch=8, seq=512, dtype="bf16"),
+        d("g-zero4", "gpt2", "optimizer", 4, batch=2, seq=128),
+        d("gm-zero8-bf16", "gpt2-medium", "optimizer", 8, batch=4, seq=512, dtype="bf16"),
+        d("g-grad4", "gpt2", "gradients", 4, batch=4, seq=256),
+        d("t-grad8-bf16", "tinyllama-1.1b", "gradients", 8, batch=2, seq=512, dtype="bf16"),
+        d("g-full4", "gpt2", "full", 4, batch=4, seq=256),
+        d("gm-full8-bf16", "gpt2-medium", "full", 8, batch=4, seq=512, dtype="bf16"),
+        d("t-full4-bf16", "tinyllama-1.1b", "full", 4, batch=4, seq=1024, dtype="bf16"),
+        d("s-full2-auto", "smollm-135m", "full", 2, batch=4, seq=512, autocast=True),
+        d("gl-full8-ckpt", "gpt2-large", "full", 8, batch=8, seq=512, checkpointing=True),
+        d("l-full16-fused", "llama-3.2-1b", "full", 16, batch=2, seq=512, optimizer="adamw-fused", dtype="bf16"),
+        # The same, and with two processes that do communicate.
+        d("y-ddp2", "gpt2", "none", 2, batch=4, seq=256),
+        d("y-ddp2-gloo", "gpt2", "none", 2, batch=4, seq=256, backend="gloo"),
+        d("y-zero2", "gpt2", "optimizer", 2, batch=4, seq=256),
+        d("y-zero2-gloo", "gpt2", "optimizer", 2, batch=4, seq=256, backend="gloo"),
+        d("y-full2", "gpt2", "full", 2, batch=4, seq=256),
+        d("y-full2-gloo", "gpt2", "full", 2, batch=4, seq=256, backend="gloo"),
+    ]
+
+
+def narrow():
+    """8-bit AdamW (bitsandbytes) and fp16, pure and under autocast with a gradient scaler."""
+    c = conf
+    t = lambda name, model, **options: c("x-" + name, model, trace="all", layers=2, steps=2, **options)
+    return [
+        t("g-8bit", "gpt2", batch=1, seq=64, optimizer="adamw-8bit"),
+        t("g-fp16-scaler", "gpt2", batch=4, seq=256, autocast="fp16", scaler=True),
+        c("g-8bit", "gpt2", batch=2, seq=128, optimizer="adamw-8bit"),
+        c("s-8bit-bf16", "smollm-135m", batch=4, seq=512, optimizer="adamw-8bit", dtype="bf16"),
+        c("t-8bit-bf16", "tinyllama-1.1b", task="sft", batch=2, seq=512, optimizer="adamw-8bit", dtype="bf16"),
+        c("g-fp16", "gpt2", batch=8, seq=512, dtype="fp16"),
+        c("g-fp16-scaler", "gpt2", batch=8, seq=512, autocast="fp16", scaler=True),
+        c("s-fp16-scaler", "smollm-135m", batch=4, seq=512, autocast="fp16", scaler=True, optimizer="adamw-fused"),
+        # Traced from the start: the segments of these were not foreseen.
+        t("g-grpo-fp32-all", "gpt2", task="grpo", batch=4, seq=256),
+        t("r18-fp32-all", "resnet18", batch=16, seq=224, optimizer="momentum"),
+        t("t-fp32-all", "tinyllama-1.1b", batch=2, seq=256),
+        t("t-eager-all", "tinyllama-1.1b", batch=2, seq=256, attention="eager", dtype="bf16"),
+        t("q-fp32-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd"),
+        t("g-logits-all", "gpt2", task="sft", batch=16, seq=512, dtype="bf16", mistake="logits-kept"),
+        t("g-traincache-all", "gpt2", task="sft", batch=8, seq=1024, dtype="bf16", mistake="train-cache"),
+        t("r50-bf16-all", "resnet50", batch=128, seq=224, dtype="bf16", optimizer="adamw"),
+    ]
 
 
 class LowRank(torch.nn.Module):
@@ -345,19 +411,59 @@ def make_optimizer(row, parameters):
     name = row["optimizer"]
     if row["mistake"] == "fp32-state":
         return MasterAdamW(parameters)
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=1e-4)
-    if name == "momentum":
-        return torch.optim.SGD(parameters, lr=1e-4, momentum=0.9)
-    if name == "adamw":
-        return torch.optim.AdamW(parameters, lr=1e-5)
-    if name == "adamw-fused":
-        return torch.optim.AdamW(parameters, lr=1e-5, fused=True)
-    if name == "adamw-loop":
-        return torch.optim.AdamW(parameters, lr=1e-5, foreach=False)
-    if name == "adafactor":
-        return torch.optim.Adafactor(parameters, lr=1e-5)
-    raise ValueError(name)
+    if name == "adamw-8bit":
+        import bitsandbytes
+        return bitsandbytes.optim.AdamW8bit(parameters, lr=1e-5)
+    kind, options = {"sgd": (torch.optim.SGD, {}), "momentum": (torch.optim.SGD, {"momentum": 0.9}), "adamw": (torch.optim.AdamW, {}),
+                     "adamw-fused": (torch.optim.AdamW, {"fused": True}), "adamw-loop": (torch.optim.AdamW, {"foreach": False}),
+                     "adafactor": (torch.optim.Adafactor, {})}[name]
+    if row["shard"] == "optimizer":
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+        return ZeroRedundancyOptimizer(parameters, optimizer_class=kind, lr=1e-5, **options)
+    return kind(parameters, lr=1e-5, **options)
+
+
+def begin_group(row, device):
+    """The process group: real with one process, or two over gloo; else rank 0 of so many over one that does not communicate. NCCL's own
+    memory belongs to the run, so a real communicator of one process stands beside that one."""
+    distributed = torch.distributed
+    if row["backend"] == "gloo":
+        distributed.init_process_group("gloo", rank=row["rank_of"], world_size=row["processes"],
+                                       store=distributed.FileStore(row["store"], row["processes"]))
+        return None
+    if row["processes"] == 1:
+        distributed.init_process_group("nccl" if device == "cuda" else "gloo", rank=0, world_size=1, store=distributed.HashStore())
+        return None
+    from torch.testing._internal.distributed import fake_pg  # registers the backend
+    assert fake_pg
+    distributed.init_process_group("fake", rank=0, world_size=row["processes"], store=distributed.HashStore())
+    if device != "cuda":
+        return None
+    real = distributed.ProcessGroupNCCL(distributed.HashStore(), 0, 1)
+    real.allreduce([torch.ones(1, device=device)]).wait()
+    return real
+
+
+def sum_alone(processes, bucket):
+    """What DDP does with a bucket, but for the communication, whose answer a group that has none leaves out."""
+    data = bucket.buffer().div_(processes)
+    done = torch.futures.Future(devices=[data.device] if data.is_cuda else None)
+    done.set_result(data)
+    return done
+
+
+def share_out(model, row, device, whole):
+    """FSDP's fully_shard of every block and of the rest; whole: weights are let go after a forward too."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh(device, (row["processes"],))
+    base = getattr(model, "transformer", None) or getattr(model, "model", None) or model.vit
+    blocks = getattr(base, "h", None) or getattr(base, "layers", None) or base.encoder.layer
+    for block in blocks:
+        fully_shard(block, mesh=mesh, reshard_after_forward=whole)
+    fully_shard(model, mesh=mesh)
+    if row["backend"] == "gloo":
+        model.set_force_sum_reduction_for_comms(True)
 
 
 class MasterAdamW:
@@ -419,20 +525,28 @@ class Run:
             if row["task"] == "lora":
                 self.model.enable_input_require_grads()
         self.mark("model")
+        self.scaler = torch.amp.GradScaler(self.device, enabled=row["scaler"])
+        sharded = row["shard"] in ("gradients", "full")
+        if row["ddp"] or sharded:
+            self.group = begin_group(row, self.device)
+        if sharded:
+            share_out(self.model, row, self.device, row["shard"] == "full")
         self.reference = None
         if row["task"] == "grpo" and row["reference"]:
             self.reference = make_model(row, self.device).eval()
             if row["mistake"] != "ref-grad":
                 self.reference.requires_grad_(False)
+            if sharded:
+                share_out(self.reference, row, self.device, True)
             self.mark("reference")
         copies = {"double": 1, "third-model": 1}.get(row["mistake"], 0)
         self.kept += [make_model(row, self.device) for _ in range(copies)]
         self.optimizer = make_optimizer(row, self.model.parameters()) if row["task"] != "infer" else None
         self.called = self.model
         if row["ddp"]:
-            torch.distributed.init_process_group("nccl" if self.device == "cuda" else "gloo", rank=0, world_size=1,
-                                                 store=torch.distributed.HashStore())
             self.called = torch.nn.parallel.DistributedDataParallel(self.model)
+            if torch.distributed.get_backend() == "fake":
+                self.called.register_comm_hook(row["processes"], sum_alone)
         if row["compile"]:
             self.called = torch.compile(self.model)
         self.batch = self.make_batch()
@@ -452,7 +566,8 @@ class Run:
         return batch
 
     def cast(self):
-        return torch.autocast(self.device, torch.bfloat16, enabled=self.row["autocast"])
+        to = torch.float16 if self.row["autocast"] == "fp16" else torch.bfloat16
+        return torch.autocast(self.device, to, enabled=bool(self.row["autocast"]))
 
     def loss_of(self, batch):
         if self.vision:
@@ -547,7 +662,7 @@ class Run:
             if row["mistake"] == "retain":
                 losses.append(loss)
                 continue
-            (loss / count).backward()
+            self.scaler.scale(loss / count).backward()
             self.mark("backward")
             total += loss.item()
         if losses:
@@ -558,7 +673,8 @@ class Run:
         if row["mistake"] == "outputs-kept":
             with torch.no_grad():
                 self.kept.append(self.model(input_ids=ids, use_cache=False).logits)
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.mark("updated")
         return total
 
@@ -566,10 +682,15 @@ class Run:
         losses = []
         for step in range(self.row["steps"]):
             self.mark.step = step
-            if self.row["trace"] and step == self.row["steps"] - 1 and self.device == "cuda":
-                torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python", max_entries=200000)
+            if self.row["trace"] is True and step == self.row["steps"] - 1:
+                begin_trace(self.device)
             losses.append(self.infer_step() if self.row["task"] == "infer" else self.train_step())
         return losses
+
+
+def begin_trace(device):
+    if device == "cuda":
+        torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python", max_entries=400000)
 
 
 def label_of(frames):
@@ -594,7 +715,8 @@ def trace_of():
         if action not in ("alloc", "free_completed", "segment_alloc", "segment_free", "free_requested"):
             continue
         label = label_of(entry.get("frames") or []) if action == "alloc" else ""
-        events.append([action, entry.get("addr", 0), entry["size"], names.setdefault(label, len(names)), entry.get("time_us", 0)])
+        events.append([action, entry.get("addr", 0), entry["size"], names.setdefault(label, len(names)), entry.get("time_us", 0),
+                       entry.get("stream", 0)])
     return {"labels": list(names), "events": events}
 
 
@@ -616,6 +738,8 @@ def measure(row, device):
         result["device_context"] = device_use(device)
         result["cudnn"] = torch.backends.cudnn.version()
         torch.empty(1, device=device)
+    if row["trace"] == "all":
+        begin_trace(device)
     run = Run(row, device)
     result["device_start"] = device_use(device)
     run.prepare()
@@ -635,6 +759,7 @@ def measure(row, device):
         result["peak_reserved"] = stats["reserved_bytes.all.peak"]
         result["device_end"] = device_use(device)
         result["nccl"] = row["ddp"]
+        result["states"] = len(getattr(run.optimizer, "state", ()) or ())
         if row["trace"]:
             try:
                 result["trace"] = trace_of()
@@ -655,7 +780,20 @@ def living_at_peak():
             "sizes": sorted((s["total_size"] for s in segments), reverse=True)[:40]}
 
 
+def begin_others(row):
+    """The other processes of a group that communicates; they measure too and say nothing."""
+    store = f"/tmp/plan-measure-{os.getpid()}"
+    for rank in range(1, row["processes"]):
+        if os.fork() == 0:
+            return dict(row, rank_of=rank, store=store)
+    return dict(row, rank_of=0, store=store)
+
+
 def child(row, device, pipe):
+    if row["backend"] == "gloo":
+        row = begin_others(row)
+        if row["rank_of"]:
+            pipe = os.open(os.devnull, os.O_WRONLY)
     try:
         if device == "cpu":
             row = dict(row, tiny=True, batch=2, seq=min(row["seq"], 32), layers=2, generate=min(row["generate"], 4), k=min(row["k"], 2),
@@ -728,7 +866,7 @@ KEYS = {"padded": "padding", "retain": "graphs", "gen-grad": "generation", "ref-
         "third-model": "copies", "outputs-kept": "outputs", "eval-grad": "evaluation", "fp32-state": "master", "ckpt-off": "checkpointing",
         "lora-unfrozen": "unfrozen", "prefill-logits": "prefill", "logits-kept": "logits", "keepgrad": "keeps"}
 COLUMNS = ("model", "layers", "task", "batch", "seq", "accumulation", "generate", "dtype", "autocast", "attention", "checkpointing", "optimizer",
-           "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k")
+           "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k", "processes", "shard", "scaler")
 
 
 def table(paths):
@@ -747,7 +885,7 @@ def table(paths):
             use = {"m": "mistake", "h": "held-out", "x": "trace"}.get(row["name"].partition("-")[0], "calibration")
             cells = ["" if options[c] is None else str(int(options[c]) if isinstance(options[c], bool) else options[c]) for c in COLUMNS]
             if mistake == "outputs-kept":
-                cells[-1] = str(options["steps"])
+                cells[COLUMNS.index("k")] = str(options["steps"])
             if row["name"] != "m-third-model" and not (mistake and use != "mistake"):
                 print("\t".join((row["name"], use, KEYS.get(mistake, mistake), *cells, str(row["peak_allocated"]), str(row["peak_reserved"]),
                                  str(row["device_end"]))))
@@ -773,7 +911,7 @@ def main():
     begun = time.time()
     forks = True
     gc.freeze()
-    rows = [row for row in wanted() if fnmatch.fnmatch(row["name"], asked.only)]
+    rows = [row for row in wanted() if any(fnmatch.fnmatch(row["name"], pattern) for pattern in asked.only.split(","))]
     for number, row in enumerate(rows):
         left = asked.limit - (time.time() - begun)
         if left < 5:
