@@ -15,9 +15,10 @@ static const int64_t idle_again_ns = (int64_t)250 * TIDE_NS_PER_MS;
 static const int64_t tiny_again_ns = (int64_t)60 * TIDE_NS_PER_S;
 
 enum {
-    TINY_BYTES = 1 << 20,   /* a process this small is read rarely */
-    CHANGE_BYTES = 1 << 20, /* least change that is followed up, and */
-    CHANGE_PART = 20,       /* as a part of RSS: one in so many */
+    TINY_BYTES = 1 << 20,     /* a process this small is read rarely */
+    TELLING_BYTES = 64 << 20, /* from here on the cost of a read is that of its pages */
+    CHANGE_BYTES = 1 << 20,   /* least change that is followed up, and */
+    CHANGE_PART = 20,         /* as a part of RSS: one in so many */
 };
 
 /* Of the whole budget. */
@@ -41,10 +42,18 @@ void tide_smaps_release(struct tide_smaps_budget *budget)
     budget->wish_capacity = 0;
 }
 
+/* What was read before costs what it cost then. For what came since, the last read is a measure only if pages
+ * and not the mere asking made up its cost. */
 int64_t tide_smaps_predict_ns(const struct tide_member *member)
 {
-    double rate = member->smaps.ns_per_byte > 0 ? member->smaps.ns_per_byte : first_ns_per_byte;
-    double cost = rate * (double)tide_member_rss(member);
+    const struct tide_member_smaps *smaps = &member->smaps;
+    double rss = (double)tide_member_rss(member), seen = 0, cost = 0;
+    if (smaps->ns_per_byte > 0) {
+        seen = (double)(smaps->rss_then > TINY_BYTES ? smaps->rss_then : TINY_BYTES);
+        cost = smaps->ns_per_byte * (rss < seen ? rss : seen);
+    }
+    if (rss > seen)
+        cost += (rss - seen) * (seen >= TELLING_BYTES ? smaps->ns_per_byte : first_ns_per_byte);
     return cost < (double)least_cost_ns ? least_cost_ns : cost > 1e15 ? (int64_t)1e15 : (int64_t)cost;
 }
 

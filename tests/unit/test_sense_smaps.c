@@ -199,6 +199,25 @@ static void a_change_is_followed_up_out_of_a_fifth_of_its_own(void **state)
     assert_in_range(seconds, 29, 31);
 }
 
+/* Every program is first seen small, and reading a small process costs mostly what any read costs. */
+static void what_a_small_process_costs_does_not_make_it_dear_once_it_is_large(void **state)
+{
+    (void)state;
+    put(100, 1, 1 * MIB, 1 * MIB);
+    begin(10000);
+    look();
+    look();
+    struct tide_member *member = tide_tree_find(&tree, 100);
+    member->smaps.ns_per_byte = 250e3 / (1.0 * MIB * 1024); /* the first read took a quarter of a ms */
+    put(100, 1, 1536L * MIB, 1500L * MIB);
+    int seconds = 0;
+    do
+        look();
+    while (!fresh() && seconds++ < 60);
+    assert_in_range(seconds, 5, 15); /* 20 ms out of a fifth of 1 % */
+    assert_int_equal(member->smaps.pss_bytes, 1500L * MIB * 1024);
+}
+
 /* A child that takes some memory, says so, and waits for its end. */
 static pid_t spawn(size_t mib, bool readable)
 {
@@ -404,6 +423,7 @@ int main(void)
         TEST(those_never_read_come_first_and_big_ones_before_small_ones),
         TEST(a_quiet_tree_is_read_out_of_a_fifth_of_the_budget),
         TEST(a_change_is_followed_up_out_of_a_fifth_of_its_own),
+        TEST(what_a_small_process_costs_does_not_make_it_dear_once_it_is_large),
         TEST(of_a_process_that_may_not_be_read_rss_is_counted),
         TEST(a_forked_child_counts_only_what_it_grew_until_it_is_read),
         TEST(a_child_that_is_not_read_yet_counts_what_its_parents_pss_leaves_out),
