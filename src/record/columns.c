@@ -16,8 +16,8 @@ static size_t words_of(const char *name, char words[WORDS][WORD])
     size_t count = 0, len = 0;
     for (const char *p = name; *p && count < WORDS; p++) {
         bool letter = isalnum((unsigned char)*p);
-        bool binary = p > name && p[-1] == 'i' && *p == 'B'; /* KiB is one word */
-        bool hump = p > name && isupper((unsigned char)*p) && islower((unsigned char)p[-1]) && !binary;
+        bool unit = *p == 'B' && p > name && (p[-1] == 'i' || len == 1); /* KiB and kB are one word */
+        bool hump = p > name && isupper((unsigned char)*p) && islower((unsigned char)p[-1]) && !unit;
         if ((!letter || hump) && len) {
             words[count++][len] = '\0';
             len = 0;

@@ -192,6 +192,9 @@ static void units_come_from_names(void **state)
     assert_true(tide_column_bytes_scale("rss_mb") == 1e6);
     assert_true(tide_column_bytes_scale("RSS (MiB)") == 0x1p20);
     assert_true(tide_column_bytes_scale("gpuMemGB") == 1e9);
+    assert_true(tide_column_bytes_scale("VmRSS_kB") == 1e3);
+    assert_true(tide_column_bytes_scale("mem [kB]") == 1e3);
+    assert_true(tide_column_bytes_scale("memB") == 1);
     assert_true(tide_column_bytes_scale("uss_bytes") == 1);
     assert_true(isnan(tide_column_bytes_scale("rss")));
     assert_true(isnan(tide_column_bytes_scale("b_rss")));
