@@ -109,15 +109,16 @@ double tide_column_seconds_scale(const char *name, double first)
     return first > 1e17 ? 1e-9 : first > 1e14 ? 1e-6 : first > 1e11 ? 1e-3 : 1;
 }
 
-static bool parse_date(const char *text, double *ret_seconds)
+/* "07:12:00", "07:12:00.250", "07:12:00,250", with a zone or without. */
+static bool parse_clock(const char *text, double *ret_seconds)
 {
-    int year, month, day, hour, minute, used = 0;
+    int hour, minute, used = 0;
     double second = 0;
-    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &used) < 5 || !used)
+    if (sscanf(text, "%3d:%2d:%n", &hour, &minute, &used) < 2 || !used || hour < 0 || minute < 0)
         return false;
     char digits[16];
     size_t n = strspn(text + used, "0123456789.,");
-    if (n == 0 || n >= sizeof digits || year < 1970 || year > 9999)
+    if (n == 0 || n >= sizeof digits)
         return false;
     memcpy(digits, text + used, n);
     digits[n] = '\0';
@@ -127,36 +128,65 @@ static bool parse_date(const char *text, double *ret_seconds)
     const char *zone = text + used + n;
     if (tide_real_parse(digits, &second) || (*zone && *zone != 'Z' && *zone != '+' && *zone != '-'))
         return false;
-    struct tm tm = {
-        .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute};
-    *ret_seconds = (double)timegm(&tm) + second; /* one zone for the whole log: only differences matter */
+    *ret_seconds = hour * 3600.0 + minute * 60.0 + second;
     return true;
 }
 
-bool tide_column_value(const char *text, size_t len, double *ret_value, bool *ret_is_date)
+/* One zone for the whole log: only differences matter. A time of day starts over at midnight, which is
+ * bridged like any clock that jumps. */
+static bool parse_time(const char *text, double *ret_seconds)
+{
+    int year, month, day, used = 0;
+    double clock;
+    if (sscanf(text, "%4d%*1[-/]%2d%*1[-/]%2d%*1[T ]%n", &year, &month, &day, &used) < 3 || !used)
+        return parse_clock(text, ret_seconds);
+    if (year < 1970 || year > 9999 || !parse_clock(text + used, &clock))
+        return false;
+    struct tm tm = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+    *ret_seconds = (double)timegm(&tm) + clock;
+    return true;
+}
+
+/* "512 MiB", "1.5GB". */
+static bool parse_size(const char *text, size_t len, double *ret_bytes)
+{
+    char number[64];
+    size_t digits = len;
+    while (digits && isalpha((unsigned char)text[digits - 1]))
+        digits--;
+    double scale = tide_column_unit_scale(text + digits), value;
+    while (digits && text[digits - 1] == ' ')
+        digits--;
+    if (isnan(scale) || digits >= sizeof number)
+        return false;
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    if (tide_real_parse(number, &value))
+        return false;
+    *ret_bytes = value * scale;
+    return true;
+}
+
+enum tide_cell tide_column_cell(const char *text, size_t len, double *ret_value)
 {
     char cell[64];
-    *ret_is_date = false;
     while (len && (*text == ' ' || *text == '\t')) {
         text++;
         len--;
     }
-    if (len == 0) {
-        *ret_value = NAN;
-        return true;
-    }
     if (len >= sizeof cell)
-        return false;
+        return TIDE_CELL_TEXT;
     memcpy(cell, text, len);
     cell[len] = '\0';
     if (!tide_real_parse(cell, ret_value))
-        return true;
-    static const char *const missing[] = {"na", "n/a", "nan", "null", "none", "-", NULL};
+        return TIDE_CELL_NUMBER;
+    static const char *const missing[] = {"", "na", "n/a", "nan", "null", "none", "-", NULL};
     for (const char *const *m = missing; *m; m++)
         if (!strcasecmp(cell, *m)) {
             *ret_value = NAN;
-            return true;
+            return TIDE_CELL_MISSING;
         }
-    *ret_is_date = parse_date(cell, ret_value);
-    return *ret_is_date;
+    if (parse_time(cell, ret_value))
+        return TIDE_CELL_TIME;
+    return parse_size(cell, len, ret_value) ? TIDE_CELL_SIZE : TIDE_CELL_TEXT;
 }

@@ -28,8 +28,10 @@ double tide_column_unit_scale(const char *text);
  * date in ms, us or ns). */
 double tide_column_seconds_scale(const char *name, double first);
 
-/* A cell: a number, a missing value (NAN), or an ISO date (seconds since 1970, *ret_is_date). False: none of
- * these. */
-bool tide_column_value(const char *text, size_t len, double *ret_value, bool *ret_is_date);
+enum tide_cell { TIDE_CELL_TEXT, TIDE_CELL_NUMBER, TIDE_CELL_MISSING, TIDE_CELL_TIME, TIDE_CELL_SIZE };
+
+/* What a cell is, and its value: a number; NAN where a value is missing; seconds, of a date (since 1970) or
+ * of a time of day; bytes, of a number with a unit of memory ("512 MiB"). Of other text there is no value. */
+enum tide_cell tide_column_cell(const char *text, size_t len, double *ret_value);
 
 #endif

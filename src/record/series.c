@@ -27,9 +27,10 @@ struct table {
     struct tide_arena *arena;
     const char *names[TIDE_SERIES_COLUMNS]; /* live in the arena */
     size_t columns;
-    bool date[TIDE_SERIES_COLUMNS]; /* cells were dates */
-    bool text[TIDE_SERIES_COLUMNS]; /* some cell was no number: not a series */
-    size_t text_line[TIDE_SERIES_COLUMNS];
+    bool has_header;                           /* else the names are ours */
+    unsigned kinds[TIDE_SERIES_COLUMNS];       /* of its cells: bits 1 << enum tide_cell */
+    const char *odd_text[TIDE_SERIES_COLUMNS]; /* the first cell that holds no value; lives in the arena */
+    size_t odd_line[TIDE_SERIES_COLUMNS];
     double *cells; /* rows * stride */
     size_t stride;
     size_t rows, capacity;
@@ -100,17 +101,30 @@ static int add_column(struct table *t, const char *name, size_t len, struct tide
     return 0;
 }
 
+static bool holds(const struct table *t, size_t column, enum tide_cell kind)
+{
+    return t->kinds[column] & 1u << kind;
+}
+
+static void set_odd(struct table *t, size_t column, const char *text, size_t len, size_t line)
+{
+    if (holds(t, column, TIDE_CELL_TEXT))
+        return;
+    t->kinds[column] |= 1u << TIDE_CELL_TEXT;
+    t->odd_text[column] = tide_arena_text(t->arena, text, len);
+    t->odd_line[column] = line;
+}
+
 static void set_cell(struct table *t, double *row, size_t column, const char *text, size_t len, size_t line)
 {
     double value;
-    bool date;
-    if (tide_column_value(text, len, &value, &date)) {
-        row[column] = value;
-        t->date[column] |= date;
-    } else if (!t->text[column]) {
-        t->text[column] = true;
-        t->text_line[column] = line;
+    enum tide_cell kind = tide_column_cell(text, len, &value);
+    if (kind == TIDE_CELL_TEXT) {
+        set_odd(t, column, text, len, line);
+        return;
     }
+    row[column] = value;
+    t->kinds[column] |= 1u << kind;
 }
 
 /* ----------------------------------------------------------------------------------------------------
@@ -177,8 +191,7 @@ static int parse_header(struct table *t, const char *line, size_t len, char deli
             return tide_err_set(err, "line 1: a quote that does not end, or a field of over %d bytes",
                                 CELL_MOST);
         double value;
-        bool date;
-        numbers += cell_len > 0 && tide_column_value(cell, cell_len, &value, &date);
+        numbers += cell_len > 0 && tide_column_cell(cell, cell_len, &value) != TIDE_CELL_TEXT;
         if (add_column(t, cell, cell_len, err))
             return -1;
     }
@@ -235,6 +248,7 @@ static int parse_delimited(struct table *t, struct cursor c, struct tide_err *er
             if (parse_header(t, line, len, delimiter, &header, err))
                 return -1;
             t->stride = t->columns;
+            t->has_header = header;
             if (header)
                 continue;
         }
@@ -271,14 +285,13 @@ static int parse_object(struct table *t, json_t *object, size_t line, struct tid
             if (add_column(t, key, strlen(key), err))
                 return -1;
         }
-        if (json_is_number(value))
+        if (json_is_number(value)) {
             row[column] = json_number_value(value);
-        else if (json_is_string(value))
+            t->kinds[column] |= 1u << TIDE_CELL_NUMBER;
+        } else if (json_is_string(value))
             set_cell(t, row, column, json_string_value(value), json_string_length(value), line);
-        else if (!json_is_null(value) && !t->text[column]) {
-            t->text[column] = true;
-            t->text_line[column] = line;
-        }
+        else if (!json_is_null(value))
+            set_odd(t, column, "", 0, line);
     }
     return 0;
 }
@@ -288,6 +301,7 @@ static int parse_jsonl(struct table *t, struct cursor c, struct tide_err *err)
     const char *line;
     size_t len;
     t->stride = 64;
+    t->has_header = true;
     while (next_line(&c, &line, &len)) {
         if (is_blank(line, len))
             continue;
@@ -328,29 +342,83 @@ static int list_columns(const struct table *t, struct tide_err *err)
     return tide_err_hint(err, "name one with --column and its unit with --unit; there are: %s", list);
 }
 
+static int refuse_text(const struct table *t, size_t column, const char *what, struct tide_err *err)
+{
+    char name[64], cell[32];
+    const char *odd = t->odd_text[column] ? t->odd_text[column] : "";
+    tide_text_escape(t->names[column], strlen(t->names[column]), name, sizeof name);
+    tide_text_escape(odd, strlen(odd), cell, sizeof cell);
+    if (!holds(t, column, TIDE_CELL_TEXT))
+        return tide_err_set(err, "column '%s' holds sizes of memory, where %s was expected", name, what);
+    if (!*odd)
+        return tide_err_set(err, "line %zu: column '%s' holds something that is not %s", t->odd_line[column],
+                            name, what);
+    tide_err_set(err, "line %zu: column '%s' holds '%s', which is not %s", t->odd_line[column], name, cell,
+                 what);
+    return strchr(odd, ',') ? tide_err_hint(err, "numbers look like 1234.5, without any comma") : -1;
+}
+
+/* Bytes per number of a column: its cells may say themselves, else --unit, else its name. NAN: nobody does.
+ */
+static double scale_of(const struct table *t, size_t column, const struct tide_series_options *options)
+{
+    return holds(t, column, TIDE_CELL_SIZE) ? 1
+           : options->unit                  ? tide_column_unit_scale(options->unit)
+                                            : tide_column_bytes_scale(t->names[column]);
+}
+
 static int pick_value(const struct table *t, size_t column, const struct tide_series_options *options,
                       struct picked *p, struct tide_err *err)
 {
     char shown[64];
     tide_text_escape(t->names[column], strlen(t->names[column]), shown, sizeof shown);
-    double scale =
-        options->unit ? tide_column_unit_scale(options->unit) : tide_column_bytes_scale(t->names[column]);
+    double scale = scale_of(t, column, options);
     if (isnan(scale) && options->unit) {
         tide_text_escape(options->unit, strlen(options->unit), shown, sizeof shown);
         tide_err_set(err, "'%s' is not a unit of memory", shown);
         return tide_err_hint(err, "one of B, KB, MB, GB, KiB, MiB, GiB");
     }
+    if (holds(t, column, TIDE_CELL_TEXT))
+        return refuse_text(t, column, "a number", err);
+    if (holds(t, column, TIDE_CELL_SIZE) && holds(t, column, TIDE_CELL_NUMBER))
+        return tide_err_set(err, "in column '%s' some numbers have a unit and some have none", shown);
     if (isnan(scale)) {
         tide_err_set(err, "column '%s' does not say its unit", shown);
         return tide_err_hint(
             err, "say --unit MB (or B, KB, GB, KiB, MiB, GiB), or call the column '%.24s_mb'", shown);
     }
-    if (t->text[column])
-        return tide_err_set(err, "line %zu: column '%s' holds something that is not a number",
-                            t->text_line[column], shown);
     p->value[p->values] = column;
     p->scale[p->values++] = scale;
     return 0;
+}
+
+/* Whether a column can be what its name says: a step is a number, a time a number or a date. */
+static bool is_usable(const struct table *t, size_t column)
+{
+    return !holds(t, column, TIDE_CELL_TEXT) && !holds(t, column, TIDE_CELL_SIZE);
+}
+
+/* Steps, time and PIDs. An axis that is there and cannot be read is not silently replaced by the row number.
+ */
+static int pick_axes(const struct table *t, struct picked *p, struct tide_err *err)
+{
+    size_t unreadable = SIZE_MAX;
+    for (size_t i = 0; i < t->columns; i++) {
+        enum tide_column_role role = tide_column_role(t->names[i]);
+        size_t *slot = role == TIDE_COLUMN_STEP   ? &p->axis
+                       : role == TIDE_COLUMN_TIME ? &p->time
+                       : role == TIDE_COLUMN_PID  ? &p->pid
+                                                  : NULL;
+        if (slot && *slot == SIZE_MAX && is_usable(t, i))
+            *slot = i;
+        else if (slot && slot != &p->pid && unreadable == SIZE_MAX && t->has_header)
+            unreadable = i;
+    }
+    if (p->axis != SIZE_MAX || p->time != SIZE_MAX || unreadable == SIZE_MAX)
+        return 0;
+    return refuse_text(t, unreadable,
+                       tide_column_role(t->names[unreadable]) == TIDE_COLUMN_STEP ? "a number" : "a time",
+                       err);
 }
 
 static int pick_columns(const struct table *t, const struct tide_series_options *options, struct picked *p,
@@ -358,21 +426,15 @@ static int pick_columns(const struct table *t, const struct tide_series_options 
 {
     *p = (struct picked){.axis = SIZE_MAX, .time = SIZE_MAX, .pid = SIZE_MAX, .axis_scale = 1};
     size_t unsure = SIZE_MAX;
-    for (size_t i = 0; i < t->columns; i++) {
-        enum tide_column_role role = tide_column_role(t->names[i]);
-        if (role == TIDE_COLUMN_STEP && p->axis == SIZE_MAX && !t->text[i])
-            p->axis = i;
-        else if (role == TIDE_COLUMN_TIME && p->time == SIZE_MAX && !t->text[i])
-            p->time = i;
-        else if (role == TIDE_COLUMN_PID && p->pid == SIZE_MAX && !t->text[i])
-            p->pid = i;
-        else if (options->column || role != TIDE_COLUMN_MEMORY)
+    if (pick_axes(t, p, err))
+        return -1;
+    for (size_t i = 0; i < t->columns && !options->column; i++) {
+        if (tide_column_role(t->names[i]) != TIDE_COLUMN_MEMORY)
             continue;
-        else if (options->unit || !isnan(tide_column_bytes_scale(t->names[i]))) {
-            if (pick_value(t, i, options, p, err))
-                return -1;
-        } else
+        if (!options->unit && isnan(scale_of(t, i, options)))
             unsure = i;
+        else if (pick_value(t, i, options, p, err))
+            return -1;
     }
     if (options->column) {
         size_t column = column_named(t, options->column);
@@ -421,7 +483,8 @@ static int straighten(double *x, size_t n, bool is_steps)
 
 static double time_scale(const struct table *t, size_t column)
 {
-    return t->date[column] ? 1 : tide_column_seconds_scale(t->names[column], t->cells[column]);
+    return holds(t, column, TIDE_CELL_TIME) ? 1
+                                            : tide_column_seconds_scale(t->names[column], t->cells[column]);
 }
 
 /* One series: the rows of one pid (or all), one value column. */

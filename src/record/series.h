@@ -8,12 +8,11 @@
  * recognised, fields may be quoted. JSONL: one object a line, keys are columns. Empty cells, null, NA, nan
  * are missing values.
  * Columns: the axis is the column called step (global_step, iter, iteration ...), else time (t, seconds,
- * elapsed, timestamp ...; units from the name; ISO dates too), else the row number. Every column that is
- * called like memory and has a unit in its name (rss_mb, "RSS (MiB)", gpu_bytes, ...) is a series; --column
- * and
- * --unit say otherwise. A pid column splits the rows into one series per process.
- * A clock that jumps (back, or a thousand times its usual stride ahead) is bridged by its usual stride; steps
- * that start over go on from where they were.
+ * elapsed, timestamp ...; units from the name; dates and times of day too), else the row number. Every column
+ * that is called like memory and has a unit in its name (rss_mb, "RSS (MiB)", gpu_bytes, ...) or in its cells
+ * ("512 MiB") is a series; --column and --unit say otherwise. A pid column splits the rows into one series
+ * per process. A clock that jumps (back, or a thousand times its usual stride ahead) is bridged by its usual
+ * stride; steps that start over go on from where they were.
  *
  * Malformed text is refused with the number of the line. MB is 1,000,000 bytes, MiB 1,048,576.
  */

@@ -113,6 +113,43 @@ static void time_is_the_axis_where_there_are_no_steps(void **state)
     tide_series_release(&set);
 }
 
+static void a_time_of_day_and_a_date_with_slashes_are_times(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("time,rss_mb\n23:59:58,5\n23:59:59.5,6\n00:00:01,7\n", &by_name);
+    assert_false(set.x_is_steps);
+    assert_true(fabs(set.series[0].x[1] - 1.5) < 1e-9 && fabs(set.series[0].x[2] - 3) < 1e-9);
+    tide_series_release(&set);
+    set = parse("timestamp,rss_mb\n2026/11/15 07:12:00.000,5\n2026/11/15 07:13:00.000,6\n", &by_name);
+    assert_true(!set.x_is_steps && set.series[0].x[1] == 60);
+    tide_series_release(&set);
+}
+
+static void an_axis_that_cannot_be_read_is_not_replaced_by_the_row_number(void **state)
+{
+    (void)state;
+    refused("time,rss_mb\nnoon,5\n", "line 2: column 'time' holds 'noon', which is not a time");
+    refused("step,rss_mb\n1/10,5\n", "line 2: column 'step' holds '1/10', which is not a number");
+    struct tide_series_set set = parse("time,step,rss_mb\nnoon,3,5\n", &by_name);
+    assert_true(set.x_is_steps && set.series[0].x[0] == 3);
+    tide_series_release(&set);
+}
+
+static void cells_may_say_their_unit(void **state)
+{
+    (void)state;
+    struct tide_series_set set = parse("timestamp, memory.used [MiB]\n"
+                                       "2026/11/15 07:12:00.000, 512 MiB\n2026/11/15 07:12:01.000, 1GB\n",
+                                       &by_name);
+    assert_true(set.series[0].bytes[0] == 512 * 0x1p20 && set.series[0].bytes[1] == 1e9);
+    tide_series_release(&set);
+    set = parse("{\"step\": 1, \"rss\": \"1.5 GiB\"}\n", &by_name);
+    assert_true(set.series[0].bytes[0] == 1.5 * 0x1p30);
+    tide_series_release(&set);
+    refused("step,rss_mb\n1,5\n2,5 MiB\n", "in column 'rss_mb' some numbers have a unit and some have none");
+    refused("time,rss_mb\n5 MiB,5\n", "column 'time' holds sizes of memory, where a time was expected");
+}
+
 static void a_clock_that_jumps_is_bridged(void **state)
 {
     (void)state;
@@ -168,7 +205,11 @@ static void malformed_text_is_refused_with_its_line(void **state)
     refused("step,rss_mb\n1,2\n3\n", "line 3 has 1 fields where the header has 2");
     refused("step,rss_mb\n1,2,3\n", "line 2 has more fields than the 2 columns of the header");
     refused("step,rss_mb\n1,\"2\n", "line 2: a quote that does not end, or a field of over 4096 bytes");
-    refused("step,rss_mb\n1,hello\n", "line 2: column 'rss_mb' holds something that is not a number");
+    refused("step,rss_mb\n1,hello\n", "line 2: column 'rss_mb' holds 'hello', which is not a number");
+    refused("step,rss_mb\n1,\"2,000.5\"\n", "line 2: column 'rss_mb' holds '2,000.5', which is not a number");
+    refused("step;rss_mb\n1;2000,5\n", "line 2: column 'rss_mb' holds '2000,5', which is not a number");
+    refused("{\"step\": 1, \"rss_mb\": {}}\n",
+            "line 1: column 'rss_mb' holds something that is not a number");
     refused("step,loss\n1,2\n", "no column looks like memory");
     refused("step,rss\n1,2\n", "column 'rss' does not say its unit");
     refused("{\"step\": 1\n", "line 1 is not a JSON object");
@@ -212,6 +253,9 @@ int main(void)
         cmocka_unit_test(numbers_alone_need_only_a_unit),
         cmocka_unit_test(missing_values_are_left_out),
         cmocka_unit_test(time_is_the_axis_where_there_are_no_steps),
+        cmocka_unit_test(a_time_of_day_and_a_date_with_slashes_are_times),
+        cmocka_unit_test(an_axis_that_cannot_be_read_is_not_replaced_by_the_row_number),
+        cmocka_unit_test(cells_may_say_their_unit),
         cmocka_unit_test(a_clock_that_jumps_is_bridged),
         cmocka_unit_test(steps_that_start_over_go_on),
         cmocka_unit_test(every_memory_column_and_every_pid_is_a_series),
