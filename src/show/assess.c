@@ -683,6 +683,7 @@ static int assess(struct tide_assessing *s)
     if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
         tide_assessing_phases(s))
         return -1;
+    a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);

@@ -492,6 +492,12 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_limit(&b, j, a);
         print_line(out, "limit", &b);
     }
+    if (a->steps_in_bursts) {
+        tide_buf_text(&b,
+                      "came all at once, as from an output that is buffered, so time is the axis: flush it "
+                      "(PYTHONUNBUFFERED=1)");
+        print_line(out, "steps", &b);
+    }
     if (next)
         tide_buf_text(&b, next);
     print_line(out, "next", &b);

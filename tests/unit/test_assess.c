@@ -233,6 +233,26 @@ static void without_steps_the_axis_is_seconds(void **state)
     tide_assessment_free(a);
 }
 
+static void steps_that_a_buffer_held_back_are_no_axis(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 400; i++) {
+        look(&m, 1, 400 * MIB + i * MIB);
+        sample(&m, id, 400 * MIB + i * MIB);
+        for (int64_t step = i - 199; i % 200 == 199 && step <= i; step++)
+            mark(&m, 0, TIDE_MARK_STEP, step, "");
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_false(a->judged[0].x_is_steps);
+    assert_true(fabs(a->judged[0].verdict.slope / (4.0 * MIB) - 1) < 0.02);
+    assert_non_null(strstr(text, "  steps   came all at once"));
+    tide_assessment_free(a);
+}
+
 /* Libraries that load: growth in bursts of all sizes, most looks without any. */
 static int64_t burst(int look)
 {
@@ -537,6 +557,7 @@ int main(void)
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),
         cmocka_unit_test(without_steps_the_axis_is_seconds),
+        cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
