@@ -255,6 +255,10 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
     }
     tide_buf_text(b, ": ");
     put_size(b, r->live_bytes);
+    if (r->not_live_bytes <= 0) {
+        tide_buf_text(b, " live, more than is resident: pages of old blocks are touched only now");
+        return;
+    }
     tide_buf_text(b, " live, ");
     put_size(b, r->not_live_bytes);
     tide_buf_text(b, " not");
@@ -468,7 +472,8 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     }
     if (is_live_said(j)) {
         put_live(&b, j);
-        if (j->retention.live_is_flat && !j->retention.crest_rises && j->verdict.kind != TIDE_RETENTION)
+        if (j->retention.live_is_flat && !j->retention.crest_rises && j->retention.not_live_bytes > 0 &&
+            j->verdict.kind != TIDE_RETENTION)
             put_elsewhere(&b);
         print_line(out, "live", &b);
     }

@@ -96,6 +96,8 @@ def test_pages_of_old_blocks_that_are_touched_late_are_no_leak(tidemark, tmp_pat
     assert got.code == 0 and [s["verdict"] for s in got.json["series"]] == ["plateau", "plateau"]
     assert abs(got.json["ceiling_bytes"] / (900 * MIB) - 1) < 0.01 and got.json["knee_step"] is None
     assert got.json["limit_step"] is None
+    said = tidemark("judge", tmp_path / "r.tide").out
+    assert "900 MiB live, more than is resident: pages of old blocks are touched only now\n" in said
 
 
 def test_growth_that_is_neither_live_nor_kept_is_said_to_be_elsewhere(tidemark, tmp_path):
