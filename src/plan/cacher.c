@@ -20,6 +20,7 @@ struct tide_cacher_block {
     int before,
         after; /* neighbours in the segment, -1 at its ends; after: next in the list of unused numbers */
     bool large, taken;
+    unsigned char stream;
 };
 
 void tide_cacher_init(struct tide_cacher *cacher, bool exact)
@@ -30,8 +31,9 @@ void tide_cacher_init(struct tide_cacher *cacher, bool exact)
 void tide_cacher_release(struct tide_cacher *cacher)
 {
     free(cacher->blocks);
-    free(cacher->pools[0].blocks);
-    free(cacher->pools[1].blocks);
+    for (int i = 0; i < TIDE_STREAMS; i++)
+        for (int large = 0; large < 2; large++)
+            free(cacher->pools[i][large].blocks);
     *cacher = (struct tide_cacher){.unused = -1};
 }
 
@@ -76,9 +78,14 @@ static int pool_place(const struct tide_cacher *c, const struct tide_cacher_free
     return low;
 }
 
+static struct tide_cacher_free *pool_of(struct tide_cacher *c, int block)
+{
+    return &c->pools[c->blocks[block].stream][c->blocks[block].large];
+}
+
 static bool pool_add(struct tide_cacher *c, int block)
 {
-    struct tide_cacher_free *pool = &c->pools[c->blocks[block].large];
+    struct tide_cacher_free *pool = pool_of(c, block);
     if (pool->count == pool->capacity) {
         int capacity = pool->capacity ? 2 * pool->capacity : 64;
         int *grown = realloc(pool->blocks, (size_t)capacity * sizeof *grown);
@@ -96,7 +103,7 @@ static bool pool_add(struct tide_cacher *c, int block)
 
 static void pool_remove(struct tide_cacher *c, int block)
 {
-    struct tide_cacher_free *pool = &c->pools[c->blocks[block].large];
+    struct tide_cacher_free *pool = pool_of(c, block);
     int at = pool_place(c, pool, c->blocks[block].bytes, c->blocks[block].address);
     TIDE_CHECK(pool->blocks[at], ==, block);
     pool->count--;
@@ -116,8 +123,12 @@ static int new_segment(struct tide_cacher *c, int64_t bytes)
     int block = new_block(c);
     if (block < 0 || c->reserved > BYTES_MOST - size)
         return -1;
-    c->blocks[block] = (struct tide_cacher_block){
-        .bytes = size, .address = c->next_address, .before = -1, .after = -1, .large = bytes > SMALL_MOST};
+    c->blocks[block] = (struct tide_cacher_block){.bytes = size,
+                                                  .address = c->next_address,
+                                                  .before = -1,
+                                                  .after = -1,
+                                                  .large = bytes > SMALL_MOST,
+                                                  .stream = (unsigned char)c->stream};
     c->next_address += size;
     c->reserved += size;
     return block;
@@ -134,7 +145,8 @@ static bool cut(struct tide_cacher *c, int block, int64_t bytes)
                                                  .address = b->address + bytes,
                                                  .before = block,
                                                  .after = b->after,
-                                                 .large = b->large};
+                                                 .large = b->large,
+                                                 .stream = b->stream};
     if (b->after >= 0)
         c->blocks[b->after].before = rest;
     b->after = rest;
@@ -144,7 +156,7 @@ static bool cut(struct tide_cacher *c, int block, int64_t bytes)
 
 static int find(struct tide_cacher *c, int64_t bytes)
 {
-    struct tide_cacher_free *pool = &c->pools[bytes > SMALL_MOST];
+    struct tide_cacher_free *pool = &c->pools[c->stream][bytes > SMALL_MOST];
     int at = pool_place(c, pool, bytes, INT64_MIN);
     if (at == pool->count)
         return new_segment(c, bytes);

@@ -1,8 +1,12 @@
 #include "plan/forecast.h"
 #include "plan/net.h"
+#include "plan/shard.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { STATES = 5 };
 
 struct run {
     const struct tide_job *job;
@@ -14,7 +18,8 @@ struct run {
     int first_trained; /* leaves of the policy */
     int policy_leaves;
     struct tide_sized *scratch;        /* of an update: two per leaf */
-    struct tide_sized *states;         /* two per leaf, a third for an fp32 master copy */
+    struct tide_sized *states;         /* STATES per leaf, the last for an fp32 master copy */
+    bool *elsewhere;                   /* leaves whose state another process has */
     struct tide_sized held, held_wide; /* what a mistake holds: logits, and their fp32 copy */
     int old_nodes;                     /* of a graph that a mistake holds from the step before */
 };
@@ -26,9 +31,9 @@ static int width_of(enum tide_precision precision)
     return precision == TIDE_DTYPE_FP32 ? 4 : 2;
 }
 
-static int64_t shared_out(const struct tide_job *job, enum tide_sharding from, int64_t count)
+static bool shares_weights(const struct tide_job *job)
 {
-    return job->sharding >= from ? (count + job->degree - 1) / job->degree : count;
+    return job->sharding >= TIDE_SHARD_GRADIENTS;
 }
 
 static int make_net(struct run *run, struct tide_net *net, bool policy, struct tide_err *err)
@@ -46,7 +51,12 @@ static int make_net(struct run *run, struct tide_net *net, bool policy, struct t
         .dropout = policy && trains,
         .owner = policy ? TIDE_PART_WEIGHTS : TIDE_PART_REFERENCE,
     };
-    return tide_net_init(net, &run->tape, &job->model, &how, err);
+    int first = run->tape.leaf_count;
+    if (tide_net_init(net, &run->tape, &job->model, &how, err))
+        return -1;
+    if (shares_weights(job)) /* a model that never goes back need not stay whole */
+        tide_net_share(net, &run->tape, first, policy && trains && job->sharding == TIDE_SHARD_GRADIENTS);
+    return 0;
 }
 
 /* A model that lies about and does nothing. */
@@ -157,7 +167,10 @@ static struct tide_sized plain_loss(struct run *run)
         tide_net_drop_old_cache(&run->policy, tape);
         return loss;
     }
-    return cross_entropy(run, logits, sees ? job->batch : tide_times(job->batch, job->sequence), !sees);
+    struct tide_sized loss =
+        cross_entropy(run, logits, sees ? job->batch : tide_times(job->batch, job->sequence), !sees);
+    tide_net_done(&run->policy, tape);
+    return loss;
 }
 
 /* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs of a model. */
@@ -168,6 +181,7 @@ static struct tide_sized log_probabilities(struct run *run, struct tide_net *net
     struct tide_net_call call = call_of(job, job->sequence);
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     struct tide_sized logits = tide_net_forward(net, tape, run->in, &call);
+    tide_net_done(net, tape);
     struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.words));
     tide_tape_drop(tape, logits);
     struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
@@ -232,6 +246,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
             tide_tape_drop(tape, shares);
         }
         tide_tape_drop(tape, logits);
+        tide_net_done(&run->policy, tape);
         int64_t next = i + stride < tokens || i == tokens - 1 ? i + stride : tokens - 1;
         if (next > i + 1 && next < tokens)
             tide_net_stretch_cache(&run->policy, tape, job->batch, prompt + next - 1);
@@ -245,6 +260,12 @@ static bool is_trained(const struct run *run, int leaf)
     return leaf >= run->first_trained && leaf < run->policy_leaves && run->tape.leaves[leaf].trains;
 }
 
+/* And its state is in this process. */
+static bool is_updated(const struct run *run, int leaf)
+{
+    return is_trained(run, leaf) && !run->elsewhere[leaf];
+}
+
 static void zero_gradients(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
@@ -254,13 +275,50 @@ static void zero_gradients(struct run *run)
             tide_tape_drop(tape, gradient);
             tape->leaves[i].gradient = -1;
         }
+    if (!run->job->keep_gradients)
+        tide_shard_drop_gradients(tape);
 }
 
-/* Bytes of one parameter's optimizer state, in two tensors. */
-static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf, int64_t sizes[2])
+/* ZeroRedundancyOptimizer gives every parameter, the largest first, to the process that has least. Planned is
+ * the process that ends up with most. */
+static int give_states(struct run *run, struct tide_err *err)
 {
-    int64_t bytes = tide_times(shared_out(job, TIDE_SHARD_OPTIMIZER, leaf->count), leaf->width);
-    sizes[0] = sizes[1] = 0;
+    int count = run->policy_leaves;
+    int64_t ranks = run->job->degree < count ? run->job->degree : count, most = 0;
+    int64_t *sizes = calloc((size_t)ranks + 1, sizeof *sizes);
+    int *rank_of = calloc((size_t)count + 1, sizeof *rank_of);
+    for (int i = 0; sizes && rank_of && i < count; i++)
+        rank_of[i] = is_trained(run, i) ? -1 : INT_MAX;
+    for (int given = 0; sizes && rank_of && given < count; given++) {
+        int largest = -1;
+        for (int i = 0; i < count; i++)
+            if (rank_of[i] == -1 &&
+                (largest < 0 || run->tape.leaves[i].count > run->tape.leaves[largest].count))
+                largest = i;
+        if (largest < 0)
+            break;
+        int64_t least = 0;
+        for (int64_t r = 1; r < ranks; r++)
+            least = sizes[r] < sizes[least] ? r : least;
+        rank_of[largest] = (int)least;
+        sizes[least] += run->tape.leaves[largest].count;
+    }
+    for (int64_t r = 1; sizes && r < ranks; r++)
+        most = sizes[r] > sizes[most] ? r : most;
+    for (int i = 0; sizes && rank_of && i < count; i++)
+        run->elsewhere[i] = rank_of[i] != (int)most;
+    int status = sizes && rank_of ? 0 : tide_err_set(err, "no memory left");
+    free(sizes);
+    free(rank_of);
+    return status;
+}
+
+/* Bytes of one parameter's optimizer state, in up to four tensors. */
+static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf, int64_t sizes[STATES - 1])
+{
+    int64_t count = shares_weights(job) ? tide_shard_part(leaf, job->degree) : leaf->count;
+    int64_t bytes = tide_times(count, leaf->width);
+    memset(sizes, 0, (STATES - 1) * sizeof *sizes);
     switch (job->optimizer) {
     case TIDE_SGD:
         return;
@@ -268,9 +326,9 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
         sizes[0] = bytes;
         return;
     case TIDE_ADAMW_8BIT:
-        /* One byte per element and an fp32 scale per block of 256; small tensors stay in fp32. */
-        sizes[0] = sizes[1] =
-            leaf->count < 4096 ? tide_times(leaf->count, 4) : leaf->count + leaf->count / 64;
+        /* bitsandbytes: one byte per element and an fp32 scale per block of 256; small ones stay in fp32. */
+        sizes[0] = sizes[1] = count < 4096 ? tide_times(count, 4) : count;
+        sizes[2] = sizes[3] = count < 4096 ? 0 : tide_times((count + 255) / 256, 4);
         return;
     case TIDE_ADAFACTOR:
         /* A row and a column of squares for a matrix, all of them for the rest. */
@@ -286,12 +344,12 @@ static void state_bytes(const struct tide_job *job, const struct tide_leaf *leaf
 static int64_t make_state(struct run *run, int leaf)
 {
     struct tide_leaf wide = run->tape.leaves[leaf];
-    int64_t sizes[2];
+    int64_t sizes[STATES - 1];
     wide.width = run->job->mistakes.master ? 4 : wide.width;
     state_bytes(run->job, &wide, sizes);
-    for (int k = 0; k < 2; k++)
-        if (sizes[k] && run->states[3 * leaf + k].storage < 0)
-            run->states[3 * leaf + k] = tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
+    for (int k = 0; k < STATES - 1; k++)
+        if (sizes[k] && run->states[STATES * leaf + k].storage < 0)
+            run->states[STATES * leaf + k] = tide_tape_take(&run->tape, sizes[k], 1, TIDE_PART_OPTIMIZER);
     return sizes[0];
 }
 
@@ -309,14 +367,16 @@ static void update(struct run *run)
             continue;
         if (master)
             run->scratch[2 * i] = tide_tape_take(tape, tape->leaves[i].count, 4, TIDE_PART_SCRATCH);
-        int64_t bytes = tide_times(tape->leaves[i].count, tape->leaves[i].width);
-        largest = bytes > largest ? bytes : largest;
+        int64_t own =
+            shares_weights(job) ? tide_shard_part(&tape->leaves[i], job->degree) : tape->leaves[i].count;
+        int64_t bytes = tide_times(own, tape->leaves[i].width);
+        largest = bytes > largest && is_updated(run, i) ? bytes : largest;
     }
     for (int i = 0; i < run->policy_leaves && !tape->failed; i++)
-        if (is_trained(run, i))
+        if (is_updated(run, i))
             make_state(run, i);
     for (int i = 0; i < run->policy_leaves && lists && !tape->failed; i++)
-        if (is_trained(run, i))
+        if (is_updated(run, i))
             run->scratch[2 * i + 1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
     bool loops = job->optimizer == TIDE_ADAMW_LOOP || (job->optimizer == TIDE_ADAMW && job->host);
     int singles = loops ? 2 : job->optimizer == TIDE_ADAFACTOR;
@@ -330,24 +390,15 @@ static void update(struct run *run)
     }
 }
 
-/* Data-parallel training sums gradients in buckets, beside the gradients themselves. Where weights are shared
- * out, two layers of them are gathered at a time, or the largest table. */
+/* Data-parallel training (DDP) sums gradients in buckets, beside the gradients themselves. */
 static void make_buckets(struct run *run)
 {
     const struct tide_job *job = run->job;
-    int64_t bytes = 0, largest = 0;
-    for (int i = 0; i < run->policy_leaves; i++) {
-        int64_t own = tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
-        bytes += is_trained(run, i) ? own : 0;
-        largest = own > largest ? own : largest;
-    }
-    if ((!job->data_parallel && job->degree == 1) || job->task == TIDE_TASK_INFER)
-        return;
-    if (job->sharding == TIDE_SHARD_ALL) {
-        int64_t layers = bytes / job->model.layers * 2;
-        bytes = layers > largest ? layers : largest;
-    }
-    if (job->sharding != TIDE_SHARD_GRADIENTS)
+    int64_t bytes = 0;
+    for (int i = 0; i < run->policy_leaves; i++)
+        if (is_trained(run, i))
+            bytes += tide_times(run->tape.leaves[i].count, run->tape.leaves[i].width);
+    if ((job->data_parallel || job->degree > 1) && job->task != TIDE_TASK_INFER && !shares_weights(job))
         tide_tape_take(&run->tape, bytes, 1, TIDE_PART_BUCKETS);
 }
 
@@ -355,7 +406,7 @@ static void make_master(struct run *run)
 {
     for (int i = 0; i < run->policy_leaves && run->job->mistakes.master; i++)
         if (is_trained(run, i))
-            run->states[3 * i + 2] =
+            run->states[STATES * i + STATES - 1] =
                 tide_tape_take(&run->tape, run->tape.leaves[i].count, 4, TIDE_PART_OPTIMIZER);
 }
 
@@ -454,6 +505,7 @@ static void infer_step(struct run *run)
     } else {
         struct tide_net_call call = call_of(job, job->sequence);
         tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->in, &call));
+        tide_net_done(&run->policy, tape);
     }
     tide_tape_end_cast(tape);
     tide_tape_forget(tape, 0, tape->node_count);
@@ -464,8 +516,7 @@ static int run_job(struct run *run, struct tide_err *err)
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     tape->cast_width = job->autocast ? 2 : 0;
-    tape->weight_shards = job->sharding >= TIDE_SHARD_ALL ? job->degree : 1;
-    tape->gradient_shards = job->sharding >= TIDE_SHARD_GRADIENTS ? job->degree : 1;
+    tape->processes = job->degree;
     tide_tape_phase(tape, "model");
     if (make_net(run, &run->policy, true, err))
         return -1;
@@ -476,14 +527,17 @@ static int run_job(struct run *run, struct tide_err *err)
     for (int64_t i = 0; i < job->mistakes.copies && !tape->failed; i++)
         if (make_copy(run, err))
             return -1;
-    run->states = calloc((size_t)tape->leaf_count * 3 + 1, sizeof *run->states);
+    run->states = calloc((size_t)tape->leaf_count * STATES + 1, sizeof *run->states);
     run->scratch = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->scratch);
-    if (!run->states || !run->scratch)
+    run->elsewhere = calloc((size_t)tape->leaf_count + 1, sizeof *run->elsewhere);
+    if (!run->states || !run->scratch || !run->elsewhere)
         return tide_err_set(err, "no memory left");
     for (int i = 0; i < 2 * tape->leaf_count; i++)
         run->scratch[i] = NOTHING;
-    for (int i = 0; i < 3 * tape->leaf_count; i++)
+    for (int i = 0; i < STATES * tape->leaf_count; i++)
         run->states[i] = NOTHING;
+    if (job->sharding == TIDE_SHARD_OPTIMIZER && give_states(run, err))
+        return -1;
     make_master(run);
     make_buckets(run);
     make_inputs(run);
@@ -506,6 +560,7 @@ static void release(struct run *run)
     tide_tape_release(&run->tape);
     free(run->states);
     free(run->scratch);
+    free(run->elsewhere);
 }
 
 static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
@@ -576,9 +631,9 @@ int tide_forecast_make(const struct tide_job *job, enum tide_detail detail, stru
 const char *tide_part_name(enum tide_part owner)
 {
     static const char *const names[TIDE_PARTS] = {
-        "weights",       "reference", "copies",         "gradients", "optimizer", "buckets",     "input",
-        "cast weights",  "residual",  "norms",          "attention", "mlp",       "convolution", "kv cache",
-        "head and loss", "backward",  "update scratch", "workspace", "gaps",
+        "weights",  "reference",     "copies",   "gradients",      "optimizer", "buckets", "gathered",
+        "input",    "cast weights",  "residual", "norms",          "attention", "mlp",     "convolution",
+        "kv cache", "head and loss", "backward", "update scratch", "workspace", "gaps",
     };
     return names[owner];
 }

@@ -1,4 +1,5 @@
 #include "plan/net.h"
+#include "plan/shard.h"
 
 #include <stdlib.h>
 
@@ -97,6 +98,8 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
     if (m->family == TIDE_FAMILY_GPT2)
         net->places =
             tide_tape_leaf(tape, tide_times(m->positions, m->channels), how->width, how->trains, how->owner);
+    if (net->places >= 0)
+        tape->leaves[net->places].rows = m->positions;
     for (int64_t i = 0; i < m->layers && !tape->failed; i++)
         init_layer(net, tape, &net->layers[i]);
     net->last = tide_net_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
@@ -117,8 +120,8 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
                   const struct tide_net_options *how, struct tide_err *err)
 {
     size_t layers = (size_t)model->layers;
-    *net =
-        (struct tide_net){.model = model, .how = *how, .cosine = NOTHING, .sine = NOTHING, .mask = NOTHING};
+    *net = (struct tide_net){
+        .model = model, .how = *how, .group = -1, .cosine = NOTHING, .sine = NOTHING, .mask = NOTHING};
     net->layers = calloc(layers, sizeof *net->layers);
     net->blocks = calloc(layers, sizeof *net->blocks);
     net->keys = calloc(layers, sizeof *net->keys);
@@ -326,14 +329,43 @@ struct tide_sized tide_net_run_blocks(struct tide_net *net, struct tide_tape *ta
                                       tide_block_function *block, struct tide_sized x)
 {
     for (int64_t i = 0; i < net->model->layers && !tape->failed; i++) {
+        int group = net->group >= 0 ? net->group + (int)i : -1, first = tape->node_count;
+        tide_shard_enter(tape, group);
+        tape->group = group;
         struct tide_sized out = net->how.checkpoint && tape->grad
                                     ? tide_tape_checkpoint(tape, block, net, (int)i, x)
                                     : block(tape, net, (int)i, x);
+        tape->group = -1;
+        if (group >= 0 && tape->node_count > first)
+            tape->nodes[first].opens = true;
         tide_tape_drop(tape, x);
         x = out;
+        tide_shard_leave(tape, group);
     }
     tape->layer = 0;
     return x;
+}
+
+static int outer_group(const struct tide_net *net)
+{
+    bool blocks = net->model->family != TIDE_FAMILY_RESNET;
+    return net->group < 0 ? -1 : net->group + (blocks ? (int)net->model->layers : 0);
+}
+
+void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf, bool stays)
+{
+    bool text = !tide_model_sees(net->model);
+    int blocks = net->model->family == TIDE_FAMILY_RESNET ? 0 : (int)net->model->layers;
+    int starts[TIDE_LAYERS_MOST];
+    for (int i = 0; i < blocks; i++)
+        starts[i] = net->layers[i].before.weight;
+    net->group = tide_shard_net(tape, first_leaf, tape->leaf_count, starts, blocks,
+                                text ? net->last.weight : tape->leaf_count, stays);
+}
+
+void tide_net_done(struct tide_net *net, struct tide_tape *tape)
+{
+    tide_shard_done(tape, outer_group(net));
 }
 
 /* Keys or values join those of before: a new tensor of both, which stays. */
@@ -554,6 +586,7 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     net->past = call->past;
     net->masked = call->masked;
     net->caches = call->caches;
+    tide_shard_enter(tape, outer_group(net));
     if (tide_model_sees(m))
         return tide_net_see(net, tape, in);
     leave(net, tape);

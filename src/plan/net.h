@@ -53,6 +53,7 @@ struct tide_net {
     int words, places, class_token, pictures_bias;
     struct tide_linear head, patches; /* patches: also the first convolution of a ResNet */
     struct tide_norm last;
+    int group; /* of the first block's weights, where they are shared out (shard.h); -1: not */
     /* the call under way, or the last one */
     int64_t batch, rows, past; /* rows: of one sequence */
     bool masked, caches;
@@ -65,6 +66,11 @@ struct tide_net {
 int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_architecture *model,
                   const struct tide_net_options *how, struct tide_err *err);
 void tide_net_release(struct tide_net *net);
+
+/* Its weights are shared out; stays: they are whole from the forward to the way back. */
+void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf, bool stays);
+/* The forward has returned to who called it, with what it made of the logits. */
+void tide_net_done(struct tide_net *net, struct tide_tape *tape);
 
 struct tide_net_call {
     int64_t batch, rows, past; /* rows: new tokens of each sequence, or the side of a picture */

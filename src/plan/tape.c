@@ -1,4 +1,4 @@
-#include "plan/tape.h"
+#include "plan/shard.h"
 #include "base/check.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int64_t tide_times(int64_t a, int64_t b)
 
 void tide_tape_init(struct tide_tape *tape, bool exact)
 {
-    *tape = (struct tide_tape){.storage_unused = -1, .grad = true, .phase = -1};
+    *tape = (struct tide_tape){.storage_unused = -1, .grad = true, .phase = -1, .group = -1, .processes = 1};
     tide_cacher_init(&tape->cacher, exact);
     tide_tape_phase(tape, "start");
 }
@@ -44,6 +44,7 @@ void tide_tape_release(struct tide_tape *tape)
     free(tape->nodes);
     free(tape->leaves);
     free(tape->checkpoints);
+    free(tape->groups);
     *tape = (struct tide_tape){.storage_unused = -1};
 }
 
@@ -163,26 +164,24 @@ void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
     let_go(tape, tensor.storage);
 }
 
-static int64_t share(int64_t count, int64_t shards)
-{
-    return shards > 1 ? (count + shards - 1) / shards : count;
-}
-
 int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner)
 {
     if (!room(tape, (void **)&tape->leaves, sizeof *tape->leaves, tape->leaf_count, &tape->leaf_capacity,
               LEAVES_MOST))
         return -1;
-    tape->leaves[tape->leaf_count] = (struct tide_leaf){
-        .count = count,
-        .width = width,
-        .storage = new_storage(tape, tide_times(share(count, tape->weight_shards), width), owner),
-        .gradient = -1,
-        .buffer = -1,
-        .cast = NOTHING,
-        .trains = trains,
-        .rows = 1,
-        .gradient_owner = TIDE_PART_GRADIENTS};
+    tape->leaves[tape->leaf_count] =
+        (struct tide_leaf){.count = count,
+                           .width = width,
+                           .storage = new_storage(tape, tide_times(count, width), owner),
+                           .gradient = -1,
+                           .shard = -1,
+                           .group = -1,
+                           .buffer = -1,
+                           .cast = NOTHING,
+                           .trains = trains,
+                           .rows = 1,
+                           .owner = owner,
+                           .gradient_owner = TIDE_PART_GRADIENTS};
     return tape->leaf_count++;
 }
 
@@ -195,6 +194,8 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
     node->edge_count = node->saved_count = 0;
     node->scratch = scratch;
     node->again = -1;
+    node->group = tape->group;
+    node->opens = false;
     node->multiplies = false;
     node->scratch_use = TIDE_SCRATCH_ONCE;
     node->layer = (short)tape->layer;
@@ -327,12 +328,6 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
     if (++leaf->arrived < leaf->uses)
         return;
     leaf->arrived = leaf->uses = 0;
-    if (tape->gradient_shards > 1 && leaf->buffer >= 0) { /* reduced and scattered: a part of it stays */
-        int part = new_storage(tape, share(tape->storages[leaf->buffer].bytes, tape->gradient_shards),
-                               TIDE_PART_BACKWARD);
-        let_go(tape, leaf->buffer);
-        leaf->buffer = part;
-    }
     if (leaf->gradient < 0) {
         leaf->gradient = leaf->buffer;
         change_owner(tape, leaf->gradient, leaf->gradient_owner);
@@ -451,14 +446,19 @@ static void count_uses(struct tide_tape *tape, int from)
 
 void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from)
 {
-    int layer = tape->layer;
+    int layer = tape->layer, group = -1, outer = -1;
     count_uses(tape, from);
     if (loss.node >= 0 && !tape->failed) {
         tape->nodes[loss.node].grads[loss.slot] = new_storage(tape, 4, TIDE_PART_BACKWARD);
         tide_tape_drop(tape, loss);
     }
     for (int at = tape->node_count - 1; at >= from && !tape->failed; at--) {
-        int again = tape->nodes[at].again;
+        int again = tape->nodes[at].again, needs = tape->nodes[at].group;
+        if (needs >= 0 && needs != group) {
+            tide_shard_before_back(tape, needs);
+            outer = tape->groups[needs].outer;
+        }
+        group = needs;
         if (!reached(&tape->nodes[at])) {
             pass_by(tape, at);
         } else {
@@ -469,7 +469,11 @@ void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from
         }
         if (!tape->failed)
             end_checkpoint(tape, at);
+        if (!tape->failed && tape->nodes[at].opens)
+            tide_shard_after_back(tape, needs);
     }
+    if (outer >= 0 && !tape->failed)
+        tide_shard_end_back(tape, outer);
     tape->node_count = from;
     if (from == 0)
         tape->checkpoint_count = 0;

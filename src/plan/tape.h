@@ -30,7 +30,8 @@ enum tide_part {
     TIDE_PART_COPIES, /* models that nobody needs */
     TIDE_PART_GRADIENTS,
     TIDE_PART_OPTIMIZER,
-    TIDE_PART_BUCKETS, /* of data-parallel gradients */
+    TIDE_PART_BUCKETS,  /* of data-parallel gradients */
+    TIDE_PART_GATHERED, /* weights that were shared out, made whole (shard.h) */
     TIDE_PART_INPUT,
     TIDE_PART_CAST, /* weights in autocast's dtype */
     TIDE_PART_RESIDUAL,
@@ -59,12 +60,13 @@ struct tide_sized {
 struct tide_leaf { /* a parameter */
     int64_t count;
     int width;
-    int storage, gradient;
+    int storage, gradient;     /* storage -1: shared out and not whole now */
+    int shard, group;          /* its part in this process, and its group (shard.h); -1: not shared out */
     int buffer, uses, arrived; /* of the backward pass that is under way */
     struct tide_sized cast;    /* kept by autocast; storage -1: none */
     bool trains, turned;
     int64_t rows; /* of its matrix; 1: it is none */
-    enum tide_part gradient_owner;
+    enum tide_part owner, gradient_owner;
 };
 
 enum tide_edge_kind { TIDE_EDGE_NEW, TIDE_EDGE_SAME };
@@ -89,7 +91,9 @@ struct tide_tape_node {
     int64_t slot_bytes[TIDE_SLOTS]; /* of a missing gradient, which is then made of zeros; 0: not needed */
     int64_t scratch;                /* on the way back, beside the results */
     int edge_count, saved_count;
-    int again; /* the checkpoint it belongs to, -1: none */
+    int again;  /* the checkpoint it belongs to, -1: none */
+    int group;  /* of weights that must be whole for its way back, -1: none */
+    bool opens; /* the first of its block: afterwards the group is done */
     short layer;
     unsigned char owner;
     bool multiplies;
@@ -109,6 +113,7 @@ struct tide_census {                                 /* what lives at one tick *
 
 struct tide_storage;
 struct tide_checkpoint;
+struct tide_group;
 
 struct tide_tape;
 typedef struct tide_sized tide_block_function(struct tide_tape *tape, void *context, int layer,
@@ -129,12 +134,15 @@ struct tide_tape {
     int phase, phase_count;
     long tick, stop_tick; /* stop_tick 0: never */
     struct tide_census *census;
-    int layer;                              /* of what is made now; 0: none */
-    int64_t weight_shards, gradient_shards; /* processes that share weights, and gradients; 0 and 1: none */
-    int cast_width; /* autocast: bytes of an element that matrix products get; 0: off */
-    bool grad;      /* a graph is kept */
-    bool discards;  /* a checkpoint: the graph is kept, what it saves is not */
-    bool host;      /* no libraries of a GPU */
+    struct tide_group *groups; /* of weights that are shared out */
+    int group_count;
+    int group;         /* of the block that runs now, -1: none */
+    int64_t processes; /* that share out */
+    int layer;         /* of what is made now; 0: none */
+    int cast_width;    /* autocast: bytes of an element that matrix products get; 0: off */
+    bool grad;         /* a graph is kept */
+    bool discards;     /* a checkpoint: the graph is kept, what it saves is not */
+    bool host;         /* no libraries of a GPU */
     bool product_ran, product_ran_back;
     bool failed;
 };

@@ -39,8 +39,11 @@ struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, i
 static struct tide_sized weight_of(struct tide_tape *tape, int number)
 {
     struct tide_leaf *leaf = &tape->leaves[number];
-    struct tide_sized whole = {
-        .storage = leaf->storage, .node = -1, .count = leaf->count, .width = leaf->width};
+    /* What is shared out is saved by name alone: fully_shard takes its memory away and gives it back. */
+    struct tide_sized whole = {.storage = leaf->group < 0 ? leaf->storage : -1,
+                               .node = -1,
+                               .count = leaf->count,
+                               .width = leaf->width};
     if (!tape->cast_width || leaf->width == tape->cast_width)
         return same(tape, whole);
     if (leaf->cast.storage >= 0)

@@ -1,12 +1,14 @@
 """What PyTorch really needs: the measurements behind `tidemark plan`. Usage: plan_measure.py OUT.json [--device cpu]
-[--limit SECONDS] [--only PATTERN,...]; or, for the table that the tests read: plan_measure.py --table OUT.json... > plan_h200.tsv
+[--limit SECONDS] [--only PATTERN,...]; or, for the table that the tests read: plan_measure.py --table OUT.json... > plan_h200.tsv,
+or plan_measure.py --planned PATTERN,... for lines of what was not measured yet.
 
 Runs every configuration of the table below in a process of its own, one after the other, and writes one JSON document: versions,
 and for each configuration the peak of allocated and reserved bytes, what the device has in use, and what was allocated at each
 phase. Traced configurations (few layers) come with every allocation and free of one step, so that a term of the plan can be
 compared with the tensor it stands for. Models are made from their configuration with random weights; nothing is fetched.
 
-Needs torch with CUDA and transformers; torchvision for ResNet. With `--device cpu` everything is small and only tried.
+Needs torch with CUDA and transformers; torchvision for ResNet, bitsandbytes for its AdamW. With `--device cpu` everything is small and
+only tried; with `--device host` the rows of the processor (--only 'c-*,ch-*') are measured by the peak of their resident bytes.
 """
 
 import argparse
@@ -268,7 +270,7 @@ def wanted():
         h("r50-infer-bf16", "resnet50", task="infer", batch=96, seq=224, dtype="bf16"),
         h("g-ddp-auto", "gpt2", batch=4, seq=600, ddp=True, autocast=True),
     ]
-    rows += several() + narrow()
+    rows += several() + narrow() + resident()
     # Compilation takes long, so it comes last.
     rows += [
         c("g-pre-compile", "gpt2", batch=8, seq=512, dtype="bf16", compile=True, layers=6),
@@ -340,6 +342,25 @@ def narrow():
         t("g-logits-all", "gpt2", task="sft", batch=16, seq=512, dtype="bf16", mistake="logits-kept"),
         t("g-traincache-all", "gpt2", task="sft", batch=8, seq=1024, dtype="bf16", mistake="train-cache"),
         t("r50-bf16-all", "resnet50", batch=128, seq=224, dtype="bf16", optimizer="adamw"),
+    ]
+
+
+def resident():
+    """On the processor, for --device host. The first five set the plan's constant."""
+    c = conf
+    return [
+        c("c-pre", "gpt2", layers=3, batch=2, seq=128),
+        c("c-pre-sgd", "gpt2", layers=2, batch=4, seq=256, optimizer="sgd", dropout=0.0),
+        c("c-grpo", "gpt2", layers=3, task="grpo", batch=2, seq=174),
+        c("c-infer-6", "gpt2", layers=6, task="infer", batch=4, seq=256),
+        c("c-infer", "gpt2", task="infer", batch=4, seq=256),
+        c("ch-s-pre", "smollm-135m", layers=6, batch=2, seq=256),
+        c("ch-s-sgd", "smollm-135m", layers=10, batch=4, seq=128, optimizer="sgd"),
+        c("ch-t-sft", "tinyllama-1.1b", task="sft", layers=2, batch=2, seq=200, optimizer="momentum"),
+        c("ch-t-infer", "tinyllama-1.1b", task="infer", layers=6, batch=2, seq=300),
+        c("ch-gm-lora", "gpt2-medium", task="lora", layers=4, batch=2, seq=200),
+        c("ch-g-adafactor", "gpt2", layers=4, batch=3, seq=200, optimizer="adafactor"),
+        c("ch-v-pre", "vit-base", layers=4, batch=6, seq=224),
     ]
 
 
@@ -767,6 +788,8 @@ def measure(row, device):
                 result["trace_error"] = repr(error)
         elif row["steps"] == 3 and not row["mistake"]:
             result["living"] = living_at_peak()
+    status = pathlib.Path("/proc/self/status").read_text()
+    result["peak_resident"] = int(status.partition("VmHWM:")[2].split()[0]) * 1024
     result["marks"] = run.mark.rows
     result["seconds"] = round(time.time() - started, 2)
     return result
@@ -801,7 +824,7 @@ def child(row, device, pipe):
             if row["model"].startswith(("vit", "resnet")):
                 row["seq"] = 224
             torch.set_num_threads(1)
-        result = measure(row, device)
+        result = measure(row, "cpu" if device == "host" else device)
     except BaseException as error:
         result = {"name": row["name"], "options": row, "error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-1500:]}
     data = json.dumps(result).encode()
@@ -869,31 +892,50 @@ COLUMNS = ("model", "layers", "task", "batch", "seq", "accumulation", "generate"
            "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k", "processes", "shard", "scaler")
 
 
+def line_of(options, found):
+    """A configuration's line of the table, None for one that does not belong there. A mistake has the options that were meant."""
+    name, mistake = options["name"], options["mistake"] or ""
+    use = {"m": "mistake", "h": "held-out", "x": "trace", "c": "host", "ch": "host-held-out", "y": None}.get(name.partition("-")[0], "calibration")
+    if not use or name == "m-third-model" or (mistake and use != "mistake"):
+        return None
+    options = dict(options, **MEANT.get(name, {}))
+    if options["model"].startswith("resnet"):
+        options["layers"] = None
+    cells = ["" if options[c] is None else str(int(options[c]) if isinstance(options[c], bool) else options[c]) for c in COLUMNS]
+    if mistake == "outputs-kept":
+        cells[COLUMNS.index("k")] = str(options["steps"])
+    return "\t".join((name, use, KEYS.get(mistake, mistake), *cells, *map(str, found)))
+
+
 def table(paths):
-    """One line per configuration: how it is used, its options, and what was measured. Mistakes have the options that were meant."""
+    """One line per configuration: how it is used, its options, and what was measured."""
     for number, path in enumerate(paths):
         document = json.loads(path.read_text())
-        print(f"# {document['date']}: NVIDIA H200, torch {document['torch']}, transformers {document['transformers']}, "
-              f"torchvision {document['torchvision']}, CUDA {document['cuda']}, driver {document['idle'].split(', ')[2]}")
+        place = f"NVIDIA H200, CUDA {document['cuda']}, driver {document['idle'].split(', ')[2]}" if document["idle"] else "on the processor"
+        print(f"# {document['date']}: {place}, torch {document['torch']}, transformers {document['transformers']}, "
+              f"torchvision {document['torchvision']}")
         if number == 0:
             print("\t".join(("name", "use", "mistake", *COLUMNS, "allocated", "reserved", "device")))
         for row in document["rows"]:
-            options = dict(row["options"], **MEANT.get(row["name"], {}))
-            if options["model"].startswith("resnet"):
-                options["layers"] = None
-            mistake = options["mistake"] or ""
-            use = {"m": "mistake", "h": "held-out", "x": "trace"}.get(row["name"].partition("-")[0], "calibration")
-            cells = ["" if options[c] is None else str(int(options[c]) if isinstance(options[c], bool) else options[c]) for c in COLUMNS]
-            if mistake == "outputs-kept":
-                cells[COLUMNS.index("k")] = str(options["steps"])
-            if row["name"] != "m-third-model" and not (mistake and use != "mistake"):
-                print("\t".join((row["name"], use, KEYS.get(mistake, mistake), *cells, str(row["peak_allocated"]), str(row["peak_reserved"]),
-                                 str(row["device_end"]))))
+            if "error" in row:
+                continue
+            found = (0, 0, row["peak_resident"]) if row["name"].startswith("c") else (row["peak_allocated"], row["peak_reserved"],
+                                                                                     row["device_end"])
+            line = line_of(row["options"], found)
+            if line:
+                print(line)
+
+
+def chosen(patterns):
+    return [row for row in wanted() if any(fnmatch.fnmatch(row["name"], pattern) for pattern in patterns.split(","))]
 
 
 def main():
     if sys.argv[1:2] == ["--table"]:
         table([pathlib.Path(path) for path in sys.argv[2:]])
+        return 0
+    if sys.argv[1:2] == ["--planned"]:
+        print("\n".join(line_of(row, (0, 0, 0)) for row in chosen(sys.argv[2])))
         return 0
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=pathlib.Path)
@@ -911,13 +953,16 @@ def main():
     begun = time.time()
     forks = True
     gc.freeze()
-    rows = [row for row in wanted() if any(fnmatch.fnmatch(row["name"], pattern) for pattern in asked.only.split(","))]
+    rows = chosen(asked.only)
     for number, row in enumerate(rows):
         left = asked.limit - (time.time() - begun)
         if left < 5:
             print(f"no time left for the last {len(rows) - number} configurations")
             break
-        result = in_child(row, asked.device, min(left, 75 if row["compile"] else 25)) if forks else {"error": "initialization"}
+        if asked.device == "host":
+            result = in_fresh(row, asked.device, min(left, 120))
+        else:
+            result = in_child(row, asked.device, min(left, 75 if row["compile"] else 25)) if forks else {"error": "initialization"}
         if "nitializ" in result.get("error", "") and asked.device == "cuda":
             forks = False
             result = in_fresh(row, asked.device, min(left, 60))

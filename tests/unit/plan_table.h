@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_CELLS = 26, PLAN_ROWS = 256 };
+enum { PLAN_CELLS = 29, PLAN_ROWS = 256 };
 
 struct plan_row {
     char name[40], use[16], mistake[24];
@@ -51,7 +51,7 @@ static inline void plan_fill(struct plan_row *row, char **c)
     job->accumulation = plan_number(c[8]);
     job->generate = plan_number(c[9]);
     job->dtype = (enum tide_precision)tide_name_find(tide_precision_names, c[10]);
-    job->autocast = plan_number(c[11]);
+    job->autocast = strcmp(c[11], "0") != 0; /* 1: to bf16, or fp16 */
     job->eager = !strcmp(c[12], "eager");
     job->checkpointing = plan_number(c[13]);
     job->optimizer = (enum tide_optimizer)tide_name_find(tide_optimizer_names, c[14]);
@@ -64,10 +64,12 @@ static inline void plan_fill(struct plan_row *row, char **c)
             strtod(c[19], NULL);
     job->rank = plan_number(c[20]);
     job->padded = plan_number(c[21]);
-    job->host = !strcmp(row->use, "host");
+    job->host = !strncmp(row->use, "host", 4);
     row->k = plan_number(c[22]);
-    row->allocated = plan_number(c[23]);
-    row->device = plan_number(c[25]);
+    job->degree = plan_number(c[23]);
+    job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, c[24]);
+    row->allocated = plan_number(c[26]);
+    row->device = plan_number(c[28]);
 }
 
 /* Caller frees. */
