@@ -12,6 +12,10 @@ enum {
     LARGE_OWN = 10 << 20,
     SEGMENT_GRAIN = 2 << 20,
     BLOCKS_MOST = 1 << 22,
+    HEAP_GRAIN = 64,
+    HEAP_LEAST = 128 << 10,
+    HEAP_MOST = 32 << 20,
+    PAGE = 4096,
 };
 static const int64_t BYTES_MOST = INT64_C(1) << 62;
 
@@ -19,13 +23,18 @@ struct tide_cacher_block {
     int64_t bytes, address, asked;
     int before,
         after; /* neighbours in the segment, -1 at its ends; after: next in the list of unused numbers */
-    bool large, taken;
+    bool large, taken, mapped;
     unsigned char stream;
 };
 
 void tide_cacher_init(struct tide_cacher *cacher, bool exact)
 {
-    *cacher = (struct tide_cacher){.unused = -1, .exact = exact};
+    *cacher = (struct tide_cacher){.unused = -1, .last = -1, .exact = exact};
+}
+
+void tide_cacher_init_heap(struct tide_cacher *cacher)
+{
+    *cacher = (struct tide_cacher){.unused = -1, .last = -1, .heap = true, .threshold = HEAP_LEAST};
 }
 
 void tide_cacher_release(struct tide_cacher *cacher)
@@ -151,6 +160,8 @@ static bool cut(struct tide_cacher *c, int block, int64_t bytes)
         c->blocks[b->after].before = rest;
     b->after = rest;
     b->bytes = bytes;
+    if (c->last == block)
+        c->last = rest;
     return pool_add(c, rest);
 }
 
@@ -171,6 +182,44 @@ static int fail(struct tide_cacher *c)
     return -1;
 }
 
+/* A block at the heap's end, which grows by what is not free there. */
+static int extend_heap(struct tide_cacher *c, int64_t size)
+{
+    int block = new_block(c);
+    if (block < 0)
+        return -1;
+    c->blocks[block] =
+        (struct tide_cacher_block){.bytes = size, .address = c->next_address, .before = c->last, .after = -1};
+    c->next_address += size;
+    if (c->last >= 0)
+        c->blocks[c->last].after = block;
+    c->last = block;
+    c->reserved += size > c->end_free ? size - c->end_free : 0;
+    c->end_free = size > c->end_free ? 0 : c->end_free - size;
+    return block;
+}
+
+static int take_from_heap(struct tide_cacher *c, int64_t bytes)
+{
+    if (bytes >= c->threshold) {
+        int block = new_block(c);
+        if (block < 0)
+            return -1;
+        c->blocks[block] = (struct tide_cacher_block){
+            .bytes = round_up(bytes, PAGE), .before = -1, .after = -1, .mapped = true};
+        c->reserved += c->blocks[block].bytes;
+        return block;
+    }
+    struct tide_cacher_free *pool = &c->pools[0][0];
+    int64_t size = round_up(bytes, HEAP_GRAIN) + HEAP_GRAIN;
+    int at = pool_place(c, pool, size, INT64_MIN);
+    if (at == pool->count)
+        return extend_heap(c, size);
+    int block = pool->blocks[at];
+    pool_remove(c, block);
+    return c->blocks[block].bytes - size < 2 * HEAP_GRAIN || cut(c, block, size) ? block : -1;
+}
+
 int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
 {
     if (bytes <= 0)
@@ -179,7 +228,11 @@ int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
         return fail(c);
     int64_t size = round_up(bytes, GRAIN);
     int block;
-    if (c->exact) {
+    if (c->heap) {
+        block = take_from_heap(c, bytes);
+        if (block < 0)
+            return fail(c);
+    } else if (c->exact) {
         block = find(c, size);
         if (block < 0)
             return fail(c);
@@ -197,7 +250,7 @@ int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
     b->asked = bytes;
     c->allocated += b->bytes;
     c->requested += bytes;
-    if (!c->exact && c->allocated > c->reserved)
+    if (!c->exact && !c->heap && c->allocated > c->reserved)
         c->reserved = c->allocated;
     return block;
 }
@@ -220,7 +273,34 @@ static void join(struct tide_cacher *c, int block, int neighbour)
             c->blocks[n->after].before = block;
     }
     b->bytes += n->bytes;
+    if (c->last == neighbour)
+        c->last = block;
     drop_block(c, neighbour);
+}
+
+static void unmap(struct tide_cacher *c, int block)
+{
+    int64_t bytes = c->blocks[block].bytes;
+    c->reserved -= bytes;
+    if (bytes > c->threshold && bytes <= HEAP_MOST)
+        c->threshold = bytes;
+    drop_block(c, block);
+}
+
+/* What is free at the heap's end belongs to no block; twice the threshold of it is given back. */
+static void shrink_heap(struct tide_cacher *c, int block)
+{
+    struct tide_cacher_block *b = &c->blocks[block];
+    c->last = b->before;
+    if (c->last >= 0)
+        c->blocks[c->last].after = -1;
+    c->next_address -= b->bytes;
+    c->end_free += b->bytes;
+    drop_block(c, block);
+    if (c->end_free >= 2 * c->threshold) {
+        c->reserved -= c->end_free;
+        c->end_free = 0;
+    }
 }
 
 void tide_cacher_give(struct tide_cacher *c, int block)
@@ -232,13 +312,18 @@ void tide_cacher_give(struct tide_cacher *c, int block)
     b->taken = false;
     c->allocated -= b->bytes;
     c->requested -= b->asked;
-    if (!c->exact) {
-        drop_block(c, block);
+    if (b->mapped || (!c->exact && !c->heap)) {
+        if (b->mapped)
+            unmap(c, block);
+        else
+            drop_block(c, block);
         return;
     }
     join(c, block, b->before);
     join(c, block, c->blocks[block].after);
-    if (!pool_add(c, block))
+    if (c->heap && c->last == block)
+        shrink_heap(c, block);
+    else if (!pool_add(c, block))
         c->failed = true;
 }
 

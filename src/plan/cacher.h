@@ -7,6 +7,10 @@
  * pool) or 1 MiB (large pool) are left over; what is not cut off counts as allocated. Free neighbours join.
  * Segments are never given back. Every stream has pools of its own: what one has let go, no other can use.
  *
+ * On the processor it is the C library's heap instead: what is smaller than a threshold lies in one heap that
+ * shrinks from its end alone, what is larger is mapped and given back at once. The threshold begins at 128
+ * KiB and rises to the largest mapping of up to 32 MiB that was freed, as glibc's does.
+ *
  * tide_cacher_init -> take / give -> tide_cacher_release. Blocks are named by numbers >= 0. A take that finds
  * no memory for its own tables, or that exceeds 2^62 bytes, sets `failed` and returns -1; giving back -1 does
  * nothing.
@@ -35,11 +39,16 @@ struct tide_cacher {
     enum tide_stream stream; /* of the next take */
     int64_t next_address;
     int64_t allocated, reserved, requested; /* bytes now */
+    int64_t threshold, end_free;            /* of the heap: what is mapped, and what is free at its end */
+    int last;                               /* the heap's last block, -1: none */
     bool exact; /* false: no pools, every request counts as rounded to 512 (faster) */
+    bool heap;
     bool failed;
 };
 
 void tide_cacher_init(struct tide_cacher *cacher, bool exact);
+/* The processor's heap. */
+void tide_cacher_init_heap(struct tide_cacher *cacher);
 void tide_cacher_release(struct tide_cacher *cacher);
 
 int tide_cacher_take(struct tide_cacher *cacher, int64_t bytes);

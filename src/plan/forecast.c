@@ -573,7 +573,9 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
                       .mask = NOTHING,
                       .held = NOTHING,
                       .held_wide = NOTHING};
-    tide_tape_init(&run.tape, detail != TIDE_ROUGH && !job->host);
+    tide_tape_init(&run.tape, detail != TIDE_ROUGH);
+    if (job->host)
+        tide_cacher_init_heap(&run.tape.cacher);
     run.tape.host = job->host;
     run.tape.product_ran = run.tape.product_ran_back = job->host;
     run.tape.stop_tick = stop;
@@ -588,6 +590,8 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
         memcpy(to->phases, run.tape.phases, sizeof to->phases);
         to->phase_count = run.tape.phase_count;
         to->reserved = run.tape.cacher.reserved;
+        for (int i = 0; i < to->phase_count && job->host; i++) /* a heap shrinks too */
+            to->reserved = to->phases[i].reserved > to->reserved ? to->phases[i].reserved : to->reserved;
     }
     release(&run);
     return status;
@@ -600,7 +604,7 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
  */
 static int64_t context_bytes(const struct tide_job *job)
 {
-    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587, HOST = 840 }; /* millions */
+    enum { CONTEXT = 552, FORWARD = 174, BACKWARD = 70, NCCL = 587, HOST = 815 }; /* millions */
     if (job->host) /* the interpreter with torch and transformers, and what the first step loads */
         return HOST * INT64_C(1000000);
     int64_t total = CONTEXT + FORWARD + (job->task != TIDE_TASK_INFER ? BACKWARD : 0);
