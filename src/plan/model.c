@@ -1,4 +1,5 @@
 #include "plan/model.h"
+#include "base/config_field.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -90,40 +91,6 @@ static const struct tide_architecture *preset(const char *name)
     return NULL;
 }
 
-static int take_number(const json_t *root, const char *key, int64_t *to, struct tide_err *err)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value))
-        return 0;
-    if (!json_is_integer(value))
-        return tide_err_set(err, "'%s' of the model's configuration is no whole number", key);
-    *to = json_integer_value(value);
-    return 0;
-}
-
-static int take_share(const json_t *root, const char *key, double *to, struct tide_err *err)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value))
-        return 0;
-    double share = json_is_number(value) ? json_number_value(value) : -1;
-    if (!(share >= 0 && share < 1))
-        return tide_err_set(err, "'%s' of the model's configuration is no number from 0 to below 1", key);
-    *to = share;
-    return 0;
-}
-
-static int take_flag(const json_t *root, const char *key, bool *to, struct tide_err *err)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value))
-        return 0;
-    if (!json_is_boolean(value))
-        return tide_err_set(err, "'%s' of the model's configuration is neither true nor false", key);
-    *to = json_is_true(value);
-    return 0;
-}
-
 static int check_bounds(const struct tide_architecture *m, struct tide_err *err)
 {
     bool text = !tide_model_sees(m), attends = m->family != TIDE_FAMILY_RESNET;
@@ -176,13 +143,16 @@ static int take_gpt2(const json_t *root, struct tide_architecture *m, struct tid
 {
     const char *activation = json_string_value(json_object_get(root, "activation_function"));
     int64_t context = 0;
-    if (take_number(root, "n_embd", &m->channels, err) || take_number(root, "n_layer", &m->layers, err) ||
-        take_number(root, "n_head", &m->heads, err) || take_number(root, "n_positions", &m->positions, err) ||
-        take_number(root, "n_ctx", &context, err) || take_number(root, "vocab_size", &m->words, err) ||
-        take_share(root, "embd_pdrop", &m->embed_dropout, err) ||
-        take_share(root, "resid_pdrop", &m->residual_dropout, err) ||
-        take_share(root, "attn_pdrop", &m->attention_dropout, err) ||
-        take_flag(root, "tie_word_embeddings", &m->tied, err))
+    if (tide_config_number(root, "n_embd", &m->channels, err) ||
+        tide_config_number(root, "n_layer", &m->layers, err) ||
+        tide_config_number(root, "n_head", &m->heads, err) ||
+        tide_config_number(root, "n_positions", &m->positions, err) ||
+        tide_config_number(root, "n_ctx", &context, err) ||
+        tide_config_number(root, "vocab_size", &m->words, err) ||
+        tide_config_share(root, "embd_pdrop", &m->embed_dropout, err) ||
+        tide_config_share(root, "resid_pdrop", &m->residual_dropout, err) ||
+        tide_config_share(root, "attn_pdrop", &m->attention_dropout, err) ||
+        tide_config_flag(root, "tie_word_embeddings", &m->tied, err))
         return -1;
     if (context && json_object_get(root, "n_positions") && context != m->positions)
         return tide_err_set(err, "the model's n_ctx (%lld) and n_positions (%lld) contradict each other",
@@ -193,28 +163,29 @@ static int take_gpt2(const json_t *root, struct tide_architecture *m, struct tid
     m->head_channels = m->heads > 0 ? m->channels / m->heads : 0;
     if (activation && strcmp(activation, "gelu_new") != 0)
         m->activation = TIDE_ACTIVATION_FUSED;
-    return take_number(root, "n_inner", &m->hidden, err);
+    return tide_config_number(root, "n_inner", &m->hidden, err);
 }
 
 static int take_llama(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     bool bias = m->qkv_bias;
-    if (take_number(root, "hidden_size", &m->channels, err) ||
-        take_number(root, "num_hidden_layers", &m->layers, err) ||
-        take_number(root, "num_attention_heads", &m->heads, err) ||
-        take_number(root, "intermediate_size", &m->hidden, err) ||
-        take_number(root, "vocab_size", &m->words, err) ||
-        take_number(root, "max_position_embeddings", &m->positions, err) ||
-        take_share(root, "attention_dropout", &m->attention_dropout, err) ||
-        take_flag(root, "tie_word_embeddings", &m->tied, err) ||
-        take_flag(root, "attention_bias", &bias, err) || take_flag(root, "mlp_bias", &m->mlp_bias, err))
+    if (tide_config_number(root, "hidden_size", &m->channels, err) ||
+        tide_config_number(root, "num_hidden_layers", &m->layers, err) ||
+        tide_config_number(root, "num_attention_heads", &m->heads, err) ||
+        tide_config_number(root, "intermediate_size", &m->hidden, err) ||
+        tide_config_number(root, "vocab_size", &m->words, err) ||
+        tide_config_number(root, "max_position_embeddings", &m->positions, err) ||
+        tide_config_share(root, "attention_dropout", &m->attention_dropout, err) ||
+        tide_config_flag(root, "tie_word_embeddings", &m->tied, err) ||
+        tide_config_flag(root, "attention_bias", &bias, err) ||
+        tide_config_flag(root, "mlp_bias", &m->mlp_bias, err))
         return -1;
     m->out_bias = bias && !m->qkv_bias;
     m->qkv_bias = bias;
     m->kv_heads = m->heads;
     m->head_channels = m->heads > 0 ? m->channels / m->heads : 0;
-    return take_number(root, "num_key_value_heads", &m->kv_heads, err) ||
-                   take_number(root, "head_dim", &m->head_channels, err)
+    return tide_config_number(root, "num_key_value_heads", &m->kv_heads, err) ||
+                   tide_config_number(root, "head_dim", &m->head_channels, err)
                ? -1
                : 0;
 }
@@ -224,20 +195,21 @@ static int take_labels(const json_t *root, struct tide_architecture *m, struct t
     const json_t *names = json_object_get(root, "id2label");
     if (json_is_object(names))
         m->classes = (int64_t)json_object_size(names);
-    return take_number(root, "num_labels", &m->classes, err);
+    return tide_config_number(root, "num_labels", &m->classes, err);
 }
 
 static int take_vit(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
-    if (take_number(root, "hidden_size", &m->channels, err) ||
-        take_number(root, "num_hidden_layers", &m->layers, err) ||
-        take_number(root, "num_attention_heads", &m->heads, err) ||
-        take_number(root, "intermediate_size", &m->hidden, err) ||
-        take_number(root, "image_size", &m->image, err) || take_number(root, "patch_size", &m->patch, err) ||
-        take_number(root, "num_channels", &m->planes, err) ||
-        take_share(root, "hidden_dropout_prob", &m->residual_dropout, err) ||
-        take_share(root, "attention_probs_dropout_prob", &m->attention_dropout, err) ||
-        take_flag(root, "qkv_bias", &m->qkv_bias, err) || take_labels(root, m, err))
+    if (tide_config_number(root, "hidden_size", &m->channels, err) ||
+        tide_config_number(root, "num_hidden_layers", &m->layers, err) ||
+        tide_config_number(root, "num_attention_heads", &m->heads, err) ||
+        tide_config_number(root, "intermediate_size", &m->hidden, err) ||
+        tide_config_number(root, "image_size", &m->image, err) ||
+        tide_config_number(root, "patch_size", &m->patch, err) ||
+        tide_config_number(root, "num_channels", &m->planes, err) ||
+        tide_config_share(root, "hidden_dropout_prob", &m->residual_dropout, err) ||
+        tide_config_share(root, "attention_probs_dropout_prob", &m->attention_dropout, err) ||
+        tide_config_flag(root, "qkv_bias", &m->qkv_bias, err) || take_labels(root, m, err))
         return -1;
     m->embed_dropout = m->residual_dropout;
     m->kv_heads = m->heads;
@@ -265,9 +237,10 @@ static int take_resnet(const json_t *root, struct tide_architecture *m, struct t
     const char *kind = json_string_value(json_object_get(root, "layer_type"));
     if (kind && !strcmp(kind, "basic"))
         *m = *preset("resnet18");
-    if (take_number(root, "embedding_size", &m->channels, err) ||
-        take_number(root, "num_channels", &m->planes, err) || take_stages(root, "depths", m->depths, err) ||
-        take_stages(root, "hidden_sizes", m->widths, err) || take_labels(root, m, err))
+    if (tide_config_number(root, "embedding_size", &m->channels, err) ||
+        tide_config_number(root, "num_channels", &m->planes, err) ||
+        take_stages(root, "depths", m->depths, err) || take_stages(root, "hidden_sizes", m->widths, err) ||
+        take_labels(root, m, err))
         return -1;
     m->layers = 0;
     for (int i = 0; i < TIDE_STAGES; i++)

@@ -1,4 +1,5 @@
 #include "train/config.h"
+#include "base/config_field.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -52,17 +53,6 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
     return 0;
 }
 
-static int take_number(const json_t *root, const char *key, int64_t *to, struct tide_err *err)
-{
-    const json_t *value = json_object_get(root, key);
-    if (!value || json_is_null(value))
-        return 0;
-    if (!json_is_integer(value))
-        return tide_err_set(err, "'%s' of the model's configuration is no whole number", key);
-    *to = json_integer_value(value);
-    return 0;
-}
-
 /* What would compute something else than this runtime does. */
 static int refuse_others(const json_t *root, struct tide_err *err)
 {
@@ -86,10 +76,12 @@ static int take_config(const json_t *root, struct tide_gpt_config *c, struct tid
     int64_t context = 0;
     if (!json_is_object(root))
         return tide_err_set(err, "the model's configuration is no JSON object");
-    if (refuse_others(root, err) || take_number(root, "n_embd", &c->channels, err) ||
-        take_number(root, "n_head", &c->heads, err) || take_number(root, "n_layer", &c->blocks, err) ||
-        take_number(root, "n_positions", &c->positions, err) || take_number(root, "n_ctx", &context, err) ||
-        take_number(root, "vocab_size", &c->words, err))
+    if (refuse_others(root, err) || tide_config_number(root, "n_embd", &c->channels, err) ||
+        tide_config_number(root, "n_head", &c->heads, err) ||
+        tide_config_number(root, "n_layer", &c->blocks, err) ||
+        tide_config_number(root, "n_positions", &c->positions, err) ||
+        tide_config_number(root, "n_ctx", &context, err) ||
+        tide_config_number(root, "vocab_size", &c->words, err))
         return -1;
     if (context && json_object_get(root, "n_positions") && context != c->positions)
         return tide_err_set(err, "the model's n_ctx (%lld) and n_positions (%lld) contradict each other",
@@ -100,7 +92,7 @@ static int take_config(const json_t *root, struct tide_gpt_config *c, struct tid
     const json_t *epsilon = json_object_get(root, "layer_norm_epsilon");
     if (epsilon)
         c->epsilon = (float)json_number_value(epsilon);
-    return take_number(root, "n_inner", &c->hidden, err) || tide_config_check(c, err) ? -1 : 0;
+    return tide_config_number(root, "n_inner", &c->hidden, err) || tide_config_check(c, err) ? -1 : 0;
 }
 
 int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err)
