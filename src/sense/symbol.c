@@ -60,6 +60,7 @@ struct module {
     struct file main, debug;
     Dwarf *dwarf; /* NULL: none */
     bool dwarf_tried;
+    bool named_only; /* its debug information is not worth what it costs */
     bool ranges_made;
     struct range *ranges;
     size_t range_count;
@@ -72,6 +73,7 @@ struct tide_symbols {
     struct module *modules[TIDE_SYMBOL_MODULES];
     size_t module_count;
     struct tide_map by_key; /* hash of path and build-id -> index */
+    bool demangler_tried;
     void *demangler_library;
     demangle_function *demangle; /* NULL: names stay as they are */
     struct tide_arena texts;     /* of the last answer */
@@ -325,6 +327,18 @@ static void free_module(struct module *module)
     free(module);
 }
 
+/*
+ * The C library and the loader: what they hold is their caller's, which is the next frame, and names say what
+ * they do. Distributions have their debug information in packed files: unpacking glibc's takes 40 ms, for the
+ * line in it that calls main.
+ */
+static bool is_c_library(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    return strncmp(name, "libc.so", 7) == 0 || strncmp(name, "libc-", 5) == 0 || strncmp(name, "ld-", 3) == 0;
+}
+
 static struct module *open_module(const struct tide_symbol_module *about)
 {
     struct module *module = calloc(1, sizeof *module);
@@ -334,6 +348,7 @@ static struct module *open_module(const struct tide_symbol_module *about)
         return NULL;
     }
     module->main.fd = module->debug.fd = -1;
+    module->named_only = is_c_library(about->path);
     if (open_module_file(about, &module->main) != 0)
         return module; /* is remembered as one of which nothing is known */
     read_symbols(&module->main, SHT_SYMTAB);
@@ -496,12 +511,25 @@ static const char *keep(struct tide_symbols *symbols, const char *text)
     return copy ? copy : "";
 }
 
+/* There is no C++ in this program; who profiles C++ has its library. */
+static void find_demangler(struct tide_symbols *symbols)
+{
+    if (symbols->demangler_tried)
+        return;
+    symbols->demangler_tried = true;
+    symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    if (symbols->demangler_library)
+        *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");
+}
+
 static const char *demangled(struct tide_symbols *symbols, const char *name)
 {
     int status = -1;
 
-    if (!name || name[0] != '_' || name[1] != 'Z' || !symbols->demangle ||
-        strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
+    if (!name || name[0] != '_' || name[1] != 'Z' || strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
+        return keep(symbols, name);
+    find_demangler(symbols);
+    if (!symbols->demangle)
         return keep(symbols, name);
     char *plain = symbols->demangle(name, NULL, NULL, &status);
     const char *kept = keep(symbols, status == 0 && plain ? plain : name);
@@ -671,7 +699,7 @@ size_t tide_symbols_resolve(struct tide_symbols *symbols, const struct tide_symb
     if (!module || !module->main.elf)
         return 0;
     tide_arena_release(&symbols->texts);
-    size_t count = debug_info ? resolve_dwarf(symbols, module, address, ret_frames) : 0;
+    size_t count = debug_info && !module->named_only ? resolve_dwarf(symbols, module, address, ret_frames) : 0;
     if (count > 0 && ret_frames[count - 1].function[0])
         return count;
     const char *name = find_symbol(&module->main, address);
@@ -696,10 +724,6 @@ struct tide_symbols *tide_symbols_new(void)
     elf_version(EV_CURRENT);
     tide_map_init(&symbols->by_key, TIDE_SYMBOL_MODULES);
     tide_arena_init(&symbols->texts, 1 << 20);
-    /* There is no C++ in this program; who profiles C++ has its library. */
-    symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
-    if (symbols->demangler_library)
-        *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");
     return symbols;
 }
 
