@@ -699,7 +699,8 @@ size_t tide_symbols_resolve(struct tide_symbols *symbols, const struct tide_symb
     if (!module || !module->main.elf)
         return 0;
     tide_arena_release(&symbols->texts);
-    size_t count = debug_info && !module->named_only ? resolve_dwarf(symbols, module, address, ret_frames) : 0;
+    size_t count =
+        debug_info && !module->named_only ? resolve_dwarf(symbols, module, address, ret_frames) : 0;
     if (count > 0 && ret_frames[count - 1].function[0])
         return count;
     const char *name = find_symbol(&module->main, address);

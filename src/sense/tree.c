@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -18,6 +19,7 @@ enum {
     MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
     MAX_KEPT_FDS = 1024,
     RECHECK_SCANS = 64, /* scans after which a stranger's start is looked at again */
+    SKIPS_MOST = 16,    /* scans in a row that trust the newest PID */
 };
 
 /* A process keeps changing what it is while it starts (fork, exec, exec of a wrapper's program, title). */
@@ -45,9 +47,21 @@ static size_t fds_allowed(void)
     return limit.rlim_cur / 2 < MAX_KEPT_FDS ? (size_t)limit.rlim_cur / 2 : MAX_KEPT_FDS;
 }
 
+/* A container may have a loadavg of its own mounted over the kernel's, renewed every few seconds. */
+static int open_loadavg(int proc_fd)
+{
+    struct stat proc, file;
+    int fd = openat(proc_fd, "loadavg", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && fstat(proc_fd, &proc) == 0 && fstat(fd, &file) == 0 && proc.st_dev == file.st_dev)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orphans, struct tide_err *err)
 {
-    *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid()};
+    *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid(), .loadavg_fd = -1};
     tide_map_init(&tree->by_pid, TIDE_TREE_MEMBERS);
     tide_map_init(&tree->strangers, MAX_STRANGERS);
     int fd = open(proc_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,6 +79,7 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
         closedir(tree->proc);
         return tide_err_set(err, "out of memory");
     }
+    tree->loadavg_fd = open_loadavg(fd);
     return 0;
 }
 
@@ -89,7 +104,9 @@ void tide_tree_release(struct tide_tree *tree)
     tide_map_release(&tree->strangers);
     if (tree->proc)
         closedir(tree->proc);
-    *tree = (struct tide_tree){.proc = NULL};
+    if (tree->loadavg_fd >= 0)
+        close(tree->loadavg_fd);
+    *tree = (struct tide_tree){.proc = NULL, .loadavg_fd = -1};
 }
 
 struct tide_member *tide_tree_find(const struct tide_tree *tree, int64_t pid)
@@ -239,8 +256,10 @@ static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, 
         size_t capacity = tree->candidate_capacity ? 2 * tree->candidate_capacity : 256;
         struct tide_tree_candidate *candidates =
             realloc(tree->candidates, capacity * sizeof *tree->candidates);
-        if (!candidates)
-            return; /* stays unseen: the next scan comes across it again */
+        if (!candidates) {
+            tree->unsettled = true; /* stays unseen: the next scan comes across it again */
+            return;
+        }
         tree->candidates = candidates;
         tree->candidate_capacity = capacity;
     }
@@ -271,6 +290,14 @@ static void see_member(struct tide_tree *tree, struct tide_member *member, uint6
     member->scan = tree->scans;
 }
 
+/* Whether a PID of the first listing was there before the command that we have just started. PIDs go up: only
+ * after the highest come low ones again, and then the newest is below the command's. */
+static bool is_older(const struct tide_tree *tree, int64_t pid)
+{
+    return tree->scans == 1 && tree->adopt_orphans && tree->member_count > 0 && pid < tree->members[0]->pid &&
+           tree->newest_pid >= tree->members[0]->pid;
+}
+
 static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t now_ns)
 {
     struct tide_member *member = tide_tree_find(tree, pid);
@@ -279,6 +306,10 @@ static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t
         return;
     }
     uint64_t value;
+    if (is_older(tree, pid)) {
+        tide_map_put(&tree->strangers, (uint64_t)pid, pack(inode, tree->scans));
+        return;
+    }
     bool known = tide_map_get(&tree->strangers, (uint64_t)pid, &value);
     bool same = known && value >> 32 == (inode & UINT32_MAX);
     bool again = ((uint64_t)pid + tree->scans) % RECHECK_SCANS == 0;
@@ -333,8 +364,10 @@ static void admit_candidates(struct tide_tree *tree, int64_t now_ns)
     for (size_t i = 0; i < tree->candidate_count; i++) {
         const struct tide_tree_candidate *candidate = &tree->candidates[i];
         if (!candidate->member && !candidate->doubtful && candidate->stat.parent_pid > 0 &&
-            !tide_tree_saw(tree, candidate->stat.parent_pid))
+            !tide_tree_saw(tree, candidate->stat.parent_pid)) {
             tide_map_put(&tree->strangers, (uint64_t)candidate->stat.pid, pack(0, tree->scans));
+            tree->unsettled = true;
+        }
     }
     tree->candidate_count = 0;
 }
@@ -373,8 +406,43 @@ static void sweep_members(struct tide_tree *tree, int64_t now_ns)
     tree->member_count = kept;
 }
 
+/* The PID that was given out last, to a process or a thread: the last number in loadavg. 0: not known. */
+static int64_t newest_pid(const struct tide_tree *tree)
+{
+    char text[128];
+    ssize_t len = tree->loadavg_fd < 0 ? -1 : tide_proc_reread(tree->loadavg_fd, text, sizeof text);
+    const char *space = len > 0 ? strrchr(text, ' ') : NULL;
+    return space ? strtoll(space + 1, NULL, 10) : 0;
+}
+
+/* Who has ended stays listed until it is reaped, which gives out no PID. */
+static bool has_zombies(const struct tide_tree *tree)
+{
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (tree->members[i]->ended && !tree->members[i]->gone)
+            return true;
+    return false;
+}
+
+/* Whether a listing could not say anything new. */
+static bool is_known(struct tide_tree *tree)
+{
+    int64_t newest = newest_pid(tree);
+    if (newest > 0 && newest == tree->newest_pid && !tree->unsettled && tree->skipped < SKIPS_MOST &&
+        !has_zombies(tree)) {
+        tree->skipped++;
+        return true;
+    }
+    tree->newest_pid = newest;
+    tree->skipped = 0;
+    tree->unsettled = false;
+    return false;
+}
+
 int tide_tree_scan(struct tide_tree *tree, int64_t now_ns, struct tide_err *err)
 {
+    if (is_known(tree))
+        return 0;
     tree->scans++;
     tree->candidate_count = 0;
     rewinddir(tree->proc);
@@ -522,7 +590,7 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
     struct tide_proc_status status;
     ssize_t len = read_status(tree, member);
     if (len == -ENOENT || len == -ESRCH) {
-        end_member(tree, member, now_ns);
+        lose_member(tree, member, now_ns);
         return;
     }
     if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &status) != 0) {

@@ -9,6 +9,9 @@
  * and then, in case a file system reuses inodes. A process whose parent is not known yet is looked at again
  * in the next scan. This process itself is never a member.
  *
+ * Nothing is listed while no PID was given out since the last time, which /proc/loadavg tells, and nothing is
+ * left to find out: on a machine that starts no processes a scan is one small read.
+ *
  * A member that ended stays in the table, with `ended` set, until its PID is gone from /proc (a zombie) and
  * one more scan has passed, so that its last row can be written; then tide_tree_scan frees it.
  *
@@ -102,6 +105,10 @@ struct tide_tree {
     struct tide_map by_pid;    /* -> struct tide_member *, those not gone */
     struct tide_map strangers; /* pid -> inode and scan, packed */
     uint64_t scans;
+    int loadavg_fd;     /* -1: not there, or not to be trusted */
+    int64_t newest_pid; /* given out before the last listing; 0: not known */
+    unsigned skipped;   /* scans since, in a row */
+    bool unsettled;     /* the last listing left a question open */
     size_t kept_fds, max_kept_fds;
     bool overflowed; /* there were more members than are followed */
     struct tide_tree_candidate *candidates;

@@ -269,6 +269,94 @@ static void stat_is_not_read_again_for_those_already_seen(void **state)
     assert_false(member(100)->ended);
 }
 
+static void newest(int pid)
+{
+    fake_write("loadavg", "0.10 0.20 0.30 1/100 %d\n", pid);
+}
+
+static void nothing_is_listed_while_no_pid_was_given_out(void **state)
+{
+    (void)state;
+    newest(150);
+    put(100, 1, 10);
+    put(150, 100, 15);
+    begin(false, 100);
+    look();
+    put(200, 100, 20);
+    look();
+    assert_null(member(200));
+    assert_int_equal(member(150)->now.anon_bytes, 1000 << 10);
+    newest(200);
+    look();
+    assert_non_null(member(200));
+    put(201, 100, 21); /* given out behind the kernel's back */
+    int looks = 0;
+    while (!member(201) && looks++ < 20)
+        look();
+    assert_int_equal(looks, 17);
+}
+
+static void who_vanishes_is_gone_though_nothing_is_listed(void **state)
+{
+    (void)state;
+    newest(200);
+    put(100, 1, 10);
+    put(200, 100, 20);
+    begin(false, 100);
+    look();
+    fake_remove("200/status");
+    close(member(200)->status_fd);
+    member(200)->status_fd = -1;
+    tree.kept_fds--;
+    look();
+    assert_null(member(200));
+    assert_int_equal(tree.scans, 1);
+}
+
+static void questions_left_open_are_asked_again_though_no_pid_was_given_out(void **state)
+{
+    (void)state;
+    newest(300);
+    put(100, 1, 10);
+    put(300, 200, 30); /* 200 was not there when /proc was listed */
+    begin(false, 100);
+    look();
+    put(200, 100, 20);
+    look();
+    assert_non_null(member(300));
+    fake_put(&(struct fake_process){.pid = 300, .parent = 200, .start = 30, .state = 'Z'});
+    look();
+    assert_true(member(300)->ended);
+    fake_kill(300); /* reaped */
+    look();
+    assert_null(member(300));
+}
+
+static void who_is_older_than_the_command_is_not_read(void **state)
+{
+    (void)state;
+    newest(250);
+    put(60, getpid(), 1); /* started by who became this process */
+    put(200, getpid(), 10);
+    put(250, 200, 20);
+    begin(true, 200);
+    look();
+    assert_null(member(60));
+    assert_true(tide_tree_saw(&tree, 60));
+    assert_non_null(member(250));
+}
+
+static void low_pids_are_read_when_the_highest_was_passed(void **state)
+{
+    (void)state;
+    newest(60); /* after the highest PID the lowest free one is next */
+    put(32000, getpid(), 10);
+    put(60, 32000, 20);
+    begin(true, 32000);
+    look();
+    assert_non_null(member(60));
+}
+
 static void a_zombie_has_ended_but_keeps_its_place_until_it_is_reaped(void **state)
 {
     (void)state;
@@ -564,6 +652,11 @@ int main(void)
         TEST(a_stranger_that_hides_behind_its_inode_is_found_out_in_time),
         TEST(a_child_whose_parent_was_not_listed_yet_is_asked_again),
         TEST(stat_is_not_read_again_for_those_already_seen),
+        TEST(nothing_is_listed_while_no_pid_was_given_out),
+        TEST(who_vanishes_is_gone_though_nothing_is_listed),
+        TEST(questions_left_open_are_asked_again_though_no_pid_was_given_out),
+        TEST(who_is_older_than_the_command_is_not_read),
+        TEST(low_pids_are_read_when_the_highest_was_passed),
         TEST(a_zombie_has_ended_but_keeps_its_place_until_it_is_reaped),
         TEST(a_process_whose_first_thread_ended_is_alive_and_has_memory),
         TEST(who_is_gone_is_freed_after_its_row_was_written),
