@@ -90,6 +90,7 @@ struct process {
     struct site *sites;
     size_t site_count;
     size_t own_count;
+    struct tide_map frames; /* word and known modules -> frame */
     struct rest rest[KINDS];
     struct tide_heap_sample heap; /* as last written; tick 0: never */
     int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
@@ -177,6 +178,7 @@ static void free_process(struct tide_heap_sense *heap, struct process *process)
         drop_backlog(heap, &process->sites[i]);
     }
     heap->sites_held -= process->site_count;
+    tide_map_release(&process->frames);
     free(process->sites);
     free(process);
 }
@@ -212,10 +214,8 @@ const char *tide_heap_sense_notice(struct tide_heap_sense *heap)
 
 /* --- stacks -------------------------------------------------------------------------------------------- */
 
-/* The number of the frame that a word of a stack is; -1: there is no room; -2: its module is not known yet.
- */
-static int32_t frame_of(struct look *look, const struct tide_heap_table *table,
-                        const struct tide_heap_values *site, uint64_t word, bool patient)
+static int32_t find_frame(struct look *look, const struct tide_heap_table *table,
+                          const struct tide_heap_values *site, uint64_t word, bool patient)
 {
     if (word & TIDE_HEAP_PYTHON_BIT) {
         char file[TIDE_HEAP_STRING], name[TIDE_HEAP_STRING];
@@ -231,6 +231,25 @@ static int32_t frame_of(struct look *look, const struct tide_heap_table *table,
     if (!range && patient)
         return -2;
     return tide_heap_frames_native(look->heap->frames, table->pid, range, word);
+}
+
+/* The number of the frame that a word of a stack is; -1: there is no room; -2: its module is not known yet.
+ * Stacks have most of their frames in common: each is found once. */
+static int32_t frame_of(struct look *look, const struct tide_heap_table *table,
+                        const struct tide_heap_values *site, uint64_t word, bool patient)
+{
+    struct process *process = table->owner;
+    struct {
+        uint64_t word, modules;
+    } about = {word, word & TIDE_HEAP_PYTHON_BIT ? 0 : site->modules};
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, &about, sizeof about), found;
+
+    if (tide_map_get(&process->frames, key, &found))
+        return (int32_t)found;
+    int32_t number = find_frame(look, table, site, word, patient);
+    if (number >= 0 && patient) /* it is certain; without room it is found again */
+        (void)tide_map_put(&process->frames, key, (uint64_t)number);
+    return number;
 }
 
 /* Asks for the frames of a site. False: not now. */
@@ -689,6 +708,7 @@ static struct process *process_of(struct look *look, struct tide_heap_table *tab
         process = table->owner = calloc(1, sizeof *process);
         if (!process)
             return NULL;
+        tide_map_init(&process->frames, TIDE_HEAP_FRAMES_MOST);
         process->status_ns = TIDE_UNKNOWN;
         look->heap->tables_seen++;
     }
