@@ -87,15 +87,14 @@ static int lock_down(struct tide_reader *reader)
                : -1;
 }
 
-/* The one integer that sql yields. text is bound if not NULL. */
-static int query_integer(struct tide_reader *reader, const char *sql, const char *text, int64_t *ret_value,
+/* The one integer that sql yields. */
+static int query_integer(struct tide_reader *reader, const char *sql, int64_t *ret_value,
                          struct tide_err *err)
 {
     sqlite3_stmt *statement = NULL;
     int result = -1;
 
     if (sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-        (!text || sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC) == SQLITE_OK) &&
         sqlite3_step(statement) == SQLITE_ROW) {
         *ret_value = sqlite3_column_int64(statement, 0);
         result = 0;
@@ -109,31 +108,35 @@ static int query_integer(struct tide_reader *reader, const char *sql, const char
 /* Every table that we query is an ordinary table with ordinary columns. */
 static int check_tables(struct tide_reader *reader, const char *const *tables, struct tide_err *err)
 {
-    int64_t ordinary, computed;
-
-    for (const char *const *table = tables; *table; table++) {
-        if (query_integer(
-                reader,
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 1",
-                *table, &ordinary, err) != 0 ||
-            query_integer(reader, "SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden <> 0", *table,
-                          &computed, err) != 0)
-            return -1;
-        if (ordinary != 1 || computed != 0) {
-            tide_err_set(err, "the recording '%s' is damaged: it has no proper table '%s'", reader->name,
-                         *table);
-            return -1;
-        }
+    sqlite3_stmt *statement = NULL;
+    bool proper = true;
+    bool known =
+        sqlite3_prepare_v2(
+            reader->db,
+            "SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 1) = 1"
+            " AND (SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden <> 0) = 0",
+            -1, &statement, NULL) == SQLITE_OK;
+    for (; known && proper && *tables; tables += proper) {
+        sqlite3_reset(statement);
+        known = sqlite3_bind_text(statement, 1, *tables, -1, SQLITE_STATIC) == SQLITE_OK &&
+                sqlite3_step(statement) == SQLITE_ROW;
+        proper = known && sqlite3_column_int(statement, 0);
     }
-    return 0;
+    if (!known)
+        tide_reader_explain(reader, err);
+    else if (!proper)
+        tide_err_set(err, "the recording '%s' is damaged: it has no proper table '%s'", reader->name,
+                     *tables);
+    sqlite3_finalize(statement);
+    return known && proper ? 0 : -1;
 }
 
 static int check_identity(struct tide_reader *reader, struct tide_err *err)
 {
     int64_t id, version;
 
-    if (query_integer(reader, "PRAGMA application_id", NULL, &id, err) != 0 ||
-        query_integer(reader, "PRAGMA user_version", NULL, &version, err) != 0)
+    if (query_integer(reader, "PRAGMA application_id", &id, err) != 0 ||
+        query_integer(reader, "PRAGMA user_version", &version, err) != 0)
         return -1;
     if (id != TIDE_APPLICATION_ID) {
         tide_err_set(err, "'%s' is a database, but not a recording", reader->name);

@@ -30,6 +30,8 @@ enum {
     RANGES_PER_UNIT = 1 << 20, /* a unit whose list does not end */
     REFERENCES_MOST = 8,       /* from a copy of a function to its declaration */
     SECTIONS_MOST = 1 << 16,
+    DIGIT_BITS = 11, /* of an address, sorted by at a time */
+    DIGITS = 1 << DIGIT_BITS,
 };
 
 static const uint64_t FILE_BYTES_MOST = UINT64_C(16) << 30;
@@ -229,13 +231,56 @@ static int open_debug_file(struct module *module)
 
 /* --- symbol tables ------------------------------------------------------------------------------------- */
 
-static int by_address(const void *a, const void *b)
+static int by_size(const void *a, const void *b)
 {
     const struct symbol *x = a, *y = b;
 
-    if (x->value != y->value)
-        return x->value < y->value ? -1 : 1;
     return (x->size > y->size) - (x->size < y->size);
+}
+
+/* One pass of a radix sort, which keeps the order of those with the same digit. */
+static void sort_by_digit(const struct symbol *from, size_t count, int shift, struct symbol *to)
+{
+    size_t at[DIGITS] = {0}, next = 0;
+
+    for (size_t i = 0; i < count; i++)
+        at[from[i].value >> shift & (DIGITS - 1)]++;
+    for (size_t digit = 0; digit < DIGITS; digit++) {
+        size_t here = at[digit];
+        at[digit] = next;
+        next += here;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[at[from[i].value >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* By address, then by size. A library has tens of thousands, and sorting them by comparisons was most of what
+ * a lookup cost. Consumes `symbols`; NULL without memory. */
+static struct symbol *sort_symbols(struct symbol *symbols, size_t count)
+{
+    struct symbol *spare = malloc(count * sizeof *spare);
+    uint64_t all = 0;
+
+    if (!spare) {
+        free(symbols);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        all |= symbols[i].value;
+    for (int shift = 0; shift < 64 && all >> shift; shift += DIGIT_BITS) {
+        sort_by_digit(symbols, count, shift, spare);
+        struct symbol *sorted = spare;
+        spare = symbols;
+        symbols = sorted;
+    }
+    free(spare);
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && symbols[end].value == symbols[first].value;)
+            end++;
+        if (end - first > 1)
+            qsort(&symbols[first], end - first, sizeof *symbols, by_size);
+    }
+    return symbols;
 }
 
 /* Where the section ends that a symbol without a size is in; such a symbol goes on to the next one at most.
@@ -283,8 +328,8 @@ static void read_symbols(struct file *file, unsigned type)
             free(symbols);
             continue;
         }
-        qsort(symbols, file->symbol_count, sizeof *symbols, by_address);
-        file->symbols = symbols;
+        file->symbols = sort_symbols(symbols, file->symbol_count);
+        file->symbol_count = file->symbols ? file->symbol_count : 0;
         file->strings = header.sh_link;
         return;
     }
