@@ -9,6 +9,7 @@ import pytest
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: too slow for a sanitizer build")
     config.addinivalue_line("markers", "long: only in make check-long")
+    config.addinivalue_line("markers", "runs: what is run for the test, beside what is run for others")
 
 
 def pytest_collection_modifyitems(items):
@@ -16,6 +17,7 @@ def pytest_collection_modifyitems(items):
     long = os.environ.get("TIDEMARK_LONG") == "1"
     kept_out = pytest.mark.skip(reason="slow under a sanitizer")
     not_now = pytest.mark.skip(reason="only in make check-long")
+    items.sort(key=lambda item: "xdist_group" not in item.keywords)  # one worker has all of a group: it begins at once
     for item in items:
         if sanitized and "slow" in item.keywords:
             item.add_marker(kept_out)

@@ -65,8 +65,8 @@ def binary(build):
     return path
 
 
-@pytest.fixture
-def env():
+@pytest.fixture(scope="session")
+def plain_env():
     """The environment programs run in: nothing of the user's that changes what is printed."""
     kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS",
                                                          "TSAN_OPTIONS", "LSAN_OPTIONS", "XDG_RUNTIME_DIR")}
@@ -74,6 +74,12 @@ def env():
     if build_dir().name != "release" and hook.exists():
         kept["TIDEMARK_HOOK"] = str(hook)  # a sanitizer's build of it would need the sanitizer in every program
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+
+
+@pytest.fixture
+def env(plain_env):
+    """The same, for a test to change."""
+    return dict(plain_env)
 
 
 @pytest.fixture

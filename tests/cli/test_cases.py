@@ -18,7 +18,7 @@ CASES = {case.number: {run.name: run for run in case.runs} for case in check.TAB
 TRAIN = ROOT / "build/release/cases/001/train"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_orphaned_chunks_of_case_001_are_found_where_they_are_made(tidemark, tmp_path):
     recording = tmp_path / "a.tide"
     done = tidemark("run", "--heap", "-i", "50ms", "-o", recording, "--", TRAIN, "--iterations", "60")

@@ -112,6 +112,7 @@ def test_samples_are_unbiased(target):
     assert 0.7 * deviation < spread < 1.3 * deviation
 
 
+@pytest.mark.long
 def test_each_site_of_a_mixture_is_unbiased(target, build):
     """30 fixed seeds, five sites whose blocks are of sizes from 16 bytes to 100,000, in turns: each site's mean is within two
     standard errors of what it holds, and the largest is exact."""

@@ -341,7 +341,7 @@ def vast(path, sites=10_000, ticks=8_640):
     return r.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_stays_under_two_megabytes_and_says_what_it_left_out(open_page, page_of):
     path = page_of(vast)
     assert 1_000_000 < path.stat().st_size < MOST_BYTES

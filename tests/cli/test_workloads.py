@@ -2,14 +2,22 @@
 and judged, each must get that verdict, in that process, with that number.
 
 A number is right if the judge's own 95 % interval holds the truth, or if it is within 5 % of it.
+
+A run is eight seconds of waiting, so the runs go on beside each other: a test says in its mark `runs` what is to be run, and its
+fixture `verdict` waits for that.
 """
 
+import concurrent.futures
 import dataclasses
+import json
 import re
+import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workloads")]
+
+AT_ONCE = 8
 
 KIB, MIB = 1024, 1024 * 1024
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -37,23 +45,40 @@ class Verdict:
         return found[0]
 
 
-@pytest.fixture
-def judged(tidemark, workload, tmp_path):
-    """judged("linear", "--bytes", "64K", options=["--limit", "1G"]) runs it, judges it, and gives the Verdict."""
+def runs(name, *args, options=()):
+    """`tidemark run OPTIONS -- NAME ARGS`: what a test is about."""
+    return pytest.mark.runs(name, *args, options=options)
 
-    def call(name, *args, options=(), interval="50ms"):
-        recording, pid_file = tmp_path / f"{name}.tide", tmp_path / "pid"
-        run = tidemark("run", "-i", interval, "-o", recording, *options, "--", workload(name), "--pid-file", pid_file,
-                       *args)
-        assert run.code == 0, run.err
+
+@pytest.fixture(scope="module")
+def begun(request, binary, workload, plain_env, tmp_path_factory):
+    """What each test of this file runs, begun: from the test's name to a Verdict to wait for."""
+
+    def tidemark(*args):
+        return subprocess.run([str(a) for a in (binary, *args)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=plain_env, timeout=120, check=False)
+
+    def judged(folder, name, *args, options=()):
+        recording, pid_file = folder / f"{name}.tide", folder / "pid"
+        run = tidemark("run", "-i", "50ms", "-o", recording, *options, "--", workload(name), "--pid-file", pid_file, *args)
+        assert run.returncode == 0, run.stderr
         judge = tidemark("judge", "--json", recording)
-        assert judge.code in (0, 1, 3), judge.err
-        document = judge.json
+        assert judge.returncode in (0, 1, 3), judge.stderr
+        document = json.loads(judge.stdout)
         assert document["schema"] == "tidemark.verdict/1"
         pid = int(pid_file.read_text()) if pid_file.exists() else None
-        return Verdict(document, judge.code, run.err, pid)
+        return Verdict(document, judge.returncode, run.stderr, pid)
 
-    return call
+    wanted = {item.nodeid: item.get_closest_marker("runs") for item in request.session.items if item.module is request.module}
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {name: pool.submit(judged, tmp_path_factory.mktemp("run"), *mark.args, **mark.kwargs)
+               for name, mark in wanted.items() if mark}
+
+
+@pytest.fixture
+def verdict(begun, request):
+    """The Verdict of what the test runs."""
+    return begun[request.node.nodeid].result()
 
 
 def assert_rate(series, truth, name="bytes_per_step"):
@@ -78,11 +103,18 @@ def assert_leak(verdict, truth, shape="linear", subject="process"):
     return series
 
 
-@pytest.mark.parametrize("name, rate", [("linear", 64 * KIB), ("threads", 64 * KIB), ("wrapper", 64 * KIB),
-                                        ("fork", 64 * KIB), ("rename", 64 * KIB)])
-def test_a_steady_leak_is_found_in_its_process_with_its_number(judged, name, rate):
-    verdict = judged(name)
-    assert_leak(verdict, rate)
+@runs("cow", "--bytes", "64K", "--steps", "500", "--step-ms", "40")
+def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
+    # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still: this
+    # takes longer than the rest, and so is begun first, and a smaller heap, which costs less to read.
+    top = verdict.document
+    assert top["verdict"] == "leak", top["sentence"]
+    assert_rate(top, 64 * KIB)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n)) for n in ("linear", "threads", "wrapper", "fork", "rename")])
+def test_a_steady_leak_is_found_in_its_process_with_its_number(verdict, name):
+    assert_leak(verdict, 64 * KIB)
     assert pid_of(verdict.document) == verdict.pid, "another process is blamed"
     assert f"[{verdict.pid}]" in verdict.said
     others = [s for s in verdict.document["series"] if s["subject"] == "process" and pid_of(s) != verdict.pid]
@@ -90,30 +122,32 @@ def test_a_steady_leak_is_found_in_its_process_with_its_number(judged, name, rat
     assert not CONTROL.search(verdict.said)
 
 
-def test_a_leak_in_a_daemon_is_followed_after_its_parent_is_gone(judged):
-    verdict = judged("daemon")
+@runs("daemon")
+def test_a_leak_in_a_daemon_is_followed_after_its_parent_is_gone(verdict):
     assert_rate(verdict.document, 64 * KIB)
     assert verdict.document["verdict"] == "leak"
     assert "detached[" in verdict.document["name"]
 
 
-def test_a_program_that_only_prints_its_steps_is_judged_by_step(judged):
-    assert_leak(judged("linear", "--talk", "--no-marks"), 64 * KIB)
+@runs("linear", "--talk", "--no-marks")
+def test_a_program_that_only_prints_its_steps_is_judged_by_step(verdict):
+    assert_leak(verdict, 64 * KIB)
 
 
-def test_a_program_that_says_nothing_is_judged_by_the_clock(judged):
-    verdict = judged("linear", "--no-marks")
+@runs("linear", "--no-marks")
+def test_a_program_that_says_nothing_is_judged_by_the_clock(verdict):
     top = verdict.document
     assert top["verdict"] == "leak" and top["bytes_per_step"] is None
     assert_rate(top, 64 * KIB * 50, "bytes_per_second")
 
 
-def test_a_leak_twenty_times_smaller_is_still_found(judged):
-    assert_leak(judged("linear", "--bytes", "4K"), 4 * KIB)
+@runs("linear", "--bytes", "4K")
+def test_a_leak_twenty_times_smaller_is_still_found(verdict):
+    assert_leak(verdict, 4 * KIB)
 
 
-def test_the_step_at_which_a_limit_is_reached_is_forecast(judged):
-    verdict = judged("linear", options=["--limit", "256M"])
+@runs("linear", options=["--limit", "256M"])
+def test_the_step_at_which_a_limit_is_reached_is_forecast(verdict):
     top = verdict.document
     assert top["limit_bytes"] == 256 * MIB
     # The floor starts at some 8 MiB and grows by 64 KiB per step.
@@ -121,21 +155,22 @@ def test_the_step_at_which_a_limit_is_reached_is_forecast(judged):
     assert "limit" in verdict.said
 
 
-def test_a_staircase_is_a_leak_per_epoch(judged):
-    assert_leak(judged("staircase"), 2 * MIB / 50, shape="staircase")
+@runs("staircase")
+def test_a_staircase_is_a_leak_per_epoch(verdict):
+    assert_leak(verdict, 2 * MIB / 50, shape="staircase")
 
 
-def test_an_accelerating_leak_is_told_from_a_linear_one(judged):
-    verdict = judged("accelerating")
+@runs("accelerating")
+def test_an_accelerating_leak_is_told_from_a_linear_one(verdict):
     top = verdict.document
     assert top["verdict"] == "leak" and top["shape"] == "accelerating", top["sentence"]
     # 128 KiB per step on average over the run and 256 KiB at its end: a rate outside that range is wrong.
     assert 0.95 * 128 * KIB <= top["bytes_per_step"] <= 1.05 * 256 * KIB
 
 
-@pytest.mark.parametrize("options", [[], ["--items", "1000", "--per-step", "5"]], ids=["by marks", "by options"])
-def test_a_cache_that_fills_is_a_plateau_and_no_leak(judged, options):
-    verdict = judged("cache", options=options)
+@pytest.mark.parametrize("options", [pytest.param(o, marks=runs("cache", options=o), id=i) for i, o in
+                                     (("by marks", []), ("by options", ["--items", "1000", "--per-step", "5"]))])
+def test_a_cache_that_fills_is_a_plateau_and_no_leak(verdict, options):
     top = verdict.document
     assert top["verdict"] == "plateau", top["sentence"]
     assert verdict.code == 0
@@ -147,8 +182,8 @@ def test_a_cache_that_fills_is_a_plateau_and_no_leak(judged, options):
         assert top["one_pass"] and "one pass" in top["sentence"]
 
 
-def test_validation_that_gives_everything_back_is_spikes(judged):
-    verdict = judged("spikes")
+@runs("spikes")
+def test_validation_that_gives_everything_back_is_spikes(verdict):
     top = verdict.document
     assert top["verdict"] == "spikes", top["sentence"]
     assert verdict.code == 0
@@ -158,14 +193,14 @@ def test_validation_that_gives_everything_back_is_spikes(judged):
     assert "validation" in verdict.said
 
 
-def test_a_steady_program_is_flat(judged):
-    verdict = judged("flat")
+@runs("flat")
+def test_a_steady_program_is_flat(verdict):
     assert verdict.document["verdict"] == "flat", verdict.document["sentence"]
     assert verdict.code == 0
 
 
-def test_one_lasting_allocation_is_a_jump(judged):
-    verdict = judged("jump")
+@runs("jump")
+def test_one_lasting_allocation_is_a_jump(verdict):
     top = verdict.document
     assert top["verdict"] == "jump", top["sentence"]
     assert_near(top["jump_step"], 200, 0.02, "jump_step")
@@ -173,30 +208,21 @@ def test_one_lasting_allocation_is_a_jump(judged):
     assert top["jump_mark"] and "stage 2" in top["jump_mark"]
 
 
-def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(judged):
-    # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still: this
-    # takes longer than the rest, and a smaller heap, which costs less to read.
-    verdict = judged("cow", "--bytes", "64K", "--steps", "500", "--step-ms", "40")
-    top = verdict.document
-    assert top["verdict"] == "leak", top["sentence"]
-    assert_rate(top, 64 * KIB)
-
-
-def test_fragmentation_grows_the_process_and_not_what_the_program_holds(judged):
-    verdict = judged("fragmentation")
+@runs("fragmentation")
+def test_fragmentation_grows_the_process_and_not_what_the_program_holds(verdict):
     assert_leak(verdict, 256 * KIB)
     assert verdict.series("gauge")["verdict"] == "flat"
 
 
-def test_a_storm_of_short_lived_children_is_no_leak(judged):
-    verdict = judged("storm", "--every", "4")
+@runs("storm", "--every", "4")
+def test_a_storm_of_short_lived_children_is_no_leak(verdict):
     # How many children live at once depends on how busy the machine is, so that the tree may step up or down with it.
     assert verdict.document["verdict"] in ("flat", "spikes", "jump"), verdict.document["sentence"]
     assert verdict.code == 0
 
 
-def test_a_run_too_short_to_tell_is_undecided_and_says_how_much_longer(judged):
-    verdict = judged("linear", "--steps", "6", "--bytes", "4K", options=[])
+@runs("linear", "--steps", "6", "--bytes", "4K")
+def test_a_run_too_short_to_tell_is_undecided_and_says_how_much_longer(verdict):
     top = verdict.document
     assert top["verdict"] == "undecided", top["sentence"]
     assert verdict.code == 3
