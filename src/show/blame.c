@@ -42,29 +42,60 @@ static bool is_phase(const struct blaming *g, const struct tide_history_mark *m,
            !strcmp(g->h->names[m->name], g->options->phase);
 }
 
-/* Most that was live in any stretch of the phase, over what was live when that stretch began. */
+/* Most that a site held in a stretch of time, over what it held when that began. */
+static double most_over(const struct blaming *g, const struct tide_history_site *site, int64_t from_ns,
+                        int64_t to_ns, double *ret_blocks)
+{
+    double most = 0, before = tide_moment_live(g->h, site, from_ns, NULL);
+    for (size_t k = 0; k < site->point_count; k++) {
+        const struct tide_history_site_point *p = &site->points[k];
+        if (p->t_ns < from_ns || p->t_ns > to_ns || (double)p->live_bytes - before <= most)
+            continue;
+        most = (double)p->live_bytes - before;
+        *ret_blocks = (double)p->live_blocks;
+    }
+    return most;
+}
+
+/* The same of all stretches of the phase; one that did not end, because the program died in it, counts. */
 static double in_phase(const struct blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
     int64_t began = TIDE_UNKNOWN;
     *ret_blocks = 0;
-    for (size_t i = 0; i < g->h->mark_count; i++) {
-        const struct tide_history_mark *m = &g->h->marks[i];
-        if (is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+    for (size_t i = 0; i <= g->h->mark_count; i++) {
+        const struct tide_history_mark *m = i < g->h->mark_count ? &g->h->marks[i] : NULL;
+        if (m && is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
             began = m->t_ns;
-        if (!is_phase(g, m, TIDE_MARK_PHASE_END) || began == TIDE_UNKNOWN)
+        if (began == TIDE_UNKNOWN || (m && !is_phase(g, m, TIDE_MARK_PHASE_END)))
             continue;
-        double before = tide_moment_live(g->h, site, began, NULL);
-        for (size_t k = 0; k < site->point_count; k++) {
-            const struct tide_history_site_point *p = &site->points[k];
-            if (p->t_ns < began || p->t_ns > m->t_ns || (double)p->live_bytes - before <= most)
-                continue;
-            most = (double)p->live_bytes - before;
-            *ret_blocks = (double)p->live_blocks;
+        double blocks = 0, held = most_over(g, site, began, m ? m->t_ns : INT64_MAX, &blocks);
+        if (held > most) {
+            most = held;
+            *ret_blocks = blocks;
         }
         began = TIDE_UNKNOWN;
     }
     return most;
+}
+
+static int check_phase(const struct blaming *g)
+{
+    char shown[64];
+    const char *other = NULL;
+    for (size_t i = 0; i < g->h->mark_count; i++) {
+        const struct tide_history_mark *m = &g->h->marks[i];
+        if (is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+            return 0;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN && m->name >= 0 && (size_t)m->name < g->h->name_count)
+            other = g->h->names[m->name];
+    }
+    tide_err_set(g->err, "the recording has no phase '%s'",
+                 tide_text_escape(g->options->phase, strlen(g->options->phase), shown, sizeof shown));
+    if (!other)
+        return tide_err_hint(g->err, "the program told none");
+    return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",
+                         tide_text_escape(other, strlen(other), shown, sizeof shown));
 }
 
 static double measure(const struct blaming *g, const struct tide_history_site *site, int64_t at_ns,
@@ -284,11 +315,13 @@ static enum memory memory_of(const struct tide_judged *worst)
 
 /* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
  * sample, which any of thousands of sites may have. */
-static size_t keep_growing(struct tide_culprit *culprits, size_t count)
+static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *ret_unjudged)
 {
     size_t kept = 0;
+    *ret_unjudged = 0;
     for (size_t i = 0; i < count; i++) {
         enum tide_verdict_kind kind = culprits[i].on.verdict.kind;
+        *ret_unjudged += !culprits[i].judged;
         if (culprits[i].judged && kind != TIDE_FLAT && kind != TIDE_SPIKES && culprits[i].samples > 1.5)
             culprits[kept++] = culprits[i];
     }
@@ -344,7 +377,7 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
         b->count++;
     }
     if (growth) {
-        b->count = keep_growing(b->culprits, b->count);
+        b->count = keep_growing(b->culprits, b->count, &b->unjudged);
         enum memory about = memory_of(&g->a->judged[0]);
         qsort_r(b->culprits, b->count, sizeof *b->culprits, faster_first, &about);
         share_growth(g);
@@ -375,7 +408,7 @@ static int blame(struct blaming *g)
     if (g->h->site_count == 0)
         return tide_sites_missing(g->h, g->err);
     b->x_is_steps = isfinite(g->a->steps);
-    if (set_stretch(g))
+    if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && check_phase(g)))
         return -1;
     struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
     if (!list)

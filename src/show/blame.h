@@ -54,6 +54,7 @@ struct tide_blame {
     struct tide_healthy *healthy; /* by growth: what is no culprit, the largest first of each kind */
     size_t healthy_count;
     size_t sites;     /* that were looked at */
+    size_t unjudged;  /* of those that grew, how many were seen too rarely to be judged */
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */
     bool x_is_steps;

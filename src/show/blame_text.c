@@ -89,6 +89,17 @@ static bool are_of_several(const struct tide_blame *blame)
     return false;
 }
 
+static const char *why_none(const struct tide_blame *blame)
+{
+    if (blame->by == TIDE_BLAME_BETWEEN)
+        return "no call site grew";
+    if (blame->by != TIDE_BLAME_GROWTH)
+        return "no call site holds anything";
+    return blame->unjudged
+               ? "call sites were seen too few times to judge them; '--by end' says who holds what"
+               : "no call site grows";
+}
+
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
                       size_t frames, FILE *out)
 {
@@ -114,8 +125,7 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
         tide_stack_print(history, c->site, frames, "              ", out);
     }
     if (said == 0)
-        fprintf(out, "  culprit none: no call site %s\n",
-                blame->by == TIDE_BLAME_GROWTH ? "grows" : "holds anything");
+        fprintf(out, "  culprit none: %s\n", why_none(blame));
     tide_healthy_print(blame, history, out);
     tide_buf_release(&amount);
     tide_buf_release(&part);

@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
+
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
 PYTHON = "/usr/bin/python3"
@@ -250,3 +252,35 @@ def test_a_program_too_small_for_a_sample_is_said(tidemark):
     assert got.code == 2
     assert got.err == ("tidemark: the recording has no call sites: the program ended before an allocation was sampled\n"
                        "hint: 'tidemark run --heap-interval 4K -- PROG' samples more of them\n")
+
+
+def short_run(path, steps, phases=()):
+    """One site that takes a MiB a step, a look per step; phases: (step, kind, name)."""
+    r = Recording(path)
+    r.meta(command="train")
+    p = r.process(100, "train")
+    r.heap(p)
+    site = r.site(p, [{"function": "hoard", "file": "train.c", "line": 7}])
+    for i in range(steps):
+        tick = r.tick(0.25 * i, {p: (100 + i) * MIB})
+        r.mark(0.25 * i, STEP, i, process=p)
+        for kind, name in [(k, n) for at, k, n in phases if at == i]:
+            r.mark(0.25 * i, kind, name=name, process=p)
+        r.hold(tick, site, (1 + i) * MIB, blocks=1 + i)
+    return r.close()
+
+
+def test_sites_that_were_seen_too_rarely_are_not_said_not_to_grow(tidemark, tmp_path):
+    said = tidemark("blame", short_run(tmp_path / "a.tide", 6)).out
+    assert "culprit none: call sites were seen too few times to judge them; '--by end' says who holds what\n" in said
+
+
+def test_a_phase_in_which_the_program_died_counts(tidemark, tmp_path):
+    path = short_run(tmp_path / "a.tide", 20, [(2, PHASE_BEGIN, "load"), (4, PHASE_END, "load"), (15, PHASE_BEGIN, "train")])
+    assert tidemark("blame", "--json", "--phase", "load", path).json["culprits"][0]["bytes"] == 2 * MIB
+    assert tidemark("blame", "--json", "--phase", "train", path).json["culprits"][0]["bytes"] == 4 * MIB
+
+
+def test_a_phase_that_there_is_not_is_trouble(tidemark, tmp_path):
+    got = tidemark("blame", "--phase", "lode", short_run(tmp_path / "a.tide", 20, [(2, PHASE_BEGIN, "load"), (4, PHASE_END, "load")]))
+    assert got.code == 2 and got.err.startswith("tidemark: the recording has no phase 'lode'\nhint: it has 'load'")
