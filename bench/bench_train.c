@@ -24,7 +24,7 @@
 
 struct values {
     const char *preset, *dtype;
-    int64_t batch, sequence, again, blocks, budget, steps, rounds, threads;
+    int64_t batch, sequence, again, blocks, spared, budget, steps, rounds, threads;
     bool fused, peak, profile;
 };
 
@@ -36,6 +36,7 @@ static const struct tide_option options[] = {
     {.name = "seq", .kind = TIDE_OPTION_COUNT, .offset = FIELD(sequence), .arg = "N", .least = 1},
     {.name = "again", .kind = TIDE_OPTION_COUNT, .offset = FIELD(again), .arg = "BLOCKS"},
     {.name = "blocks", .kind = TIDE_OPTION_COUNT, .offset = FIELD(blocks), .arg = "N"}, /* for a quick look */
+    {.name = "spared", .kind = TIDE_OPTION_COUNT, .offset = FIELD(spared), .arg = "QUARTERS"},
     {.name = "fused", .kind = TIDE_OPTION_FLAG, .offset = FIELD(fused)},
     {.name = "budget", .kind = TIDE_OPTION_SIZE, .offset = FIELD(budget), .arg = "SIZE"},
     {.name = "steps", .kind = TIDE_OPTION_COUNT, .offset = FIELD(steps), .arg = "N", .least = 1},
@@ -74,7 +75,7 @@ struct bench {
 static int choose(struct bench *b, struct tide_err *err)
 {
     struct tide_plan least;
-    struct tide_choices choices = {(int)b->values.again, b->values.fused, true};
+    struct tide_choices choices = {(int)b->values.again, b->values.fused, true, (int)b->values.spared};
     if (b->values.budget)
         return tide_plan_choose(b->graph, b->matmuls, (size_t)b->values.budget, 1, true, 0, &b->plan, &least,
                                 err);

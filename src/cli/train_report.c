@@ -53,10 +53,13 @@ static const char *size(size_t bytes, char out[static TIDE_UNITS_TEXT])
 static void print_chosen(FILE *out, const struct tide_trainer *t)
 {
     const struct tide_plan *plan = tide_trainer_layout(t), *least = tide_trainer_least(t);
-    char text[TIDE_UNITS_TEXT], rows[64] = "";
+    char text[TIDE_UNITS_TEXT], rows[96];
     int blocks = tide_trainer_graph(t)->block_count;
     const struct tide_node *loss = &tide_trainer_graph(t)->nodes[tide_trainer_graph(t)->node_count - 1];
-    snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
+    int at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
+    if (plan->choices.spared)
+        snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits twice",
+                 100 * plan->choices.spared / TIDE_QUARTERS);
     if (plan->choices.again)
         fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.again, blocks);
     else
@@ -128,6 +131,7 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     tide_json_integer(&json, "recomputed_blocks", plan->choices.again);
     tide_json_integer(&json, "blocks", tide_trainer_graph(t)->block_count);
     tide_json_bool(&json, "fused_update", plan->choices.fused);
+    tide_json_integer(&json, "recomputed_logits_percent", 100 * plan->choices.spared / TIDE_QUARTERS);
     tide_json_end(&json);
 }
 

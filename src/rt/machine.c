@@ -138,6 +138,7 @@ static void resolve(struct tide_machine *m, struct tide_matmuls *matmuls, struct
     const struct tide_node *node = &m->graph->nodes[from->node];
     to->call.node = node;
     to->call.scratch = value_at(m, p, from->scratch, -1, false);
+    to->call.scratch_bytes = from->scratch < 0 ? 0 : p->schedule.values[from->scratch].bytes;
     for (int i = 0; i < node->in_count; i++) {
         to->call.in[i] = value_at(m, p, from->in[i], node->in[i], false);
         to->call.in_grad[i] = value_at(m, p, from->in_grad[i], node->in[i], true);

@@ -21,6 +21,7 @@
 #include "rt/matmul.h"
 
 enum tide_direction { TIDE_FORWARD, TIDE_BACKWARD };
+enum { TIDE_QUARTERS = 4 };
 
 struct tide_call {
     const struct tide_graph *graph;
@@ -32,6 +33,7 @@ struct tide_call {
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
     void *scratch;
+    size_t scratch_bytes;
     float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
     int64_t position; /* in the sequence of the first row: for decoding */
 };
@@ -46,6 +48,10 @@ struct tide_op {
     /* After prepare; may be NULL: none. */
     size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction);
+    /* Of a loss: for its way back, with some quarters of what can be spared, for which that part of its work
+     * is done twice; scratch_bytes says what it got. NULL: nothing can. */
+    size_t (*scratch_spared)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                             const struct tide_node *node, int quarters);
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call);
     /* The same results from the same call: one thread, sums in f64, no scratch, no prepared products. */
@@ -82,8 +88,8 @@ int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t 
 int tide_op_add(struct tide_graph *graph, int a, int b);
 
 /* (N, C), table (V, C), targets (N) i32 -> the mean over targets >= 0 of the cross-entropy (1) f32. Logits
- * exist for `rows` rows at a time. */
-int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows);
+ * exist for `rows` rows at a time, and of those for `words` words at least. */
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows, int64_t words);
 
 /* (N, 3C) of N rows of one sequence, keys and values (W, C): states -> (N, C): attention to all rows before,
  * which the states hold, and to the rows themselves, which join them. */

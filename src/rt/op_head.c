@@ -1,14 +1,16 @@
 /*
  * op_head.c - the tied head and the loss: x (N, C), table (V, C), targets (N) -> mean cross-entropy.
  *
- * Logits (N, V) never exist: `rows` rows at a time are multiplied out, turned into their loss and, in
- * training, into their gradient in place, and multiplied back into the gradients of x and of the table. The
- * gradient of the table is a sum over these chunks in their order, so `rows` belongs to the arithmetic and is
- * not changed to fit a budget.
+ * Logits (N, V) never exist. They are computed, and multiplied back into the gradients of x and of the table,
+ * in tiles of `rows` rows and `words` words, always in the same order: rows in chunks, and in each chunk the
+ * words twice. The first time each tile becomes exponentials, less the largest logit so far, whose sum goes
+ * along; the second time these become gradients. Tiles for which there is memory are kept between the two
+ * times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
  *
- * The more rows, the less often the table and its gradient go through memory. With bf16 the gradients of a
- * chunk take half of what its logits would: those exist for half a chunk at a time.
+ * A tile of 256 x 1536 stays in the cache from one of these uses to the next, as does its part of the table,
+ * which bf16 rounds there; products of this size run faster than those with all words at once.
  */
+#include "base/check.h"
 #include "rt/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
@@ -21,9 +23,20 @@
 enum { X, TABLE, TARGETS };
 
 struct head {
-    int64_t rows, columns, words, chunk, part; /* part: rows of logits */
+    int64_t rows, columns, words;
+    int64_t chunk, width, tiles; /* rows and words of a tile; tiles of a chunk */
     enum tide_dtype from;
 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static struct head head_of(const struct tide_graph *graph, const struct tide_node *node)
 {
@@ -32,30 +45,28 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
                      .columns = tide_tensor_columns(x),
                      .words = table->dims[0],
                      .from = x->dtype};
-    h.chunk = node->numbers[0] < h.rows ? node->numbers[0] : h.rows;
-    h.part = h.from == TIDE_BF16 ? (h.chunk + 1) / 2 : h.chunk;
+    h.chunk = smaller(node->numbers[0], h.rows);
+    h.width = smaller(node->numbers[1], h.words);
+    h.tiles = (h.words + h.width - 1) / h.width;
     return h;
 }
 
-/* How many rows are left from `first` on, at most `most`. */
-static int64_t rows_from(int64_t first, int64_t rows, int64_t most)
+static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t words)
 {
-    return rows - first < most ? rows - first : most;
+    return tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
 }
 
-static struct tide_product logits_product(const struct head *h, int64_t rows)
+/* Sums over tiles, so always f32. */
+static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
-    return tide_product(rows, h->words, h->columns, false, true, h->from, TIDE_F32);
+    struct tide_product p = tide_product(rows, h->columns, words, false, false, h->from, TIDE_F32);
+    p.adds = adds;
+    return p;
 }
 
-static struct tide_product x_grad_product(const struct head *h, int64_t rows)
+static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
-    return tide_product(rows, h->columns, h->words, false, false, h->from, h->from);
-}
-
-static struct tide_product table_grad_product(const struct head *h, int64_t rows, bool adds)
-{
-    struct tide_product p = tide_product(h->words, h->columns, rows, true, false, h->from, TIDE_F32);
+    struct tide_product p = tide_product(words, h->columns, rows, true, false, h->from, TIDE_F32);
     p.adds = adds;
     return p;
 }
@@ -65,7 +76,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]],
                              *targets = &graph->tensors[node->in[TARGETS]];
     if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x) || targets->dtype != TIDE_I32 ||
-        tide_tensor_count(targets) != tide_tensor_rows(x) || node->numbers[0] <= 0)
+        tide_tensor_count(targets) != tide_tensor_rows(x) || node->numbers[0] <= 0 || node->numbers[1] <= 0)
         return tide_graph_fail(graph, "head: '%s' does not fit '%s'", x->name, table->name);
     int64_t dims[1] = {1};
     node->out_count = 1;
@@ -73,71 +84,80 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
-                   enum tide_direction direction, struct tide_err *err)
+/* Is told of each product there is; -1 ends it. */
+typedef int product_visitor(void *context, const struct tide_product *product);
+
+static int visit_products(const struct head *h, enum tide_direction direction, product_visitor *visit,
+                          void *context)
 {
-    struct head h = head_of(graph, node);
-    int64_t sizes[2] = {h.chunk, h.rows % h.chunk};
-    for (int i = 0; i < 2 && sizes[i]; i++) {
-        struct tide_product x = x_grad_product(&h, sizes[i]);
-        for (int64_t first = 0; first < sizes[i]; first += h.part) {
-            struct tide_product logits = logits_product(&h, rows_from(first, sizes[i], h.part));
-            if (tide_matmuls_want(matmuls, &logits, err))
-                return -1;
-        }
-        if (direction == TIDE_FORWARD)
+    int64_t rows[2] = {h->chunk, h->rows % h->chunk}, words[2] = {h->width, h->words % h->width};
+    for (int i = 0; i < 4; i++) {
+        int64_t m = rows[i / 2], n = words[i % 2];
+        if (!m || !n)
             continue;
-        if (tide_matmuls_want(matmuls, &x, err))
+        struct tide_product logits = logits_product(h, m, n);
+        if (visit(context, &logits))
             return -1;
-        for (int adds = 0; adds < 2; adds++) {
-            struct tide_product table = table_grad_product(&h, sizes[i], adds);
-            if (tide_matmuls_want(matmuls, &table, err))
+        for (int adds = 0; adds < 2 && direction == TIDE_BACKWARD; adds++) {
+            struct tide_product x = x_grad_product(h, m, n, adds), table = table_grad_product(h, m, n, adds);
+            if (visit(context, &x) || visit(context, &table))
                 return -1;
         }
     }
     return 0;
 }
 
-/* Where things lie in scratch. */
-struct room {
-    size_t losses, logits, gradient, table, rest, all;
+struct wanting {
+    struct tide_matmuls *matmuls;
+    struct tide_err *err;
 };
 
-static size_t larger(size_t a, size_t b)
+static int want(void *context, const struct tide_product *product)
 {
-    return a > b ? a : b;
+    const struct wanting *w = context;
+    return tide_matmuls_want(w->matmuls, product, w->err);
 }
 
-static size_t most_scratch(const struct tide_matmuls *matmuls, const struct head *h,
-                           enum tide_direction direction)
+static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
+                   enum tide_direction direction, struct tide_err *err)
 {
-    size_t most = 0;
-    int64_t sizes[2] = {h->chunk, h->rows % h->chunk};
-    for (int i = 0; i < 2 && sizes[i]; i++) {
-        for (int64_t first = 0; first < sizes[i]; first += h->part) {
-            struct tide_product logits = logits_product(h, rows_from(first, sizes[i], h->part));
-            most = larger(most, tide_matmuls_scratch(matmuls, &logits));
-        }
-        struct tide_product back[3] = {x_grad_product(h, sizes[i]), table_grad_product(h, sizes[i], false),
-                                       table_grad_product(h, sizes[i], true)};
-        for (int j = 0; direction == TIDE_BACKWARD && j < 3; j++)
-            most = larger(most, tide_matmuls_scratch(matmuls, &back[j]));
-    }
-    return most;
+    struct head h = head_of(graph, node);
+    struct wanting w = {matmuls, err};
+    return visit_products(&h, direction, want, &w);
 }
+
+struct measuring {
+    const struct tide_matmuls *matmuls;
+    size_t most;
+};
+
+static int measure(void *context, const struct tide_product *product)
+{
+    struct measuring *m = context;
+    m->most = larger(m->most, tide_matmuls_scratch(m->matmuls, product));
+    return 0;
+}
+
+/* Where things lie in scratch, after the losses; tiles come last. */
+struct room {
+    size_t most, sums, x_grad, table, gradient, rest, tiles, tile_bytes;
+};
 
 static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
                            enum tide_direction direction)
 {
-    bool narrow = h->from == TIDE_BF16;
-    struct room r = {0};
-    r.logits = tide_aligned((size_t)h->rows * sizeof(float));
-    size_t after = r.logits + tide_aligned((size_t)(h->part * h->words) * 4);
-    r.gradient = narrow ? after : r.logits;
-    r.table =
-        after + (narrow && direction == TIDE_BACKWARD ? tide_aligned((size_t)(h->chunk * h->words) * 2) : 0);
-    r.rest = r.table + (narrow ? tide_aligned((size_t)(h->words * h->columns) * 2) : 0);
-    r.all = r.rest + most_scratch(matmuls, h, direction);
+    bool narrow = h->from == TIDE_BF16, back = direction == TIDE_BACKWARD;
+    struct measuring m = {.matmuls = matmuls};
+    struct room r;
+    visit_products(h, direction, measure, &m);
+    r.tile_bytes = tide_aligned((size_t)(h->chunk * h->width) * sizeof(float));
+    r.most = tide_aligned((size_t)h->rows * sizeof(float));
+    r.sums = r.most + tide_aligned((size_t)(h->tiles * h->chunk) * sizeof(float));
+    r.x_grad = r.sums + tide_aligned((size_t)h->chunk * sizeof(float));
+    r.table = r.x_grad + (narrow && back ? tide_aligned((size_t)(h->chunk * h->columns) * 4) : 0);
+    r.gradient = r.table + (narrow ? tide_aligned((size_t)(h->width * h->columns) * 2) : 0);
+    r.rest = r.gradient + (narrow && back ? tide_aligned((size_t)(h->chunk * h->width) * 2) : 0);
+    r.tiles = r.rest + tide_aligned(m.most);
     return r;
 }
 
@@ -145,16 +165,76 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
                       const struct tide_node *node, enum tide_direction direction)
 {
     struct head h = head_of(graph, node);
-    return room_of(matmuls, &h, direction).all;
+    struct room r = room_of(matmuls, &h, direction);
+    return r.tiles + (size_t)(direction == TIDE_BACKWARD ? h.tiles : 1) * r.tile_bytes;
 }
 
-struct part {
+static size_t scratch_spared(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                             const struct tide_node *node, int quarters)
+{
+    struct head h = head_of(graph, node);
+    struct room r = room_of(matmuls, &h, TIDE_BACKWARD);
+    return r.tiles + (size_t)(h.tiles - (h.tiles - 1) * quarters / TIDE_QUARTERS) * r.tile_bytes;
+}
+
+/* One chunk of rows, as it is worked on. */
+struct chunk {
+    const struct tide_call *call;
     const struct head *head;
-    float *logits, *losses;
-    tide_bf16 *narrow; /* where gradients go; NULL: they replace the logits */
-    const int32_t *targets;
-    float scale; /* of gradients; 0: only the loss is wanted */
+    const struct room *room;
+    int64_t first, rows; /* of x */
+    int64_t kept;        /* tiles that stay; the others have the place of the last */
+    float scale;         /* of gradients */
+    /* One tile of it. */
+    int64_t tile, from, words; /* from: its first word */
+    float *logits;
+    bool is_again;   /* its largest logits are known */
+    int64_t rounded; /* the tile whose part of the table lies in scratch; -1: none */
 };
+
+static void *in_scratch(const struct chunk *c, size_t offset)
+{
+    return (char *)c->call->scratch + offset;
+}
+
+/* Of row i: the largest logit up to and with this tile. */
+static float *most_of(const struct chunk *c, int64_t tile)
+{
+    return (float *)in_scratch(c, c->room->most) + tile * c->head->chunk;
+}
+
+static float *sums_of(const struct chunk *c)
+{
+    return in_scratch(c, c->room->sums);
+}
+
+static void go_to(struct chunk *c, int64_t tile)
+{
+    const struct head *h = c->head;
+    c->tile = tile;
+    c->from = tile * h->width;
+    c->words = smaller(h->width, h->words - c->from);
+    c->logits = in_scratch(c, c->room->tiles + (size_t)smaller(tile, c->kept) * c->room->tile_bytes);
+}
+
+/* The tile's rows of the table, in the type of x. */
+static const void *table_of(struct chunk *c)
+{
+    const struct head *h = c->head;
+    const float *table = (const float *)c->call->in[TABLE] + c->from * h->columns;
+    if (h->from == TIDE_F32)
+        return table;
+    if (c->rounded != c->tile)
+        tide_rows_convert(in_scratch(c, c->room->table), TIDE_BF16, table, TIDE_F32, c->words * h->columns);
+    c->rounded = c->tile;
+    return in_scratch(c, c->room->table);
+}
+
+static const void *x_of(const struct chunk *c)
+{
+    const struct head *h = c->head;
+    return (const char *)c->call->in[X] + (size_t)(c->first * h->columns) * tide_dtype_bytes(h->from);
+}
 
 TIDE_KERNEL static float exponentials(float *restrict x, int64_t count, float most)
 {
@@ -204,112 +284,136 @@ TIDE_KERNEL static void multiply_narrow(tide_bf16 *restrict to, const float *res
         to[j] = tide_narrow(x[j] * by);
 }
 
-/* x: exponentials of one row become its gradient. */
-static void row_gradient(const struct part *p, int64_t row, float *x, float sum)
+/* Logits become exponentials. Until the last tile a row's loss is the logit of its target, negative. */
+static void exponential_rows(void *context, int64_t first, int64_t last, int thread)
 {
-    int64_t words = p->head->words;
-    int32_t target = p->targets[row];
-    if (!p->narrow) {
-        multiply(x, words, p->scale / sum);
-        x[target] -= p->scale;
-        return;
-    }
-    tide_bf16 *to = p->narrow + row * words;
-    multiply_narrow(to, x, words, p->scale / sum);
-    to[target] = tide_to_bf16(x[target] * (p->scale / sum) - p->scale);
-}
-
-static void part_rows(void *context, int64_t first, int64_t last, int thread)
-{
-    const struct part *p = context;
-    int64_t words = p->head->words;
+    const struct chunk *c = context;
+    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
+    float *losses = (float *)c->call->scratch + c->first, *sums = sums_of(c), *most = most_of(c, c->tile);
     (void)thread;
     for (int64_t i = first; i < last; i++) {
-        float *x = p->logits + i * words;
-        int32_t target = p->targets[i];
-        if (target < 0) {
-            p->losses[i] = 0;
-            if (p->narrow)
-                memset(p->narrow + i * words, 0, (size_t)words * sizeof *p->narrow);
-            else
-                memset(x, 0, (size_t)words * sizeof *x);
+        float *x = c->logits + i * c->words;
+        int64_t target = targets[i] - c->from;
+        if (targets[i] < 0)
+            continue;
+        if (c->is_again) {
+            exponentials(x, c->words, most[i]);
             continue;
         }
-        float chosen = x[target], most = largest(x, words), sum = exponentials(x, words, most);
-        p->losses[i] = most + logf(sum) - chosen;
-        if (p->scale != 0)
-            row_gradient(p, i, x, sum);
+        if (target >= 0 && target < c->words)
+            losses[i] = -x[target];
+        float before = c->tile ? most_of(c, c->tile - 1)[i] : x[0], here = largest(x, c->words);
+        most[i] = before > here ? before : here;
+        sums[i] = (c->tile ? sums[i] * tide_exp(before - most[i]) : 0) + exponentials(x, c->words, most[i]);
     }
 }
 
-static int64_t counted(const int32_t *targets, int64_t rows)
+static void compute_tile(struct chunk *c)
 {
-    int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++)
-        count += targets[i] >= 0;
-    return count;
+    struct tide_product logits = logits_product(c->head, c->rows, c->words);
+    tide_matmul(c->call->matmuls, &logits, x_of(c), table_of(c), NULL, c->logits,
+                in_scratch(c, c->room->rest));
+    tide_parallel(c->rows, 1, exponential_rows, c);
 }
 
-static const void *rows_of(const struct head *h, const void *x, int64_t first)
+/* Exponentials become gradients: in place, or as bf16. */
+static void gradient_rows(void *context, int64_t first, int64_t last, int thread)
 {
-    return (const char *)x + (size_t)(first * h->columns) * tide_dtype_bytes(h->from);
-}
-
-/* Logits of rows [first, first + rows), part by part: their losses and, on the way back, gradients. */
-static void chunk_forward(const struct tide_call *call, const struct head *h, const struct room *r,
-                          const void *table, int64_t first, int64_t rows, enum tide_direction direction,
-                          float scale)
-{
-    char *scratch = call->scratch;
-    bool narrow = h->from == TIDE_BF16 && direction == TIDE_BACKWARD;
-    for (int64_t i = 0; i < rows; i += h->part) {
-        int64_t count = rows_from(i, rows, h->part);
-        struct tide_product logits = logits_product(h, count);
-        struct part p = {.head = h,
-                         .logits = (void *)(scratch + r->logits),
-                         .losses = (float *)call->scratch + first + i,
-                         .narrow = narrow ? (tide_bf16 *)(scratch + r->gradient) + i * h->words : NULL,
-                         .targets = (const int32_t *)call->in[TARGETS] + first + i,
-                         .scale = scale};
-        tide_matmul(call->matmuls, &logits, rows_of(h, call->in[X], first + i), table, NULL, p.logits,
-                    scratch + r->rest);
-        tide_parallel(count, 1, part_rows, &p);
+    const struct chunk *c = context;
+    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
+    const float *sums = sums_of(c), *most = most_of(c, c->tile), *in_all = most_of(c, c->head->tiles - 1);
+    bool narrow = c->head->from == TIDE_BF16;
+    (void)thread;
+    for (int64_t i = first; i < last; i++) {
+        float *x = c->logits + i * c->words;
+        tide_bf16 *to = (tide_bf16 *)in_scratch(c, c->room->gradient) + i * c->words;
+        int64_t target = targets[i] - c->from;
+        if (targets[i] < 0) {
+            memset(narrow ? (void *)to : (void *)x, 0, (size_t)c->words * tide_dtype_bytes(c->head->from));
+            continue;
+        }
+        float by = c->scale / sums[i] * tide_exp(most[i] - in_all[i]);
+        bool is_here = target >= 0 && target < c->words;
+        if (narrow) {
+            multiply_narrow(to, x, c->words, by);
+            if (is_here)
+                to[target] = tide_to_bf16(x[target] * by - c->scale);
+        } else {
+            multiply(x, c->words, by);
+            if (is_here)
+                x[target] -= c->scale;
+        }
     }
 }
 
-static void chunk_backward(const struct tide_call *call, const struct head *h, const struct room *r,
-                           const void *table, int64_t first, int64_t rows)
+/* The tile's part of the gradients of x and of the table. */
+static void give_back(struct chunk *c)
 {
-    char *scratch = call->scratch;
-    const void *gradient = scratch + r->gradient;
-    struct tide_product to_x = x_grad_product(h, rows),
-                        to_table = table_grad_product(h, rows, first > 0 || (call->adds >> TABLE & 1));
+    const struct tide_call *call = c->call;
+    const struct head *h = c->head;
+    bool narrow = h->from == TIDE_BF16;
+    const void *gradient = narrow ? in_scratch(c, c->room->gradient) : c->logits;
+    void *rest = in_scratch(c, c->room->rest),
+         *x_grad =
+             narrow ? in_scratch(c, c->room->x_grad) : (float *)call->in_grad[X] + c->first * h->columns;
+    struct tide_product to_x = x_grad_product(h, c->rows, c->words, c->tile > 0),
+                        to_table = table_grad_product(h, c->rows, c->words,
+                                                      c->first > 0 || (call->adds >> TABLE & 1));
     if (call->in_grad[X])
-        tide_matmul(call->matmuls, &to_x, gradient, table, NULL, (void *)rows_of(h, call->in_grad[X], first),
-                    scratch + r->rest);
+        tide_matmul(call->matmuls, &to_x, gradient, table_of(c), NULL, x_grad, rest);
     if (call->in_grad[TABLE])
-        tide_matmul(call->matmuls, &to_table, gradient, rows_of(h, call->in[X], first), NULL,
-                    call->in_grad[TABLE], scratch + r->rest);
+        tide_matmul(call->matmuls, &to_table, gradient, x_of(c), NULL,
+                    (float *)call->in_grad[TABLE] + c->from * h->columns, rest);
+}
+
+static void chunk_forward(struct chunk *c)
+{
+    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
+    float *losses = (float *)c->call->scratch + c->first;
+    const float *sums = sums_of(c), *most = most_of(c, c->head->tiles - 1);
+    c->is_again = false;
+    for (int64_t tile = 0; tile < c->head->tiles; tile++) {
+        go_to(c, tile);
+        compute_tile(c);
+    }
+    for (int64_t i = 0; i < c->rows; i++)
+        losses[i] = targets[i] < 0 ? 0 : losses[i] + most[i] + logf(sums[i]);
+}
+
+static void chunk_backward(struct chunk *c)
+{
+    const struct head *h = c->head;
+    c->is_again = true;
+    for (int64_t tile = 0; tile < h->tiles; tile++) {
+        go_to(c, tile);
+        if (tile >= c->kept)
+            compute_tile(c);
+        tide_parallel(c->rows, 1, gradient_rows, c);
+        give_back(c);
+    }
+    if (h->from == TIDE_BF16 && c->call->in_grad[X])
+        tide_rows_convert((tide_bf16 *)c->call->in_grad[X] + c->first * h->columns, TIDE_BF16,
+                          in_scratch(c, c->room->x_grad), TIDE_F32, c->rows * h->columns);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
 {
     struct head h = head_of(call->graph, call->node);
     struct room r = room_of(call->matmuls, &h, direction);
-    char *scratch = call->scratch;
     const float *losses = call->scratch;
-    const void *table = call->in[TABLE];
-    int64_t count = counted(call->in[TARGETS], h.rows);
-    float scale = direction == TIDE_BACKWARD && count ? call->loss_scale / (float)count : 0;
-    if (h.from == TIDE_BF16) {
-        tide_rows_convert(scratch + r.table, TIDE_BF16, table, TIDE_F32, h.words * h.columns);
-        table = scratch + r.table;
-    }
-    for (int64_t first = 0; first < h.rows; first += h.chunk) {
-        int64_t rows = rows_from(first, h.rows, h.chunk);
-        chunk_forward(call, &h, &r, table, first, rows, direction, scale);
+    const int32_t *targets = call->in[TARGETS];
+    int64_t count = 0, places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
+    struct chunk c = {.call = call, .head = &h, .room = &r, .rounded = -1};
+    TIDE_CHECK(places, >=, 1);
+    for (int64_t i = 0; i < h.rows; i++)
+        count += targets[i] >= 0;
+    c.kept = places < h.tiles ? places - 1 : h.tiles;
+    c.scale = count ? call->loss_scale / (float)count : 0;
+    for (c.first = 0; c.first < h.rows; c.first += h.chunk) {
+        c.rows = smaller(h.chunk, h.rows - c.first);
+        chunk_forward(&c);
         if (direction == TIDE_BACKWARD)
-            chunk_backward(call, &h, &r, table, first, rows);
+            chunk_backward(&c);
     }
     double sum = 0;
     for (int64_t i = 0; i < h.rows; i++)
@@ -334,6 +438,14 @@ static double work(const struct tide_graph *graph, const struct tide_node *node)
 }
 
 /* ---- reference */
+
+static int64_t counted(const int32_t *targets, int64_t rows)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++)
+        count += targets[i] >= 0;
+    return count;
+}
 
 static double logit(const struct tide_call *call, int64_t i, int64_t word)
 {
@@ -402,6 +514,7 @@ const struct tide_op tide_op_of_head = {
     .shape = shape,
     .prepare = prepare,
     .scratch = scratch,
+    .scratch_spared = scratch_spared,
     .forward = forward,
     .backward = backward,
     .work = work,
@@ -411,9 +524,9 @@ const struct tide_op tide_op_of_head = {
     .reference_backward = reference_backward,
 };
 
-int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows)
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows, int64_t words)
 {
     struct tide_node node = {
-        .op = &tide_op_of_head, .in = {x, table, targets}, .in_count = 3, .numbers = {rows}};
+        .op = &tide_op_of_head, .in = {x, table, targets}, .in_count = 3, .numbers = {rows, words}};
     return tide_graph_append(graph, &node);
 }

@@ -48,29 +48,39 @@ int tide_guest_bytes(const struct tide_graph *graph, struct tide_matmuls *matmul
     return 0;
 }
 
+/* The best and the smallest so far; total 0: none. */
+struct choosing {
+    size_t budget;
+    struct tide_plan best, least;
+};
+
+static void consider(struct choosing *c, const struct tide_plan *plan)
+{
+    if (!c->least.total || plan->total < c->least.total)
+        c->least = *plan;
+    if ((!c->budget || plan->total <= c->budget) && (!c->best.total || plan->work < c->best.work))
+        c->best = *plan;
+}
+
 int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
                      int64_t micro_batches, bool clips, size_t floor, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
-    struct tide_plan best = {0}, least = {0};
-    bool found = false;
+    struct choosing c = {.budget = budget};
+    struct tide_choices choices = {.clips = clips};
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
-        for (int again = 0; again <= graph->block_count; again++) {
-            struct tide_choices choices = {.again = again, .fused = fused, .clips = clips};
-            struct tide_plan plan;
-            if (tide_plan_make(graph, matmuls, &choices, true, floor, &plan, err))
-                return -1;
-            if (!least.total || plan.total < least.total)
-                least = plan;
-            if ((!budget || plan.total <= budget) && (!found || plan.work < best.work)) {
-                best = plan;
-                found = true;
+        for (choices.again = 0; choices.again <= graph->block_count; choices.again++)
+            for (choices.spared = 0; choices.spared <= TIDE_QUARTERS; choices.spared++) {
+                struct tide_plan plan;
+                choices.fused = fused;
+                if (tide_plan_make(graph, matmuls, &choices, true, floor, &plan, err))
+                    return -1;
+                consider(&c, &plan);
             }
-        }
-    *ret_least = least;
-    if (!found)
+    *ret_least = c.least;
+    if (!c.best.total)
         return tide_err_set(err, "no exact plan fits into %zu bytes: the least possible is %zu", budget,
-                            least.total);
-    *ret_plan = best;
+                            c.least.total);
+    *ret_plan = c.best;
     return 0;
 }

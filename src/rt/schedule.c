@@ -102,7 +102,10 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
 {
     if (node->op->prepare && node->op->prepare(m->matmuls, m->graph, node, direction, m->err))
         return -1;
-    size_t bytes = node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction) : 0;
+    bool spares = direction == TIDE_BACKWARD && node->op->scratch_spared;
+    size_t bytes = spares ? node->op->scratch_spared(m->matmuls, m->graph, node, m->choices->spared)
+                   : node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction)
+                                       : 0;
     if (bytes) {
         to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
         if (to->scratch < 0)
@@ -314,7 +317,9 @@ static int run_back(struct maker *m, int index)
         if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], index, &to, i))
             return -1;
     }
-    m->to->work += 2 * node->op->work(m->graph, node) * (node->op->is_loss ? 1.5 : 1);
+    m->to->work += 2 * node->op->work(m->graph, node);
+    if (node->op->is_loss)
+        m->to->work += node->op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);

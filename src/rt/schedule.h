@@ -8,7 +8,8 @@
  * - the first `again` blocks are computed again on the way back instead of being kept;
  * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a
  *   clip of the global norm the way back is walked twice, first for the norm alone. The gradient of a
- *   parameter that the loss itself uses (a tied head) is whole at the end of the first walk and kept.
+ *   parameter that the loss itself uses (a tied head) is whole at the end of the first walk and kept;
+ * - spared: how much of what the loss could keep between its own way there and back is computed again.
  */
 #ifndef TIDE_SCHEDULE_H
 #define TIDE_SCHEDULE_H
@@ -19,6 +20,7 @@ struct tide_choices {
     int again;  /* blocks */
     bool fused; /* needs one micro-batch per step */
     bool clips; /* the global norm is wanted before the first update */
+    int spared; /* quarters */
 };
 
 enum tide_value_kind {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { HEAD_ROWS = 256 };
+enum { HEAD_ROWS = 256, HEAD_WORDS = 1536 };
 
 struct maker {
     struct tide_graph *graph;
@@ -90,7 +90,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
     gpt.words = parameter(&m, "wte.weight", true, config->words, config->channels);
     gpt.places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
     int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, sequence));
-    tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS);
+    tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS, HEAD_WORDS);
     if (tide_graph_failed(graph, err))
         return -1;
     *ret_gpt = gpt;

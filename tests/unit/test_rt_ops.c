@@ -34,7 +34,7 @@ static const double slope_f32 = 1e-3, slope_bf16 = 3.0 / (1 << 8);
 
 /* ---- what is tried */
 
-enum { POSITION = 5, NUMBERS };
+enum { POSITION = 5, SPARED, NUMBERS };
 
 static int input(struct tide_graph *graph, enum tide_dtype dtype, int64_t rows, int64_t columns)
 {
@@ -95,7 +95,7 @@ static void make_add(struct tide_graph *graph, const int64_t *n)
 static void make_head(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, graph->compute, n[0], n[1]), table = matrix(graph, n[2], n[1]);
-    tide_op_head(graph, x, table, words(graph, n[0]), n[3]);
+    tide_op_head(graph, x, table, words(graph, n[0]), n[3], n[4]);
 }
 
 static void make_recall(struct tide_graph *graph, const int64_t *n)
@@ -136,9 +136,12 @@ static const struct trial {
     {"attention", make_attention, {3, 1, 1, 16}},
     {"add", make_add, {5, 7}}, /* rows, columns */
     {"add", make_add, {5, 10007}},
-    {"head", make_head, {9, 5, 83, 4}}, /* rows, columns, words, rows at a time */
-    {"head", make_head, {5, 9, 29, 5}},
-    {"head", make_head, {6, 3, 5, 1}},
+    {"head", make_head, {9, 5, 83, 4, 100}}, /* rows, columns, words, rows and words of a tile; spared */
+    {"head", make_head, {9, 5, 203, 4, 90}},
+    {"head", make_head, {9, 5, 203, 4, 50, 0, 2}},
+    {"head", make_head, {9, 5, 203, 4, 90, 0, 4}},
+    {"head", make_head, {5, 9, 29, 5, 10}},
+    {"head", make_head, {6, 3, 5, 1, 1}},
     {"recall", make_recall, {1, 9, 3, 5, 0, 6}}, /* rows, places, heads, width of a head; position */
     {"recall", make_recall, {11, 70, 3, 33, 0, 59}},
     {"recall", make_recall, {7, 7, 1, 16}},
@@ -209,10 +212,15 @@ static void fill(struct bench *b, int tensor)
             tide_number_set(b->data[tensor], dtype_of(b, tensor), k, uniform());
 }
 
-static void *scratch_for(const struct bench *b, enum tide_direction direction)
+static void give_scratch(const struct bench *b, enum tide_direction direction, int64_t spared,
+                         struct tide_call *call)
 {
-    const struct tide_node *node = b->forward.node;
-    return memory(node->op->scratch ? node->op->scratch(b->matmuls, b->graph, node, direction) : 0);
+    const struct tide_op *op = call->node->op;
+    size_t bytes = op->scratch ? op->scratch(b->matmuls, b->graph, call->node, direction) : 0;
+    if (spared)
+        bytes = op->scratch_spared(b->matmuls, b->graph, call->node, (int)spared);
+    call->scratch = memory(bytes);
+    call->scratch_bytes = bytes;
 }
 
 /* Gradients hold numbers: those of outputs are what comes in, those of inputs what was there before. */
@@ -252,8 +260,8 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     for (int i = 0; i < node->in_count; i++)
         if (dtype_of(&b, node->in[i]) != TIDE_I32)
             b.backward.in_grad[i] = b.gradients[node->in[i]];
-    b.forward.scratch = scratch_for(&b, TIDE_FORWARD);
-    b.backward.scratch = scratch_for(&b, TIDE_BACKWARD);
+    give_scratch(&b, TIDE_FORWARD, 0, &b.forward);
+    give_scratch(&b, TIDE_BACKWARD, trial->n[SPARED], &b.backward);
     return b;
 }
 

@@ -119,8 +119,8 @@ static double least_work(const struct model *m, size_t budget, bool clips)
     struct tide_err err;
     double least = INFINITY;
     for (int again = 0; again <= m->graph->block_count; again++)
-        for (int fused = 0; fused < 2; fused++) {
-            struct tide_choices choices = {again, fused, clips};
+        for (int i = 0; i < 2 * (TIDE_QUARTERS + 1); i++) {
+            struct tide_choices choices = {again, i % 2, clips, i / 2};
             struct tide_plan plan;
             ok(tide_plan_make(m->graph, m->matmuls, &choices, true, 0, &plan, &err), &err);
             least = plan.total <= budget && plan.work < least ? plan.work : least;
@@ -146,7 +146,7 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
         if (preset->runs)
             assert_true(plan.work == least_work(&m, budget, clips));
         bool is_new = !last.total || plan.choices.again != last.choices.again ||
-                      plan.choices.fused != last.choices.fused;
+                      plan.choices.fused != last.choices.fused || plan.choices.spared != last.choices.spared;
         if (is_new && preset->runs && tide_matmuls_fast(m.matmuls)) /* in plain C it would take minutes */
             run_plan(&m, &plan, clips);
         last = plan;
@@ -200,7 +200,7 @@ static void layouts_of_presets_are_near_the_lower_bound(void **state)
             struct model m = new_model(&presets[i], compute);
             for (int again = 0; again <= m.graph->block_count; again += 1 + m.graph->block_count / 4)
                 for (int which = 0; which < 4; which++) {
-                    struct tide_choices choices = {again, which & 1, which >> 1};
+                    struct tide_choices choices = {again, which & 1, which >> 1, 0};
                     struct tide_schedule schedule;
                     struct tide_layout layout;
                     ok(tide_schedule_train(m.graph, m.matmuls, &choices, &schedule, &err), &err);
