@@ -8,14 +8,14 @@ that free something go on, as often as the time budget allows. What was freed ma
 from __future__ import annotations
 
 import dataclasses
-import gc
 import sys
 from time import perf_counter
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Union
 
 from . import _heap
 from ._fault import quietly, say
 from ._memory import process_bytes
+from ._roster import collect_alone
 from ._units import change_text, duration_text, size_text
 
 _TRIES = 3
@@ -98,7 +98,7 @@ def _has_device() -> bool:
 
 def _actions(model: Any) -> "tuple[List[Action], Dict[str, str]]":
     """What can be done here, and why the rest cannot."""
-    found, missing = [Action("gc", gc.collect, ("heap", "allocated"))], {}
+    found, missing = [Action("gc", collect_alone, ("heap", "allocated"))], {}
     if model is not None:
         found.append(Action("zero_grad", lambda: model.zero_grad(set_to_none=True), ("heap", "allocated")))
     else:
@@ -179,17 +179,16 @@ class Cleanup:
             return {action.name: self._run(action) for action in self.actions}
         return {}
 
-    def _due(self) -> List[Action]:
+    def _due(self) -> Iterator[Action]:
+        """One after the other: each takes its time out of what the next may take, the first try too."""
         if self.every != "auto":
-            return [a for a in self.actions if self._on(a)] if self._steps % int(self.every) == 0 else []
-        due = []
+            yield from (a for a in self.actions if self._steps % int(self.every) == 0 and self._on(a))
+            return
         for action in sorted(self.actions, key=lambda each: each.last_step):
             if self._steps - action.last_step < _AUTO_STEPS_LEAST or action.cost_each_s > self._allowance_s:
                 continue
             if self._on(action):
-                due.append(action)
-                self._allowance_s -= action.cost_each_s
-        return due
+                yield action
 
     def _on(self, action: Action) -> bool:
         if not action.off:
@@ -220,7 +219,9 @@ class Cleanup:
         if self.verbose:
             self._say_run(action, cost, before, after)
         self._decide(action, after)
-        self.spent_s += perf_counter() - begin
+        taken = perf_counter() - begin
+        self.spent_s += taken
+        self._allowance_s -= taken
         return freed
 
     def _say_run(self, action: Action, cost: float, before: Reading, after: Reading) -> None:

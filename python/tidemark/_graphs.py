@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import statistics
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
@@ -174,14 +174,14 @@ class GraphCounter:
         self.calls = 0
         self.counted = 0
         self.step = 0  # set by whoever knows it, to say when
-        self.cost_s = 0.0
+        self.cost_s = 0.0  # of the processor
         self._share = share
         self._seconds = seconds
         self._due = 0.0
         self._before: Optional[Callable[..., Any]] = None
 
     def _count(self, tensors: Any) -> None:
-        start = perf_counter()
+        start, used = perf_counter(), thread_time()
         if self._share > 0 and self.calls > 3 and start < self._due:
             return
         walk = Walk(self._seconds)
@@ -193,7 +193,7 @@ class GraphCounter:
         self.counted += 1
         if self.last > self.most:
             self.most, self.most_at = self.last, self.step
-        cost = perf_counter() - start
+        cost = thread_time() - used
         self.cost_s += cost
         self._due = start + cost / self._share if self._share > 0 else 0.0
 

@@ -1,10 +1,14 @@
 """Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
 
 The search goes forward, from where a program's names are: the locals of every frame of every thread, and the globals
-of the program's own modules. From there it follows lists, dicts, attributes, closures and generators, breadth first,
+of the program's own modules; then the loaders that a ``for`` loop holds without a name, when something is still not
+found. From there it follows lists, dicts, attributes, closures and generators, breadth first,
 so that the shortest way to a tensor is the one that is named. It is bounded in time: a data set of a million
 dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
-which no variable of the program leads.
+which no variable of the program leads, or the variables of a generator that a ``for`` loop alone has.
+
+No code of the program runs: what its classes define (``__getattr__``, ``__class__``, ``__len__``, ``items``) is never asked,
+since it may be slow, raise, or load a data set. Objects are read by the methods of the built-in types alone.
 
 Frames: reading ``f_locals`` of a running function leaves a copy of its variables in the frame (before Python 3.13),
 which would keep this step's tensors alive into the next; the copy is emptied again.
@@ -22,7 +26,7 @@ import sys
 import sysconfig
 import types
 from time import thread_time
-from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 _DEPTH_MOST = 10
 _LONG = 200_000  # of a longer sequence only both ends are looked at
@@ -47,6 +51,7 @@ _PASSED_OVER = (
 )
 # Types with attributes by name and more inside, such as the cache of functools.lru_cache.
 _WRITTEN_IN_C = frozenset(("builtins", "functools", "itertools", "weakref"))
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 _INSIDE = "(inside)"  # referred to under no name
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -57,8 +62,26 @@ class Place(NamedTuple):
     above: Optional["Place"]
     label: str
     kind: str  # of the object found here
-    where: str  # of a name: "train.py:12 train()"
+    where: Union[str, types.CodeType]  # of a name: a file, or the code that gives it a value
     depth: int
+
+
+# Of a class, whatever its metaclass defines.
+_bases_of: Callable[[type], Tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_vars_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
+_name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
+
+
+def attributes_of(value: Any) -> Optional[Dict[Any, Any]]:
+    """The ``__dict__`` that Python itself gave to an object; None without one, or with one that the program defines."""
+    for base in _bases_of(type(value)):
+        found = _vars_of(base).get("__dict__")
+        if found is not None:
+            if type(found) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
+                return None
+            attributes = found.__get__(value)
+            return attributes if type(attributes) is dict else None
+    return None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -100,14 +123,10 @@ def _empty_copy(frame: types.FrameType, names: Any) -> None:
 
 def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
     code = frame.f_code
-    file = os.path.basename(code.co_filename)
-    module_level = not code.co_flags & _OPTIMIZED
-    function = "" if module_level else f" {code.co_name}()"
     names = frame.f_locals
     for name, value in list(names.items()):
-        if type(value) in _ATOMS or name.startswith("__"):
-            continue
-        yield value, Place(None, name, type(value).__name__, f"{file}:{_first_line(code, name)}{function}", 0)
+        if type(value) not in _ATOMS and not name.startswith("__"):
+            yield value, Place(None, name, _name_of(type(value)), code, 0)
     _empty_copy(frame, names)
 
 
@@ -128,24 +147,33 @@ def _frames(most: int = 400) -> List[types.FrameType]:
 
 def _global_places() -> Iterator[Tuple[Any, Place]]:
     for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if name != "__main__" and (not isinstance(path, str) or _is_library(path)):
+        names = attributes_of(module) or {}
+        path = names.get("__file__")
+        if name != "__main__" and (type(path) is not str or _is_library(path)):
             continue
-        where = os.path.basename(path) if isinstance(path, str) else name
-        for key, value in list(getattr(module, "__dict__", {}).items()):
-            if not key.startswith("__") and type(value) not in _ATOMS:
-                yield value, Place(None, key, type(value).__name__, where, 0)
+        where = os.path.basename(path) if type(path) is str else name
+        for key, value in list(names.items()):
+            if type(value) not in _ATOMS and type(key) is str and not key.startswith("__"):
+                yield value, Place(None, key, _name_of(type(value)), where, 0)
+
+
+def _iterator_places(iterators: Iterable[Any]) -> Iterator[Tuple[Any, Place]]:
+    """Loaders and their iterators: a loop has them on its stack, where no name leads."""
+    for each in iterators:
+        yield each, Place(None, "iter(loader)", _name_of(type(each)), "a for loop", 0)
 
 
 def _key_label(key: Any, size: int) -> str:
-    if isinstance(key, str) and size <= _KEYS_NAMED_MOST and len(key) <= 40:
+    if type(key) is str and size <= _KEYS_NAMED_MOST and len(key) <= 40:
         return f"[{key!r}]"
     return "[*]"
 
 
-def _of_sequence(value: Any) -> Iterator[Tuple[Any, str]]:
-    if len(value) > _LONG and isinstance(value, (list, tuple)):
-        value = [*value[:1000], *value[-1000:]]
+def _of_sequence(value: Any, base: Any) -> Iterator[Tuple[Any, str]]:
+    if type(value) in (list, tuple):
+        value = [*value[:1000], *value[-1000:]] if len(value) > _LONG else value
+    else:  # a copy at once: another thread may be changing it
+        value = list(itertools.islice(base.__iter__(value), _LONG))
     if set(map(type, value)) <= _ATOMS:
         return
     for each in value:
@@ -164,33 +192,40 @@ def _of_function(value: Any) -> Iterator[Tuple[Any, str]]:
 
 def _of_object(value: Any) -> Iterator[Tuple[Any, str]]:
     """Attributes by name where there is a ``__dict__``; whatever else the object refers to without one."""
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
+    kind, attributes = type(value), attributes_of(value)
+    if attributes is not None:
         for name, each in list(attributes.items()):
             if name not in ("_parameters", "_buffers"):
-                yield each, f".{name}" if isinstance(name, str) else "[*]"
-        if not hasattr(type(value), "__slots__") and type(value).__module__ not in _WRITTEN_IN_C:
+                yield each, f".{name}" if type(name) is str else "[*]"
+        if _vars_of(kind).get("__module__") not in _WRITTEN_IN_C and not any("__slots__" in _vars_of(base) for base in _bases_of(kind)):
             return
     for each in gc.get_referents(value):
         if each is not attributes:
             yield each, _INSIDE
 
 
+_FRAME_OF = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
+
+
 def _children(value: Any) -> Iterator[Tuple[Any, str]]:
     kind = type(value)
-    if kind is dict or isinstance(value, dict):
-        size = len(value)
-        for key, each in itertools.islice(list(value.items()), _LONG):
+    if issubclass(kind, dict):
+        size = dict.__len__(value)
+        for key, each in itertools.islice(list(dict.items(value)), _LONG):
             yield each, _key_label(key, size)
-    elif kind in (list, tuple, set, frozenset, collections.deque):
-        yield from _of_sequence(value)
+        if kind is not dict:
+            yield from _of_object(value)
+    elif issubclass(kind, _SEQUENCES):
+        yield from _of_sequence(value, next(base for base in _SEQUENCES if issubclass(kind, base)))
+        if kind not in _SEQUENCES:
+            yield from _of_object(value)
     elif kind is types.FunctionType:
         yield from _of_function(value)
     elif kind is types.MethodType:
         yield value.__self__, ".__self__"
-    elif kind is types.GeneratorType:
-        if value.gi_frame is not None:
-            frame = value.gi_frame
+    elif kind in _FRAME_OF:
+        frame = getattr(value, _FRAME_OF[kind])
+        if frame is not None:
             names = frame.f_locals
             for name, each in list(names.items()):
                 yield each, f" local {name}"
@@ -211,7 +246,11 @@ def words(place: Place) -> str:
     while labels and labels[-1] == "[*]":  # "in list `losses`" says that it is one of its elements
         labels.pop()
     kind = "variable" if place.above is None else at.kind
-    return f"{kind} `{at.label}{''.join(labels)}` in {at.where}"
+    where = at.where
+    if isinstance(where, types.CodeType):
+        function = f" {where.co_name}()" if where.co_flags & _OPTIMIZED else ""
+        where = f"{os.path.basename(where.co_filename)}:{_first_line(where, at.label)}{function}"
+    return f"{kind} `{at.label}{''.join(labels)}` in {where}"
 
 
 class Search:
@@ -234,7 +273,7 @@ class Search:
             if id(value) in self._wanted:
                 self._found.setdefault(id(value), place)
             return
-        if place.depth >= _DEPTH_MOST or id(value) in self._seen or isinstance(value, _PASSED_OVER):
+        if place.depth >= _DEPTH_MOST or id(value) in self._seen or issubclass(kind, _PASSED_OVER):
             return
         # Dicts and tuples of mere numbers and strings are not tracked by the collector.
         if not gc.is_tracked(value) and kind is not types.FunctionType:
@@ -253,7 +292,10 @@ class Search:
             value, place = self._queue.popleft()
             if self._late():
                 return
-            self._visit(value, place)
+            try:
+                self._visit(value, place)
+            except Exception:  # noqa: BLE001 - another thread changed it while it was read
+                self.complete = False
 
     def _visit(self, value: Any, above: Place) -> None:
         place, wanted, found, tensor_types = above, self._wanted, self._found, self._tensor_types
@@ -268,15 +310,15 @@ class Search:
             if kind in _ATOMS:
                 continue
             if place is above or place.label != label:  # the elements of a list share one
-                place = Place(above, label, kind.__name__, "", above.depth + 1)
+                place = Place(above, label, _name_of(kind), "", above.depth + 1)
             if kind in tensor_types:
                 if id(each) in wanted:
                     found.setdefault(id(each), place)
             else:
-                self._meet(each, place if place.kind == kind.__name__ else place._replace(kind=kind.__name__))
+                self._meet(each, place if place.kind == _name_of(kind) else place._replace(kind=_name_of(kind)))
 
-    def find(self, wanted: Set[int]) -> Dict[int, Place]:
-        """Places of the tensors whose ids are wanted."""
+    def find(self, wanted: Set[int], iterators: Iterable[Any] = ()) -> Dict[int, Place]:
+        """Places of the tensors whose ids are wanted. ``iterators``: where to look when names do not lead to all of them."""
         self._wanted = wanted
         self._seen.update((id(self), id(self._queue), id(self._seen), id(self._found), id(self._wanted)))
         if not wanted:
@@ -287,5 +329,9 @@ class Search:
         for value, place in _global_places():
             self._meet(value, place)
         self._spread()
+        if len(self._found) < len(wanted):
+            for value, place in _iterator_places(iterators):
+                self._meet(value, place)
+            self._spread()
         self._queue.clear()
         return self._found

@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterable, Tuple
 
 import torch
 
+from ._holders import attributes_of
+
 PARAMETER, BUFFER, GRADIENT, STATE, GRAPH, HELD, UNKNOWN = (
     "parameter",
     "buffer",
@@ -25,10 +27,11 @@ Owner = Tuple[str, str]  # one of the kinds above, and the words for a person
 
 def _claim_module(module: Any, owners: Dict[int, Owner]) -> None:
     name = type(module).__name__
-    for parameter in module._parameters.values():
+    attributes = attributes_of(module) or {}  # what a module lacks, its __getattr__ would be asked for
+    for parameter in attributes["_parameters"].values():
         if parameter is not None:
             owners.setdefault(id(parameter), (PARAMETER, f"parameter of {name}"))
-    for buffer in module._buffers.values():
+    for buffer in attributes["_buffers"].values():
         if buffer is not None:
             owners.setdefault(id(buffer), (BUFFER, f"buffer of {name}"))
 
@@ -63,11 +66,11 @@ def claim(modules: Iterable[Any], optimizers: Iterable[Any]) -> Dict[int, Owner]
     for module in modules:
         try:
             _claim_module(module, owners)
-        except (AttributeError, TypeError, RuntimeError):
+        except (AttributeError, KeyError, TypeError, RuntimeError):
             continue
     for optimizer in optimizers:
         try:
             _claim_optimizer(optimizer, owners)
-        except (AttributeError, TypeError, RuntimeError):
+        except (AttributeError, KeyError, TypeError, RuntimeError):
             continue
     return owners

@@ -1,14 +1,16 @@
 """Every object of some classes that the collector knows, without going through all of its objects each time.
 
 A program that has imported torch and transformers has half a million objects, of which a census wants ten thousand.
-The first ``look`` goes through all of them and remembers what it found by weak references. A later one reads what
+``prepare`` goes through all of them once and remembers what it found by weak references. A ``look`` reads what
 was remembered and goes through the two young generations. What leaves these for the oldest is noted as it leaves: the
 collector calls back before every collection, and only a collection of generation 1 or 2 moves anything there.
 
 That none was missed is shown by reference counts: an object has one to its class. When the counts of the classes have
-changed by another number than the objects that are known, everything is gone through again: objects moved unseen
-(``gc.freeze()``, a thread that made one while the collector began), or somebody else has a class in hand, which happens while modules
-are imported and seldom later. So it always is after ``gc.unfreeze()``, and where generations are not those of CPython 3.9 to 3.13.
+changed by another number than the objects that are known, there are two explanations. Modules that were imported since
+have the classes in hand (``from torch import Tensor``): then the counts say nothing, and the next full collection, which goes
+through everything anyway, is taken as the occasion to do so here too. Otherwise objects moved unseen (``gc.freeze()``, a thread that
+made one while the collector began), and everything is gone through at once. So it always is after ``gc.unfreeze()``, and where
+generations are not those of CPython 3.9 to 3.13.
 
 Threads: a look and a collection in another thread may overlap. Objects only grow older, and a look reads the young before
 the remembered: it may meet one twice, which it notices.
@@ -21,7 +23,7 @@ import itertools
 import sys
 import sysconfig
 import weakref
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Dict, Iterable, List, Optional
 
 _GENERATIONS_KNOWN = (
@@ -30,6 +32,7 @@ _GENERATIONS_KNOWN = (
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
 _IDLE_S = 900.0  # without a look for so long, nothing is noted any more
+_alone = False
 _SLACK = 20_000  # references beyond twice those last alive, before the dead among them are dropped
 
 
@@ -44,6 +47,16 @@ def subclasses_of(*bases: type) -> "set[type]":
                 found.add(child)
                 left.append(child)
     return found
+
+
+def collect_alone() -> None:
+    """A full collection that no roster uses to go through everything: its time is being measured."""
+    global _alone
+    _alone = True
+    try:
+        gc.collect()
+    finally:
+        _alone = False
 
 
 def _references(classes: "set[type]") -> int:
@@ -64,17 +77,29 @@ def _up_to(generation: int, classes: "set[type]") -> List[Any]:
 
 
 class Roster:
-    """The objects of these classes and of those derived from them. They must allow weak references."""
+    """The objects of these classes and of those derived from them.
+
+    They must be made by a ``class`` statement, or die as carefully: a generator, say, clears its weak references before its
+    last code runs, and a collection during that code would leave one here that points to what is gone.
+    """
 
     def __init__(self, bases: Iterable[type]) -> None:
-        self.whole = 0  # looks that went through everything
-        self.cost_s = 0.0  # of noting what grows old
+        self.whole = 0  # how often everything was gone through
+        self.cost_s = 0.0  # processor time of noting what grows old
+        self.whole_s = 0.0  # and of going through everything, in full collections
         self._bases = tuple(bases)
         self._remembered: List[Any] = []  # weak references; one object may have several
         self._most = _SLACK
         self._others: Optional[int] = None  # references to the classes that are not their objects'; None: unknown
+        self._modules = 0  # imported when the references were counted
+        self._doubtful = False  # modules were imported since everything was gone through
         self._frozen = 0
         self._used = 0.0
+
+    def prepare(self) -> None:
+        """Goes through everything now, unless that was done, so that the next look need not."""
+        if self._others is None and _GENERATIONS_KNOWN:
+            self.look()
 
     def look(self) -> List[Any]:
         """All that are alive, each once; what has become old before what is young."""
@@ -83,11 +108,15 @@ class Roster:
         if self._frozen and not frozen:
             self._others = None
         self._frozen = frozen
-        classes = subclasses_of(*self._bases)
+        classes, modules = subclasses_of(*self._bases), len(sys.modules)
         if self._others is not None:
             references = _references(classes)
             found = self._with_remembered(_up_to(1, classes))
-            if references - len(found) == self._others:
+            others = references - len(found)
+            if others == self._others:
+                return found
+            if modules != self._modules:
+                self._others, self._modules, self._doubtful = others, modules, True
                 return found
         return self._look_at_all(classes)
 
@@ -97,6 +126,7 @@ class Roster:
             return _among(gc.get_objects(), classes)
         if self._on_collection not in gc.callbacks:
             gc.callbacks.append(self._on_collection)
+        self._modules, self._doubtful = len(sys.modules), False
         references = self._others = _references(classes)  # from here on, what grows old is noted
         read = _up_to(2, classes)
         self._remember(read)
@@ -132,11 +162,15 @@ class Roster:
         if phase != "start" or info["generation"] == 0 or self._others is None:
             return
         try:
-            start = perf_counter()
-            if start > self._used + _IDLE_S:
+            if perf_counter() > self._used + _IDLE_S:
                 self.forget()
                 return
-            self._remember(_up_to(1, subclasses_of(*self._bases)))
-            self.cost_s += perf_counter() - start
+            classes, used = subclasses_of(*self._bases), thread_time()
+            if self._doubtful and info["generation"] == 2 and not _alone:
+                self._look_at_all(classes)
+                self.whole_s += thread_time() - used
+            else:
+                self._remember(_up_to(1, classes))
+                self.cost_s += thread_time() - used
         except Exception:  # noqa: BLE001 - at the end of the interpreter, say, with modules half gone
             self._others = None

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import threading
+import types
 import weakref
 
 import pytest
@@ -93,6 +94,53 @@ def test_only_the_first_look_goes_through_everything():
         assert same(roster.look(), things)
         things.pop(0)
     assert roster.whole == 1
+
+
+@remembers
+def test_after_it_was_prepared_no_look_goes_through_everything():
+    old = [Thing()]
+    roster = _roster.Roster((Thing,))
+    roster.prepare()
+    roster.prepare()
+    young = [Thing()]
+    assert same(roster.look(), old + young) and roster.whole == 1
+
+
+@remembers
+def test_imports_do_not_make_a_look_go_through_everything(monkeypatch):
+    """They have the classes in hand. What may be hidden behind them is found in the next full collection."""
+    roster, things = made(), []
+    gc.callbacks.remove(roster._on_collection)
+    things.append(Thing())
+    gc.collect(1)  # unseen
+    gc.callbacks.append(roster._on_collection)
+    things.append(Thing())
+    for name in ("one", "other"):
+        module = types.ModuleType(name)
+        module.Thing = Thing
+        monkeypatch.setitem(sys.modules, name, module)
+    assert same(roster.look(), things[1:]) and roster.whole == 1
+    gc.collect(1)
+    assert roster.whole == 1
+    gc.collect()
+    assert same(roster.look(), things) and roster.whole == 2
+    gc.collect()
+    assert roster.whole == 2
+
+
+class Dying(Thing):
+    def __del__(self):
+        gc.collect(1)
+
+
+@remembers
+def test_an_object_that_dies_during_a_collection_leaves_no_reference():
+    """Its finalizer runs a collection, which notes it once more."""
+    roster = made()
+    for _ in range(3):
+        del [Dying()][:]
+    assert all(reference() is None for reference in roster._remembered)
+    assert roster.look() == []
 
 
 def wander(seed):
