@@ -1,10 +1,13 @@
 """What each feature of the Python package costs per step of a real training loop. Usage: bench_python.py [BUILD]
 
-Marks are timed by the hundred thousand, untracked and tracked. The training log and, where transformers can be imported, the
-Trainer callback run in real loops; every call into them is timed from outside, and the sum is set against the loop's time.
+Marks are timed by the hundred thousand, untracked and tracked. The training log and, where transformers and lightning can be
+imported, their callbacks run in real loops; every call into them is timed from outside, and the sum is set against the loop's
+time, both in processor time of the one thread that trains: what other work the machine has is in neither. What no call shows is
+looked for by pairs: blocks of steps with and without the log by turns, their difference with its interval.
 Work that does not come with every step is given by itself: the first census, one more whenever the number of
 steps has doubled at the end of an epoch, and the summary. Censuses are timed with 10,000
-tensors alive, on the clock and in processor time (a machine with other work on it shows the difference). Exits 1 when a bound of issue 4 is exceeded: mark 2 us, callback 0.2 % of the step, census 50 ms.
+tensors alive, on the clock and in processor time. Each row has what was measured, its unit, and what is asked for; exits 1 when
+that is exceeded: mark 2 us, callback 0.2 % of the step, census 50 ms.
 """
 
 import gc
@@ -59,24 +62,41 @@ class Timed:
 
     def around(self, method):
         def timed(*args, **kwargs):
-            start = time.perf_counter()
+            start = time.thread_time()
             try:
                 return method(*args, **kwargs)
             finally:
-                self.seconds += time.perf_counter() - start
+                self.seconds += time.thread_time() - start
                 self.calls += 1
 
         return timed
 
 
-def report(name, timed, log, loop_s, steps, summary_s):
-    extra = sum(log.extra_censuses_s)
+class Beside:
+    """The censuses that do not come with every step, in processor time."""
+
+    def __init__(self, log_class):
+        self.seconds = []
+        take = log_class._take_census
+
+        def timed(log, extra=False):
+            start = time.thread_time()
+            take(log, extra)
+            if extra:
+                self.seconds.append(time.thread_time() - start)
+
+        log_class._take_census = timed
+
+
+def report(name, timed, log, beside, loop_s, steps, summary_s):
+    extra = sum(beside.seconds)
     background = log.background_s()
     each = (timed.seconds + background - extra) / steps
     step = loop_s / steps
     note = f"{each * 1e6:.0f} us of a step of {step * 1e3:.1f} ms; in backward and the collector {background / steps * 1e6:.0f} us"
     row(f"{name}, per step", 100 * each / step, "%", CALLBACK_PERCENT, note)
-    number = len(log.extra_censuses_s)
+    number = len(beside.seconds)
+    beside.seconds.clear()
     row(f"{name}, {number} censuses beside (each)", extra / max(1, number) * 1e3, "ms", None, f"{len(gc.get_objects())} Python objects")
     row(f"{name}, summary (once)", summary_s * 1e3, "ms")
 
@@ -98,29 +118,66 @@ def model_and_data(torch):
             return self.head(self.body(self.embed(tokens)))
 
     tokens = torch.randint(0, vocabulary, (STEPS * 8, length))
-    return Model(), torch.utils.data.DataLoader(torch.utils.data.TensorDataset(tokens), batch_size=8)
-
-
-def plain_loop(torch, tidemark):
-    model, loader = model_and_data(torch)
+    model = Model()
     optimizer = torch.optim.AdamW(model.parameters())
-    log = tidemark.TrainingLog(every=50, items=STEPS * 8, out=lambda _line: None)
-    log.count_graphs()
-    timed = Timed(log, ("step", "items", "epoch", "epoch_end"))
-    start = time.perf_counter()
-    for (batch,) in tidemark.watch(loader, log=log):
-        logits = model(batch)
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.flatten())
+
+    def train(batch):
+        loss = torch.nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    loop_s = time.perf_counter() - start
+
+    return train, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(tokens), batch_size=8)
+
+
+def plain_loop(torch, tidemark, beside):
+    train, loader = model_and_data(torch)
+    log = tidemark.TrainingLog(every=50, items=STEPS * 8, out=lambda _line: None)
+    log.count_graphs()
+    timed = Timed(log, ("step", "items", "epoch", "epoch_end"))
+    cleanup, meter = tidemark.Cleanup(every="auto", out=lambda _line: None), tidemark.torch.PaddingMeter(pad_id=0)
+    cleaned, fed = Timed(cleanup, ("step",)), Timed(meter, ("feed",))
+    start = time.thread_time()
+    for (batch,) in tidemark.watch(loader, log=log):
+        train(batch)
+        cleanup.step()
+        meter.feed(batch)
+    loop_s = time.thread_time() - start - cleaned.seconds - fed.seconds
     start = time.perf_counter()
     log.close()
-    report("training log", timed, log, loop_s, STEPS, time.perf_counter() - start)
+    report("training log", timed, log, beside, loop_s, STEPS, time.perf_counter() - start)
+    row("padding meter, per step", fed.seconds / STEPS * 1e6, "us")
+    tries = sum(action.runs for action in cleanup.actions)
+    row("Cleanup(every='auto'), per step", 100 * cleaned.seconds / loop_s, "%", None, f"{tries} runs of {len(cleanup.actions)} actions; its own bound is 1 %")
 
 
-def trainer_loop(torch):
+def pairs(torch, tidemark, beside):
+    """Blocks of steps with and without the log, by turns; the first blocks are left out with the first census. An upper bound:
+    what the log does at most once in a while falls all into the blocks that have it."""
+    train, loader = model_and_data(torch)
+    log = tidemark.TrainingLog(every=0, out=lambda _line: None)
+    log.count_graphs()
+    block, seconds = 5, ([], [])
+    for n, (batch,) in enumerate(loader):
+        watched = n // block % 2
+        if n % block == 0:
+            if n:
+                seconds[1 - watched].append(time.thread_time() - start)
+            (log.graphs.start if watched else log.graphs.stop)()
+            start = time.thread_time()
+        if watched:
+            log.step(n)
+        train(batch)
+    without, log_s = seconds[0][4:], seconds[1][4:]
+    plain = statistics.median(without)
+    differences = [100 * (b - a) / plain for a, b in zip(without, log_s)]
+    spread = 2 * 1.25 * statistics.stdev(differences) / len(differences) ** 0.5  # of a median
+    row("with and without the log, by pairs", statistics.median(differences), "%", None, f"+- {spread:.2f}, {len(differences)} pairs of {block} steps")
+    log.close()
+    beside.seconds.clear()
+
+
+def trainer_loop(torch, beside):
     import transformers
 
     import tidemark.hf
@@ -145,14 +202,43 @@ def trainer_loop(torch):
             logging_steps=10**6, save_steps=10**6, use_cpu=True)
         trainer = transformers.Trainer(model=transformers.GPT2LMHeadModel(config), args=arguments, train_dataset=Tokens(),
                                        callbacks=[callback])
-        start = time.perf_counter()
+        start = time.thread_time()
         trainer.train()
-        loop_s = time.perf_counter() - start - ended.seconds
-    report("Trainer callback", timed, callback.training_log, loop_s, STEPS, ended.seconds)
+        loop_s = time.thread_time() - start - ended.seconds
+    report("Trainer callback", timed, callback.training_log, beside, loop_s, STEPS, ended.seconds)
+
+
+def lightning_loop(torch, beside):
+    import lightning.pytorch as pl
+
+    import tidemark.lightning
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 512))
+
+        def training_step(self, batch, _index):
+            return (self.body(batch[0]) - batch[0]).square().mean()
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters())
+
+    torch.set_num_threads(1)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(STEPS * 256, 512)), batch_size=256)
+    callback = tidemark.lightning.TidemarkCallback(every=50, out=lambda _line: None)
+    timed = Timed(callback, ("on_train_batch_start", "on_train_batch_end", "on_train_epoch_start", "on_train_epoch_end"))
+    ended = Timed(callback, ("on_train_end",))
+    trainer = pl.Trainer(accelerator="cpu", max_epochs=1, logger=False, enable_progress_bar=False, enable_checkpointing=False,
+                         enable_model_summary=False, callbacks=[callback])
+    start = time.thread_time()
+    trainer.fit(Module(), loader)
+    loop_s = time.thread_time() - start - ended.seconds
+    report("Lightning callback", timed, callback.training_log, beside, loop_s, STEPS, ended.seconds)
 
 
 def census_ms(torch, tidemark_torch):
-    """The first goes through all Python objects, later ones through what is new; after an optimizer's first step, which imports."""
+    """In a process where a first step was made, which imports a good deal. All Python objects were gone through before it."""
     weight = torch.zeros(4, requires_grad=True)
     optimizer = torch.optim.AdamW([weight])
     weight.sum().backward()
@@ -163,7 +249,7 @@ def census_ms(torch, tidemark_torch):
         start = time.process_time()
         times.append(tidemark_torch.census().seconds * 1e3)
         processor.append((time.process_time() - start) * 1e3)
-    row("the first census of 10,000 tensors", times[0], "ms", None, f"{processor[0]:.1f} of them on a processor; {objects} Python objects")
+    row("the first census of 10,000 tensors", times[0], "ms", CENSUS_MS, f"{processor[0]:.1f} of them on a processor; {objects} Python objects")
     row("a later one, median of 11", statistics.median(times[1:]), "ms", CENSUS_MS,
         f"{statistics.median(processor[1:]):.1f} of them on a processor, least {min(times):.1f}")
     assert len(many) == 10_000
@@ -180,14 +266,21 @@ def main():
     import torch
 
     import tidemark
+
+    start, used = time.perf_counter(), time.process_time()
     import tidemark.torch
 
+    row("import tidemark.torch (once)", (time.perf_counter() - start) * 1e3, "ms", None,
+        f"{(time.process_time() - used) * 1e3:.1f} of them on a processor; goes through all Python objects")
     census_ms(torch, tidemark.torch)
-    plain_loop(torch, tidemark)
-    if importlib.util.find_spec("transformers") is not None:
-        trainer_loop(torch)
-    else:
-        print("transformers is not installed for this Python: the Trainer's callback was not measured (make check-python says how)")
+    beside = Beside(tidemark.TrainingLog)
+    plain_loop(torch, tidemark, beside)
+    pairs(torch, tidemark, beside)
+    for framework, loop in (("transformers", trainer_loop), ("lightning", lightning_loop)):
+        if importlib.util.find_spec(framework) is not None:
+            loop(torch, beside)
+        else:
+            print(f"{framework} is not installed for this Python: its callback was not measured (make check-python says how)")
     return 1 if exceeded else 0
 
 
