@@ -2,8 +2,8 @@
  * completion.c - completion scripts for bash, zsh and fish, from the same tables as -h.
  *
  * What follows an option comes from its kind: a choice from its choices, FILE and DIR from the file system,
- * anything else is not guessed. What a command's operands are comes from its synopsis: FILE, PID, CMD,
- * COMMAND.
+ * anything else is not guessed. What a command's operands are comes from its synopsis: FILE, DIR, PID, CMD,
+ * COMMAND, or words to choose from, which it then begins with.
  */
 #include "cli/command.h"
 #include "cli/help.h"
@@ -16,8 +16,18 @@ enum operand {
     OPERAND_PID = 2,
     OPERAND_PROGRAM = 4,
     OPERAND_COMMAND = 8,
-    OPERAND_SHELL = 16
+    OPERAND_DIR = 16
 };
+
+/* "bash|zsh|fish": the words to choose from, up to `end`; none where they are the same. */
+static const char *words_of(const struct tide_command *command, const char **ret_end)
+{
+    size_t n =
+        command->synopsis[0] >= 'a' && command->synopsis[0] <= 'z' ? strcspn(command->synopsis, " ") : 0;
+
+    *ret_end = command->synopsis + n;
+    return command->synopsis;
+}
 
 /* Operands stand outside the brackets that hold an option: "[-o FILE]" says nothing about operands. */
 static unsigned operands_of(const struct tide_command *command)
@@ -29,7 +39,7 @@ static unsigned operands_of(const struct tide_command *command)
                  {"PID", OPERAND_PID},
                  {"CMD", OPERAND_PROGRAM},
                  {"COMMAND", OPERAND_COMMAND},
-                 {"bash|zsh|fish", OPERAND_SHELL}};
+                 {"DIR", OPERAND_DIR}};
     unsigned found = 0;
     bool option = false;
     for (const char *p = command->synopsis; *p;) {
@@ -55,9 +65,9 @@ static bool takes_path(const struct tide_option *o)
     return o->arg && o->kind == TIDE_OPTION_TEXT && (!strcmp(o->arg, "FILE") || !strcmp(o->arg, "DIR"));
 }
 
-static void put_choices(const char *choices, const char *between, FILE *out)
+static void put_choices(const char *choices, const char *end, const char *between, FILE *out)
 {
-    for (; *choices; choices++)
+    for (; choices < end; choices++)
         if (*choices == '|')
             fputs(between, out);
         else
@@ -97,7 +107,7 @@ static void bash_option_values(const struct tide_command *command, FILE *out)
         fputs(") ", out);
         if (o->kind == TIDE_OPTION_CHOICE) {
             fputs("_tidemark_reply -W '", out);
-            put_choices(o->choices, " ", out);
+            put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
             fputc('\'', out);
         } else if (takes_path(o)) {
             fprintf(out, "_tidemark_reply -%c", strcmp(o->arg, "DIR") ? 'f' : 'd');
@@ -111,6 +121,9 @@ static void bash_option_values(const struct tide_command *command, FILE *out)
 static void bash_operands(const struct tide_command *command, FILE *out)
 {
     unsigned operands = operands_of(command);
+    const char *end, *words = words_of(command, &end);
+    if (!operands && words == end)
+        return;
     fprintf(out, "        %s)\n", command->name);
     if (operands & OPERAND_FILE)
         fputs("            _tidemark_reply -f\n", out);
@@ -120,8 +133,13 @@ static void bash_operands(const struct tide_command *command, FILE *out)
         fputs("            _tidemark_reply -c\n", out);
     if (operands & OPERAND_COMMAND)
         fputs("            _tidemark_reply -W \"$commands\"\n", out);
-    if (operands & OPERAND_SHELL)
-        fputs("            _tidemark_reply -W 'bash zsh fish'\n", out);
+    if (operands & OPERAND_DIR)
+        fputs("            _tidemark_reply -d\n", out);
+    if (words < end) {
+        fputs("            _tidemark_reply -W '", out);
+        put_choices(words, end, " ", out);
+        fputs("'\n", out);
+    }
     fputs("            ;;\n", out);
 }
 
@@ -173,8 +191,7 @@ static void put_bash(FILE *out)
           "    case $command in\n",
           out);
     for (size_t i = 0; tide_commands[i]; i++)
-        if (operands_of(tide_commands[i]))
-            bash_operands(tide_commands[i], out);
+        bash_operands(tide_commands[i], out);
     fputs("    esac\n}\ncomplete -o filenames -F _tidemark tidemark\n", out);
 }
 
@@ -197,7 +214,7 @@ static void zsh_option(char letter, const char *name, const char *help, const st
         fputc(':', out);
         if (o->kind == TIDE_OPTION_CHOICE) {
             fputc('(', out);
-            put_choices(o->choices, " ", out);
+            put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
             fputc(')', out);
         } else if (takes_path(o)) {
             fputs(strcmp(o->arg, "DIR") ? "_files" : "_directories", out);
@@ -208,10 +225,10 @@ static void zsh_option(char letter, const char *name, const char *help, const st
 
 static const char *zsh_operand(unsigned operands)
 {
+    if (operands & OPERAND_DIR)
+        return "'1:directory:_directories'";
     if (operands == OPERAND_PROGRAM)
         return "'*::program:_normal'";
-    if (operands & OPERAND_SHELL)
-        return "'1:shell:(bash zsh fish)'";
     if (operands & OPERAND_COMMAND)
         return "'1:command:_tidemark_commands'";
     if ((operands & OPERAND_FILE) && (operands & OPERAND_PID))
@@ -248,7 +265,14 @@ static void put_zsh(FILE *out)
         for (const struct tide_option *o = tide_commands[i]->options; o->name; o++)
             zsh_option(o->letter, o->name, o->help, o, out);
         zsh_option('h', "help", TIDE_HELP_OPTION, NULL, out);
-        fprintf(out, "                %s\n            ;;\n", zsh_operand(operands_of(tide_commands[i])));
+        const char *end, *words = words_of(tide_commands[i], &end);
+        if (words < end) {
+            fputs("                '1:word:(", out);
+            put_choices(words, end, " ", out);
+            fputs(")'\n            ;;\n", out);
+        } else {
+            fprintf(out, "                %s\n            ;;\n", zsh_operand(operands_of(tide_commands[i])));
+        }
     }
     fputs("    esac\n}\n"
           "if [[ $funcstack[1] == _tidemark ]]; then _tidemark \"$@\"; else compdef _tidemark tidemark; fi\n",
@@ -272,7 +296,7 @@ static void fish_option(const char *command, char letter, const char *name, cons
     fputc('\'', out);
     if (o && o->kind == TIDE_OPTION_CHOICE) {
         fputs(" -x -a '", out);
-        put_choices(o->choices, " ", out);
+        put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
         fputc('\'', out);
     } else if (o && takes_path(o)) {
         fputs(" -r -F", out);
@@ -292,7 +316,7 @@ static void fish_operands(const struct tide_command *command, FILE *out)
     } hows[] = {{OPERAND_FILE, "-F\n"},
                 {OPERAND_PID, "-a '(__fish_complete_pids)'\n"},
                 {OPERAND_PROGRAM, "-a '(__fish_complete_subcommand --fcs-skip=2)'\n"},
-                {OPERAND_SHELL, "-a 'bash zsh fish'\n"}};
+                {OPERAND_DIR, "-a '(__fish_complete_directories)'\n"}};
     for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++)
         if (operands & hows[i].what) {
             fprintf(out, head, command->name);
@@ -302,6 +326,13 @@ static void fish_operands(const struct tide_command *command, FILE *out)
         fprintf(out, head, command->name);
         fputs("-a '", out);
         put_names(" ", out);
+        fputs("'\n", out);
+    }
+    const char *end, *words = words_of(command, &end);
+    if (words < end) {
+        fprintf(out, head, command->name);
+        fputs("-a '", out);
+        put_choices(words, end, " ", out);
         fputs("'\n", out);
     }
 }

@@ -1,5 +1,6 @@
 #include "cli/spawn.h"
 
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "cli/relay.h"
 #include "cli/terminal.h"
@@ -83,19 +84,6 @@ static _Noreturn void become(char **argv, char **environment, struct tide_relay 
     _exit(127);
 }
 
-static void close_all_but(const int *kept, size_t count)
-{
-    long most = sysconf(_SC_OPEN_MAX);
-    int limit = most > 0 && most < 65536 ? (int)most : 65536;
-    for (int fd = 0; fd < limit; fd++) {
-        bool keep = false;
-        for (size_t i = 0; i < count; i++)
-            keep = keep || kept[i] == fd;
-        if (!keep)
-            close(fd);
-    }
-}
-
 /* Waits for tide_spawn_watched. */
 static void wait_until_watched(int hold)
 {
@@ -116,7 +104,7 @@ static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
 {
     prctl(PR_SET_NAME, "tidemark-keeper");
     int kept[] = {events, hold, terminal};
-    close_all_but(kept, sizeof kept / sizeof *kept);
+    tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);

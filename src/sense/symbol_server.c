@@ -8,6 +8,8 @@
  */
 #include "sense/symbol_server.h"
 
+#include "base/descriptors.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -178,10 +180,7 @@ static void settle(int socket)
         dup2(null, fd);
     if (dup2(socket, KEEPER_SOCKET) < 0)
         return;
-    long most = sysconf(_SC_OPEN_MAX);
-    if (close_range(4, ~0U, 0) != 0)
-        for (int fd = 4; fd < (most > 0 && most < 65536 ? (int)most : 65536); fd++)
-            close(fd);
+    tide_close_all_but(KEEPER_SOCKET + 1, NULL, 0);
     for (int signal = 1; signal < NSIG; signal++)
         if (sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL) != 0)
             continue;

@@ -1,5 +1,7 @@
 #include "show/screen_keeper.h"
 
+#include "base/descriptors.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,30 +11,16 @@
 
 enum { ARMED = 'a', DISARMED = 'd' };
 
-static void close_all_but(const int *kept, int count, int end)
-{
-    int most = (int)sysconf(_SC_OPEN_MAX);
-    if (most < 0 || most > 4096)
-        most = 4096;
-    for (int fd = 3; fd < most; fd++) {
-        bool wanted = fd == end;
-        for (int i = 0; i < count; i++)
-            wanted |= fd == kept[i];
-        if (!wanted)
-            close(fd);
-    }
-}
-
 /* All signals are blocked: SIGTTOU among them, so that the modes may be set from the background. In a group
  * of its own, so that what kills the view's group leaves it alive. */
-static _Noreturn void keep(void (*rescue)(void), const int *kept, int count, int end)
+static _Noreturn void keep(void (*rescue)(void), const int kept[2], int end)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, 0);
     prctl(PR_SET_NAME, "tidemark-keeper");
-    close_all_but(kept, count, end);
+    tide_close_all_but(3, (const int[]){kept[0], kept[1], end}, 3);
     char state = DISARMED, word;
     for (;;) {
         ssize_t n = read(end, &word, 1);
@@ -46,7 +34,7 @@ static _Noreturn void keep(void (*rescue)(void), const int *kept, int count, int
     _exit(0);
 }
 
-struct tide_keeper tide_keeper_start(void (*rescue)(void), const int *kept, int kept_count)
+struct tide_keeper tide_keeper_start(void (*rescue)(void), const int kept[2])
 {
     struct tide_keeper none = {.hold = -1};
     int ends[2];
@@ -55,7 +43,7 @@ struct tide_keeper tide_keeper_start(void (*rescue)(void), const int *kept, int 
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        keep(rescue, kept, kept_count, ends[0]);
+        keep(rescue, kept, ends[0]);
     }
     close(ends[0]);
     if (pid < 0) {

@@ -17,7 +17,7 @@ struct tide_keeper {
 };
 
 /* `rescue` may use stdin, stdout, stderr and the descriptors kept (-1: none), no others. */
-struct tide_keeper tide_keeper_start(void (*rescue)(void), const int *kept, int kept_count);
+struct tide_keeper tide_keeper_start(void (*rescue)(void), const int kept[2]);
 
 /* Safe in a signal handler. */
 void tide_keeper_armed(const struct tide_keeper *keeper, bool armed);

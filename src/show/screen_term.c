@@ -289,7 +289,7 @@ int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
     guard.resized = guard.leave = guard.interrupted = guard.stopped = guard.continued = 0;
     install_handlers(term);
     keep_stderr(term);
-    guard.keeper = tide_keeper_start(rescue, (const int[]){guard.messages, guard.real_stderr}, 2);
+    guard.keeper = tide_keeper_start(rescue, (const int[2]){guard.messages, guard.real_stderr});
     tide_keeper_armed(&guard.keeper, true);
     guard.open = 1;
     term->screen = newterm(NULL, stdout, stdin);

@@ -261,6 +261,10 @@ def test_bash_completes_files_programs_and_values(complete, tmp_path):
     assert complete("run", "--limit", "") == []
     assert complete("help", "ju") == ["judge"]
     assert complete("completion", "") == ["bash", "zsh", "fish"]
+    assert complete("train", "") == ["lm"]
+    (tmp_path / "checkpoints").mkdir()
+    assert complete("sample", "") == ["checkpoints"]
+    assert complete("plan", "") == []
     assert "1" in complete("attach", "1")
 
 

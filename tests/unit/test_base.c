@@ -1,4 +1,5 @@
-/* What test_storage.c, test_text.c and test_option.c leave open: scarcity, and JSON on a terminal. */
+/* What test_storage.c, test_text.c and test_option.c leave open: scarcity, JSON on a terminal, descriptors.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,13 +10,17 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/descriptors.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/units.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char *json_of(const char *text)
 {
@@ -142,9 +147,29 @@ static void a_map_survives_every_failed_allocation(void **state)
 
 #endif
 
+static void only_the_descriptors_that_are_kept_stay_open(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        int fds[6];
+        for (int i = 0; i < 6; i++)
+            fds[i] = fcntl(0, F_DUPFD, 100 + 50 * i);
+        tide_close_all_but(100, (const int[]){fds[4], -1, fds[1]}, 3);
+        for (int i = 0; i < 6; i++)
+            if ((fcntl(fds[i], F_GETFD) >= 0) != (i == 1 || i == 4))
+                _exit(1 + i);
+        _exit(fcntl(0, F_GETFD) >= 0 ? 0 : 9);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_descriptors_that_are_kept_stay_open),
         cmocka_unit_test(what_could_drive_a_terminal_is_escaped_in_json_too),
         cmocka_unit_test(every_short_duration_has_its_own_unit),
 #if HAVE_FAILING_MALLOC
