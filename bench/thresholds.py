@@ -3,7 +3,8 @@
 
     bench/thresholds.py [RUNS [SEED [NAME...]]]        prints a Markdown table (docs/STATISTICS.md holds one)
 
-Builds bench_judge once per value in a temporary directory, with a changed copy of src/judge/thresholds.h.
+Builds bench_judge once per value in a temporary directory, with a changed copy of src/judge/thresholds.h; what the
+judge stands on comes from build/release (run make first).
 """
 
 import concurrent.futures
@@ -40,7 +41,7 @@ def measure(name, factor, runs, seed):
         (pathlib.Path(folder) / "judge/thresholds.h").write_text(text)
         program = f"{folder}/bench"
         sources = [ROOT / "bench/bench_judge.c", *ROOT.glob("tests/corpus/*.c"), *ROOT.glob("src/judge/*.c"),
-                   *ROOT.glob("src/base/*.c")]
+                   ROOT / "build/release/libcore.a"]
         built = subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-w", f"-I{folder}",
                                 f"-I{ROOT}/src", f"-I{ROOT}/tests/corpus", "-o", program, *sources, "-lm", "-lz"], check=False)
         if built.returncode:
