@@ -12,6 +12,8 @@ enum {
     LARGE_OWN = 10 << 20,
     SEGMENT_GRAIN = 2 << 20,
     BLOCKS_MOST = 1 << 22,
+    RANGE_GRAIN = 32 << 20,
+    FIRST_HOLE = 488 << 20,
     HEAP_GRAIN = 64,
     HEAP_LEAST = 128 << 10,
     HEAP_MOST = 32 << 20,
@@ -40,6 +42,7 @@ void tide_cacher_init_heap(struct tide_cacher *cacher)
 void tide_cacher_release(struct tide_cacher *cacher)
 {
     free(cacher->blocks);
+    free(cacher->holes);
     for (int i = 0; i < TIDE_STREAMS; i++)
         for (int large = 0; large < 2; large++)
             free(cacher->pools[i][large].blocks);
@@ -124,21 +127,61 @@ static int64_t round_up(int64_t bytes, int64_t grain)
     return (bytes + grain - 1) / grain * grain;
 }
 
+/* A hole, behind those that lie lower. */
+static bool add_hole(struct tide_cacher *c, int64_t address, int64_t bytes)
+{
+    if (c->hole_count == c->hole_capacity) {
+        int capacity = c->hole_capacity ? 2 * c->hole_capacity : 64;
+        struct tide_cacher_hole *grown = realloc(c->holes, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        c->holes = grown;
+        c->hole_capacity = capacity;
+    }
+    int at = c->hole_count++;
+    for (; at > 0 && c->holes[at - 1].address > address; at--)
+        c->holes[at] = c->holes[at - 1];
+    c->holes[at] = (struct tide_cacher_hole){.address = address, .bytes = bytes};
+    return true;
+}
+
+/* Where the driver puts a segment; false: no memory for the tables. */
+static bool place_segment(struct tide_cacher *c, int64_t size, int64_t *ret_address)
+{
+    for (int i = 0; i < c->hole_count; i++) {
+        struct tide_cacher_hole *hole = &c->holes[i];
+        if (hole->bytes < size)
+            continue;
+        *ret_address = hole->address;
+        hole->address += size;
+        hole->bytes -= size;
+        if (!hole->bytes)
+            memmove(hole, hole + 1, (size_t)(--c->hole_count - i) * sizeof *hole);
+        return true;
+    }
+    bool first = !c->lowest;
+    int64_t range = round_up(size, RANGE_GRAIN);
+    c->lowest -= range;
+    *ret_address = c->lowest;
+    return (range == size || add_hole(c, c->lowest + size, range - size)) &&
+           (!first || add_hole(c, 0, FIRST_HOLE));
+}
+
 static int new_segment(struct tide_cacher *c, int64_t bytes)
 {
     int64_t size = bytes <= SMALL_MOST ? SMALL_SEGMENT
                    : bytes < LARGE_OWN ? LARGE_SEGMENT
                                        : round_up(bytes, SEGMENT_GRAIN);
     int block = new_block(c);
-    if (block < 0 || c->reserved > BYTES_MOST - size)
+    int64_t address;
+    if (block < 0 || c->reserved > BYTES_MOST - size || !place_segment(c, size, &address))
         return -1;
     c->blocks[block] = (struct tide_cacher_block){.bytes = size,
-                                                  .address = c->next_address,
+                                                  .address = address,
                                                   .before = -1,
                                                   .after = -1,
                                                   .large = bytes > SMALL_MOST,
                                                   .stream = (unsigned char)c->stream};
-    c->next_address += size;
     c->reserved += size;
     return block;
 }

@@ -5,7 +5,10 @@
  * pools: blocks up to 1 MiB come from segments of 2 MiB, larger ones from segments of 20 MiB, requests from
  * 10 MiB on from a segment of their own, rounded to 2 MiB. A block is cut when more than 512 bytes (small
  * pool) or 1 MiB (large pool) are left over; what is not cut off counts as allocated. Free neighbours join.
- * Segments are never given back. Every stream has pools of its own: what one has let go, no other can use.
+ * Segments are never given back. Of free blocks of one size the lowest is taken, so it matters where segments
+ * lie: the driver puts one into the lowest hole that holds it, or below all others in a range of whole 32
+ * MiB, whose rest is a hole then; after the first, there is one hole more, above. Every stream has pools of
+ * its own: what one has let go, no other can use.
  *
  * On the processor it is the C library's heap instead: what is smaller than a threshold lies in one heap that
  * shrinks from its end alone, what is larger is mapped and given back at once. The threshold begins at 128
@@ -22,10 +25,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the work runs: PyTorch's own, and those on which fully_shard gathers weights and sums gradients. */
-enum tide_stream { TIDE_STREAM_OWN, TIDE_STREAM_GATHER, TIDE_STREAM_REDUCE, TIDE_STREAMS };
+/* Where the work runs: PyTorch's own, and those on which fully_shard gathers weights, of a model and of its
+ * reference, and sums gradients. */
+enum tide_stream {
+    TIDE_STREAM_OWN,
+    TIDE_STREAM_GATHER,
+    TIDE_STREAM_GATHER_REFERENCE,
+    TIDE_STREAM_REDUCE,
+    TIDE_STREAMS
+};
 
 struct tide_cacher_block;
+
+struct tide_cacher_hole {
+    int64_t address, bytes;
+};
 
 struct tide_cacher_free { /* a pool: sorted by size, then by address */
     int *blocks;
@@ -36,8 +50,10 @@ struct tide_cacher {
     struct tide_cacher_block *blocks;
     int count, capacity, unused; /* unused: head of the list of block numbers to use again, -1: none */
     struct tide_cacher_free pools[TIDE_STREAMS][2];
-    enum tide_stream stream; /* of the next take */
-    int64_t next_address;
+    enum tide_stream stream;        /* of the next take */
+    struct tide_cacher_hole *holes; /* where the driver has room, by address */
+    int hole_count, hole_capacity;
+    int64_t lowest, next_address;           /* of segments; where the heap ends */
     int64_t allocated, reserved, requested; /* bytes now */
     int64_t threshold, end_free;            /* of the heap: what is mapped, and what is free at its end */
     int last;                               /* the heap's last block, -1: none */

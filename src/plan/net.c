@@ -555,6 +555,8 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
         tide_tape_drop(tape, sum);
         tide_tape_drop(tape, place_ids);
     } else {
+        /* The angles are a product, the first of all. */
+        tide_tape_product(tape, -1);
         int64_t count = tide_times(net->rows, m->head_channels);
         net->cosine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);
         net->sine = tide_tape_take(tape, count, x.width, TIDE_PART_ATTENTION);

@@ -103,7 +103,9 @@ static void gather(struct tide_tape *tape, int number)
 {
     int width = 1;
     int64_t count = group_count(tape, number, false, &width);
-    tape->groups[number].ahead = take_on(tape, TIDE_STREAM_GATHER, count, width, TIDE_PART_GATHERED);
+    bool reference = tape->leaves[tape->groups[number].first].owner == TIDE_PART_REFERENCE;
+    tape->groups[number].ahead = take_on(tape, reference ? TIDE_STREAM_GATHER_REFERENCE : TIDE_STREAM_GATHER,
+                                         count, width, TIDE_PART_GATHERED);
 }
 
 static void take_apart(struct tide_tape *tape, int number)
