@@ -364,6 +364,11 @@ def narrow():
         t("q-fp32-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd"),
         t("g-logits-all", "gpt2", task="sft", batch=16, seq=512, dtype="bf16", mistake="logits-kept"),
         t("g-traincache-all", "gpt2", task="sft", batch=8, seq=1024, dtype="bf16", mistake="train-cache"),
+        c("x-g-group-all", "gpt2", task="grpo", batch=32, seq=174, dtype="bf16", trace="all"),
+        c("x-g-fused-all", "gpt2", batch=2, seq=128, optimizer="adamw-fused", trace="all"),
+        c("x-q-whole-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd", trace="all"),
+        c("x-s-infer-all", "smollm-135m", task="infer", batch=12, seq=700, generate=24, trace="all", steps=2),
+        t("t-auto-all", "tinyllama-1.1b", batch=2, seq=256, autocast=True),
         t("r50-bf16-all", "resnet50", batch=128, seq=224, dtype="bf16", optimizer="adamw"),
     ]
 

@@ -72,6 +72,55 @@ static inline void plan_fill(struct plan_row *row, char **c)
     row->device = plan_number(c[28]);
 }
 
+/* The row's job with its mistake made, as it was when it was measured. */
+static inline struct tide_job plan_mistaken(const struct plan_row *row)
+{
+    static const struct {
+        const char *mistake, *name; /* name: of the row, where the mistake needs a number */
+        struct tide_mistakes made;
+        int64_t sequence, batch; /* 0: as meant */
+        bool wide, eager, checkpoints_not, keeps;
+    } table[] = {
+        {"padding", "m-pad-1024", .sequence = 1024},
+        {"padding", "m-s-pad-2048", .sequence = 2048},
+        {"batch", "m-group-times-4", .batch = 32},
+        {"batch", "m-accum-as-batch", .batch = 16},
+        {"dtype", NULL, .wide = true},
+        {"eager", NULL, .eager = true},
+        {"checkpointing", NULL, .checkpoints_not = true},
+        {"keeps", NULL, .keeps = true},
+        {"graphs", NULL, {.graphs = -1}},
+        {"outputs", NULL, {.logits_kept = -1}},
+        {"copies", NULL, {.copies = 1}},
+        {"generation", NULL, {.generate_grad = true}},
+        {"reference", NULL, {.reference_grad = true}},
+        {"cache", NULL, {.cache_kept = true}},
+        {"evaluation", NULL, {.evaluate_grad = true}},
+        {"train-cache", NULL, {.cache_in_training = true}},
+        {"master", NULL, {.master = true}},
+        {"unfrozen", NULL, {.unfrozen = true}},
+        {"infer-grad", NULL, {.infer_grad = true}},
+        {"prefill", NULL, {.prefill_logits = true}},
+        {"logits", NULL, {.upcast_logits = true}},
+    };
+    struct tide_job job = row->job;
+    size_t i = 0;
+    while (i < sizeof table / sizeof *table && (strcmp(table[i].mistake, row->mistake) != 0 ||
+                                                (table[i].name && strcmp(table[i].name, row->name) != 0)))
+        i++;
+    TIDE_CHECK(i, <, sizeof table / sizeof *table);
+    job.mistakes = table[i].made;
+    job.mistakes.graphs = job.mistakes.graphs < 0 ? row->k : 0;
+    job.mistakes.logits_kept = job.mistakes.logits_kept < 0 ? row->k : 0;
+    job.sequence = table[i].sequence ? table[i].sequence : job.sequence;
+    job.batch = table[i].batch ? table[i].batch : job.batch;
+    job.dtype = table[i].wide ? TIDE_DTYPE_FP32 : job.dtype;
+    job.eager |= table[i].eager;
+    job.checkpointing &= !table[i].checkpoints_not;
+    job.keep_gradients |= table[i].keeps;
+    return job;
+}
+
 /* Caller frees. */
 static inline struct plan_row *plan_table(int *ret_count)
 {
