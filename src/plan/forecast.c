@@ -436,11 +436,15 @@ static void evaluate(struct run *run)
     tide_tape_forget(tape, 0, run->old_nodes);
 }
 
+/* One tensor of each step, as a list keeps them; of very many the rest in one. */
 static void keep_logits(struct run *run, int64_t times)
 {
+    enum { SINGLY = 256 };
     const struct tide_job *job = run->job;
     int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.words);
-    tide_tape_take(&run->tape, tide_times(count, times), width_of(job->dtype), TIDE_PART_HEAD);
+    for (int64_t i = 0; i < times && i < SINGLY; i++)
+        tide_tape_take(&run->tape, i == SINGLY - 1 ? tide_times(count, times - i) : count,
+                       width_of(job->dtype), TIDE_PART_HEAD);
 }
 
 /* Forward passes that are summed before one backward, or a backward after each. */
