@@ -436,15 +436,22 @@ static void evaluate(struct run *run)
     tide_tape_forget(tape, 0, run->old_nodes);
 }
 
-/* One tensor of each step, as a list keeps them; of very many the rest in one. */
-static void keep_logits(struct run *run, int64_t times)
+/* The logits of a pass without a graph join a list; those of steps that are not run join it at once. */
+static void keep_logits(struct run *run, int step)
 {
-    enum { SINGLY = 256 };
     const struct tide_job *job = run->job;
+    struct tide_tape *tape = &run->tape;
+    int64_t kept = job->mistakes.logits_kept, unseen = kept - run->steps;
+    struct tide_net_call call = call_of(job, job->sequence);
     int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.words);
-    for (int64_t i = 0; i < times && i < SINGLY; i++)
-        tide_tape_take(&run->tape, i == SINGLY - 1 ? tide_times(count, times - i) : count,
-                       width_of(job->dtype), TIDE_PART_HEAD);
+    if (step + kept < run->steps)
+        return;
+    if (!step && unseen > 0)
+        tide_tape_take(tape, tide_times(count, unseen), width_of(job->dtype), TIDE_PART_HEAD);
+    tape->grad = false;
+    tide_net_forward(&run->policy, tape, run->in, &call);
+    tide_net_done(&run->policy, tape);
+    tape->grad = true;
 }
 
 /* Forward passes that are summed before one backward, or a backward after each. */
@@ -478,13 +485,11 @@ static void passes(struct run *run)
     }
 }
 
-static void train_step(struct run *run, bool last)
+static void train_step(struct run *run, int step)
 {
     const struct tide_job *job = run->job;
     struct tide_tape *tape = &run->tape;
     zero_gradients(run);
-    if (last && job->mistakes.logits_kept > 1)
-        keep_logits(run, job->mistakes.logits_kept - 1);
     run->old_nodes = tape->node_count;
     if (job->task == TIDE_TASK_GRPO && job->generate)
         roll_out(run);
@@ -492,8 +497,8 @@ static void train_step(struct run *run, bool last)
         evaluate(run);
     passes(run);
     tide_tape_phase(tape, "update");
-    if (last && job->mistakes.logits_kept)
-        keep_logits(run, 1);
+    if (job->mistakes.logits_kept)
+        keep_logits(run, step);
     update(run);
 }
 
@@ -549,7 +554,7 @@ static int run_job(struct run *run, struct tide_err *err)
         if (job->task == TIDE_TASK_INFER)
             infer_step(run);
         else
-            train_step(run, step == run->steps - 1);
+            train_step(run, step);
     }
     if (tape->failed)
         return tide_err_set(
@@ -567,11 +572,21 @@ static void release(struct run *run)
     free(run->elsewhere);
 }
 
+/* The third step is like all that follow, but where something grows. */
+static int steps_of(const struct tide_job *job, enum tide_detail detail)
+{
+    enum { USUAL = 3, MOST = 24 };
+    int64_t kept = job->mistakes.logits_kept;
+    if (detail != TIDE_FULL)
+        return USUAL - 1;
+    return kept < USUAL ? USUAL : kept < MOST ? (int)kept : MOST;
+}
+
 static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,
                     struct tide_census *census, struct tide_forecast *to, struct tide_err *err)
 {
     struct run run = {.job = job,
-                      .steps = detail == TIDE_FULL ? 3 : 2,
+                      .steps = steps_of(job, detail),
                       .in = NOTHING,
                       .labels = NOTHING,
                       .mask = NOTHING,
