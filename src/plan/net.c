@@ -209,6 +209,8 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
                                tide_torch_cast(tape, k, width, TIDE_PART_ATTENTION),
                                tide_torch_cast(tape, v, width, TIDE_PART_ATTENTION)};
     int64_t scratch = tide_times(rows, 4) + tide_times(tide_times(rows, m->head_channels), 4);
+    if (k.count < q.count) /* gradients of keys and values, once per query head */
+        scratch += tide_times(tide_times(rows, m->head_channels), 2 * width);
     int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, scratch) : -1;
     struct tide_sized out =
         tide_tape_take(tape, tide_times(rows, m->head_channels), width, TIDE_PART_ATTENTION);

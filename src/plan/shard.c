@@ -61,8 +61,10 @@ static void cut_up(struct tide_tape *tape, int number)
             continue;
         leaf->shard =
             tide_tape_take(tape, tide_shard_part(leaf, tape->processes), leaf->width, leaf->owner).storage;
-        let_weight_go(tape, leaf);
     }
+    for (int i = group->first; i < group->end; i++)
+        if (tape->leaves[i].group == number)
+            let_weight_go(tape, &tape->leaves[i]);
 }
 
 int tide_shard_net(struct tide_tape *tape, int first, int end, const int *starts, int blocks, int blocks_end,
@@ -134,8 +136,8 @@ void tide_shard_enter(struct tide_tape *tape, int number)
         return;
     struct tide_group *group = &tape->groups[number], *outer = &tape->groups[group->outer];
     gather(tape, number);
-    let_go(tape, &outer->held);
     take_apart(tape, number);
+    let_go(tape, &outer->held); /* a local variable holds it until here */
     outer->held = group->ahead;
     group->ahead = NOTHING;
 }

@@ -296,7 +296,7 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     int64_t rows = x.count / channels;
     enum tide_part owner = TIDE_PART_NORM;
     struct tide_sized wide = tide_torch_cast(tape, x, 4, owner);
-    struct tide_sized square = tide_torch_map(tape, wide, TIDE_SAVES_INPUT, owner);
+    struct tide_sized square = tide_torch_power(tape, wide, owner);
     int node = follow(tape, square, owner);
     tide_tape_edge(tape, node, square, TIDE_EDGE_NEW, bytes_of(square));
     struct tide_sized mean = made(tape, node, rows, 4, owner);
