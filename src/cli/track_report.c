@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "show/answer.h"
 #include "show/blame.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,8 +56,12 @@ static bool print_culprits(const struct tide_answer *answer)
                                          .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
-    if (answer->history->site_count == 0)
+    char unseen[240];
+    if (answer->history->site_count == 0) {
+        if (tide_sites_unseen(answer->history, unseen, sizeof unseen))
+            print_line("unseen", unseen);
         return false;
+    }
     if (tide_blame_new(answer->history, answer->assessment, &options, &blame, &err)) {
         print_line("culprit", err.text);
         return false;

@@ -126,6 +126,9 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     }
     if (said == 0)
         fprintf(out, "  culprit none: %s\n", why_none(blame));
+    char unseen[240];
+    if (tide_sites_unseen(history, unseen, sizeof unseen))
+        fprintf(out, "  unseen  %s\n", unseen);
     tide_healthy_print(blame, history, out);
     tide_buf_release(&amount);
     tide_buf_release(&part);

@@ -86,6 +86,7 @@ bool tide_frame_is_own(const struct tide_frame *frame)
 
 /* How the tracker's note begins when no program could be seen into. */
 #define UNSEEN "--heap saw no allocations: "
+#define BECAME "the process has become another program"
 
 enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
 
@@ -285,12 +286,39 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     tide_buf_release(&before);
 }
 
+/* The hook was in that process, as far as is known to its end. */
+static bool is_seen(const struct tide_history *h, int64_t process)
+{
+    for (size_t i = h->heap_status_count; i-- > 0;)
+        if (h->heap_status[i].process == process)
+            return strcmp(h->heap_status[i].state, BECAME) != 0;
+    return false;
+}
+
+bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < h->process_count; i++)
+        if (h->processes[i].row.peak_rss_bytes > h->processes[largest].row.peak_rss_bytes)
+            largest = i;
+    if (h->heap_status_count == 0 || h->process_count == 0 || is_seen(h, (int64_t)largest + 1))
+        return false;
+    const struct tide_process *row = &h->processes[largest].row;
+    char name[TIDE_SITE_PROCESS];
+    tide_text_escape(row->name, strlen(row->name), name, sizeof name);
+    snprintf(
+        out, size,
+        "%s[%lld] did not load the hook: it is statically linked or setuid, or its LD_PRELOAD was changed",
+        name, (long long)row->pid);
+    return true;
+}
+
 int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
 {
     for (size_t i = 0; i < h->heap_status_count; i++) {
         char state[200];
         tide_text_escape(h->heap_status[i].state, strlen(h->heap_status[i].state), state, sizeof state);
-        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0)
+        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0 && strcmp(state, BECAME) != 0)
             return tide_err_set(err, "the recording has no call sites: %s", state);
     }
     for (size_t i = 0; i < h->note_count; i++)
@@ -300,6 +328,9 @@ int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
             tide_text_escape(why, strlen(why), note, sizeof note);
             return tide_err_set(err, "the recording has no call sites: %s", note);
         }
+    char unseen[240];
+    if (tide_sites_unseen(h, unseen, sizeof unseen))
+        return tide_err_set(err, "the recording has no call sites: %s", unseen);
     tide_err_set(err, "the recording has no call sites%s",
                  h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
     return tide_err_hint(err, h->heap_status_count

@@ -284,3 +284,29 @@ def test_a_phase_in_which_the_program_died_counts(tidemark, tmp_path):
 def test_a_phase_that_there_is_not_is_trouble(tidemark, tmp_path):
     got = tidemark("blame", "--phase", "lode", short_run(tmp_path / "a.tide", 20, [(2, PHASE_BEGIN, "load"), (4, PHASE_END, "load")]))
     assert got.code == 2 and got.err.startswith("tidemark: the recording has no phase 'lode'\nhint: it has 'load'")
+
+
+def behind_a_wrapper(path, state, sites):
+    """sh, which has the hook, and below it a larger program, which has not."""
+    r = Recording(path)
+    r.meta(command="sh -c ./train")
+    shell = r.process(99, "sh", peak=2 * MIB)
+    trainer = r.process(100, "train", parent=shell, peak=200 * MIB)
+    r.heap(shell)
+    if state:
+        r.heap(trainer)
+        r.heap(trainer, state=state)
+    site = r.site(shell, [{"function": "xmalloc"}]) if sites else None
+    for i in range(40):
+        tick = r.tick(0.25 * i, {shell: MIB, trainer: (100 + i) * MIB})
+        if sites and i == 0:
+            r.hold(tick, site, MIB)
+    return r.close()
+
+
+@pytest.mark.parametrize("state", [None, "the process has become another program"])
+def test_a_program_behind_a_wrapper_that_did_not_load_the_hook_is_named(tidemark, tmp_path, state):
+    why = "train[100] did not load the hook: it is statically linked or setuid, or its LD_PRELOAD was changed\n"
+    got = tidemark("blame", behind_a_wrapper(tmp_path / "none.tide", state, False))
+    assert got.code == 2 and got.err == "tidemark: the recording has no call sites: " + why
+    assert "\n  unseen  " + why in tidemark("blame", behind_a_wrapper(tmp_path / "some.tide", state, True)).out
