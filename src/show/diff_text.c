@@ -186,7 +186,8 @@ static void print_sites(const struct tide_diff *d, size_t most, size_t frames, F
               "--heap -- PROG'\n",
               out);
     else
-        fprintf(out, "  unchanged   %zu call sites, as far as samples can tell\n", d->unchanged);
+        fprintf(out, "  unchanged   %zu call site%s, as far as samples can tell\n", d->unchanged,
+                d->unchanged == 1 ? "" : "s");
 }
 
 /* --- roles --------------------------------------------------------------------------------------------- */

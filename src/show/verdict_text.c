@@ -129,7 +129,8 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_format(b, "; %s more, or steps, would tell", tide_duration_text(v->steps_needed, text));
         return;
     }
-    tide_buf_format(b, "not enough data to tell a leak from noise (%zu samples)", j->count);
+    tide_buf_format(b, "not enough data to tell a leak from noise (%zu sample%s)", j->count,
+                    j->count == 1 ? "" : "s");
     if (isfinite(v->steps_needed)) {
         tide_buf_text(b, "; about ");
         if (j->x_is_steps)
