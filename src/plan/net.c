@@ -297,19 +297,25 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     enum tide_part owner = TIDE_PART_ATTENTION;
     int64_t keys = net->rows + net->past;
     int64_t pairs = tide_times(tide_times(tide_times(net->batch, net->model->heads), net->rows), keys);
+    int64_t masked = tide_times(net->rows, keys);
     struct tide_sized query = tide_torch_map(tape, q, TIDE_SAVES_NOTHING, owner);
+    struct tide_sized hides = tide_tape_take(tape, masked, 1, owner);
+    struct tide_sized mask = tide_tape_take(tape, masked, q.width, owner);
+    tide_tape_drop(tape, hides);
     struct tide_sized key = repeat(net, tape, k), value = repeat(net, tape, v);
+    struct tide_sized laid = tide_torch_copy(tape, query, owner);
     struct tide_sized scaled = tide_torch_map(tape, key, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, key);
-    struct tide_sized scores = tide_torch_product(tape, query, scaled, pairs, owner);
+    struct tide_sized scores = tide_torch_product(tape, laid, scaled, pairs, owner);
     struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
-    struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
+    if (shares.node >= 0)
+        tape->nodes[shares.node].scratch = tide_times(pairs, shares.width);
+    tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* which scores are none */
     tide_tape_drop(tape, scores);
-    tide_tape_drop(tape, shares);
-    tide_tape_drop(tape, query);
-    tide_tape_drop(tape, scaled);
-    tide_tape_drop(tape, value);
-    struct tide_sized joined = tide_torch_copy(tape, out, owner);
+    struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
+    struct tide_sized done[] = {key, query, mask, laid, scaled, shares, value};
+    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
+        tide_tape_drop(tape, done[i]);
+    struct tide_sized joined = tide_torch_map(tape, out, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, out);
     return joined;
 }
