@@ -457,7 +457,7 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, owner);
     int64_t half_bytes = tide_times(x.count / 2, x.width);
     struct tide_sized minus = tide_tape_take(tape, x.count / 2, x.width, owner);
-    int node = x.node >= 0 ? tide_tape_node(tape, owner, half_bytes) : -1;
+    int node = x.node >= 0 ? tide_tape_node(tape, owner, 2 * half_bytes) : -1;
     struct tide_sized turned = tide_tape_take(tape, x.count, x.width, owner);
     turned.node = node;
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));

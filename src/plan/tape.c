@@ -202,6 +202,7 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
     node->owner = (unsigned char)owner;
     for (int i = 0; i < TIDE_SLOTS; i++) {
         node->grads[i] = -1;
+        node->viewed[i] = false;
         node->slot_bytes[i] = 0;
     }
     return tape->node_count++;
@@ -287,14 +288,15 @@ static void run_again(struct tide_tape *tape, int number)
     tape->node_count = base;
 }
 
-/* `storage`, to which the caller has a reference, joins what was there. Returns the sum's storage. */
-static int add_up(struct tide_tape *tape, int there, int storage)
+/* `storage`, to which the caller has a reference, joins what was there (viewed: which is a view). Returns the
+ * sum's storage. */
+static int add_up(struct tide_tape *tape, int there, int storage, bool viewed)
 {
     if (there < 0)
         return storage;
     if (storage < 0)
         return there;
-    if (tape->storages[there].references == 1) {
+    if (tape->storages[there].references == 1 && !viewed) {
         let_go(tape, storage);
         return there;
     }
@@ -317,13 +319,8 @@ static void change_owner(struct tide_tape *tape, int storage, enum tide_part own
 
 static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int storage, bool turned)
 {
-    bool shared = leaf->buffer >= 0 && storage >= 0 && leaf->turned;
-    if (shared)
-        hold(tape, leaf->buffer);
     int before = leaf->buffer;
-    leaf->buffer = add_up(tape, leaf->buffer, storage);
-    if (shared)
-        let_go(tape, before);
+    leaf->buffer = add_up(tape, leaf->buffer, storage, leaf->turned);
     leaf->turned = before < 0 && turned;
     if (++leaf->arrived < leaf->uses)
         return;
@@ -400,8 +397,11 @@ static void step_back(struct tide_tape *tape, int at)
         if (edge->node < 0)
             deliver_leaf(tape, &tape->leaves[edge->leaf], results[i], edge->turned);
         else {
-            int *to = &tape->nodes[edge->node].grads[edge->slot];
-            *to = add_up(tape, *to, results[i]);
+            struct tide_tape_node *next = &tape->nodes[edge->node];
+            bool first = next->grads[edge->slot] < 0;
+            next->grads[edge->slot] =
+                add_up(tape, next->grads[edge->slot], results[i], next->viewed[edge->slot]);
+            next->viewed[edge->slot] = first && node->multiplies && edge->kind == TIDE_EDGE_NEW;
         }
     }
 }

@@ -6,8 +6,8 @@
  * to its storage; tide_tape_backward() walks the graph from the end, takes the gradients it makes and lets go
  * of what was saved, in the order of PyTorch's engine:
  * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
- * - a second gradient for the same tensor is added in place if nobody else holds the first, else into a new
- * tensor;
+ * - a second gradient for the same tensor is added in place if nobody else holds the first and it is no view,
+ * as a matrix product's is, else into a new tensor;
  * - a parameter takes its gradient over (no copy) once all its uses have delivered;
  * - the first product takes a workspace for the library, and the first one on the way back another, for good.
  *
@@ -88,6 +88,7 @@ struct tide_tape_node {
     struct tide_edge edges[TIDE_EDGES];
     int saved[TIDE_SAVED];
     int grads[TIDE_SLOTS];
+    bool viewed[TIDE_SLOTS];        /* the gradient is another tensor's view */
     int64_t slot_bytes[TIDE_SLOTS]; /* of a missing gradient, which is then made of zeros; 0: not needed */
     int64_t scratch;                /* on the way back, beside the results */
     int edge_count, saved_count;

@@ -341,8 +341,8 @@ struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
-    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
     tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
     return out;
 }
 
