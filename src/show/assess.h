@@ -85,7 +85,7 @@ struct tide_assessment {
     double items, items_per_step;
     double pss_known;     /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
     double steps;         /* seen; NAN without steps */
-    bool steps_in_bursts; /* steps were told, but all at once: time is the axis */
+    bool steps_in_bursts; /* steps were told, but in bursts: time is the axis */
     char others[256];     /* one line about the processes that are not the worst; "" when there are none */
     char evidence[256];   /* one line from the program's own gauges, where they disagree with the worst; "" */
     struct tide_assessment_private *private;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48, FEWEST_BURSTS = 4, BURST_STEPS = 3 };
+enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48, FEWEST_BURSTS = 8, BURST_STEPS = 3, BURST_LOOKS = 3 };
 
 static const double LAST_STEP =
     1.25; /* times the mean: how long the last one may take; then comes the program's end */
@@ -56,17 +56,20 @@ static int64_t end_of(const struct tide_history *h, int64_t process, int64_t las
     return fall_ns <= over_ns ? fall_ns - 1 : over_ns;
 }
 
-/* Whether steps came in so few looks, several in each, that where the others lie among them is not known. */
+/* Whether steps came in so few looks, several in each and none in those between, that where memory was when
+ * they were made is not known. */
 static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t count)
 {
-    size_t tick = 0, bursts = 0, before = SIZE_MAX;
+    size_t tick = 0, bursts = 0, first = SIZE_MAX, before = SIZE_MAX;
     for (size_t i = 0; i < count && bursts < FEWEST_BURSTS; i++) {
         while (tick < h->tick_count && h->ticks[tick].t_ns <= t_ns[i])
             tick++;
+        first = first == SIZE_MAX ? tick : first;
         bursts += tick != before;
         before = tick;
     }
-    return bursts < 2 || (bursts < FEWEST_BURSTS && count >= BURST_STEPS * bursts);
+    bool close = tick - first < BURST_LOOKS * bursts; /* steps in most looks: a short run and no buffer */
+    return bursts < 2 || (bursts < FEWEST_BURSTS && count >= BURST_STEPS * bursts && !close);
 }
 
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,

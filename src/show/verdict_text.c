@@ -499,9 +499,8 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         print_line(out, "limit", &b);
     }
     if (a->steps_in_bursts) {
-        tide_buf_text(&b,
-                      "came all at once, as from an output that is buffered, so time is the axis: flush it "
-                      "(PYTHONUNBUFFERED=1)");
+        tide_buf_text(&b, "came in bursts, as from an output that is buffered, so time is the axis: flush it "
+                          "(PYTHONUNBUFFERED=1)");
         print_line(out, "steps", &b);
     }
     if (next)
