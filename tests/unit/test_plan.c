@@ -54,6 +54,68 @@ static void large_requests_have_segments_of_their_own(void **state)
     tide_cacher_release(&c);
 }
 
+static void what_one_stream_let_go_another_does_not_get(void **state)
+{
+    (void)state;
+    struct tide_cacher c;
+    tide_cacher_init(&c, true);
+    tide_cacher_give(&c, tide_cacher_take(&c, 30 * MIB));
+    c.stream = TIDE_STREAM_GATHER;
+    int block = tide_cacher_take(&c, 30 * MIB);
+    assert_int_equal(c.reserved, 60 * MIB);
+    c.stream = TIDE_STREAM_OWN;
+    tide_cacher_give(&c, block);
+    tide_cacher_take(&c, 30 * MIB);
+    assert_int_equal(c.reserved, 60 * MIB);
+    tide_cacher_release(&c);
+}
+
+/* Two free blocks of one size: the later segment lies lower. */
+static void of_free_blocks_of_one_size_the_lowest_is_taken(void **state)
+{
+    (void)state;
+    struct tide_cacher c;
+    tide_cacher_init(&c, true);
+    tide_cacher_take(&c, 600 * MIB);
+    int early = tide_cacher_take(&c, 600 * MIB), late = tide_cacher_take(&c, 600 * MIB);
+    tide_cacher_give(&c, early);
+    tide_cacher_give(&c, late);
+    assert_int_equal(tide_cacher_take(&c, 600 * MIB), late);
+    tide_cacher_release(&c);
+}
+
+static void a_heap_shrinks_from_its_end_alone(void **state)
+{
+    (void)state;
+    struct tide_cacher c;
+    tide_cacher_init_heap(&c);
+    /* A mapping goes back at once, and from then on what is smaller comes from the heap. */
+    tide_cacher_give(&c, tide_cacher_take(&c, 32 * MIB));
+    assert_int_equal(c.reserved, 0);
+    int low = tide_cacher_take(&c, 20 * MIB), middle = tide_cacher_take(&c, 20 * MIB);
+    int high = tide_cacher_take(&c, MIB);
+    int64_t all = c.reserved;
+    tide_cacher_give(&c, low);
+    tide_cacher_give(&c, middle);
+    assert_int_equal(c.reserved, all);
+    int again = tide_cacher_take(&c, 30 * MIB);
+    assert_int_equal(c.reserved, all);
+    tide_cacher_give(&c, again);
+    int more = tide_cacher_take(&c, 31 * MIB);
+    tide_cacher_give(&c, high);
+    tide_cacher_give(&c, more);
+    assert_int_equal(c.reserved, all); /* less than twice the threshold lies at the end */
+    low = tide_cacher_take(&c, 31 * MIB);
+    middle = tide_cacher_take(&c, 31 * MIB);
+    high = tide_cacher_take(&c, 31 * MIB);
+    tide_cacher_give(&c, high);
+    tide_cacher_give(&c, middle);
+    tide_cacher_give(&c, low);
+    assert_true(c.reserved < 64 * MIB);
+    assert_int_equal(c.allocated, 0);
+    tide_cacher_release(&c);
+}
+
 static void sizes_past_every_bound_fail_and_stay_failed(void **state)
 {
     (void)state;
@@ -259,6 +321,45 @@ static void what_saves_memory_saves_memory(void **state)
     }
 }
 
+/* At the update a process has a part of everything; gathered weights and flat gradients are gone. */
+static void what_is_shared_out_is_divided(void **state)
+{
+    (void)state;
+    static struct tide_forecast forecast;
+    struct tide_err err;
+    struct tide_job job = job_of("gpt2", 64);
+    job.degree = 4;
+    job.sharding = TIDE_SHARD_ALL;
+    assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
+    int64_t weights = forecast.parameters * 4;
+    for (int i = 0; i < forecast.phase_count; i++) {
+        const int64_t *owned = forecast.phases[i].owned;
+        if (strcmp(forecast.phases[i].name, "update") != 0)
+            continue;
+        assert_in_range(owned[TIDE_PART_WEIGHTS], weights / 4, weights / 4 + weights / 100);
+        assert_in_range(owned[TIDE_PART_GRADIENTS], weights / 4, weights / 4 + weights / 100);
+        assert_in_range(owned[TIDE_PART_OPTIMIZER], weights / 2, weights / 2 + weights / 100);
+        assert_int_equal(owned[TIDE_PART_GATHERED], 0);
+        assert_int_equal(owned[TIDE_PART_BUCKETS], 0);
+        return;
+    }
+    fail();
+}
+
+/* The word table is a third of GPT-2's parameters and goes to one process whole. */
+static void a_state_is_given_to_one_process_whole(void **state)
+{
+    (void)state;
+    static struct tide_forecast forecast;
+    struct tide_err err;
+    struct tide_job job = job_of("gpt2", 64);
+    job.degree = 64;
+    job.sharding = TIDE_SHARD_OPTIMIZER;
+    assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
+    int64_t table = INT64_C(50257) * 768 * 4;
+    assert_in_range(forecast.owned[TIDE_PART_OPTIMIZER], 2 * table, 2 * table + 2 * MIB);
+}
+
 static void every_model_and_task_can_be_planned(void **state)
 {
     (void)state;
@@ -303,17 +404,20 @@ static void a_plan_without_memory_fails_with_a_sentence(void **state)
     struct tide_job job = job_of("gpt2", 32);
     job.model.layers = 2;
     job.checkpointing = true;
-    for (long good = 0;; good++) {
-        struct tide_err err = {{0}, {0}};
-        failing_arm(good);
-        int status = tide_forecast_make(&job, TIDE_FULL, &forecast, &err);
-        if (!failing_disarm()) {
-            assert_int_equal(status, 0);
-            break;
+    job.degree = 4;
+    for (int sharding = TIDE_SHARD_OPTIMIZER; sharding <= TIDE_SHARD_ALL; sharding++)
+        for (long good = 0;; good++) {
+            struct tide_err err = {{0}, {0}};
+            job.sharding = (enum tide_sharding)sharding;
+            failing_arm(good);
+            int status = tide_forecast_make(&job, TIDE_FULL, &forecast, &err);
+            if (!failing_disarm()) {
+                assert_int_equal(status, 0);
+                break;
+            }
+            assert_int_equal(status, -1);
+            assert_true(err.text[0]);
         }
-        assert_int_equal(status, -1);
-        assert_true(err.text[0]);
-    }
 }
 #endif
 
@@ -322,6 +426,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_requests_share_a_segment_of_two_mebibytes),
         cmocka_unit_test(large_requests_have_segments_of_their_own),
+        cmocka_unit_test(what_one_stream_let_go_another_does_not_get),
+        cmocka_unit_test(of_free_blocks_of_one_size_the_lowest_is_taken),
+        cmocka_unit_test(a_heap_shrinks_from_its_end_alone),
         cmocka_unit_test(sizes_past_every_bound_fail_and_stay_failed),
         cmocka_unit_test(a_graph_holds_what_it_saved_until_it_is_walked),
         cmocka_unit_test(a_model_is_found_by_name_or_suggested),
@@ -330,6 +437,8 @@ int main(void)
         cmocka_unit_test(jobs_that_do_not_go_together_are_refused),
         cmocka_unit_test(a_job_past_every_bound_is_refused_with_a_sentence),
         cmocka_unit_test(what_saves_memory_saves_memory),
+        cmocka_unit_test(what_is_shared_out_is_divided),
+        cmocka_unit_test(a_state_is_given_to_one_process_whole),
         cmocka_unit_test(every_model_and_task_can_be_planned),
         cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
 #if HAVE_FAILING_MALLOC
