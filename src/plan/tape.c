@@ -335,30 +335,38 @@ static void deliver_leaf(struct tide_tape *tape, struct tide_leaf *leaf, int sto
 
 static void clear_node(struct tide_tape *tape, struct tide_tape_node *node)
 {
-    for (int i = 0; i < node->saved_count; i++)
-        let_go(tape, node->saved[i]);
     for (int i = 0; i < TIDE_SLOTS; i++) {
         let_go(tape, node->grads[i]);
         node->grads[i] = -1;
     }
+    for (int i = 0; i < node->saved_count; i++)
+        let_go(tape, node->saved[i]);
     node->saved_count = 0;
 }
 
 /* 32 MiB is what PyTorch gives cuBLAS on Hopper: 4096 KiB times 8 (CUBLAS_WORKSPACE_CONFIG). One per thread
- * that multiplies. */
-static void workspace(struct tide_tape *tape)
+ * that multiplies. cuBLASLt, which adds biases, gets 1 MiB (CUBLASLT_WORKSPACE_SIZE). */
+enum { WORKSPACE = 32 << 20, BIAS_WORKSPACE = 1 << 20 };
+
+static void workspace(struct tide_tape *tape, int64_t bytes)
 {
-    enum { WORKSPACE = 32 << 20 };
     int layer = tape->layer;
     tape->layer = 0;
-    tide_tape_take(tape, WORKSPACE, 1, TIDE_PART_WORKSPACE);
+    tide_tape_take(tape, bytes, 1, TIDE_PART_WORKSPACE);
     tape->layer = layer;
+}
+
+void tide_tape_bias(struct tide_tape *tape)
+{
+    if (!tape->bias_ran)
+        workspace(tape, BIAS_WORKSPACE);
+    tape->bias_ran = true;
 }
 
 void tide_tape_product(struct tide_tape *tape, int node)
 {
     if (!tape->product_ran)
-        workspace(tape);
+        workspace(tape, WORKSPACE);
     tape->product_ran = true;
     if (node >= 0)
         tape->nodes[node].multiplies = true;
@@ -380,7 +388,7 @@ static void step_back(struct tide_tape *tape, int at)
             hold(tape, results[i]);
         else if (node->multiplies && !tape->product_ran_back) {
             tape->product_ran_back = true;
-            workspace(tape);
+            workspace(tape, WORKSPACE);
         }
         if (node->scratch_use == TIDE_SCRATCH_EACH)
             let_go(tape, new_storage(tape, node->scratch, TIDE_PART_BACKWARD));

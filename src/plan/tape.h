@@ -144,7 +144,7 @@ struct tide_tape {
     bool grad;         /* a graph is kept */
     bool discards;     /* a checkpoint: the graph is kept, what it saves is not */
     bool host;         /* no libraries of a GPU */
-    bool product_ran, product_ran_back;
+    bool product_ran, product_ran_back, bias_ran;
     bool failed;
 };
 
@@ -180,6 +180,9 @@ struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_functi
 
 /* A matrix product ran, its result is there; node: its way back multiplies too. */
 void tide_tape_product(struct tide_tape *tape, int node);
+
+/* A product with a bias ran: the first takes a workspace of another library, for good. */
+void tide_tape_bias(struct tide_tape *tape);
 
 /* From the loss back to node `from`; the graph from there on is gone afterwards. Drops the loss. */
 void tide_tape_backward(struct tide_tape *tape, struct tide_sized loss, int from);

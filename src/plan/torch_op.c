@@ -100,6 +100,8 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
     struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
     tide_tape_product(tape, node);
+    if (bias >= 0)
+        tide_tape_bias(tape);
     if (trains)
         tide_tape_save(tape, node, input);
     if (input.node >= 0)
@@ -216,6 +218,19 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
     }
 }
 
+/*
+ * Scratch of a table's gradient: what sorts the ids, and past 3072 of them partial sums in fp32, one row per
+ * ten ids and one per id that can differ.
+ */
+static int64_t table_sums(const struct tide_leaf *table, int64_t rows, int64_t channels)
+{
+    enum { SORTED_FROM = 3072, EACH = 10 };
+    int64_t words = table->count / channels, differ = rows < words ? rows : words;
+    if (rows <= SORTED_FROM)
+        return tide_times(rows, 32);
+    return tide_times(tide_times(rows / EACH + differ, channels), 4);
+}
+
 struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids, int table, int64_t rows,
                                    int64_t channels, enum tide_part owner)
 {
@@ -223,7 +238,10 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
         return ids;
     struct tide_leaf *leaf = &tape->leaves[table];
     int width = leaf->width;
-    int node = leaf->trains ? tide_tape_node(tape, owner, tide_times(rows, 32)) : -1;
+    int node = leaf->trains
+                   ? tide_tape_node(tape, owner,
+                                    tape->host ? tide_times(rows, 32) : table_sums(leaf, rows, channels))
+                   : -1;
     tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
     tide_tape_save(tape, node, ids);
     return made(tape, node, tide_times(rows, channels), width, owner);
