@@ -481,10 +481,30 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
         to->list[at] = e;
 }
 
+enum { APART_PERCENT = 5 }; /* what two plans must differ by for a measurement to tell them apart */
+
+/* Two that grow, to the same height: by what one of each adds. */
+static void test_growth(const struct tide_explanation *a, const struct tide_explanation *b,
+                        struct tide_explanations *to)
+{
+    char one[TIDE_UNITS_TEXT], two[TIDE_UNITS_TEXT];
+
+    if (a->grows && b->grows && a->amount > 0 && b->amount > 0 &&
+        llabs(a->amount - b->amount) * 100 > APART_PERCENT * a->amount)
+        snprintf(to->test, sizeof to->test,
+                 "what one forward pass adds to the allocated bytes: about %s if 1 is true, %s if 2 is",
+                 tide_memory_text((double)a->bytes / (double)a->amount, one),
+                 tide_memory_text((double)b->bytes / (double)b->amount, two));
+    else
+        snprintf(
+            to->test, sizeof to->test,
+            "which tensors are alive (a census of tidemark.torch): in bytes the two are alike in every phase");
+}
+
 /* The phase whose peak differs most between the first two. */
 static void find_test(struct tide_explanations *to)
 {
-    double most = 0.05;
+    double most = APART_PERCENT / 100.0;
     to->test[0] = '\0';
     if (to->count < 2)
         return;
@@ -510,6 +530,8 @@ static void find_test(struct tide_explanations *to)
                      a->phases[i].name, tide_memory_text((double)a->phases[i].peak, one),
                      tide_memory_text((double)b->phases[k].peak, two));
         }
+    if (!to->test[0])
+        test_growth(a, b, to);
 }
 
 static int64_t naive_bytes(const struct tide_job *job, const struct tide_forecast *f)

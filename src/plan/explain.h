@@ -38,7 +38,7 @@ struct tide_explanations {
     bool innocent;              /* the job needs that much without any mistake */
     struct tide_explanation list[TIDE_EXPLANATIONS]; /* likeliest first */
     int count;                                       /* 0: nothing fits */
-    char test[256]; /* the one measurement that tells the first two apart; "": none */
+    char test[256]; /* the one measurement that tells the first two apart; "": there are no two */
 };
 
 int tide_explain(const struct tide_job *job, const struct tide_evidence *evidence,

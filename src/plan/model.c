@@ -119,11 +119,13 @@ static int check_bounds(const struct tide_architecture *m, struct tide_err *err)
     return 0;
 }
 
+/* A head's width may be said by itself: then it need not be a part of the model's. */
 static int check(const struct tide_architecture *m, struct tide_err *err)
 {
     if (check_bounds(m, err))
         return -1;
-    if (m->family != TIDE_FAMILY_LLAMA && m->family != TIDE_FAMILY_RESNET && m->channels % m->heads)
+    bool parts = m->family != TIDE_FAMILY_RESNET && m->head_channels == m->channels / m->heads;
+    if (parts && m->channels % m->heads)
         return tide_err_set(err, "the model's width (%lld) is no multiple of its heads (%lld)",
                             (long long)m->channels, (long long)m->heads);
     if (m->family == TIDE_FAMILY_LLAMA && m->heads % m->kv_heads)

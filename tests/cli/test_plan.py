@@ -72,6 +72,12 @@ def test_growth_per_step_points_at_what_grows(tidemark):
     assert first["mistakes"] == "outputs" and first["grows"]
 
 
+def test_two_that_grow_to_the_same_height_are_told_apart_by_what_one_pass_adds(tidemark):
+    got = tidemark("plan", "--model", "gpt2", "--explain", "5TB")
+    assert got.code == 0
+    assert got.out.splitlines()[-1].startswith("To tell 1 from 2, measure what one forward pass adds to the allocated bytes: about ")
+
+
 def test_a_number_that_nothing_explains_is_said_to_be_one(tidemark):
     got = tidemark(*GRPO, "--explain", "1M")
     assert got.code == 3

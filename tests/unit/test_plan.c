@@ -219,6 +219,7 @@ static void configurations_that_make_no_sense_are_refused(void **state)
         {"{\"model_type\":\"gpt2\",\"n_embd\":65,\"n_head\":4}", "no multiple"},
         {"{\"model_type\":\"gpt2\",\"n_embd\":-1}", "from 1 to"},
         {"{\"model_type\":\"gpt2\",\"n_layer\":99999}", "number of layers"},
+        {"{\"model_type\":\"llama\",\"hidden_size\":65,\"num_attention_heads\":4}", "no multiple"},
         {"{\"model_type\":\"gpt2\",\"n_ctx\":5,\"n_positions\":6}", "contradict"},
         {"{\"model_type\":\"gpt2\",\"n_embd\":\"wide\"}", "no whole number"},
         {"{\"model_type\":\"gpt2\",\"vocab_size\":99999999999999999999}", "too large"},
