@@ -311,7 +311,8 @@ static double comparable(const struct search *s, const struct tide_forecast *f)
  */
 static bool estimate(const struct search *s, const struct tide_job *job, double *ret_bytes)
 {
-    static _Thread_local struct tide_forecast low, high;
+    /* Large, but on the stack: memory of threads is made at the start of every command and thread. */
+    struct tide_forecast low, high;
     struct tide_job small = *job;
     struct tide_err err;
     int64_t layers = job->model.layers;
@@ -455,7 +456,7 @@ static bool adds_nothing(const struct tide_explanations *to, const struct tried 
 
 static void take(struct search *s, const struct tried *t, struct tide_explanations *to)
 {
-    static _Thread_local struct tide_forecast f;
+    struct tide_forecast f;
     struct tide_job job;
     struct tide_err err;
     struct tried exact = *t;

@@ -18,8 +18,9 @@ enum {
     TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
     MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
     MAX_KEPT_FDS = 1024,
-    RECHECK_SCANS = 64, /* scans after which a stranger's start is looked at again */
-    SKIPS_MOST = 16,    /* scans in a row that trust the newest PID */
+    RECHECK_SCANS = 64,    /* scans after which a stranger's start is looked at again */
+    SKIPS_MOST = 16,       /* scans in a row that trust the newest PID */
+    BORN_MEANWHILE = 4096, /* PIDs that may be given out while /proc is listed */
 };
 
 /* A process keeps changing what it is while it starts (fork, exec, exec of a wrapper's program, title). */
@@ -290,12 +291,17 @@ static void see_member(struct tide_tree *tree, struct tide_member *member, uint6
     member->scan = tree->scans;
 }
 
-/* Whether a PID of the first listing was there before the command that we have just started. PIDs go up: only
- * after the highest come low ones again, and then the newest is below the command's. */
+/*
+ * Whether a PID of the first listing was there before the command that we have just started. PIDs are given
+ * out upwards, and from the lowest again after the highest: those since the command are the ones from its own
+ * to the newest, and a few that were born during the listing.
+ */
 static bool is_older(const struct tide_tree *tree, int64_t pid)
 {
-    return tree->scans == 1 && tree->adopt_orphans && tree->member_count > 0 && pid < tree->members[0]->pid &&
-           tree->newest_pid >= tree->members[0]->pid;
+    if (tree->scans != 1 || !tree->adopt_orphans || !tree->member_count || tree->newest_pid <= 0)
+        return false;
+    int64_t first = tree->members[0]->pid, last = tree->newest_pid + BORN_MEANWHILE;
+    return tree->newest_pid >= first ? pid < first || pid > last : pid < first && pid > last;
 }
 
 static void see_pid(struct tide_tree *tree, int64_t pid, uint64_t inode, int64_t now_ns)

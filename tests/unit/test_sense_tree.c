@@ -337,13 +337,17 @@ static void who_is_older_than_the_command_is_not_read(void **state)
     (void)state;
     newest(250);
     put(60, getpid(), 1); /* started by who became this process */
+    put(20000, getpid(), 2);
     put(200, getpid(), 10);
     put(250, 200, 20);
+    put(251, 200, 21); /* born while /proc was listed */
     begin(true, 200);
     look();
     assert_null(member(60));
     assert_true(tide_tree_saw(&tree, 60));
+    assert_null(member(20000));
     assert_non_null(member(250));
+    assert_non_null(member(251));
 }
 
 static void low_pids_are_read_when_the_highest_was_passed(void **state)
@@ -351,10 +355,14 @@ static void low_pids_are_read_when_the_highest_was_passed(void **state)
     (void)state;
     newest(60); /* after the highest PID the lowest free one is next */
     put(32000, getpid(), 10);
+    put(32001, 32000, 11);
     put(60, 32000, 20);
+    put(20000, getpid(), 1);
     begin(true, 32000);
     look();
+    assert_non_null(member(32001));
     assert_non_null(member(60));
+    assert_null(member(20000));
 }
 
 static void a_zombie_has_ended_but_keeps_its_place_until_it_is_reaped(void **state)
