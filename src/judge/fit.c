@@ -5,7 +5,11 @@
 
 enum { GRID = 120 };
 
-static int columns_of(enum tide_model model, double k, double x, double column[3])
+/* A program that names a thousand call sites fits ten million points: what goes through them is made once for
+ * each shape, so that the shape is not asked for at every point. */
+#define FOR_EACH_SHAPE static inline __attribute__((always_inline))
+
+FOR_EACH_SHAPE int columns_of(enum tide_model model, double k, double x, double column[3])
 {
     column[0] = 1;
     switch (model) {
@@ -18,10 +22,10 @@ static int columns_of(enum tide_model model, double k, double x, double column[3
         column[1] = x >= k;
         return 2;
     case TIDE_MODEL_PLATEAU:
-        column[1] = fmin(x, k);
+        column[1] = x < k ? x : k;
         return 2;
     case TIDE_MODEL_ONSET:
-        column[1] = fmax(0, x - k);
+        column[1] = x > k ? x - k : 0;
         return 2;
     case TIDE_MODEL_SATURATION:
         column[1] = 1 - exp(-x / k);
@@ -31,7 +35,7 @@ static int columns_of(enum tide_model model, double k, double x, double column[3
         return 2;
     case TIDE_MODEL_BEND:
         column[1] = x;
-        column[2] = fmax(0, x - k);
+        column[2] = x > k ? x - k : 0;
         return 3;
     case TIDE_MODEL_JUMP_LINE:
         column[1] = x;
@@ -53,7 +57,7 @@ static int parameters_of(enum tide_model model)
 }
 
 /* Inverts the symmetric positive p x p matrix m in place by Gauss-Jordan; 0 if it is singular. */
-static int invert(double m[3][3], int p)
+FOR_EACH_SHAPE int invert(double m[3][3], int p)
 {
     double work[3][6] = {{0}};
     for (int i = 0; i < p; i++) {
@@ -90,13 +94,19 @@ static int invert(double m[3][3], int p)
     return 1;
 }
 
-double tide_fit_value(const struct tide_fit *fit, double x)
+FOR_EACH_SHAPE double value_at(enum tide_model model, double k, const double beta[3], double x)
 {
     double column[3] = {0}, value = 0;
-    int p = columns_of(fit->model, fit->k, x, column);
+    int p = columns_of(model, k, x, column);
+#pragma GCC unroll 3
     for (int i = 0; i < p; i++)
-        value += fit->beta[i] * column[i];
+        value += beta[i] * column[i];
     return value;
+}
+
+double tide_fit_value(const struct tide_fit *fit, double x)
+{
+    return value_at(fit->model, fit->k, fit->beta, x);
 }
 
 /* Slope at the end and its error, from the coefficients. */
@@ -129,45 +139,96 @@ static void fill_tail(struct tide_fit *fit)
     }
 }
 
-void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
-                       double least_noise, double correlation, struct tide_fit *ret)
+struct points {
+    const double *x, *y;
+    size_t n;
+};
+
+/* Coefficients, the inverse of the columns' products, and the sum of squares. Returns the number of columns;
+ * 0 when they cannot be told apart, or when the sum exceeds most_rss. */
+FOR_EACH_SHAPE int solve_shape(enum tide_model model, const struct points *points, double most_rss,
+                               struct tide_fit *fit, double gram[3][3])
 {
-    struct tide_fit fit = {.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
-    double gram[3][3] = {{0}}, moment[3] = {0}, column[3] = {0};
-    double origin = n ? y[0] : 0; /* keeps the sums small against 20 GB levels */
-    int p = 0;
-    for (size_t i = 0; i < n; i++) {
-        p = columns_of(model, k, x[i], column);
+    const double *x = points->x, *y = points->y;
+    double moment[3] = {0}, product[3][3] = {{0}}, column[3] = {0}, rss = 0;
+    double origin = points->n ? y[0] : 0; /* keeps the sums small against 20 GB levels */
+    int p = columns_of(model, fit->k, 0, column);
+    for (size_t i = 0; i < points->n; i++) {
+        columns_of(model, fit->k, x[i], column);
+#pragma GCC unroll 3
         for (int a = 0; a < p; a++) {
             moment[a] += column[a] * (y[i] - origin);
-            for (int b = 0; b < p; b++)
-                gram[a][b] += column[a] * column[b];
+#pragma GCC unroll 3
+            for (int b = a; b < p; b++)
+                product[a][b] += column[a] * column[b];
         }
     }
-    *ret = fit;
-    if ((size_t)p > n || !invert(gram, p))
-        return;
     for (int a = 0; a < p; a++)
         for (int b = 0; b < p; b++)
-            fit.beta[a] += gram[a][b] * moment[b];
-    fit.beta[0] += origin;
-    fit.rss = 0;
-    for (size_t i = 0; i < n; i++) {
-        double off = y[i] - tide_fit_value(&fit, x[i]);
-        fit.rss += off * off;
+            gram[a][b] = a < b ? product[a][b] : product[b][a];
+    if ((size_t)p > points->n || !invert(gram, p))
+        return 0;
+    for (int a = 0; a < p; a++)
+        for (int b = 0; b < p; b++)
+            fit->beta[a] += gram[a][b] * moment[b];
+    fit->beta[0] += origin;
+    for (size_t i = 0; i < points->n && !(rss > most_rss); i++) {
+        double off = y[i] - value_at(model, fit->k, fit->beta, x[i]);
+        rss += off * off;
     }
+    fit->rss = rss;
+    return rss > most_rss ? 0 : p;
+}
+
+static int solve(const struct points *points, double most_rss, struct tide_fit *fit, double gram[3][3])
+{
+#define SHAPE(model)                                                                                         \
+    case model:                                                                                              \
+        return solve_shape(model, points, most_rss, fit, gram)
+    switch (fit->model) {
+        SHAPE(TIDE_MODEL_FLAT);
+        SHAPE(TIDE_MODEL_LINE);
+        SHAPE(TIDE_MODEL_JUMP);
+        SHAPE(TIDE_MODEL_PLATEAU);
+        SHAPE(TIDE_MODEL_ONSET);
+        SHAPE(TIDE_MODEL_SATURATION);
+        SHAPE(TIDE_MODEL_POWER);
+        SHAPE(TIDE_MODEL_BEND);
+        SHAPE(TIDE_MODEL_JUMP_LINE);
+    default:
+        return 0;
+    }
+#undef SHAPE
+}
+
+/* As tide_fit_model_at, but a fit with a greater sum of squares than most_rss is given up. */
+static void fit_within(enum tide_model model, double k, const struct points *points, double most_rss,
+                       double least_noise, double correlation, struct tide_fit *ret)
+{
+    struct tide_fit fit = {.model = model, .k = k};
+    double gram[3][3] = {{0}}, n = (double)points->n;
+    int p = solve(points, most_rss, &fit, gram);
+    *ret = (struct tide_fit){.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
+    if (!p)
+        return;
     int parameters = parameters_of(model);
-    double freedom = (double)n - parameters;
-    double variance = (fit.rss + (double)n * least_noise * least_noise) / fmax(freedom, 1);
-    double widen = (1 + correlation) / (1 - correlation), effective = fmax((double)n / widen, 3);
+    double freedom = n - parameters;
+    double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
+    double widen = (1 + correlation) / (1 - correlation), effective = fmax(n / widen, 3);
     fit.noise = sqrt(variance);
     for (int a = 0; a < p; a++)
         fit.error[a] = sqrt(variance * widen * gram[a][a]);
     fit.covariance = p == 3 ? variance * widen * gram[1][2] : 0;
-    fit.bic = effective * log((fit.rss + (double)n * least_noise * least_noise) / (double)n) +
-              parameters * log(effective);
+    fit.bic = effective * log((fit.rss + n * least_noise * least_noise) / n) + parameters * log(effective);
     fill_tail(&fit);
     *ret = fit;
+}
+
+void tide_fit_model_at(enum tide_model model, double k, const double *x, const double *y, size_t n,
+                       double least_noise, double correlation, struct tide_fit *ret)
+{
+    const struct points points = {x, y, n};
+    fit_within(model, k, &points, INFINITY, least_noise, correlation, ret);
 }
 
 void tide_fit_model(enum tide_model model, const double *x, const double *y, size_t n, double least_noise,
@@ -180,11 +241,12 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
     /* A bend needs points on both sides of it: two for a jump, whose sides are levels, three where a side has
      * a slope. */
     size_t side = model == TIDE_MODEL_JUMP ? 2 : 3;
+    const struct points points = {x, y, n};
     struct tide_fit best = {.model = model, .rss = INFINITY, .bic = INFINITY}, fit;
     if (model == TIDE_MODEL_SATURATION || model == TIDE_MODEL_POWER) {
         double least = model == TIDE_MODEL_POWER ? 1.25 : 0.02, most = model == TIDE_MODEL_POWER ? 8 : 1.5;
         for (double k = least; k < most; k *= 1.08) {
-            tide_fit_model_at(model, k, x, y, n, least_noise, correlation, &fit);
+            fit_within(model, k, &points, best.rss, least_noise, correlation, &fit);
             if (fit.rss < best.rss)
                 best = fit;
         }
@@ -211,7 +273,7 @@ void tide_fit_model(enum tide_model model, const double *x, const double *y, siz
     }
     for (int i = 0; i <= GRID; i++) {
         double k = from + (to - from) * i / GRID;
-        tide_fit_model_at(model, k, x, y, n, least_noise, correlation, &fit);
+        fit_within(model, k, &points, best.rss, least_noise, correlation, &fit);
         if (fit.rss < best.rss)
             best = fit;
     }
