@@ -306,7 +306,8 @@ static int open_path(const char *path, const char *query, struct tide_reader **r
         tide_buf_release(&uri);
         return tide_err_set(err, "not enough memory to read a recording");
     }
-    sqlite3_open_v2(tide_buf_view(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    sqlite3_open_v2(tide_buf_view(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                    NULL);
     tide_buf_release(&uri);
     if (!db)
         return tide_err_set(err, "not enough memory to read a recording");

@@ -10,7 +10,7 @@
  * text at most TIDE_READER_TEXT bytes; rows that fail are skipped and counted (tide_reader_skipped).
  *
  * Callbacks get borrowed rows, valid during the call; a callback that returns non-zero stops the iteration,
- * which then returns that value.
+ * which then returns that value. One thread.
  */
 #ifndef TIDE_READER_H
 #define TIDE_READER_H

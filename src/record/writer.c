@@ -267,7 +267,8 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
     }
     if (create_file(path, err) != 0)
         goto release_writer;
-    if (sqlite3_open_v2(writer->path, &writer->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(writer->path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
         goto explain_and_remove;
     sqlite3_extended_result_codes(writer->db, 1);
     sqlite3_busy_timeout(writer->db, BUSY_MS);

@@ -375,9 +375,9 @@ int tide_symbol_server_hear(struct tide_symbol_server *server, int timeout_ms,
 
     if (server->gone)
         return -1;
-    if (timeout_ms > 0 && poll(&readable, 1, timeout_ms) <= 0)
-        return 0;
     ssize_t got = recv(server->socket, server->packet, sizeof server->packet, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN && timeout_ms > 0 && poll(&readable, 1, timeout_ms) > 0)
+        got = recv(server->socket, server->packet, sizeof server->packet, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (got < (ssize_t)sizeof(struct answer)) {
