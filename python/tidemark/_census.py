@@ -67,6 +67,7 @@ class Census:
     passes: int  # forward passes in them
     complete: bool
     seconds: float
+    holders_complete: bool = True  # though perhaps not every graph was looked at
 
     @property
     def tensors(self) -> int:
@@ -91,9 +92,9 @@ class Census:
         """What became more since an earlier census, the most bytes first."""
         return _growth.between(before, self, least_bytes)
 
-    def table(self, most: int = 10) -> str:
-        """The largest groups as lines of text."""
-        lines = [f"{'count':>7}  {'bytes':>10}  tensor"]
+    def rows(self, most: int) -> List[str]:
+        """The largest groups as lines of text, and one for the rest."""
+        lines = []
         for key, group in self.largest(most):
             views = ", views of larger storages" if _growth.slices(key.shape, key.dtype, group.count, group.bytes) else ""
             what = f"{_growth.tensor_words(key)}{views}, {holder_words(key)}"
@@ -102,10 +103,14 @@ class Census:
         if left > 0:
             rest = self.bytes - sum(group.bytes for _, group in self.largest(most))
             lines.append(f"{'':>7}  {size_text(rest):>10}  in {left} more groups")
-        lines.append(f"{self.tensors:>7}  {size_text(self.bytes):>10}  in all; {self.graphs} autograd graphs alive")
         if not self.complete:
             lines.append("(cut short: not every holder or graph was looked at)")
-        return "\n".join(lines)
+        return lines
+
+    def table(self, most: int = 10) -> str:
+        """The same with a head and the sum."""
+        total = f"{self.tensors:>7}  {size_text(self.bytes):>10}  in all; {self.graphs} autograd graphs alive"
+        return "\n".join([f"{'count':>7}  {'bytes':>10}  tensor", *self.rows(most), total])
 
     def __str__(self) -> str:
         return self.table()
@@ -128,7 +133,7 @@ class _Count:
         self.tensors: List[Any] = []
         self.iterators: List[Any] = []
         self.owners: Dict[int, _owners.Owner] = {}
-        self.complete = True
+        self.complete = self.holders_complete = True
 
     def gather(self) -> None:
         tensor_types = self.tensor_types = subclasses_of(torch.Tensor)
@@ -157,7 +162,7 @@ class _Count:
         wanted = set(map(id, self.tensors)) - self.owners.keys()
         search = _holders.Search(self.tensor_types, self.seconds * 0.4)
         places = search.find(wanted, self.iterators)
-        self.complete &= search.complete
+        self.complete = self.holders_complete = search.complete
         distinct = dict(zip(map(id, places.values()), places.values()))
         words = {key: (_owners.HELD, _holders.words(place)) for key, place in distinct.items()}
         self.owners.update(zip(places, map(words.__getitem__, map(id, places.values()))))
@@ -238,7 +243,7 @@ def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
             work.find_holders()
             graphs = work.count()
         groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): Group(*numbers) for k, numbers in work.groups.items()}
-        return Census(step, groups, graphs.roots, graphs.passes, work.complete, perf_counter() - start)
+        return Census(step, groups, graphs.roots, graphs.passes, work.complete, perf_counter() - start, work.holders_complete)
     finally:
         if collecting:
             gc.enable()

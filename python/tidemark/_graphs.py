@@ -19,7 +19,8 @@ import torch
 from ._fault import quietly
 
 _NODES_MOST = 200_000
-_FREED_ENOUGH = 4  # nodes in a row whose saved tensors are gone: the whole graph went through backward
+_CHANGED_ENOUGH = 3  # tensors in a row, saved under one name by one kind of node, that were changed in place since
+_CHANGED = "modified by an inplace operation"
 
 _hooks_seen = False
 
@@ -69,12 +70,25 @@ def _packed(raw: Any) -> bool:
     return any(getattr(piece, "unpack_hook", None) is not None for piece in pieces)
 
 
-def _saved_by(node: Any) -> Iterator[Any]:
-    """Tensors that a node keeps. Raises RuntimeError when backward has freed them."""
+def _saved_by(node: Any, changed: Dict[Tuple[type, str], int]) -> Iterator[Any]:
+    """Tensors that a node keeps. Raises RuntimeError when backward has freed them.
+
+    A tensor that was changed in place since (a weight, by the optimizer) cannot be read, and torch takes up to half a
+    millisecond to say so; ``changed`` counts how often it did, and after a few times it is not asked any more.
+    """
     for raw_name, name in _names_of(node):
-        if _packed(getattr(node, raw_name)):
+        times = changed.get((type(node), name), 0)
+        if times >= _CHANGED_ENOUGH or _packed(getattr(node, raw_name)):
             continue
-        value = getattr(node, name)
+        try:
+            value = getattr(node, name)
+        except RuntimeError as error:
+            if _CHANGED not in str(error):
+                raise
+            changed[type(node), name] = times + 1
+            continue
+        if times and value is not None:
+            changed[type(node), name] = 0
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, (tuple, list)):
@@ -88,16 +102,17 @@ class Walk:
 
     def __init__(self, seconds: float) -> None:
         self.complete = True
-        self._deadline = perf_counter() + seconds
+        self._deadline = thread_time() + seconds  # of the processor: a busy machine must not cut it short
         self._size = 0  # of what was seen, before the next edge
         self._seen: Dict[Any, int] = {}  # node: the number of the root from which it was met first
         self._reached: Set[Any] = set()
         self._roots: List[Any] = []
         self._alive: List[bool] = []  # by number of root: whether it leads to a saved tensor
+        self._changed: Dict[Tuple[type, str], int] = {}
         self._uses: Dict[Any, int] = {}  # of the node that stands for a parameter: edges into it
 
     def _stop(self) -> bool:
-        if len(self._seen) < _NODES_MOST and perf_counter() < self._deadline:
+        if len(self._seen) < _NODES_MOST and thread_time() < self._deadline:
             return False
         self.complete = False
         return True
@@ -133,17 +148,16 @@ class Walk:
                 self._uses[parameter] = self._uses.get(parameter, 0) + 1
 
     def _from(self, start: Any, number: int, uses: List[Any], saved: Optional[Callable[[Any], None]]) -> None:
-        left, freed = [start], 0
+        left = [start]
         while left:
             node = left.pop()
             if saved is not None:
                 try:
-                    for tensor in _saved_by(node):
+                    for tensor in _saved_by(node, self._changed):
                         self._alive[number] = True
                         saved(tensor)
-                except RuntimeError:  # backward has freed them
-                    freed += 1
-                    if freed >= _FREED_ENOUGH and not self._alive[number]:
+                except RuntimeError:  # freed, by a backward that went through all that is behind it
+                    if not self._alive[number]:
                         return
             self._follow(node, number, left, uses)
             if len(self._seen) % 64 == 0 and self._stop():

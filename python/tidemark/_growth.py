@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._census import Census, Key
 
 _STEPS_PER_TENSOR_MOST = 20  # between two censuses alone: what becomes more more slowly may be anything
+_BY_GRAPHS = ("autograd graph", "unknown")
 _OWNED = ("parameter", "buffer", "gradient", "optimizer state")
 
 _Family = Tuple[int, Any, Any, bool, str, str]
@@ -160,10 +161,17 @@ def _went_on(sizes: List[int], halfway: int, more: bool) -> bool:
 def lasting(censuses: "Sequence[Census]", least_bytes: int) -> List[Growth]:
     """What grew from the first census to the last and kept growing between them, the most bytes first.
 
-    Holders in a census that was cut short are incomplete, so it is left out. Two censuses show no more than a difference: that
-    counts as growth when it is many tensors, one at least in every 20 steps.
+    A census that was cut short is left out: of tensors that graphs keep, or that nothing was found to hold, when not every graph was
+    looked at; of all when holders were not looked for to the end.
     """
-    whole = [each for each in censuses if each.complete]
+    held = _lasting([each for each in censuses if each.holders_complete], least_bytes)
+    kept = _lasting([each for each in censuses if each.complete], least_bytes)
+    found = [each for each in held if each.kind not in _BY_GRAPHS] + [each for each in kept if each.kind in _BY_GRAPHS]
+    return sorted(found, key=lambda each: -each.bytes)
+
+
+def _lasting(whole: "Sequence[Census]", least_bytes: int) -> List[Growth]:
+    """Two censuses show no more than a difference: that counts as growth when it is many tensors, one at least in every 20 steps."""
     if len(whole) < 2:
         return []
     found = between(whole[0], whole[-1], least_bytes)

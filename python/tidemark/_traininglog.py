@@ -308,10 +308,13 @@ class TrainingLog:
             self.samples.take(self.last_step, fresh=True)
         first, last = self.samples.rows[0], self.samples.rows[-1]
         share = 100 * own / elapsed if elapsed > 0 else 0.0
-        self.line(f"{self._steps} steps in {duration_text(elapsed)}; measuring took {duration_text(own)}, {share:.2f} %")
-        self.line(f"process {size_text(first.process)} -> {size_text(last.process)} ({change_text(last.process - first.process)})")
         with quietly("judging the run"):
             self._judge()
+        with quietly("the summary of what grew"):
+            self._growth_lines()
+        change = change_text(last.process - first.process)
+        self.line(f"process {size_text(first.process)} -> {size_text(last.process)} ({change})")
+        self.line(f"{self._steps} steps in {duration_text(elapsed)}; measuring took {duration_text(own)}, {share:.2f} %")
         with quietly("the summary of tensors"):
             self._tensor_summary()
         if self.graphs is not None and self.graphs.most > 1:
@@ -323,35 +326,44 @@ class TrainingLog:
     def _judge(self) -> None:
         per_step = self._items / self._steps if self._items else None
         whole = _verdict.of_recording(self.items_per_pass, per_step)
-        tables = [] if whole else self.samples.tables()
-        found = [_verdict.of_table(table, self.items_per_pass, per_step) for table in tables]
+        decided = whole is not None and whole.verdict != "undecided"
+        found = [] if decided else [_verdict.of_table(table, self.items_per_pass, per_step) for table in self.samples.tables()]
+        if any(each is not None and each.verdict != "undecided" for each in found):
+            whole = None  # a recording of a few seconds has fewer samples than were taken here
         self.verdicts = [each for each in [whole, *found] if each is not None]
         for each in self.verdicts:
             for sentence in each.sentences():
                 self.line(sentence)
         if not self.verdicts:
-            self.line("no verdict: the program 'tidemark' was not found; see python/README.md")
+            missing = "the program 'tidemark' was not found; see python/README.md"
+            self.line(f"no verdict: {'too few samples' if _verdict.available() else missing}")
 
     def _tensor_summary(self) -> None:
         if not self.censuses:
             return
-        if self._in_loop and self._steps > self._census_step:
-            self._take_census()
-        self._growth_lines()
         last = self.censuses[-1]
         self.line(f"{last.tensors} tensors, {size_text(last.bytes)}, {last.graphs} autograd graphs alive; the largest:")
-        for text in last.table(_LARGEST_MOST).splitlines()[1:-1]:
+        for text in last.rows(_LARGEST_MOST):
             self.line(text)
 
     def _growth_lines(self) -> None:
         """What keeps growing; and where only the judge saw the process grow, what differs between the first census and the last."""
+        if not self.censuses:
+            return
+        if self._in_loop and self._steps > self._census_step:
+            self._take_census()
         from ._growth import lasting
 
         growths, beginning = lasting(self.censuses, _GROWTH_LEAST), "growing"
-        if not growths and any(each.verdict in _verdict.GROWN for each in self.verdicts):
+        grown = any(each.verdict in _verdict.GROWN for each in self.verdicts)
+        if not growths and grown:
+            growths = lasting(self.censuses, 1)  # small tensors, but each may have a graph behind it
+        if not growths and grown:
             first = self.censuses[0]
             differences = self.censuses[-1].since(first, _GROWTH_LEAST)
             growths, beginning = [dataclasses.replace(each, steps=None) for each in differences], f"more than in step {first.step}"
         most = growths[0].bytes if growths else 0
         for growth in [each for each in growths if each.bytes > most * _GROWTH_SHARE][:_GROWTHS_MOST]:
             self.line(f"{beginning}: {growth}")
+        if any(each.kind == "autograd graph" or (each.kind == "held" and each.requires_grad) for each in growths):
+            self.line("a tensor that is kept keeps its autograd graph: keep loss.item() or tensor.detach() instead")

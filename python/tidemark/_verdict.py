@@ -85,6 +85,11 @@ def _ask(binary: str, path: str, items: Optional[int], per_step: Optional[float]
     return Verdict(str(answer["verdict"]), _plain(answer["sentence"]), str(answer["name"]).replace(_UNIT, ""), answer)
 
 
+def available() -> bool:
+    """Whether the program is installed."""
+    return find() is not None
+
+
 def of_recording(items: Optional[int] = None, per_step: Optional[float] = None) -> Optional[Verdict]:
     """Of the recording that ``tidemark run`` is making of this program; None when there is none, or too little in it."""
     path, binary = os.environ.get("TIDEMARK_RECORDING"), find()

@@ -361,6 +361,7 @@ def test_only_the_standard_library_is_imported(python):
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_the_package_installs_without_a_network(root, tmp_path, env):
     """A copy of the package, so that nothing is left in the tree."""
     source = tmp_path / "source"

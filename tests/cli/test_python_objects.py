@@ -75,7 +75,7 @@ def test_another_allocator_of_the_users_choice_stays(hooked, script, choice):
         assert sum(s.live_bytes for s in held_at(table, script, LINE, "malloc")) > 50_000 * 32
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_threads_forks_and_collections(hooked, tmp_path, round_):
     del round_
     script = tmp_path / "many.py"

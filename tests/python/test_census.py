@@ -343,6 +343,32 @@ def test_what_autograd_saved_is_counted_for_who_holds_the_loss():
     assert groups(after, (6, 277)) == {}
 
 
+def test_weights_that_the_optimizer_changed_hide_nothing_of_a_graph():
+    """Saved tensors that were changed in place cannot be read, and to be told so takes long."""
+    weight = torch.zeros(463, 7, requires_grad=True)
+    losses = [torch.zeros(3, 463, requires_grad=True).exp().mm(weight).sum() for _ in range(9)]
+    with torch.no_grad():
+        weight.add_(1)
+    node, asked = losses[0].grad_fn.next_functions[0][0], collections.Counter()
+    from tidemark import _graphs
+
+    for _ in range(9):
+        assert [tuple(each.shape) for each in _graphs._saved_by(node, asked)] == [(3, 463)]
+    assert list(asked.values()) == [3], "not asked again"
+    seen = census_of.census(seconds=60)
+    assert seen.complete and seen.graphs == 9
+    assert sum(group.count for group in groups(seen, (3, 463), "autograd graph").values()) == 9
+
+
+def test_a_graph_that_went_through_backward_is_left_at_once():
+    losses = [torch.zeros(3, 467, requires_grad=True).exp().exp().exp().sum() for _ in range(5)]
+    for loss in losses[:4]:
+        loss.backward()
+    seen = census_of.census(seconds=60)
+    assert seen.graphs == 1
+    assert sum(group.count for group in groups(seen, (3, 467), "autograd graph").values()) == 3
+
+
 def test_looking_twice_changes_nothing():
     model = nn.Sequential(nn.Linear(11, 281), nn.Sigmoid(), nn.Linear(281, 5))
     losses = [model(torch.randn(6, 11)).exp().sum() for _ in range(3)]

@@ -13,10 +13,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
 MIB = 1 << 20
 
 
-def series(*counts, steps=None, size=MIB, complete=True):
+def series(*counts, steps=None, size=MIB, complete=True, holders_complete=None, kind="held"):
     """A census at each of the steps, with so many tensors in one list."""
-    key = census_of.Key((512, 512), torch.float32, torch.device("cpu"), False, "held", "list `kept` in train.py:3")
-    return [census_of.Census(step, {key: census_of.Group(count, count * size)}, 0, 0, complete, 0.0)
+    key = census_of.Key((512, 512), torch.float32, torch.device("cpu"), False, kind, "list `kept` in train.py:3")
+    holders_complete = complete if holders_complete is None else holders_complete
+    return [census_of.Census(step, {key: census_of.Group(count, count * size)}, 0, 0, complete, 0.0, holders_complete)
             for step, count in zip(steps or range(3, 3 + 50 * len(counts), 50), counts)]
 
 
@@ -39,6 +40,8 @@ def lengths(*sizes):
     pytest.param(lengths(1, 2, 3, 4), True, id="a tensor that becomes larger"),
     pytest.param(lengths(1, 3, 2, 4), False, id="batches of changing length"),
     pytest.param(series(0, 50, 100, complete=False), False, id="censuses that were cut short"),
+    pytest.param(series(0, 50, 100, complete=False, holders_complete=True), True, id="held, while graphs were cut short"),
+    pytest.param(series(0, 50, 100, complete=False, holders_complete=True, kind="unknown"), False, id="unknown, as graphs were cut short"),
 ])
 def test_growth_is_what_goes_on(censuses, grows):
     found = growth.lasting(censuses, 1)
@@ -61,3 +64,15 @@ def test_a_mere_difference_is_told_when_the_judge_saw_the_process_grow(judged, l
     log._growth_lines()
     log.close()
     assert said == lines
+
+
+def test_small_tensors_that_become_more_are_told_when_the_process_grows():
+    """A list of losses is small; what hangs on each of them is not."""
+    said = []
+    log = tidemark.TrainingLog(census=False, out=said.append)
+    log.censuses = series(0, 50, 100, size=4)
+    for judged in ("flat", "leak"):
+        log.verdicts = [verdict.Verdict(judged, "", "process", {})]
+        log._growth_lines()
+    log.closed = True
+    assert said == ["growing: +1 tensor of (512, 512) float32 per step (+4 B per step), held by list `kept` in train.py:3"]

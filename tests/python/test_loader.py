@@ -53,6 +53,7 @@ def test_forked_workers_count_their_items_in_lanes_of_their_own(marks, quiet_log
     assert all(kind == "items" for theirs in found.values() for kind, _ in theirs), "steps are the parent's"
 
 
+@pytest.mark.long  # three interpreters that import torch; test_python_marks.py has spawned workers without it
 def test_spawned_workers_count_too(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(

@@ -117,8 +117,29 @@ def test_the_summary_gives_the_judges_verdict_on_the_samples(lines, binary):
     process = next(each for each in verdict.document["series"] if each["name"] == "process (bytes)")
     assert process["verdict"] == "leak"
     assert process["bytes_per_step"] == pytest.approx(1 << 20, rel=0.1)
-    assert any(line.startswith("LEAK in process: ") for line in lines)
-    assert lines[0].startswith("60 steps in ")
+    assert lines[0].startswith("LEAK in process: "), "the answer comes first"
+    assert lines[-1].startswith("60 steps in ")
+
+
+def test_a_recording_too_short_to_judge_gives_way_to_the_samples(lines, binary, monkeypatch):
+    short = _verdict.Verdict("undecided", "UNDECIDED", "", {})
+    monkeypatch.setattr(_verdict, "of_recording", lambda *_: short)
+    for steps, said in ((60, "LEAK in process: "), (1, "UNDECIDED")):
+        lines.clear()
+        log, kept = tidemark.TrainingLog(every=0, census=False, share=1.0, out=lines.append), []
+        for step in range(steps):
+            log.step(step)
+            kept.append(b"x" * (1 << 20))
+        log.close()
+        assert lines[0].startswith(said) and not any("LEAK" in line or "UNDECIDED" in line for line in lines[1:])
+
+
+def test_a_run_too_short_to_judge_is_told(lines, binary, monkeypatch):
+    monkeypatch.delenv("TIDEMARK_RECORDING", raising=False)
+    log = tidemark.TrainingLog(every=0, census=False, out=lines.append)
+    log.step(1)
+    log.close()
+    assert lines[0] == "no verdict: too few samples"
 
 
 def test_without_the_program_the_numbers_are_given_as_they_are(lines, monkeypatch, tmp_path):
@@ -126,8 +147,8 @@ def test_without_the_program_the_numbers_are_given_as_they_are(lines, monkeypatc
     log = tidemark.TrainingLog(every=0, census=False, out=lines.append)
     log.step(1)
     log.close()
+    assert lines[0].startswith("no verdict: the program 'tidemark' was not found")
     assert lines[1].startswith("process ") and " -> " in lines[1]
-    assert lines[2].startswith("no verdict: the program 'tidemark' was not found")
 
 
 def test_after_the_end_calls_do_nothing(log, lines, marks):
@@ -230,5 +251,5 @@ def test_under_a_tracker_the_recording_is_what_is_judged(binary, tmp_path):
 def test_the_log_says_what_it_costs(log, lines, binary):
     log.step(1)
     log.close()
-    assert "; measuring took " in lines[0]
+    assert "; measuring took " in lines[-1]
     assert log.cost_s() > 0
