@@ -160,8 +160,9 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
-    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
+    /* The second factor's gradient is made first. */
     tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
     return out;
 }
 
