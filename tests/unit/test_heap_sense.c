@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "failing_malloc.h"
 #include "heap_fixture.h"
+#include "recording_fixture.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -35,19 +36,8 @@ static struct heap_fixture f;
 static struct tide_heap_sense *heap;
 static struct tide_sense *sense;
 static struct tide_writer *writer;
-static char path[64];
 static pid_t child;
 static int64_t base_ns, now_ns;
-
-static void remove_files(void)
-{
-    char name[96];
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-        unlink(name);
-    }
-}
 
 /* A process that only waits, its table, and a recording that follows both. */
 static int set_up(void **state)
@@ -56,8 +46,7 @@ static int set_up(void **state)
     struct tide_err err = {0};
     uint64_t start = 0;
     f = (struct heap_fixture){.fd = -1};
-    snprintf(path, sizeof path, "/tmp/test_heap_sense.%d.tide", (int)getpid());
-    remove_files();
+    name_recording(state);
     assert_int_equal(tide_heap_sense_new(&heap, &err), 0);
     child = fork();
     if (child == 0)
@@ -76,7 +65,7 @@ static int set_up(void **state)
                                        .cgroup_path = "/sys/fs/cgroup",
                                        .base_ns = base_ns};
     assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
-    assert_int_equal(tide_writer_new(path, &writer, &err), 0);
+    writer = new_writer();
     return 0;
 }
 
@@ -97,7 +86,7 @@ static int tear_down(void **state)
     tide_sense_free(sense);
     end_child();
     heap_fixture_remove(&f);
-    remove_files();
+    remove_recording();
     return 0;
 }
 

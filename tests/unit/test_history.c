@@ -1,11 +1,11 @@
 /*
  * test_history.c - a recording in memory: complete, incremental, and bounded.
  */
-#include "record/reader.h"
 #include "record/schema.h"
-#include "record/writer.h"
 #include "show/history.h"
 #include "show/thin.h"
+
+#include "recording_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,54 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char path[64];
-
-static void remove_files(void)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    char name[96];
-
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-        unlink(name);
-    }
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/test_history.%d.tide", (int)getpid());
-    remove_files();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_files();
-    return 0;
-}
-
-static struct tide_writer *new_writer(void)
-{
-    struct tide_writer *writer;
-    struct tide_err err = {0};
-
-    if (tide_writer_new(path, &writer, &err) != 0)
-        fail_msg("%s", err.text);
-    return writer;
-}
-
-static struct tide_reader *new_reader(void)
-{
-    struct tide_reader *reader;
-    struct tide_err err = {0};
-
-    if (tide_reader_new(path, &reader, &err) != 0)
-        fail_msg("%s", err.text);
-    return reader;
-}
 
 static struct tide_history *new_history(size_t max_bytes)
 {
@@ -615,20 +567,25 @@ static void a_million_samples_load_within_a_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(points_are_spelled_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sites_have_their_stacks_and_points, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(sites_are_thinned_with_the_rest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_growing_recording_is_read_piece_by_piece, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(marks_that_interleave_come_in_order_of_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(circles_of_parents_are_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_that_refer_to_nothing_are_counted_and_left_out, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_recording_that_is_too_large_is_thinned, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_thinned_is_refused_with_a_sentence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(points_are_spelled_out, name_recording, drop_recording),
+        cmocka_unit_test_setup_teardown(sites_have_their_stacks_and_points, name_recording, drop_recording),
+        cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(sites_are_thinned_with_the_rest, name_recording, drop_recording),
+        cmocka_unit_test_setup_teardown(a_growing_recording_is_read_piece_by_piece, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(marks_that_interleave_come_in_order_of_time, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(circles_of_parents_are_cut, name_recording, drop_recording),
+        cmocka_unit_test_setup_teardown(rows_that_refer_to_nothing_are_counted_and_left_out, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(a_recording_that_is_too_large_is_thinned, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(what_cannot_be_thinned_is_refused_with_a_sentence, name_recording,
+                                        drop_recording),
         cmocka_unit_test(thinning_keeps_lowest_highest_and_last_of_each_series),
-        cmocka_unit_test_setup_teardown(a_million_samples_load_within_a_second, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_million_samples_load_within_a_second, name_recording,
+                                        drop_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /*
  * test_record.c - the recording: what is written is read back, and every kind of damage gets a sentence.
  */
-#include "record/reader.h"
-#include "record/writer.h"
 #include "record/schema.h"
+
+#include "recording_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,54 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char path[64];
-
-static void remove_files(void)
-{
-    char name[96];
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-        unlink(name);
-    }
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/test_record.%d.tide", (int)getpid());
-    remove_files();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_files();
-    return 0;
-}
-
-static struct tide_writer *new_writer(void)
-{
-    struct tide_writer *writer;
-    struct tide_err err = {0};
-
-    if (tide_writer_new(path, &writer, &err) != 0)
-        fail_msg("%s", err.text);
-    return writer;
-}
-
-static struct tide_reader *new_reader(void)
-{
-    struct tide_reader *reader;
-    struct tide_err err = {0};
-
-    if (tide_reader_new(path, &reader, &err) != 0)
-        fail_msg("%s", err.text);
-    return reader;
-}
 
 struct seen {
     struct tide_process process;
@@ -500,13 +452,13 @@ static void a_schema_that_would_run_something_is_refused(void **state)
         "PRAGMA writable_schema = 1; UPDATE sqlite_schema SET rootpage = 0 WHERE name = 'meta'",
     };
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
-        remove_files();
+        remove_recording();
         make_recording();
         run_sql(schemas[i]);
         is_refused("is damaged", NULL);
     }
     /* A table with other columns is found out when it is read. */
-    remove_files();
+    remove_recording();
     make_recording();
     run_sql("DROP TABLE sample; CREATE TABLE sample(tick, process)");
     struct tide_reader *reader = new_reader();
@@ -515,7 +467,7 @@ static void a_schema_that_would_run_something_is_refused(void **state)
     assert_non_null(strstr(err.text, "anon_bytes"));
     tide_reader_free(reader);
     /* Triggers and further tables are nobody's business. */
-    remove_files();
+    remove_recording();
     make_recording();
     run_sql("CREATE TABLE mine(x); CREATE TRIGGER t AFTER INSERT ON sample BEGIN DELETE FROM sample; END");
     tide_reader_free(new_reader());
@@ -793,7 +745,7 @@ static void the_document_has_the_schema_that_is_written(void **state)
     sqlite3_close(db);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, name_recording, drop_recording)
 
 int main(void)
 {
