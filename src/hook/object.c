@@ -9,11 +9,39 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 enum { SCANNED_MOST = 2048 };
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 static int (*find_object)(void *, struct dl_find_object *);
+
+/* The program from its first segment to its last. Of one with gaps between them, as a linker leaves for large
+ * pages, _dl_find_object() tells the one segment that was asked for. A library's gaps are the loader's own.
+ */
+static struct {
+    uintptr_t start, end;
+} program;
+
+static void measure_program(void)
+{
+    const ElfW(Phdr) *segments = (const void *)getauxval(AT_PHDR);
+    unsigned long count = getauxval(AT_PHNUM);
+    uintptr_t base = 0, start = UINTPTR_MAX, end = 0;
+    for (unsigned long i = 0; segments && i < count; i++) {
+        uintptr_t from = segments[i].p_vaddr, to = from + segments[i].p_memsz;
+        if (segments[i].p_type == PT_PHDR)
+            base = (uintptr_t)segments - from;
+        if (segments[i].p_type != PT_LOAD)
+            continue;
+        start = from < start ? from : start;
+        end = to > end ? to : end;
+    }
+    if (end) {
+        program.start = base + start;
+        program.end = base + end;
+    }
+}
 #endif
 
 /* What the last scan saw. `scanned` is set last, and the entries below it never change. */
@@ -23,6 +51,7 @@ static atomic_uint scanned;
 void tide_object_init(void)
 {
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
+    measure_program();
     *(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
     if (find_object)
         return;
@@ -86,8 +115,9 @@ bool tide_object_find(uintptr_t address, struct tide_object *ret_object)
         if (find_object((void *)address, &found))
             return false;
         const struct link_map *map = found.dlfo_link_map;
-        *ret_object = (struct tide_object){.start = (uintptr_t)found.dlfo_map_start,
-                                           .end = (uintptr_t)found.dlfo_map_end,
+        bool own = address >= program.start && address < program.end;
+        *ret_object = (struct tide_object){.start = own ? program.start : (uintptr_t)found.dlfo_map_start,
+                                           .end = own ? program.end : (uintptr_t)found.dlfo_map_end,
                                            .base = map ? map->l_addr : 0,
                                            .eh_frame = found.dlfo_eh_frame,
                                            .path = map && map->l_name ? map->l_name : "",

@@ -290,7 +290,11 @@ def test_a_table_without_room_counts_what_it_drops(target, tmp_path):
     assert table.counters["lost_frees"] == 0
 
 
-def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path):
+GAPS = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code"]  # between segments, as for large pages
+
+
+@pytest.mark.parametrize("flags", [[], GAPS], ids=["close", "gaps"])
+def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path, flags):
     program = compile_c(tmp_path, "own", """
         #include <stddef.h>
         static char pool[1 << 20]; static size_t used;
@@ -299,9 +303,22 @@ def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path):
         void *calloc(size_t n, size_t s) { return malloc(n * s); }
         void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
         int main(void) { return !malloc(100); }
-    """, "-rdynamic", "-fno-builtin")
+    """, "-rdynamic", "-fno-builtin", *flags)
     _, found = hooked(program)
     assert next(iter(found.values())).state == "replaced"
+
+
+def test_a_stack_runs_through_a_program_with_gaps_between_its_segments(hooked, tmp_path):
+    program = compile_c(tmp_path, "gaps", """
+        #include <stdlib.h>
+        void *volatile kept;
+        __attribute__((noinline, noclone)) void hold(void) { kept = malloc(3 << 20); }
+        int main(void) { hold(); return !kept; }
+    """, *GAPS)
+    _, found = hooked(program)
+    site, = [s for s in next(iter(found.values())).sites if s.live_bytes == 3 * MIB]
+    inside = [hex(a - 1 - m.base) for a, m in site.frames if m and m.path == str(program)]
+    assert symbols(str(program), inside)[:2] == ["hold", "main"]
 
 
 ALLOCATOR = """
