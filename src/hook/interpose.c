@@ -20,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -423,11 +424,11 @@ static bool is_replaced(void)
 }
 
 /* A runtime that is part of the program may not export its names. AddressSanitizer's, which begins before us,
- * has mapped its shadow where it always is. */
+ * has mapped its shadow where it always is. It can be read, unlike address space that somebody keeps free
+ * there; the kernel is asked to, since it minds a bad address less than we would. */
 static bool has_shadow(void)
 {
-    unsigned char resident;
-    return !mincore((void *)0x7fff8000, 4096, &resident);
+    return !syscall(SYS_faccessat, AT_FDCWD, 0x7fff8000, F_OK) || errno != EFAULT;
 }
 
 static bool is_sanitized(bool replaced)
