@@ -320,6 +320,25 @@ def test_of_two_trackers_the_inner_one_gets_the_marks(tidemark, binary, root, tm
     assert counts == {"inner": 6, "outer": 0}
 
 
+def test_steps_that_go_backwards_and_a_phase_left_open_are_judged(tidemark, root):
+    """A run that was resumed, and died in its validation."""
+    script = (
+        "import time, tidemark\n"
+        "kept = []\n"
+        "for n in [*range(0, 60), *range(30, 90)]:\n"
+        "    tidemark.step(n); kept.append(b'x' * (1 << 20)); time.sleep(0.01)\n"
+        "with tidemark.phase('validation'):\n"
+        "    tidemark.phase_begin('inner')\n"
+        "    raise KeyError('mine')\n"
+    )
+    done = tidemark("run", "-q", "-i", "10ms", "-o", "a.tide", "--", sys.executable, "-c", script, env={"PYTHONPATH": str(root / "python")})
+    assert done.code == 1 and "KeyError: 'mine'" in done.err, done.err
+    verdict = tidemark("judge", "--json", "a.tide").json
+    assert (verdict["verdict"], verdict["axis"]) == ("leak", "step")
+    assert verdict["bytes_per_step"] == pytest.approx(1 << 20, rel=0.15), "of 120 steps, not of 90"
+    assert "inner" in tidemark("show", "--what", "phases", "a.tide").out
+
+
 def test_the_program_is_told_where_its_recording_is(tidemark, tmp_path):
     script = "import os; os.chdir('/'); print(os.environ['TIDEMARK_RECORDING'])"
     done = tidemark("run", "-q", "-o", "a.tide", "--", sys.executable, "-c", script)
