@@ -65,14 +65,15 @@ static bool is_interpreter(const struct tide_frame *f)
 }
 
 /* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library, or the
- * inside of a C++ container. */
+ * inside of a container of C++ or Rust. */
 enum interest { OWN, PYTHON_LIBRARY, NATIVE_LIBRARY, LEAST, NONE };
 
 static enum interest interest_of(const struct tide_frame *f)
 {
     if (is_start_up(f) || (!f->function[0] && !f->file[0] && !f->module[0]))
         return NONE;
-    if (is_interpreter(f) || !f->function[0] || strstr(f->file, "/include/c++/"))
+    if (is_interpreter(f) || !f->function[0] || strstr(f->file, "/include/c++/") ||
+        !strncmp(f->file, "/rustc/", strlen("/rustc/")))
         return LEAST;
     bool own = f->file[0] ? !is_library_path(f->file)
                           : !is_library_path(f->module) && !strstr(tide_text_last_part(f->module), ".so");
