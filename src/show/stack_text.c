@@ -37,6 +37,8 @@ static bool is_start_up(const struct tide_frame *f)
                                         "clone3",
                                         "clone",
                                         "__clone3",
+                                        "__GI___clone3",
+                                        "__GI___clone",
                                         NULL};
     for (const char *const *n = names; *n; n++)
         if (!strcmp(f->function, *n))

@@ -312,15 +312,17 @@ def test_a_program_behind_a_wrapper_that_did_not_load_the_hook_is_named(tidemark
     assert "\n  unseen  " + why in tidemark("blame", behind_a_wrapper(tmp_path / "some.tide", state, True)).out
 
 
-def test_the_inside_of_a_rust_vector_is_not_the_programs_own_code(tidemark, tmp_path):
+def test_neither_the_inside_of_a_rust_vector_nor_the_start_of_a_thread_is_shown(tidemark, tmp_path):
     r = Recording(tmp_path / "a.tide")
     r.meta(command="train")
     p = r.process(100, "train")
     r.heap(p)
     inside = [{"function": f"inner{i}", "file": "/rustc/9fc6b431/library/alloc/src/raw_vec/mod.rs", "line": i, "module": "/x/train"}
               for i in range(1, 8)]
-    site = r.site(p, [*inside, {"function": "train_step", "file": "/x/train.rs", "line": 3, "module": "/x/train"}])
+    site = r.site(p, [*inside, {"function": "train_step", "file": "/x/train.rs", "line": 3, "module": "/x/train"},
+                      {"function": "start_thread", "module": "/lib/x86_64-linux-gnu/libc.so.6"},
+                      {"function": "__GI___clone3", "module": "/lib/x86_64-linux-gnu/libc.so.6"}])
     for i in range(40):
         r.hold(r.tick(0.25 * i, {p: (100 + i) * MIB}), site, (1 + i) * MIB, blocks=1 + i)
     said = tidemark("blame", r.close()).out
-    assert "\n              train.rs:3 train_step" in said and "inner" not in said
+    assert "\n              train.rs:3 train_step" in said and "inner" not in said and "clone" not in said
