@@ -157,14 +157,17 @@ static struct tide_sized plain_loss(struct run *run)
     if (call.caches)
         tide_net_set_cache_aside(&run->policy, tape);
     struct tide_sized logits = tide_net_forward(&run->policy, tape, run->in, &call);
-    if (job->mistakes.upcast_logits)
+    if (job->mistakes.upcast_logits) {
+        tide_net_done(&run->policy, tape);
         return held_loss(run, logits);
+    }
     if (call.caches) {
         tide_tape_keep(tape, logits);
         struct tide_sized loss = cross_entropy(run, logits, tide_times(job->batch, job->sequence), true);
         hold_on(run, &run->held, logits);
         tide_tape_drop(tape, logits);
         tide_net_drop_old_cache(&run->policy, tape);
+        tide_net_done(&run->policy, tape);
         return loss;
     }
     struct tide_sized loss =

@@ -120,8 +120,13 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
                   const struct tide_net_options *how, struct tide_err *err)
 {
     size_t layers = (size_t)model->layers;
-    *net = (struct tide_net){
-        .model = model, .how = *how, .group = -1, .cosine = NOTHING, .sine = NOTHING, .mask = NOTHING};
+    *net = (struct tide_net){.model = model,
+                             .how = *how,
+                             .group = -1,
+                             .cosine = NOTHING,
+                             .sine = NOTHING,
+                             .mask = NOTHING,
+                             .hidden = NOTHING};
     net->layers = calloc(layers, sizeof *net->layers);
     net->blocks = calloc(layers, sizeof *net->blocks);
     net->keys = calloc(layers, sizeof *net->keys);
@@ -373,6 +378,8 @@ void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf
 
 void tide_net_done(struct tide_net *net, struct tide_tape *tape)
 {
+    tide_tape_drop(tape, net->hidden);
+    net->hidden = NOTHING;
     tide_shard_done(tape, outer_group(net));
 }
 
@@ -455,13 +462,17 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     if (net->how.compiled)
         return tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
     struct tide_sized first = tide_torch_multiply(tape, x, net->cosine, owner);
-    int64_t half_bytes = tide_times(x.count / 2, x.width);
-    struct tide_sized minus = tide_tape_take(tape, x.count / 2, x.width, owner);
-    int node = x.node >= 0 ? tide_tape_node(tape, owner, 2 * half_bytes) : -1;
+    struct tide_sized upper = tide_torch_part(tape, x, x.count / 2);
+    struct tide_sized lower = tide_torch_part(tape, x, x.count / 2);
+    struct tide_sized minus = tide_torch_map(tape, lower, TIDE_SAVES_NOTHING, owner);
+    int node = x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
     struct tide_sized turned = tide_tape_take(tape, x.count, x.width, owner);
     turned.node = node;
-    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
+    tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME, 0);
+    tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME, 0);
     tide_tape_drop(tape, minus);
+    tide_tape_drop(tape, lower);
+    tide_tape_drop(tape, upper);
     struct tide_sized second = tide_torch_multiply(tape, turned, net->sine, owner);
     tide_tape_drop(tape, turned);
     first.count = second.count = x.count;
@@ -613,7 +624,8 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
         tide_torch_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));
     struct tide_sized logits = tide_net_apply(tape, &net->head, wanted, TIDE_PART_HEAD);
     tide_tape_drop(tape, wanted);
-    tide_tape_drop(tape, normal);
+    tide_tape_drop(tape, net->hidden);
+    net->hidden = normal;
     return logits;
 }
 

@@ -380,6 +380,10 @@ static void step_back(struct tide_tape *tape, int at)
     for (int i = 0; i < TIDE_SLOTS; i++)
         if (node->grads[i] < 0 && node->slot_bytes[i])
             node->grads[i] = new_storage(tape, node->slot_bytes[i], TIDE_PART_BACKWARD);
+    bool twice = node->scratch_use == TIDE_SCRATCH_TWICE;
+    bool before = twice || node->scratch_use == TIDE_SCRATCH_BEFORE;
+    int first = before ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1;
+    int second = twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1;
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
         results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
@@ -393,12 +397,10 @@ static void step_back(struct tide_tape *tape, int at)
         if (node->scratch_use == TIDE_SCRATCH_EACH)
             let_go(tape, new_storage(tape, node->scratch, TIDE_PART_BACKWARD));
     }
-    if (node->scratch_use != TIDE_SCRATCH_EACH) {
-        bool twice = node->scratch_use == TIDE_SCRATCH_TWICE;
-        int first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
-        let_go(tape, twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1);
-        let_go(tape, first);
-    }
+    if (node->scratch_use == TIDE_SCRATCH_ONCE)
+        first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);
+    let_go(tape, second);
+    let_go(tape, first);
     clear_node(tape, node);
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
@@ -406,10 +408,10 @@ static void step_back(struct tide_tape *tape, int at)
             deliver_leaf(tape, &tape->leaves[edge->leaf], results[i], edge->turned);
         else {
             struct tide_tape_node *next = &tape->nodes[edge->node];
-            bool first = next->grads[edge->slot] < 0;
+            bool only = next->grads[edge->slot] < 0;
             next->grads[edge->slot] =
                 add_up(tape, next->grads[edge->slot], results[i], next->viewed[edge->slot]);
-            next->viewed[edge->slot] = first && node->multiplies && edge->kind == TIDE_EDGE_NEW;
+            next->viewed[edge->slot] = only && node->multiplies && edge->kind == TIDE_EDGE_NEW;
         }
     }
 }

@@ -81,8 +81,9 @@ struct tide_edge {
 
 enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
 
-/* Scratch on the way back: one or two pieces beside all results, or one piece for each result in turn. */
-enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_TWICE, TIDE_SCRATCH_EACH };
+/* Scratch on the way back: one piece once all results are there, or for each result in turn; or one or two
+ * pieces that are there before the results. */
+enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_EACH, TIDE_SCRATCH_BEFORE, TIDE_SCRATCH_TWICE };
 
 struct tide_tape_node {
     struct tide_edge edges[TIDE_EDGES];

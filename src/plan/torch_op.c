@@ -329,8 +329,10 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized normal = made(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
     tide_tape_save(tape, node, scale);
-    if (node >= 0)
+    if (node >= 0) {
         tape->nodes[node].scratch = bytes_of(normal);
+        tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
+    }
     tide_tape_edge(tape, node, wide, TIDE_EDGE_NEW, bytes_of(wide));
     tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW, bytes_of(scale));
     tide_tape_drop(tape, scale);
