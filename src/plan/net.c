@@ -311,13 +311,15 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     struct tide_sized laid = tide_torch_copy(tape, query, owner);
     struct tide_sized scaled = tide_torch_map(tape, key, TIDE_SAVES_NOTHING, owner);
     struct tide_sized scores = tide_torch_product(tape, laid, scaled, pairs, owner);
+    tide_tape_drop(tape, scaled);
+    tide_tape_drop(tape, laid);
     struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
     if (shares.node >= 0)
         tape->nodes[shares.node].scratch = tide_times(pairs, shares.width);
     tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* which scores are none */
     tide_tape_drop(tape, scores);
     struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
-    struct tide_sized done[] = {key, query, mask, laid, scaled, shares, value};
+    struct tide_sized done[] = {key, value, query, mask, shares};
     for (size_t i = 0; i < sizeof done / sizeof *done; i++)
         tide_tape_drop(tape, done[i]);
     struct tide_sized joined = tide_torch_map(tape, out, TIDE_SAVES_NOTHING, owner);
@@ -495,8 +497,13 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
         tide_tape_drop(tape, q);
         tide_tape_drop(tape, k);
         q = turned_q;
+        struct tide_sized alone = v; /* what is joined goes when both are */
+        tide_tape_keep(tape, turned_k);
+        tide_tape_keep(tape, alone);
         k = extend(net, tape, &net->keys[layer], turned_k);
         v = extend(net, tape, &net->values[layer], v);
+        tide_tape_drop(tape, turned_k);
+        tide_tape_drop(tape, alone);
     }
     bool repeats = turns && (net->how.eager || net->mask.storage >= 0);
     struct tide_sized keys = k, values = v;
