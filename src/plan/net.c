@@ -335,7 +335,7 @@ struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, 
         tide_times(tide_times(net->batch, net->rows + net->past), tide_times(m->heads, m->head_channels));
     if (net->how.eager)
         return attend_eager(net, tape, q, k, v);
-    if (k.count < wide && q.width == 4 && !tape->cast_width)
+    if (k.count < wide && q.width == 4 && !tape->cast_width && !tape->host)
         return attend_plain(net, tape, q, k, v);
     return attend_fused(net, tape, q, k, v);
 }
