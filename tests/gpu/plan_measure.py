@@ -354,6 +354,11 @@ def narrow():
         c("h-g-fp16-grpo", "gpt2", task="grpo", batch=8, seq=220, dtype="fp16"),
         c("h-v-fp16-scaler", "vit-base", batch=40, seq=224, autocast="fp16", scaler=True),
         c("h-r50-fp16-scaler", "resnet50", batch=48, seq=224, autocast="fp16", scaler=True, optimizer="momentum"),
+        c("r18-fp16", "resnet18", batch=64, seq=224, dtype="fp16"),
+        c("r50-fp16", "resnet50", batch=32, seq=256, dtype="fp16", optimizer="momentum"),
+        c("h-r50-auto", "resnet50", batch=40, seq=192, autocast=True),
+        c("h-r18-bf16", "resnet18", batch=72, seq=224, dtype="bf16", optimizer="momentum"),
+        c("h-r50-fp16-192", "resnet50", batch=56, seq=192, autocast="fp16", scaler=True),
         c("h-t-fp16-lora", "tinyllama-1.1b", task="lora", batch=3, seq=500, dtype="fp16"),
         c("h-s-fp16-infer", "smollm-135m", task="infer", batch=10, seq=400, generate=20, dtype="fp16"),
         # Traced from the start: the segments of these were not foreseen.
@@ -369,6 +374,9 @@ def narrow():
         c("x-q-whole-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd", trace="all"),
         c("x-s-infer-all", "smollm-135m", task="infer", batch=12, seq=700, generate=24, trace="all", steps=2),
         t("t-auto-all", "tinyllama-1.1b", batch=2, seq=256, autocast=True),
+        c("x-r50-fp16-all", "resnet50", batch=48, seq=224, autocast="fp16", scaler=True, optimizer="momentum", trace="all", steps=2),
+        c("x-r18-fp16-all", "resnet18", batch=64, seq=224, dtype="fp16", trace="all", steps=2),
+        c("x-r50-fp32-all", "resnet50", batch=24, seq=256, optimizer="adamw-fused", trace="all", steps=2),
         t("r50-bf16-all", "resnet50", batch=128, seq=224, dtype="bf16", optimizer="adamw"),
     ]
 
