@@ -56,7 +56,7 @@ static bool print_culprits(const struct tide_answer *answer)
                                          .most = CULPRITS};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
-    char unseen[240];
+    char unseen[280];
     if (answer->history->site_count == 0) {
         if (tide_sites_unseen(answer->history, unseen, sizeof unseen))
             print_line("unseen", unseen);

@@ -126,7 +126,7 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     }
     if (said == 0)
         fprintf(out, "  culprit none: %s\n", why_none(blame));
-    char unseen[240];
+    char unseen[280];
     if (tide_sites_unseen(history, unseen, sizeof unseen))
         fprintf(out, "  unseen  %s\n", unseen);
     tide_healthy_print(blame, history, out);

@@ -311,7 +311,8 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     tide_text_escape(row->name, strlen(row->name), name, sizeof name);
     snprintf(
         out, size,
-        "%s[%lld] did not load the hook: it is statically linked or setuid, or its LD_PRELOAD was changed",
+        "%s[%lld], since it is statically linked or setuid, another user's, in a PID namespace of its own, or "
+        "without the LD_PRELOAD of --heap",
         name, (long long)row->pid);
     return true;
 }
@@ -331,9 +332,9 @@ int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
             tide_text_escape(why, strlen(why), note, sizeof note);
             return tide_err_set(err, "the recording has no call sites: %s", note);
         }
-    char unseen[240];
+    char unseen[280];
     if (tide_sites_unseen(h, unseen, sizeof unseen))
-        return tide_err_set(err, "the recording has no call sites: %s", unseen);
+        return tide_err_set(err, "the recording has no call sites of %s", unseen);
     tide_err_set(err, "the recording has no call sites%s",
                  h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
     return tide_err_hint(err, h->heap_status_count

@@ -30,8 +30,8 @@ void tide_site_process_name(const struct tide_history *history, const struct tid
  * large enough. Always returns -1. */
 int tide_sites_missing(const struct tide_history *history, struct tide_err *err);
 
-/* Says so when the hook never was in the largest process, or was lost when that became another program;
- * escaped. False: it was there, or nobody wanted it. */
+/* Names the largest process, and why that can be, when the hook was not in it or was lost when it became
+ * another program; escaped. False: it was there, or nobody wanted it. */
 bool tide_sites_unseen(const struct tide_history *history, char *out, size_t size);
 
 /* Which frames to show a person, outermost first: at most `most`. The innermost of the program's own have
