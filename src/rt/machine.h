@@ -41,7 +41,7 @@ int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmul
 
 struct tide_machine;
 
-/* Caller frees. graph and matmuls must outlive it. */
+/* Its memory is all there, and zeros. Caller frees. graph and matmuls must outlive it. */
 int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
                      const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
                      struct tide_err *err);

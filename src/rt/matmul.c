@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The functions of oneDNN that are used, found at run time. */
 #define DNNL_FUNCTIONS(X)                                                                                    \
@@ -23,7 +24,11 @@
     X(dnnl_post_ops_create)                                                                                  \
     X(dnnl_post_ops_destroy)                                                                                 \
     X(dnnl_post_ops_append_sum)                                                                              \
-    X(dnnl_primitive_desc_create)                                                                            \
+    X(dnnl_primitive_desc_iterator_create)                                                                   \
+    X(dnnl_primitive_desc_iterator_next)                                                                     \
+    X(dnnl_primitive_desc_iterator_fetch)                                                                    \
+    X(dnnl_primitive_desc_iterator_destroy)                                                                  \
+    X(dnnl_primitive_desc_query)                                                                             \
     X(dnnl_primitive_desc_destroy)                                                                           \
     X(dnnl_primitive_desc_query_md)                                                                          \
     X(dnnl_primitive_create)                                                                                 \
@@ -190,6 +195,43 @@ static int make_memories(const struct tide_matmuls *m, const struct described *d
     return 0;
 }
 
+/* Whether the library's second implementation is the faster one for such a product: it packs its operands,
+ * into up to 5 MB of its own for as long as the product takes, which is worth it for large ones whose rows
+ * are summed over, and with f32 for those that need no transposing. */
+static bool prefers_gemm(const struct tide_product *p)
+{
+    const double large = 64e6;
+    return (double)p->m * (double)p->n * (double)p->k >= large &&
+           (p->a_transposed || (!p->b_transposed && p->from == TIDE_F32));
+}
+
+/* Of the implementations that can, the first; or the first of the wanted kind, if there is one. NULL: none.
+ */
+static dnnl_primitive_desc_t choose(const struct tide_matmuls *m, const struct tide_product *p,
+                                    const dnnl_matmul_desc_t *matmul, dnnl_primitive_attr_t attributes)
+{
+    dnnl_primitive_desc_iterator_t at = NULL;
+    dnnl_primitive_desc_t first = NULL;
+    if (m->dnnl.dnnl_primitive_desc_iterator_create(&at, matmul, attributes, m->engine, NULL))
+        return NULL;
+    do {
+        dnnl_primitive_desc_t found = m->dnnl.dnnl_primitive_desc_iterator_fetch(at);
+        const char *name = "";
+        m->dnnl.dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
+        bool is_it = !prefers_gemm(p) || !strncmp(name, "gemm:jit", strlen("gemm:jit"));
+        if (first && is_it)
+            m->dnnl.dnnl_primitive_desc_destroy(first);
+        if (!first || is_it)
+            first = found;
+        else
+            m->dnnl.dnnl_primitive_desc_destroy(found);
+        if (is_it)
+            break;
+    } while (!m->dnnl.dnnl_primitive_desc_iterator_next(at));
+    m->dnnl.dnnl_primitive_desc_iterator_destroy(at);
+    return first;
+}
+
 static int prepare(const struct tide_matmuls *m, struct prepared *to)
 {
     struct described d;
@@ -200,8 +242,10 @@ static int prepare(const struct tide_matmuls *m, struct prepared *to)
               m->dnnl.dnnl_post_ops_create(&after) ||
               m->dnnl.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) ||
               (to->product.adds && (m->dnnl.dnnl_post_ops_append_sum(after, 1.0F) ||
-                                    m->dnnl.dnnl_primitive_attr_set_post_ops(attributes, after))) ||
-              m->dnnl.dnnl_primitive_desc_create(&pd, &d.matmul, attributes, m->engine, NULL);
+                                    m->dnnl.dnnl_primitive_attr_set_post_ops(attributes, after)));
+    if (!bad)
+        pd = choose(m, &to->product, &d.matmul, attributes);
+    bad = bad || !pd;
     if (!bad) {
         const dnnl_memory_desc_t *scratch =
             m->dnnl.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
@@ -294,7 +338,7 @@ void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, con
         m->dnnl.dnnl_memory_set_data_handle(p->memories[i], data[i]);
         arguments[count++] = (dnnl_exec_arg_t){names[i], p->memories[i]};
     }
-    tide_allocations_pause(); /* it keeps its list of arguments in a few small blocks, for as long as it runs
+    tide_allocations_pause(); /* it keeps its list of arguments, and what gemm packs, for as long as it runs
                                */
     TIDE_CHECK(m->dnnl.dnnl_primitive_execute(p->primitive, m->stream, count, arguments), ==, dnnl_success);
     TIDE_CHECK(m->dnnl.dnnl_stream_wait(m->stream), ==, dnnl_success);

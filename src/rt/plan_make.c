@@ -62,21 +62,36 @@ static void consider(struct choosing *c, const struct tide_plan *plan)
         c->best = *plan;
 }
 
+/* With nothing spared, with all that can be, and with what lies between if that makes a difference. */
+static int consider_spared(struct choosing *c, const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                           struct tide_choices *choices, size_t floor, struct tide_err *err)
+{
+    static const int order[] = {0, TIDE_QUARTERS, 1, 2, 3};
+    size_t whole = 0;
+    for (int i = 0; i <= TIDE_QUARTERS; i++) {
+        struct tide_plan plan;
+        choices->spared = order[i];
+        if (tide_plan_make(graph, matmuls, choices, true, floor, &plan, err))
+            return -1;
+        consider(c, &plan);
+        if (i == 1 && plan.total == whole)
+            break;
+        whole = plan.total;
+    }
+    return 0;
+}
+
 int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
                      int64_t micro_batches, bool clips, size_t floor, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
     struct choosing c = {.budget = budget};
-    struct tide_choices choices = {.clips = clips};
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
-        for (choices.again = 0; choices.again <= graph->block_count; choices.again++)
-            for (choices.spared = 0; choices.spared <= TIDE_QUARTERS; choices.spared++) {
-                struct tide_plan plan;
-                choices.fused = fused;
-                if (tide_plan_make(graph, matmuls, &choices, true, floor, &plan, err))
-                    return -1;
-                consider(&c, &plan);
-            }
+        for (int again = 0; again <= graph->block_count; again++) {
+            struct tide_choices choices = {.again = again, .fused = fused, .clips = clips};
+            if (consider_spared(&c, graph, matmuls, &choices, floor, err))
+                return -1;
+        }
     *ret_least = c.least;
     if (!c.best.total)
         return tide_err_set(err, "no exact plan fits into %zu bytes: the least possible is %zu", budget,

@@ -54,10 +54,7 @@ static void make_one(const struct tide_graph *graph, struct tide_machine *machin
 void tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed)
 {
     for (int i = 0; i < graph->tensor_count; i++) {
-        if (graph->tensors[i].role != TIDE_PARAMETER)
-            continue;
-        make_one(graph, machine, i, seed);
-        for (int which = 0; which < 2; which++)
-            memset(tide_machine_moments(machine, i, which), 0, graph->tensors[i].bytes);
+        if (graph->tensors[i].role == TIDE_PARAMETER)
+            make_one(graph, machine, i, seed);
     }
 }
