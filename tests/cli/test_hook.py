@@ -290,37 +290,31 @@ def test_a_table_without_room_counts_what_it_drops(target, tmp_path):
     assert table.counters["lost_frees"] == 0
 
 
+OWN_MALLOC = """
+    #include <stddef.h>
+    static char pool[1 << 20]; static size_t used;
+    void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~15ul; return pool + at; }
+    void free(void *p) { (void)p; }
+    void *calloc(size_t n, size_t s) { return malloc(n * s); }
+    void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
+    int main(void) { return !malloc(100); }
+"""
 GAPS = ["-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code"]  # between segments, as for large pages
 
 
 @pytest.mark.parametrize("flags", [[], GAPS], ids=["close", "gaps"])
 def test_a_program_with_its_own_malloc_is_told_apart(hooked, tmp_path, flags):
-    program = compile_c(tmp_path, "own", """
-        #include <stddef.h>
-        static char pool[1 << 20]; static size_t used;
-        void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~15ul; return pool + at; }
-        void free(void *p) { (void)p; }
-        void *calloc(size_t n, size_t s) { return malloc(n * s); }
-        void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
-        int main(void) { return !malloc(100); }
-    """, "-rdynamic", "-fno-builtin", *flags)
+    program = compile_c(tmp_path, "own", OWN_MALLOC, "-rdynamic", "-fno-builtin", *flags)
     _, found = hooked(program)
     assert next(iter(found.values())).state == "replaced"
 
 
 def test_a_program_that_keeps_low_addresses_free_is_no_sanitizer(hooked, tmp_path):
-    program = compile_c(tmp_path, "own", """
-        #include <stddef.h>
+    program = compile_c(tmp_path, "own", OWN_MALLOC + """
         #include <sys/mman.h>
-        static char pool[1 << 20]; static size_t used;
-        void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~15ul; return pool + at; }
-        void free(void *p) { (void)p; }
-        void *calloc(size_t n, size_t s) { return malloc(n * s); }
-        void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
         static void reserve(void) { mmap((void *)0x10000, 1ul << 32, PROT_NONE,
                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0); }
         __attribute__((section(".preinit_array"), used)) static void (*before_libraries)(void) = reserve;
-        int main(void) { return !malloc(100); }
     """, "-rdynamic", "-fno-builtin")
     _, found = hooked(program)
     assert next(iter(found.values())).state == "replaced"
