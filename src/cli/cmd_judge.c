@@ -134,7 +134,7 @@ const struct tide_command tide_command_judge = {
     .summary = "say whether memory leaks, spikes, levels off or jumps",
     .details =
         "Judges a recording made by `tidemark run`, or a plain series: CSV, TSV or JSON lines with a column of steps (or of time) and a column "
-        "of memory whose name tells the unit, such as `step,rss_mb`. `-` is standard input.\n"
+        "of memory whose name or cells tell the unit, such as `step,rss_mb` or `512 MiB`. Numbers are written like 1234.5. `-` is standard input.\n"
         "\n"
         "The verdict is flat, spikes, leak, plateau, jump, undecided or, where `--heap` recorded what the program holds, retention: memory that rises "
         "while nobody holds more, because the allocator keeps what was given back. Exit code: 0 no leak, 1 leak, or retention that goes on growing (it "
