@@ -415,6 +415,13 @@ static int run(int argc, char **argv)
     bool is_over = !v.dry_run && tide_trainer_done(trainer) >= steps;
     if (tide_trainer_passed_over(trainer))
         fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
+    if (tide_trainer_other_threads(trainer))
+        fprintf(
+            stderr,
+            "tidemark: the run had %lld thread%s and goes on with %lld: the same to a rounding, not to the bit\n",
+            (long long)tide_trainer_other_threads(trainer),
+            tide_trainer_other_threads(trainer) == 1 ? "" : "s",
+            (long long)tide_trainer_options(trainer)->threads);
     if (tide_train_print_layout(&view, trainer, v.dry_run, &err))
         code = tide_report(&err);
     else if (v.dry_run || is_over)

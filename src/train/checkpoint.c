@@ -165,6 +165,7 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *s, struc
         take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
         take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err) ||
         take_integer(root, "warmup", 0, INT64_MAX - 1, &s->warmup, err) ||
+        (json_object_get(root, "threads") && take_integer(root, "threads", 1, INT32_MAX, &s->threads, err)) ||
         take_real(root, "rate", &s->rate, err) || take_real(root, "weight_decay", &s->weight_decay, err) ||
         take_real(root, "clip", &s->clip, err) || take_word(root, "schedule", schedules, &schedule, err) ||
         take_word(root, "dtype", dtypes, &dtype, err))
@@ -280,6 +281,18 @@ static bool has(int folder, enum tide_checkpoint_file file)
     return !faccessat(folder, tide_checkpoint_names[file], F_OK, 0);
 }
 
+/* Of a directory with a config.json alone. */
+static void refuse_model(int folder, struct tide_err *err)
+{
+    if (!faccessat(folder, "model.safetensors.index.json", F_OK, 0)) {
+        tide_err_set(err, "the model lies in several files, and only one is read here");
+        tide_err_hint(err, "transformers joins them: model.save_pretrained(DIR, max_shard_size='100GB')");
+        return;
+    }
+    tide_err_set(err, "there is a config.json and no model.safetensors");
+    tide_err_hint(err, "transformers makes one: model.save_pretrained(DIR, safe_serialization=True)");
+}
+
 static int verify_step(int folder, const char *name, struct tide_err *err)
 {
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -340,8 +353,7 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
     else if (status == 1 && has(folder, TIDE_CHECKPOINT_MODEL))
         status = 0; /* a model from elsewhere */
     else if (status == 1) {
-        tide_err_set(err, "there is a config.json and no model.safetensors");
-        tide_err_hint(err, "transformers makes one: model.save_pretrained(DIR, safe_serialization=True)");
+        refuse_model(folder, err);
         status = wrap(dir, err);
     }
     close(folder);

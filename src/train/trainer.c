@@ -441,6 +441,7 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
                                           .sequence = o->sequence,
                                           .accumulate = o->accumulate,
                                           .warmup = o->warmup,
+                                          .threads = o->threads,
                                           .rate = o->rate,
                                           .weight_decay = o->weight_decay,
                                           .clip = o->clip,
@@ -507,6 +508,11 @@ int64_t tide_trainer_done(const struct tide_trainer *t)
 const char *tide_trainer_resumed(const struct tide_trainer *t)
 {
     return t->resumed[0] ? t->resumed : NULL;
+}
+
+int64_t tide_trainer_other_threads(const struct tide_trainer *t)
+{
+    return t->state.threads == t->options.threads ? 0 : t->state.threads;
 }
 
 const char *tide_trainer_passed_over(const struct tide_trainer *t)

@@ -73,6 +73,9 @@ struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *trainer);
 struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
 int64_t tide_trainer_done(const struct tide_trainer *trainer); /* steps, those before a resume included */
 const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from where; NULL: from nothing */
+/* How many threads computed what is gone on with, where they are not as many as now: the result then has
+ * other bits than a run that had not stopped. 0: as many, or not known. */
+int64_t tide_trainer_other_threads(const struct tide_trainer *trainer);
 /* Why newer checkpoints than the one resumed from were not taken; NULL: there were none. */
 const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
 

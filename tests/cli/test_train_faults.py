@@ -134,6 +134,27 @@ def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, t
     assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
 
 
+def test_going_on_with_another_number_of_threads_is_told(train, tidemark):
+    """The result is then not the same to the bit."""
+    on = ("train", "lm", "--data", "sums.txt", "--out", "run", "--resume", "auto")
+    assert train("--steps", 1, "--out", "run").code == 0
+    result = tidemark(*on, "--steps", 2, "--threads", 2)
+    assert result.code == 0 and "the run had 1 thread and goes on with 2" in result.err
+    result = tidemark(*on, "--steps", 3, "--threads", 2)
+    assert result.code == 0 and "thread" not in result.err
+
+
+def test_a_model_in_several_files_is_refused(train, tidemark, tmp_path):
+    assert train("--steps", 1, "--out", "run").code == 0
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_bytes((tmp_path / "run/step-00000001/config.json").read_bytes())
+    refused(tidemark("sample", "model", "--prompt", "1"), "there is a config.json and no model.safetensors")
+    (model / "model.safetensors.index.json").write_text("{}")
+    for command in ("sample", "model", "--prompt", "1"), ("train", "lm", "--data", "sums.txt", "--resume", "model"):
+        refused(tidemark(*command), "the model lies in several files", "max_shard_size")
+
+
 def test_a_run_can_go_on_in_another_directory(train, tmp_path):
     assert train("--steps", 20, "--out", "a").code == 0
     before = contents(tmp_path / "a/step-00000020")
