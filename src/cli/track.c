@@ -188,9 +188,11 @@ static void schedule(struct tide_tracker *t, int64_t now, int64_t cost)
     t->cost_ns = cost < t->cost_ns ? (t->cost_ns + cost) / 2 : (9 * t->cost_ns + cost) / 10;
     int64_t least = COST_FACTOR * t->cost_ns;
     int64_t interval = t->config->interval_ns > least ? t->config->interval_ns : least;
-    t->step_ns = t->ended_ns && t->empty_looks ? FIRST_INTERVAL_MS * (int64_t)TIDE_NS_PER_MS
-                 : 2 * t->step_ns < interval   ? 2 * t->step_ns
-                                               : interval;
+    if (t->ended_ns && t->empty_looks) { /* who was born during this look can be seen now: see is_over() */
+        t->next_ns = now;
+        return;
+    }
+    t->step_ns = 2 * t->step_ns < interval ? 2 * t->step_ns : interval;
     if (t->step_ns < least)
         t->step_ns = least;
     t->next_ns = t->next_ns + t->step_ns > now ? t->next_ns + t->step_ns : now + t->step_ns;
