@@ -6,7 +6,8 @@ Usage: bench_heap.py [BUILD] [--only LOAD] [--tool TOOL] [--threads] [--quick] [
 
 Wall time on a shared machine tells mostly about the neighbours, so CPU time (user and system, of the program and what it
 started) is what the bounds are about. Beside the hook stands all of `tidemark run --heap`, tracker and symbols included, in
-wall time: what a user waits. Rivals run the same way where they are: jemalloc's profiler (against jemalloc without it), heaptrack,
+CPU time and in wall time, and what of it every run costs, however short: CPU time, and the time from the program's end to
+tidemark's. Rivals run the same way where they are: jemalloc's profiler (against jemalloc without it), heaptrack,
 and memray and Scalene for the Python loads. With BENCH_RIVALS=1 they are installed first: Debian's packages where root may, and a
 virtual environment in ~/.cache/tidemark-bench for the two from PyPI. What is absent is said.
 
@@ -53,7 +54,7 @@ class Tool:
     base: dict = dataclasses.field(default_factory=dict)
     wrap: object = staticmethod(lambda argv: argv)
     only: str = ""  # loads whose name has this in it
-    measure: str = "cpu"
+    wall: bool = False  # is told too
 
 
 class GaveUp(Exception):
@@ -121,7 +122,7 @@ def tools(build, scratch):
     hook = {"LD_PRELOAD": str(build / "libtidemark-hook.so"), "TIDEMARK_CHANNEL": str(scratch), "TIDEMARK_HEAP": str(INTERVAL)}
     tracked = [build / "tidemark", "run", "--heap", "-q", "-o", scratch / "run.tide", "--"]
     found = [Tool("hook", hook, 12, pairs=(5, 25)),
-             Tool("run --heap", {}, 8, pairs=(3, 15), wrap=lambda argv: [*tracked, *argv], measure="wall")]
+             Tool("run --heap", {}, 8, pairs=(3, 15), wrap=lambda argv: [*tracked, *argv], wall=True)]
     absent = []
     library = jemalloc()
     if library:
@@ -190,8 +191,8 @@ def paired(argv, tool, scratch, quick=False):
 def say(result, tool):
     if "failed" in result:
         return result["failed"]
-    key = tool.measure
-    return f"{result[key]:.2f}x ({result[key + '_least']:.2f}..{result[key + '_most']:.2f})"
+    wall = f", wall {result['wall']:.2f}x" if tool.wall else ""
+    return f"{result['cpu']:.2f}x ({result['cpu_least']:.2f}..{result['cpu_most']:.2f}){wall}"
 
 
 def objects(build, scratch):
@@ -213,6 +214,20 @@ def curve(build, scratch, quick):
     return rows
 
 
+def once(build, scratch, quick):
+    """What `run --heap` costs a program that does nothing, in ms: CPU time, and from the program's end to ours."""
+    tracked = next(t for t in tools(build, scratch)[0] if t.wall)
+    argv = ["/bin/sh", "-c", 'exec date +%s%N >"$0"', scratch / "end"]
+    cpu, wait = [], []
+    for _ in range(1 if quick else 15):
+        alone, whole = run(argv, {}), run(tracked.wrap(argv), {})
+        ended = time.time_ns()
+        wait.append((ended - int((scratch / "end").read_text())) / 1e6)
+        cpu.append(1000 * (whole["cpu"] - alone["cpu"]))
+        empty(scratch)
+    return {"cpu_ms": statistics.median(cpu), "cpu_ms_least": min(cpu), "wait_ms": statistics.median(wait), "wait_ms_least": min(wait)}
+
+
 def say_curve(rows):
     for row in rows:
         print(f"{row['threads']} threads   {row['alone']:6.1f} M pairs/s alone   {row['hooked']:6.1f} M with the hook   "
@@ -221,8 +236,8 @@ def say_curve(rows):
 
 
 def print_table(found, chosen, cells):
-    """A line for each load, a column for each tool: CPU time, but for `run --heap`, which is wall time."""
-    heads = ["load", "base", "bound", *(t.name + (", wall" if t.measure == "wall" else "") for t in chosen)]
+    """A line for each load, a column for each tool."""
+    heads = ["load", "base", "bound", *(t.name for t in chosen)]
     rows = []
     for load in found:
         mine = [cells[load.name].get(t.name) for t in chosen]
@@ -266,8 +281,9 @@ def main():
                 if not args.json:
                     print(f"{load.name:20} {tool.name:25} {say(cells[load.name][tool.name], tool)}", file=sys.stderr, flush=True)
         threads = curve(build, scratch, args.quick) if not args.only and args.tool in "hook" else []
+        fixed = once(build, scratch, args.quick) if not args.threads and args.tool in "run --heap" else None
     if args.json:
-        print(json.dumps({"loads": cells, "threads": threads, "absent": absent, "cpus": os.cpu_count()}, indent=1))
+        print(json.dumps({"loads": cells, "once": fixed, "threads": threads, "absent": absent, "cpus": os.cpu_count()}, indent=1))
     elif found:
         print_table(found, chosen, cells)
         for load in found:
@@ -275,6 +291,9 @@ def main():
                 if tool.name in cells[load.name]:
                     print(f"{load.name}, {tool.name}: {say(cells[load.name][tool.name], tool)}")
     if not args.json:
+        if fixed:
+            print(f"run --heap of a program that does nothing: {fixed['cpu_ms']:.1f} ms of CPU time (least {fixed['cpu_ms_least']:.1f}), "
+                  f"ends {fixed['wait_ms']:.1f} ms after it (least {fixed['wait_ms_least']:.1f})")
         say_curve(threads)
         if absent and not args.threads:
             print(f"absent: {', '.join(absent)}")

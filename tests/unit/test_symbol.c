@@ -134,6 +134,31 @@ static void without_debug_information_the_symbol_table_names_the_function(void *
     tide_symbols_free(symbols);
 }
 
+static void the_c_library_and_the_loader_are_named_and_their_lines_left_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int named_only;
+    } files[] = {{"libc.so.6", 1}, {"ld-linux-x86-64.so.2", 1}, {"libcuda.so.1", 0}};
+    char folder[] = "/tmp/test_symbol.XXXXXX", path[128];
+    assert_non_null(mkdtemp(folder));
+    struct tide_symbols *symbols = tide_symbols_new();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct tide_symbol_module module = {.path = path};
+        struct tide_symbol_frame frames[TIDE_SYMBOL_FRAMES];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        assert_int_equal(symlink(self, path), 0);
+        assert_int_equal(tide_symbols_resolve(symbols, &module, a_plain_function() - base - 1, true, frames),
+                         1);
+        assert_string_equal(frames[0].function, "a_plain_function");
+        assert_int_equal(frames[0].line, files[i].named_only ? 0 : line_of_plain);
+        unlink(path);
+    }
+    tide_symbols_free(symbols);
+    rmdir(folder);
+}
+
 static void an_address_outside_every_function_is_nothing(void **state)
 {
     (void)state;
@@ -306,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_call_has_its_function_file_and_line),
         cmocka_unit_test(what_was_inlined_is_a_frame_of_its_own),
         cmocka_unit_test(without_debug_information_the_symbol_table_names_the_function),
+        cmocka_unit_test(the_c_library_and_the_loader_are_named_and_their_lines_left_alone),
         cmocka_unit_test(an_address_outside_every_function_is_nothing),
         cmocka_unit_test(a_file_with_another_build_id_is_not_used),
         cmocka_unit_test(what_is_no_program_is_nothing),
