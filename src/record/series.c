@@ -321,6 +321,21 @@ static int parse_jsonl(struct table *t, struct cursor c, struct tide_err *err)
     return 0;
 }
 
+/* '[' and then '{': no header of a table begins like that. */
+static bool is_json_array(const char *text, size_t len)
+{
+    size_t i = 1;
+    while (i < len && strchr(" \t\r\n", text[i]))
+        i++;
+    return i < len && text[0] == '[' && text[i] == '{';
+}
+
+static int refuse_array(struct tide_err *err)
+{
+    tide_err_set(err, "this is one JSON array, and not an object on each line");
+    return tide_err_hint(err, "jq -c '.[]' FILE | tidemark judge -");
+}
+
 /* ---------------------------------------------------------------------------------------------------- series
  */
 
@@ -594,7 +609,9 @@ int tide_series_parse(const char *text, size_t len, const struct tide_series_opt
     while (first < len &&
            (text[first] == ' ' || text[first] == '\n' || text[first] == '\r' || text[first] == '\t'))
         first++;
-    int status = first < len && text[first] == '{' ? parse_jsonl(&t, c, err) : parse_delimited(&t, c, err);
+    int status = first < len && text[first] == '{'          ? parse_jsonl(&t, c, err)
+                 : is_json_array(text + first, len - first) ? refuse_array(err)
+                                                            : parse_delimited(&t, c, err);
     struct picked p;
     if (status == 0 && t.rows == 0)
         status = tide_err_set(err, "there are no rows of numbers");

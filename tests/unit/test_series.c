@@ -212,6 +212,8 @@ static void malformed_text_is_refused_with_its_line(void **state)
             "line 1: column 'rss_mb' holds something that is not a number");
     refused("step,loss\n1,2\n", "no column looks like memory");
     refused("step,rss\n1,2\n", "column 'rss' does not say its unit");
+    refused("[\n {\"step\": 1, \"rss_mb\": 2}]", "this is one JSON array, and not an object on each line");
+    refused("[", "there are no rows of numbers");
     refused("{\"step\": 1\n", "line 1 is not a JSON object");
     refused("1,2,3\n4,5,6\n", "there is no header row, and 3 columns: which is which?");
     refused("step,rss_mb\n1,-5\n", "row 1: -5e+06 bytes of memory cannot be");
