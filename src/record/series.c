@@ -20,13 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 1 << 30, CELL_MOST = 4096 };
+enum { FILE_MOST = 1 << 30, CELL_MOST = 4096, JSON_COLUMNS = 64, OTHERS_MOST = 32 };
 #define ARENA_MOST ((size_t)2 << 30)
 
 struct table {
     struct tide_arena *arena;
     const char *names[TIDE_SERIES_COLUMNS]; /* live in the arena */
     size_t columns;
+    const char *wanted;                        /* column that the user asks for, or NULL; borrowed */
     bool has_header;                           /* else the names are ours */
     unsigned kinds[TIDE_SERIES_COLUMNS];       /* of its cells: bits 1 << enum tide_cell */
     const char *odd_text[TIDE_SERIES_COLUMNS]; /* the first cell that holds no value; lives in the arena */
@@ -280,8 +281,9 @@ static int parse_object(struct table *t, json_t *object, size_t line, struct tid
     {
         size_t column = column_named(t, key);
         if (column == t->columns) {
-            if (t->columns == t->stride) /* the table was made for fewer: strange late keys are left out */
-                continue;
+            bool other = tide_column_role(key) == TIDE_COLUMN_OTHER && (!t->wanted || strcmp(key, t->wanted));
+            if (t->columns == t->stride || (other && t->columns >= OTHERS_MOST))
+                continue; /* a log may have hundreds of keys; those that nobody asks about are left out */
             if (add_column(t, key, strlen(key), err))
                 return -1;
         }
@@ -300,7 +302,7 @@ static int parse_jsonl(struct table *t, struct cursor c, struct tide_err *err)
 {
     const char *line;
     size_t len;
-    t->stride = 64;
+    t->stride = JSON_COLUMNS;
     t->has_header = true;
     while (next_line(&c, &line, &len)) {
         if (is_blank(line, len))
@@ -599,7 +601,7 @@ int tide_series_parse(const char *text, size_t len, const struct tide_series_opt
 {
     struct tide_series_set set = {.seconds_per_step = NAN};
     tide_arena_init(&set.arena, ARENA_MOST);
-    struct table t = {.arena = &set.arena};
+    struct table t = {.arena = &set.arena, .wanted = options->column};
     if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
         text += 3;
         len -= 3;

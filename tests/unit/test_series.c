@@ -74,6 +74,23 @@ static void json_lines_are_read_by_key(void **state)
     tide_series_release(&set);
 }
 
+static void of_hundreds_of_keys_those_that_matter_are_read(void **state)
+{
+    (void)state;
+    char text[8192];
+    size_t len = 0;
+    for (int key = 0; key < 300; key++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s\"loss_%d\": 1", key ? ", " : "{", key);
+    snprintf(text + len, sizeof text - len, ", \"step\": 7, \"rss_mb\": 10, \"x\": 2}\n");
+    struct tide_series_set set = parse(text, &by_name);
+    assert_true(set.x_is_steps && set.series[0].x[0] == 7 && set.series[0].bytes[0] == 10e6);
+    tide_series_release(&set);
+    struct tide_series_options options = {.unit = "GB", .column = "x"};
+    set = parse(text, &options);
+    assert_true(set.series[0].bytes[0] == 2e9);
+    tide_series_release(&set);
+}
+
 static void numbers_alone_need_only_a_unit(void **state)
 {
     (void)state;
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_csv_with_a_unit_in_its_column_is_read),
         cmocka_unit_test(tabs_semicolons_spaces_and_quotes_are_understood),
         cmocka_unit_test(json_lines_are_read_by_key),
+        cmocka_unit_test(of_hundreds_of_keys_those_that_matter_are_read),
         cmocka_unit_test(numbers_alone_need_only_a_unit),
         cmocka_unit_test(missing_values_are_left_out),
         cmocka_unit_test(time_is_the_axis_where_there_are_no_steps),
