@@ -2,8 +2,9 @@
 
 Marks are timed by the hundred thousand, untracked and tracked. The training log and, where transformers and lightning can be
 imported, their callbacks run in real loops; every call into them is timed from outside, and the sum is set against the loop's
-time, both in processor time of the one thread that trains: what other work the machine has is in neither. What no call shows is
-looked for by pairs: blocks of steps with and without the log by turns, their difference with its interval.
+time, both in processor time of the one thread that trains: what other work the machine has is in neither (though censuses and samples
+are taken by the clock: where each step waits for the processor, there are more of them in a step). What no call shows is
+looked for by pairs: steps with and without the log by turns, their difference with its interval.
 Work that does not come with every step is given by itself: the first census, one more whenever the number of
 steps has doubled at the end of an epoch, and the summary. Censuses are timed with 10,000
 tensors alive, on the clock and in processor time. Each row has what was measured, its unit, and what is asked for; exits 1 when
@@ -152,27 +153,25 @@ def plain_loop(torch, tidemark, beside):
 
 
 def pairs(torch, tidemark, beside):
-    """Blocks of steps with and without the log, by turns; the first blocks are left out with the first census. An upper bound:
-    what the log does at most once in a while falls all into the blocks that have it."""
+    """Steps with and without the log, by turns; the first ones are left out with the first census. An upper bound: what the log
+    does once in a while falls all into the steps that have it."""
     train, loader = model_and_data(torch)
     log = tidemark.TrainingLog(every=0, out=lambda _line: None)
     log.count_graphs()
-    block, seconds = 5, ([], [])
+    seconds = ([], [])
     for n, (batch,) in enumerate(loader):
-        watched = n // block % 2
-        if n % block == 0:
-            if n:
-                seconds[1 - watched].append(time.thread_time() - start)
-            (log.graphs.start if watched else log.graphs.stop)()
-            start = time.thread_time()
+        watched = n % 2
+        (log.graphs.start if watched else log.graphs.stop)()
+        start = time.thread_time()
         if watched:
             log.step(n)
         train(batch)
-    without, log_s = seconds[0][4:], seconds[1][4:]
+        seconds[watched].append(time.thread_time() - start)
+    without, with_log = seconds[0][4:], seconds[1][4:]
     plain = statistics.median(without)
-    differences = [100 * (b - a) / plain for a, b in zip(without, log_s)]
+    differences = [100 * (b - a) / plain for a, b in zip(without, with_log)]
     spread = 2 * 1.25 * statistics.stdev(differences) / len(differences) ** 0.5  # of a median
-    row("with and without the log, by pairs", statistics.median(differences), "%", None, f"+- {spread:.2f}, {len(differences)} pairs of {block} steps")
+    row("with and without the log, by pairs", statistics.median(differences), "%", None, f"+- {spread:.2f}, {len(differences)} pairs of steps")
     log.close()
     beside.seconds.clear()
 

@@ -8,8 +8,11 @@ forked or spawned.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import sys
+import weakref
 from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, Sized, TypeVar
 
 from . import _lane
@@ -78,28 +81,52 @@ def _items_in(loader: Any) -> Optional[int]:
         return None
 
 
+@dataclasses.dataclass
+class _Progress:
+    """How far the passes over one loader have come."""
+
+    log: Optional[TrainingLog] = None
+    epoch: int = 0
+    step: int = 0
+    items: int = 0
+
+
+# Of loaders that were watched with a log of their own: one that is watched again in each epoch goes on where it was.
+_progress: "weakref.WeakKeyDictionary[Any, _Progress]" = weakref.WeakKeyDictionary()
+
+
+def _progress_of(loader: Any, every: int) -> _Progress:
+    found = None
+    with contextlib.suppress(TypeError):  # a list, say, has no weak references, and is another one each time
+        found = _progress.get(loader)
+    if found is None or found.log is None or found.log.closed or found.log.pid != os.getpid():
+        found = _Progress(TrainingLog(every=every, items=_items_in(loader)))
+        if found.log is not None:
+            found.log.count_graphs()
+        with contextlib.suppress(TypeError):
+            _progress[loader] = found
+    return found
+
+
 class Watched(Generic[_T]):
     """A loader under watch; everything but iterating is the loader's own."""
 
-    def __init__(self, loader: Iterable[_T], log: Optional[TrainingLog], phase: Optional[str], padding: Any) -> None:
+    def __init__(self, loader: Iterable[_T], progress: _Progress, phase: Optional[str], padding: Any) -> None:
         self._loader = loader
-        self._log = log
+        self._progress = progress
         self._phase = phase
         self._padding = padding
-        self._epoch = 0
-        self._step = 0
-        self._items = 0
 
     def __iter__(self) -> Iterator[_T]:
         if self._phase is not None:
             yield from self._pass_in_phase(self._phase)
             return
-        log = self._log
+        progress, log = self._progress, self._progress.log
         if log is not None:
-            log.epoch(self._epoch)
+            log.epoch(progress.epoch)
         else:
-            _lane.epoch(self._epoch)
-        self._epoch += 1
+            _lane.epoch(progress.epoch)
+        progress.epoch += 1
         for batch in self._loader:
             self._begin(batch)
             yield batch
@@ -107,7 +134,7 @@ class Watched(Generic[_T]):
             log.epoch_end()
 
     def _pass_in_phase(self, name: str) -> Iterator[_T]:
-        log = self._log
+        log = self._progress.log
         begin, end = (log.phase_begin, log.phase_end) if log is not None else (_lane.phase_begin, _lane.phase_end)
         begin(name)
         try:
@@ -117,16 +144,17 @@ class Watched(Generic[_T]):
 
     def _begin(self, batch: _T) -> None:
         with quietly("watching a loader"):
-            if self._log is not None:
-                self._log.step(self._step)
+            progress, log = self._progress, self._progress.log
+            if log is not None:
+                log.step(progress.step)
             else:
-                _lane.step(self._step)
-            self._step += 1
-            self._items += size_of(batch)
-            if self._log is not None:
-                self._log.items(self._items)
+                _lane.step(progress.step)
+            progress.step += 1
+            progress.items += size_of(batch)
+            if log is not None:
+                log.items(progress.items)
             else:
-                _lane.items(self._items)
+                _lane.items(progress.items)
             if self._padding is not None and not isinstance(getattr(self._loader, "collate_fn", None), CountingCollate):
                 self._padding.feed(batch)
 
@@ -150,12 +178,12 @@ def watch(
     """The same loader, watched: ``for batch in tidemark.watch(loader):``.
 
     Each pass is an epoch and each batch a step, with a line every ``every`` steps, one per epoch, and a summary at the
-    end; ``every=0`` only marks. ``phase``: passes over this loader are phases of that name instead, as validation is.
+    end; ``every=0`` only marks. A loader that is watched again, in each epoch say, goes on with its counts and its log. ``phase``: passes over this loader are phases of that name instead, as validation is.
     ``log``: the TrainingLog that speaks, to share one between loaders. ``padding``: a PaddingMeter to feed.
     """
+    progress = _Progress(log)
     with quietly("watching a loader"):
         instrument(loader)
         if log is None and every > 0 and phase is None:
-            log = TrainingLog(every=every, items=_items_in(loader))
-            log.count_graphs()
-    return Watched(loader, log, phase, padding)
+            progress = _progress_of(loader, every)
+    return Watched(loader, progress, phase, padding)

@@ -38,7 +38,7 @@ class Levels(NamedTuple):
 class Samples:
     """A series of levels. ``take`` always reads; ``due`` says when to, to keep below ``share`` of the time.
 
-    A run of quick steps gets a few samples above its share: one for every 64th part of the steps so far, so that the
+    A run of quick steps gets a few samples above its share: one for every 32nd part of the steps so far, so that the
     judge has something to judge.
     """
 
@@ -58,7 +58,7 @@ class Samples:
     def due(self, now: float) -> bool:
         """To be asked once a step."""
         self._steps += 1
-        return now >= self._due or (self._steps - self._steps_at_last) * 64 >= self._steps
+        return now >= self._due or (self._steps - self._steps_at_last) * 32 >= self._steps
 
     def take(self, step: int, fresh: bool = False) -> Levels:
         """RSS, and what else is due; with ``fresh`` everything as it is now."""

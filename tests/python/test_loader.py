@@ -53,6 +53,24 @@ def test_forked_workers_count_their_items_in_lanes_of_their_own(marks, quiet_log
     assert all(kind == "items" for theirs in found.values() for kind, _ in theirs), "steps are the parent's"
 
 
+def test_a_loader_that_is_watched_in_each_epoch_has_one_log(marks, binary, said):
+    loader = data.DataLoader(data.TensorDataset(torch.zeros(6, 2)), batch_size=2)
+    for _ in range(3):
+        for _ in tidemark.watch(loader):
+            pass
+    watched = tidemark.watch(loader)
+    assert tidemark.watch(loader)._progress is watched._progress
+    watched._progress.log.close()
+    mine = marks()[os.getpid()]
+    assert [n for kind, n in mine if kind == "epoch"] == [0, 1, 2]
+    assert [n for kind, n in mine if kind == "step"] == list(range(9))
+    assert [n for kind, n in mine if kind == "items"] == list(range(2, 20, 2))
+    assert said().count(" steps in ") == 1
+    again = tidemark.watch(loader)
+    assert again._progress is not watched._progress, "the log was closed"
+    again._progress.log.close()
+
+
 @pytest.mark.long  # three interpreters that import torch; test_python_marks.py has spawned workers without it
 def test_spawned_workers_count_too(tmp_path):
     script = tmp_path / "train.py"
