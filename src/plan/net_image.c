@@ -89,10 +89,12 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
 }
 
 /* eats: x is let go as soon as it was convolved, as where its variable is assigned again. */
-static struct tide_sized conv_norm(struct tide_tape *tape, struct tide_sized x, const struct tide_linear *l,
-                                   const struct tide_norm *norm, int64_t pixels, bool bends, bool eats)
+static struct tide_sized conv_norm(struct tide_net *net, struct tide_tape *tape, struct tide_sized x,
+                                   const struct tide_linear *l, const struct tide_norm *norm, int64_t pixels,
+                                   bool bends, bool eats)
 {
-    struct tide_sized raw = tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out), l->window);
+    struct tide_sized raw =
+        tide_torch_convolve(tape, x, l->weight, tide_times(pixels, l->out), pixels / net->batch, l->window);
     if (eats)
         tide_tape_drop(tape, x);
     struct tide_sized normal = tide_torch_batch_norm(tape, raw, norm->weight, norm->bias, l->out);
@@ -106,13 +108,13 @@ static struct tide_sized residual(struct tide_net *net, struct tide_tape *tape,
 {
     bool deep = net->model->bottleneck;
     struct tide_sized out =
-        conv_norm(tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true, false);
-    out = conv_norm(tape, out, &b->conv[1], &b->norm[1], pixels_out, deep, true);
+        conv_norm(net, tape, x, &b->conv[0], &b->norm[0], deep ? pixels_in : pixels_out, true, false);
+    out = conv_norm(net, tape, out, &b->conv[1], &b->norm[1], pixels_out, deep, true);
     if (deep)
-        out = conv_norm(tape, out, &b->conv[2], &b->norm[2], pixels_out, false, true);
+        out = conv_norm(net, tape, out, &b->conv[2], &b->norm[2], pixels_out, false, true);
     struct tide_sized shortcut = x;
     if (b->conv[3].weight >= 0)
-        shortcut = conv_norm(tape, x, &b->conv[3], &b->norm[3], pixels_out, false, false);
+        shortcut = conv_norm(net, tape, x, &b->conv[3], &b->norm[3], pixels_out, false, false);
     struct tide_sized sum = tide_torch_add_inplace(tape, out, shortcut);
     if (b->conv[3].weight >= 0)
         tide_tape_drop(tape, shortcut);
@@ -123,7 +125,7 @@ static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape
 {
     const struct tide_architecture *m = net->model;
     int64_t side = (net->rows + 1) / 2, batch = net->batch, at = 0;
-    struct tide_sized x = conv_norm(tape, pictures, &net->patches, &net->last,
+    struct tide_sized x = conv_norm(net, tape, pictures, &net->patches, &net->last,
                                     tide_times(batch, tide_times(side, side)), true, false);
     side = (side + 1) / 2;
     struct tide_sized pooled =

@@ -229,6 +229,12 @@ void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t byt
         (struct tide_edge){.node = -1, .leaf = leaf, .kind = TIDE_EDGE_NEW, .bytes = bytes, .turned = turned};
 }
 
+void tide_tape_edge_scratch(struct tide_tape *tape, int node, int64_t bytes)
+{
+    if (node >= 0 && tape->nodes[node].edge_count)
+        tape->nodes[node].edges[tape->nodes[node].edge_count - 1].scratch = bytes;
+}
+
 void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor)
 {
     if (node < 0 || tensor.storage < 0 || tape->discards)
@@ -394,8 +400,7 @@ static void step_back(struct tide_tape *tape, int at)
             tape->product_ran_back = true;
             workspace(tape, WORKSPACE);
         }
-        if (node->scratch_use == TIDE_SCRATCH_EACH)
-            let_go(tape, new_storage(tape, node->scratch, TIDE_PART_BACKWARD));
+        let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
     }
     if (node->scratch_use == TIDE_SCRATCH_ONCE)
         first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);

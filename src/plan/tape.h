@@ -76,14 +76,14 @@ struct tide_edge {
     int leaf;
     enum tide_edge_kind kind;
     bool turned;
-    int64_t bytes;
+    int64_t bytes, scratch; /* scratch: while this gradient is made */
 };
 
 enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
 
-/* Scratch on the way back: one piece once all results are there, or for each result in turn; or one or two
- * pieces that are there before the results. */
-enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_EACH, TIDE_SCRATCH_BEFORE, TIDE_SCRATCH_TWICE };
+/* Scratch on the way back: one piece once all results are there, or one or two pieces that are there before
+ * the results. */
+enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_BEFORE, TIDE_SCRATCH_TWICE };
 
 struct tide_tape_node {
     struct tide_edge edges[TIDE_EDGES];
@@ -145,6 +145,7 @@ struct tide_tape {
     bool grad;         /* a graph is kept */
     bool discards;     /* a checkpoint: the graph is kept, what it saves is not */
     bool host;         /* no libraries of a GPU */
+    bool fp16;         /* 16 bits are fp16's, for which cuDNN has other kernels than for bf16 */
     bool product_ran, product_ran_back, bias_ran;
     bool failed;
 };
@@ -171,6 +172,8 @@ void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum
                     int64_t bytes);
 /* turned: the gradient arrives as a transposed view, which a second one cannot be added to in place. */
 void tide_tape_leaf_edge(struct tide_tape *tape, int node, int leaf, int64_t bytes, bool turned);
+/* Scratch for the gradient of the edge that was made last. */
+void tide_tape_edge_scratch(struct tide_tape *tape, int node, int64_t bytes);
 void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor);
 /* Makes the gradient of an output that nobody uses out of zeros, as splitting does. */
 void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);

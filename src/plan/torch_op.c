@@ -383,47 +383,54 @@ struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, i
 }
 
 /*
- * cuDNN's scratch: it turns all operands so that channels lie together, three planes of 16 bits as eight.
- * Single pixels are a product and need none; every second pixel needs none in fp32 and no turned weight else.
+ * cuDNN's scratch: it turns all operands so that channels lie together, three planes of bf16 as eight, of
+ * fp16 as four. Single pixels are a product, and need none where there are enough of them to a picture; nor
+ * do every second pixels but in bf16, where they need no turned weight.
  */
-static int64_t turned_bytes(int64_t in, int64_t weight, int64_t out, int width, enum tide_window window)
+static int64_t turned_bytes(const struct tide_tape *tape, struct tide_sized in, struct tide_sized weight,
+                            int64_t out, enum tide_window window, bool even)
 {
+    bool wide = in.width == 4, bf16 = !wide && !tape->fp16;
     switch (window) {
     case TIDE_WINDOW_PIXEL:
-        return 0;
+        return even || wide ? 0 : bytes_of(in) + out;
     case TIDE_WINDOW_STRIDE:
-        return width == 4 ? 0 : in + out;
+        return even && !bf16 ? 0 : bytes_of(in) + out;
     case TIDE_WINDOW_PLANES:
-        return (width == 4 ? in : in / 3 * 8) + weight + out;
+        return (wide ? bytes_of(in) : bytes_of(in) / 3 * (bf16 ? 8 : 4)) + bytes_of(weight) + out;
     default:
-        return in + weight + out;
+        return bytes_of(in) + bytes_of(weight) + out;
     }
 }
 
 struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count,
-                                      enum tide_window window)
+                                      int64_t pixels, enum tide_window window)
 {
+    /* Pixels that a product of 16 bits, and a sum over them, need a multiple of; what is summed in parts. */
+    enum { EVEN = 4, EVEN_SUM = 8, SUMS = 2 << 20, HALF_SUMS = 1 << 20, PLANE_SUMS = 6 << 20 };
     if (tape->failed)
         return x;
     struct tide_sized w = weight_of(tape, weight);
     struct tide_sized input =
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, TIDE_PART_CONVOLUTION) : same(tape, x);
-    bool trains = tape->leaves[weight].trains;
-    /* The weight's gradient is summed in parts of its own. */
-    int64_t sums = window == TIDE_WINDOW_PLANES ? 6 << 20 : window == TIDE_WINDOW_WIDE ? 2 << 20 : 0;
-    int64_t turned =
-        turned_bytes(bytes_of(input), bytes_of(w), tide_times(count, input.width), input.width, window);
-    int node = input.node >= 0 || trains
-                   ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, turned ? turned + sums : 0)
-                   : -1;
-    if (node >= 0)
-        tape->nodes[node].scratch_use = TIDE_SCRATCH_EACH;
+    bool trains = tape->leaves[weight].trains, strides = window == TIDE_WINDOW_STRIDE;
+    int64_t bytes = tide_times(count, input.width);
+    int64_t turned = turned_bytes(tape, input, w, bytes, window, pixels % (strides ? EVEN_SUM : EVEN) == 0);
+    int64_t summed = turned_bytes(tape, input, w, bytes, window, pixels % EVEN_SUM == 0);
+    if (summed)
+        summed += window == TIDE_WINDOW_PLANES ? PLANE_SUMS : tape->fp16 ? HALF_SUMS : SUMS;
+    int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, 0) : -1;
     struct tide_sized out = made(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
     tide_tape_drop(tape, tide_tape_take(tape, turned, 1, TIDE_PART_WORKSPACE));
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, w);
-    tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+    if (input.node >= 0) {
+        tide_tape_edge(tape, node, input, TIDE_EDGE_NEW, bytes_of(input));
+        tide_tape_edge_scratch(tape, node, turned);
+    }
     weight_edge(tape, node, w, weight, false);
+    if (trains)
+        tide_tape_edge_scratch(tape, node, summed);
     tide_tape_drop(tape, input);
     tide_tape_drop(tape, w);
     return out;

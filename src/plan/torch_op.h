@@ -72,8 +72,9 @@ struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, i
 /* Pictures. A convolution saves its input and weight; batch norm its input and two numbers per channel; relu,
  * in place, its output; the largest of a window 8 bytes of index per output. */
 enum tide_window { TIDE_WINDOW_WIDE, TIDE_WINDOW_PIXEL, TIDE_WINDOW_STRIDE, TIDE_WINDOW_PLANES };
+/* count: of the output's elements; pixels: of one of its pictures. */
 struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count,
-                                      enum tide_window window);
+                                      int64_t pixels, enum tide_window window);
 struct tide_sized tide_torch_batch_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels);
 struct tide_sized tide_torch_relu_inplace(struct tide_tape *tape, struct tide_sized x);

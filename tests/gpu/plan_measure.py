@@ -582,7 +582,8 @@ class Run:
             if row["task"] == "lora":
                 self.model.enable_input_require_grads()
         self.mark("model")
-        self.scaler = torch.amp.GradScaler(self.device, enabled=row["scaler"])
+        # The usual first scale makes fp16 overflow for some models; updates are skipped until it has fallen.
+        self.scaler = torch.amp.GradScaler(self.device, init_scale=256.0, enabled=row["scaler"])
         sharded = row["shard"] in ("gradients", "full")
         if row["ddp"] or sharded:
             self.group = begin_group(row, self.device)
@@ -806,6 +807,8 @@ def measure(row, device):
     result["trainable"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     result["buffers"] = [[name, list(b.shape), str(b.dtype)] for name, b in model.named_buffers()][:12]
     result["losses"] = run.steps()
+    if row["scaler"] and not run.optimizer.state:
+        raise RuntimeError("the scaler skipped every update")
     result["finite"] = all(value == value and abs(value) != float("inf") for value in result["losses"])
     if device == "cuda":
         torch.cuda.synchronize()
