@@ -61,7 +61,8 @@ struct tide_sense {
     int64_t rare_ns; /* when what seldom changes was last looked at; TIDE_UNKNOWN: never */
     struct known_process *known;
     size_t known_count, known_capacity;
-    struct tide_map known_by_pid; /* -> index + 1 */
+    struct tide_map known_by_pid;       /* -> index + 1 */
+    struct tide_map known_by_inner_pid; /* by what it is called in PID namespaces of its own */
     char notes[NOTES_MAX][NOTE_TEXT];
     size_t note_count;
     size_t unreadable_notes;
@@ -95,6 +96,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     sense->rare_ns = TIDE_UNKNOWN;
     sense->meminfo_fd = -1;
     tide_map_init(&sense->known_by_pid, PROCESSES_MAX);
+    tide_map_init(&sense->known_by_inner_pid, PROCESSES_MAX);
     tide_bounds_init(&sense->bounds);
     tide_smaps_init(&sense->smaps, config->smaps_budget_ppm);
     if (tide_tree_init(&sense->tree, config->proc_path, config->adopt_orphans, err) != 0) {
@@ -128,13 +130,15 @@ void tide_sense_free(struct tide_sense *sense)
     tide_tree_release(&sense->tree);
     tide_smaps_release(&sense->smaps);
     tide_map_release(&sense->known_by_pid);
+    tide_map_release(&sense->known_by_inner_pid);
     free(sense->known);
     free(sense);
 }
 
 /* --- processes by PID ---------------------------------------------------------------------------------- */
 
-static void remember_process(struct tide_sense *sense, const struct tide_member *member)
+static void remember_under(struct tide_sense *sense, struct tide_map *map, int64_t pid,
+                           const struct tide_member *member)
 {
     if (sense->known_count >= PROCESSES_MAX)
         return;
@@ -147,21 +151,35 @@ static void remember_process(struct tide_sense *sense, const struct tide_member 
         sense->known_capacity = capacity;
     }
     uint64_t older = 0;
-    tide_map_get(&sense->known_by_pid, (uint64_t)member->pid, &older);
+    tide_map_get(map, (uint64_t)pid, &older);
     sense->known[sense->known_count] = (struct known_process){member->start_ticks, member->id, (size_t)older};
-    if (tide_map_put(&sense->known_by_pid, (uint64_t)member->pid, sense->known_count + 1) == 0)
+    if (tide_map_put(map, (uint64_t)pid, sense->known_count + 1) == 0)
         sense->known_count++;
 }
 
-int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
+static void remember_process(struct tide_sense *sense, const struct tide_member *member)
+{
+    remember_under(sense, &sense->known_by_pid, member->pid, member);
+    for (int i = 1; i < member->now.namespace_count; i++)
+        remember_under(sense, &sense->known_by_inner_pid, member->now.namespace_pids[i], member);
+}
+
+static int64_t find_known(const struct tide_sense *sense, const struct tide_map *map, int64_t pid,
+                          uint64_t start_ticks)
 {
     uint64_t next;
-    if (!tide_map_get(&sense->known_by_pid, (uint64_t)pid, &next))
+    if (!tide_map_get(map, (uint64_t)pid, &next))
         return 0;
     for (; next; next = sense->known[next - 1].older)
         if (start_ticks == 0 || sense->known[next - 1].start_ticks == start_ticks)
             return sense->known[next - 1].id;
     return 0;
+}
+
+int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
+{
+    int64_t id = find_known(sense, &sense->known_by_pid, pid, start_ticks);
+    return id || start_ticks == 0 ? id : find_known(sense, &sense->known_by_inner_pid, pid, start_ticks);
 }
 
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes)

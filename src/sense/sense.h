@@ -63,7 +63,8 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
                     struct tide_sense_view *ret_view, struct tide_err *err);
 
 /* The recording's id of the process with that PID and start time (start_ticks 0: whichever lives, or lived
- * last); 0 if it is no member. */
+ * last); 0 if it is no member. With a start time the PID may be one of a namespace of its own, which is all
+ * that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
 /* Says that a process was reaped with this peak (ru_maxrss), which may be higher than any look saw. */

@@ -80,6 +80,7 @@ __attribute__((format(printf, 2, 3))) static inline void fake_write(const char *
 
 struct fake_process {
     int pid, parent;
+    int inner; /* PID in a namespace of its own; 0: has none */
     unsigned long start;
     const char *name;             /* NULL: "worker" */
     const char *args;             /* arguments with '|' for each NUL, as "python|train.py|" */
@@ -100,8 +101,10 @@ static inline void fake_stat(const struct fake_process *process)
 
 static inline void fake_status(const struct fake_process *process)
 {
-    char path[64], memory[512] = "";
+    char path[64], memory[512] = "", inner[16] = "";
     snprintf(path, sizeof path, "%d/status", process->pid);
+    if (process->inner)
+        snprintf(inner, sizeof inner, "\t%d", process->inner);
     if (process->state != 'Z')
         snprintf(
             memory, sizeof memory,
@@ -109,9 +112,9 @@ static inline void fake_status(const struct fake_process *process)
             "VmSwap:\t%8ld kB\nHugetlbPages:\t%8ld kB\n",
             process->anon + process->file + process->shmem, process->anon + process->file + process->shmem,
             process->anon, process->file, process->shmem, process->swap, 0L);
-    fake_write(path, "Name:\t%s\nState:\t%c (x)\nPid:\t%d\nPPid:\t%d\nNSpid:\t%d\n%sThreads:\t%d\n",
+    fake_write(path, "Name:\t%s\nState:\t%c (x)\nPid:\t%d\nPPid:\t%d\nNSpid:\t%d%s\n%sThreads:\t%d\n",
                process->name ? process->name : "worker", process->state ? process->state : 'S', process->pid,
-               process->parent, process->pid, memory, process->threads ? process->threads : 1);
+               process->parent, process->pid, inner, memory, process->threads ? process->threads : 1);
 }
 
 /* Writes the folder of a process, or what changed in it. */

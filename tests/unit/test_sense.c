@@ -274,6 +274,21 @@ static void a_child_keeps_its_place_when_its_parent_ends(void **state)
     assert_int_equal(process(300).row.parent, process(100).row.id);
 }
 
+static void a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .inner = 1, .start = 9});
+    fake_put(&(struct fake_process){.pid = 300, .parent = 200, .inner = 100, .start = 11});
+    begin();
+    look();
+    assert_true(tide_sense_process_id(sense, 200, 9) > 0);
+    assert_int_equal(tide_sense_process_id(sense, 1, 9), tide_sense_process_id(sense, 200, 9));
+    assert_int_equal(tide_sense_process_id(sense, 100, 11), tide_sense_process_id(sense, 300, 11));
+    assert_int_equal(tide_sense_process_id(sense, 100, 0), tide_sense_process_id(sense, 100, 7));
+    assert_int_equal(tide_sense_process_id(sense, 1, 11), 0);
+}
+
 static void a_reused_pid_is_two_processes_and_marks_find_the_right_one(void **state)
 {
     (void)state;
@@ -556,6 +571,7 @@ int main(void)
         TEST(ends_are_recorded_and_the_tree_can_be_seen_to_have_ended),
         TEST(a_child_keeps_its_place_when_its_parent_ends),
         TEST(a_reused_pid_is_two_processes_and_marks_find_the_right_one),
+        TEST(a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows),
         TEST(the_peak_that_the_kernel_tells_at_the_end_is_recorded),
         TEST(a_peak_that_rises_is_written_now_and_then),
         TEST(finishing_closes_what_still_runs),
