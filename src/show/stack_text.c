@@ -309,11 +309,10 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     const struct tide_process *row = &h->processes[largest].row;
     char name[TIDE_SITE_PROCESS];
     tide_text_escape(row->name, strlen(row->name), name, sizeof name);
-    snprintf(
-        out, size,
-        "%s[%lld], since it is statically linked or setuid, another user's, in a PID namespace of its own, or "
-        "without the LD_PRELOAD of --heap",
-        name, (long long)row->pid);
+    snprintf(out, size,
+             "%s[%lld], since it is statically linked or setuid, another user's, or without the "
+             "LD_PRELOAD of --heap",
+             name, (long long)row->pid);
     return true;
 }
 

@@ -306,8 +306,7 @@ def behind_a_wrapper(path, state, sites):
 
 @pytest.mark.parametrize("state", [None, "the process has become another program"])
 def test_a_program_behind_a_wrapper_that_did_not_load_the_hook_is_named(tidemark, tmp_path, state):
-    why = ("train[100], since it is statically linked or setuid, another user's, in a PID namespace of its own, or "
-           "without the LD_PRELOAD of --heap\n")
+    why = "train[100], since it is statically linked or setuid, another user's, or without the LD_PRELOAD of --heap\n"
     got = tidemark("blame", behind_a_wrapper(tmp_path / "none.tide", state, False))
     assert got.code == 2 and got.err == "tidemark: the recording has no call sites of " + why
     assert "\n  unseen  " + why in tidemark("blame", behind_a_wrapper(tmp_path / "some.tide", state, True)).out
