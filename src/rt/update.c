@@ -5,6 +5,7 @@
 #include <math.h>
 
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
+enum { PAGE = 4096 };
 
 TIDE_KERNEL static double squares_of(const float *x, int64_t count)
 {
@@ -57,17 +58,32 @@ struct adamw {
     float rate1, inverse2; /* rate / (1 - beta1^t); 1 / (1 - beta2^t) */
 };
 
+/* The first lines of the page after `at`: processors do not fetch ahead beyond a page, and moments lie in
+ * small ones (machine.c). */
+TIDE_INLINE void fetch_page(const float *at)
+{
+    const char *page = (const char *)(((uintptr_t)at / PAGE + 1) * PAGE);
+    __builtin_prefetch(page, 1);
+    __builtin_prefetch(page + 64, 1);
+}
+
 TIDE_KERNEL static void adamw_some(float *restrict weight, float *restrict m, float *restrict v,
                                    const float *restrict gradient, int64_t count, float scale, float beta1,
                                    float beta2, float rate1, float inverse2, float epsilon, float keep)
 {
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * scale;
-        float m1 = beta1 * m[i] + (1.0F - beta1) * g;
-        float v1 = beta2 * v[i] + (1.0F - beta2) * g * g;
-        m[i] = m1;
-        v[i] = v1;
-        weight[i] = weight[i] * keep - rate1 * m1 / (sqrtf(v1 * inverse2) + epsilon);
+    for (int64_t first = 0; first < count; first += PAGE / (int64_t)sizeof *m) {
+        int64_t last = first + PAGE / (int64_t)sizeof *m;
+        last = last < count ? last : count;
+        fetch_page(m + first);
+        fetch_page(v + first);
+        for (int64_t i = first; i < last; i++) {
+            float g = gradient[i] * scale;
+            float m1 = beta1 * m[i] + (1.0F - beta1) * g;
+            float v1 = beta2 * v[i] + (1.0F - beta2) * g * g;
+            m[i] = m1;
+            v[i] = v1;
+            weight[i] = weight[i] * keep - rate1 * m1 / (sqrtf(v1 * inverse2) + epsilon);
+        }
     }
 }
 
