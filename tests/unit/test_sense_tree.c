@@ -617,10 +617,15 @@ static void a_fork_storm_is_survived(void **state)
 {
     (void)state;
     struct tide_err err;
+    int named[2];
+    char byte;
+    assert_int_equal(pipe(named), 0);
     pid_t storm = fork();
     if (storm == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, "a)\n\033[31m(");
+        if (write(named[1], "", 1) != 1)
+            _exit(1);
         for (;;) {
             pid_t child = fork();
             if (child == 0)
@@ -629,8 +634,9 @@ static void a_fork_storm_is_survived(void **state)
         }
     }
     assert_int_equal(tide_tree_init(&tree, "/proc", false, &err), 0);
+    assert_int_equal(read(named[0], &byte, 1), 1);
     assert_int_equal(tide_tree_add_root(&tree, storm, tide_clock_ns(), &err), 0);
-    for (int i = 0; i < 200; i++) {
+    while (tree.scans < 100) {
         now_ns = tide_clock_ns();
         look();
         for (size_t j = 0; j < tree.member_count; j++)
@@ -640,6 +646,8 @@ static void a_fork_storm_is_survived(void **state)
     assert_string_equal(member(storm)->now.name, "a)\n\033[31m(");
     kill(storm, SIGKILL);
     waitpid(storm, NULL, 0);
+    close(named[0]);
+    close(named[1]);
 }
 
 int main(void)
