@@ -2,7 +2,7 @@
  * spikes.c - validation that takes a lot of memory and gives all of it back.
  *
  * Truth: spikes, floor flat; every --every (50) steps, from step `every` on, --bytes (100M) more for
- * --hold-ms (300), all of it inside phase "validation". Own option: --hold-ms M.
+ * --hold-ms (300) once it is there, all of it inside phase "validation". Own option: --hold-ms M.
  */
 #include "workload.h"
 
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
             if (w.marks)
                 tide_phase_begin("validation");
             unsigned char *memory = workload_map(w.bytes);
-            workload_sleep_until(began_ns + w.hold_ms * 1000000);
+            workload_sleep_until(workload_now_ns() + w.hold_ms * 1000000);
             if (memory)
                 munmap(memory, workload_pages(w.bytes));
             if (w.marks)
