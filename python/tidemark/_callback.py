@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Callable, Dict, Optional
 
 from ._cleanup import Cleanup
@@ -36,10 +35,3 @@ class LoggingCallback:
         log = self.training_log = TrainingLog(**self._settings, items=items, quiet=not speaks)
         log.count_graphs()
         return log
-
-
-def items_in(loader: Any) -> Optional[int]:
-    """Items in one pass over a loader; None where it cannot tell."""
-    with contextlib.suppress(AttributeError, TypeError, NotImplementedError):
-        return len(loader.dataset)
-    return None

@@ -74,7 +74,8 @@ def size_of(batch: Any) -> int:
     return len(batch) if isinstance(batch, Sized) and not isinstance(batch, (str, bytes)) else 1
 
 
-def _items_in(loader: Any) -> Optional[int]:
+def items_in(loader: Any) -> Optional[int]:
+    """Items in one pass over a loader; None where it cannot tell."""
     try:
         return len(loader.dataset)
     except (AttributeError, TypeError, NotImplementedError):
@@ -100,7 +101,7 @@ def _progress_of(loader: Any, every: int) -> _Progress:
     with contextlib.suppress(TypeError):  # a list, say, has no weak references, and is another one each time
         found = _progress.get(loader)
     if found is None or found.log is None or found.log.closed or found.log.pid != os.getpid():
-        found = _Progress(TrainingLog(every=every, items=_items_in(loader)))
+        found = _Progress(TrainingLog(every=every, items=items_in(loader)))
         if found.log is not None:
             found.log.count_graphs()
         with contextlib.suppress(TypeError):

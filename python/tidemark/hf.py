@@ -12,9 +12,9 @@ from typing import Any, Optional
 
 from transformers import TrainerCallback
 
-from ._callback import LoggingCallback, items_in
+from ._callback import LoggingCallback
 from ._fault import never_raises
-from ._loader import instrument
+from ._loader import instrument, items_in
 
 _VALIDATION, _CHECKPOINT = "validation", "checkpoint"
 

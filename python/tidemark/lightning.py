@@ -16,9 +16,9 @@ try:
 except ImportError:
     from pytorch_lightning import Callback  # type: ignore[assignment,no-redef,unused-ignore]
 
-from ._callback import LoggingCallback, items_in
+from ._callback import LoggingCallback
 from ._fault import never_raises
-from ._loader import instrument, size_of
+from ._loader import instrument, items_in, size_of
 from ._traininglog import TrainingLog
 
 
