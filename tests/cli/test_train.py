@@ -278,6 +278,14 @@ def test_under_the_tracker_steps_and_phases_are_marks(tidemark, binary, tmp_path
     assert arena > 1 << 20
 
 
+def test_logits_are_kept_or_computed_twice_as_the_budget_says(tidemark):
+    gpt2 = ("train", "lm", "--preset", "gpt2", "--batch", 4, "--seq", 64, "--threads", 2, "--dry-run")
+    kept, spared = (tidemark(*gpt2, "--json", "--budget", budget).json for budget in ("2080M", "2040M"))
+    assert kept["recomputed_logits_percent"] == 0 and kept["head_bytes"] > 50e6
+    assert 0 < spared["recomputed_logits_percent"] < 100 and spared["head_bytes"] < 40e6
+    assert f"{spared['recomputed_logits_percent']} % of its logits twice" in tidemark(*gpt2, "--budget", "2040M").out
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("preset, steps, every", [("tiny", 1_000_000, 100_000), ("small", 10_000, 1000)])
 def test_memory_is_flat_for_ever(tidemark, binary, tmp_path, preset, steps, every):
