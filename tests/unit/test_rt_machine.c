@@ -152,10 +152,10 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
+    int step = tide_threads() < 3 && tide_matmuls_fast(m->matmuls) ? 1 : TIDE_QUARTERS; /* what takes long */
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.again = 0; choices.again <= BLOCKS; choices.again++)
-            for (choices.spared = 0; choices.spared <= TIDE_QUARTERS;
-                 choices.spared += tide_threads() == 3 ? TIDE_QUARTERS : 1) {
+            for (choices.spared = 0; choices.spared <= TIDE_QUARTERS; choices.spared += step) {
                 choices.fused = fused;
                 gives_these_bits(m, &choices, clip, micro_batches, &first);
             }
