@@ -197,12 +197,14 @@ static int make_memories(const struct tide_matmuls *m, const struct described *d
 
 /* Whether the library's second implementation is the faster one for such a product: it packs its operands,
  * into up to 5 MB of its own for as long as the product takes, which is worth it for large ones whose rows
- * are summed over, and with f32 for those that need no transposing. */
+ * are summed over, and with f32 for those that need no transposing, unless rows of the result lie whole pages
+ * apart. */
 static bool prefers_gemm(const struct tide_product *p)
 {
     const double large = 64e6;
     return (double)p->m * (double)p->n * (double)p->k >= large &&
-           (p->a_transposed || (!p->b_transposed && p->from == TIDE_F32));
+           (p->a_transposed ||
+            (!p->b_transposed && p->from == TIDE_F32 && p->n % (4096 / (int)sizeof(float)) != 0));
 }
 
 /* Of the implementations that can, the first; or the first of the wanted kind, if there is one. NULL: none.
