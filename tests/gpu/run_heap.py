@@ -28,7 +28,7 @@ PARTS = sys.argv[2:]
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
 WORK = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / "tidemark-gpu-heap"
 DEVICE = os.environ.get("TIDEMARK_TRAIN_DEVICE", "cuda")  # "cpu": to try this script out without a GPU
-STEPS = os.environ.get("TIDEMARK_TRAIN_STEPS", "400")  # fewer, likewise
+STEPS = os.environ.get("TIDEMARK_TRAIN_STEPS", "60")  # of a round
 TENSOR_INTERVAL = 16 * MIB  # mean bytes between samples of tensors; from there on all are seen
 TRAIN = [sys.executable, HERE / "train.py", "--device", DEVICE, "--width", "256" if DEVICE == "cuda" else "32"]
 SEGMENT = 20 * MIB  # what PyTorch takes at once for tensors of more than 1 MiB
@@ -228,13 +228,13 @@ def once(argv, heap, **env):
     return json.loads(lines[-1]) if got.returncode == 0 and lines else None
 
 
-def start_loops(name, pairs, **env):
-    """Programs with and without the hook by turns, one more without; each waits, ready to train, until its turn comes."""
+def start_loops(name, programs, rounds, **env):
+    """Programs with and without the hook; each waits, ready to train, until its turn comes, once a round."""
     loops = []
-    for i in range(2 * pairs + 1):
+    for i in range(2 * programs):
         gate = WORK / f"{name}-{i}"
         os.mkfifo(gate)
-        command = [*TRAIN, "--steps", STEPS, "--gate", gate]
+        command = [*TRAIN, "--steps", STEPS, "--rounds", str(rounds), "--gate", gate]
         if i % 2:
             command = [BUILD / "tidemark", "run", "--heap", "-q", "-o", WORK / f"{name}-{i}.tide", "--", *command]
         loops.append((gate, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**ENV, **env},
@@ -243,7 +243,7 @@ def start_loops(name, pairs, **env):
 
 
 def take_turn(gate, process):
-    """What the program measured; None if it did not end well. Nobody can open a gate before the program waits at it."""
+    """What the program measured in its round; None if it ended instead. Nobody can open a gate before the program waits at it."""
     while process.poll() is None:
         try:
             os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
@@ -251,32 +251,40 @@ def take_turn(gate, process):
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            time.sleep(0.01)
-    out = process.communicate(timeout=100)[0]
-    lines = [line for line in out.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if process.returncode == 0 and lines else None
+            time.sleep(0.002)
+    line = process.stdout.readline()
+    return json.loads(line) if line.startswith("{") else None
 
 
-def loop_cost(name, loops, latest):
-    """Each run with the hook against the mean of those before and after it. How far runs alone differ is the noise."""
-    results = []
-    for i, loop in enumerate(loops):
-        if i % 2 and time.monotonic() > latest:
+def loop_cost(name, loops, rounds, latest):
+    """The programs take turns, a short round each, so that the machine's moods fall on all of them: in each round those with the
+    hook against those without. How far these differ among themselves is the noise."""
+    ratios, alone_ms, heap_ms, losses = [], [], [], set()
+    for i in range(rounds):
+        if time.monotonic() > latest:
             break
-        results.append(take_turn(*loop))
-    for _, process in loops[len(results):]:
+        results = [take_turn(*loop) for loop in (loops if i % 2 else loops[::-1])]
+        if not all(results):
+            break
+        results = results if i % 2 else results[::-1]
+        alone_ms.append([r["step_ms"] for r in results[0::2]])
+        heap_ms.append([r["step_ms"] for r in results[1::2]])
+        ratios.append(statistics.fmean(heap_ms[-1]) / statistics.fmean(alone_ms[-1]))
+        losses.update((i, round(r["loss"], 4)) for r in results)
+    for _, process in loops:
         process.terminate()
-        process.wait()
-    check(len(results) > 2 and all(results), f"{name}: every run ends well")
-    if len(results) < 3 or not all(results):
+        process.communicate()
+    check(len(ratios) > 2 and len(losses) == len(ratios), f"{name}: every run ends well, with the same losses")
+    if len(ratios) < 3:
         return
-    alone, heap, losses = results[0::2], results[1::2], set()
-    alone_ms, heap_ms = [r["step_ms"] for r in alone], [r["step_ms"] for r in heap]
-    ratios = [h / ((a + b) / 2) for h, a, b in zip(heap_ms, alone_ms, alone_ms[1:])]
-    losses.update(round(r["loss"], 4) for r in alone + heap)
-    measured[name] = {"alone_ms": alone_ms, "heap_ms": heap_ms, "ratios": ratios, "losses": sorted(losses)}
-    print(f"{name}: a step takes {statistics.median(alone_ms):.3f} ms alone ({min(alone_ms):.3f} to {max(alone_ms):.3f}); with the hook "
-          f"{statistics.median(ratios):.3f}x ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)", flush=True)
+    measured[name] = {"alone_ms": alone_ms, "heap_ms": heap_ms, "ratios": ratios}
+    error = statistics.stdev(ratios) / math.sqrt(len(ratios))
+    flat = [ms for turn in alone_ms for ms in turn]
+    print(f"{name}: a step takes {statistics.median(flat):.3f} ms alone ({min(flat):.3f} to {max(flat):.3f}); with the hook "
+          f"{statistics.median(ratios):.3f}x (mean {statistics.fmean(ratios):.3f}, standard error {error:.3f}, {len(ratios)} rounds of "
+          f"{len(loops) // 2} and {len(loops) // 2} programs)", flush=True)
+    for kind, turns in (("alone", alone_ms), ("with the hook", heap_ms)):
+        print(f"{name}: {kind}, each program's median: " + ", ".join(f"{statistics.median(ms):.3f} ms" for ms in zip(*turns)), flush=True)
     check(statistics.median(ratios) <= 1.03, f"{name}: the hook costs at most 3 %")
 
 
@@ -298,7 +306,8 @@ def main():
         subprocess.run(["nvcc", "-cudart", "static", "-g", "-o", program, HERE / "device_steps.cu"], check=True)
     has_program = DEVICE == "cuda" and program.exists()
     torch_runs = start_torch_leaks()
-    loops = start_loops("loop", int(os.environ.get("PAIRS", 8))) if wanted("loop") else []
+    rounds = int(os.environ.get("ROUNDS", 40))
+    loops = start_loops("loop", 3, rounds) if wanted("loop") else []
     static_runs = start_static_leaks(program) if wanted("static") and has_program else []
     torch_leaks(torch_runs)
     if static_runs:
@@ -310,9 +319,9 @@ def main():
     print(f"---- leaks after {time.monotonic() - BEGAN:.0f} s", flush=True)
     limit = BEGAN + float(os.environ.get("SECONDS_MOST", 420))
     if loops:
-        loop_cost("loop", loops, limit)
+        loop_cost("loop", loops, rounds, limit)
     if wanted("loop-async"):
-        loop_cost("loop-async", start_loops("loop-async", 2, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"), limit)
+        loop_cost("loop-async", start_loops("loop-async", 1, 20, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"), 20, limit)
     if os.environ.get("OUT"):
         (pathlib.Path(os.environ["OUT"]) / "heap.json").write_text(json.dumps(measured, indent=1))
     print(f"{len(failures)} of the checks failed after {time.monotonic() - BEGAN:.0f} s" + "".join(f"\n  {f}" for f in failures))
