@@ -11,7 +11,7 @@ static const double PLAN_ERROR = 0.004, SHOWN_WITHIN = 0.05;
 /* A pair is rarer than the product of its parts says, because one of them is usually enough to be noticed. */
 static const double PAIR_PENALTY = 0.25;
 
-enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000 };
+enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, BLOCKS_PLANNED = 384 };
 
 struct mistake {
     const char *key;
@@ -454,14 +454,49 @@ static bool adds_nothing(const struct tide_explanations *to, const struct tried 
     return false;
 }
 
+static int64_t extended(int64_t half, int64_t whole, double further)
+{
+    return whole + llround((double)(whole - half) * further);
+}
+
+/* Plans the whole model. A large count is planned for less, twice, and the line extended: a plan goes through
+ * every tensor that is held. */
+static bool plan_whole(const struct search *s, const struct tried *t, struct tide_forecast *f, char *what,
+                       size_t size)
+{
+    struct tide_forecast half;
+    struct tide_job job;
+    struct tide_err err;
+    struct tried fewer = *t;
+    if (!compose(s, t, &job, what, size))
+        return false;
+    int64_t most = BLOCKS_PLANNED / (job.model.layers > 0 ? job.model.layers : 1);
+    most = most < 8 ? 8 : most > 64 ? 64 : most;
+    if (t->amount <= most)
+        return tide_forecast_make(&job, TIDE_POOLED, f, &err) == 0;
+    char unsaid[TIDE_WHAT];
+    fewer.amount = most / 2;
+    if (!compose(s, &fewer, &job, unsaid, sizeof unsaid) ||
+        tide_forecast_make(&job, TIDE_POOLED, &half, &err) != 0)
+        return false;
+    fewer.amount = most;
+    if (!compose(s, &fewer, &job, unsaid, sizeof unsaid) ||
+        tide_forecast_make(&job, TIDE_POOLED, f, &err) != 0)
+        return false;
+    double further = (double)(t->amount - most) / (double)(most - most / 2);
+    f->allocated = extended(half.allocated, f->allocated, further);
+    f->device = extended(half.device, f->device, further);
+    for (int i = 0; i < f->phase_count && i < half.phase_count; i++)
+        f->phases[i].peak = extended(half.phases[i].peak, f->phases[i].peak, further);
+    return true;
+}
+
 static void take(struct search *s, const struct tried *t, struct tide_explanations *to)
 {
     struct tide_forecast f;
-    struct tide_job job;
-    struct tide_err err;
     struct tried exact = *t;
     struct tide_explanation e = {.amount = t->amount};
-    if (!compose(s, t, &job, e.what, sizeof e.what) || tide_forecast_make(&job, TIDE_POOLED, &f, &err))
+    if (!plan_whole(s, t, &f, e.what, sizeof e.what))
         return;
     exact.bytes = comparable(s, &f);
     e.bytes = (int64_t)exact.bytes;

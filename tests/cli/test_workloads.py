@@ -103,13 +103,13 @@ def assert_leak(verdict, truth, shape="linear", subject="process"):
     return series
 
 
-@runs("cow", "--bytes", "64K", "--steps", "500", "--step-ms", "40")
+@runs("cow", "--bytes", "32K", "--steps", "1000", "--step-ms", "40")
 def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
-    # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still: this
-    # takes longer than the rest, and so is begun first, and a smaller heap, which costs less to read.
+    # Pages that are shared show only in PSS, which is read on a fraction of 1 % of the time when RSS stands still, and the rarer
+    # the busier the machine: this takes longer than the rest, and so is begun first, and a small heap, which costs less to read.
     top = verdict.document
     assert top["verdict"] == "leak", top["sentence"]
-    assert_rate(top, 64 * KIB)
+    assert_rate(top, 32 * KIB)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n)) for n in ("linear", "threads", "wrapper", "fork", "rename")])

@@ -482,6 +482,7 @@ static void *hammer(void *argument)
 static void hammer_from_many_threads(void)
 {
     pthread_t threads[HAMMERS];
+    tide_step(1); /* attached: a thread that meets another one attaching may go without */
     for (int i = 0; i < HAMMERS; i++)
         if (pthread_create(&threads[i], NULL, hammer, (void *)(intptr_t)i))
             exit(1);
@@ -507,6 +508,8 @@ static void threads_that_hammer_never_leave_a_torn_mark(void **state)
         seen->count = 0;
         drain();
         for (size_t i = 0; i < seen->count; i++, checked++) {
+            if (seen->at[i].event.kind == TIDE_LANE_STEP)
+                continue;
             int64_t number = seen->at[i].event.number;
             const char *name = seen->at[i].name;
             size_t len = strlen(name);
