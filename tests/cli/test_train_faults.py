@@ -134,6 +134,7 @@ def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, t
     assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
 
 
+@pytest.mark.slow  # LeakSanitizer itself dies of threads that a library opened later has memory in
 def test_going_on_with_another_number_of_threads_is_told(train, tidemark):
     """The result is then not the same to the bit."""
     on = ("train", "lm", "--data", "sums.txt", "--out", "run", "--resume", "auto")
