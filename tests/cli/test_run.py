@@ -237,7 +237,7 @@ def test_closed_descriptors_are_no_trouble(binary, tmp_path):
 @pytest.mark.parametrize("name", ["TERM", "HUP", "USR1", "USR2", "INT", "QUIT"])
 def test_a_signal_sent_to_the_tracker_reaches_the_command(start, python, tmp_path, name):
     prog = python("def got(number, frame): os.write(1, b'got %d\\n' % number); os._exit(9)\n"
-                  f"signal.signal(signal.SIG{name}, got)\nprint('ready', flush=True)\ntime.sleep(60)\n")
+                  f"signal.signal(signal.SIG{name}, got)\nprint('ready', flush=True)\nfor _ in range(600): time.sleep(0.1)\n")
     p = start("run", "-o", "a.tide", "--", *prog, start_new_session=True)
     assert p.stdout.readline() == b"ready\n"
     p.send_signal(getattr(signal, f"SIG{name}"))

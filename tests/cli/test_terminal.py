@@ -332,7 +332,8 @@ def test_attach_shows_a_status_line_of_its_own(terminal, binary):
 
 
 def test_ctrl_c_reaches_the_program_and_the_verdict_follows(terminal, binary, script):
-    prog = script("try:\n    print('ready', flush=True); time.sleep(60)\n"
+    # In short pieces: a signal just before a sleep is noticed after it.
+    prog = script("try:\n    print('ready', flush=True)\n    for _ in range(600): time.sleep(0.1)\n"
                   "except KeyboardInterrupt:\n    print('caught', flush=True); sys.exit(7)\n")
     t = terminal(binary, "run", "--", *prog)
     t.wait_for("ready")
