@@ -3,6 +3,7 @@
  */
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/cmd_train.h"
 #include "cli/train_forecast.h"
 #include "plan/plan_text.h"
 #include "show/against.h"

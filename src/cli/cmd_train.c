@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/room.h"
-#include "cli/train_forecast.h"
+#include "cli/cmd_train.h"
 #include "cli/train_report.h"
 #include "rt/peak.h"
 

@@ -19,14 +19,11 @@ enum operand {
     OPERAND_DIR = 16
 };
 
-/* "bash|zsh|fish": the words to choose from, up to `end`; none where they are the same. */
-static const char *words_of(const struct tide_command *command, const char **ret_end)
+/* How much of the synopsis is words to choose from, as in "bash|zsh|fish"; 0: none of it. */
+static size_t words_of(const struct tide_command *command)
 {
-    size_t n =
-        command->synopsis[0] >= 'a' && command->synopsis[0] <= 'z' ? strcspn(command->synopsis, " ") : 0;
-
-    *ret_end = command->synopsis + n;
-    return command->synopsis;
+    char first = command->synopsis[0];
+    return first >= 'a' && first <= 'z' ? strcspn(command->synopsis, " ") : 0;
 }
 
 /* Operands stand outside the brackets that hold an option: "[-o FILE]" says nothing about operands. */
@@ -65,9 +62,9 @@ static bool takes_path(const struct tide_option *o)
     return o->arg && o->kind == TIDE_OPTION_TEXT && (!strcmp(o->arg, "FILE") || !strcmp(o->arg, "DIR"));
 }
 
-static void put_choices(const char *choices, const char *end, const char *between, FILE *out)
+static void put_choices(const char *choices, size_t length, const char *between, FILE *out)
 {
-    for (; choices < end; choices++)
+    for (const char *end = choices + length; choices < end; choices++)
         if (*choices == '|')
             fputs(between, out);
         else
@@ -107,7 +104,7 @@ static void bash_option_values(const struct tide_command *command, FILE *out)
         fputs(") ", out);
         if (o->kind == TIDE_OPTION_CHOICE) {
             fputs("_tidemark_reply -W '", out);
-            put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
+            put_choices(o->choices, strlen(o->choices), " ", out);
             fputc('\'', out);
         } else if (takes_path(o)) {
             fprintf(out, "_tidemark_reply -%c", strcmp(o->arg, "DIR") ? 'f' : 'd');
@@ -121,8 +118,8 @@ static void bash_option_values(const struct tide_command *command, FILE *out)
 static void bash_operands(const struct tide_command *command, FILE *out)
 {
     unsigned operands = operands_of(command);
-    const char *end, *words = words_of(command, &end);
-    if (!operands && words == end)
+    size_t words = words_of(command);
+    if (!operands && !words)
         return;
     fprintf(out, "        %s)\n", command->name);
     if (operands & OPERAND_FILE)
@@ -135,9 +132,9 @@ static void bash_operands(const struct tide_command *command, FILE *out)
         fputs("            _tidemark_reply -W \"$commands\"\n", out);
     if (operands & OPERAND_DIR)
         fputs("            _tidemark_reply -d\n", out);
-    if (words < end) {
+    if (words) {
         fputs("            _tidemark_reply -W '", out);
-        put_choices(words, end, " ", out);
+        put_choices(command->synopsis, words, " ", out);
         fputs("'\n", out);
     }
     fputs("            ;;\n", out);
@@ -214,7 +211,7 @@ static void zsh_option(char letter, const char *name, const char *help, const st
         fputc(':', out);
         if (o->kind == TIDE_OPTION_CHOICE) {
             fputc('(', out);
-            put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
+            put_choices(o->choices, strlen(o->choices), " ", out);
             fputc(')', out);
         } else if (takes_path(o)) {
             fputs(strcmp(o->arg, "DIR") ? "_files" : "_directories", out);
@@ -265,10 +262,10 @@ static void put_zsh(FILE *out)
         for (const struct tide_option *o = tide_commands[i]->options; o->name; o++)
             zsh_option(o->letter, o->name, o->help, o, out);
         zsh_option('h', "help", TIDE_HELP_OPTION, NULL, out);
-        const char *end, *words = words_of(tide_commands[i], &end);
-        if (words < end) {
+        size_t words = words_of(tide_commands[i]);
+        if (words) {
             fputs("                '1:word:(", out);
-            put_choices(words, end, " ", out);
+            put_choices(tide_commands[i]->synopsis, words, " ", out);
             fputs(")'\n            ;;\n", out);
         } else {
             fprintf(out, "                %s\n            ;;\n", zsh_operand(operands_of(tide_commands[i])));
@@ -296,7 +293,7 @@ static void fish_option(const char *command, char letter, const char *name, cons
     fputc('\'', out);
     if (o && o->kind == TIDE_OPTION_CHOICE) {
         fputs(" -x -a '", out);
-        put_choices(o->choices, o->choices + strlen(o->choices), " ", out);
+        put_choices(o->choices, strlen(o->choices), " ", out);
         fputc('\'', out);
     } else if (o && takes_path(o)) {
         fputs(" -r -F", out);
@@ -328,11 +325,11 @@ static void fish_operands(const struct tide_command *command, FILE *out)
         put_names(" ", out);
         fputs("'\n", out);
     }
-    const char *end, *words = words_of(command, &end);
-    if (words < end) {
+    size_t words = words_of(command);
+    if (words) {
         fprintf(out, head, command->name);
         fputs("-a '", out);
-        put_choices(words, end, " ", out);
+        put_choices(command->synopsis, words, " ", out);
         fputs("'\n", out);
     }
 }

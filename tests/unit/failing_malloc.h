@@ -7,19 +7,13 @@
 #ifndef FAILING_MALLOC_H
 #define FAILING_MALLOC_H
 
+#include "sanitized.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#if defined(__has_feature)
-#define FAILING_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAILING_SANITIZED 1
-#else
-#define FAILING_SANITIZED 0
-#endif
-
-#define HAVE_FAILING_MALLOC (!FAILING_SANITIZED)
+#define HAVE_FAILING_MALLOC (!SANITIZED)
 
 #if HAVE_FAILING_MALLOC
 void *__libc_malloc(size_t bytes);

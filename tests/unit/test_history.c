@@ -6,6 +6,7 @@
 #include "show/thin.h"
 
 #include "recording_fixture.h"
+#include "sanitized.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -530,11 +531,7 @@ static void thinning_keeps_lowest_highest_and_last_of_each_series(void **state)
 }
 
 /* The budget is a second; a build with sanitizers is not what it is about, and loads a part. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { TICKS = 5000 };
-#else
-enum { TICKS = 100000 };
-#endif
+enum { TICKS = SANITIZED ? 5000 : 100000 };
 
 static void a_million_samples_load_within_a_second(void **state)
 {

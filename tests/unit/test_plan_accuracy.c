@@ -6,6 +6,7 @@
  * what it breaks.
  */
 #include "plan_table.h"
+#include "sanitized.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -107,11 +108,7 @@ static int place_of(const struct tide_explanations *found, const char *mistake)
 }
 
 /* A sanitizer looks for other faults, and makes each search slow: every fourth will do. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STRIDE = 4 };
-#else
-enum { STRIDE = 1 };
-#endif
+enum { STRIDE = SANITIZED ? 4 : 1 };
 
 static void planted_mistakes_are_found(void **state)
 {
@@ -182,7 +179,7 @@ static void a_plan_is_quick(void **state)
     assert_int_equal(tide_explain(&job, &evidence, &found, &err), 0);
     double explained = cpu_seconds();
     printf("plan %.1f ms, explanation %.0f ms\n", 1e3 * (planned - begun), 1e3 * (explained - planned));
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !SANITIZED
     assert_true(planned - begun < 0.05);
     assert_true(explained - planned < 1);
 #endif

@@ -11,6 +11,7 @@
 #include "record/schema.h"
 #include "record/writer.h"
 #include "show/history.h"
+#include "sanitized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,21 +68,9 @@ static bool must_fail(void)
     return true;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+enum { STRIDE = SANITIZED ? 5 : 1 }; /* slower by as much */
 
-#ifdef SANITIZED
-enum { STRIDE = 5 }; /* slower by as much */
-#else
-enum { STRIDE = 1 };
-#endif
-
-#ifndef SANITIZED
+#if !SANITIZED
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
@@ -691,7 +680,7 @@ static void any_allocation_may_fail(void **state)
 static int begin(void **state)
 {
     (void)state;
-#ifdef SANITIZED
+#if SANITIZED
     sqlite3_mem_methods failing;
     if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real_memory) != SQLITE_OK)
         return -1;

@@ -6,6 +6,7 @@
 #include "rt/machine.h"
 #include "rt/threads.h"
 #include "train/gpt.h"
+#include "sanitized.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -148,17 +149,11 @@ static void gives_these_bits(const struct model *m, const struct tide_choices *c
     free(state);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOW = true };
-#else
-enum { SLOW = false };
-#endif
-
 static void every_plan_gives_the_same_bits(const struct model *m, float clip, int64_t micro_batches)
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !SLOW && tide_threads() < 3 && tide_matmuls_fast(m->matmuls);
+    bool every = !SANITIZED && tide_threads() < 3 && tide_matmuls_fast(m->matmuls);
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.again = 0; choices.again <= BLOCKS; choices.again++)

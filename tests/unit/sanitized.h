@@ -1,0 +1,20 @@
+/*
+ * sanitized.h - whether this is a build with a sanitizer: 0 or 1, for #if and for code.
+ *
+ * Such a build is slow, and has a malloc that a test cannot replace.
+ */
+#ifndef SANITIZED_H
+#define SANITIZED_H
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+#endif
