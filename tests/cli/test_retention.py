@@ -235,6 +235,7 @@ def test_malloc_trim_gives_back_what_was_said(heap, script):
 
 
 @pytest.mark.slow
+@pytest.mark.long  # as above; from a recording: test_retention_that_has_stopped_is_no_failure
 def test_a_python_heap_that_fragmented_once_is_bounded(heap, script):
     d = heap(PYTHON, script(FRAGMENTS), 120)
     assert d["verdict"] == "retention" and d["bounded"] is True and heap.code == 0
