@@ -59,8 +59,9 @@ static __attribute__((noinline)) int by_libunwind(void)
 static __attribute__((noinline)) int by_tables(void)
 {
     uint64_t words[WORDS];
-    bool complete;
-    return (int)tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, words, WORDS, &complete);
+    struct tide_unwind_trace trace = {.words = words, .room = WORDS};
+    tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, &trace);
+    return (int)trace.count;
 }
 
 static int64_t now_ns(void)

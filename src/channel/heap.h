@@ -122,7 +122,7 @@ struct tide_heap_head {
     _Atomic uint64_t nested;     /* allocations inside a signal handler that interrupted the hook: not seen */
     _Atomic uint64_t truncated;  /* samples whose stack is not complete */
     _Atomic uint64_t python_failed; /* samples whose Python frames could not be read */
-    _Atomic uint64_t unwinds;       /* stacks walked */
+    _Atomic uint64_t unwinds;       /* stacks whose site was looked for */
     _Atomic uint64_t unwinds_timed; /* of these, how many were timed, */
     _Atomic uint64_t unwind_ns;     /* and how long those took together */
     _Atomic uint64_t coarsened;     /* times the interval was doubled */

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, NAME_CHARS = 500 };
+enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, HASHED_FRAMES = 6, NAME_CHARS = 500 };
 
 /* How the instruction and the line table are written. */
 enum lines { LNOTAB, LINETABLE, LOCATIONS };
@@ -121,6 +121,7 @@ void tide_pyframes_consider(const struct tide_object *object)
     tide_ledger_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
     atomic_store(&python.failed, !usable);
     atomic_store(&python.ready, true);
+    tide_recall_forget();
 }
 
 /* ---- the self-check, which reads through the kernel */
@@ -217,6 +218,39 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
     return good > 0;
 }
 
+/* ---- reading, with notes */
+
+struct merge {
+    struct tide_heap_head *table;
+    struct tide_recall_notes *notes;
+    uintptr_t frame; /* the next Python frame, or 0 */
+    uint64_t *out;
+    size_t count, room;
+    bool full, failed;
+};
+
+static inline uintptr_t read_word(struct merge *m, uintptr_t at, int offset)
+{
+    uintptr_t value = word_at(at, offset);
+    tide_recall_note(m->notes, at + (uintptr_t)offset, value);
+    return value;
+}
+
+static inline uint32_t read_half(struct merge *m, uintptr_t at, int offset)
+{
+    uint32_t value = half_at(at, offset);
+    tide_recall_note_bits(m->notes, at + (uintptr_t)offset, UINT32_MAX, value);
+    return value;
+}
+
+static inline uint8_t read_byte(struct merge *m, uintptr_t at, int offset)
+{
+    unsigned shift = 8 * (offset & 3);
+    tide_recall_note_bits(m->notes, at + (uintptr_t)(offset & ~3), UINT32_C(0xff) << shift,
+                          (uint32_t)byte_at(at, offset) << shift);
+    return byte_at(at, offset);
+}
+
 /* ---- lines */
 
 struct bytes {
@@ -292,11 +326,12 @@ static uint32_t line_of_lnotab(struct bytes b, uint32_t line, uint32_t offset)
 }
 
 /* Two-byte units from the beginning of the code. */
-static int64_t unit_of(const struct layout *l, uintptr_t frame, uintptr_t code)
+static int64_t unit_of(struct merge *m, const struct layout *l, uintptr_t frame, uintptr_t code)
 {
     if (l->lines == LOCATIONS)
-        return ((int64_t)word_at(frame, l->instruction) - (int64_t)(code + (uintptr_t)l->code_bytes)) / 2;
-    int32_t index = (int32_t)half_at(frame, l->instruction);
+        return ((int64_t)read_word(m, frame, l->instruction) - (int64_t)(code + (uintptr_t)l->code_bytes)) /
+               2;
+    int32_t index = (int32_t)read_half(m, frame, l->instruction);
     return l->lines == LNOTAB ? index / 2 : index;
 }
 
@@ -381,11 +416,10 @@ static void copy_text(const struct layout *l, uintptr_t text, bool keep_end, cha
 
 /* A code object's number. Its address alone does not name it: it may be freed and another come in its place.
  */
-static int32_t number_of(struct tide_heap_head *table, const struct layout *l, uintptr_t code,
-                         uint64_t *ret_key)
+static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code, uint64_t *ret_key)
 {
-    uintptr_t file = word_at(code, l->file), name = word_at(code, l->name);
-    uint32_t first_line = half_at(code, l->first_line);
+    uintptr_t file = read_word(m, code, l->file), name = read_word(m, code, l->name);
+    uint32_t first_line = read_half(m, code, l->first_line);
     uint64_t key = mix(mix(mix(mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
     int32_t number = tide_ledger_code(key);
@@ -394,18 +428,10 @@ static int32_t number_of(struct tide_heap_head *table, const struct layout *l, u
     char file_text[4 * NAME_CHARS + 1], name_text[4 * NAME_CHARS + 1];
     copy_text(l, file, true, file_text);
     copy_text(l, name, false, name_text);
-    return tide_ledger_code_add(table, key, file_text, name_text, first_line);
+    return tide_ledger_code_add(m->table, key, file_text, name_text, first_line);
 }
 
 /* ---- merging */
-
-struct merge {
-    struct tide_heap_head *table;
-    uintptr_t frame; /* the next Python frame, or 0 */
-    uint64_t *out;
-    size_t count, room;
-    bool full, failed;
-};
 
 static void put(struct merge *m, uint64_t word)
 {
@@ -417,17 +443,18 @@ static void put(struct merge *m, uint64_t word)
 
 static void put_frame(struct merge *m, const struct layout *l)
 {
-    uintptr_t code = word_at(m->frame, l->code);
+    uintptr_t code = read_word(m, m->frame, l->code);
     if (!code || word_at(code, OBJECT_TYPE) != python.code_type) {
         m->failed = true;
         return;
     }
     uint64_t key;
-    int32_t number = number_of(m->table, l, code, &key);
+    int32_t number = number_of(m, l, code, &key);
     if (number < 0)
         m->failed = true;
     else
-        put(m, TIDE_HEAP_PYTHON_WORD((uint32_t)number, find_line(l, code, key, unit_of(l, m->frame, code))));
+        put(m,
+            TIDE_HEAP_PYTHON_WORD((uint32_t)number, find_line(l, code, key, unit_of(m, l, m->frame, code))));
 }
 
 /* The frames of one run of the loop, or all that are left. */
@@ -435,11 +462,11 @@ static void put_run(struct merge *m, bool all)
 {
     const struct layout *l = python.layout;
     while (m->frame && !m->full) {
-        bool shim = l->owner >= 0 && byte_at(m->frame, l->owner) == OWNED_BY_C;
-        bool last = shim || (l->entry >= 0 && byte_at(m->frame, l->entry)) || l->lines != LOCATIONS;
+        bool shim = l->owner >= 0 && read_byte(m, m->frame, l->owner) == OWNED_BY_C;
+        bool last = shim || (l->entry >= 0 && read_byte(m, m->frame, l->entry)) || l->lines != LOCATIONS;
         if (!shim)
             put_frame(m, l);
-        m->frame = word_at(m->frame, l->previous);
+        m->frame = read_word(m, m->frame, l->previous);
         if (last && !all)
             return;
     }
@@ -450,11 +477,11 @@ static bool is_loop(uint64_t word)
     return word > python.loop_start && word <= python.loop_end;
 }
 
-static uintptr_t running_frame(uintptr_t thread)
+static uintptr_t running_frame(struct merge *m, uintptr_t thread)
 {
     const struct layout *l = python.layout;
-    uintptr_t frame = word_at(thread, l->current);
-    return frame && l->cframe >= 0 ? word_at(frame, l->cframe) : frame;
+    uintptr_t frame = read_word(m, thread, l->current);
+    return frame && l->cframe >= 0 ? read_word(m, frame, l->cframe) : frame;
 }
 
 static size_t copy_native(const uint64_t *words, size_t count, uint64_t *out, size_t room, bool *complete)
@@ -468,7 +495,7 @@ static size_t copy_native(const uint64_t *words, size_t count, uint64_t *out, si
 }
 
 size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
-                           size_t room, bool *complete)
+                           size_t room, struct tide_recall_notes *notes, bool *complete)
 {
     size_t outermost = 0, loops = 0;
     bool usable = atomic_load_explicit(&python.ready, memory_order_acquire) && !atomic_load(&python.failed);
@@ -478,9 +505,13 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
             loops++;
         }
     uintptr_t thread = loops ? (uintptr_t)python.this_thread() : 0;
-    if (!thread || !is_trusted(table, thread))
+    if (!thread || !is_trusted(table, thread)) {
+        if (loops)
+            tide_recall_spoil(notes); /* the next one may have more luck */
         return copy_native(words, count, out, room, complete);
-    struct merge m = {.table = table, .frame = running_frame(thread), .out = out, .room = room};
+    }
+    struct merge m = {.table = table, .notes = notes, .out = out, .room = room};
+    m.frame = running_frame(&m, thread);
     for (size_t i = 0; i < count && !m.full; i++) {
         if (is_loop(words[i])) {
             put_run(&m, i == outermost && *complete);
@@ -489,9 +520,26 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
             put(&m, words[i]);
         }
     }
-    if (m.failed)
+    if (m.failed) {
         tide_ledger_count(&table->python_failed);
+        tide_recall_spoil(notes);
+    }
     if (m.full)
         *complete = false;
     return m.count;
+}
+
+uintptr_t tide_pyframes_whereabouts(uint64_t *ret_hash)
+{
+    *ret_hash = 0;
+    if (!atomic_load_explicit(&python.checked, memory_order_acquire))
+        return 0;
+    const struct layout *l = python.layout;
+    uintptr_t thread = (uintptr_t)python.this_thread();
+    struct merge m = {0};
+    uintptr_t frame = thread ? running_frame(&m, thread) : 0;
+    for (int i = 0; frame && i < HASHED_FRAMES; i++, frame = word_at(frame, l->previous))
+        *ret_hash = mix(*ret_hash, l->lines == LOCATIONS ? word_at(frame, l->instruction)
+                                                         : half_at(frame, l->instruction));
+    return thread;
 }

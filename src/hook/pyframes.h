@@ -12,6 +12,7 @@
 
 #include "hook/object.h"
 #include "hook/ledger.h"
+#include "hook/recall.h"
 
 /* Whether the object is an interpreter, and if so which: sets up what merging needs. Takes no lock of the
  * loader. Not from two threads at once. */
@@ -19,8 +20,12 @@ void tide_pyframes_consider(const struct tide_object *object);
 
 /* Copies a native stack to out, with each run of the interpreter's loop replaced by the Python frames it
  * runs, and with other frames of the interpreter left out from the innermost Python frame on. Returns the
- * number of words; *complete becomes false if they did not fit. */
+ * number of words; *complete becomes false if they did not fit. What was read of the frames goes to notes. */
 size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
-                           size_t room, bool *complete);
+                           size_t room, struct tide_recall_notes *notes, bool *complete);
+
+/* The thread's state in the interpreter, and a hash of what its innermost frames are executing; 0: none, or
+ * not known to be what it should be yet. */
+uintptr_t tide_pyframes_whereabouts(uint64_t *ret_hash);
 
 #endif

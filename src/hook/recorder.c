@@ -10,6 +10,7 @@
 #include "hook/pyframes.h"
 #include "hook/ledger.h"
 #include "hook/own_stack.h"
+#include "hook/recall.h"
 #include "hook/wiped.h"
 
 #include <errno.h>
@@ -149,39 +150,57 @@ static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr
 
 /* ---- stacks */
 
-static size_t walk(struct tide_heap_head *table, const struct tide_local *local,
-                   struct tide_unwind_frame caller, uint64_t *words, size_t room, bool *ret_complete)
+/* The site of a stack that is not known. */
+static int32_t walk(struct tide_heap_head *table, struct tide_local *local, struct tide_unwind_stack stack,
+                    const struct tide_recall_place *place, struct tide_recall_notes *notes)
 {
-    struct tide_unwind_stack stack = stack_of(local, caller.sp);
-    uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
-    uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
-    size_t count = tide_unwind_walk(caller, &stack, words, room, ret_complete);
-    if (from) {
-        atomic_fetch_add_explicit(&table->unwind_ns, now_ns() - from, memory_order_relaxed);
-        tide_ledger_count(&table->unwinds_timed);
-        atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
-        atomic_store_explicit(&table->own_bytes,
-                              tide_ledger_bytes() + tide_pointers_bytes() + tide_ranges_bytes() +
-                                  sizeof tide_pointers_filter + sizeof tide_pointers_pages,
-                              memory_order_relaxed);
+    struct tide_unwind_trace trace = {.words = local->native, .room = TIDE_RECORDER_NATIVE, .notes = notes};
+    tide_unwind_walk(place->caller, &stack, &trace);
+    local->calm = trace.complete && !trace.interrupted;
+    size_t own = 0;
+    while (own + 1 < trace.count && trace.words[own] > own_start && trace.words[own] <= own_end)
+        own++;
+    bool complete = trace.complete;
+    size_t count = tide_pyframes_merge(table, trace.words + own, trace.count - own, local->merged,
+                                       TIDE_HEAP_DEPTH, notes, &complete);
+    if (!complete) {
+        tide_ledger_count(&table->truncated);
+        tide_recall_spoil(notes);
     }
-    return count;
+    return tide_ledger_find(table, place->kind, local->merged, count, complete);
+}
+
+static void publish(struct tide_heap_head *table, uint64_t took_ns)
+{
+    atomic_fetch_add_explicit(&table->unwind_ns, took_ns, memory_order_relaxed);
+    tide_ledger_count(&table->unwinds_timed);
+    atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
+    atomic_store_explicit(&table->own_bytes,
+                          tide_ledger_bytes() + tide_pointers_bytes() + tide_ranges_bytes() +
+                              tide_recall_bytes() + sizeof tide_pointers_filter + sizeof tide_pointers_pages,
+                          memory_order_relaxed);
 }
 
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
                            struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
-    uint64_t *native = local->native, *merged = local->merged;
-    bool complete;
-    size_t count = walk(table, local, caller, native, TIDE_RECORDER_NATIVE, &complete), own = 0;
-    local->walked = complete ? count : 0;
-    while (own + 1 < count && native[own] > own_start && native[own] <= own_end)
-        own++;
-    count = tide_pyframes_merge(table, native + own, count - own, merged, TIDE_HEAP_DEPTH, &complete);
-    if (!complete)
-        tide_ledger_count(&table->truncated);
-    return tide_ledger_find(table, kind, merged, count, complete);
+    uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
+    uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
+    struct tide_unwind_stack stack = stack_of(local, caller.sp);
+    struct tide_recall_place place = {.kind = kind, .caller = caller, .stack_high = stack.high};
+    place.python = tide_pyframes_whereabouts(&place.python_hash);
+    struct tide_recall_notes *notes;
+    int32_t site = tide_recall_find(&place, &notes);
+    if (site >= 0) {
+        local->calm = true;
+    } else {
+        site = walk(table, local, stack, &place, notes);
+        tide_recall_keep(notes, site);
+    }
+    if (from)
+        publish(table, now_ns() - from);
+    return site;
 }
 
 /* ---- blocks */
@@ -263,7 +282,7 @@ bool tide_recorder_place(struct tide_heap_head *table, const void *pointer, stru
 /* Only of a stack that is known to its end can it be said that no signal handler is on it. */
 static void ask_allocator(struct tide_heap_head *table, struct tide_local *local)
 {
-    if (!tide_allocator_is_due() || !local->walked || tide_unwind_passes_signal(local->native, local->walked))
+    if (!local->calm || !tide_allocator_is_due())
         return;
     local->guard = INTERNAL;
     tide_allocator_ask(table);
@@ -397,6 +416,7 @@ struct tide_heap_head *tide_recorder_enter(int *ret_errno)
 void tide_recorder_unloaded(void)
 {
     tide_unwind_forget();
+    tide_recall_forget();
     tide_ledger_unloaded();
 }
 
@@ -420,7 +440,7 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     struct tide_object own;
     seed_wanted = first_seed;
     if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
-        tide_unwind_init())
+        tide_recall_init() || tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;

@@ -41,7 +41,7 @@ struct tide_local {
     /* The stack at hand, while the guard is up: not on the stack itself, which may be a signal handler's few
      * KiB. */
     uint64_t native[TIDE_RECORDER_NATIVE], merged[TIDE_HEAP_DEPTH];
-    size_t walked; /* words of `native` that are a whole stack; 0: the last one was not */
+    bool calm; /* the last stack was seen to its end, and no signal handler on it */
 };
 
 extern __thread struct tide_local tide_local __attribute__((tls_model("initial-exec")));

@@ -8,6 +8,7 @@
 #include "hook/unwind.h"
 #include "hook/cfi.h"
 #include "hook/object.h"
+#include "hook/recall.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -87,100 +88,117 @@ __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t word_a
     return *(const volatile uintptr_t *)address;
 }
 
-/* Out of a signal handler, to the code it interrupted. */
-static bool step_signal(struct tide_unwind_frame *frame, struct tide_unwind_stack *stack)
-{
-    if (!holds(stack, frame->sp, SIGNAL_BYTES))
-        return false;
-    uintptr_t sp = frame->sp;
-    *frame = (struct tide_unwind_frame){
-        .pc = word_at(sp + SIGNAL_PC), .sp = word_at(sp + SIGNAL_SP), .bp = word_at(sp + SIGNAL_BP)};
-    if (holds(stack, frame->sp, 8))
-        return true;
-    stack->low = stack->other_low;
-    stack->high = stack->other_high;
-    return holds(stack, frame->sp, 8);
-}
+/* A walk on its way. */
+struct walk {
+    struct tide_unwind_frame frame;
+    struct tide_unwind_stack stack;
+    struct tide_recall_notes *notes;
+    uintptr_t bp_at; /* where the frame pointer was saved; 0: it is the caller's still */
+};
 
-static inline bool step(struct tide_unwind_frame *frame, struct tide_unwind_stack *stack,
-                        struct tide_cfi_rule rule)
+static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *ret_word)
 {
-    uintptr_t cfa = (rule.kind == TIDE_CFI_SP ? frame->sp : frame->bp) + (uintptr_t)(intptr_t)rule.offset;
-    if (rule.kind == TIDE_CFI_BP_DEREF) {
-        if (!holds(stack, cfa, 8))
-            return false;
-        cfa = word_at(cfa);
-    }
-    if (cfa <= frame->sp || !holds(stack, cfa - 8, 8))
+    if (!holds(&w->stack, at, 8))
         return false;
-    if (rule.saved != TIDE_CFI_BP_SAME) {
-        uintptr_t at = rule.saved == TIDE_CFI_BP_AT_BP ? frame->bp : cfa - 8 * (uintptr_t)rule.saved;
-        if (!holds(stack, at, 8))
-            return false;
-        frame->bp = word_at(at);
-    }
-    frame->pc = word_at(cfa - 8);
-    frame->sp = cfa;
-    stack->low = cfa;
+    *ret_word = word_at(at);
+    tide_recall_note(w->notes, at, *ret_word);
     return true;
 }
 
-size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *where,
-                        uint64_t *words, size_t room, bool *ret_complete)
+/* Where the frame pointer comes from is noted only when it is used: most code keeps something else in that
+ * register, which is another thing every time. */
+static inline uintptr_t use_bp(struct walk *w)
 {
-    struct tide_unwind_stack stack = *where;
-    size_t count = 0;
+    if (w->bp_at)
+        tide_recall_note(w->notes, w->bp_at, w->frame.bp);
+    else if (w->notes)
+        w->notes->needs_bp = true;
+    return w->frame.bp;
+}
+
+/* Out of a signal handler, to the code it interrupted. */
+static bool step_signal(struct walk *w)
+{
+    struct tide_unwind_stack *stack = &w->stack;
+    uintptr_t sp = w->frame.sp;
+    tide_recall_spoil(w->notes);
+    if (!holds(stack, sp, SIGNAL_BYTES))
+        return false;
+    w->frame = (struct tide_unwind_frame){
+        .pc = word_at(sp + SIGNAL_PC), .sp = word_at(sp + SIGNAL_SP), .bp = word_at(sp + SIGNAL_BP)};
+    if (holds(stack, w->frame.sp, 8))
+        return true;
+    stack->low = stack->other_low;
+    stack->high = stack->other_high;
+    return holds(stack, w->frame.sp, 8);
+}
+
+static inline bool step(struct walk *w, struct tide_cfi_rule rule)
+{
+    uintptr_t cfa = (rule.kind == TIDE_CFI_SP ? w->frame.sp : use_bp(w)) + (uintptr_t)(intptr_t)rule.offset;
+    if (rule.kind == TIDE_CFI_BP_DEREF && !read_word(w, cfa, &cfa))
+        return false;
+    if (cfa <= w->frame.sp)
+        return false;
+    uintptr_t pc, bp_at = 0;
+    if (rule.saved != TIDE_CFI_BP_SAME) {
+        bp_at = rule.saved == TIDE_CFI_BP_AT_BP ? use_bp(w) : cfa - 8 * (uintptr_t)rule.saved;
+        if (!holds(&w->stack, bp_at, 8))
+            return false;
+    }
+    if (!read_word(w, cfa - 8, &pc))
+        return false;
+    if (bp_at) {
+        w->bp_at = bp_at;
+        w->frame.bp = word_at(bp_at);
+    }
+    w->frame.pc = pc;
+    w->frame.sp = w->stack.low = cfa;
+    return true;
+}
+
+void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *where,
+                      struct tide_unwind_trace *trace)
+{
+    struct walk w = {.frame = frame, .stack = *where, .notes = trace->notes};
     unsigned interrupted = 0; /* 1: pc is no return address */
-    *ret_complete = false;
-    if (frame.sp > stack.low)
-        stack.low = frame.sp;
-    while (count < room) {
-        words[count++] = frame.pc + interrupted;
+    trace->count = 0;
+    trace->complete = trace->interrupted = false;
+    if (frame.sp > w.stack.low)
+        w.stack.low = frame.sp;
+    while (trace->count < trace->room) {
+        trace->words[trace->count++] = w.frame.pc + interrupted;
         if (!rules)
             break;
-        struct tide_cfi_rule rule = tide_cfi_unpack(rule_for(frame.pc - 1 + interrupted));
-        bool was_signal = rule.kind == TIDE_CFI_SIGNAL;
+        struct tide_cfi_rule rule = tide_cfi_unpack(rule_for(w.frame.pc - 1 + interrupted));
         if (rule.kind == TIDE_CFI_END) {
-            *ret_complete = true;
+            trace->complete = true;
             break;
         }
         if (rule.kind == TIDE_CFI_NONE)
             break;
-        if (was_signal ? !step_signal(&frame, &stack) : !step(&frame, &stack, rule))
+        interrupted = rule.kind == TIDE_CFI_SIGNAL;
+        trace->interrupted |= interrupted;
+        if (interrupted ? !step_signal(&w) : !step(&w, rule))
             break;
-        if (!frame.pc) {
-            *ret_complete = true;
+        if (!w.frame.pc) {
+            trace->complete = true;
             break;
         }
-        interrupted = was_signal;
     }
-    return count;
-}
-
-bool tide_unwind_passes_signal(const uint64_t *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (tide_cfi_unpack(rule_for(words[i] - 1)).kind == TIDE_CFI_SIGNAL)
-            return true;
-    return false;
 }
 
 #else
 
-size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
-                        uint64_t *words, size_t room, bool *ret_complete)
+void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
+                      struct tide_unwind_trace *trace)
 {
     (void)stack;
-    *ret_complete = false;
-    if (room)
-        words[0] = frame.pc;
-    return room ? 1 : 0;
-}
-
-bool tide_unwind_passes_signal(const uint64_t *words, size_t count)
-{
-    (void)words, (void)count;
-    return true; /* cannot be told */
+    trace->count = trace->room ? 1 : 0;
+    trace->complete = false;
+    trace->interrupted = true; /* cannot be told */
+    if (trace->room)
+        trace->words[0] = frame.pc;
 }
 
 #endif

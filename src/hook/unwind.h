@@ -37,13 +37,20 @@ struct tide_unwind_stack {
 /* Memory for what is learned. -1 if the system gives none: then nothing can be walked. */
 int tide_unwind_init(void);
 
-/* Writes the addresses of the stack from `frame` outwards to words, innermost first, as heap.h wants them.
- * Returns how many, at least 1; *ret_complete says whether the outermost frame was reached. */
-size_t tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
-                        uint64_t *words, size_t room, bool *ret_complete);
+struct tide_recall_notes;
 
-/* Whether a walk that gave these words came out of a signal handler. */
-bool tide_unwind_passes_signal(const uint64_t *words, size_t count);
+/* What a walk gives: addresses, innermost first, as heap.h wants them. */
+struct tide_unwind_trace {
+    uint64_t *words;
+    size_t room, count;
+    struct tide_recall_notes *notes; /* what was read of the stack is noted there, if not NULL (recall.h) */
+    bool complete;                   /* the outermost frame was reached */
+    bool interrupted;                /* a signal handler is on the stack */
+};
+
+/* Walks from `frame` outwards. words, room and notes are the caller's; at least one word is written. */
+void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
+                      struct tide_unwind_trace *trace);
 
 /* Forgets all rules: code was unloaded, and other code may come where it was. */
 void tide_unwind_forget(void);

@@ -500,6 +500,27 @@ def test_python_frames_have_the_right_file_function_and_line(hooked, root, pytho
     assert made_up.python[1] == (str(script), "<module>", line("made-up.py"))
 
 
+@pytest.mark.parametrize("python", INTERPRETERS)
+def test_functions_that_follow_each_other_at_the_same_address_are_told_apart(hooked, tmp_path, python):
+    """Of 105 functions, each made anew and freed, called from one line: what was seen at an address is no longer there."""
+    (tmp_path / "make.py").write_text("""
+kept = []
+for i in range(420):
+    scope = {}
+    text = chr(10) * (i % 3) + f"def made_{i % 7}(n):" + chr(10) + "    return bytearray(n)" + chr(10)
+    exec(compile(text, f"made_{i % 5}.py", "exec"), scope)
+    kept.append(scope[f"made_{i % 7}"](200000 + 16 * (i % 105)))
+import os
+os._exit(0)
+""")
+    _, found = hooked(python, tmp_path / "make.py")
+    sites = [(s, s.python[0]) for s in next(iter(found.values())).sites if s.python and s.python[0][0].startswith("made_")]
+    assert sum(s.live_blocks for s, _ in sites) == 420
+    for site, frame in sites:
+        i = (site.live_bytes // site.live_blocks - 200000) // 16
+        assert frame == (f"made_{i % 5}.py", f"made_{i % 7}", 2 + i % 3)
+
+
 def test_native_frames_between_python_frames_are_kept(hooked, tmp_path):
     """A C extension (ctypes calling qsort's comparison) shows up between the Python frames around it."""
     script = tmp_path / "between.py"

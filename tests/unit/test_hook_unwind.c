@@ -61,7 +61,10 @@ static __attribute__((noinline)) void walk_both(void)
     struct tide_unwind_stack stack = stack_of_thread();
     theirs.count = 0;
     _Unwind_Backtrace(take, &theirs);
-    ours.count = tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, ours.words, WORDS, &ours_complete);
+    struct tide_unwind_trace trace = {.words = ours.words, .room = WORDS};
+    tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, &trace);
+    ours.count = trace.count;
+    ours_complete = trace.complete;
 }
 
 /* From the caller of walk_both on, both say the same. libgcc also sees walk_both itself. */
@@ -180,7 +183,10 @@ static __attribute__((noinline)) size_t walk_with(struct tide_unwind_stack stack
                                                   bool *ret_complete)
 {
     uint64_t words[WORDS];
-    return tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, words, room, ret_complete);
+    struct tide_unwind_trace trace = {.words = words, .room = room};
+    tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, &trace);
+    *ret_complete = trace.complete;
+    return trace.count;
 }
 
 static void a_walk_stays_within_its_bounds_and_room(void **state)
@@ -221,8 +227,9 @@ static void a_stack_of_garbage_is_no_fault(void **state)
                                           .sp = (uintptr_t)memory + bytes - 8 * (uintptr_t)(round % 64),
                                           .bp = words[bytes / 8 - 1 - (size_t)round % 64]};
         uint64_t out[WORDS];
-        bool complete;
-        assert_true(tide_unwind_walk(frame, &stack, out, WORDS, &complete) <= WORDS);
+        struct tide_unwind_trace trace = {.words = out, .room = WORDS};
+        tide_unwind_walk(frame, &stack, &trace);
+        assert_true(trace.count <= WORDS);
     }
     munmap(memory, 2 * bytes);
 }
