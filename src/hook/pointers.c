@@ -61,9 +61,7 @@ static _Atomic uint8_t *filter_of(uintptr_t address)
 {
     if (address & TIDE_POINTERS_POOL)
         return &tide_pointers_pages[tide_pointers_page_place(address)];
-    uintptr_t place =
-        (address >> 4 ^ address >> (4 + TIDE_POINTERS_FILTER_BITS)) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
-    return &tide_pointers_filter[place];
+    return &tide_pointers_filter[tide_pointers_filter_place(address)];
 }
 
 /* A counter that reached its maximum stays there: its blocks are then always looked for. */

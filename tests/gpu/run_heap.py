@@ -4,8 +4,8 @@
 Needs PyTorch with CUDA in the python3 that runs this, and nvcc for the programs with the static run-time library (or
 BUILD/device_steps). Plants leaks with PyTorch's three ways to take memory and with the run-time library alone, and checks
 that blame names the line; lets other frameworks run watched and alone; then measures what the hook costs a training loop.
-PART: torch, static, cost, loop, loop-async, or one of LEAKS or PROGRAMS; without one, everything. SECONDS_MOST: no run of a loop
-begins later (420).
+PART: torch, static, cost, loop, loop-async, or one of LEAKS or PROGRAMS; without one, everything. SECONDS_MOST: no round of a loop
+begins later (420). TIDEMARK_LOOPS: programs of the loop with the hook, and as many without (8); ROUNDS: of each, at most (100).
 Exit 0: all held; 1: something did not; 77: no GPU. What it measured is printed, and is written as JSON into the directory named
 by OUT, if any.
 """
@@ -28,7 +28,8 @@ PARTS = sys.argv[2:]
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/release").resolve()
 WORK = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / "tidemark-gpu-heap"
 DEVICE = os.environ.get("TIDEMARK_TRAIN_DEVICE", "cuda")  # "cpu": to try this script out without a GPU
-STEPS = os.environ.get("TIDEMARK_TRAIN_STEPS", "60")  # of a round
+STEPS = os.environ.get("TIDEMARK_TRAIN_STEPS", "20")  # of a round
+LOOPS = int(os.environ.get("TIDEMARK_LOOPS", "8"))
 TENSOR_INTERVAL = 16 * MIB  # mean bytes between samples of tensors; from there on all are seen
 TRAIN = [sys.executable, HERE / "train.py", "--device", DEVICE, "--width", "256" if DEVICE == "cuda" else "32"]
 SEGMENT = 20 * MIB  # what PyTorch takes at once for tensors of more than 1 MiB
@@ -257,9 +258,10 @@ def take_turn(gate, process):
 
 
 def loop_cost(name, loops, rounds, latest):
-    """The programs take turns, a short round each, so that the machine's moods fall on all of them: in each round those with the
-    hook against those without. How far these differ among themselves is the noise."""
-    ratios, alone_ms, heap_ms, losses = [], [], [], set()
+    """The programs take turns, a short round each, so that the machine's moods fall on all of them. Programs that are the same
+    differ by several percent as long as they live, so each counts once, by its mean against that of those alone in the same
+    rounds, and how far programs differ among themselves is the noise."""
+    turns, losses = [], set()
     for i in range(rounds):
         if time.monotonic() > latest:
             break
@@ -267,25 +269,24 @@ def loop_cost(name, loops, rounds, latest):
         if not all(results):
             break
         results = results if i % 2 else results[::-1]
-        alone_ms.append([r["step_ms"] for r in results[0::2]])
-        heap_ms.append([r["step_ms"] for r in results[1::2]])
-        ratios.append(statistics.fmean(heap_ms[-1]) / statistics.fmean(alone_ms[-1]))
+        turns.append([r["step_ms"] for r in results])
         losses.update((i, round(r["loss"], 4)) for r in results)
     for _, process in loops:
         process.terminate()
         process.communicate()
-    check(len(ratios) > 2 and len(losses) == len(ratios), f"{name}: every run ends well, with the same losses")
-    if len(ratios) < 3:
+    check(len(turns) > 2 and len(losses) == len(turns), f"{name}: every run ends well, with the same losses")
+    if len(turns) < 3:
         return
-    measured[name] = {"alone_ms": alone_ms, "heap_ms": heap_ms, "ratios": ratios}
-    error = statistics.stdev(ratios) / math.sqrt(len(ratios))
-    flat = [ms for turn in alone_ms for ms in turn]
-    print(f"{name}: a step takes {statistics.median(flat):.3f} ms alone ({min(flat):.3f} to {max(flat):.3f}); with the hook "
-          f"{statistics.median(ratios):.3f}x (mean {statistics.fmean(ratios):.3f}, standard error {error:.3f}, {len(ratios)} rounds of "
-          f"{len(loops) // 2} and {len(loops) // 2} programs)", flush=True)
-    for kind, turns in (("alone", alone_ms), ("with the hook", heap_ms)):
-        print(f"{name}: {kind}, each program's median: " + ", ".join(f"{statistics.median(ms):.3f} ms" for ms in zip(*turns)), flush=True)
-    check(statistics.median(ratios) <= 1.03, f"{name}: the hook costs at most 3 %")
+    alone = [statistics.fmean(turn[0::2]) for turn in turns]
+    each = [statistics.fmean(turn[i] / base for turn, base in zip(turns, alone)) for i in range(len(loops))]
+    ratio = statistics.fmean(each[1::2])
+    error = math.sqrt(sum(statistics.variance(each[i::2]) / len(each[i::2]) for i in (0, 1))) if len(loops) > 2 else math.nan
+    measured[name] = {"turns_ms": turns, "each": each, "ratio": ratio, "error": error}
+    print(f"{name}: a step takes {statistics.median(alone):.3f} ms alone ({min(alone):.3f} to {max(alone):.3f}); with the hook "
+          f"{ratio:.3f}x (standard error {error:.3f}; {len(turns)} rounds of {STEPS} steps of {len(loops) // 2} and {len(loops) // 2} programs)")
+    for kind, i in (("alone", 0), ("with the hook", 1)):
+        print(f"{name}: {kind}, each program: " + ", ".join(f"{r:.3f}x" for r in each[i::2]), flush=True)
+    check(ratio <= 1.03, f"{name}: the hook costs at most 3 %")
 
 
 def call_cost(program):
@@ -306,8 +307,8 @@ def main():
         subprocess.run(["nvcc", "-cudart", "static", "-g", "-o", program, HERE / "device_steps.cu"], check=True)
     has_program = DEVICE == "cuda" and program.exists()
     torch_runs = start_torch_leaks()
-    rounds = int(os.environ.get("ROUNDS", 40))
-    loops = start_loops("loop", 3, rounds) if wanted("loop") else []
+    rounds = int(os.environ.get("ROUNDS", 100))
+    loops = start_loops("loop", LOOPS, rounds) if wanted("loop") else []
     static_runs = start_static_leaks(program) if wanted("static") and has_program else []
     torch_leaks(torch_runs)
     if static_runs:
