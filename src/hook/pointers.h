@@ -2,8 +2,8 @@
  * pointers.h - which live blocks were sampled, and what each counts for.
  *
  * The question asked at every free is "was this one sampled?", and the answer is nearly always no. A filter
- * of one byte per 64 bytes of address, folded to 1 MiB, says "no" with one load, from a cache line that
- * serves the blocks of a whole page; it never says "no" wrongly. "Perhaps" goes to a hash map in 64 shards,
+ * of one byte per 256 bytes of address, folded to 1 MiB, says "no" with one load, from a cache line that
+ * serves the blocks of four pages; it never says "no" wrongly. "Perhaps" goes to a hash map in 64 shards,
  * each with a latch of its own (wiped.h) and an array that doubles up to a fixed maximum.
  *
  * Blocks of a program's own pools (tidemark.h) are in the same map under keys of their own, since the first
@@ -24,7 +24,7 @@ enum {
     TIDE_POINTERS_SHARDS = 64,
     TIDE_POINTERS_SHARD_MOST = 16384, /* places in a shard; 3/4 of them are used */
     TIDE_POINTERS_FILTER_BITS = 20,
-    TIDE_POINTERS_UNIT_BITS = 6, /* of addresses that share a byte of it */
+    TIDE_POINTERS_UNIT_BITS = 8, /* of addresses that share a byte of it */
     TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: a byte for each page of 1 GiB */
 };
 
