@@ -1,0 +1,360 @@
+/*
+ * heap_sites.c - see heap_sites.h.
+ */
+#include "sense/heap_sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OWN_MOST = 2000,       /* sites of a process that get a row however small they are */
+    OWN_BYTES = 64 * 1024, /* live: gets a row in any case */
+    SITES_MOST = 1 << 21,  /* of all tables together */
+    ROWS_SPREAD = 64,      /* one look takes at most this part of it, */
+    ROWS_LEAST = 64,       /* or this many */
+    PATIENCE = 8,          /* looks at a stack with an address in no known module */
+    BACKLOGS_MOST = 4096,  /* sites that may: 5 MiB */
+    STACK_ROWS = 512,      /* frames of one stack, inlined ones included; the outermost are cut off */
+};
+
+/* --- stacks -------------------------------------------------------------------------------------------- */
+
+static int32_t find_frame(struct tide_heap_look *look, const struct tide_heap_table *table,
+                          const struct tide_heap_values *site, uint64_t word, bool patient)
+{
+    if (word & TIDE_HEAP_PYTHON_BIT) {
+        char file[TIDE_HEAP_STRING], name[TIDE_HEAP_STRING];
+        uint32_t first_line, line = TIDE_HEAP_LINE_OF(word);
+        if (tide_heap_table_code(table, TIDE_HEAP_CODE_OF(word), file, name, &first_line) != 0)
+            return patient ? -2
+                           : tide_heap_frames_python(look->heap->frames, "", "?", 0, look->writer, look->err);
+        return tide_heap_frames_python(look->heap->frames, file, name, line ? line : first_line, look->writer,
+                                       look->err);
+    }
+    const struct tide_heap_range *range =
+        word ? tide_heap_table_module(table, word - 1, site->modules) : NULL;
+    if (!range && patient)
+        return -2;
+    return tide_heap_frames_native(look->heap->frames, table->pid, range, word);
+}
+
+/* The number of the frame that a word of a stack is; -1: there is no room; -2: its module is not known yet.
+ * Stacks have most of their frames in common: each is found once. */
+static int32_t frame_of(struct tide_heap_look *look, const struct tide_heap_table *table,
+                        const struct tide_heap_values *site, uint64_t word, bool patient)
+{
+    struct tide_heap_process *process = table->owner;
+    struct {
+        uint64_t word, modules;
+    } about = {word, word & TIDE_HEAP_PYTHON_BIT ? 0 : site->modules};
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, &about, sizeof about), found;
+
+    if (tide_map_get(&process->frames, key, &found))
+        return (int32_t)found;
+    int32_t number = find_frame(look, table, site, word, patient);
+    if (number >= 0 && patient) /* it is certain; without room it is found again */
+        (void)tide_map_put(&process->frames, key, (uint64_t)number);
+    return number;
+}
+
+/* Asks for the frames of a site. False: not now. */
+static bool begin_stack(struct tide_heap_look *look, const struct tide_heap_table *table,
+                        const struct tide_heap_values *values, struct tide_heap_row *site, bool last)
+{
+    uint64_t words[TIDE_HEAP_DEPTH];
+    int32_t numbers[TIDE_HEAP_DEPTH];
+    size_t depth = tide_heap_table_stack(table, values, words);
+    bool patient = !last && site->patience < PATIENCE;
+
+    if (depth == 0)
+        return false;
+    for (size_t i = 0; i < depth; i++) {
+        numbers[i] = frame_of(look, table, values, words[i], patient);
+        if (numbers[i] == -2)
+            site->patience++;
+        if (numbers[i] < 0)
+            return false;
+    }
+    site->frames = malloc(depth * sizeof *site->frames);
+    if (!site->frames)
+        return false;
+    memcpy(site->frames, numbers, depth * sizeof *numbers);
+    site->depth = (uint16_t)depth;
+    site->state = TIDE_HEAP_WAITING;
+    return true;
+}
+
+/* Rows of the whole stack; 0: some are not there yet. */
+static size_t collect_rows(const struct tide_heap_sense *heap, const struct tide_heap_row *site,
+                           int64_t rows[STACK_ROWS])
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < site->depth; i++) {
+        int64_t first;
+        size_t count = tide_heap_frames_rows(heap->frames, site->frames[i], &first);
+        if (count == 0)
+            return 0;
+        for (size_t k = 0; k < count && used < STACK_ROWS; k++)
+            rows[used++] = first + (int64_t)k;
+    }
+    return used;
+}
+
+/* The id of the stack with these frames, which is written if it is new. */
+static int64_t stack_of(struct tide_heap_look *look, const int64_t *rows, size_t count)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325), found;
+    int64_t id;
+
+    for (size_t i = 0; i < count; i++) {
+        hash = (hash ^ (uint64_t)rows[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    if (tide_map_get(&look->heap->stacks, hash, &found))
+        return (int64_t)found;
+    if (tide_writer_stack(look->writer, rows, count, &id, look->err) != 0)
+        look->failed = true;
+    tide_map_put(&look->heap->stacks, hash, (uint64_t)id); /* without room it is written again, no more */
+    return id;
+}
+
+static int64_t write_site(struct tide_heap_look *look, int64_t process, uint16_t kind, int64_t stack)
+{
+    struct tide_site row = {.process = process, .kind = (enum tide_site_kind)kind, .stack = stack};
+    int64_t id;
+
+    if (tide_writer_site(look->writer, &row, &id, look->err) != 0)
+        look->failed = true;
+    return id;
+}
+
+static bool same_numbers(const struct tide_heap_numbers *a, const struct tide_heap_numbers *b)
+{
+    return a->live_bytes == b->live_bytes && a->live_blocks == b->live_blocks &&
+           a->total_bytes == b->total_bytes && a->total_blocks == b->total_blocks;
+}
+
+static void write_sample(struct tide_heap_look *look, int64_t tick, int64_t site,
+                         const struct tide_heap_numbers *now)
+{
+    struct tide_site_sample row = {.tick = tick,
+                                   .site = site,
+                                   .live_bytes = now->live_bytes,
+                                   .live_blocks = now->live_blocks,
+                                   .total_bytes = now->total_bytes,
+                                   .total_blocks = now->total_blocks};
+
+    if (tide_writer_site_sample(look->writer, &row, look->err) != 0)
+        look->failed = true;
+    look->heap->rows -= 1;
+}
+
+static void drop_backlog(struct tide_heap_sense *heap, struct tide_heap_row *site)
+{
+    if (site->backlog)
+        heap->backlogs--;
+    free(site->backlog);
+    site->backlog = NULL;
+}
+
+/* Names can take seconds, of a large library: what a site holds meanwhile is written when it has one. */
+static void keep_in_backlog(struct tide_heap_look *look, struct tide_heap_row *site,
+                            const struct tide_heap_numbers *now)
+{
+    struct tide_heap_backlog *kept = site->backlog;
+
+    if (!kept && look->heap->backlogs < BACKLOGS_MOST && (kept = site->backlog = malloc(sizeof *kept))) {
+        look->heap->backlogs++;
+        kept->count = 0;
+    }
+    if (!kept || (kept->count > 0 && (kept->at[kept->count - 1].tick == look->tick ||
+                                      same_numbers(&kept->at[kept->count - 1].now, now))))
+        return;
+    if (kept->count == TIDE_HEAP_BACKLOG) {
+        kept->count /= 2;
+        for (size_t i = 0; i < kept->count; i++)
+            kept->at[i] = kept->at[2 * i + 1];
+    }
+    kept->at[kept->count].tick = look->tick;
+    kept->at[kept->count++].now = *now;
+}
+
+static void write_backlog(struct tide_heap_look *look, struct tide_heap_row *site)
+{
+    for (size_t i = 0; site->backlog && i < site->backlog->count; i++)
+        if (site->backlog->at[i].tick < look->tick) {
+            site->written = site->backlog->at[i].now;
+            site->fresh = false;
+            write_sample(look, site->backlog->at[i].tick, site->id, &site->written);
+        }
+    drop_backlog(look->heap, site);
+}
+
+/* Gives a site its rows when all of its frames have theirs. */
+static void complete_site(struct tide_heap_look *look, struct tide_heap_process *process,
+                          const struct tide_heap_values *values, struct tide_heap_row *site)
+{
+    int64_t rows[STACK_ROWS];
+    size_t count = collect_rows(look->heap, site, rows);
+
+    if (count == 0)
+        return;
+    free(site->frames);
+    site->frames = NULL;
+    site->id = write_site(look, process->id, values->kind, stack_of(look, rows, count));
+    site->state = TIDE_HEAP_OWN;
+    site->fresh = true;
+    write_backlog(look, site);
+}
+
+/* --- samples of sites ---------------------------------------------------------------------------------- */
+
+static struct tide_heap_numbers numbers_of(const struct tide_heap_values *values, bool over)
+{
+    return (struct tide_heap_numbers){over ? 0 : values->live_bytes, over ? 0 : values->live_blocks,
+                                      values->total_bytes, values->total_blocks};
+}
+
+static void add_to_rest(struct tide_heap_rest *rest, const struct tide_heap_numbers *now)
+{
+    rest->now.live_bytes = tide_heap_saturated(rest->now.live_bytes, now->live_bytes);
+    rest->now.live_blocks = tide_heap_saturated(rest->now.live_blocks, now->live_blocks);
+    rest->now.total_bytes = tide_heap_saturated(rest->now.total_bytes, now->total_bytes);
+    rest->now.total_blocks = tide_heap_saturated(rest->now.total_blocks, now->total_blocks);
+}
+
+static int heaviest_first(const void *a, const void *b)
+{
+    const struct tide_heap_due *x = a, *y = b;
+
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return (x->site > y->site) - (x->site < y->site);
+}
+
+static void write_due(struct tide_heap_look *look, const struct tide_heap_table *table,
+                      struct tide_heap_process *process, size_t count, bool all)
+{
+    struct tide_heap_sense *heap = look->heap;
+    size_t most = heap->rows > 0 ? (size_t)heap->rows / ROWS_SPREAD : 0;
+
+    most = heap->rows >= 1 && most < ROWS_LEAST ? ROWS_LEAST : most;
+    if (count > most && !all) {
+        qsort(heap->due, count, sizeof *heap->due, heaviest_first);
+        count = most;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct tide_heap_row *site = &process->sites[heap->due[i].site];
+        struct tide_heap_numbers now = numbers_of(&table->sites[heap->due[i].site], table->replaced);
+        write_sample(look, look->tick, site->id, &now);
+        site->written = now;
+        site->fresh = false;
+    }
+    /* What the end of a process writes is not taken from those that live. */
+    heap->rows = heap->rows < 0 ? 0 : heap->rows;
+}
+
+static void write_rests(struct tide_heap_look *look, struct tide_heap_process *process)
+{
+    for (uint16_t kind = TIDE_HEAP_MALLOC; kind < TIDE_HEAP_KINDS; kind++) {
+        struct tide_heap_rest *rest = &process->rest[kind];
+        bool first = rest->id == 0;
+        if (first && rest->now.total_blocks == 0)
+            continue;
+        if (first)
+            rest->id = write_site(look, process->id, kind, 0);
+        if (first || look->rewrite || !same_numbers(&rest->now, &rest->written))
+            write_sample(look, look->tick, rest->id, &rest->now);
+        rest->written = rest->now;
+    }
+}
+
+static int64_t change_of(const struct tide_heap_row *site, const struct tide_heap_numbers *now)
+{
+    int64_t change = now->live_bytes - site->written.live_bytes;
+
+    return site->fresh ? INT64_MAX : change < 0 ? -change : change;
+}
+
+/* One step in the life of a site. Whether it has a row. */
+static bool advance(struct tide_heap_look *look, const struct tide_heap_table *table,
+                    struct tide_heap_process *process, size_t at)
+{
+    struct tide_heap_row *site = &process->sites[at];
+    const struct tide_heap_values *values = &table->sites[at];
+
+    if (site->state == TIDE_HEAP_OWN)
+        return true;
+    if (site->state != TIDE_HEAP_WAITING &&
+        (process->own_count < OWN_MOST || values->live_bytes >= OWN_BYTES)) {
+        if (begin_stack(look, table, values, site, table->ended))
+            process->own_count++;
+        else if (site->patience == 0 || site->patience >= PATIENCE || table->ended)
+            site->state = TIDE_HEAP_SMALL;
+    } else if (site->state == TIDE_HEAP_NEW) {
+        site->state = TIDE_HEAP_SMALL;
+    }
+    if (site->state == TIDE_HEAP_WAITING)
+        complete_site(look, process, values, site);
+    return site->state == TIDE_HEAP_OWN;
+}
+
+static int hold_sites(struct tide_heap_sense *heap, struct tide_heap_process *process, size_t count)
+{
+    if (count <= process->site_count)
+        return 0;
+    if (heap->sites_held + (count - process->site_count) > SITES_MOST)
+        return -1;
+    struct tide_heap_row *sites = realloc(process->sites, count * sizeof *sites);
+    if (!sites)
+        return -1;
+    memset(sites + process->site_count, 0, (count - process->site_count) * sizeof *sites);
+    heap->sites_held += count - process->site_count;
+    process->sites = sites;
+    process->site_count = count;
+    return 0;
+}
+
+bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *table,
+                           struct tide_heap_process *process, bool all)
+{
+    size_t due = 0;
+    bool complete = true;
+
+    if (hold_sites(look->heap, process, table->site_count) != 0)
+        table->site_count = process->site_count;
+    for (int kind = 0; kind < TIDE_HEAP_KINDS; kind++)
+        process->rest[kind].now = (struct tide_heap_numbers){0};
+    for (size_t i = 0; i < table->site_count; i++) {
+        const struct tide_heap_values *values = &table->sites[i];
+        struct tide_heap_row *site = &process->sites[i];
+        if (!values->ready)
+            continue;
+        struct tide_heap_numbers now = numbers_of(values, table->replaced);
+        if (advance(look, table, process, i)) {
+            if (site->fresh || look->rewrite || !same_numbers(&site->written, &now))
+                look->heap->due[due++] = (struct tide_heap_due){change_of(site, &now), (uint32_t)i};
+        } else if (site->state == TIDE_HEAP_SMALL) {
+            drop_backlog(look->heap, site);
+            add_to_rest(&process->rest[values->kind], &now);
+        } else {
+            keep_in_backlog(look, site, &now);
+            complete = false;
+        }
+    }
+    write_due(look, table, process, due, all || look->rewrite);
+    write_rests(look, process);
+    return complete;
+}
+
+void tide_heap_sites_release(struct tide_heap_sense *heap, struct tide_heap_process *process)
+{
+    for (size_t i = 0; i < process->site_count; i++) {
+        free(process->sites[i].frames);
+        drop_backlog(heap, &process->sites[i]);
+    }
+    heap->sites_held -= process->site_count;
+    tide_map_release(&process->frames);
+    free(process->sites);
+}

@@ -1,0 +1,120 @@
+/*
+ * heap_sites.h - the rows of a recording for the sites in the table of one process: heap_sense.c's other
+ * half.
+ *
+ * The life of a site: NEW (not looked at), SMALL (part of the sum of small ones), WAITING (its frames are
+ * being looked up; nothing is written of it yet), OWN (it has a row). A table keeps one `struct
+ * tide_heap_row` per entry; what it says itself is read anew each time.
+ *
+ * The structures are shared by the two files and by nobody else.
+ */
+#ifndef TIDE_HEAP_SITES_H
+#define TIDE_HEAP_SITES_H
+
+#include "base/map.h"
+#include "channel/heap_read.h"
+#include "sense/heap_frames.h"
+#include "sense/heap_sense.h"
+#include "sense/symbol_server.h"
+
+enum {
+    TIDE_HEAP_BACKLOG = 32, /* looks at a site that waits for symbols */
+    TIDE_HEAP_NOTICES = 8,
+    TIDE_HEAP_NOTICE_TEXT = 300,
+    TIDE_HEAP_KINDS = TIDE_HEAP_TENSOR + 1,
+};
+
+enum tide_heap_row_state { TIDE_HEAP_NEW, TIDE_HEAP_SMALL, TIDE_HEAP_WAITING, TIDE_HEAP_OWN };
+
+struct tide_heap_numbers {
+    int64_t live_bytes, live_blocks, total_bytes, total_blocks;
+};
+
+/* What a site held at looks before its stack was known, thinned out when there are many. */
+struct tide_heap_backlog {
+    size_t count;
+    struct {
+        int64_t tick;
+        struct tide_heap_numbers now;
+    } at[TIDE_HEAP_BACKLOG];
+};
+
+struct tide_heap_row {
+    int64_t id;
+    struct tide_heap_numbers written;
+    int32_t *frames;                   /* while TIDE_HEAP_WAITING */
+    struct tide_heap_backlog *backlog; /* while TIDE_HEAP_NEW or TIDE_HEAP_WAITING; NULL: nothing was kept */
+    uint16_t depth;
+    uint8_t state;
+    uint8_t patience;
+    bool fresh; /* nothing was written of it yet */
+};
+
+/* The sum of the small ones of a kind. */
+struct tide_heap_rest {
+    int64_t id; /* 0: there were none yet */
+    struct tide_heap_numbers now, written;
+};
+
+struct tide_heap_process {
+    int64_t id;
+    struct tide_heap_row *sites;
+    size_t site_count;
+    size_t own_count;
+    struct tide_map frames; /* word and known modules -> frame */
+    struct tide_heap_rest rest[TIDE_HEAP_KINDS];
+    struct tide_heap_sample heap; /* as last written; tick 0: never */
+    int64_t status_ns;            /* when its status was last written; TIDE_UNKNOWN: never */
+    uint32_t state, python, cuda;
+    uint64_t sampled;
+    int64_t ended_ns; /* when its end was first seen; 0: it runs */
+};
+
+/* A row that is due. */
+struct tide_heap_due {
+    int64_t weight;
+    uint32_t site;
+};
+
+struct tide_heap_sense {
+    struct tide_symbol_server *server;
+    struct tide_heap_tables *tables;
+    struct tide_heap_frames *frames;
+    struct tide_map stacks; /* hash of its frames -> id */
+    int64_t base_ns, last_ns, purse_ns;
+    double rows; /* that may be written */
+    size_t turn; /* table that is read next */
+    size_t tables_seen, sites_held, backlogs, strangers;
+    bool rewrite; /* the writer failed: what it had is not there */
+    struct tide_heap_due *due;
+    char notices[TIDE_HEAP_NOTICES][TIDE_HEAP_NOTICE_TEXT];
+    size_t notice_count, notice_said;
+};
+
+/* One look in progress. */
+struct tide_heap_look {
+    struct tide_heap_sense *heap;
+    const struct tide_sense *sense;
+    struct tide_writer *writer;
+    struct tide_err *err;
+    int64_t tick, now_ns;
+    bool rewrite;
+    bool failed; /* a row could not be written */
+};
+
+/* Begins what is new, so that the server can work on all of it, and writes what changed; all: whatever the
+ * budget of rows says. Whether nothing waits for symbols any more. */
+bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *table,
+                           struct tide_heap_process *process, bool all);
+
+/* Frees what is known of the process's sites. */
+void tide_heap_sites_release(struct tide_heap_sense *heap, struct tide_heap_process *process);
+
+static inline int64_t tide_heap_saturated(int64_t a, int64_t b)
+{
+    int64_t most = INT64_C(1) << 62;
+
+    return a > most - b ? most : a + b;
+}
+
+#endif
