@@ -28,6 +28,21 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
 
+/* Whether the first half stood still, surely, while a line was fitted through it: what rose after it is a
+ * jump or the beginning of something, and a run too short to tell which is too short to call it a leak. */
+static bool stood_still_first(const struct tide_judging *j, const struct tide_fit *line)
+{
+    size_t half = 0;
+    while (half < tide_judging_points(j) && j->u[half] <= 0.5)
+        half++;
+    struct tide_fit first;
+    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u, j->y + j->start, half, j->least_noise, j->correlation,
+                      &first);
+    return half >= TIDE_FEWEST_WINDOWS && isfinite(first.rss) &&
+           first.beta[1] < TIDE_LEAK_STILL * line->tail &&
+           line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
+}
+
 static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 {
     double df = tide_judging_freedom(j, fit);
@@ -39,6 +54,8 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
         still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
         return tide_judging_say_undecided(j, still, still_error);
+    if (fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit))
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
     tide_judging_say_leak(j, shape, fit, df);
 }

@@ -30,10 +30,10 @@ struct tide_retention {
     double live_growth;                     /* over that stretch, of the shape that fits it best */
     double live_bytes;                      /* what is live, in the last third of the run */
     double not_live_bytes;                  /* floor of the process's memory less that */
-    double crest_first, crest_last;         /* what is live at the most, in the first and the last third */
-    bool live_is_flat;                      /* the first of the four */
-    bool crest_rises;                       /* the second does not hold */
-    bool retains;                           /* all four: the verdict is TIDE_RETENTION */
+    double crest_first, crest_last; /* what is live at the most, before the rise and in the last third */
+    bool live_is_flat;              /* the first of the four */
+    bool crest_rises;               /* the second does not hold */
+    bool retains;                   /* all four: the verdict is TIDE_RETENTION */
     bool fills; /* the first two, and nearly all memory is live: what grows is pages of memory that was taken
                    before and is touched only now, a buffer that fills. It ends where that memory does. */
 };
