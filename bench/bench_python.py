@@ -1,7 +1,7 @@
 """What each feature of the Python package costs per step of a real training loop. Usage: bench_python.py [BUILD]
 
 Marks are timed by the hundred thousand, untracked and tracked. The training log and, where transformers and lightning can be
-imported, their callbacks run in real loops; every call into them is timed from outside, and the sum is set against the loop's
+imported, their callbacks run in real loops, of steps as they are and of quick ones (about 20 ms); every call into them is timed from outside, and the sum is set against the loop's
 time, both in processor time of the one thread that trains: what other work the machine has is in neither (though censuses and samples
 are taken by the clock: where each step waits for the processor, there are more of them in a step). What no call shows is
 looked for by pairs: steps with and without the log by turns, their difference with its interval.
@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("TIDEMARK_BINARY", str((ROOT / (sys.argv[1] if len(sys.argv) > 1 else "build/release") / "tidemark")))
 
 MARK_US, CALLBACK_PERCENT, CENSUS_MS = 2.0, 0.2, 50.0
+QUICK_MS = 15.0  # a quick step takes at least this
 STEPS = int(os.environ.get("STEPS") or 400)
 exceeded = []
 
@@ -53,7 +54,8 @@ def mark_us(tracked):
 
 
 class Timed:
-    """Adds up the time of calls into an object's methods."""
+    """Adds up the time of calls into an object's methods, less what the clock itself takes: asked twice before each call, when as
+    little of it is in a cache as then."""
 
     def __init__(self, target, names):
         self.seconds = 0.0
@@ -63,11 +65,12 @@ class Timed:
 
     def around(self, method):
         def timed(*args, **kwargs):
+            before = time.thread_time()
             start = time.thread_time()
             try:
                 return method(*args, **kwargs)
             finally:
-                self.seconds += time.thread_time() - start
+                self.seconds += time.thread_time() - start - (start - before)
                 self.calls += 1
 
         return timed
@@ -102,7 +105,7 @@ def report(name, timed, log, beside, loop_s, steps, summary_s):
     row(f"{name}, summary (once)", summary_s * 1e3, "ms")
 
 
-def model_and_data(torch):
+def model_and_data(torch, per_step):
     torch.manual_seed(0)
     torch.set_num_threads(1)
     width, length, vocabulary = 64, 64, 500
@@ -118,7 +121,7 @@ def model_and_data(torch):
         def forward(self, tokens):
             return self.head(self.body(self.embed(tokens)))
 
-    tokens = torch.randint(0, vocabulary, (STEPS * 8, length))
+    tokens = torch.randint(0, vocabulary, (STEPS * per_step, length))
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters())
 
@@ -128,12 +131,27 @@ def model_and_data(torch):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return train, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(tokens), batch_size=8)
+    return train, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(tokens), batch_size=per_step)
 
 
-def plain_loop(torch, tidemark, beside):
-    train, loader = model_and_data(torch)
-    log = tidemark.TrainingLog(every=50, items=STEPS * 8, out=lambda _line: None)
+def quick_batch(torch):
+    """The smallest batch whose steps are no quicker than a quick step."""
+    for per_step in (1, 2, 4, 8, 16):
+        train, loader = model_and_data(torch, per_step)
+        batches = [batch for (batch,), _ in zip(loader, range(12))]
+        for batch in batches[:4]:
+            train(batch)
+        start = time.thread_time()
+        for batch in batches[4:]:
+            train(batch)
+        if (time.thread_time() - start) / 8 * 1e3 >= QUICK_MS:
+            break
+    return per_step
+
+
+def plain_loop(torch, tidemark, beside, name, per_step):
+    train, loader = model_and_data(torch, per_step)
+    log = tidemark.TrainingLog(every=50, items=STEPS * per_step, out=lambda _line: None)
     log.count_graphs()
     timed = Timed(log, ("step", "items", "epoch", "epoch_end"))
     cleanup, meter = tidemark.Cleanup(every="auto", out=lambda _line: None), tidemark.torch.PaddingMeter(pad_id=0)
@@ -146,7 +164,9 @@ def plain_loop(torch, tidemark, beside):
     loop_s = time.thread_time() - start - cleaned.seconds - fed.seconds
     start = time.perf_counter()
     log.close()
-    report("training log", timed, log, beside, loop_s, STEPS, time.perf_counter() - start)
+    report(name, timed, log, beside, loop_s, STEPS, time.perf_counter() - start)
+    if per_step < 8:
+        return
     row("padding meter, per step", fed.seconds / STEPS * 1e6, "us")
     tries = sum(action.runs for action in cleanup.actions)
     row("Cleanup(every='auto'), per step", 100 * cleaned.seconds / loop_s, "%", None, f"{tries} runs of {len(cleanup.actions)} actions; its own bound is 1 %")
@@ -155,7 +175,7 @@ def plain_loop(torch, tidemark, beside):
 def pairs(torch, tidemark, beside):
     """Steps with and without the log, by turns; the first ones are left out with the first census. An upper bound: what the log
     does once in a while falls all into the steps that have it."""
-    train, loader = model_and_data(torch)
+    train, loader = model_and_data(torch, 8)
     log = tidemark.TrainingLog(every=0, out=lambda _line: None)
     log.count_graphs()
     seconds = ([], [])
@@ -176,7 +196,7 @@ def pairs(torch, tidemark, beside):
     beside.seconds.clear()
 
 
-def trainer_loop(torch, beside):
+def trainer_loop(torch, beside, name, per_step):
     import transformers
 
     import tidemark.hf
@@ -185,7 +205,7 @@ def trainer_loop(torch, beside):
 
     class Tokens(torch.utils.data.Dataset):
         def __len__(self):
-            return STEPS * 8
+            return STEPS * per_step
 
         def __getitem__(self, index):
             tokens = (torch.arange(64) * 7 + index) % 500
@@ -197,14 +217,14 @@ def trainer_loop(torch, beside):
     ended = Timed(callback, ("on_train_end",))
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
-            output_dir=folder, per_device_train_batch_size=8, num_train_epochs=1, report_to=[], disable_tqdm=True,
+            output_dir=folder, per_device_train_batch_size=per_step, num_train_epochs=1, report_to=[], disable_tqdm=True,
             logging_steps=10**6, save_steps=10**6, use_cpu=True)
         trainer = transformers.Trainer(model=transformers.GPT2LMHeadModel(config), args=arguments, train_dataset=Tokens(),
                                        callbacks=[callback])
         start = time.thread_time()
         trainer.train()
         loop_s = time.thread_time() - start - ended.seconds
-    report("Trainer callback", timed, callback.training_log, beside, loop_s, STEPS, ended.seconds)
+    report(name, timed, callback.training_log, beside, loop_s, STEPS, ended.seconds)
 
 
 def lightning_loop(torch, beside):
@@ -254,6 +274,13 @@ def census_ms(torch, tidemark_torch):
     assert len(many) == 10_000
 
 
+def present(framework):
+    if importlib.util.find_spec(framework) is not None:
+        return True
+    print(f"{framework} is not installed for this Python: its callback was not measured (make check-python says how)")
+    return False
+
+
 def main():
     for tracked in (False, True):
         where = "tracked" if tracked else "not tracked"
@@ -273,13 +300,15 @@ def main():
         f"{(time.process_time() - used) * 1e3:.1f} of them on a processor; goes through all Python objects")
     census_ms(torch, tidemark.torch)
     beside = Beside(tidemark.TrainingLog)
-    plain_loop(torch, tidemark, beside)
+    quick = quick_batch(torch)
+    plain_loop(torch, tidemark, beside, "training log", 8)
+    plain_loop(torch, tidemark, beside, "training log, quick steps", quick)
     pairs(torch, tidemark, beside)
-    for framework, loop in (("transformers", trainer_loop), ("lightning", lightning_loop)):
-        if importlib.util.find_spec(framework) is not None:
-            loop(torch, beside)
-        else:
-            print(f"{framework} is not installed for this Python: its callback was not measured (make check-python says how)")
+    if present("transformers"):
+        trainer_loop(torch, beside, "Trainer callback", 8)
+        trainer_loop(torch, beside, "Trainer callback, quick steps", quick)
+    if present("lightning"):
+        lightning_loop(torch, beside)
     return 1 if exceeded else 0
 
 

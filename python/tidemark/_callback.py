@@ -18,7 +18,7 @@ class LoggingCallback:
         *,
         debug: bool = False,
         census: bool = True,
-        share: float = 0.0005,
+        share: float = 0.0003,
         cleanup: Optional[Cleanup] = None,
         padding: Any = None,
         out: Optional[Callable[[str], None]] = None,

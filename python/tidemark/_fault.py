@@ -1,6 +1,7 @@
 """No fault of this package reaches a training loop: it is caught here, and said once.
 
-``quietly`` and ``never_raises`` guard every entry from a callback, an iterator or a hook. KeyboardInterrupt and SystemExit
+``quietly`` and ``never_raises`` guard every entry from a callback, an iterator or a hook; what comes with every step has a
+``try`` of its own and ``report_quietly``. KeyboardInterrupt and SystemExit
 pass.
 """
 
@@ -58,13 +59,18 @@ def report(doing: str, error: BaseException) -> None:
     say_once(f"{doing} failed and is left out: {type(error).__name__}: {error}{where}")
 
 
+def report_quietly(doing: str, error: BaseException) -> None:
+    """The same, whatever happens. For code that comes with every step and guards itself."""
+    with contextlib.suppress(Exception):
+        report(doing, error)
+
+
 @contextlib.contextmanager
 def quietly(doing: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the purpose of this function
-        with contextlib.suppress(Exception):
-            report(doing, error)
+        report_quietly(doing, error)
 
 
 def never_raises(function: _F) -> _F:
@@ -75,8 +81,7 @@ def never_raises(function: _F) -> _F:
         try:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the purpose of this function
-            with contextlib.suppress(Exception):
-                report(f"tidemark's {function.__name__}", error)
+            report_quietly(f"tidemark's {function.__name__}", error)
             return None
 
     return cast(_F, guarded)

@@ -178,7 +178,7 @@ class GraphCounter:
 
     ``passes`` is how often the median parameter takes part in what one backward goes through: 1 in a plain loop, 50
     when 50 losses were summed first. Counting takes about a microsecond per node of the graph; with ``share`` set it
-    is skipped as often as keeps it below that share of the time (the first calls are always counted).
+    is skipped as often as keeps it below that share of the time.
     """
 
     def __init__(self, share: float = 0.0, seconds: float = 0.5) -> None:
@@ -196,8 +196,6 @@ class GraphCounter:
 
     def _count(self, tensors: Any) -> None:
         start, used = perf_counter(), thread_time()
-        if self._share > 0 and self.calls > 3 and start < self._due:
-            return
         walk = Walk(self._seconds)
         for tensor in tensors if isinstance(tensors, (list, tuple)) else (tensors,):
             node = getattr(tensor, "grad_fn", None)
@@ -220,8 +218,9 @@ class GraphCounter:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if self._before is not None:
                 self.calls += 1
-                with quietly("counting autograd graphs"):
-                    self._count(tensors)
+                if self._share <= 0 or perf_counter() >= self._due:
+                    with quietly("counting autograd graphs"):
+                        self._count(tensors)
             return before(tensors, *args, **kwargs)
 
         self._ours = backward

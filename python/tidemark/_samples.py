@@ -36,9 +36,9 @@ class Levels(NamedTuple):
 
 
 class Samples:
-    """A series of levels. ``take`` always reads; ``due`` says when to, to keep below ``share`` of the time.
+    """A series of levels. ``take`` always reads; ``due_s`` and ``due_steps`` say when to, to keep below ``share`` of the time.
 
-    A run of quick steps gets a few samples above its share: one for every 32nd part of the steps so far, so that the
+    A run of quick steps gets a few samples above its share: one for every 16th part of the steps so far, so that the
     judge has something to judge.
     """
 
@@ -46,35 +46,29 @@ class Samples:
         self.rows: List[Levels] = []
         self.trees: List[Levels] = []  # those with a tree read then
         self.cost_s = 0.0
+        self.due_s = 0.0  # by perf_counter()
+        self.due_steps = 0  # or when so many steps were made, whatever comes first
         self._share = share
-        self._due = 0.0
-        self._steps = 0
-        self._steps_at_last = 0
         self._tree_due = 0.0
         self._counters_due = 0.0
         self._counters: Dict[str, int] = {}
         self._tree = Tree(0, 1)
 
-    def due(self, now: float) -> bool:
-        """To be asked once a step."""
-        self._steps += 1
-        return now >= self._due or (self._steps - self._steps_at_last) * 32 >= self._steps
-
-    def take(self, step: int, fresh: bool = False) -> Levels:
-        """RSS, and what else is due; with ``fresh`` everything as it is now."""
+    def take(self, step: int, steps: int, fresh: bool = False, counted: bool = False) -> Levels:
+        """RSS, and what else is due; with ``fresh`` everything as it is now, with ``counted`` the counters. ``steps`` were made."""
         start = perf_counter()
-        self._steps_at_last = self._steps
+        self.due_steps = steps + steps // 15 + 1
         process = process_bytes()
-        counted = fresh or start >= self._counters_due  # a fragmented heap takes a while to count
+        counted = counted or fresh or start >= self._counters_due  # a fragmented heap takes a while to count
         if counted:
             before = perf_counter()
             self._counters = publish()
-            self._counters_due = before + (perf_counter() - before) / (self._share / 4)
+            self._counters_due = before + (perf_counter() - before) / (self._share / 8)
         read_tree = fresh or start >= self._tree_due
         if read_tree:
             before = perf_counter()
             self._tree = tree_bytes()
-            self._tree_due = before + (perf_counter() - before) / (self._share / 4)
+            self._tree_due = before + (perf_counter() - before) / (self._share / 8)
         tree = self._tree if self._tree.processes > 1 else Tree(process, 1)
         levels = Levels(step, process, tree, self._counters, counted)
         if self.rows and self.rows[-1].step >= step:  # counts that start over: the judge wants an axis that goes on
@@ -86,7 +80,7 @@ class Samples:
             self._thin()
         cost = perf_counter() - start
         self.cost_s += cost
-        self._due = start + cost / self._share
+        self.due_s = start + cost / self._share
         return levels
 
     def _thin(self) -> None:

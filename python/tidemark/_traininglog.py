@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator, List, Optional, TypeVar, cast
 
 from . import _lane, _verdict
 from ._cleanup import Cleanup
-from ._fault import never_raises, quietly, say
+from ._fault import never_raises, quietly, report_quietly, say
 from ._samples import Levels, Samples
 from ._units import change_text, duration_text, size_text
 
@@ -28,7 +28,18 @@ _GROWTH_LEAST = 64 << 10
 _GROWTH_SHARE = 0.02  # of the largest: less is not what anybody looks for
 _LARGEST_MOST = 5
 
+_NEVER = 1 << 62  # steps
+
 _F = TypeVar("_F", bound=Callable[..., Any])
+_forks = 0  # between the first process and this one
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def _while_open(method: _F) -> _F:
@@ -37,7 +48,7 @@ def _while_open(method: _F) -> _F:
 
     @functools.wraps(method)
     def checked(self: "TrainingLog", *args: Any, **kwargs: Any) -> Any:
-        if self.closed or os.getpid() != self.pid:
+        if self.closed or self._forks != _forks:
             return None
         return safe(self, *args, **kwargs)
 
@@ -69,13 +80,14 @@ class TrainingLog:
         every: int = 100,
         debug: bool = False,
         census: bool = True,
-        share: float = 0.0005,
+        share: float = 0.0003,
         items: Optional[int] = None,
         cleanup: Optional[Cleanup] = None,
         out: Optional[Callable[[str], None]] = None,
         quiet: Optional[bool] = None,
     ) -> None:
         self.pid = os.getpid()
+        self._forks = _forks
         self.closed = False
         self.every = every
         self.debug = debug
@@ -99,6 +111,8 @@ class TrainingLog:
         self._open_step = False
         self._in_loop = True  # the functions that train are still running, with all that they hold
         self._steps = 0
+        self._due_steps = 0  # nothing but marks before so many steps were made,
+        self._due_s = 0.0  # and before this time
         self._began = perf_counter()
         self._epoch: Optional[int] = None
         self._at_line: Optional[Levels] = None
@@ -132,41 +146,61 @@ class TrainingLog:
 
     # ---- steps
 
-    @_while_open
     def step(self, n: int) -> None:
         """A step begins; the one before it has ended."""
-        if self._open_step:
-            self._end_step()
-        self._begin_step(int(n))
+        # In every step, when nothing of this code is in a cache any more: each function less is felt.
+        if self.closed or self._forks != _forks:
+            return
+        try:
+            if self._open_step:
+                self._end_step()
+            n = int(n)
+            _lane.step(n)
+            self._step = n
+            self._open_step = True
+            self._steps += 1
+            if self.graphs is not None:
+                self.graphs.step = n
+        except Exception as error:  # noqa: BLE001 - as never_raises
+            report_quietly("tidemark's step", error)
 
-    def _begin_step(self, n: int) -> None:
-        _lane.step(n)
-        self._step = n
-        self._open_step = True
-        self._steps += 1
-        if self.graphs is not None:
-            self.graphs.step = n
-
-    @_while_open
     def step_end(self) -> None:
         """The step is over, nothing of it is needed any more. For loops that know; others leave it to the next step."""
-        if self._open_step:
+        if not self._open_step or self.closed or self._forks != _forks:
+            return
+        try:
             self._end_step()
+        except Exception as error:  # noqa: BLE001 - as never_raises
+            report_quietly("tidemark's step_end", error)
 
     def _end_step(self) -> None:
         self._open_step = False
-        n = self.last_step
-        now = perf_counter()
+        if self._steps >= self._due_steps or perf_counter() >= self._due_s:
+            self._do_what_is_due()
+
+    def _do_what_is_due(self) -> None:
+        n, steps, now = self.last_step, self._steps, perf_counter()
         if self._cleanup is not None:
             self._cleanup.step(n)
-        shown = self.every > 0 and self._steps % self.every == 0
-        if self.samples.due(now) or shown:
-            levels = self.samples.take(n, fresh=shown)
+        shown = self.every > 0 and steps % self.every == 0
+        if shown or now >= self.samples.due_s or steps >= self.samples.due_steps:
+            levels = self.samples.take(n, steps, counted=shown)
             if shown:
                 self.line(f"step {n}: {levels.words(self._at_line)}{self._graph_words()}")
                 self._at_line = levels
-        if self._census_wanted and self._steps >= _CENSUS_FIRST_STEP and now >= self._census_due:
+        if self._census_wanted and steps >= _CENSUS_FIRST_STEP and now >= self._census_due:
             self._take_census(extra=not self.censuses)
+        self._plan(steps)
+
+    def _plan(self, steps: int) -> None:
+        """When there is something to do again."""
+        next_line = steps - steps % self.every + self.every if self.every > 0 else _NEVER
+        self._due_steps = min(self.samples.due_steps, next_line)
+        self._due_s = self.samples.due_s
+        if self._cleanup is not None:
+            self._due_steps = 0
+        if self._census_wanted:
+            self._due_s = min(self._due_s, self._census_due) if self.censuses else 0.0
 
     def _graph_words(self) -> str:
         if self.graphs is None or self.graphs.last <= 1:
@@ -179,7 +213,7 @@ class TrainingLog:
             if self.graphs is None and "torch" in sys.modules:
                 from ._graphs import GraphCounter
 
-                self.graphs = GraphCounter(share=self._share / 2).start()
+                self.graphs = GraphCounter(share=self._share / 4).start()
 
     def _take_census(self, extra: bool = False) -> None:
         if "torch" not in sys.modules:
@@ -225,22 +259,26 @@ class TrainingLog:
         # A short run ends before the next one is due. Each doubling gives one more, which a long run does not feel.
         if self.censuses and self._steps >= 2 * self._census_step:
             self._take_census(extra=True)
-        levels = self.samples.take(self.last_step, fresh=True)
+        levels = self.samples.take(self.last_step, self._steps, fresh=True)
         self.line(f"epoch {self._epoch} ends at step {self.last_step}: {levels.words(self._at_epoch)}")
         self._at_epoch = levels
         self._epoch = None
 
-    @_while_open
     def items(self, seen: int) -> None:
         """Items seen so far, in all."""
-        _lane.items(seen)
-        self._items = int(seen)
+        if self.closed or self._forks != _forks:
+            return
+        try:
+            self._items = int(seen)
+            _lane.items(seen)
+        except Exception as error:  # noqa: BLE001 - as never_raises
+            report_quietly("tidemark's items", error)
 
     @_while_open
     def phase_begin(self, name: str) -> None:
         _lane.phase_begin(name)
         self._phases.append(name)
-        levels = self.samples.take(self.last_step, fresh=True) if self.debug else None
+        levels = self.samples.take(self.last_step, self._steps, fresh=True) if self.debug else None
         self._before_phase.append(levels)
         if levels is not None:
             self.line(f"[before {name}] {levels.words()}")
@@ -254,13 +292,14 @@ class TrainingLog:
             inner, before = self._phases.pop(), self._before_phase.pop()
             _lane.phase_end(inner)
             if self.debug and inner == name:
-                levels = self.samples.take(self.last_step, fresh=True)
+                levels = self.samples.take(self.last_step, self._steps, fresh=True)
                 self.line(f"[after {name}] {levels.words(before)}")
             if inner == name:
                 return
 
-    def in_phase(self, name: str) -> bool:
-        return name in self._phases
+    def in_phase(self, name: Optional[str] = None) -> bool:
+        """Whether this phase is open, or any."""
+        return name in self._phases if name is not None else bool(self._phases)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -305,7 +344,7 @@ class TrainingLog:
         elapsed = perf_counter() - self._began
         own = self.cost_s()
         if not self.samples.rows or self.samples.rows[-1].step != self.last_step:
-            self.samples.take(self.last_step, fresh=True)
+            self.samples.take(self.last_step, self._steps, fresh=True)
         first, last = self.samples.rows[0], self.samples.rows[-1]
         share = 100 * own / elapsed if elapsed > 0 else 0.0
         with quietly("judging the run"):

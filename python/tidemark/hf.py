@@ -13,7 +13,7 @@ from typing import Any, Optional
 from transformers import TrainerCallback
 
 from ._callback import LoggingCallback
-from ._fault import never_raises
+from ._fault import never_raises, report_quietly
 from ._loader import instrument, items_in
 
 _VALIDATION, _CHECKPOINT = "validation", "checkpoint"
@@ -45,23 +45,34 @@ class TidemarkCallback(LoggingCallback, TrainerCallback):  # type: ignore[misc,u
         self._epoch_begin = (state.global_step, before)
         self.training_log.epoch(epoch)
 
-    @never_raises
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.training_log is None:
-            return
-        for name in (_VALIDATION, _CHECKPOINT):  # left open by an exception, or by a callback that called it off
-            self.training_log.phase_end(name)
-        self.training_log.step(state.global_step + 1)
+    # The two that come with every step catch what goes wrong themselves: a decorator would take the keywords apart and put them
+    # together once more.
 
-    @never_raises
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        try:
+            log = self.training_log
+            if log is None:
+                return
+            if log.in_phase():  # left open by an exception, or by a callback that called it off
+                for name in (_VALIDATION, _CHECKPOINT):
+                    log.phase_end(name)
+            log.step(state.global_step + 1)
+        except Exception as error:  # noqa: BLE001 - as never_raises
+            report_quietly("tidemark's on_step_begin", error)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.training_log is None:
-            return
-        self.training_log.step_end()
-        step, items = self._epoch_begin
-        seen = (state.global_step - step) * self._per_step
-        self.training_log.items(items + (min(seen, self._items_per_pass) if self._items_per_pass else seen))
-        self._begin_what_follows(control)
+        try:
+            log = self.training_log
+            if log is None:
+                return
+            log.step_end()
+            step, items = self._epoch_begin
+            seen, most = (state.global_step - step) * self._per_step, self._items_per_pass
+            log.items(items + (most if most and seen > most else seen))
+            if control.should_evaluate or control.should_save:
+                self._begin_what_follows(control)
+        except Exception as error:  # noqa: BLE001 - as never_raises
+            report_quietly("tidemark's on_step_end", error)
 
     def _begin_what_follows(self, control: Any) -> None:
         """The Trainer announces validation and checkpoints by these flags, and tells only when they are over."""

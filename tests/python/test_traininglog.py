@@ -219,7 +219,7 @@ def test_samples_stay_bounded(monkeypatch):
     monkeypatch.setattr(_samples, "_ROWS_MOST", 64)
     samples = _samples.Samples(1.0)
     for step in range(1000):
-        samples.take(step)
+        samples.take(step, step)
     assert len(samples.rows) <= 65 and samples.rows[0].step == 0
 
 
