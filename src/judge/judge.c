@@ -60,52 +60,6 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_say_leak(j, shape, fit, df);
 }
 
-/* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most
- * moments reached that high, provided that hardly any did before: else it is their habit, and m stays. */
-static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
-{
-    size_t first = m, up = 0, down = 0, up_before = 0;
-    for (size_t i = m; i-- > 0;) {
-        bool is_up = moments->high[i] >= half;
-        up += is_up;
-        down += !is_up;
-        if (is_up && up > down)
-            first = i;
-    }
-    for (size_t i = 0; i < first; i++)
-        up_before += moments->high[i] >= half;
-    bool habit = first < TIDE_JUMP_BEFORE || (double)up_before > TIDE_JUMP_HABIT * (double)first;
-    return habit ? m : first;
-}
-
-static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
-{
-    static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
-    double height = fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
-    if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
-        return tide_judging_say_level(j);
-    if (!tide_judging_is_change(j, height))
-        return tide_judging_say_undecided(j, j->fits[TIDE_MODEL_LINE].beta[1],
-                                          j->fits[TIDE_MODEL_LINE].error[1]);
-    j->v->kind = TIDE_JUMP;
-    j->v->shape = TIDE_SHAPE_STEP;
-    j->v->confidence = tide_judging_weight(j, jumps);
-    j->v->jump_bytes = height;
-    size_t i = j->start; /* the first window behind the break */
-    while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
-        i++;
-    /* Walk back from there to the last moment that was still below: the step came right after it. */
-    double half = j->y[i] - height / 2;
-    size_t m = j->moments.count - 1;
-    while (m > 0 && j->moments.x[m] > j->x[i])
-        m--;
-    while (m > 0 && j->moments.low[m - 1] >= half)
-        m--;
-    m = first_mostly_up(&j->moments, m, half);
-    j->v->jump_x = j->moments.x[m];
-    j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
-}
-
 /* Whether the floor ends far above where it began: whatever the best shape is, that is not level. */
 static bool has_risen(const struct tide_judging *j)
 {
@@ -132,6 +86,59 @@ static void decide_level(struct tide_judging *j)
     tide_judging_say_level(j);
 }
 
+/* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most
+ * moments reached that high, provided that hardly any did before: else it is their habit, and m stays. */
+static size_t first_mostly_up(const struct tide_moments *moments, size_t m, double half)
+{
+    size_t first = m, up = 0, down = 0, up_before = 0;
+    for (size_t i = m; i-- > 0;) {
+        bool is_up = moments->high[i] >= half;
+        up += is_up;
+        down += !is_up;
+        if (is_up && up > down)
+            first = i;
+    }
+    for (size_t i = 0; i < first; i++)
+        up_before += moments->high[i] >= half;
+    bool habit = first < TIDE_JUMP_BEFORE || (double)up_before > TIDE_JUMP_HABIT * (double)first;
+    return habit ? m : first;
+}
+
+static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
+{
+    static const bool jumps[TIDE_MODELS] = {[TIDE_MODEL_JUMP] = true, [TIDE_MODEL_JUMP_LINE] = true};
+    double height = fit->model == TIDE_MODEL_JUMP ? fit->beta[1] : fit->beta[2];
+    if (height <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
+        return tide_judging_say_level(j);
+    if (!tide_judging_is_change(j, height))
+        return decide_level(j);
+    j->v->kind = TIDE_JUMP;
+    j->v->shape = TIDE_SHAPE_STEP;
+    j->v->confidence = tide_judging_weight(j, jumps);
+    j->v->jump_bytes = height;
+    size_t i = j->start; /* the first window behind the break */
+    while (i + 1 < j->n && (j->x[i] - j->x[j->start]) / tide_judging_span(j) < fit->k)
+        i++;
+    /* Walk back from there to the last moment that was still below: the step came right after it. */
+    double half = j->y[i] - height / 2;
+    size_t m = j->moments.count - 1;
+    while (m > 0 && j->moments.x[m] > j->x[i])
+        m--;
+    while (m > 0 && j->moments.low[m - 1] >= half)
+        m--;
+    m = first_mostly_up(&j->moments, m, half);
+    j->v->jump_x = j->moments.x[m];
+    j->v->jump_after = j->moments.x[m > 0 ? m - 1 : 0];
+}
+
+/* A rise that has stopped, or next to nothing: pages that a process touches here and there. */
+static void decide_stopping(struct tide_judging *j, const struct tide_fit *fit)
+{
+    if (tide_judging_is_change(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
+        return tide_judging_decide_plateau(j, fit);
+    decide_level(j);
+}
+
 static void decide(struct tide_judging *j)
 {
     if (tide_judging_decide_one_pass(j))
@@ -154,7 +161,7 @@ static void decide(struct tide_judging *j)
              !tide_judging_is_leak(j, best->tail, best->tail_error, 1, tide_judging_freedom(j, best)))
         decide_jump(j, best);
     else if (best->model == TIDE_MODEL_PLATEAU || best->model == TIDE_MODEL_SATURATION)
-        tide_judging_decide_plateau(j, best);
+        decide_stopping(j, best);
     else if (best->model == TIDE_MODEL_BEND)
         decide_bend(j, best);
     else

@@ -498,6 +498,19 @@ static void a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retenti
     assert_true(!r.crest_rises && r.retains);
 }
 
+static void a_rise_of_a_few_pages_that_has_stopped_is_flat(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 56; i++) {
+        xs[i] = (double)i;
+        ys[i] = 1.75e8 - 4096 * floor(40 * exp(-(double)i / 6)); /* 160 KiB, in whole pages */
+    }
+    assert_int_equal(judge(input_of(56)).kind, TIDE_FLAT);
+    for (size_t i = 0; i < 56; i++)
+        ys[i] = 1.75e8 - 4096 * floor(400 * exp(-(double)i / 6));
+    assert_int_equal(judge(input_of(56)).kind, TIDE_PLATEAU);
+}
+
 static void a_short_run_whose_first_half_stood_still_is_no_linear_leak(void **state)
 {
     (void)state;
@@ -599,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_rise_that_is_held_or_came_from_elsewhere_is_not),
         cmocka_unit_test(a_jump_that_was_taken_back_once_began_where_it_was_first_up),
         cmocka_unit_test(a_rise_that_is_asked_for_in_every_step_and_given_back_is_not_retention),
+        cmocka_unit_test(a_rise_of_a_few_pages_that_has_stopped_is_flat),
         cmocka_unit_test(a_short_run_whose_first_half_stood_still_is_no_linear_leak),
         cmocka_unit_test(what_a_step_asks_for_is_compared_with_before_the_jump_however_early_that_was),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
