@@ -105,12 +105,11 @@ _NOT_THE_PROGRAM = ("<", sysconfig.get_path("stdlib"), _HERE)
 _INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 
 
-def _is_library(path: str) -> bool:
-    """Whether a file belongs to Python or to an installed package rather than to the program.
+_libraries: Dict[str, int] = {}  # modules that are none of the program's: name and id
 
-    Asked for every module of a process, some thousands with a framework: cheap by itself, a cache of bounded size would
-    only be gone through from end to end.
-    """
+
+def _is_library(path: str) -> bool:
+    """Whether a file belongs to Python or to an installed package rather than to the program."""
     return path.startswith(_NOT_THE_PROGRAM) or _INSTALLED[0] in path or _INSTALLED[1] in path
 
 
@@ -146,10 +145,15 @@ def _frames(most: int = 400) -> List[types.FrameType]:
 
 
 def _global_places() -> Iterator[Tuple[Any, Place]]:
-    for name, module in list(sys.modules.items()):
-        names = attributes_of(module) or {}
+    # A framework has some thousands of modules, nearly all of which were looked at by the census before.
+    modules = dict(sys.modules)
+    ids = dict(zip(modules, map(id, modules.values())))
+    unknown = dict(ids.items() - _libraries.items())
+    for name, identity in [each for each in ids.items() if each[0] in unknown]:
+        names = attributes_of(modules[name]) or {}
         path = names.get("__file__")
         if name != "__main__" and (type(path) is not str or _is_library(path)):
+            _libraries[name] = identity
             continue
         where = os.path.basename(path) if type(path) is str else name
         for key, value in list(names.items()):
@@ -301,7 +305,8 @@ class Search:
         place, wanted, found, tensor_types = above, self._wanted, self._found, self._tensor_types
         if type(value) in (list, tuple) and len(value) > 64 and set(map(type, value)) <= tensor_types:
             place = Place(above, "[*]", "Tensor", "", above.depth + 1)
-            found.update(dict.fromkeys(wanted.intersection(map(id, value)) - found.keys(), place))
+            here = wanted.intersection(map(id, value))
+            found.update(dict.fromkeys(here - found.keys() if found else here, place))
             return
         for count, (each, label) in enumerate(_children(value), 1):
             if count % 256 == 0 and self._late():
