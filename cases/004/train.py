@@ -9,12 +9,16 @@ calls backward once, so that 50 graphs are alive together.
 --fix padding does what was tried: sequences cut at a limit, intermediate tensors deleted, the collector run and the cache emptied
 after each step. It changes nothing. --fix per-group is the repair: backward for each group, so that gradients are summed and graphs
 are not.
+
+The first training of this kind ran on a GPU, whose allocator keeps the memory that it has taken. This one runs on a CPU, so malloc is
+told to do the same; by default it gives back the end of its heap whenever that happens to be free, which is now and then.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import ctypes
 import gc
 
 import torch
@@ -28,6 +32,8 @@ PASSES = 2
 LIMIT = 48  # tokens: what --fix padding cuts sequences at, none of which is as long
 VOCABULARY, WIDTH, LAYERS, HEADS = 8192, 8, 2, 2
 GROUP, PROMPT, ANSWER, POSITIONS = 4, 8, 24, 64
+RESERVED = 2  # blocks of 24 MiB
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 
 class Block(nn.Module):
@@ -53,16 +59,17 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, since: int) -> torch.Tensor:
+        """What may follow the tokens from one position on: (B, T - since, VOCABULARY)."""
         x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, since:]))
 
 
 def log_probabilities(model: GPT, tokens: torch.Tensor) -> torch.Tensor:
     """Of each token of the answers, given what stands before it: (GROUP, tokens - PROMPT)."""
-    logits = model(tokens[:, :-1])[:, PROMPT - 1 :]
+    logits = model(tokens[:, :-1], PROMPT - 1)
     return logits.log_softmax(-1).gather(-1, tokens[:, PROMPT:, None]).squeeze(-1)
 
 
@@ -79,7 +86,7 @@ class Trainer:
         """A group: tokens, the reference's log probabilities, advantages."""
         tokens = torch.randint(VOCABULARY, (1, PROMPT)).repeat(GROUP, 1)
         for _ in range(ANSWER):
-            logits = self.policy(tokens)
+            logits = self.policy(tokens, -1)
             tokens = torch.cat([tokens, torch.multinomial(logits[:, -1].softmax(-1), 1)], dim=1)
             if self.fix == "padding":
                 del logits
@@ -129,12 +136,21 @@ class Trainer:
         return loss
 
 
+def keep_memory() -> None:
+    """Has malloc take all blocks from its heap and never make that smaller; and begin with room for what the first steps need."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)
+    del [torch.zeros(6 << 20) for _ in range(RESERVED)][:]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=28)
     parser.add_argument("--groups-per-step", type=int, default=2)
     parser.add_argument("--fix", choices=["none", "padding", "per-group"], default="none")
     options = parser.parse_args()
+    keep_memory()
     torch.manual_seed(4)
     trainer = Trainer(options.fix)
     with tidemark.torch.GraphCounter() as graphs:
