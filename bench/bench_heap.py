@@ -35,7 +35,7 @@ PYTHON = "/usr/bin/python3"
 VENV = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tidemark-bench" / "rivals"
 PACKAGES = ["heaptrack", "libjemalloc2", "python3-torch", "python3-venv"]
 INTERVAL = 524288
-RUN_SECONDS = 60  # one run that takes longer is given up
+RUN_SECONDS = 120  # one run that takes longer is given up
 SETUP_SECONDS = 900
 
 

@@ -56,6 +56,7 @@ static struct {
     uintptr_t loop_start, loop_end; /* _PyEval_EvalFrameDefault */
     uintptr_t code_type, text_type, bytes_type;
     void *(*this_thread)(void);
+    int (*is_ending)(void); /* from then on the states of other threads are freed, who may not notice */
 } python;
 
 /* Lines found: hash of code and instruction, with the line in its low bits. */
@@ -116,6 +117,9 @@ void tide_pyframes_consider(const struct tide_object *object)
     python.text_type = tide_object_symbol(object, "PyUnicode_Type", NULL);
     python.bytes_type = tide_object_symbol(object, "PyBytes_Type", NULL);
     python.this_thread = (void *(*)(void))tide_object_symbol(object, "PyGILState_GetThisThreadState", NULL);
+    uintptr_t ending = tide_object_symbol(object, "Py_IsFinalizing", NULL);
+    python.is_ending =
+        (int (*)(void))(ending ? ending : tide_object_symbol(object, "_Py_IsFinalizing", NULL));
     bool usable =
         python.layout && python.code_type && python.text_type && python.bytes_type && python.this_thread;
     tide_ledger_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
@@ -510,6 +514,8 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
             tide_recall_spoil(notes); /* the next one may have more luck */
         return copy_native(words, count, out, room, complete);
     }
+    if (notes && notes->place.python != thread)
+        tide_recall_spoil(notes);
     struct merge m = {.table = table, .notes = notes, .out = out, .room = room};
     m.frame = running_frame(&m, thread);
     for (size_t i = 0; i < count && !m.full; i++) {
@@ -532,7 +538,8 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
 uintptr_t tide_pyframes_whereabouts(uint64_t *ret_hash)
 {
     *ret_hash = 0;
-    if (!atomic_load_explicit(&python.checked, memory_order_acquire))
+    if (!atomic_load_explicit(&python.checked, memory_order_acquire) || !python.is_ending ||
+        python.is_ending())
         return 0;
     const struct layout *l = python.layout;
     uintptr_t thread = (uintptr_t)python.this_thread();
