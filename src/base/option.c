@@ -160,6 +160,13 @@ static int store(const struct tide_option *o, const char *value, void *values, s
     return 0;
 }
 
+/* Whether the next word can be the value of an option. "--" ends the options: who wants a file of that name
+ * writes "./--", or "--output=--". */
+static bool has_value(int argc, char **argv, int at)
+{
+    return at + 1 < argc && strcmp(argv[at + 1], "--") != 0;
+}
+
 /* One word that starts with "--". */
 static int parse_long(const struct tide_option *table, int argc, char **argv, int *at, void *values,
                       struct tide_err *err)
@@ -177,7 +184,7 @@ static int parse_long(const struct tide_option *table, int argc, char **argv, in
     }
     if (equals)
         return store(o, equals + 1, values, err);
-    if (*at + 1 >= argc)
+    if (!has_value(argc, argv, *at))
         return tide_err_set(err, "option '--%s' needs a %s", o->name, o->arg);
     return store(o, argv[++*at], values, err);
 }
@@ -196,7 +203,7 @@ static int parse_short(const struct tide_option *table, int argc, char **argv, i
         }
         if (p[1])
             return store(o, p + 1, values, err);
-        if (*at + 1 >= argc)
+        if (!has_value(argc, argv, *at))
             return tide_err_set(err, "option '-%c' needs a %s", o->letter, o->arg);
         return store(o, argv[++*at], values, err);
     }

@@ -113,6 +113,8 @@ static void what_is_wrong_is_said_and_nothing_is_guessed(void **state)
         {{"--json=yes"}, "option '--json' takes no value", ""},
         {{"--output"}, "option '--output' needs a FILE", ""},
         {{"-o"}, "option '-o' needs a FILE", ""},
+        {{"-o", "--", "true"}, "option '-o' needs a FILE", ""},
+        {{"--output", "--"}, "option '--output' needs a FILE", ""},
         {{"--limit", "big"},
          "option '--limit': 'big' is not a valid SIZE",
          "sizes look like 64K, 512M, 1.5G"},
