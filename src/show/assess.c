@@ -473,12 +473,59 @@ static double learnt(const struct tide_tick *before, const struct tide_tick *now
     return read ? (double)(now->counted_bytes - before->counted_bytes) - more : 0;
 }
 
+/* Of the PSS of a process, as it was read then, the pages of files; less than none where it shares other
+ * pages, too, with those it was forked from or forked. */
+static double file_share(const struct tide_history_process *p, size_t read)
+{
+    const struct tide_history_point *then = NULL;
+    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= p->smaps[read].t_ns; i++)
+        then = &p->points[i];
+    return then ? (double)(p->smaps[read].pss_bytes - then->private_bytes) : 0;
+}
+
+static bool shares_files_alone(const struct tide_history_process *p)
+{
+    for (size_t i = 0; i < p->smaps_count; i++)
+        if (file_share(p, i) < 0)
+            return false;
+    return true;
+}
+
+/*
+ * What has to be added to the counted bytes at each look, so that a process has as many pages of files all
+ * the time as it was last read to have: they are mapped at its start and read about later, and its part of
+ * them changes when anybody else on the host, who loads the same library, begins or ends.
+ */
+static double *level_files(struct tide_assessing *s, struct tide_arena *arena)
+{
+    const struct tide_history *h = s->h;
+    double *more = tide_arena_take(arena, h->tick_count + 1, sizeof *more);
+    for (size_t i = 0; more && i < h->tick_count; i++)
+        more[i] = 0;
+    for (size_t i = 0; more && i < h->process_count; i++) {
+        const struct tide_history_process *p = &h->processes[i];
+        if (p->smaps_count < 2 || !shares_files_alone(p))
+            continue;
+        double last = file_share(p, p->smaps_count - 1), now = file_share(p, 0);
+        int64_t ended = tide_assessing_end(s, p);
+        for (size_t t = 0, read = 0; t < h->tick_count && h->ticks[t].t_ns < ended; t++) {
+            if (h->ticks[t].t_ns < p->row.began_ns)
+                continue;
+            for (; read + 1 < p->smaps_count && p->smaps[read + 1].t_ns <= h->ticks[t].t_ns; read++)
+                now = file_share(p, read + 1);
+            more[t] += last - now;
+        }
+    }
+    return more;
+}
+
 /* What was learnt late is taken to have been so before. */
 static int judge_tree(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets), unknown = 0;
-    if (!low || !high)
+    double *files = level_files(s, s->arena);
+    if (!low || !high || !files)
         return no_memory(s->err);
     int64_t most = 0;
     for (size_t i = 1; i < h->tick_count; i++)
@@ -487,7 +534,7 @@ static int judge_tree(struct tide_assessing *s)
         while (b + 1 < s->buckets && h->ticks[i].t_ns >= s->bucket_ns[b + 1])
             b++;
         unknown -= i > 0 ? learnt(&h->ticks[i - 1], &h->ticks[i]) : 0;
-        double bytes = fmax((double)h->ticks[i].counted_bytes + unknown, 0);
+        double bytes = fmax((double)h->ticks[i].counted_bytes + unknown + files[i], 0);
         most = h->ticks[i].processes > most ? h->ticks[i].processes : most;
         if (h->ticks[i].processes == 0)
             continue;

@@ -475,6 +475,37 @@ static void what_is_learnt_late_about_shared_pages_is_no_growth(void **state)
     tide_assessment_free(a);
 }
 
+static void read_shared(struct made *m, int64_t process, int64_t pss, int64_t uss)
+{
+    struct tide_smaps row = {
+        .tick = m->tick, .process = process, .pss_bytes = pss, .uss_bytes = uss, .cost_ns = 1000};
+    struct tide_err err;
+    ok(tide_writer_smaps(m->writer, &row, &err), &err);
+}
+
+static void a_neighbour_that_loads_the_same_library_is_no_growth(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t trainer = add_process(&m, 100, 0, "python", "train.py");
+    for (int i = 0; i < 120; i++) {
+        int64_t files = i < 10   ? 2
+                        : i < 60 ? 130
+                        : i < 90 ? 65
+                                 : 130; /* a part of the library's pages, as read */
+        mark(&m, trainer, TIDE_MARK_STEP, i, "");
+        look_at_shared(&m, 1, (160 + files) * MIB, 300 * MIB, 300 * MIB);
+        sample(&m, trainer, 160 * MIB);
+        if (i % 10 == 0)
+            read_shared(&m, trainer, (160 + files) * MIB, 160 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    for (size_t i = 0; i < a->count; i++)
+        assert_int_equal(a->judged[i].verdict.kind, TIDE_FLAT);
+    tide_assessment_free(a);
+}
+
 /* Ten epochs of ten seconds: in each, two new workers rise for eight of them and end. */
 static struct tide_assessment *made_of_pools(int first_mib, int more_mib, char *text, size_t size)
 {
@@ -551,6 +582,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_learnt_late_about_shared_pages_is_no_growth),
+        cmocka_unit_test(a_neighbour_that_loads_the_same_library_is_no_growth),
         cmocka_unit_test(peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them),
         cmocka_unit_test(workers_that_rise_as_high_in_every_epoch_are_no_finding),
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
