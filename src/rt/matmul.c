@@ -1,6 +1,8 @@
 #include "rt/matmul.h"
 #include "base/allocations.h"
 #include "base/check.h"
+#include "rt/rows.h"
+#include "rt/tiles.h"
 
 #include <dlfcn.h>
 #include <dnnl.h>
@@ -24,11 +26,7 @@
     X(dnnl_post_ops_create)                                                                                  \
     X(dnnl_post_ops_destroy)                                                                                 \
     X(dnnl_post_ops_append_sum)                                                                              \
-    X(dnnl_primitive_desc_iterator_create)                                                                   \
-    X(dnnl_primitive_desc_iterator_next)                                                                     \
-    X(dnnl_primitive_desc_iterator_fetch)                                                                    \
-    X(dnnl_primitive_desc_iterator_destroy)                                                                  \
-    X(dnnl_primitive_desc_query)                                                                             \
+    X(dnnl_primitive_desc_create)                                                                            \
     X(dnnl_primitive_desc_destroy)                                                                           \
     X(dnnl_primitive_desc_query_md)                                                                          \
     X(dnnl_primitive_create)                                                                                 \
@@ -49,14 +47,16 @@ enum { A, B, BIAS, C, SCRATCH, ARGUMENTS };
 
 struct prepared {
     struct tide_product product;
-    size_t scratch_bytes;
+    bool in_tiles;
+    size_t scratch_bytes; /* of the library or of the tiles */
     dnnl_primitive_t primitive;
     dnnl_memory_t memories[ARGUMENTS]; /* NULL: not an argument of this one */
 };
 
 struct tide_matmuls {
+    bool plain;
     struct functions dnnl;
-    void *library; /* NULL: plain */
+    void *library; /* NULL: not wanted, or not there */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct prepared *prepared;
@@ -75,7 +75,9 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
                                  .a_transposed = a_transposed,
                                  .b_transposed = b_transposed,
                                  .from = from,
-                                 .to = to};
+                                 .to = to,
+                                 .a_from = from,
+                                 .b_from = from};
 }
 
 static int load(struct tide_matmuls *m)
@@ -100,6 +102,7 @@ int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_
     struct tide_matmuls *m = calloc(1, sizeof *m);
     if (!m)
         return tide_err_set(err, "out of memory");
+    m->plain = plain;
     if (!plain && !load(m)) {
         m->dnnl.dnnl_set_primitive_cache_capacity(0); /* they are kept here, and only here */
         if (m->dnnl.dnnl_engine_create(&m->engine, dnnl_cpu, 0) ||
@@ -137,7 +140,7 @@ void tide_matmuls_free(struct tide_matmuls *m)
 
 bool tide_matmuls_fast(const struct tide_matmuls *m)
 {
-    return m->library;
+    return m->library || (!m->plain && tide_tiles_can(TIDE_F32));
 }
 
 static bool same(const struct tide_product *a, const struct tide_product *b)
@@ -145,7 +148,7 @@ static bool same(const struct tide_product *a, const struct tide_product *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->a_stride == b->a_stride &&
            a->b_stride == b->b_stride && a->c_stride == b->c_stride && a->a_transposed == b->a_transposed &&
            a->b_transposed == b->b_transposed && a->adds == b->adds && a->has_bias == b->has_bias &&
-           a->from == b->from && a->to == b->to;
+           a->from == b->from && a->to == b->to && a->a_from == b->a_from && a->b_from == b->b_from;
 }
 
 static struct prepared *find(const struct tide_matmuls *m, const struct tide_product *product)
@@ -195,43 +198,12 @@ static int make_memories(const struct tide_matmuls *m, const struct described *d
     return 0;
 }
 
-/* Whether the library's second implementation is the faster one for such a product: it packs its operands,
- * into up to 5 MB of its own for as long as the product takes, which is worth it for large ones whose rows
- * are summed over, and with f32 for those that need no transposing, unless rows of the result lie whole pages
- * apart. */
-static bool prefers_gemm(const struct tide_product *p)
+/* What is smaller pays for packing, and for threads that meet twice, more than tiles gain. */
+static bool belongs_in_tiles(const struct tide_matmuls *m, const struct tide_product *p)
 {
     const double large = 64e6;
-    return (double)p->m * (double)p->n * (double)p->k >= large &&
-           (p->a_transposed ||
-            (!p->b_transposed && p->from == TIDE_F32 && p->n % (4096 / (int)sizeof(float)) != 0));
-}
-
-/* Of the implementations that can, the first; or the first of the wanted kind, if there is one. NULL: none.
- */
-static dnnl_primitive_desc_t choose(const struct tide_matmuls *m, const struct tide_product *p,
-                                    const dnnl_matmul_desc_t *matmul, dnnl_primitive_attr_t attributes)
-{
-    dnnl_primitive_desc_iterator_t at = NULL;
-    dnnl_primitive_desc_t first = NULL;
-    if (m->dnnl.dnnl_primitive_desc_iterator_create(&at, matmul, attributes, m->engine, NULL))
-        return NULL;
-    do {
-        dnnl_primitive_desc_t found = m->dnnl.dnnl_primitive_desc_iterator_fetch(at);
-        const char *name = "";
-        m->dnnl.dnnl_primitive_desc_query(found, dnnl_query_impl_info_str, 0, &name);
-        bool is_it = !prefers_gemm(p) || !strncmp(name, "gemm:jit", strlen("gemm:jit"));
-        if (first && is_it)
-            m->dnnl.dnnl_primitive_desc_destroy(first);
-        if (!first || is_it)
-            first = found;
-        else
-            m->dnnl.dnnl_primitive_desc_destroy(found);
-        if (is_it)
-            break;
-    } while (!m->dnnl.dnnl_primitive_desc_iterator_next(at));
-    m->dnnl.dnnl_primitive_desc_iterator_destroy(at);
-    return first;
+    return !m->plain && tide_tiles_can(p->from) &&
+           (!m->library || (double)p->m * (double)p->n * (double)p->k >= large);
 }
 
 static int prepare(const struct tide_matmuls *m, struct prepared *to)
@@ -246,8 +218,7 @@ static int prepare(const struct tide_matmuls *m, struct prepared *to)
               (to->product.adds && (m->dnnl.dnnl_post_ops_append_sum(after, 1.0F) ||
                                     m->dnnl.dnnl_primitive_attr_set_post_ops(attributes, after)));
     if (!bad)
-        pd = choose(m, &to->product, &d.matmul, attributes);
-    bad = bad || !pd;
+        bad = m->dnnl.dnnl_primitive_desc_create(&pd, &d.matmul, attributes, m->engine, NULL);
     if (!bad) {
         const dnnl_memory_desc_t *scratch =
             m->dnnl.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
@@ -266,7 +237,7 @@ static int prepare(const struct tide_matmuls *m, struct prepared *to)
 bool tide_matmuls_can(const struct tide_matmuls *m, enum tide_dtype dtype)
 {
     struct prepared trial = {.product = tide_product(16, 16, 16, false, false, dtype, TIDE_F32)};
-    bool can = !m->library || !prepare(m, &trial);
+    bool can = tide_tiles_can(dtype) || !m->library || !prepare(m, &trial);
     discard(m, &trial);
     return can;
 }
@@ -284,8 +255,10 @@ int tide_matmuls_want(struct tide_matmuls *m, const struct tide_product *product
         m->capacity = more;
     }
     struct prepared *added = &m->prepared[m->count++]; /* counted first, so that _free takes back its parts */
-    *added = (struct prepared){.product = *product};
-    if (m->library && prepare(m, added)) {
+    *added = (struct prepared){.product = *product, .in_tiles = belongs_in_tiles(m, product)};
+    if (added->in_tiles) {
+        added->scratch_bytes = tide_tiles_scratch(product);
+    } else if (m->library && prepare(m, added)) {
         if (!tide_matmuls_can(m, product->from)) {
             tide_err_set(err, "this processor does not multiply bf16");
             return tide_err_hint(err, "compute in f32");
@@ -297,11 +270,29 @@ int tide_matmuls_want(struct tide_matmuls *m, const struct tide_product *product
     return 0;
 }
 
+/* Operands that are rounded before the product lie in scratch. */
+static size_t a_rounded_bytes(const struct prepared *p)
+{
+    const struct tide_product *of = &p->product;
+    return p->primitive && of->a_from != of->from ? tide_aligned((size_t)(of->m * of->k) * 2) : 0;
+}
+
+static size_t b_rounded_bytes(const struct prepared *p)
+{
+    const struct tide_product *of = &p->product;
+    return p->primitive && of->b_from != of->from ? tide_aligned((size_t)(of->k * of->n) * 2) : 0;
+}
+
 size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_product *product)
 {
     const struct prepared *found = find(m, product);
     TIDE_CHECK_TRUE(found);
-    return found->scratch_bytes;
+    return a_rounded_bytes(found) + b_rounded_bytes(found) + found->scratch_bytes;
+}
+
+static double as(enum tide_dtype dtype, double number)
+{
+    return dtype == TIDE_BF16 ? tide_from_bf16(tide_to_bf16((float)number)) : number;
 }
 
 static void multiply_plainly(const struct tide_product *p, const void *a, const void *b, const float *bias,
@@ -310,9 +301,12 @@ static void multiply_plainly(const struct tide_product *p, const void *a, const 
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             double sum = p->has_bias ? bias[j] : 0;
-            for (int64_t k = 0; k < p->k; k++)
-                sum += tide_number(a, p->from, p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k) *
-                       tide_number(b, p->from, p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j);
+            for (int64_t k = 0; k < p->k; k++) {
+                int64_t a_at = p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k,
+                        b_at = p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j;
+                sum += as(p->from, tide_number(a, p->a_from, a_at)) *
+                       as(p->from, tide_number(b, p->b_from, b_at));
+            }
             int64_t at = i * p->c_stride + j;
             if (p->adds)
                 sum += tide_number(c, p->to, at);
@@ -320,18 +314,10 @@ static void multiply_plainly(const struct tide_product *p, const void *a, const 
         }
 }
 
-void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
-                 const float *bias, void *c, void *scratch)
+static void multiply_in_library(struct tide_matmuls *m, struct prepared *p, void *const data[ARGUMENTS])
 {
-    if (!m->library) {
-        multiply_plainly(product, a, b, bias, c);
-        return;
-    }
     static const int names[ARGUMENTS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST,
                                          DNNL_ARG_SCRATCHPAD};
-    struct prepared *p = find(m, product);
-    TIDE_CHECK_TRUE(p);
-    void *data[ARGUMENTS] = {(void *)a, (void *)b, (void *)bias, c, scratch};
     dnnl_exec_arg_t arguments[ARGUMENTS];
     int count = 0;
     for (int i = 0; i < ARGUMENTS; i++) {
@@ -340,9 +326,36 @@ void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, con
         m->dnnl.dnnl_memory_set_data_handle(p->memories[i], data[i]);
         arguments[count++] = (dnnl_exec_arg_t){names[i], p->memories[i]};
     }
-    tide_allocations_pause(); /* it keeps its list of arguments, and what gemm packs, for as long as it runs
-                               */
+    tide_allocations_pause(); /* it keeps its list of arguments for as long as it runs */
     TIDE_CHECK(m->dnnl.dnnl_primitive_execute(p->primitive, m->stream, count, arguments), ==, dnnl_success);
     TIDE_CHECK(m->dnnl.dnnl_stream_wait(m->stream), ==, dnnl_success);
     tide_allocations_resume();
+}
+
+/* The operand as it is multiplied; room of that many bytes is taken from scratch. */
+static const void *rounded(const void *operand, int64_t count, size_t bytes, char **scratch)
+{
+    void *room = *scratch;
+    if (!bytes)
+        return operand;
+    tide_rows_convert(room, TIDE_BF16, operand, TIDE_F32, count);
+    *scratch += bytes;
+    return room;
+}
+
+void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
+                 const float *bias, void *c, void *scratch)
+{
+    struct prepared *p = find(m, product);
+    TIDE_CHECK_TRUE(p);
+    if (p->in_tiles) {
+        tide_tiles_multiply(product, a, b, bias, c, scratch);
+    } else if (p->primitive) {
+        char *rest = scratch;
+        a = rounded(a, product->m * product->k, a_rounded_bytes(p), &rest);
+        b = rounded(b, product->k * product->n, b_rounded_bytes(p), &rest);
+        multiply_in_library(m, p, (void *[ARGUMENTS]){(void *)a, (void *)b, (void *)bias, c, rest});
+    } else {
+        multiply_plainly(product, a, b, bias, c);
+    }
 }

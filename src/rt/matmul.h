@@ -4,8 +4,9 @@
  * tide_matmuls_new -> tide_matmuls_want() for every product that will run -> tide_matmuls_scratch() says what
  * each needs beside its operands -> tide_matmul() as often as needed -> _free.
  *
- * Products run in oneDNN, which is loaded when the first of these is made (observing needs none of it), or in
- * plain C where it is not installed or not wanted. Scratch memory is always the caller's.
+ * Large products run in tiles.h where the processor can, others in oneDNN, which is loaded when the first of
+ * these is made (observing needs none of it), or in plain C where it is not installed or not wanted. Scratch
+ * memory is always the caller's.
  */
 #ifndef TIDE_MATMUL_H
 #define TIDE_MATMUL_H
@@ -23,10 +24,11 @@ struct tide_product {
     int64_t a_stride, b_stride, c_stride;
     bool a_transposed, b_transposed; /* a lies as (k, m), b as (n, k) */
     bool adds, has_bias;
-    enum tide_dtype from, to; /* of a and b; of c. The bias is f32. */
+    enum tide_dtype from, to;       /* what is multiplied; of c. The bias is f32. */
+    enum tide_dtype a_from, b_from; /* of a and b in memory: `from`, or f32 without gaps, which is rounded */
 };
 
-/* The usual: rows without gaps. */
+/* The usual: rows without gaps, operands as they are multiplied. */
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
                                  enum tide_dtype from, enum tide_dtype to);
 
@@ -36,10 +38,10 @@ struct tide_matmuls;
 int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_err *err);
 void tide_matmuls_free(struct tide_matmuls *matmuls);
 
-/* Whether products run in oneDNN. */
+/* Whether products run in anything but plain C. */
 bool tide_matmuls_fast(const struct tide_matmuls *matmuls);
 
-/* Whether it multiplies that type. For bf16 oneDNN needs AVX-512. */
+/* Whether they can be of that type. For bf16 oneDNN needs AVX-512. */
 bool tide_matmuls_can(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
 
 int tide_matmuls_want(struct tide_matmuls *matmuls, const struct tide_product *product, struct tide_err *err);

@@ -7,8 +7,8 @@
  * along; the second time these become gradients. Tiles for which there is memory are kept between the two
  * times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
  *
- * A tile of 256 x 1536 stays in the cache from one of these uses to the next, as does its part of the table,
- * which bf16 rounds there; products of this size run faster than those with all words at once.
+ * A tile of 256 x 1536 stays in the cache from one of these uses to the next; products of this size run
+ * faster than those with all words at once. Tiles are f32, which products with bf16 round for themselves.
  */
 #include "base/check.h"
 #include "rt/kernel.h"
@@ -53,13 +53,16 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
 
 static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t words)
 {
-    return tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
+    struct tide_product p = tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
+    p.b_from = TIDE_F32;
+    return p;
 }
 
 /* Sums over tiles, so always f32. */
 static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
     struct tide_product p = tide_product(rows, h->columns, words, false, false, h->from, TIDE_F32);
+    p.a_from = p.b_from = TIDE_F32;
     p.adds = adds;
     return p;
 }
@@ -67,6 +70,7 @@ static struct tide_product x_grad_product(const struct head *h, int64_t rows, in
 static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
     struct tide_product p = tide_product(words, h->columns, rows, true, false, h->from, TIDE_F32);
+    p.a_from = TIDE_F32;
     p.adds = adds;
     return p;
 }
@@ -140,7 +144,7 @@ static int measure(void *context, const struct tide_product *product)
 
 /* Where things lie in scratch, after the losses; tiles come last. */
 struct room {
-    size_t most, sums, x_grad, table, gradient, rest, tiles, tile_bytes;
+    size_t most, sums, x_grad, rest, tiles, tile_bytes;
 };
 
 static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
@@ -154,9 +158,7 @@ static struct room room_of(const struct tide_matmuls *matmuls, const struct head
     r.most = tide_aligned((size_t)h->rows * sizeof(float));
     r.sums = r.most + tide_aligned((size_t)(h->tiles * h->chunk) * sizeof(float));
     r.x_grad = r.sums + tide_aligned((size_t)h->chunk * sizeof(float));
-    r.table = r.x_grad + (narrow && back ? tide_aligned((size_t)(h->chunk * h->columns) * 4) : 0);
-    r.gradient = r.table + (narrow ? tide_aligned((size_t)(h->width * h->columns) * 2) : 0);
-    r.rest = r.gradient + (narrow && back ? tide_aligned((size_t)(h->chunk * h->width) * 2) : 0);
+    r.rest = r.x_grad + (narrow && back ? tide_aligned((size_t)(h->chunk * h->columns) * 4) : 0);
     r.tiles = r.rest + tide_aligned(m.most);
     return r;
 }
@@ -188,8 +190,7 @@ struct chunk {
     /* One tile of it. */
     int64_t tile, from, words; /* from: its first word */
     float *logits;
-    bool is_again;   /* its largest logits are known */
-    int64_t rounded; /* the tile whose part of the table lies in scratch; -1: none */
+    bool is_again; /* its largest logits are known */
 };
 
 static void *in_scratch(const struct chunk *c, size_t offset)
@@ -217,17 +218,10 @@ static void go_to(struct chunk *c, int64_t tile)
     c->logits = in_scratch(c, c->room->tiles + (size_t)smaller(tile, c->kept) * c->room->tile_bytes);
 }
 
-/* The tile's rows of the table, in the type of x. */
-static const void *table_of(struct chunk *c)
+/* The tile's rows of the table. */
+static const float *table_of(const struct chunk *c)
 {
-    const struct head *h = c->head;
-    const float *table = (const float *)c->call->in[TABLE] + c->from * h->columns;
-    if (h->from == TIDE_F32)
-        return table;
-    if (c->rounded != c->tile)
-        tide_rows_convert(in_scratch(c, c->room->table), TIDE_BF16, table, TIDE_F32, c->words * h->columns);
-    c->rounded = c->tile;
-    return in_scratch(c, c->room->table);
+    return (const float *)c->call->in[TABLE] + c->from * c->head->columns;
 }
 
 static const void *x_of(const struct chunk *c)
@@ -277,13 +271,6 @@ TIDE_KERNEL static void multiply(float *x, int64_t count, float by)
         x[j] *= by;
 }
 
-TIDE_KERNEL static void multiply_narrow(tide_bf16 *restrict to, const float *restrict x, int64_t count,
-                                        float by)
-{
-    for (int64_t j = 0; j < count; j++)
-        to[j] = tide_narrow(x[j] * by);
-}
-
 /* Logits become exponentials. Until the last tile a row's loss is the logit of its target, negative. */
 static void exponential_rows(void *context, int64_t first, int64_t last, int thread)
 {
@@ -308,51 +295,40 @@ static void exponential_rows(void *context, int64_t first, int64_t last, int thr
     }
 }
 
-static void compute_tile(struct chunk *c)
+static void compute_tile(const struct chunk *c)
 {
     struct tide_product logits = logits_product(c->head, c->rows, c->words);
     tide_matmul(c->call->matmuls, &logits, x_of(c), table_of(c), NULL, c->logits,
                 in_scratch(c, c->room->rest));
-    tide_parallel(c->rows, 1, exponential_rows, c);
+    tide_parallel(c->rows, 1, exponential_rows, (void *)c);
 }
 
-/* Exponentials become gradients: in place, or as bf16. */
+/* Exponentials become gradients. */
 static void gradient_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct chunk *c = context;
     const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
     const float *sums = sums_of(c), *most = most_of(c, c->tile), *in_all = most_of(c, c->head->tiles - 1);
-    bool narrow = c->head->from == TIDE_BF16;
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->words;
-        tide_bf16 *to = (tide_bf16 *)in_scratch(c, c->room->gradient) + i * c->words;
         int64_t target = targets[i] - c->from;
         if (targets[i] < 0) {
-            memset(narrow ? (void *)to : (void *)x, 0, (size_t)c->words * tide_dtype_bytes(c->head->from));
+            memset(x, 0, (size_t)c->words * sizeof *x);
             continue;
         }
-        float by = c->scale / sums[i] * tide_exp(most[i] - in_all[i]);
-        bool is_here = target >= 0 && target < c->words;
-        if (narrow) {
-            multiply_narrow(to, x, c->words, by);
-            if (is_here)
-                to[target] = tide_to_bf16(x[target] * by - c->scale);
-        } else {
-            multiply(x, c->words, by);
-            if (is_here)
-                x[target] -= c->scale;
-        }
+        multiply(x, c->words, c->scale / sums[i] * tide_exp(most[i] - in_all[i]));
+        if (target >= 0 && target < c->words)
+            x[target] -= c->scale;
     }
 }
 
 /* The tile's part of the gradients of x and of the table. */
-static void give_back(struct chunk *c)
+static void give_back(const struct chunk *c)
 {
     const struct tide_call *call = c->call;
     const struct head *h = c->head;
     bool narrow = h->from == TIDE_BF16;
-    const void *gradient = narrow ? in_scratch(c, c->room->gradient) : c->logits;
     void *rest = in_scratch(c, c->room->rest),
          *x_grad =
              narrow ? in_scratch(c, c->room->x_grad) : (float *)call->in_grad[X] + c->first * h->columns;
@@ -360,9 +336,9 @@ static void give_back(struct chunk *c)
                         to_table = table_grad_product(h, c->rows, c->words,
                                                       c->first > 0 || (call->adds >> TABLE & 1));
     if (call->in_grad[X])
-        tide_matmul(call->matmuls, &to_x, gradient, table_of(c), NULL, x_grad, rest);
+        tide_matmul(call->matmuls, &to_x, c->logits, table_of(c), NULL, x_grad, rest);
     if (call->in_grad[TABLE])
-        tide_matmul(call->matmuls, &to_table, gradient, x_of(c), NULL,
+        tide_matmul(call->matmuls, &to_table, c->logits, x_of(c), NULL,
                     (float *)call->in_grad[TABLE] + c->from * h->columns, rest);
 }
 
@@ -403,7 +379,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     const float *losses = call->scratch;
     const int32_t *targets = call->in[TARGETS];
     int64_t count = 0, places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
-    struct chunk c = {.call = call, .head = &h, .room = &r, .rounded = -1};
+    struct chunk c = {.call = call, .head = &h, .room = &r};
     TIDE_CHECK(places, >=, 1);
     for (int64_t i = 0; i < h.rows; i++)
         count += targets[i] >= 0;

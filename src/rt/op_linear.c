@@ -1,9 +1,8 @@
 /*
  * op_linear.c - y (N, O) = x (N, I) weight (I, O) + bias (O).
  *
- * The weight lies as (in, out), as in GPT-2's published files. Weights are f32; when x is bf16 they are
- * rounded into scratch before each product, which costs a few per cent of it and saves a second copy of all
- * weights.
+ * The weight lies as (in, out), as in GPT-2's published files. Weights are f32; when x is bf16 each product
+ * rounds them for itself, which saves a second copy of all weights.
  */
 #include "rt/op.h"
 #include "rt/reference.h"
@@ -30,12 +29,15 @@ static struct tide_product y_product(const struct dims *d)
 {
     struct tide_product p = tide_product(d->rows, d->out, d->in, false, false, d->from, d->to);
     p.has_bias = true;
+    p.b_from = TIDE_F32;
     return p;
 }
 
 static struct tide_product x_grad_product(const struct dims *d, bool adds)
 {
     struct tide_product p = tide_product(d->rows, d->in, d->out, false, true, d->from, d->from);
+    p.a_from = d->to;
+    p.b_from = TIDE_F32;
     p.adds = adds;
     return p;
 }
@@ -43,6 +45,7 @@ static struct tide_product x_grad_product(const struct dims *d, bool adds)
 static struct tide_product weight_grad_product(const struct dims *d, bool adds)
 {
     struct tide_product p = tide_product(d->in, d->out, d->rows, true, false, d->from, TIDE_F32);
+    p.b_from = d->to;
     p.adds = adds;
     return p;
 }
@@ -78,17 +81,6 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
     return 0;
 }
 
-/* Scratch: the weight as bf16, the gradient of y as bf16, then what the products need. */
-static size_t weight_bytes(const struct dims *d)
-{
-    return d->from == TIDE_BF16 ? tide_aligned((size_t)(d->in * d->out) * 2) : 0;
-}
-
-static size_t y_grad_bytes(const struct dims *d)
-{
-    return d->from != d->to ? tide_aligned((size_t)(d->rows * d->out) * 2) : 0;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -100,7 +92,7 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     struct dims d = dims_of(graph, node);
     if (direction == TIDE_FORWARD) {
         struct tide_product y = y_product(&d);
-        return weight_bytes(&d) + tide_matmuls_scratch(matmuls, &y);
+        return tide_matmuls_scratch(matmuls, &y);
     }
     size_t most = 0;
     for (int adds = 0; adds < 2; adds++) {
@@ -108,47 +100,30 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
         most =
             larger(most, larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &weight)));
     }
-    return weight_bytes(&d) + y_grad_bytes(&d) + most;
-}
-
-/* The weight in the type of x. */
-static const void *weight_as(const struct dims *d, const void *weight, void *room)
-{
-    if (d->from == TIDE_F32)
-        return weight;
-    tide_rows_convert(room, TIDE_BF16, weight, TIDE_F32, d->in * d->out);
-    return room;
+    return most;
 }
 
 static void forward(const struct tide_call *call)
 {
     struct dims d = dims_of(call->graph, call->node);
     struct tide_product y = y_product(&d);
-    const void *weight = weight_as(&d, call->in[WEIGHT], call->scratch);
-    tide_matmul(call->matmuls, &y, call->in[X], weight, call->in[BIAS], call->out[0],
-                (char *)call->scratch + weight_bytes(&d));
+    tide_matmul(call->matmuls, &y, call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0],
+                call->scratch);
 }
 
 static void backward(const struct tide_call *call)
 {
     struct dims d = dims_of(call->graph, call->node);
-    char *rest = (char *)call->scratch + weight_bytes(&d);
     const void *y_grad = call->out_grad[0];
     if (call->in_grad[BIAS])
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
-    if (d.from != d.to) {
-        tide_rows_convert(rest, d.from, y_grad, d.to, d.rows * d.out);
-        y_grad = rest;
-        rest += y_grad_bytes(&d);
-    }
     if (call->in_grad[WEIGHT]) {
         struct tide_product p = weight_grad_product(&d, call->adds >> WEIGHT & 1);
-        tide_matmul(call->matmuls, &p, call->in[X], y_grad, NULL, call->in_grad[WEIGHT], rest);
+        tide_matmul(call->matmuls, &p, call->in[X], y_grad, NULL, call->in_grad[WEIGHT], call->scratch);
     }
     if (call->in_grad[X]) {
         struct tide_product p = x_grad_product(&d, call->adds >> X & 1);
-        const void *weight = weight_as(&d, call->in[WEIGHT], call->scratch);
-        tide_matmul(call->matmuls, &p, y_grad, weight, NULL, call->in_grad[X], rest);
+        tide_matmul(call->matmuls, &p, y_grad, call->in[WEIGHT], NULL, call->in_grad[X], call->scratch);
     }
 }
 

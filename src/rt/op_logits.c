@@ -4,14 +4,16 @@
  */
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
 
 enum { X, TABLE };
 
 static struct tide_product product_of(const struct tide_graph *graph, const struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
-    return tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
+    struct tide_product p =
+        tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
+    p.b_from = TIDE_F32;
+    return p;
 }
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
@@ -33,30 +35,18 @@ static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph,
     return tide_matmuls_want(matmuls, &p, err);
 }
 
-/* The table in the type of x, where that is not its own. */
-static size_t table_bytes(const struct tide_product *p)
-{
-    return p->from == TIDE_BF16 ? tide_aligned((size_t)(p->n * p->k) * 2) : 0;
-}
-
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
     struct tide_product p = product_of(graph, node);
     (void)direction;
-    return table_bytes(&p) + tide_matmuls_scratch(matmuls, &p);
+    return tide_matmuls_scratch(matmuls, &p);
 }
 
 static void forward(const struct tide_call *call)
 {
     struct tide_product p = product_of(call->graph, call->node);
-    const void *table = call->in[TABLE];
-    if (p.from == TIDE_BF16) {
-        tide_rows_convert(call->scratch, TIDE_BF16, table, TIDE_F32, p.n * p.k);
-        table = call->scratch;
-    }
-    tide_matmul(call->matmuls, &p, call->in[X], table, NULL, call->out[0],
-                (char *)call->scratch + table_bytes(&p));
+    tide_matmul(call->matmuls, &p, call->in[X], call->in[TABLE], NULL, call->out[0], call->scratch);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

@@ -1,0 +1,56 @@
+/*
+ * pack.h - operands of a matrix product, rearranged for tiles.c: sixteen rows or columns side by side.
+ *
+ * A packed operand consists of cells, words of 32 bits: an f32, or two bf16 that follow each other in k. f32
+ * in memory may be rounded to bf16 on the way; what lies beyond an edge is 0. Only on processors with
+ * AVX-512.
+ */
+#ifndef TIDE_PACK_H
+#define TIDE_PACK_H
+
+#include "rt/dtype.h"
+
+#include <stdbool.h>
+
+enum { TIDE_LANES = 16 };
+
+/* What of an operand is multiplied at a time: all its lines, some of its k. */
+struct tide_operand {
+    const char *data;
+    int64_t stride;  /* of rows in memory, in bytes */
+    bool is_along;   /* k runs along the rows; else across them */
+    int64_t lines;   /* rows of a, columns of b */
+    int64_t numbers; /* of k */
+    int64_t cells;
+    enum tide_dtype from, to; /* in memory, in cells */
+};
+
+/* `vectors` times sixteen lines from `line` on, of the cells [first, last); first is a multiple of 16. */
+struct tide_strip {
+    int64_t line, vectors, first, last;
+};
+
+/* Lane l of vector v goes to to[v * next + cell * width + l]; to is 64-byte aligned, next and width are
+ * multiples of 16. */
+void tide_pack(const struct tide_operand *operand, struct tide_strip strip, uint32_t *to, int64_t width,
+               int64_t next);
+
+/* The lines of memory that a strip is read from, for asking for them in time. */
+struct tide_lines {
+    const char *data;
+    int64_t stride, per_row, count;
+};
+
+enum { TIDE_LINE = 64 };
+
+struct tide_lines tide_pack_lines(const struct tide_operand *operand, struct tide_strip strip);
+
+/* Lines [first, last) into the second-level cache. */
+static inline void tide_lines_ask(const struct tide_lines *lines, int64_t first, int64_t last)
+{
+    for (int64_t at = first; at < last; at++)
+        __builtin_prefetch(
+            lines->data + at / lines->per_row * lines->stride + at % lines->per_row * TIDE_LINE, 0, 2);
+}
+
+#endif

@@ -1,0 +1,345 @@
+#include "rt/tiles.h"
+#include "base/check.h"
+#include "rt/avx512.h"
+#include "rt/pack.h"
+#include "rt/threads.h"
+
+#if defined(__x86_64__)
+
+/* A tile of the result is ROWS x COLUMNS: 24 vectors of sums and three of b, of the 32 there are. Rows of a
+ * are packed in groups of sixteen, columns of b in panels as wide as a tile. */
+enum { LANES = TIDE_LANES, ROWS = 8, VECTORS = 3, COLUMNS = VECTORS * LANES, LINES = LANES };
+
+/* Cells of k that are multiplied at a time, unless the result is bf16, which would round between: a panel of
+ * them is 144 KiB, which leaves most of a second-level cache of 1 MiB to the rest. */
+enum { BLOCK = 768 };
+
+/* How a product is cut. The result is shared out among the threads in rectangles, of which each thread packs
+ * the rows and the columns for itself: they never wait for each other, nor read what another has written,
+ * which takes long where they share no cache. */
+struct tiling {
+    int64_t cells, block;    /* of k: all, and at a time */
+    int64_t groups, panels;  /* of rows of a, of columns of b */
+    int64_t down, across;    /* rectangles */
+    size_t a_bytes, b_bytes; /* packed: a rectangle's rows, a panel */
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t each(int64_t count, int64_t parts)
+{
+    return (count + parts - 1) / parts;
+}
+
+/* What the largest rectangle costs. A number packed takes as long as it is multiplied with eight others. */
+static int64_t cost_of(const struct tiling *t, int64_t down, int64_t across)
+{
+    enum { PACKING = 8 };
+    int64_t rows = each(t->groups, down) * LINES, columns = each(t->panels, across) * COLUMNS;
+    return rows * columns + PACKING * (rows + columns);
+}
+
+static void share_out(struct tiling *t, int64_t threads)
+{
+    t->down = threads;
+    t->across = 1;
+    for (int64_t down = 1; down < threads; down++)
+        if (threads % down == 0 && cost_of(t, down, threads / down) <= cost_of(t, t->down, t->across)) {
+            t->down = down;
+            t->across = threads / down;
+        }
+}
+
+static struct tiling tiling_of(const struct tide_product *p)
+{
+    struct tiling t = {.cells = p->from == TIDE_BF16 ? each(p->k, 2) : p->k,
+                       .groups = each(p->m, LINES),
+                       .panels = each(p->n, COLUMNS)};
+    t.block = p->to == TIDE_BF16 ? t.cells : smaller(t.cells, BLOCK);
+    share_out(&t, tide_threads());
+    t.a_bytes = (size_t)(each(t.groups, t.down) * LINES * t.block) * sizeof(uint32_t);
+    t.b_bytes = (size_t)(COLUMNS * t.block) * sizeof(uint32_t);
+    return t;
+}
+
+bool tide_tiles_can(enum tide_dtype from)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           (from != TIDE_BF16 || __builtin_cpu_supports("avx512bf16"));
+}
+
+size_t tide_tiles_scratch(const struct tide_product *product)
+{
+    struct tiling t = tiling_of(product);
+    return (size_t)(t.down * t.across) * (t.a_bytes + 2 * t.b_bytes);
+}
+
+/* ---- a tile */
+
+struct tile {
+    const uint32_t *a, *b;
+    int64_t cells;
+    char *c;
+    int64_t c_stride;    /* in numbers */
+    int64_t rows, width; /* of the tile, that there are */
+    const float *bias;   /* NULL: none */
+    bool adds;
+    struct tide_lines ask; /* for meanwhile */
+};
+
+TIDE_INLINE TIDE_AVX512 __m512 number_of(const char *c, int64_t at, __mmask16 lanes, enum tide_dtype to)
+{
+    if (to == TIDE_F32)
+        return _mm512_maskz_loadu_ps(lanes, (const float *)c + at);
+    return (__m512)_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, (const tide_bf16 *)c + at)), 16);
+}
+
+TIDE_INLINE TIDE_AVX512 void set_number(char *c, int64_t at, __mmask16 lanes, enum tide_dtype to,
+                                        __m512 value)
+{
+    if (to == TIDE_F32)
+        _mm512_mask_storeu_ps((float *)c + at, lanes, value);
+    else
+        _mm256_mask_storeu_epi16((tide_bf16 *)c + at, lanes, (__m256i)_mm512_cvtneps_pbh(value));
+}
+
+TIDE_INLINE TIDE_AVX512 void write_tile(const struct tile *t, __m512 sums[ROWS][VECTORS], enum tide_dtype to)
+{
+#pragma GCC unroll 3
+    for (int v = 0; v < VECTORS; v++) {
+        __mmask16 lanes = tide_first_16(t->width - v * LANES);
+        __m512 bias =
+            t->bias && lanes ? _mm512_maskz_loadu_ps(lanes, t->bias + v * LANES) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= t->rows)
+                break;
+            int64_t at = i * t->c_stride + v * LANES;
+            __m512 sum = _mm512_add_ps(sums[i][v], bias);
+            if (t->adds)
+                sum = _mm512_add_ps(sum, number_of(t->c, at, lanes, to));
+            set_number(t->c, at, lanes, to, sum);
+        }
+    }
+}
+
+TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, enum tide_dtype to)
+{
+    enum { AHEAD = 16 }; /* cells; b comes from the second-level cache */
+    __m512 sums[ROWS][VECTORS];
+    const uint32_t *a = t->a, *b = t->b;
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            sums[i][v] = _mm512_setzero_ps();
+    for (int i = 0; i < t->rows; i++)
+        for (int v = 0; v < VECTORS; v++)
+            __builtin_prefetch(t->c + (i * t->c_stride + v * LANES) * (to == TIDE_BF16 ? 2 : 4), 1, 3);
+    for (int64_t cell = 0, asked = 0; cell < t->cells;) {
+        int64_t stop = smaller(cell + AHEAD, t->cells), until = t->ask.count * stop / t->cells;
+        tide_lines_ask(&t->ask, asked, until);
+        asked = until;
+        for (; cell < stop; cell++, a += LINES, b += COLUMNS) {
+            __m512 columns[VECTORS];
+#pragma GCC unroll 3
+            for (int v = 0; v < VECTORS; v++) {
+                columns[v] = _mm512_load_ps(b + v * LANES);
+                _mm_prefetch((const char *)(b + AHEAD * COLUMNS + v * LANES), _MM_HINT_T0);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < ROWS; i++) {
+                __m512 row = (__m512)_mm512_set1_epi32((int)a[i]);
+#pragma GCC unroll 3
+                for (int v = 0; v < VECTORS; v++)
+                    sums[i][v] = from == TIDE_BF16
+                                     ? _mm512_dpbf16_ps(sums[i][v], (__m512bh)row, (__m512bh)columns[v])
+                                     : _mm512_fmadd_ps(row, columns[v], sums[i][v]);
+            }
+        }
+    }
+    write_tile(t, sums, to);
+}
+
+TIDE_AVX512 static void tile_f32(const struct tile *t)
+{
+    tile(t, TIDE_F32, TIDE_F32);
+}
+
+TIDE_AVX512 static void tile_bf16_to_f32(const struct tile *t)
+{
+    tile(t, TIDE_BF16, TIDE_F32);
+}
+
+TIDE_AVX512 static void tile_bf16(const struct tile *t)
+{
+    tile(t, TIDE_BF16, TIDE_BF16);
+}
+
+/* ---- a product */
+
+struct job {
+    const struct tide_product *product;
+    struct tiling tiling;
+    const void *a, *b;
+    const float *bias;
+    char *c, *scratch;
+    void (*tile)(const struct tile *t);
+};
+
+/* A rectangle, and the block of k that is multiplied. */
+struct rectangle {
+    const struct job *job;
+    int64_t first_group, last_group, first_panel, last_panel;
+    struct tide_operand a, b;
+    bool is_first;
+    uint32_t *a_packed, *b_packed[2];
+};
+
+/* The cells [first, first + cells) of an operand. */
+static struct tide_operand operand_of(const struct tide_product *p, const void *data, int64_t stride,
+                                      bool is_along, int64_t lines, enum tide_dtype from, int64_t first,
+                                      int64_t cells)
+{
+    int64_t per_cell = p->from == TIDE_BF16 ? 2 : 1, before = first * per_cell,
+            size = (int64_t)tide_dtype_bytes(from);
+    struct tide_operand o = {.stride = stride * size,
+                             .is_along = is_along,
+                             .lines = lines,
+                             .numbers = smaller(p->k - before, cells * per_cell),
+                             .cells = cells,
+                             .from = from,
+                             .to = p->from};
+    o.data = (const char *)data + before * (is_along ? size : o.stride);
+    return o;
+}
+
+/* Some groups at a time, so that memory is read in longer pieces. */
+static void pack_rows(const struct rectangle *r)
+{
+    enum { TOGETHER = 4 };
+    int64_t cells = r->a.cells;
+    for (int64_t group = r->first_group; group < r->last_group; group += TOGETHER) {
+        struct tide_strip strip = {group * LINES, smaller(TOGETHER, r->last_group - group), 0, cells};
+        tide_pack(&r->a, strip, r->a_packed + (group - r->first_group) * LINES * cells, LINES, LINES * cells);
+    }
+}
+
+/* Part `part` of `parts` of a panel. */
+static struct tide_strip strip_of(const struct rectangle *r, int64_t panel, int64_t part, int64_t parts)
+{
+    int64_t blocks = each(r->b.cells, LANES);
+    return (struct tide_strip){.line = panel * COLUMNS,
+                               .vectors = VECTORS,
+                               .first = blocks * part / parts * LANES,
+                               .last = smaller(blocks * (part + 1) / parts * LANES, r->b.cells)};
+}
+
+/* The rows of the rectangle by a panel, which is packed. Meanwhile the next one is, a part of it after each
+ * tile, which has asked for its memory; next is -1 where there is none. */
+static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t next)
+{
+    const struct job *job = r->job;
+    const struct tide_product *p = job->product;
+    int64_t column = panel * COLUMNS, first = r->first_group * LINES,
+            end = smaller(r->last_group * LINES, p->m), tiles = each(end - first, ROWS);
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t row = first + i * ROWS;
+        struct tide_strip strip = strip_of(r, next, i, tiles);
+        bool packs = next >= 0 && strip.first < strip.last;
+        struct tile t = {.a = r->a_packed + i * ROWS / LINES * LINES * r->a.cells + i * ROWS % LINES,
+                         .b = r->b_packed[panel & 1],
+                         .cells = r->a.cells,
+                         .c = job->c + (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
+                         .c_stride = p->c_stride,
+                         .rows = smaller(ROWS, end - row),
+                         .width = smaller(COLUMNS, p->n - column),
+                         .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
+                         .adds = p->adds || !r->is_first};
+        if (packs)
+            t.ask = tide_pack_lines(&r->b, strip);
+        job->tile(&t);
+        if (packs)
+            tide_pack(&r->b, strip, r->b_packed[next & 1], COLUMNS, LANES);
+    }
+}
+
+static void multiply_block(struct rectangle *r, int64_t first)
+{
+    const struct tide_product *p = r->job->product;
+    const struct tiling *t = &r->job->tiling;
+    int64_t cells = smaller(t->block, t->cells - first);
+    r->is_first = !first;
+    r->a = operand_of(p, r->job->a, p->a_stride, !p->a_transposed, p->m, p->a_from, first, cells);
+    r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
+    pack_rows(r);
+    tide_pack(&r->b, strip_of(r, r->first_panel, 0, 1), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
+    for (int64_t panel = r->first_panel; panel < r->last_panel; panel++)
+        multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
+}
+
+static void multiply_rectangles(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct job *job = context;
+    const struct tiling *t = &job->tiling;
+    char *room = job->scratch + (size_t)thread * (t->a_bytes + 2 * t->b_bytes);
+    for (int64_t i = first; i < last; i++) {
+        int64_t down = i / t->across, across = i % t->across;
+        struct rectangle r = {
+            .job = job,
+            .first_group = t->groups * down / t->down,
+            .last_group = t->groups * (down + 1) / t->down,
+            .first_panel = t->panels * across / t->across,
+            .last_panel = t->panels * (across + 1) / t->across,
+            .a_packed = (uint32_t *)room,
+            .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
+        if (r.first_group == r.last_group || r.first_panel == r.last_panel)
+            continue;
+        for (int64_t cell = 0; cell < t->cells; cell += t->block)
+            multiply_block(&r, cell);
+    }
+}
+
+void tide_tiles_multiply(const struct tide_product *p, const void *a, const void *b, const float *bias,
+                         void *c, void *scratch)
+{
+    struct job job = {.product = p,
+                      .tiling = tiling_of(p),
+                      .a = a,
+                      .b = b,
+                      .bias = bias,
+                      .c = c,
+                      .scratch = scratch,
+                      .tile = p->from == TIDE_F32 ? tile_f32
+                              : p->to == TIDE_F32 ? tile_bf16_to_f32
+                                                  : tile_bf16};
+    tide_parallel(job.tiling.down * job.tiling.across, 1, multiply_rectangles, &job);
+}
+
+#else
+
+bool tide_tiles_can(enum tide_dtype from)
+{
+    (void)from;
+    return false;
+}
+
+size_t tide_tiles_scratch(const struct tide_product *product)
+{
+    (void)product;
+    return 0;
+}
+
+void tide_tiles_multiply(const struct tide_product *product, const void *a, const void *b, const float *bias,
+                         void *c, void *scratch)
+{
+    (void)product, (void)a, (void)b, (void)bias, (void)c, (void)scratch;
+    TIDE_CHECK_TRUE(!"a processor with AVX-512");
+}
+
+#endif

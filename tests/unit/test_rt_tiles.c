@@ -1,0 +1,237 @@
+/*
+ * Products in tiles against the same sums in f64, at every edge a tile has, and the same bits however a
+ * product is shared out.
+ */
+#include "products.h"
+#include "rt/threads.h"
+#include "rt/tiles.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAP = 5 }; /* numbers between the rows of c, that nobody may touch */
+
+struct trial {
+    struct tide_product product;
+    void *a, *b, *c;
+    float *bias;
+};
+
+static void *numbers(int64_t count, enum tide_dtype dtype, unsigned seed)
+{
+    void *made = malloc((size_t)count * tide_dtype_bytes(dtype));
+    assert_non_null(made);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 1664525U + 1013904223U;
+        tide_number_set(made, dtype, i, (double)(int)(seed >> 8) / (1 << 23) - 1);
+    }
+    return made;
+}
+
+static struct trial trial_of(struct tide_product p)
+{
+    p.c_stride = p.n + GAP;
+    return (struct trial){.product = p,
+                          .a = numbers(p.m * p.k, p.a_from, 1),
+                          .b = numbers(p.k * p.n, p.b_from, 2),
+                          .c = numbers(p.m * p.c_stride, p.to, 3),
+                          .bias = numbers(p.n, TIDE_F32, 4)};
+}
+
+static void trial_release(struct trial *t)
+{
+    free(t->a);
+    free(t->b);
+    free(t->c);
+    free(t->bias);
+}
+
+static size_t c_bytes(const struct tide_product *p)
+{
+    return (size_t)(p->m * p->c_stride) * tide_dtype_bytes(p->to);
+}
+
+/* The result, in a copy of c; scratch holds what is no number. */
+static void *multiplied(const struct trial *t)
+{
+    size_t bytes = tide_aligned(tide_tiles_scratch(&t->product)), size = c_bytes(&t->product);
+    void *scratch = aligned_alloc(TIDE_ALIGN, bytes), *c = malloc(size);
+    assert_non_null(scratch);
+    assert_non_null(c);
+    memset(scratch, 0xff, bytes);
+    memcpy(c, t->c, size);
+    tide_tiles_multiply(&t->product, t->a, t->b, t->bias, c, scratch);
+    free(scratch);
+    return c;
+}
+
+static double factor(const void *from, enum tide_dtype in_memory, enum tide_dtype as, int64_t at)
+{
+    double number = tide_number(from, in_memory, at);
+    return as == TIDE_BF16 ? tide_from_bf16(tide_to_bf16((float)number)) : number;
+}
+
+/* What number (i, j) should be, and the sum of what was added up for it. */
+static double expected(const struct trial *t, int64_t i, int64_t j, double *ret_size)
+{
+    const struct tide_product *p = &t->product;
+    double sum = p->has_bias ? t->bias[j] : 0, size = fabs(sum);
+    if (p->adds)
+        sum += tide_number(t->c, p->to, i * p->c_stride + j);
+    for (int64_t k = 0; k < p->k; k++) {
+        double by = factor(t->a, p->a_from, p->from, p->a_transposed ? k * p->m + i : i * p->k + k) *
+                    factor(t->b, p->b_from, p->from, p->b_transposed ? j * p->k + k : k * p->n + j);
+        sum += by;
+        size += fabs(by);
+    }
+    *ret_size = size;
+    return sum;
+}
+
+static void compare(const struct trial *t, const void *c)
+{
+    const struct tide_product *p = &t->product;
+    double unit = p->to == TIDE_BF16 ? 0x1p-8 : 0x1p-20; /* of sums of numbers up to 1 */
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->c_stride; j++) {
+            double found = tide_number(c, p->to, i * p->c_stride + j), size = 0;
+            if (j >= p->n) {
+                assert_true(found == tide_number(t->c, p->to, i * p->c_stride + j));
+                continue;
+            }
+            double should = expected(t, i, j, &size);
+            double allowed = p->to == TIDE_BF16 ? unit * fabs(should) + 0x1p-20 * size : unit * (size + 1);
+            if (!(fabs(found - should) <= allowed))
+                fail_msg("(%d x %d x %d%s%s, %s from %s and %s to %s%s%s): %d, %d is %.9g instead of %.9g",
+                         (int)p->m, (int)p->n, (int)p->k, p->a_transposed ? ", a lies the other way" : "",
+                         p->b_transposed ? ", b lies the other way" : "", p->from ? "bf16" : "f32",
+                         p->a_from ? "bf16" : "f32", p->b_from ? "bf16" : "f32", p->to ? "bf16" : "f32",
+                         p->adds ? ", adds" : "", p->has_bias ? ", bias" : "", (int)i, (int)j, found, should);
+        }
+}
+
+/* How a product may differ beside its size: each bit of `variant` is one way. */
+enum { VARIANTS = 1 << 7 };
+
+static bool product_of(int64_t m, int64_t n, int64_t k, int variant, struct tide_product *ret)
+{
+    enum tide_dtype from = variant & 16 ? TIDE_BF16 : TIDE_F32, to = variant & 32 ? TIDE_BF16 : TIDE_F32;
+    if (from == TIDE_F32 && (to == TIDE_BF16 || variant & 64))
+        return false;
+    *ret = tide_product(m, n, k, variant & 1, variant & 2, from, to);
+    ret->adds = variant & 4;
+    ret->has_bias = variant & 8;
+    if (variant & 64)
+        ret->b_from = TIDE_F32;
+    if (variant & 64 && variant & 1)
+        ret->a_from = TIDE_F32;
+    return tide_tiles_can(from);
+}
+
+static const int64_t sizes[][3] = {
+    {1, 1, 1},    {8, 48, 16},  {16, 48, 1},   {17, 49, 2},  {7, 47, 15},  {9, 96, 33},   {33, 15, 17},
+    {100, 1, 31}, {1, 100, 32}, {24, 145, 18}, {31, 64, 34}, {3, 17, 770}, {2, 17, 1537},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static void each_edge_of_a_tile_is_right(void **state)
+{
+    (void)state;
+    if (!tide_tiles_can(TIDE_F32))
+        skip();
+    for (int i = 0; i < SIZES; i++)
+        for (int variant = i % 3; variant < VARIANTS; variant += 3) { /* each at four sizes or five */
+            struct tide_product p;
+            if (!product_of(sizes[i][0], sizes[i][1], sizes[i][2], variant, &p))
+                continue;
+            struct trial t = trial_of(p);
+            void *c = multiplied(&t);
+            compare(&t, c);
+            free(c);
+            trial_release(&t);
+        }
+}
+
+static void threads_change_no_bit(void **state)
+{
+    int before = tide_threads();
+    (void)state;
+    if (!tide_tiles_can(TIDE_F32))
+        skip();
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        struct tide_product p;
+        if (variant & (4 | 8) || !product_of(70, 250, 90, variant, &p))
+            continue;
+        struct trial t = trial_of(p);
+        tide_threads_set(1);
+        void *alone = multiplied(&t);
+        for (int threads = 2; threads <= 8; threads += 3) {
+            tide_threads_set(threads);
+            void *shared = multiplied(&t);
+            assert_memory_equal(shared, alone, c_bytes(&t.product));
+            free(shared);
+        }
+        free(alone);
+        trial_release(&t);
+    }
+    tide_threads_set(before);
+}
+
+/* Rows of a larger product are the product of those rows. */
+static void a_part_has_the_bits_of_the_whole(void **state)
+{
+    enum { M = 40, N = 100, K = 800, FROM = 11, ROWS = 13 };
+    (void)state;
+    if (!tide_tiles_can(TIDE_F32))
+        skip();
+    for (int dtype = TIDE_F32; dtype <= (tide_tiles_can(TIDE_BF16) ? TIDE_BF16 : TIDE_F32); dtype++) {
+        struct tide_product p = tide_product(M, N, K, false, false, (enum tide_dtype)dtype, TIDE_F32);
+        struct trial whole = trial_of(p), part = whole;
+        size_t row = (size_t)whole.product.c_stride * sizeof(float);
+        part.product.m = ROWS;
+        part.a = (char *)whole.a + (size_t)(FROM * K) * tide_dtype_bytes((enum tide_dtype)dtype);
+        void *all = multiplied(&whole), *some = multiplied(&part);
+        for (int i = 0; i < ROWS; i++)
+            assert_memory_equal((char *)some + (size_t)i * row, (char *)all + (size_t)(FROM + i) * row,
+                                N * sizeof(float));
+        free(all);
+        free(some);
+        trial_release(&whole);
+    }
+}
+
+static void what_is_no_number_stays_where_it_is(void **state)
+{
+    enum { M = 20, N = 60, K = 40 };
+    (void)state;
+    if (!tide_tiles_can(TIDE_F32))
+        skip();
+    struct trial t = trial_of(tide_product(M, N, K, false, false, TIDE_F32, TIDE_F32));
+    ((float *)t.a)[9 * K + 3] = NAN;
+    ((float *)t.b)[5 * N + 50] = INFINITY;
+    float *c = multiplied(&t);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++)
+            assert_int_equal(isfinite(c[i * t.product.c_stride + j]), i != 9 && j != 50);
+    free(c);
+    trial_release(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_edge_of_a_tile_is_right),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(a_part_has_the_bits_of_the_whole),
+        cmocka_unit_test(what_is_no_number_stays_where_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
