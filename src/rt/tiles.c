@@ -82,7 +82,7 @@ size_t tide_tiles_scratch(const struct tide_product *product)
 
 struct tile {
     const uint32_t *a, *b;
-    int64_t cells;
+    int64_t b_stride, cells; /* cells from one to the next in b */
     char *c;
     int64_t c_stride;    /* in numbers */
     int64_t rows, width; /* of the tile, that there are */
@@ -133,24 +133,30 @@ TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, en
     enum { AHEAD = 16 }; /* cells; b comes from the second-level cache */
     __m512 sums[ROWS][VECTORS];
     const uint32_t *a = t->a, *b = t->b;
+    const int64_t stride = t->b_stride;
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++)
             sums[i][v] = _mm512_setzero_ps();
-    for (int i = 0; i < t->rows; i++)
-        for (int v = 0; v < VECTORS; v++)
-            __builtin_prefetch(t->c + (i * t->c_stride + v * LANES) * (to == TIDE_BF16 ? 2 : 4), 1, 3);
+    const char *c = t->c;
+    int64_t c_left = t->rows;
     for (int64_t cell = 0, asked = 0; cell < t->cells;) {
         int64_t stop = smaller(cell + AHEAD, t->cells), until = t->ask.count * stop / t->cells;
         tide_lines_ask(&t->ask, asked, until);
         asked = until;
-        for (; cell < stop; cell++, a += LINES, b += COLUMNS) {
+        if (c_left > 0) {
+            for (int v = 0; v < VECTORS; v++)
+                __builtin_prefetch(c + v * LANES * (to == TIDE_BF16 ? 2 : 4), 1, 3);
+            c += t->c_stride * (to == TIDE_BF16 ? 2 : 4);
+            c_left--;
+        }
+        for (; cell < stop; cell++, a += LINES, b += stride) {
             __m512 columns[VECTORS];
 #pragma GCC unroll 3
             for (int v = 0; v < VECTORS; v++) {
                 columns[v] = _mm512_load_ps(b + v * LANES);
-                _mm_prefetch((const char *)(b + AHEAD * COLUMNS + v * LANES), _MM_HINT_T0);
+                _mm_prefetch((const char *)(b + AHEAD * stride + v * LANES), _MM_HINT_T0);
             }
 #pragma GCC unroll 8
             for (int i = 0; i < ROWS; i++) {
@@ -197,7 +203,7 @@ struct rectangle {
     const struct job *job;
     int64_t first_group, last_group, first_panel, last_panel;
     struct tide_operand a, b;
-    bool is_first;
+    bool is_first, in_place; /* of the blocks; b as it lies */
     uint32_t *a_packed, *b_packed[2];
 };
 
@@ -240,8 +246,18 @@ static struct tide_strip strip_of(const struct rectangle *r, int64_t panel, int6
                                .last = smaller(blocks * (part + 1) / parts * LANES, r->b.cells)};
 }
 
+/* Whether b can be read where it lies: as it is multiplied, in whole vectors and panels, and not with every
+ * cell a multiple of 4096 bytes after the last, for which a cache has but a few places. */
+static bool can_stay(const struct rectangle *r)
+{
+    enum { PAGE = 4096 };
+    const struct tide_operand *b = &r->b;
+    return b->to == TIDE_F32 && !b->is_along && b->lines >= r->last_panel * COLUMNS &&
+           (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 && b->stride % PAGE != 0;
+}
+
 /* The rows of the rectangle by a panel, which is packed. Meanwhile the next one is, a part of it after each
- * tile, which has asked for its memory; next is -1 where there is none. */
+ * tile, which has asked for its memory; next is -1 where there is none. (In place it is only asked for.) */
 static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t next)
 {
     const struct job *job = r->job;
@@ -254,6 +270,7 @@ static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t nex
         bool packs = next >= 0 && strip.first < strip.last;
         struct tile t = {.a = r->a_packed + i * ROWS / LINES * LINES * r->a.cells + i * ROWS % LINES,
                          .b = r->b_packed[panel & 1],
+                         .b_stride = COLUMNS,
                          .cells = r->a.cells,
                          .c = job->c + (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
                          .c_stride = p->c_stride,
@@ -261,10 +278,14 @@ static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t nex
                          .width = smaller(COLUMNS, p->n - column),
                          .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
                          .adds = p->adds || !r->is_first};
+        if (r->in_place) {
+            t.b = (const uint32_t *)r->b.data + column;
+            t.b_stride = r->b.stride / (int64_t)sizeof *t.b;
+        }
         if (packs)
             t.ask = tide_pack_lines(&r->b, strip);
         job->tile(&t);
-        if (packs)
+        if (packs && !r->in_place)
             tide_pack(&r->b, strip, r->b_packed[next & 1], COLUMNS, LANES);
     }
 }
@@ -277,8 +298,10 @@ static void multiply_block(struct rectangle *r, int64_t first)
     r->is_first = !first;
     r->a = operand_of(p, r->job->a, p->a_stride, !p->a_transposed, p->m, p->a_from, first, cells);
     r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
+    r->in_place = can_stay(r);
     pack_rows(r);
-    tide_pack(&r->b, strip_of(r, r->first_panel, 0, 1), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
+    if (!r->in_place)
+        tide_pack(&r->b, strip_of(r, r->first_panel, 0, 1), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
     for (int64_t panel = r->first_panel; panel < r->last_panel; panel++)
         multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
 }
