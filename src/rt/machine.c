@@ -391,7 +391,8 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
             copy_gradient(r);
             break;
         case TIDE_MEASURE:
-            measure(m, r->tensor, call.in_grad[0]);
+            if (micro_batch + 1 == rule->micro_batches)
+                measure(m, r->tensor, call.in_grad[0]);
             break;
         case TIDE_UPDATE:
             update_one(m, r->tensor, call.in_grad[0], rule);
@@ -404,10 +405,6 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
 
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
 {
-    for (int i = 0; i < m->graph->tensor_count && m->plan.choices.clips && !m->plan.choices.fused; i++)
-        if (m->graph->tensors[i].role == TIDE_PARAMETER)
-            measure(m, i, tide_machine_gradient(m, i));
-    tell(m, TIDE_MEASURE, NULL);
     for (int i = 0; i < m->graph->tensor_count && !m->plan.choices.fused; i++)
         if (m->graph->tensors[i].role == TIDE_PARAMETER)
             update_one(m, i, tide_machine_gradient(m, i), rule);

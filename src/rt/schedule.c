@@ -268,24 +268,33 @@ static int gradient_of_activation(struct maker *m, int tensor, int index, struct
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
-/* After the node that adds to it last, a parameter's gradient is whole. */
+/* What is done with a parameter's gradient that is whole. */
+static int settle(struct maker *m, int tensor)
+{
+    struct track *t = &m->tracks[tensor];
+    bool fused = m->choices->fused;
+    if (fused ? !m->measures && t->of_loss && m->choices->clips : !m->choices->clips)
+        return 0; /* nothing, or after both walks */
+    struct tide_instruction to = blank(fused && !m->measures ? TIDE_UPDATE : TIDE_MEASURE, -1, tensor);
+    to.in_grad[0] = t->gradient;
+    if (emit(m, &to))
+        return -1;
+    if (fused && m->measures && t->of_loss)
+        t->settled = true;
+    else if (fused)
+        t->gradient = TIDE_NONE;
+    return 0;
+}
+
+/* After the node that adds to it last, a parameter's gradient is whole, and still in the cache. */
 static int settle_parameters(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
-    for (int i = 0; i < node->in_count && m->choices->fused; i++) {
-        struct track *t = &m->tracks[node->in[i]];
-        if (m->graph->tensors[node->in[i]].role != TIDE_PARAMETER || t->first_use != index || t->settled)
-            continue;
-        if (!m->measures && t->of_loss && m->choices->clips)
-            continue; /* after both walks */
-        struct tide_instruction to = blank(m->measures ? TIDE_MEASURE : TIDE_UPDATE, -1, node->in[i]);
-        to.in_grad[0] = t->gradient;
-        if (emit(m, &to))
+    for (int i = 0; i < node->in_count; i++) {
+        const struct track *t = &m->tracks[node->in[i]];
+        if (m->graph->tensors[node->in[i]].role == TIDE_PARAMETER && t->first_use == index && !t->settled &&
+            settle(m, node->in[i]))
             return -1;
-        if (m->measures && t->of_loss)
-            t->settled = true;
-        else
-            t->gradient = TIDE_NONE;
     }
     return 0;
 }
