@@ -1,10 +1,10 @@
 /*
- * bench_train.c - how fast a training step is, against the matrix library's own speed in the same process.
+ * bench_train.c - how fast a training step is, against products alone in the same process.
  *
  * Prints lines "name value"; bench_train.py runs it for each row of its table and compares. One line per
  * step and, with --peak, per product and round: rounds of products and steps alternate, so that a machine
  * that is slow for a while is slow for both. The peak is what the fastest of the model's own products
- * reaches.
+ * reaches, in the matrix library or in tiles.
  *
  * --profile: a table of what each kind of instruction takes instead. On one thread that is CPU time, which
  * neighbours do not disturb.
@@ -94,7 +94,7 @@ static int make(struct bench *b, struct tide_err *err)
     if (!b->graph)
         return tide_err_set(err, "out of memory");
     if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
-        tide_matmuls_new(false, &b->matmuls, err))
+        tide_matmuls_new(TIDE_MATMUL_BEST, &b->matmuls, err))
         return -1;
     if (!tide_matmuls_fast(b->matmuls))
         return tide_err_set(err, "oneDNN is not installed");
@@ -201,12 +201,13 @@ static double reach_ns(void)
     return r.least * 1e9;
 }
 
-/* ---- the matrix library's own speed at this model's shapes */
+/* ---- products alone at this model's shapes: the library's, and those that steps are made of */
 
-enum { SHAPES = 12, TRIES = 2 };
+enum { SHAPES = 12, TRIES = 2, WAYS = 2 };
 
 struct peak {
     struct tide_product products[SHAPES];
+    struct tide_matmuls *ways[WAYS];
     float *a, *b, *c;
     char *scratch;
 };
@@ -222,6 +223,9 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     const int64_t in[4] = {C, C, C, H}, out[4] = {3 * C, C, H, C};
     size_t bytes = 0, scratch = 0;
     *p = (struct peak){0};
+    if (tide_matmuls_new(TIDE_MATMUL_LIBRARY, &p->ways[0], err) ||
+        tide_matmuls_new(TIDE_MATMUL_BEST, &p->ways[1], err))
+        return -1;
     for (int i = 0; i < 4; i++) {
         enum tide_dtype d = b->graph->compute;
         p->products[3 * i] = tide_product(rows, out[i], in[i], false, false, d, d);
@@ -230,9 +234,11 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     }
     for (int i = 0; i < SHAPES; i++) {
         const struct tide_product *x = &p->products[i];
-        if (tide_matmuls_want(b->matmuls, x, err))
-            return -1;
-        scratch = most(scratch, tide_matmuls_scratch(b->matmuls, x));
+        for (int way = 0; way < WAYS; way++) {
+            if (tide_matmuls_want(p->ways[way], x, err))
+                return -1;
+            scratch = most(scratch, tide_matmuls_scratch(p->ways[way], x));
+        }
         bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
                                              most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
     }
@@ -253,30 +259,34 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
 
 static void peak_release(struct peak *p)
 {
+    for (int way = 0; way < WAYS; way++)
+        tide_matmuls_free(p->ways[way]);
     free(p->a);
     free(p->b);
     free(p->c);
     free(p->scratch);
 }
 
-static double rate_of(struct peak *p, const struct bench *b, int which, clockid_t clock)
+static double rate_of(struct peak *p, struct tide_matmuls *way, int which, clockid_t clock)
 {
     const struct tide_product *x = &p->products[which];
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         double start = now(clock);
-        tide_matmul(b->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
+        tide_matmul(way, x, p->a, p->b, NULL, p->c, p->scratch);
         double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
         best = rate > best ? rate : best;
     }
     return best;
 }
 
-static void peak_round(struct peak *p, const struct bench *b, clockid_t clock)
+static void peak_round(struct peak *p, clockid_t clock)
 {
-    for (int i = 0; i < SHAPES; i++)
-        printf("product_%" PRId64 "x%" PRId64 "x%" PRId64 "_%d_gflops %.2f\n", p->products[i].m,
-               p->products[i].n, p->products[i].k, i, rate_of(p, b, i, clock));
+    for (int i = 0; i < SHAPES * WAYS; i++) {
+        const struct tide_product *x = &p->products[i / WAYS];
+        printf("product_%" PRId64 "x%" PRId64 "x%" PRId64 "_%d_gflops %.2f\n", x->m, x->n, x->k, i,
+               rate_of(p, p->ways[i % WAYS], i / WAYS, clock));
+    }
 }
 
 /* ---- what takes how long */
@@ -392,7 +402,7 @@ static int run_rounds(struct bench *b, clockid_t clock, struct tide_err *err)
     }
     for (int64_t round = 0; round < b->values.rounds; round++) {
         if (b->values.peak)
-            peak_round(&peak, b, clock);
+            peak_round(&peak, clock);
         double start = now(clock);
         float loss = 0;
         for (int64_t i = 0; i < b->values.steps; i++)
@@ -402,7 +412,7 @@ static int run_rounds(struct bench *b, clockid_t clock, struct tide_err *err)
         fflush(stdout);
     }
     if (b->values.peak)
-        peak_round(&peak, b, clock);
+        peak_round(&peak, clock);
     peak_release(&peak);
     return 0;
 }

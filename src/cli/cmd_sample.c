@@ -172,7 +172,8 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     m->graph = tide_graph_new(dtype);
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
-    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) || tide_matmuls_new(false, &m->matmuls, err) ||
+    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) ||
+        tide_matmuls_new(TIDE_MATMUL_BEST, &m->matmuls, err) ||
         tide_sampler_bytes(&m->config, m->window, dtype, m->matmuls, &floor, err) ||
         tide_plan_make(m->graph, m->matmuls, &none, false, floor, &plan, err) || check_room(&plan, err) ||
         tide_machine_new(m->graph, m->matmuls, &plan, false, &m->machine, err) ||

@@ -54,7 +54,7 @@ struct prepared {
 };
 
 struct tide_matmuls {
-    bool plain;
+    enum tide_matmul_kind kind;
     struct functions dnnl;
     void *library; /* NULL: not wanted, or not there */
     dnnl_engine_t engine;
@@ -97,13 +97,13 @@ static int load(struct tide_matmuls *m)
     return 0;
 }
 
-int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_err *err)
+int tide_matmuls_new(enum tide_matmul_kind kind, struct tide_matmuls **ret_matmuls, struct tide_err *err)
 {
     struct tide_matmuls *m = calloc(1, sizeof *m);
     if (!m)
         return tide_err_set(err, "out of memory");
-    m->plain = plain;
-    if (!plain && !load(m)) {
+    m->kind = kind;
+    if (kind != TIDE_MATMUL_PLAIN && !load(m)) {
         m->dnnl.dnnl_set_primitive_cache_capacity(0); /* they are kept here, and only here */
         if (m->dnnl.dnnl_engine_create(&m->engine, dnnl_cpu, 0) ||
             m->dnnl.dnnl_stream_create(&m->stream, m->engine, dnnl_stream_in_order)) {
@@ -140,7 +140,7 @@ void tide_matmuls_free(struct tide_matmuls *m)
 
 bool tide_matmuls_fast(const struct tide_matmuls *m)
 {
-    return m->library || (!m->plain && tide_tiles_can(TIDE_F32));
+    return m->library || (m->kind == TIDE_MATMUL_BEST && tide_tiles_can(TIDE_F32));
 }
 
 static bool same(const struct tide_product *a, const struct tide_product *b)
@@ -202,7 +202,7 @@ static int make_memories(const struct tide_matmuls *m, const struct described *d
 static bool belongs_in_tiles(const struct tide_matmuls *m, const struct tide_product *p)
 {
     const double large = 64e6;
-    return !m->plain && tide_tiles_can(p->from) &&
+    return m->kind == TIDE_MATMUL_BEST && tide_tiles_can(p->from) &&
            (!m->library || (double)p->m * (double)p->n * (double)p->k >= large);
 }
 
@@ -237,7 +237,7 @@ static int prepare(const struct tide_matmuls *m, struct prepared *to)
 bool tide_matmuls_can(const struct tide_matmuls *m, enum tide_dtype dtype)
 {
     struct prepared trial = {.product = tide_product(16, 16, 16, false, false, dtype, TIDE_F32)};
-    bool can = tide_tiles_can(dtype) || !m->library || !prepare(m, &trial);
+    bool can = !m->library || !prepare(m, &trial);
     discard(m, &trial);
     return can;
 }

@@ -34,8 +34,11 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
 
 struct tide_matmuls;
 
-/* plain: never oneDNN. Caller frees. */
-int tide_matmuls_new(bool plain, struct tide_matmuls **ret_matmuls, struct tide_err *err);
+/* What products run in: the best there is; oneDNN, if it is installed; plain C. */
+enum tide_matmul_kind { TIDE_MATMUL_BEST, TIDE_MATMUL_LIBRARY, TIDE_MATMUL_PLAIN };
+
+/* Caller frees. */
+int tide_matmuls_new(enum tide_matmul_kind kind, struct tide_matmuls **ret_matmuls, struct tide_err *err);
 void tide_matmuls_free(struct tide_matmuls *matmuls);
 
 /* Whether products run in anything but plain C. */

@@ -34,12 +34,13 @@ static int64_t each(int64_t count, int64_t parts)
     return (count + parts - 1) / parts;
 }
 
-/* What the largest rectangle costs. A number packed takes as long as it is multiplied with eight others. */
+/* What the largest rectangle costs. To pack a number takes as long as to multiply it with eight others; rows
+ * count double, since they are read again for each panel. */
 static int64_t cost_of(const struct tiling *t, int64_t down, int64_t across)
 {
     enum { PACKING = 8 };
     int64_t rows = each(t->groups, down) * LINES, columns = each(t->panels, across) * COLUMNS;
-    return rows * columns + PACKING * (rows + columns);
+    return rows * columns + PACKING * (2 * rows + columns);
 }
 
 static void share_out(struct tiling *t, int64_t threads)

@@ -242,7 +242,7 @@ static bool speaks(const struct tide_trainer *t)
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
-    if (tide_matmuls_new(o->plain, &t->matmuls, err) ||
+    if (tide_matmuls_new(o->plain ? TIDE_MATMUL_PLAIN : TIDE_MATMUL_BEST, &t->matmuls, err) ||
         (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err)) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
         return -1;

@@ -20,7 +20,8 @@ int __lsan_is_turned_off(void)
 static inline struct tide_matmuls *new_products(enum tide_dtype compute, bool plain)
 {
     struct tide_matmuls *made;
-    if (tide_matmuls_new(plain || getenv("TIDEMARK_VALGRIND"), &made, NULL))
+    if (tide_matmuls_new(plain || getenv("TIDEMARK_VALGRIND") ? TIDE_MATMUL_PLAIN : TIDE_MATMUL_BEST, &made,
+                         NULL))
         abort();
     if (tide_matmuls_can(made, compute))
         return made;
