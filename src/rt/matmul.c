@@ -138,9 +138,21 @@ void tide_matmuls_free(struct tide_matmuls *m)
     free(m); /* the library stays: its threads may still be about */
 }
 
+static bool has_tiles(const struct tide_matmuls *m)
+{
+    return m->kind == TIDE_MATMUL_BEST && tide_tiles_can(TIDE_F32);
+}
+
 bool tide_matmuls_fast(const struct tide_matmuls *m)
 {
-    return m->library || (m->kind == TIDE_MATMUL_BEST && tide_tiles_can(TIDE_F32));
+    return m->library || has_tiles(m);
+}
+
+const char *tide_matmuls_name(const struct tide_matmuls *m)
+{
+    if (has_tiles(m))
+        return m->library ? "AVX-512 tiles, oneDNN" : "AVX-512 tiles";
+    return m->library ? "oneDNN" : "plain C products";
 }
 
 static bool same(const struct tide_product *a, const struct tide_product *b)

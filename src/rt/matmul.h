@@ -44,6 +44,9 @@ void tide_matmuls_free(struct tide_matmuls *matmuls);
 /* Whether products run in anything but plain C. */
 bool tide_matmuls_fast(const struct tide_matmuls *matmuls);
 
+/* What they run in, for people. */
+const char *tide_matmuls_name(const struct tide_matmuls *matmuls);
+
 /* Whether they can be of that type. For bf16 oneDNN needs AVX-512. */
 bool tide_matmuls_can(const struct tide_matmuls *matmuls, enum tide_dtype dtype);
 
