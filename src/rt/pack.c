@@ -21,8 +21,8 @@ struct tide_lines tide_pack_lines(const struct tide_operand *o, struct tide_stri
     struct tide_lines found = {.stride = o->stride};
     if (rows <= 0 || bytes <= 0)
         return found;
-    found.data = o->data + (o->is_along ? s.line * o->stride + s.first * per_cell * size
-                                        : s.first * per_cell * o->stride + s.line * size);
+    found.row = o->data + (o->is_along ? s.line * o->stride + s.first * per_cell * size
+                                       : s.first * per_cell * o->stride + s.line * size);
     found.per_row = (bytes + TIDE_LINE - 1) / TIDE_LINE;
     found.count = rows * found.per_row;
     return found;

@@ -37,20 +37,25 @@ void tide_pack(const struct tide_operand *operand, struct tide_strip strip, uint
 
 /* The lines of memory that a strip is read from, for asking for them in time. */
 struct tide_lines {
-    const char *data;
-    int64_t stride, per_row, count;
+    const char *row;
+    int64_t stride, per_row, at; /* at: of this row, those that were asked for */
+    int64_t count;               /* that were not, of all rows */
 };
 
 enum { TIDE_LINE = 64 };
 
 struct tide_lines tide_pack_lines(const struct tide_operand *operand, struct tide_strip strip);
 
-/* Lines [first, last) into the second-level cache. */
-static inline void tide_lines_ask(const struct tide_lines *lines, int64_t first, int64_t last)
+/* All but the last `left` that were not asked for yet, into the second-level cache. */
+static inline void tide_lines_ask(struct tide_lines *lines, int64_t left)
 {
-    for (int64_t at = first; at < last; at++)
-        __builtin_prefetch(
-            lines->data + at / lines->per_row * lines->stride + at % lines->per_row * TIDE_LINE, 0, 2);
+    for (; lines->count > left; lines->count--) {
+        __builtin_prefetch(lines->row + lines->at * TIDE_LINE, 0, 2);
+        if (++lines->at == lines->per_row) {
+            lines->at = 0;
+            lines->row += lines->stride;
+        }
+    }
 }
 
 #endif

@@ -142,10 +142,11 @@ TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, en
             sums[i][v] = _mm512_setzero_ps();
     const char *c = t->c;
     int64_t c_left = t->rows;
-    for (int64_t cell = 0, asked = 0; cell < t->cells;) {
-        int64_t stop = smaller(cell + AHEAD, t->cells), until = t->ask.count * stop / t->cells;
-        tide_lines_ask(&t->ask, asked, until);
-        asked = until;
+    struct tide_lines ask = t->ask;
+    int64_t asks = each(ask.count * AHEAD, t->cells); /* at a time */
+    for (int64_t cell = 0; cell < t->cells;) {
+        int64_t stop = smaller(cell + AHEAD, t->cells);
+        tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
         if (c_left > 0) {
             for (int v = 0; v < VECTORS; v++)
                 __builtin_prefetch(c + v * LANES * (to == TIDE_BF16 ? 2 : 4), 1, 3);
