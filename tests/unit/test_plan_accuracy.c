@@ -180,6 +180,8 @@ static void a_plan_is_quick(void **state)
     double explained = cpu_seconds();
     printf("plan %.1f ms, explanation %.0f ms\n", 1e3 * (planned - begun), 1e3 * (explained - planned));
 #if defined(__OPTIMIZE__) && !SANITIZED
+    if (getenv("TIDEMARK_VALGRIND")) /* which is slow */
+        return;
     assert_true(planned - begun < 0.05);
     assert_true(explained - planned < 1);
 #endif
