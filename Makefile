@@ -219,10 +219,11 @@ bench-judge bench-sense bench-record bench-marks bench-unwind: bench-%: setup
 bench-overhead: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/overhead.py --build $(B)
-# With the Trainer measured too where PYTHON is that of a virtual environment with transformers.
+# With the Python of the cases where that was made: it has the Trainer. PYTHON=... asks for another.
+BENCH_PYTHON = $(if $(filter command% environment%,$(origin PYTHON)),$(PYTHON),$(or $(wildcard $(HOME)/.cache/tidemark/cases-venv/bin/python3),$(PYTHON)))
 bench-python: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
-	@$(PYTHON) bench/bench_python.py $(B)
+	@$(BENCH_PYTHON) bench/bench_python.py $(B)
 # QUICK=1: two and a half minutes instead of five.
 bench-train: setup
 	@tools/setup cases
