@@ -4,7 +4,7 @@
 Needs PyTorch with CUDA in the python3 that runs this, and nvcc for the programs with the static run-time library (or
 BUILD/device_steps). Plants leaks with PyTorch's three ways to take memory and with the run-time library alone, and checks
 that blame names the line; lets other frameworks run watched and alone; then measures what the hook costs a training loop.
-PART: torch, static, cost, loop, loop-async, or one of LEAKS or PROGRAMS; without one, everything. SECONDS_MOST: no round of a loop
+PART: torch, static, cost, loop, loop-async, loop-large, or one of LEAKS or PROGRAMS; without one, everything. SECONDS_MOST: no round of a loop
 begins later (420). TIDEMARK_LOOPS: programs of the loop with the hook, and as many without (8); ROUNDS: of each, at most (100).
 Exit 0: all held; 1: something did not; 77: no GPU. What it measured is printed, and is written as JSON into the directory named
 by OUT, if any.
@@ -32,6 +32,7 @@ STEPS = os.environ.get("TIDEMARK_TRAIN_STEPS", "20")  # of a round
 LOOPS = int(os.environ.get("TIDEMARK_LOOPS", "8"))
 TENSOR_INTERVAL = 16 * MIB  # mean bytes between samples of tensors; from there on all are seen
 TRAIN = [sys.executable, HERE / "train.py", "--device", DEVICE, "--width", "256" if DEVICE == "cuda" else "32"]
+LARGE = ["--width", "768", "--layers", "12", "--length", "512"]  # blocks of GPT-2's size
 SEGMENT = 20 * MIB  # what PyTorch takes at once for tensors of more than 1 MiB
 ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
 failures, measured = [], {}
@@ -229,13 +230,13 @@ def once(argv, heap, **env):
     return json.loads(lines[-1]) if got.returncode == 0 and lines else None
 
 
-def start_loops(name, programs, rounds, **env):
+def start_loops(name, programs, rounds, size=(), **env):
     """Programs with and without the hook; each waits, ready to train, until its turn comes, once a round."""
     loops = []
     for i in range(2 * programs):
         gate = WORK / f"{name}-{i}"
         os.mkfifo(gate)
-        command = [*TRAIN, "--steps", STEPS, "--rounds", str(rounds), "--gate", gate]
+        command = [*TRAIN, *size, "--steps", STEPS, "--rounds", str(rounds), "--gate", gate]
         if i % 2:
             command = [BUILD / "tidemark", "run", "--heap", "-q", "-o", WORK / f"{name}-{i}.tide", "--", *command]
         loops.append((gate, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**ENV, **env},
@@ -323,6 +324,8 @@ def main():
         loop_cost("loop", loops, rounds, limit)
     if wanted("loop-async"):
         loop_cost("loop-async", start_loops("loop-async", 1, 20, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"), 20, limit)
+    if wanted("loop-large"):
+        loop_cost("loop-large", start_loops("loop-large", LOOPS, rounds, LARGE), rounds, limit)
     if os.environ.get("OUT"):
         (pathlib.Path(os.environ["OUT"]) / "heap.json").write_text(json.dumps(measured, indent=1))
     print(f"{len(failures)} of the checks failed after {time.monotonic() - BEGAN:.0f} s" + "".join(f"\n  {f}" for f in failures))

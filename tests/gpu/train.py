@@ -1,5 +1,5 @@
-"""A training loop on a GPU, to be watched: train.py [--leak BYTES] [--steps N] [--pause S] [--width N] [--device cuda|cpu]
-[--gate FIFO [--rounds N]].
+"""A training loop on a GPU, to be watched: train.py [--leak BYTES] [--steps N] [--pause S] [--width N] [--layers N]
+[--length N] [--device cuda|cpu] [--gate FIFO [--rounds N]].
 
 With --leak each step also keeps a tensor of that many bytes; with --gate it takes a few steps, and waits until somebody opens the
 FIFO before it takes the others, and again before each further round of them. Prints one JSON object a round: what PyTorch holds at
@@ -26,7 +26,7 @@ def remember():
 
 
 def train_step(model, optimizer):
-    x = torch.randn(16, 128, options.width, device=device)
+    x = torch.randn(16, options.length, options.width, device=device)
     loss = model(x).square().mean()
     loss.backward()
     optimizer.step()
@@ -44,6 +44,8 @@ parser.add_argument("--leak", type=int, default=0)
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--pause", type=float, default=0)
 parser.add_argument("--width", type=int, default=256)
+parser.add_argument("--layers", type=int, default=4)
+parser.add_argument("--length", type=int, default=128)
 parser.add_argument("--device", default="cuda")
 parser.add_argument("--gate")
 parser.add_argument("--rounds", type=int, default=1)
@@ -52,7 +54,7 @@ device = options.device
 
 torch.manual_seed(1)
 layer = torch.nn.TransformerEncoderLayer(options.width, 8, 4 * options.width, dropout=0.0, batch_first=True)
-model = torch.nn.TransformerEncoder(layer, 4).to(device)
+model = torch.nn.TransformerEncoder(layer, options.layers).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
 if options.gate:
     for _ in range(20):
