@@ -4,6 +4,7 @@
 #include "rt/threads.h"
 
 #include <errno.h>
+#include <link.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,31 @@ static void touch_arena(struct tide_machine *m)
     tide_parallel(pages, 4096, touch_some, m->arena);
 }
 
+/* Reads the pages of code and constants of the program and of the libraries that steps call. */
+static int touch_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    static const char *const names[] = {"/libc.so", "/libm.so", "/libgomp.so"};
+    bool is_one = !info->dlpi_name[0]; /* the program */
+    (void)size;
+    (void)context;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one = is_one || strstr(info->dlpi_name, names[i]);
+    for (int i = 0; is_one && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        const volatile char *start = (const volatile char *)(info->dlpi_addr + part->p_vaddr);
+        for (size_t at = 0; part->p_type == PT_LOAD && !(part->p_flags & PF_W) && at < part->p_memsz;
+             at += SMALLEST_PAGE)
+            (void)start[at];
+    }
+    return 0;
+}
+
+/* Nor does code that runs seldom: a page of libm's for a number that is rare would come at any step. */
+static void touch_code(void)
+{
+    dl_iterate_phdr(touch_object, NULL);
+}
+
 static struct tide_machine *blank(const struct tide_graph *graph, const struct tide_plan *plan)
 {
     struct tide_machine *m = calloc(1, sizeof *m);
@@ -240,6 +266,7 @@ int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmul
         goto undo;
     place_lasting(m);
     touch_arena(m);
+    touch_code();
     if (trains && (tide_schedule_train(graph, matmuls, &plan->choices, &m->train.schedule, err) ||
                    load(m, matmuls, &m->train, err)))
         goto undo;

@@ -14,6 +14,9 @@ enum { LANES = TIDE_LANES, ROWS = 8, VECTORS = 3, COLUMNS = VECTORS * LANES, LIN
  * them is 144 KiB, which leaves most of a second-level cache of 1 MiB to the rest. */
 enum { BLOCK = 768 };
 
+/* Groups of rows that are packed at a time: 2 MiB, which each panel reads again. */
+enum { MOST_GROUPS = 44 };
+
 /* How a product is cut. The result is shared out among the threads in rectangles, of which each thread packs
  * the rows and the columns for itself: they never wait for each other, nor read what another has written,
  * which takes long where they share no cache. */
@@ -21,7 +24,8 @@ struct tiling {
     int64_t cells, block;    /* of k: all, and at a time */
     int64_t groups, panels;  /* of rows of a, of columns of b */
     int64_t down, across;    /* rectangles */
-    size_t a_bytes, b_bytes; /* packed: a rectangle's rows, a panel */
+    int64_t band;            /* groups of a rectangle that are multiplied at a time */
+    size_t a_bytes, b_bytes; /* packed: a band's rows, a panel */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -61,7 +65,8 @@ static struct tiling tiling_of(const struct tide_product *p)
                        .panels = each(p->n, COLUMNS)};
     t.block = p->to == TIDE_BF16 ? t.cells : smaller(t.cells, BLOCK);
     share_out(&t, tide_threads());
-    t.a_bytes = (size_t)(each(t.groups, t.down) * LINES * t.block) * sizeof(uint32_t);
+    t.band = each(each(t.groups, t.down), each(each(t.groups, t.down), MOST_GROUPS));
+    t.a_bytes = (size_t)(t.band * LINES * t.block) * sizeof(uint32_t);
     t.b_bytes = (size_t)(COLUMNS * t.block) * sizeof(uint32_t);
     return t;
 }
@@ -200,7 +205,7 @@ struct job {
     void (*tile)(const struct tile *t);
 };
 
-/* A rectangle, and the block of k that is multiplied. */
+/* Of a rectangle what is multiplied at a time. */
 struct rectangle {
     const struct job *job;
     int64_t first_group, last_group, first_panel, last_panel;
@@ -292,6 +297,7 @@ static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t nex
     }
 }
 
+/* A band of a rectangle, and a block of k. */
 static void multiply_block(struct rectangle *r, int64_t first)
 {
     const struct tide_product *p = r->job->product;
@@ -314,19 +320,20 @@ static void multiply_rectangles(void *context, int64_t first, int64_t last, int 
     const struct tiling *t = &job->tiling;
     char *room = job->scratch + (size_t)thread * (t->a_bytes + 2 * t->b_bytes);
     for (int64_t i = first; i < last; i++) {
-        int64_t down = i / t->across, across = i % t->across;
+        int64_t down = i / t->across, across = i % t->across, end = t->groups * (down + 1) / t->down;
         struct rectangle r = {
             .job = job,
-            .first_group = t->groups * down / t->down,
-            .last_group = t->groups * (down + 1) / t->down,
+            .last_group = t->groups * down / t->down,
             .first_panel = t->panels * across / t->across,
             .last_panel = t->panels * (across + 1) / t->across,
             .a_packed = (uint32_t *)room,
             .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
-        if (r.first_group == r.last_group || r.first_panel == r.last_panel)
-            continue;
-        for (int64_t cell = 0; cell < t->cells; cell += t->block)
-            multiply_block(&r, cell);
+        while (r.last_group < end && r.first_panel < r.last_panel) {
+            r.first_group = r.last_group;
+            r.last_group = smaller(r.first_group + t->band, end);
+            for (int64_t cell = 0; cell < t->cells; cell += t->block)
+                multiply_block(&r, cell);
+        }
     }
 }
 
