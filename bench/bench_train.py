@@ -175,12 +175,14 @@ class Small:
 
 
 def gpt2_small_rows(ours, torch, quick):
-    rounds, shape = (4 if quick else 9), ("--batch", "4", "--seq", "64")
-    beside = torch.steps("gpt2", 4, 64, 2 if quick else 4)["step_seconds"]
-    wide = median_step(ours.rounds(*shape, rounds=rounds))
-    narrow = median_step(ours.rounds("--dtype", "bf16", *shape, rounds=rounds))
-    beside += torch.steps("gpt2", 4, 64, 2 if quick else 4)["step_seconds"]
-    other = statistics.median(beside)
+    """Several processes of each in turn: one has the same luck with its memory, and with where its processors are, for all its steps."""
+    shape, steps = ("--batch", "4", "--seq", "64"), {"f32": [], "bf16": []}
+    beside = torch.steps("gpt2", 4, 64, 2)["step_seconds"]
+    for _ in range(1 if quick else 4):
+        for dtype, taken in steps.items():
+            taken += ours.rounds("--dtype", dtype, *shape, rounds=4)["step_seconds"]
+        beside += torch.steps("gpt2", 4, 64, 2)["step_seconds"]
+    wide, narrow, other = (statistics.median(s) for s in (steps["f32"], steps["bf16"], beside))
     row("GPT-2 124M, 4 x 64, f32, against PyTorch", 3, other / wide, "x", f"{wide:.2f} s/step, PyTorch {other:.2f} with {torch.blas}")
     row("GPT-2 124M, 4 x 64, bf16, against PyTorch f32", 5, other / narrow, "x", f"{narrow:.2f} s/step")
     row("GPT-2 124M, 4 x 64, f32, against llm.c", 4, LLMC_STEP_S / wide, "x", f"its {LLMC_STEP_S} s/step are quoted, not measured here")
