@@ -232,6 +232,7 @@ bench-train: setup
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)
+	@TIDEMARK_TRAIN_DEVICE=cpu TIDEMARK_TRAIN_STEPS=5 TIDEMARK_LOOPS=3 SECONDS_MOST=150 $(PYTHON) tests/gpu/run_heap.py $(B) loop
 bench-threads: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B) --threads

@@ -88,7 +88,8 @@ def loads(build):
         Load("CPython churn", [PYTHON, ROOT / "bench/heap/pychurn.py", "24"], 1.10),
     ]
     if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
-        found.append(Load("PyTorch training", [PYTHON, ROOT / "bench/heap/torch_loop.py", "150"], 1.03))
+        # Pairs of whole runs differ by up to 15 %: its bound, 1.03x, is held against programs that take turns (tests/gpu/run_heap.py).
+        found.append(Load("PyTorch training", [PYTHON, ROOT / "bench/heap/torch_loop.py", "150"], None))
     return found
 
 
