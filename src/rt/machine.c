@@ -226,10 +226,9 @@ static int touch_object(struct dl_phdr_info *info, size_t size, void *context)
         is_one = is_one || strstr(info->dlpi_name, names[i]);
     for (int i = 0; is_one && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        const volatile char *start = (const volatile char *)(info->dlpi_addr + part->p_vaddr);
-        for (size_t at = 0; part->p_type == PT_LOAD && !(part->p_flags & PF_W) && at < part->p_memsz;
-             at += SMALLEST_PAGE)
-            (void)start[at];
+        uintptr_t start = info->dlpi_addr + part->p_vaddr, skipped = start % SMALLEST_PAGE;
+        if (part->p_type == PT_LOAD && !(part->p_flags & PF_W)) /* kernels before 5.14 cannot */
+            madvise((void *)(start - skipped), part->p_memsz + skipped, MADV_POPULATE_READ);
     }
     return 0;
 }

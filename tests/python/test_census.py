@@ -423,7 +423,10 @@ def test_a_census_counts_what_the_collector_knows_without_going_through_it_again
 
     model, optimizer = model_and_optimizer(317)
     kept = []
-    census_of.census()
+    one_step(model, optimizer, 317)  # imports, after which all is gone through once more
+    for _ in range(2):
+        gc.collect()
+        census_of.census()
     whole = roster.whole
     for step in range(6):
         one_step(model, optimizer, 317)
@@ -439,7 +442,7 @@ def test_a_census_counts_what_the_collector_knows_without_going_through_it_again
         assert {words.split(" test_")[0]: count for words, count in counts.items()} == {
             **expected, "state `exp_avg` of AdamW": 1, "state `exp_avg_sq` of AdamW": 1}
         del known
-    assert roster.whole <= whole + 1, "the first step of an optimizer imports, and then all is gone through once more"
+    assert roster.whole == whole
 
 
 def test_tensors_can_be_swapped_after_a_census():
