@@ -1,6 +1,8 @@
 #include "rt/layout.h"
+#include "base/check.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool meet(const struct tide_value *a, const struct tide_value *b)
 {
@@ -25,84 +27,96 @@ static int longer_first(const void *a, const void *b, void *values)
     return longer ? longer : larger_first(a, b, values);
 }
 
-static size_t most_alive(const struct tide_schedule *s, int *ret_at)
+/* What a layout is made in: room for as many of each as there are values. */
+struct room {
+    int *order;
+    const struct tide_value **placed; /* lower ones first */
+    size_t *alive;                    /* of each instruction, and one more */
+};
+
+static size_t most_alive(const struct tide_schedule *s, size_t *alive, int *ret_at)
 {
-    size_t most = 0;
+    size_t most = 0, now = 0;
     *ret_at = 0;
+    memset(alive, 0, ((size_t)s->count + 1) * sizeof *alive);
+    for (int v = 0; v < s->value_count; v++) { /* what begins less what has ended: sums are never negative */
+        TIDE_CHECK(s->values[v].first, >=, 0);
+        alive[s->values[v].first] += tide_aligned(s->values[v].bytes);
+        alive[s->values[v].last + 1] -= tide_aligned(s->values[v].bytes);
+    }
     for (int i = 0; i < s->count; i++) {
-        size_t alive = 0;
-        for (int v = 0; v < s->value_count; v++)
-            if (s->values[v].first <= i && i <= s->values[v].last)
-                alive += tide_aligned(s->values[v].bytes);
-        if (alive > most) {
-            most = alive;
+        now += alive[i];
+        if (now > most) {
+            most = now;
             *ret_at = i;
         }
     }
     return most;
 }
 
-static int lower_first(const void *a, const void *b)
+static size_t end_of(const struct tide_value *value)
 {
-    const struct tide_value *const *x = a, *const *y = b;
-    return (*x)->offset < (*y)->offset ? -1 : (*x)->offset > (*y)->offset;
+    return value->offset + tide_aligned(value->bytes);
 }
 
 /* The lowest place for `value` between the placed ones whose lifetimes meet its own. */
-static size_t lowest_gap(const struct tide_value *value, const struct tide_value **neighbours, int count)
+static size_t lowest_gap(const struct tide_value *value, const struct tide_value *const *placed, int count)
 {
     size_t at = 0, bytes = tide_aligned(value->bytes);
-    qsort(neighbours, (size_t)count, sizeof(const struct tide_value *), lower_first);
-    for (int i = 0; i < count; i++) {
-        if (neighbours[i]->offset >= at + bytes)
-            break;
-        size_t end = neighbours[i]->offset + tide_aligned(neighbours[i]->bytes);
-        at = end > at ? end : at;
-    }
+    for (int i = 0; i < count && placed[i]->offset < at + bytes; i++)
+        if (end_of(placed[i]) > at && meet(value, placed[i]))
+            at = end_of(placed[i]);
     return at;
 }
 
-/* Returns the bytes it takes. list and neighbours are room for all values. */
-static size_t place_all(struct tide_schedule *s, tide_value_order *order, int *list,
-                        const struct tide_value **neighbours)
+/* Among the first `count`, which are in order. */
+static void insert(const struct tide_value **placed, int count, const struct tide_value *value)
+{
+    int at = count;
+    while (at > 0 && placed[at - 1]->offset > value->offset)
+        at--;
+    memmove(placed + at + 1, placed + at, (size_t)(count - at) * sizeof(const struct tide_value *));
+    placed[at] = value;
+}
+
+/* Returns the bytes it takes. */
+static size_t place_all(struct tide_schedule *s, tide_value_order *order, const struct room *room)
 {
     size_t bytes = 0;
     for (int i = 0; i < s->value_count; i++)
-        list[i] = i;
-    qsort_r(list, (size_t)s->value_count, sizeof *list, order, s->values);
+        room->order[i] = i;
+    qsort_r(room->order, (size_t)s->value_count, sizeof *room->order, order, s->values);
     for (int i = 0; i < s->value_count; i++) {
-        struct tide_value *value = &s->values[list[i]];
-        int near = 0;
-        for (int j = 0; j < i; j++)
-            if (meet(value, &s->values[list[j]]))
-                neighbours[near++] = &s->values[list[j]];
-        value->offset = lowest_gap(value, neighbours, near);
-        size_t end = value->offset + tide_aligned(value->bytes);
-        bytes = end > bytes ? end : bytes;
+        struct tide_value *value = &s->values[room->order[i]];
+        value->offset = lowest_gap(value, room->placed, i);
+        bytes = end_of(value) > bytes ? end_of(value) : bytes;
+        insert(room->placed, i, value);
     }
     return bytes;
 }
 
+static void make(struct tide_schedule *s, const struct room *room, struct tide_layout *layout)
+{
+    layout->lower_bound = most_alive(s, room->alive, &layout->peak);
+    layout->bytes = place_all(s, larger_first, room);
+    if (layout->bytes > layout->lower_bound) {
+        size_t other = place_all(s, longer_first, room);
+        layout->bytes = other < layout->bytes ? other : place_all(s, larger_first, room);
+    }
+}
+
 int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct tide_err *err)
 {
-    size_t count = (size_t)s->value_count;
-    int *list = malloc((count + 1) * sizeof *list);
-    const struct tide_value **neighbours = malloc((count + 1) * sizeof(const struct tide_value *));
-    if (!list || !neighbours) {
-        free(list);
-        free(neighbours);
-        return tide_err_set(err, "out of memory for the layout");
-    }
-    struct tide_layout made = {.lower_bound = most_alive(s, &made.peak)};
-    made.bytes = place_all(s, larger_first, list, neighbours);
-    if (made.bytes > made.lower_bound) {
-        size_t other = place_all(s, longer_first, list, neighbours);
-        made.bytes = other < made.bytes ? other : place_all(s, larger_first, list, neighbours);
-    }
-    free(list);
-    free(neighbours);
-    *ret_layout = made;
-    return 0;
+    size_t count = (size_t)s->value_count + 1;
+    struct room room = {malloc(count * sizeof *room.order), malloc(count * sizeof(const struct tide_value *)),
+                        malloc(((size_t)s->count + 1) * sizeof *room.alive)};
+    int bad = room.order && room.placed && room.alive ? 0 : tide_err_set(err, "out of memory for the layout");
+    if (!bad)
+        make(s, &room, ret_layout);
+    free(room.order);
+    free(room.placed);
+    free(room.alive);
+    return bad;
 }
 
 int tide_layout_check(const struct tide_schedule *s, size_t bytes, struct tide_err *err)
