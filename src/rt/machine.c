@@ -1,5 +1,6 @@
 #include "rt/machine.h"
 #include "base/check.h"
+#include "rt/due.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
 
@@ -31,6 +32,7 @@ struct program {
 
 struct tide_machine {
     const struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
     struct tide_plan plan;
     char *arena;
     size_t mapped, high; /* mapped 0: the arena is a host's */
@@ -38,6 +40,9 @@ struct tide_machine {
     char *weights, *optimizer, *gradients, *inputs, *passes;
     struct program train, evaluate;
     size_t used[TIDE_PHASES];
+    struct tide_due
+        *due;        /* the last step's update; NULL: there is none after a pass. A guest's is its host's */
+    int *numbers;    /* of parameters in it */
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
     tide_machine_watcher *watcher;
     void *watching;
@@ -70,6 +75,7 @@ static int place_guest(struct tide_machine *m, const struct tide_machine *host, 
         }
     }
     m->arena = host->arena;
+    m->due = host->due;
     m->weights = host->weights;
     m->inputs = host->passes;
     m->passes = m->inputs + lasting;
@@ -94,11 +100,73 @@ static void place_lasting(struct tide_machine *m)
     m->passes = m->inputs + m->plan.inputs;
 }
 
+/* ---- the update that is due */
+
+/* Adds a parameter, if it is one and not there yet. */
+static int list_one(struct tide_machine *m, int tensor, struct tide_err *err)
+{
+    const struct tide_graph *g = m->graph;
+    const struct tide_tensor *t = &g->tensors[tensor];
+    bool by_rows = false;
+    if (t->role != TIDE_PARAMETER || m->numbers[tensor] >= 0)
+        return 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            by_rows |= g->nodes[i].in[k] == tensor && (g->nodes[i].op->gathers >> k & 1);
+    m->numbers[tensor] = tide_due_add(m->due, (void *)(m->weights + m->offsets[tensor]), tide_tensor_rows(t),
+                                      tide_tensor_columns(t), by_rows, t->decays, err);
+    return m->numbers[tensor] < 0 ? -1 : 0;
+}
+
+/* In the order in which a pass needs them whole. */
+static int list_due(struct tide_machine *m, struct tide_err *err)
+{
+    const struct tide_graph *g = m->graph;
+    m->numbers = malloc(((size_t)g->tensor_count + 1) * sizeof *m->numbers);
+    if (!m->numbers)
+        return tide_err_set(err, "out of memory");
+    if (tide_due_new(g->tensor_count, (int64_t)(m->plan.weights / sizeof(float)), &m->due, err))
+        return -1;
+    for (int i = 0; i < g->tensor_count; i++)
+        m->numbers[i] = -1;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            if (!(g->nodes[i].op->gathers >> k & 1) && list_one(m, g->nodes[i].in[k], err))
+                return -1;
+    for (int i = 0; i < g->tensor_count; i++)
+        if (list_one(m, i, err))
+            return -1;
+    return 0;
+}
+
+/* What a node reads on the way forward. */
+static void settle_for(const struct tide_machine *m, const struct tide_node *node)
+{
+    for (int k = 0; m->due && k < node->in_count; k++) {
+        int number = m->numbers[node->in[k]];
+        const struct tide_tensor *rows = &m->graph->tensors[node->in[0]];
+        if (number >= 0 && (node->op->gathers >> k & 1))
+            tide_due_rows(m->due, number, (const void *)(m->inputs + m->offsets[node->in[0]]),
+                          tide_tensor_count(rows));
+        else if (number >= 0)
+            tide_due_until(m->due, number);
+    }
+}
+
+static void settle(const struct tide_machine *m)
+{
+    if (m->due)
+        tide_due_all(m->due);
+}
+
 void *tide_machine_data(struct tide_machine *m, int tensor)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     TIDE_CHECK(t->role, !=, TIDE_ACTIVATION);
-    return (t->role == TIDE_PARAMETER ? m->weights : m->inputs) + m->offsets[tensor];
+    if (t->role != TIDE_PARAMETER)
+        return m->inputs + m->offsets[tensor];
+    settle(m);
+    return m->weights + m->offsets[tensor];
 }
 
 float *tide_machine_gradient(struct tide_machine *m, int tensor)
@@ -108,6 +176,7 @@ float *tide_machine_gradient(struct tide_machine *m, int tensor)
 
 float *tide_machine_moments(struct tide_machine *m, int tensor, int which)
 {
+    settle(m);
     return (void *)(m->optimizer + (size_t)which * m->plan.weights + m->offsets[tensor]);
 }
 
@@ -239,12 +308,14 @@ static void touch_code(void)
     dl_iterate_phdr(touch_object, NULL);
 }
 
-static struct tide_machine *blank(const struct tide_graph *graph, const struct tide_plan *plan)
+static struct tide_machine *blank(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                                  const struct tide_plan *plan)
 {
     struct tide_machine *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
     m->graph = graph;
+    m->matmuls = matmuls;
     m->plan = *plan;
     m->offsets = calloc((size_t)graph->tensor_count + 1, sizeof *m->offsets);
     m->squares = calloc((size_t)graph->tensor_count + 1, sizeof *m->squares);
@@ -258,12 +329,14 @@ int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmul
                      const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
                      struct tide_err *err)
 {
-    struct tide_machine *m = blank(graph, plan);
+    struct tide_machine *m = blank(graph, matmuls, plan);
     if (!m)
         return tide_err_set(err, "out of memory");
     if (map_arena(m, err))
         goto undo;
     place_lasting(m);
+    if (trains && !plan->choices.fused && list_due(m, err))
+        goto undo;
     touch_arena(m);
     touch_code();
     if (trains && (tide_schedule_train(graph, matmuls, &plan->choices, &m->train.schedule, err) ||
@@ -290,7 +363,7 @@ int tide_machine_guest(struct tide_machine *host, const struct tide_graph *graph
         return -1;
     size_t bytes = plan.inputs + plan.passes;
     TIDE_CHECK(bytes, <=, host->plan.passes);
-    struct tide_machine *m = blank(graph, &plan);
+    struct tide_machine *m = blank(graph, matmuls, &plan);
     if (!m)
         return tide_err_set(err, "out of memory");
     if (place_guest(m, host, err) || tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
@@ -309,6 +382,10 @@ void tide_machine_free(struct tide_machine *m)
 {
     if (!m)
         return;
+    if (m->mapped && m->due && tide_matmuls_due(m->matmuls) == m->due)
+        tide_matmuls_meanwhile(m->matmuls, NULL);
+    if (m->mapped)
+        tide_due_free(m->due);
     if (m->arena && m->mapped)
         munmap(m->arena, m->mapped);
     tide_schedule_release(&m->train.schedule);
@@ -316,6 +393,7 @@ void tide_machine_free(struct tide_machine *m)
     free(m->train.ready);
     free(m->evaluate.ready);
     free(m->offsets);
+    free(m->numbers);
     free(m->squares);
     free(m);
 }
@@ -371,6 +449,11 @@ static bool is_sound(const struct tide_machine *m)
     return isfinite(*(const float *)m->train.result) && (!m->plan.choices.clips || isfinite(norm_of(m)));
 }
 
+static float scale_of(const struct tide_machine *m, const struct tide_update_rule *rule)
+{
+    return m->plan.choices.clips ? clip_scale(norm_of(m), rule->clip) : 1.0F;
+}
+
 static void update_one(struct tide_machine *m, int tensor, const float *gradient,
                        const struct tide_update_rule *rule)
 {
@@ -379,7 +462,7 @@ static void update_one(struct tide_machine *m, int tensor, const float *gradient
     if (!is_sound(m))
         return;
     how.decay = t->decays ? rule->decay : 0;
-    how.scale = m->plan.choices.clips ? clip_scale(norm_of(m), rule->clip) : 1.0F;
+    how.scale = scale_of(m, rule);
     tide_update_adamw(tide_machine_data(m, tensor), tide_machine_moments(m, tensor, 0),
                       tide_machine_moments(m, tensor, 1), gradient, tide_tensor_count(t), &how);
 }
@@ -407,10 +490,14 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
         call.loss_scale = 1.0F / (float)rule->micro_batches;
         switch (r->action) {
         case TIDE_RUN:
+            settle_for(m, call.node);
+            op->forward(&call);
+            break;
         case TIDE_RUN_AGAIN:
             op->forward(&call);
             break;
         case TIDE_RUN_BACK:
+            settle(m); /* before gradients are written */
             op->backward(&call);
             break;
         case TIDE_COPY:
@@ -431,9 +518,13 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
 
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
 {
-    for (int i = 0; i < m->graph->tensor_count && !m->plan.choices.fused; i++)
-        if (m->graph->tensors[i].role == TIDE_PARAMETER)
-            update_one(m, i, tide_machine_gradient(m, i), rule);
+    if (m->due && is_sound(m)) {
+        struct tide_adamw how = rule->adamw;
+        how.scale = scale_of(m, rule);
+        settle(m);
+        tide_due_begin(m->due, &how, rule->decay);
+        tide_matmuls_meanwhile(m->matmuls, m->due);
+    }
     note_used(m, TIDE_PHASE_UPDATE, (size_t)(m->passes - m->arena));
     tell(m, TIDE_UPDATE, NULL);
     return m->plan.choices.clips ? norm_of(m) : NAN;
@@ -441,6 +532,7 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
 
 const void *tide_machine_run(struct tide_machine *m, int64_t position)
 {
+    settle(m);
     for (int i = 0; i < m->evaluate.count; i++) {
         struct tide_call *call = &m->evaluate.ready[i].call;
         call->position = position;

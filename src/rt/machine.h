@@ -64,7 +64,8 @@ int tide_machine_guest(struct tide_machine *host, const struct tide_graph *graph
  * until something else runs. */
 const void *tide_machine_run(struct tide_machine *machine, int64_t position);
 
-/* The tensor's own memory: a parameter, an input or a state. Borrowed. */
+/* The tensor's own memory: a parameter, an input or a state. Borrowed; a parameter until the next update,
+ * after which it is to be asked for again. */
 void *tide_machine_data(struct tide_machine *machine, int tensor);
 /* Of a parameter. NULL where the plan keeps none. */
 float *tide_machine_gradient(struct tide_machine *machine, int tensor);
@@ -83,8 +84,9 @@ float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
                         const struct tide_update_rule *rule);
 
 /* After the last micro-batch. Does nothing when the last loss or the norm is no number, as a fused update in
- * a pass does nothing then. Returns the norm of the gradients before clipping, NAN where it was not wanted.
- */
+ * a pass does nothing then. What it does is due from now on (due.h), and done by the next pass, or when
+ * somebody asks for a parameter or its moments, or evaluates. Returns the norm of the gradients before
+ * clipping, NAN where it was not wanted. */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
 
 /* Forward only; the loss. */

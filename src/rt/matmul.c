@@ -61,6 +61,7 @@ struct tide_matmuls {
     dnnl_stream_t stream;
     struct prepared *prepared;
     size_t count, capacity;
+    struct tide_due *due;
 };
 
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
@@ -355,13 +356,23 @@ static const void *rounded(const void *operand, int64_t count, size_t bytes, cha
     return room;
 }
 
+void tide_matmuls_meanwhile(struct tide_matmuls *m, struct tide_due *due)
+{
+    m->due = due;
+}
+
+struct tide_due *tide_matmuls_due(const struct tide_matmuls *m)
+{
+    return m->due;
+}
+
 void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
                  const float *bias, void *c, void *scratch)
 {
     struct prepared *p = find(m, product);
     TIDE_CHECK_TRUE(p);
     if (p->in_tiles) {
-        tide_tiles_multiply(product, a, b, bias, c, scratch);
+        tide_tiles_multiply(product, a, b, bias, c, scratch, m->due);
     } else if (p->primitive) {
         char *rest = scratch;
         a = rounded(a, product->m * product->k, a_rounded_bytes(p), &rest);

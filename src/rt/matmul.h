@@ -33,6 +33,7 @@ struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transpo
                                  enum tide_dtype from, enum tide_dtype to);
 
 struct tide_matmuls;
+struct tide_due;
 
 /* What products run in: the best there is; oneDNN, if it is installed; plain C. */
 enum tide_matmul_kind { TIDE_MATMUL_BEST, TIDE_MATMUL_LIBRARY, TIDE_MATMUL_PLAIN };
@@ -58,5 +59,10 @@ size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tid
 /* bias may be NULL only if has_bias is false. */
 void tide_matmul(struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
                  const void *b, const float *bias, void *c, void *scratch);
+
+/* An update (due.h) of which products do some while they run; NULL: none. It must outlive them, or
+ * another be given. */
+void tide_matmuls_meanwhile(struct tide_matmuls *matmuls, struct tide_due *due);
+struct tide_due *tide_matmuls_due(const struct tide_matmuls *matmuls);
 
 #endif

@@ -60,6 +60,8 @@ struct tide_op {
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */
+    unsigned
+        gathers;  /* of the forward pass: bit i: of in[i] it reads only the rows that in[0] names, in i32 */
     bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
     bool is_loss; /* the last node: in training its backward also does what its forward does */
 };

@@ -122,6 +122,7 @@ const struct tide_op tide_op_of_embed = {
     .backward = backward,
     .work = work,
     .reads_in = 1U << TOKENS,
+    .gathers = 1U << TABLE,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

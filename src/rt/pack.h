@@ -46,6 +46,20 @@ enum { TIDE_LINE = 64 };
 
 struct tide_lines tide_pack_lines(const struct tide_operand *operand, struct tide_strip strip);
 
+/* The next ones of its row, so many or what is left of it, and goes on behind them. */
+static inline const char *tide_lines_next(struct tide_lines *lines, int64_t count)
+{
+    const char *next = lines->row + lines->at * TIDE_LINE;
+    int64_t rest = lines->per_row - lines->at;
+    lines->at += count;
+    lines->count -= count < rest ? count : rest;
+    if (count >= rest) {
+        lines->at = 0;
+        lines->row += lines->stride;
+    }
+    return next;
+}
+
 /* All but the last `left` that were not asked for yet, into the second-level cache. */
 static inline void tide_lines_ask(struct tide_lines *lines, int64_t left)
 {

@@ -86,6 +86,20 @@ size_t tide_tiles_scratch(const struct tide_product *product)
 
 /* ---- a tile */
 
+/* Lines that a tile asks for with each cell, beside those of the next panel. */
+TIDE_INLINE int more_per_cell(enum tide_dtype from)
+{
+    return from == TIDE_BF16 ? 2 : 1;
+}
+
+/* Numbers of an update whose lines a tile of so many cells can ask for, and still has time for them to come.
+ */
+static int64_t due_numbers(enum tide_dtype from, int64_t cells)
+{
+    enum { ARRAYS = 4, PER_LINE = TIDE_LINE / sizeof(float) };
+    return cells * more_per_cell(from) * 2 / 3 / ARRAYS * PER_LINE;
+}
+
 struct tile {
     const uint32_t *a, *b;
     int64_t b_stride, cells; /* cells from one to the next in b */
@@ -94,7 +108,7 @@ struct tile {
     int64_t rows, width; /* of the tile, that there are */
     const float *bias;   /* NULL: none */
     bool adds;
-    struct tide_lines ask; /* for meanwhile */
+    struct tide_lines ask, ask_more; /* for meanwhile: of the next panel; of rows, or of an update */
 };
 
 TIDE_INLINE TIDE_AVX512 __m512 number_of(const char *c, int64_t at, __mmask16 lanes, enum tide_dtype to)
@@ -147,8 +161,9 @@ TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, en
             sums[i][v] = _mm512_setzero_ps();
     const char *c = t->c;
     int64_t c_left = t->rows;
-    struct tide_lines ask = t->ask;
+    struct tide_lines ask = t->ask, ask_more = t->ask_more;
     int64_t asks = each(ask.count * AHEAD, t->cells); /* at a time */
+    const int per_cell = more_per_cell(from);
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = smaller(cell + AHEAD, t->cells);
         tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
@@ -158,8 +173,14 @@ TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, en
             c += t->c_stride * (to == TIDE_BF16 ? 2 : 4);
             c_left--;
         }
+        bool asks_more = ask_more.count > 0;
+        const char *more = asks_more ? tide_lines_next(&ask_more, AHEAD * per_cell) : (const char *)a;
+        const int64_t step = asks_more ? TIDE_LINE : 0;
         for (; cell < stop; cell++, a += LINES, b += stride) {
             __m512 columns[VECTORS];
+            for (int i = 0; i < per_cell; i++)
+                _mm_prefetch(more + i * AHEAD * TIDE_LINE, _MM_HINT_T1);
+            more += step;
 #pragma GCC unroll 3
             for (int v = 0; v < VECTORS; v++) {
                 columns[v] = _mm512_load_ps(b + v * LANES);
@@ -202,12 +223,14 @@ struct job {
     const void *a, *b;
     const float *bias;
     char *c, *scratch;
+    struct tide_due *due;
     void (*tile)(const struct tile *t);
 };
 
 /* Of a rectangle what is multiplied at a time. */
 struct rectangle {
     const struct job *job;
+    int thread;
     int64_t first_group, last_group, first_panel, last_panel;
     struct tide_operand a, b;
     bool is_first, in_place; /* of the blocks; b as it lies */
@@ -232,15 +255,15 @@ static struct tide_operand operand_of(const struct tide_product *p, const void *
     return o;
 }
 
-/* Some groups at a time, so that memory is read in longer pieces. */
-static void pack_rows(const struct rectangle *r)
+static struct tide_strip rows_of(const struct rectangle *r, int64_t group)
 {
-    enum { TOGETHER = 4 };
-    int64_t cells = r->a.cells;
-    for (int64_t group = r->first_group; group < r->last_group; group += TOGETHER) {
-        struct tide_strip strip = {group * LINES, smaller(TOGETHER, r->last_group - group), 0, cells};
-        tide_pack(&r->a, strip, r->a_packed + (group - r->first_group) * LINES * cells, LINES, LINES * cells);
-    }
+    return (struct tide_strip){.line = group * LINES, .vectors = 1, .last = r->a.cells};
+}
+
+static void pack_rows(const struct rectangle *r, int64_t group)
+{
+    uint32_t *to = r->a_packed + (group - r->first_group) * LINES * r->a.cells;
+    tide_pack(&r->a, rows_of(r, group), to, LINES, 0);
 }
 
 /* Part `part` of `parts` of a panel. */
@@ -263,37 +286,66 @@ static bool can_stay(const struct rectangle *r)
            (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 && b->stride % PAGE != 0;
 }
 
-/* The rows of the rectangle by a panel, which is packed. Meanwhile the next one is, a part of it after each
- * tile, which has asked for its memory; next is -1 where there is none. (In place it is only asked for.) */
-static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t next)
+static struct tile tile_of(const struct rectangle *r, int64_t panel, int64_t row)
 {
     const struct job *job = r->job;
     const struct tide_product *p = job->product;
-    int64_t column = panel * COLUMNS, first = r->first_group * LINES,
-            end = smaller(r->last_group * LINES, p->m), tiles = each(end - first, ROWS);
+    int64_t column = panel * COLUMNS, below = row - r->first_group * LINES;
+    struct tile t = {.a = r->a_packed + below / LINES * LINES * r->a.cells + below % LINES,
+                     .b = r->b_packed[panel & 1],
+                     .b_stride = COLUMNS,
+                     .cells = r->a.cells,
+                     .c = job->c + (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
+                     .c_stride = p->c_stride,
+                     .rows = smaller(ROWS, p->m - row),
+                     .width = smaller(COLUMNS, p->n - column),
+                     .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
+                     .adds = p->adds || !r->is_first};
+    if (r->in_place) {
+        t.b = (const uint32_t *)r->b.data + column;
+        t.b_stride = r->b.stride / (int64_t)sizeof *t.b;
+    }
+    return t;
+}
+
+/* A tile of the first panel: a group of rows is packed when its first tile begins, and the next one asked
+ * for.
+ */
+static void prepare_rows(const struct rectangle *r, int64_t row, struct tile *t)
+{
+    int64_t group = row / LINES;
+    if (row % LINES)
+        return;
+    pack_rows(r, group);
+    if (group + 1 < r->last_group)
+        t->ask_more = tide_pack_lines(&r->a, rows_of(r, group + 1));
+}
+
+/* The rows of the rectangle by a panel, which is packed. Meanwhile the next one is, a part of it after each
+ * tile, which has asked for its memory; next is -1 where there is none. (In place it is only asked for.) Some
+ * of the update that is due is done in the same way. */
+static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t next)
+{
+    const struct job *job = r->job;
+    int64_t first = r->first_group * LINES, end = smaller(r->last_group * LINES, job->product->m),
+            tiles = each(end - first, ROWS), numbers = due_numbers(job->product->from, r->a.cells);
     for (int64_t i = 0; i < tiles; i++) {
-        int64_t row = first + i * ROWS;
+        struct tile t = tile_of(r, panel, first + i * ROWS);
         struct tide_strip strip = strip_of(r, next, i, tiles);
-        bool packs = next >= 0 && strip.first < strip.last;
-        struct tile t = {.a = r->a_packed + i * ROWS / LINES * LINES * r->a.cells + i * ROWS % LINES,
-                         .b = r->b_packed[panel & 1],
-                         .b_stride = COLUMNS,
-                         .cells = r->a.cells,
-                         .c = job->c + (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
-                         .c_stride = p->c_stride,
-                         .rows = smaller(ROWS, end - row),
-                         .width = smaller(COLUMNS, p->n - column),
-                         .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
-                         .adds = p->adds || !r->is_first};
-        if (r->in_place) {
-            t.b = (const uint32_t *)r->b.data + column;
-            t.b_stride = r->b.stride / (int64_t)sizeof *t.b;
-        }
+        struct tide_piece piece;
+        bool packs = next >= 0 && strip.first<strip.last, updates = panel> r->first_panel &&
+                     tide_due_take(job->due, r->thread, numbers, &piece);
         if (packs)
             t.ask = tide_pack_lines(&r->b, strip);
+        if (panel == r->first_panel)
+            prepare_rows(r, first + i * ROWS, &t);
+        if (updates)
+            t.ask_more = tide_piece_lines(&piece);
         job->tile(&t);
         if (packs && !r->in_place)
             tide_pack(&r->b, strip, r->b_packed[next & 1], COLUMNS, LANES);
+        if (updates)
+            tide_piece_do(&piece);
     }
 }
 
@@ -307,7 +359,6 @@ static void multiply_block(struct rectangle *r, int64_t first)
     r->a = operand_of(p, r->job->a, p->a_stride, !p->a_transposed, p->m, p->a_from, first, cells);
     r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
     r->in_place = can_stay(r);
-    pack_rows(r);
     if (!r->in_place)
         tide_pack(&r->b, strip_of(r, r->first_panel, 0, 1), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
     for (int64_t panel = r->first_panel; panel < r->last_panel; panel++)
@@ -323,6 +374,7 @@ static void multiply_rectangles(void *context, int64_t first, int64_t last, int 
         int64_t down = i / t->across, across = i % t->across, end = t->groups * (down + 1) / t->down;
         struct rectangle r = {
             .job = job,
+            .thread = thread,
             .last_group = t->groups * down / t->down,
             .first_panel = t->panels * across / t->across,
             .last_panel = t->panels * (across + 1) / t->across,
@@ -338,7 +390,7 @@ static void multiply_rectangles(void *context, int64_t first, int64_t last, int 
 }
 
 void tide_tiles_multiply(const struct tide_product *p, const void *a, const void *b, const float *bias,
-                         void *c, void *scratch)
+                         void *c, void *scratch, struct tide_due *due)
 {
     struct job job = {.product = p,
                       .tiling = tiling_of(p),
@@ -347,6 +399,7 @@ void tide_tiles_multiply(const struct tide_product *p, const void *a, const void
                       .bias = bias,
                       .c = c,
                       .scratch = scratch,
+                      .due = due,
                       .tile = p->from == TIDE_F32 ? tile_f32
                               : p->to == TIDE_F32 ? tile_bf16_to_f32
                                                   : tile_bf16};
@@ -368,9 +421,9 @@ size_t tide_tiles_scratch(const struct tide_product *product)
 }
 
 void tide_tiles_multiply(const struct tide_product *product, const void *a, const void *b, const float *bias,
-                         void *c, void *scratch)
+                         void *c, void *scratch, struct tide_due *due)
 {
-    (void)product, (void)a, (void)b, (void)bias, (void)c, (void)scratch;
+    (void)product, (void)a, (void)b, (void)bias, (void)c, (void)scratch, (void)due;
     TIDE_CHECK_TRUE(!"a processor with AVX-512");
 }
 

@@ -51,13 +51,6 @@ double tide_update_squares(const float *gradient, int64_t count)
     return sum;
 }
 
-struct adamw {
-    float *weight, *m, *v;
-    const float *gradient;
-    const struct tide_adamw *how;
-    float rate1, inverse2; /* rate / (1 - beta1^t); 1 / (1 - beta2^t) */
-};
-
 /* The first lines of the page after `at`: processors do not fetch ahead beyond a page, and moments lie in
  * small ones (machine.c). */
 TIDE_INLINE void fetch_page(const float *at)
@@ -69,42 +62,62 @@ TIDE_INLINE void fetch_page(const float *at)
 
 TIDE_KERNEL static void adamw_some(float *restrict weight, float *restrict m, float *restrict v,
                                    const float *restrict gradient, int64_t count, float scale, float beta1,
-                                   float beta2, float rate1, float inverse2, float epsilon, float keep)
+                                   float beta2, float rate, float inverse, float epsilon, float keep)
 {
     for (int64_t first = 0; first < count; first += PAGE / (int64_t)sizeof *m) {
         int64_t last = first + PAGE / (int64_t)sizeof *m;
         last = last < count ? last : count;
-        fetch_page(m + first);
-        fetch_page(v + first);
+        if (last < count) {
+            fetch_page(m + first);
+            fetch_page(v + first);
+        }
         for (int64_t i = first; i < last; i++) {
             float g = gradient[i] * scale;
             float m1 = beta1 * m[i] + (1.0F - beta1) * g;
             float v1 = beta2 * v[i] + (1.0F - beta2) * g * g;
             m[i] = m1;
             v[i] = v1;
-            weight[i] = weight[i] * keep - rate1 * m1 / (sqrtf(v1 * inverse2) + epsilon);
+            weight[i] = weight[i] * keep - rate * m1 / (sqrtf(v1 * inverse) + epsilon);
         }
     }
 }
+
+struct tide_adamw_factors tide_adamw_factors(const struct tide_adamw *how)
+{
+    return (struct tide_adamw_factors){.scale = how->scale,
+                                       .beta1 = how->beta1,
+                                       .beta2 = how->beta2,
+                                       .epsilon = how->epsilon,
+                                       .rate =
+                                           (float)(how->rate / (1.0 - pow(how->beta1, (double)how->step))),
+                                       .inverse = (float)(1.0 / (1.0 - pow(how->beta2, (double)how->step))),
+                                       .keep = 1.0F - how->rate * how->decay};
+}
+
+void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
+                         const struct tide_adamw_factors *f)
+{
+    adamw_some(weight, m, v, gradient, count, f->scale, f->beta1, f->beta2, f->rate, f->inverse, f->epsilon,
+               f->keep);
+}
+
+struct adamw {
+    float *weight, *m, *v;
+    const float *gradient;
+    struct tide_adamw_factors factors;
+};
 
 static void adamw_stretch(void *context, int64_t first, int64_t last, int thread)
 {
     const struct adamw *a = context;
     (void)thread;
-    adamw_some(a->weight + first, a->m + first, a->v + first, a->gradient + first, last - first,
-               a->how->scale, a->how->beta1, a->how->beta2, a->rate1, a->inverse2, a->how->epsilon,
-               1.0F - a->how->rate * a->how->decay);
+    tide_update_stretch(a->weight + first, a->m + first, a->v + first, a->gradient + first, last - first,
+                        &a->factors);
 }
 
 void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
                        const struct tide_adamw *how)
 {
-    struct adamw a = {weight,
-                      m,
-                      v,
-                      gradient,
-                      how,
-                      (float)(how->rate / (1.0 - pow(how->beta1, (double)how->step))),
-                      (float)(1.0 / (1.0 - pow(how->beta2, (double)how->step)))};
+    struct adamw a = {weight, m, v, gradient, tide_adamw_factors(how)};
     tide_parallel(count, 16384, adamw_stretch, &a);
 }
