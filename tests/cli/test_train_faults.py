@@ -518,7 +518,8 @@ def test_weights_that_lie_are_refused(train, tmp_path):
 # ---- input that cannot be right
 
 
-@pytest.mark.parametrize("data", [b"a\0b\0\0c" * 500, b"\xff\xfe\x80gr\xc3\xbc\xc3" * 500, bytes(range(256)) * 20])
+@pytest.mark.parametrize("data", [b"a\0b\0\0c" * 500, b"\xff\xfe\x80gr\xc3\xbc\xc3" * 500, bytes(range(256)) * 20],
+                         ids=["NULs", "not UTF-8", "every byte"])
 def test_any_bytes_are_a_text(train, tmp_path, data):
     (tmp_path / "text").write_bytes(data)
     assert train("--steps", 5, "--data", "text", "--out", "run").code == 0
