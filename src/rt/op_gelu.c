@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { ROOM = 1024 }; /* numbers converted at a time */
+enum { ROOM = 1024 }; /* numbers at a time */
 
 static const float root = 0.7978845608F, cubic = 0.044715F;
 
@@ -28,14 +28,15 @@ TIDE_KERNEL static void forward_some(float *restrict y, const float *restrict x,
         y[i] = 0.5F * x[i] * (1.0F + tide_tanh(root * (x[i] + cubic * x[i] * x[i] * x[i])));
 }
 
-/* g becomes g times the slope at x */
-TIDE_KERNEL static void backward_some(float *restrict g, const float *restrict x, int64_t count)
+/* g times the slope at x */
+TIDE_KERNEL static void backward_some(float *restrict to, const float *restrict g, const float *restrict x,
+                                      int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         float t = tide_tanh(root * (x[i] + cubic * x[i] * x[i] * x[i]));
         float slope =
             0.5F * (1.0F + t) + 0.5F * x[i] * (1.0F - t * t) * root * (1.0F + 3.0F * cubic * x[i] * x[i]);
-        g[i] *= slope;
+        to[i] = g[i] * slope;
     }
 }
 
@@ -49,14 +50,28 @@ static const void *at(const void *start, enum tide_dtype dtype, int64_t index)
     return (const char *)start + (size_t)index * tide_dtype_bytes(dtype);
 }
 
+/* The numbers from `index` on in f32: where they are, or in `room`. Those after them are asked for. */
+static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t index, int64_t count,
+                               float *room)
+{
+    enum { LINE = 64 };
+    const char *from = at(start, dtype, index), *next = at(start, dtype, index + count);
+    for (int64_t i = 0; i < next - from; i += LINE)
+        __builtin_prefetch(next + i);
+    if (dtype == TIDE_F32)
+        return (const float *)from;
+    tide_rows_convert_here(room, TIDE_F32, from, dtype, count);
+    return room;
+}
+
 static void forward_stretch(void *context, int64_t first, int64_t last, int thread)
 {
     const struct stretch *s = context;
     (void)thread;
     for (int64_t i = first; i < last; i += ROOM) {
-        float x[ROOM], y[ROOM];
+        float x_room[ROOM], y[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;
-        tide_rows_convert_here(x, TIDE_F32, at(s->call->in[0], s->dtype, i), s->dtype, count);
+        const float *x = numbers_at(s->call->in[0], s->dtype, i, count, x_room);
         forward_some(y, x, count);
         tide_rows_convert_here((void *)at(s->call->out[0], s->dtype, i), s->dtype, y, TIDE_F32, count);
     }
@@ -67,18 +82,18 @@ static void backward_stretch(void *context, int64_t first, int64_t last, int thr
     const struct stretch *s = context;
     (void)thread;
     for (int64_t i = first; i < last; i += ROOM) {
-        float x[ROOM], g[ROOM], had[ROOM];
+        float x_room[ROOM], g_room[ROOM], had[ROOM], to[ROOM];
         int64_t count = last - i < ROOM ? last - i : ROOM;
-        void *to = (void *)at(s->call->in_grad[0], s->dtype, i);
-        tide_rows_convert_here(x, TIDE_F32, at(s->call->in[0], s->dtype, i), s->dtype, count);
-        tide_rows_convert_here(g, TIDE_F32, at(s->call->out_grad[0], s->dtype, i), s->dtype, count);
-        backward_some(g, x, count);
+        void *in_grad = (void *)at(s->call->in_grad[0], s->dtype, i);
+        const float *x = numbers_at(s->call->in[0], s->dtype, i, count, x_room),
+                    *g = numbers_at(s->call->out_grad[0], s->dtype, i, count, g_room);
+        backward_some(to, g, x, count);
         if (s->call->adds & 1) {
-            tide_rows_convert_here(had, TIDE_F32, to, s->dtype, count);
+            tide_rows_convert_here(had, TIDE_F32, in_grad, s->dtype, count);
             for (int64_t j = 0; j < count; j++)
-                g[j] += had[j];
+                to[j] += had[j];
         }
-        tide_rows_convert_here(to, s->dtype, g, TIDE_F32, count);
+        tide_rows_convert_here(in_grad, s->dtype, to, TIDE_F32, count);
     }
 }
 

@@ -162,7 +162,7 @@ TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, en
     const char *c = t->c;
     int64_t c_left = t->rows;
     struct tide_lines ask = t->ask, ask_more = t->ask_more;
-    int64_t asks = each(ask.count * AHEAD, t->cells); /* at a time */
+    int64_t asks = ask.count ? each(ask.count * AHEAD, t->cells) : 0; /* at a time */
     const int per_cell = more_per_cell(from);
     for (int64_t cell = 0; cell < t->cells;) {
         int64_t stop = smaller(cell + AHEAD, t->cells);
@@ -266,14 +266,10 @@ static void pack_rows(const struct rectangle *r, int64_t group)
     tide_pack(&r->a, rows_of(r, group), to, LINES, 0);
 }
 
-/* Part `part` of `parts` of a panel. */
-static struct tide_strip strip_of(const struct rectangle *r, int64_t panel, int64_t part, int64_t parts)
+/* Of a panel, from one cell to another. */
+static struct tide_strip strip_of(int64_t panel, int64_t first, int64_t last)
 {
-    int64_t blocks = each(r->b.cells, LANES);
-    return (struct tide_strip){.line = panel * COLUMNS,
-                               .vectors = VECTORS,
-                               .first = blocks * part / parts * LANES,
-                               .last = smaller(blocks * (part + 1) / parts * LANES, r->b.cells)};
+    return (struct tide_strip){.line = panel * COLUMNS, .vectors = VECTORS, .first = first, .last = last};
 }
 
 /* Whether b can be read where it lies: as it is multiplied, in whole vectors and panels, and not with every
@@ -286,18 +282,18 @@ static bool can_stay(const struct rectangle *r)
            (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 && b->stride % PAGE != 0;
 }
 
-static struct tile tile_of(const struct rectangle *r, int64_t panel, int64_t row)
+/* The first of a panel. */
+static struct tile first_tile(const struct rectangle *r, int64_t panel)
 {
     const struct job *job = r->job;
     const struct tide_product *p = job->product;
-    int64_t column = panel * COLUMNS, below = row - r->first_group * LINES;
-    struct tile t = {.a = r->a_packed + below / LINES * LINES * r->a.cells + below % LINES,
+    int64_t column = panel * COLUMNS, row = r->first_group * LINES;
+    struct tile t = {.a = r->a_packed,
                      .b = r->b_packed[panel & 1],
                      .b_stride = COLUMNS,
                      .cells = r->a.cells,
                      .c = job->c + (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
                      .c_stride = p->c_stride,
-                     .rows = smaller(ROWS, p->m - row),
                      .width = smaller(COLUMNS, p->n - column),
                      .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
                      .adds = p->adds || !r->is_first};
@@ -306,6 +302,27 @@ static struct tile tile_of(const struct rectangle *r, int64_t panel, int64_t row
         t.b_stride = r->b.stride / (int64_t)sizeof *t.b;
     }
     return t;
+}
+
+/* From the tile at `row` to the one below. */
+static void go_down(struct tile *t, int64_t row, enum tide_dtype to)
+{
+    t->a += (row + ROWS) % LINES ? ROWS : LINES * t->cells - (LINES - ROWS);
+    t->c += ROWS * t->c_stride * (int64_t)tide_dtype_bytes(to);
+}
+
+/* A panel that is packed while another is multiplied: evenly, a few cells after each tile. */
+struct packing {
+    struct tide_strip strip; /* after this tile */
+    int64_t blocks, tiles, owed;
+};
+
+static void next_strip(struct packing *p, int64_t cells)
+{
+    p->strip.first = p->strip.last;
+    for (p->owed += p->blocks; p->owed >= p->tiles; p->owed -= p->tiles)
+        p->strip.last += LANES;
+    p->strip.last = smaller(p->strip.last, cells);
 }
 
 /* A tile of the first panel: a group of rows is packed when its first tile begins, and the next one asked
@@ -328,22 +345,24 @@ static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t nex
 {
     const struct job *job = r->job;
     int64_t first = r->first_group * LINES, end = smaller(r->last_group * LINES, job->product->m),
-            tiles = each(end - first, ROWS), numbers = due_numbers(job->product->from, r->a.cells);
-    for (int64_t i = 0; i < tiles; i++) {
-        struct tile t = tile_of(r, panel, first + i * ROWS);
-        struct tide_strip strip = strip_of(r, next, i, tiles);
+            numbers = due_numbers(job->product->from, r->a.cells);
+    struct packing packing = {.strip = strip_of(next, 0, 0),
+                              .blocks = next < 0 ? 0 : each(r->b.cells, LANES),
+                              .tiles = each(end - first, ROWS)};
+    struct tile t = first_tile(r, panel);
+    for (int64_t row = first; row < end; go_down(&t, row, job->product->to), row += ROWS) {
         struct tide_piece piece;
-        bool packs = next >= 0 && strip.first<strip.last, updates = panel> r->first_panel &&
+        next_strip(&packing, r->b.cells);
+        bool packs = packing.strip.first<packing.strip.last, updates = panel> r->first_panel &&
                      tide_due_take(job->due, r->thread, numbers, &piece);
-        if (packs)
-            t.ask = tide_pack_lines(&r->b, strip);
+        t.rows = smaller(ROWS, end - row);
+        t.ask = packs ? tide_pack_lines(&r->b, packing.strip) : (struct tide_lines){0};
+        t.ask_more = updates ? tide_piece_lines(&piece) : (struct tide_lines){0};
         if (panel == r->first_panel)
-            prepare_rows(r, first + i * ROWS, &t);
-        if (updates)
-            t.ask_more = tide_piece_lines(&piece);
+            prepare_rows(r, row, &t);
         job->tile(&t);
         if (packs && !r->in_place)
-            tide_pack(&r->b, strip, r->b_packed[next & 1], COLUMNS, LANES);
+            tide_pack(&r->b, packing.strip, r->b_packed[next & 1], COLUMNS, LANES);
         if (updates)
             tide_piece_do(&piece);
     }
@@ -360,7 +379,7 @@ static void multiply_block(struct rectangle *r, int64_t first)
     r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
     r->in_place = can_stay(r);
     if (!r->in_place)
-        tide_pack(&r->b, strip_of(r, r->first_panel, 0, 1), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
+        tide_pack(&r->b, strip_of(r->first_panel, 0, cells), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
     for (int64_t panel = r->first_panel; panel < r->last_panel; panel++)
         multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
 }
