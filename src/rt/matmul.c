@@ -366,19 +366,42 @@ struct tide_due *tide_matmuls_due(const struct tide_matmuls *m)
     return m->due;
 }
 
-void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
-                 const float *bias, void *c, void *scratch)
+static void multiply(struct tide_matmuls *m, struct prepared *p, const struct tide_matmul_call *one,
+                     void *scratch)
 {
-    struct prepared *p = find(m, product);
-    TIDE_CHECK_TRUE(p);
+    const struct tide_product *product = &one->product;
+    const void *a = one->a, *b = one->b;
     if (p->in_tiles) {
-        tide_tiles_multiply(product, a, b, bias, c, scratch, m->due);
+        tide_tiles_multiply(one, 1, scratch, m->due);
     } else if (p->primitive) {
         char *rest = scratch;
         a = rounded(a, product->m * product->k, a_rounded_bytes(p), &rest);
         b = rounded(b, product->k * product->n, b_rounded_bytes(p), &rest);
-        multiply_in_library(m, p, (void *[ARGUMENTS]){(void *)a, (void *)b, (void *)bias, c, rest});
+        multiply_in_library(m, p, (void *[ARGUMENTS]){(void *)a, (void *)b, (void *)one->bias, one->c, rest});
     } else {
-        multiply_plainly(product, a, b, bias, c);
+        multiply_plainly(product, a, b, one->bias, one->c);
     }
+}
+
+void tide_matmul_all(struct tide_matmuls *m, const struct tide_matmul_call *calls, int count, void *scratch)
+{
+    struct prepared *found[TIDE_MATMULS_AT_ONCE];
+    bool in_tiles = true;
+    TIDE_CHECK(count, <=, TIDE_MATMULS_AT_ONCE);
+    for (int i = 0; i < count; i++) {
+        found[i] = find(m, &calls[i].product);
+        TIDE_CHECK_TRUE(found[i]);
+        in_tiles = in_tiles && found[i]->in_tiles;
+    }
+    if (in_tiles)
+        tide_tiles_multiply(calls, count, scratch, m->due);
+    for (int i = 0; i < count && !in_tiles; i++)
+        multiply(m, found[i], &calls[i], scratch);
+}
+
+void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
+                 const float *bias, void *c, void *scratch)
+{
+    struct tide_matmul_call one = {*product, a, b, bias, c};
+    tide_matmul_all(m, &one, 1, scratch);
 }

@@ -32,6 +32,14 @@ struct tide_product {
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
                                  enum tide_dtype from, enum tide_dtype to);
 
+/* With its operands. bias may be NULL only if has_bias is false. */
+struct tide_matmul_call {
+    struct tide_product product;
+    const void *a, *b;
+    const float *bias;
+    void *c;
+};
+
 struct tide_matmuls;
 struct tide_due;
 
@@ -56,7 +64,12 @@ int tide_matmuls_want(struct tide_matmuls *matmuls, const struct tide_product *p
 /* Of a product that was wanted. */
 size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tide_product *product);
 
-/* bias may be NULL only if has_bias is false. */
+/* Products of which none reads or writes what another writes: threads go on from one to the next without
+ * waiting for each other. scratch is that of the one that needs most; at most TIDE_MATMULS_AT_ONCE. */
+enum { TIDE_MATMULS_AT_ONCE = 2 };
+void tide_matmul_all(struct tide_matmuls *matmuls, const struct tide_matmul_call *calls, int count,
+                     void *scratch);
+
 void tide_matmul(struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
                  const void *b, const float *bias, void *c, void *scratch);
 

@@ -59,7 +59,7 @@ static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t
     for (int64_t i = 0; i < next - from; i += LINE)
         __builtin_prefetch(next + i);
     if (dtype == TIDE_F32)
-        return (const float *)from;
+        return (const float *)start + index;
     tide_rows_convert_here(room, TIDE_F32, from, dtype, count);
     return room;
 }

@@ -329,17 +329,24 @@ static void give_back(const struct chunk *c)
     const struct tide_call *call = c->call;
     const struct head *h = c->head;
     bool narrow = h->from == TIDE_BF16;
-    void *rest = in_scratch(c, c->room->rest),
-         *x_grad =
-             narrow ? in_scratch(c, c->room->x_grad) : (float *)call->in_grad[X] + c->first * h->columns;
-    struct tide_product to_x = x_grad_product(h, c->rows, c->words, c->tile > 0),
-                        to_table = table_grad_product(h, c->rows, c->words,
-                                                      c->first > 0 || (call->adds >> TABLE & 1));
+    void *x_grad =
+        narrow ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
+    struct tide_matmul_call calls[TIDE_MATMULS_AT_ONCE];
+    int count = 0;
     if (call->in_grad[X])
-        tide_matmul(call->matmuls, &to_x, c->logits, table_of(c), NULL, x_grad, rest);
-    if (call->in_grad[TABLE])
-        tide_matmul(call->matmuls, &to_table, c->logits, x_of(c), NULL,
-                    (float *)call->in_grad[TABLE] + c->from * h->columns, rest);
+        calls[count++] =
+            (struct tide_matmul_call){.product = x_grad_product(h, c->rows, c->words, c->tile > 0),
+                                      .a = c->logits,
+                                      .b = table_of(c),
+                                      .c = x_grad};
+    if (call->in_grad[TABLE]) {
+        bool adds = c->first > 0 || (call->adds >> TABLE & 1);
+        calls[count++] = (struct tide_matmul_call){.product = table_grad_product(h, c->rows, c->words, adds),
+                                                   .a = c->logits,
+                                                   .b = x_of(c),
+                                                   .c = (float *)call->in_grad[TABLE] + c->from * h->columns};
+    }
+    tide_matmul_all(call->matmuls, calls, count, in_scratch(c, c->room->rest));
 }
 
 static void chunk_forward(struct chunk *c)

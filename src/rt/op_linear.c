@@ -117,14 +117,20 @@ static void backward(const struct tide_call *call)
     const void *y_grad = call->out_grad[0];
     if (call->in_grad[BIAS])
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
-    if (call->in_grad[WEIGHT]) {
-        struct tide_product p = weight_grad_product(&d, call->adds >> WEIGHT & 1);
-        tide_matmul(call->matmuls, &p, call->in[X], y_grad, NULL, call->in_grad[WEIGHT], call->scratch);
-    }
-    if (call->in_grad[X]) {
-        struct tide_product p = x_grad_product(&d, call->adds >> X & 1);
-        tide_matmul(call->matmuls, &p, y_grad, call->in[WEIGHT], NULL, call->in_grad[X], call->scratch);
-    }
+    struct tide_matmul_call calls[TIDE_MATMULS_AT_ONCE];
+    int count = 0;
+    if (call->in_grad[WEIGHT])
+        calls[count++] =
+            (struct tide_matmul_call){.product = weight_grad_product(&d, call->adds >> WEIGHT & 1),
+                                      .a = call->in[X],
+                                      .b = y_grad,
+                                      .c = call->in_grad[WEIGHT]};
+    if (call->in_grad[X])
+        calls[count++] = (struct tide_matmul_call){.product = x_grad_product(&d, call->adds >> X & 1),
+                                                   .a = y_grad,
+                                                   .b = call->in[WEIGHT],
+                                                   .c = call->in_grad[X]};
+    tide_matmul_all(call->matmuls, calls, count, call->scratch);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

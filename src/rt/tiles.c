@@ -78,10 +78,15 @@ bool tide_tiles_can(enum tide_dtype from)
            (from != TIDE_BF16 || __builtin_cpu_supports("avx512bf16"));
 }
 
+static size_t thread_bytes(const struct tiling *t)
+{
+    return t->a_bytes + 2 * t->b_bytes;
+}
+
 size_t tide_tiles_scratch(const struct tide_product *product)
 {
     struct tiling t = tiling_of(product);
-    return (size_t)(t.down * t.across) * (t.a_bytes + 2 * t.b_bytes);
+    return (size_t)(t.down * t.across) * thread_bytes(&t);
 }
 
 /* ---- a tile */
@@ -222,9 +227,16 @@ struct job {
     struct tiling tiling;
     const void *a, *b;
     const float *bias;
-    char *c, *scratch;
+    char *c;
     struct tide_due *due;
     void (*tile)(const struct tile *t);
+};
+
+struct jobs {
+    struct job list[TIDE_MATMULS_AT_ONCE];
+    int count;
+    char *scratch;
+    size_t bytes; /* of a thread */
 };
 
 /* Of a rectangle what is multiplied at a time. */
@@ -384,45 +396,55 @@ static void multiply_block(struct rectangle *r, int64_t first)
         multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
 }
 
-static void multiply_rectangles(void *context, int64_t first, int64_t last, int thread)
+static void multiply_rectangle(const struct job *job, int64_t number, char *room, int thread)
 {
-    const struct job *job = context;
     const struct tiling *t = &job->tiling;
-    char *room = job->scratch + (size_t)thread * (t->a_bytes + 2 * t->b_bytes);
-    for (int64_t i = first; i < last; i++) {
-        int64_t down = i / t->across, across = i % t->across, end = t->groups * (down + 1) / t->down;
-        struct rectangle r = {
-            .job = job,
-            .thread = thread,
-            .last_group = t->groups * down / t->down,
-            .first_panel = t->panels * across / t->across,
-            .last_panel = t->panels * (across + 1) / t->across,
-            .a_packed = (uint32_t *)room,
-            .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
-        while (r.last_group < end && r.first_panel < r.last_panel) {
-            r.first_group = r.last_group;
-            r.last_group = smaller(r.first_group + t->band, end);
-            for (int64_t cell = 0; cell < t->cells; cell += t->block)
-                multiply_block(&r, cell);
-        }
+    int64_t down = number / t->across, across = number % t->across, end = t->groups * (down + 1) / t->down;
+    struct rectangle r = {
+        .job = job,
+        .thread = thread,
+        .last_group = t->groups * down / t->down,
+        .first_panel = t->panels * across / t->across,
+        .last_panel = t->panels * (across + 1) / t->across,
+        .a_packed = (uint32_t *)room,
+        .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
+    while (r.last_group < end && r.first_panel < r.last_panel) {
+        r.first_group = r.last_group;
+        r.last_group = smaller(r.first_group + t->band, end);
+        for (int64_t cell = 0; cell < t->cells; cell += t->block)
+            multiply_block(&r, cell);
     }
 }
 
-void tide_tiles_multiply(const struct tide_product *p, const void *a, const void *b, const float *bias,
-                         void *c, void *scratch, struct tide_due *due)
+static void multiply_rectangles(void *context, int64_t first, int64_t last, int thread)
 {
-    struct job job = {.product = p,
-                      .tiling = tiling_of(p),
-                      .a = a,
-                      .b = b,
-                      .bias = bias,
-                      .c = c,
-                      .scratch = scratch,
-                      .due = due,
-                      .tile = p->from == TIDE_F32 ? tile_f32
-                              : p->to == TIDE_F32 ? tile_bf16_to_f32
-                                                  : tile_bf16};
-    tide_parallel(job.tiling.down * job.tiling.across, 1, multiply_rectangles, &job);
+    const struct jobs *jobs = context;
+    for (int i = 0; i < jobs->count; i++)
+        for (int64_t number = first; number < last; number++)
+            multiply_rectangle(&jobs->list[i], number, jobs->scratch + (size_t)thread * jobs->bytes, thread);
+}
+
+void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch, struct tide_due *due)
+{
+    struct jobs jobs = {.count = count, .scratch = scratch};
+    for (int i = 0; i < count; i++) {
+        const struct tide_product *p = &calls[i].product;
+        struct job *job = &jobs.list[i];
+        *job = (struct job){.product = p,
+                            .tiling = tiling_of(p),
+                            .a = calls[i].a,
+                            .b = calls[i].b,
+                            .bias = calls[i].bias,
+                            .c = calls[i].c,
+                            .due = due,
+                            .tile = p->from == TIDE_F32 ? tile_f32
+                                    : p->to == TIDE_F32 ? tile_bf16_to_f32
+                                                        : tile_bf16};
+        size_t bytes = thread_bytes(&job->tiling);
+        jobs.bytes = bytes > jobs.bytes ? bytes : jobs.bytes;
+    }
+    /* Each product has as many rectangles as there are threads. */
+    tide_parallel(jobs.list[0].tiling.down * jobs.list[0].tiling.across, 1, multiply_rectangles, &jobs);
 }
 
 #else
@@ -439,10 +461,9 @@ size_t tide_tiles_scratch(const struct tide_product *product)
     return 0;
 }
 
-void tide_tiles_multiply(const struct tide_product *product, const void *a, const void *b, const float *bias,
-                         void *c, void *scratch, struct tide_due *due)
+void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch, struct tide_due *due)
 {
-    (void)product, (void)a, (void)b, (void)bias, (void)c, (void)scratch, (void)due;
+    (void)calls, (void)count, (void)scratch, (void)due;
     TIDE_CHECK_TRUE(!"a processor with AVX-512");
 }
 

@@ -18,8 +18,8 @@ bool tide_tiles_can(enum tide_dtype from);
 /* For the number of threads there is. */
 size_t tide_tiles_scratch(const struct tide_product *product);
 
-/* As tide_matmul. scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
-void tide_tiles_multiply(const struct tide_product *product, const void *a, const void *b, const float *bias,
-                         void *c, void *scratch, struct tide_due *due);
+/* As tide_matmul_all. scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
+void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch,
+                         struct tide_due *due);
 
 #endif

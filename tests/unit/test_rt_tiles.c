@@ -68,7 +68,7 @@ static void *multiplied(const struct trial *t)
     assert_non_null(c);
     memset(scratch, 0xff, bytes);
     memcpy(c, t->c, size);
-    tide_tiles_multiply(&t->product, t->a, t->b, t->bias, c, scratch, NULL);
+    tide_tiles_multiply(&(struct tide_matmul_call){t->product, t->a, t->b, t->bias, c}, 1, scratch, NULL);
     free(scratch);
     return c;
 }
