@@ -16,7 +16,7 @@ struct entry {
  * which takes long where they have no cache in common. */
 struct share {
     _Alignas(128) int entry; /* all of its before this one, and before this unit of it, is taken */
-    int64_t unit;
+    int64_t unit, end;       /* end: of its units of that entry */
 };
 
 struct tide_due {
@@ -86,8 +86,10 @@ static void go_to(const struct tide_due *d, int thread, int entry)
 {
     struct share *s = &d->shares[thread];
     s->entry = entry;
-    if (entry < d->count)
+    if (entry < d->count) {
         s->unit = start_of(d, &d->list[entry], thread);
+        s->end = start_of(d, &d->list[entry], thread + 1);
+    }
 }
 
 void tide_due_begin(struct tide_due *d, const struct tide_adamw *how, float decay)
@@ -141,7 +143,7 @@ static void finish_shares(void *context, int64_t first, int64_t last, int thread
         struct share *s = &a->due->shares[i];
         while (s->entry <= a->number) {
             const struct entry *e = &a->due->list[s->entry];
-            update_units(a->due, e, s->unit, start_of(a->due, e, i + 1));
+            update_units(a->due, e, s->unit, s->end);
             go_to(a->due, i, s->entry + 1);
         }
     }
@@ -195,14 +197,13 @@ bool tide_due_take(struct tide_due *d, int thread, int64_t numbers, struct tide_
     if (!d || thread >= d->threads)
         return false;
     struct share *s = &d->shares[thread];
-    while (s->entry < d->count && s->unit == start_of(d, &d->list[s->entry], thread + 1))
+    while (s->entry < d->count && s->unit == s->end)
         go_to(d, thread, s->entry + 1);
     if (s->entry == d->count)
         return false;
     const struct entry *e = &d->list[s->entry];
-    int64_t first = s->unit, end = start_of(d, e, thread + 1),
-            units = numbers > e->each ? numbers / e->each : 1;
-    s->unit = first + units < end ? first + units : end;
+    int64_t first = s->unit, units = numbers > e->each ? numbers / e->each : 1;
+    s->unit = first + units < s->end ? first + units : s->end;
     *ret_piece = (struct tide_piece){d, s->entry, first, s->unit};
     return true;
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "rt/rows.h"
 #include "rt/tiles.h"
+#include "rt/update.h"
 
 #include <dlfcn.h>
 #include <dnnl.h>
@@ -381,6 +382,10 @@ static void multiply(struct tide_matmuls *m, struct prepared *p, const struct ti
     } else {
         multiply_plainly(product, a, b, one->bias, one->c);
     }
+    if (!one->squares)
+        return;
+    TIDE_CHECK(product->c_stride, ==, product->n);
+    *one->squares = tide_update_squares(one->c, product->m * product->n);
 }
 
 void tide_matmul_all(struct tide_matmuls *m, const struct tide_matmul_call *calls, int count, void *scratch)
@@ -402,6 +407,6 @@ void tide_matmul_all(struct tide_matmuls *m, const struct tide_matmul_call *call
 void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
                  const float *bias, void *c, void *scratch)
 {
-    struct tide_matmul_call one = {*product, a, b, bias, c};
+    struct tide_matmul_call one = {.product = *product, .a = a, .b = b, .bias = bias, .c = c};
     tide_matmul_all(m, &one, 1, scratch);
 }

@@ -38,6 +38,7 @@ struct tide_matmul_call {
     const void *a, *b;
     const float *bias;
     void *c;
+    double *squares; /* NULL, or where the sum of the squares of c goes, which is f32 then */
 };
 
 struct tide_matmuls;

@@ -30,6 +30,7 @@ struct tide_call {
     const void *in[TIDE_OPERANDS];
     void *out[TIDE_OUTPUTS];
     void *in_grad[TIDE_OPERANDS];
+    double *squares[TIDE_OPERANDS]; /* NULL, or where the sum of the squares of in_grad[i] goes */
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
     void *scratch;
@@ -60,10 +61,10 @@ struct tide_op {
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */
-    unsigned
-        gathers;  /* of the forward pass: bit i: of in[i] it reads only the rows that in[0] names, in i32 */
-    bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
-    bool is_loss; /* the last node: in training its backward also does what its forward does */
+    unsigned measures;            /* likewise: bit i: it can give squares[i] */
+    unsigned gathers; /* of the forward pass: bit i: it reads only those rows of in[i] that in[0] names */
+    bool passes;      /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
+    bool is_loss;     /* the last node: in training its backward also does what its forward does */
 };
 
 /* All of them, NULL-terminated. */

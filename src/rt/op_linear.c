@@ -124,7 +124,8 @@ static void backward(const struct tide_call *call)
             (struct tide_matmul_call){.product = weight_grad_product(&d, call->adds >> WEIGHT & 1),
                                       .a = call->in[X],
                                       .b = y_grad,
-                                      .c = call->in_grad[WEIGHT]};
+                                      .c = call->in_grad[WEIGHT],
+                                      .squares = call->squares[WEIGHT]};
     if (call->in_grad[X])
         calls[count++] = (struct tide_matmul_call){.product = x_grad_product(&d, call->adds >> X & 1),
                                                    .a = y_grad,
@@ -186,6 +187,7 @@ const struct tide_op tide_op_of_linear = {
     .backward = backward,
     .work = work,
     .reads_in = 1U << X | 1U << WEIGHT,
+    .measures = 1U << WEIGHT,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

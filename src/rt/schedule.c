@@ -10,10 +10,11 @@ struct track {
     int again;     /* computed again; TIDE_NONE: not */
     int gradient;  /* TIDE_NONE: none yet */
     int first_use; /* node that uses it first: on the way back the last to add to its gradient */
-    bool leaves;   /* used outside its block */
-    bool wanted;   /* again, by the block at hand */
-    bool settled;  /* a parameter whose gradient the first of two walks has finished */
-    bool of_loss;  /* a parameter that the loss uses */
+    int uses;
+    bool leaves;  /* used outside its block */
+    bool wanted;  /* again, by the block at hand */
+    bool settled; /* a parameter whose gradient the first of two walks has finished */
+    bool of_loss; /* a parameter that the loss uses */
 };
 
 struct maker {
@@ -268,8 +269,21 @@ static int gradient_of_activation(struct maker *m, int tensor, int index, struct
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
+/* The operands of a node of which its way back gives the squares: their gradients are whole with it alone,
+ * and the norm wants them. */
+static unsigned given_squares(const struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    unsigned given = 0;
+    for (int i = 0; i < node->in_count && m->choices->clips && (m->measures || !m->choices->fused); i++)
+        if ((node->op->measures >> i & 1) && m->graph->tensors[node->in[i]].role == TIDE_PARAMETER &&
+            m->tracks[node->in[i]].uses == 1)
+            given |= 1U << i;
+    return given;
+}
+
 /* What is done with a parameter's gradient that is whole. */
-static int settle(struct maker *m, int tensor)
+static int settle(struct maker *m, int tensor, bool is_measured)
 {
     struct track *t = &m->tracks[tensor];
     bool fused = m->choices->fused;
@@ -277,7 +291,7 @@ static int settle(struct maker *m, int tensor)
         return 0; /* nothing, or after both walks */
     struct tide_instruction to = blank(fused && !m->measures ? TIDE_UPDATE : TIDE_MEASURE, -1, tensor);
     to.in_grad[0] = t->gradient;
-    if (emit(m, &to))
+    if (!is_measured && emit(m, &to))
         return -1;
     if (fused && m->measures && t->of_loss)
         t->settled = true;
@@ -293,7 +307,7 @@ static int settle_parameters(struct maker *m, int index)
     for (int i = 0; i < node->in_count; i++) {
         const struct track *t = &m->tracks[node->in[i]];
         if (m->graph->tensors[node->in[i]].role == TIDE_PARAMETER && t->first_use == index && !t->settled &&
-            settle(m, node->in[i]))
+            settle(m, node->in[i], given_squares(m, index) >> i & 1))
             return -1;
     }
     return 0;
@@ -329,6 +343,7 @@ static int run_back(struct maker *m, int index)
     m->to->work += 2 * node->op->work(m->graph, node);
     if (node->op->is_loss)
         m->to->work += node->op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
+    to.measures = given_squares(m, index);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);
@@ -416,6 +431,7 @@ static int begin(struct maker *m)
             struct track *t = &m->tracks[g->nodes[i].in[k]];
             if (t->first_use < 0)
                 t->first_use = i;
+            t->uses++;
             t->leaves |= g->nodes[i].block != g->tensors[g->nodes[i].in[k]].block;
             t->of_loss |= g->nodes[i].op->is_loss;
         }

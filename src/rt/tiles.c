@@ -4,6 +4,8 @@
 #include "rt/pack.h"
 #include "rt/threads.h"
 
+#include <string.h>
+
 #if defined(__x86_64__)
 
 /* A tile of the result is ROWS x COLUMNS: 24 vectors of sums and three of b, of the 32 there are. Rows of a
@@ -78,9 +80,12 @@ bool tide_tiles_can(enum tide_dtype from)
            (from != TIDE_BF16 || __builtin_cpu_supports("avx512bf16"));
 }
 
+/* What a thread has of scratch: sums of squares for each product, then what it packs. */
+enum { SUMS_BYTES = TIDE_MATMULS_AT_ONCE * LANES * sizeof(double) };
+
 static size_t thread_bytes(const struct tiling *t)
 {
-    return t->a_bytes + 2 * t->b_bytes;
+    return SUMS_BYTES + t->a_bytes + 2 * t->b_bytes;
 }
 
 size_t tide_tiles_scratch(const struct tide_product *product)
@@ -113,6 +118,7 @@ struct tile {
     int64_t rows, width; /* of the tile, that there are */
     const float *bias;   /* NULL: none */
     bool adds;
+    double *squares;                 /* NULL, or sixteen sums, to which those of the tile are added */
     struct tide_lines ask, ask_more; /* for meanwhile: of the next panel; of rows, or of an update */
 };
 
@@ -133,8 +139,17 @@ TIDE_INLINE TIDE_AVX512 void set_number(char *c, int64_t at, __mmask16 lanes, en
         _mm256_mask_storeu_epi16((tide_bf16 *)c + at, lanes, (__m256i)_mm512_cvtneps_pbh(value));
 }
 
+TIDE_INLINE TIDE_AVX512 void add_squares(double *to, __m512 squares)
+{
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(squares)),
+            high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(squares, 1));
+    _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), low));
+    _mm512_storeu_pd(to + 8, _mm512_add_pd(_mm512_loadu_pd(to + 8), high));
+}
+
 TIDE_INLINE TIDE_AVX512 void write_tile(const struct tile *t, __m512 sums[ROWS][VECTORS], enum tide_dtype to)
 {
+    __m512 squares = _mm512_setzero_ps();
 #pragma GCC unroll 3
     for (int v = 0; v < VECTORS; v++) {
         __mmask16 lanes = tide_first_16(t->width - v * LANES);
@@ -149,8 +164,11 @@ TIDE_INLINE TIDE_AVX512 void write_tile(const struct tile *t, __m512 sums[ROWS][
             if (t->adds)
                 sum = _mm512_add_ps(sum, number_of(t->c, at, lanes, to));
             set_number(t->c, at, lanes, to, sum);
+            squares = _mm512_mask3_fmadd_ps(sum, sum, squares, lanes);
         }
     }
+    if (t->squares)
+        add_squares(t->squares, squares);
 }
 
 TIDE_INLINE TIDE_AVX512 void tile(const struct tile *t, enum tide_dtype from, enum tide_dtype to)
@@ -228,6 +246,7 @@ struct job {
     const void *a, *b;
     const float *bias;
     char *c;
+    double *squares; /* NULL: not wanted */
     struct tide_due *due;
     void (*tile)(const struct tile *t);
 };
@@ -245,7 +264,8 @@ struct rectangle {
     int thread;
     int64_t first_group, last_group, first_panel, last_panel;
     struct tide_operand a, b;
-    bool is_first, in_place; /* of the blocks; b as it lies */
+    bool is_first, is_last, in_place; /* of the blocks; b as it lies */
+    double *squares;
     uint32_t *a_packed, *b_packed[2];
 };
 
@@ -308,7 +328,8 @@ static struct tile first_tile(const struct rectangle *r, int64_t panel)
                      .c_stride = p->c_stride,
                      .width = smaller(COLUMNS, p->n - column),
                      .bias = p->has_bias && r->is_first ? job->bias + column : NULL,
-                     .adds = p->adds || !r->is_first};
+                     .adds = p->adds || !r->is_first,
+                     .squares = job->squares && r->is_last ? r->squares : NULL};
     if (r->in_place) {
         t.b = (const uint32_t *)r->b.data + column;
         t.b_stride = r->b.stride / (int64_t)sizeof *t.b;
@@ -387,6 +408,7 @@ static void multiply_block(struct rectangle *r, int64_t first)
     const struct tiling *t = &r->job->tiling;
     int64_t cells = smaller(t->block, t->cells - first);
     r->is_first = !first;
+    r->is_last = first + cells == t->cells;
     r->a = operand_of(p, r->job->a, p->a_stride, !p->a_transposed, p->m, p->a_from, first, cells);
     r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
     r->in_place = can_stay(r);
@@ -396,7 +418,7 @@ static void multiply_block(struct rectangle *r, int64_t first)
         multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
 }
 
-static void multiply_rectangle(const struct job *job, int64_t number, char *room, int thread)
+static void multiply_rectangle(const struct job *job, int64_t number, double *squares, char *room, int thread)
 {
     const struct tiling *t = &job->tiling;
     int64_t down = number / t->across, across = number % t->across, end = t->groups * (down + 1) / t->down;
@@ -406,6 +428,7 @@ static void multiply_rectangle(const struct job *job, int64_t number, char *room
         .last_group = t->groups * down / t->down,
         .first_panel = t->panels * across / t->across,
         .last_panel = t->panels * (across + 1) / t->across,
+        .squares = squares,
         .a_packed = (uint32_t *)room,
         .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
     while (r.last_group < end && r.first_panel < r.last_panel) {
@@ -416,12 +439,32 @@ static void multiply_rectangle(const struct job *job, int64_t number, char *room
     }
 }
 
+/* A thread's sums of squares for a job, in its scratch. */
+static double *squares_of(const struct jobs *jobs, int thread, int job)
+{
+    return (double *)(void *)(jobs->scratch + (size_t)thread * jobs->bytes) + job * LANES;
+}
+
 static void multiply_rectangles(void *context, int64_t first, int64_t last, int thread)
 {
     const struct jobs *jobs = context;
-    for (int i = 0; i < jobs->count; i++)
+    for (int i = 0; i < jobs->count; i++) {
+        double *squares = squares_of(jobs, thread, i);
+        memset(squares, 0, LANES * sizeof *squares);
         for (int64_t number = first; number < last; number++)
-            multiply_rectangle(&jobs->list[i], number, jobs->scratch + (size_t)thread * jobs->bytes, thread);
+            multiply_rectangle(&jobs->list[i], number, squares,
+                               jobs->scratch + (size_t)thread * jobs->bytes + SUMS_BYTES, thread);
+    }
+}
+
+/* Always in the same order. */
+static double sum_squares(const struct jobs *jobs, int job, int threads)
+{
+    double sum = 0;
+    for (int thread = 0; thread < threads; thread++)
+        for (int i = 0; i < LANES; i++)
+            sum += squares_of(jobs, thread, job)[i];
+    return sum;
 }
 
 void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch, struct tide_due *due)
@@ -436,6 +479,7 @@ void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *
                             .b = calls[i].b,
                             .bias = calls[i].bias,
                             .c = calls[i].c,
+                            .squares = calls[i].squares,
                             .due = due,
                             .tile = p->from == TIDE_F32 ? tile_f32
                                     : p->to == TIDE_F32 ? tile_bf16_to_f32
@@ -443,8 +487,11 @@ void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *
         size_t bytes = thread_bytes(&job->tiling);
         jobs.bytes = bytes > jobs.bytes ? bytes : jobs.bytes;
     }
-    /* Each product has as many rectangles as there are threads. */
-    tide_parallel(jobs.list[0].tiling.down * jobs.list[0].tiling.across, 1, multiply_rectangles, &jobs);
+    int threads = tide_threads(); /* and as many rectangles in each product */
+    tide_parallel(threads, 1, multiply_rectangles, &jobs);
+    for (int i = 0; i < count; i++)
+        if (calls[i].squares)
+            *calls[i].squares = sum_squares(&jobs, i, threads);
 }
 
 #else

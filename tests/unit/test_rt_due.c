@@ -190,8 +190,8 @@ static void products_do_some_of_it(void **state)
         assert_non_null(scratch);
         memset(scratch, 0, bytes);
         begin(&t, 0);
-        tide_tiles_multiply(&(struct tide_matmul_call){p, a, b, NULL, c[0]}, 1, scratch, NULL);
-        tide_tiles_multiply(&(struct tide_matmul_call){p, a, b, NULL, c[1]}, 1, scratch, t.due);
+        tide_tiles_multiply(&(struct tide_matmul_call){p, a, b, NULL, c[0], NULL}, 1, scratch, NULL);
+        tide_tiles_multiply(&(struct tide_matmul_call){p, a, b, NULL, c[1], NULL}, 1, scratch, t.due);
         assert_memory_equal(c[0], c[1], sizeof c[0]);
         parameter_is_done(&t, 0); /* there are more tiles than its pieces */
         tide_due_all(t.due);

@@ -59,16 +59,34 @@ static size_t c_bytes(const struct tide_product *p)
     return (size_t)(p->m * p->c_stride) * tide_dtype_bytes(p->to);
 }
 
+/* The tile adds up 24 squares in f32, each a rounding off at most; the rest is f64. */
+static void squares_are_those_of(const struct tide_product *p, const float *c, double squares)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++)
+            sum += (double)c[i * p->c_stride + j] * c[i * p->c_stride + j];
+    if (isfinite(sum))
+        assert_true(fabs(squares - sum) <= 25 * 0x1p-24 * sum);
+    else
+        assert_false(isfinite(squares));
+}
+
 /* The result, in a copy of c; scratch holds what is no number. */
 static void *multiplied(const struct trial *t)
 {
+    double squares = -1;
     size_t bytes = tide_aligned(tide_tiles_scratch(&t->product)), size = c_bytes(&t->product);
     void *scratch = aligned_alloc(TIDE_ALIGN, bytes), *c = malloc(size);
     assert_non_null(scratch);
     assert_non_null(c);
     memset(scratch, 0xff, bytes);
     memcpy(c, t->c, size);
-    tide_tiles_multiply(&(struct tide_matmul_call){t->product, t->a, t->b, t->bias, c}, 1, scratch, NULL);
+    struct tide_matmul_call call = {t->product, t->a, t->b,
+                                    t->bias,    c,    t->product.to == TIDE_F32 ? &squares : NULL};
+    tide_tiles_multiply(&call, 1, scratch, NULL);
+    if (call.squares)
+        squares_are_those_of(&t->product, c, squares);
     free(scratch);
     return c;
 }
