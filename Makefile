@@ -224,7 +224,7 @@ BENCH_PYTHON = $(if $(filter command% environment%,$(origin PYTHON)),$(PYTHON),$
 bench-python: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(BENCH_PYTHON) bench/bench_python.py $(B)
-# QUICK=1: two and a half minutes instead of five.
+# QUICK=1: three minutes instead of eight.
 bench-train: setup
 	@tools/setup cases
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
