@@ -358,8 +358,7 @@ static void next_strip(struct packing *p, int64_t cells)
     p->strip.last = smaller(p->strip.last, cells);
 }
 
-/* A tile of the first panel: a group of rows is packed when its first tile begins, and the next one asked
- * for.
+/* Before a tile of the first panel: the first one of a group packs its rows, and asks for the next group's.
  */
 static void prepare_rows(const struct rectangle *r, int64_t row, struct tile *t)
 {
@@ -386,8 +385,8 @@ static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t nex
     for (int64_t row = first; row < end; go_down(&t, row, job->product->to), row += ROWS) {
         struct tide_piece piece;
         next_strip(&packing, r->b.cells);
-        bool packs = packing.strip.first<packing.strip.last, updates = panel> r->first_panel &&
-                     tide_due_take(job->due, r->thread, numbers, &piece);
+        bool packs = packing.strip.last > packing.strip.first;
+        bool updates = panel > r->first_panel && tide_due_take(job->due, r->thread, numbers, &piece);
         t.rows = smaller(ROWS, end - row);
         t.ask = packs ? tide_pack_lines(&r->b, packing.strip) : (struct tide_lines){0};
         t.ask_more = updates ? tide_piece_lines(&piece) : (struct tide_lines){0};
