@@ -27,7 +27,7 @@ def test_every_example_is_shown():
     assert set(SHOWN) == {path.stem for path in (ROOT / "python" / "examples").glob("*.py")}
 
 
-@pytest.mark.parametrize("name", ["growing_list", "summed_losses", "padding"])
+@pytest.mark.parametrize("name", ["growing_list", *(pytest.param(name, marks=pytest.mark.long) for name in ("summed_losses", "padding"))])
 def test_what_is_shown_is_what_it_prints(name, binary):
     found = run_example(name)
     if torch.__version__.startswith("1.13"):  # later ones keep other optimizer state
