@@ -18,6 +18,9 @@ static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 /* Everything in the arena begins at a multiple of this. */
 enum { TIDE_ALIGN = 64 };
 
+/* What processors fetch memory in. */
+enum { TIDE_LINE = 64 };
+
 static inline size_t tide_aligned(size_t bytes)
 {
     return (bytes + TIDE_ALIGN - 1) / TIDE_ALIGN * TIDE_ALIGN;

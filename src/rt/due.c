@@ -149,13 +149,18 @@ static void finish_shares(void *context, int64_t first, int64_t last, int thread
     }
 }
 
+static bool is_done(const struct tide_due *d, int number)
+{
+    for (int i = 0; i < d->threads; i++)
+        if (d->shares[i].entry <= number)
+            return false;
+    return true;
+}
+
 void tide_due_until(struct tide_due *d, int number)
 {
     struct asked a = {.due = d, .number = number};
-    bool is_done = true;
-    for (int i = 0; i < d->threads; i++)
-        is_done = is_done && d->shares[i].entry > number;
-    if (!is_done)
+    if (!is_done(d, number))
         tide_parallel(d->threads, 1, finish_shares, &a);
 }
 
@@ -187,7 +192,8 @@ void tide_due_rows(struct tide_due *d, int number, const int32_t *rows, int64_t 
 {
     struct asked a = {d, number, rows, count};
     TIDE_CHECK_TRUE(d->list[number].early);
-    tide_parallel(d->threads, 1, hasten_rows, &a);
+    if (!is_done(d, number))
+        tide_parallel(d->threads, 1, hasten_rows, &a);
 }
 
 /* ---- in pieces */

@@ -18,6 +18,13 @@
 
 #define TIDE_INLINE static inline __attribute__((always_inline))
 
+/* Asks for memory that will be read soon; it need not be there. */
+TIDE_INLINE void tide_ask(const void *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += TIDE_LINE)
+        __builtin_prefetch((const char *)from + i);
+}
+
 /* Sixteen numbers; may lie anywhere. */
 typedef float tide_16 __attribute__((vector_size(64), aligned(4), may_alias));
 

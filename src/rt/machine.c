@@ -40,9 +40,8 @@ struct tide_machine {
     char *weights, *optimizer, *gradients, *inputs, *passes;
     struct program train, evaluate;
     size_t used[TIDE_PHASES];
-    struct tide_due
-        *due;        /* the last step's update; NULL: there is none after a pass. A guest's is its host's */
-    int *numbers;    /* of parameters in it */
+    struct tide_due *due; /* the last step's update; NULL: passes do theirs. A guest has its host's */
+    int *numbers;         /* of parameters in it */
     double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
     tide_machine_watcher *watcher;
     void *watching;

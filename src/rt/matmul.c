@@ -374,7 +374,9 @@ static void multiply(struct tide_matmuls *m, struct prepared *p, const struct ti
     const void *a = one->a, *b = one->b;
     if (p->in_tiles) {
         tide_tiles_multiply(one, 1, scratch, m->due);
-    } else if (p->primitive) {
+        return;
+    }
+    if (p->primitive) {
         char *rest = scratch;
         a = rounded(a, product->m * product->k, a_rounded_bytes(p), &rest);
         b = rounded(b, product->k * product->n, b_rounded_bytes(p), &rest);

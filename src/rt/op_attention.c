@@ -100,15 +100,13 @@ static struct attention attention_of(const struct tide_graph *graph, const struc
 /* Rows of one head (T, width), spread out by row_floats, into (T, wide), times `scale`. */
 static void gather(const struct attention *a, const void *from, int64_t row_floats, float scale, float *to)
 {
-    enum { AHEAD = 8, LINE = 64 };
-    int64_t stride = row_floats * (int64_t)tide_dtype_bytes(a->dtype),
-            bytes = a->width * (int64_t)tide_dtype_bytes(a->dtype);
+    enum { AHEAD = 8 };
+    int64_t stride = row_floats * (int64_t)tide_dtype_bytes(a->dtype);
     for (int64_t i = 0; i < a->sequence; i++) {
         float *row = to + i * a->wide;
         const char *at = (const char *)from + i * stride;
-        for (int64_t j = 0; j < bytes;
-             j += LINE) /* rows are too far apart for a processor to guess the next */
-            __builtin_prefetch(at + AHEAD * stride + j);
+        /* Rows are too far apart for a processor to guess the next. */
+        tide_ask(at + AHEAD * stride, a->width * (int64_t)tide_dtype_bytes(a->dtype));
         tide_rows_convert_here(row, TIDE_F32, at, a->dtype, a->width);
         for (int64_t j = 0; scale != 1.0F && j < a->width; j++)
             row[j] *= scale;

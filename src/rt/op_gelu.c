@@ -54,10 +54,8 @@ static const void *at(const void *start, enum tide_dtype dtype, int64_t index)
 static const float *numbers_at(const void *start, enum tide_dtype dtype, int64_t index, int64_t count,
                                float *room)
 {
-    enum { LINE = 64 };
-    const char *from = at(start, dtype, index), *next = at(start, dtype, index + count);
-    for (int64_t i = 0; i < next - from; i += LINE)
-        __builtin_prefetch(next + i);
+    const void *from = at(start, dtype, index);
+    tide_ask(at(start, dtype, index + count), count * (int64_t)tide_dtype_bytes(dtype));
     if (dtype == TIDE_F32)
         return (const float *)start + index;
     tide_rows_convert_here(room, TIDE_F32, from, dtype, count);

@@ -42,8 +42,6 @@ struct tide_lines {
     int64_t count;               /* that were not, of all rows */
 };
 
-enum { TIDE_LINE = 64 };
-
 struct tide_lines tide_pack_lines(const struct tide_operand *operand, struct tide_strip strip);
 
 /* The next ones of its row, so many or what is left of it, and goes on behind them. */

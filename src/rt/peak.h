@@ -7,8 +7,8 @@
 #include "rt/matmul.h"
 
 /* Floating-point operations per second of one large product with these threads, the best of a few tries that
- * take tens of milliseconds and 10 MiB together; NAN when it cannot be known. Without the matrix library it
- * is not asked: plain products are a reference, no ceiling. */
+ * take tens of milliseconds and 10 MiB together (of a smaller one where that takes long); NAN when it cannot
+ * be known. Without the matrix library it is not asked: plain products are a reference, no ceiling. */
 double tide_peak(struct tide_matmuls *matmuls, enum tide_dtype dtype);
 
 #endif
