@@ -138,6 +138,24 @@ static void widen_interval(struct tide_culprit *c)
     v->slope_high = slope + hypot(v->slope_high - slope, high - slope);
 }
 
+/* Whether a site came to hold more by larger blocks, as a container does, rather than by more of them. */
+static bool blocks_become_larger(const struct tide_history_site *site)
+{
+    const struct tide_history_site_point *first = NULL, *last = NULL;
+    for (size_t i = 0; i < site->point_count; i++) {
+        const struct tide_history_site_point *p = &site->points[i];
+        if (p->live_bytes <= 0 || p->live_blocks <= 0)
+            continue;
+        first = first ? first : p;
+        last = p;
+    }
+    if (!first)
+        return false;
+    double bytes = (double)last->live_bytes / (double)first->live_bytes;
+    double blocks = (double)last->live_blocks / (double)first->live_blocks;
+    return bytes > blocks * blocks; /* most of the factor is the blocks' own */
+}
+
 /* A container that grows by a factor is no jump and has no end, however rare its jumps have become. */
 static void find_container(struct blaming *g, struct tide_culprit *c)
 {
@@ -145,7 +163,8 @@ static void find_container(struct blaming *g, struct tide_culprit *c)
     struct tide_judge_input series = {.x = c->on.x, .bytes = c->on.bytes, .count = c->on.count};
     struct tide_doubling doubling;
     if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES || v->shape == TIDE_SHAPE_LINEAR ||
-        c->samples < SAMPLES_LEAST || !tide_doubling_find(&series, g->b->arena, &doubling))
+        c->samples < SAMPLES_LEAST || !blocks_become_larger(c->site) ||
+        !tide_doubling_find(&series, g->b->arena, &doubling))
         return;
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;

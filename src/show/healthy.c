@@ -30,15 +30,21 @@ struct place {
     double bytes, largest_bytes;
 };
 
+/* What a site took or gave back between two looks. */
+struct change {
+    int64_t t_ns;
+    double bytes;
+};
+
 struct finding {
     const struct tide_history *h;
-    struct tide_arena *arena;
     int64_t from_ns, to_ns; /* training */
     struct stretch *times;
     size_t count;
     struct place *places;
     size_t place_count;
-    double taken, kept; /* by all sites: what they usually take, and what stays each time on average */
+    struct change *changes; /* room for those of one time */
+    double by_place, kept;  /* by all sites: what each usually takes, and what stays each time on average */
 };
 
 /* ---- when it ran */
@@ -128,12 +134,56 @@ static void add_site(struct finding *f, const struct tide_history_site *site)
         return;
     struct place *place = place_of(f, site);
     place->bytes += taken;
-    f->taken += taken;
+    f->by_place += taken;
     f->kept += kept;
     if (taken <= place->largest_bytes)
         return;
     place->largest = site;
     place->largest_bytes = taken;
+}
+
+static int earlier_first(const void *a, const void *b)
+{
+    int64_t left = ((const struct change *)a)->t_ns, right = ((const struct change *)b)->t_ns;
+    return (left > right) - (left < right);
+}
+
+/* The most that all sites together took at one moment of a time: less than what each takes at its highest,
+ * where one takes what another has given back. */
+static double taken_at_once(struct finding *f, const struct stretch *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < f->h->site_count; i++) {
+        const struct tide_history_site *site = &f->h->sites[i];
+        if (tide_site_is_on_device(site))
+            continue;
+        const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
+        double before = p ? fmax((double)p->live_bytes, 0) : 0;
+        size_t at = p ? (size_t)(p - site->points) + 1 : 0;
+        for (; at < site->point_count && site->points[at].t_ns <= t->ended_ns; at++) {
+            double live = fmax((double)site->points[at].live_bytes, 0);
+            f->changes[count++] = (struct change){site->points[at].t_ns, live - before};
+            before = live;
+        }
+    }
+    if (count)
+        qsort(f->changes, count, sizeof *f->changes, earlier_first);
+    double level = 0, highest = 0;
+    for (size_t i = 0; i < count; i++) {
+        level += f->changes[i].bytes;
+        if (i + 1 == count || f->changes[i + 1].t_ns != f->changes[i].t_ns)
+            highest = fmax(highest, level);
+    }
+    return highest;
+}
+
+static double usually_taken(struct finding *f)
+{
+    double each[TIMES_MOST];
+    for (size_t i = 0; i < f->count; i++)
+        each[i] = taken_at_once(f, &f->times[i]);
+    qsort(each, f->count, sizeof *each, lower_first);
+    return each[f->count / 2];
 }
 
 static const struct place *largest_place(const struct finding *f)
@@ -152,17 +202,18 @@ static bool look_at(struct finding *f, int32_t name, double least, struct tide_h
     if (!is_excursion(f))
         return false;
     f->place_count = 0;
-    f->taken = f->kept = 0;
+    f->by_place = f->kept = 0;
     for (size_t i = 0; i < f->h->site_count; i++)
         if (!tide_site_is_on_device(&f->h->sites[i]))
             add_site(f, &f->h->sites[i]);
     const struct place *place = largest_place(f);
-    if (!place || f->taken < least || f->kept > KEPT_MOST * f->taken)
+    double taken = usually_taken(f);
+    if (!place || taken < least || f->kept > KEPT_MOST * taken)
         return false;
     *ret = (struct tide_healthy){.kind = TIDE_HEALTHY_PHASE,
                                  .site = place->largest,
-                                 .bytes = f->taken,
-                                 .part = fmin(place->bytes / f->taken, 1),
+                                 .bytes = taken,
+                                 .part = fmin(place->bytes / f->by_place, 1),
                                  .times = f->count,
                                  .knee_x = NAN};
     tide_text_escape(f->h->names[name], strlen(f->h->names[name]), ret->phase, sizeof ret->phase);
@@ -173,19 +224,6 @@ static int larger_first(const void *a, const void *b)
 {
     const struct tide_healthy *left = a, *right = b;
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
-}
-
-/* The height of the spikes of a process that are mostly in this phase, as they are said elsewhere; NAN: there
- * are none. */
-static double spikes_in(const struct tide_assessment *a, int64_t process, const char *phase)
-{
-    for (size_t i = 0; i < a->count; i++) {
-        const struct tide_judged *j = &a->judged[i];
-        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == process && j->verdict.spikes.count &&
-            !strcmp(j->phase, phase))
-            return j->verdict.spikes.typical_bytes;
-    }
-    return NAN;
 }
 
 static double largest_peak(const struct tide_assessment *a)
@@ -202,11 +240,14 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
 {
     struct tide_healthy found[NAMES_MOST];
     struct stretch times[TIMES_MOST];
-    struct finding f = {.h = h, .arena = arena, .times = times};
-    size_t count = 0, looked = 0;
+    struct finding f = {.h = h, .times = times};
+    size_t count = 0, looked = 0, points = 0;
+    for (size_t i = 0; i < h->site_count; i++)
+        points += h->sites[i].point_count;
     struct tide_arena_mark mark = tide_arena_mark(arena);
     f.places = tide_arena_take(arena, h->site_count + 1, sizeof *f.places);
-    if (!f.places)
+    f.changes = tide_arena_take(arena, points + 1, sizeof *f.changes);
+    if (!f.places || !f.changes)
         return tide_err_set(err, "not enough memory for %zu call sites", h->site_count);
     tide_moment_training(h, a, &f.from_ns, &f.to_ns);
     double least = fmax(LEAST_BYTES, LEAST_SHARE * largest_peak(a));
@@ -218,10 +259,6 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
         count += is_phase && look_at(&f, (int32_t)name, least, &found[count]);
     }
     tide_arena_rewind(arena, mark);
-    for (size_t i = 0; i < count; i++) {
-        double height = spikes_in(a, found[i].site->process, found[i].phase);
-        found[i].bytes = isfinite(height) ? height : found[i].bytes;
-    }
     qsort(found, count, sizeof *found, larger_first);
     count = count < most ? count : most;
     memcpy(out, found, count * sizeof *found);

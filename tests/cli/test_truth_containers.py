@@ -254,6 +254,7 @@ def test_a_phase_that_keeps_what_it_takes_is_not_healthy(blamed, script):
     """))
     assert [h["phase"] for h in document["healthy"] if h["kind"] == "phase"] == ["gives back"]
     assert "gives back's +19.1 MiB comes from train.py:" in document["healthy"][0]["sentence"]
+    assert all(c["grows_by_factor"] is None for c in document["culprits"])  # more blocks of one size: no container
 
 
 def test_arenas_of_small_python_objects_are_called_that(blamed, script):
