@@ -66,7 +66,8 @@ int tide_matmuls_want(struct tide_matmuls *matmuls, const struct tide_product *p
 size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tide_product *product);
 
 /* Products of which none reads or writes what another writes: threads go on from one to the next without
- * waiting for each other. scratch is that of the one that needs most; at most TIDE_MATMULS_AT_ONCE. */
+ * waiting for each other. Of the last they take parts over from each other if it has few rows, so it is best
+ * the one with the fewest. scratch is that of the one that needs most; at most TIDE_MATMULS_AT_ONCE. */
 enum { TIDE_MATMULS_AT_ONCE = 2 };
 void tide_matmul_all(struct tide_matmuls *matmuls, const struct tide_matmul_call *calls, int count,
                      void *scratch);

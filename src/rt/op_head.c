@@ -333,12 +333,6 @@ static void give_back(const struct chunk *c)
         narrow ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
     struct tide_matmul_call calls[TIDE_MATMULS_AT_ONCE];
     int count = 0;
-    if (call->in_grad[X])
-        calls[count++] =
-            (struct tide_matmul_call){.product = x_grad_product(h, c->rows, c->words, c->tile > 0),
-                                      .a = c->logits,
-                                      .b = table_of(c),
-                                      .c = x_grad};
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
         calls[count++] = (struct tide_matmul_call){.product = table_grad_product(h, c->rows, c->words, adds),
@@ -346,6 +340,12 @@ static void give_back(const struct chunk *c)
                                                    .b = x_of(c),
                                                    .c = (float *)call->in_grad[TABLE] + c->from * h->columns};
     }
+    if (call->in_grad[X])
+        calls[count++] =
+            (struct tide_matmul_call){.product = x_grad_product(h, c->rows, c->words, c->tile > 0),
+                                      .a = c->logits,
+                                      .b = table_of(c),
+                                      .c = x_grad};
     tide_matmul_all(call->matmuls, calls, count, in_scratch(c, c->room->rest));
 }
 

@@ -4,6 +4,7 @@
 #include "rt/pack.h"
 #include "rt/threads.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -19,9 +20,13 @@ enum { BLOCK = 768 };
 /* Groups of rows that are packed at a time: 2 MiB, which each panel reads again. */
 enum { MOST_GROUPS = 44 };
 
+/* Groups of rows in a part of a panel, which is what a thread takes over from another. */
+enum { PART_GROUPS = 4 };
+
 /* How a product is cut. The result is shared out among the threads in rectangles, of which each thread packs
  * the rows and the columns for itself: they never wait for each other, nor read what another has written,
- * which takes long where they share no cache. */
+ * which takes long where they share no cache. Whoever is done first takes parts of panels over from the end
+ * of another's, where both have packed the same rows; who computes a tile does not change it. */
 struct tiling {
     int64_t cells, block;    /* of k: all, and at a time */
     int64_t groups, panels;  /* of rows of a, of columns of b */
@@ -80,12 +85,16 @@ bool tide_tiles_can(enum tide_dtype from)
            (from != TIDE_BF16 || __builtin_cpu_supports("avx512bf16"));
 }
 
-/* What a thread has of scratch: sums of squares for each product, then what it packs. */
-enum { SUMS_BYTES = TIDE_MATMULS_AT_ONCE * LANES * sizeof(double) };
+/* What a thread has of scratch, before what it packs. */
+struct desk {
+    double squares[TIDE_MATMULS_AT_ONCE][LANES]; /* their sums, for each product */
+    _Atomic uint64_t parts; /* of panels, that nobody has begun: the first, and above it the end */
+    char rest[TIDE_LINE - sizeof(uint64_t)];
+};
 
 static size_t thread_bytes(const struct tiling *t)
 {
-    return SUMS_BYTES + t->a_bytes + 2 * t->b_bytes;
+    return sizeof(struct desk) + t->a_bytes + 2 * t->b_bytes;
 }
 
 size_t tide_tiles_scratch(const struct tide_product *product)
@@ -253,10 +262,15 @@ struct job {
 
 struct jobs {
     struct job list[TIDE_MATMULS_AT_ONCE];
-    int count;
+    int count, threads;
     char *scratch;
     size_t bytes; /* of a thread */
 };
+
+static struct desk *desk_of(const struct jobs *jobs, int thread)
+{
+    return (struct desk *)(void *)(jobs->scratch + (size_t)thread * jobs->bytes);
+}
 
 /* Of a rectangle what is multiplied at a time. */
 struct rectangle {
@@ -266,8 +280,40 @@ struct rectangle {
     struct tide_operand a, b;
     bool is_first, is_last, in_place; /* of the blocks; b as it lies */
     double *squares;
+    _Atomic uint64_t *parts; /* NULL: they are not shared */
     uint32_t *a_packed, *b_packed[2];
 };
+
+static int64_t parts_of(const struct rectangle *r)
+{
+    return each(r->last_group - r->first_group, PART_GROUPS);
+}
+
+/* ---- parts that nobody has begun: their thread takes the first, the others the last */
+
+static uint64_t parts_from(int64_t first, int64_t end)
+{
+    return (uint64_t)end << 32 | (uint64_t)first;
+}
+
+/* One of them; -1: there is none. The very last is left to its thread: to pack its panel anew would take as
+ * long. */
+static int64_t take_part(_Atomic uint64_t *parts, bool is_own)
+{
+    const int64_t left = is_own ? 0 : 1;
+    uint64_t now = atomic_load_explicit(parts, memory_order_acquire);
+    for (;;) {
+        int64_t first = (int64_t)(now & UINT32_MAX), end = (int64_t)(now >> 32);
+        if (end - first <= left)
+            return -1;
+        uint64_t then = is_own ? parts_from(first + 1, end) : parts_from(first, end - 1);
+        if (atomic_compare_exchange_weak_explicit(parts, &now, then, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return is_own ? first : end - 1;
+    }
+}
+
+/* ---- what is multiplied at a time */
 
 /* The cells [first, first + cells) of an operand. */
 static struct tide_operand operand_of(const struct tide_product *p, const void *data, int64_t stride,
@@ -314,13 +360,13 @@ static bool can_stay(const struct rectangle *r)
            (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 && b->stride % PAGE != 0;
 }
 
-/* The first of a panel. */
-static struct tile first_tile(const struct rectangle *r, int64_t panel)
+/* The first of some rows and a panel. */
+static struct tile first_tile(const struct rectangle *r, int64_t panel, int64_t group)
 {
     const struct job *job = r->job;
     const struct tide_product *p = job->product;
-    int64_t column = panel * COLUMNS, row = r->first_group * LINES;
-    struct tile t = {.a = r->a_packed,
+    int64_t column = panel * COLUMNS, row = group * LINES;
+    struct tile t = {.a = r->a_packed + (group - r->first_group) * LINES * r->a.cells,
                      .b = r->b_packed[panel & 1],
                      .b_stride = COLUMNS,
                      .cells = r->a.cells,
@@ -370,33 +416,59 @@ static void prepare_rows(const struct rectangle *r, int64_t row, struct tile *t)
         t->ask_more = tide_pack_lines(&r->a, rows_of(r, group + 1));
 }
 
-/* The rows of the rectangle by a panel, which is packed. Meanwhile the next one is, a part of it after each
- * tile, which has asked for its memory; next is -1 where there is none. (In place it is only asked for.) Some
- * of the update that is due is done in the same way. */
-static void multiply_panel(const struct rectangle *r, int64_t panel, int64_t next)
+/* Some rows by a panel, which is packed. Meanwhile the next one is, a part of it after each tile, which has
+ * asked for its memory. (In place it is only asked for.) Some of the update that is due is done in the same
+ * way. */
+static void multiply_rows(const struct rectangle *r, int64_t panel, int64_t first_group, int64_t last_group,
+                          struct packing *packing)
 {
     const struct job *job = r->job;
-    int64_t first = r->first_group * LINES, end = smaller(r->last_group * LINES, job->product->m),
+    int64_t end = smaller(last_group * LINES, job->product->m),
             numbers = due_numbers(job->product->from, r->a.cells);
-    struct packing packing = {.strip = strip_of(next, 0, 0),
-                              .blocks = next < 0 ? 0 : each(r->b.cells, LANES),
-                              .tiles = each(end - first, ROWS)};
-    struct tile t = first_tile(r, panel);
-    for (int64_t row = first; row < end; go_down(&t, row, job->product->to), row += ROWS) {
+    struct tile t = first_tile(r, panel, first_group);
+    for (int64_t row = first_group * LINES; row < end; go_down(&t, row, job->product->to), row += ROWS) {
         struct tide_piece piece;
-        next_strip(&packing, r->b.cells);
-        bool packs = packing.strip.last > packing.strip.first;
-        bool updates = panel > r->first_panel && tide_due_take(job->due, r->thread, numbers, &piece);
+        next_strip(packing, r->b.cells);
+        bool packs = packing->strip.last > packing->strip.first;
+        bool updates = panel != r->first_panel && tide_due_take(job->due, r->thread, numbers, &piece);
         t.rows = smaller(ROWS, end - row);
-        t.ask = packs ? tide_pack_lines(&r->b, packing.strip) : (struct tide_lines){0};
+        t.ask = packs ? tide_pack_lines(&r->b, packing->strip) : (struct tide_lines){0};
         t.ask_more = updates ? tide_piece_lines(&piece) : (struct tide_lines){0};
         if (panel == r->first_panel)
             prepare_rows(r, row, &t);
         job->tile(&t);
         if (packs && !r->in_place)
-            tide_pack(&r->b, packing.strip, r->b_packed[next & 1], COLUMNS, LANES);
+            tide_pack(&r->b, packing->strip, r->b_packed[(panel + 1) & 1], COLUMNS, LANES);
         if (updates)
             tide_piece_do(&piece);
+    }
+}
+
+/* All rows of the rectangle by a panel, or as many as others have left. */
+static void multiply_panel(const struct rectangle *r, int64_t panel)
+{
+    int64_t rows = smaller(r->last_group * LINES, r->job->product->m) - r->first_group * LINES;
+    struct packing packing = {.strip = strip_of(panel + 1, 0, 0),
+                              .blocks = panel + 1 < r->last_panel ? each(r->b.cells, LANES) : 0,
+                              .tiles = each(rows, ROWS)};
+    if (!r->parts || panel == r->first_panel) {
+        multiply_rows(r, panel, r->first_group, r->last_group, &packing);
+        return;
+    }
+    for (int64_t group = r->first_group; group < r->last_group && take_part(r->parts, true) >= 0;
+         group += PART_GROUPS)
+        multiply_rows(r, panel, group, smaller(group + PART_GROUPS, r->last_group), &packing);
+}
+
+/* A whole panel, for which nobody has asked. */
+static void pack_panel(const struct rectangle *r, int64_t panel)
+{
+    enum { STEP = 2 * LANES };
+    for (int64_t cell = 0; cell < r->b.cells && !r->in_place; cell += STEP) {
+        int64_t next = smaller(cell + STEP, r->b.cells), end = smaller(next + STEP, r->b.cells);
+        struct tide_lines ask = tide_pack_lines(&r->b, strip_of(panel, next, end));
+        tide_lines_ask(&ask, 0);
+        tide_pack(&r->b, strip_of(panel, cell, next), r->b_packed[panel & 1], COLUMNS, LANES);
     }
 }
 
@@ -411,64 +483,99 @@ static void multiply_block(struct rectangle *r, int64_t first)
     r->a = operand_of(p, r->job->a, p->a_stride, !p->a_transposed, p->m, p->a_from, first, cells);
     r->b = operand_of(p, r->job->b, p->b_stride, p->b_transposed, p->n, p->b_from, first, cells);
     r->in_place = can_stay(r);
-    if (!r->in_place)
-        tide_pack(&r->b, strip_of(r->first_panel, 0, cells), r->b_packed[r->first_panel & 1], COLUMNS, LANES);
+    if (r->parts) /* all but the first panel, with which the rows are packed */
+        atomic_store_explicit(r->parts, parts_from(0, (r->last_panel - r->first_panel - 1) * parts_of(r)),
+                              memory_order_release);
+    pack_panel(r, r->first_panel);
     for (int64_t panel = r->first_panel; panel < r->last_panel; panel++)
-        multiply_panel(r, panel, panel + 1 < r->last_panel ? panel + 1 : -1);
+        multiply_panel(r, panel);
 }
 
-static void multiply_rectangle(const struct job *job, int64_t number, double *squares, char *room, int thread)
+static int64_t first_panel_of(const struct tiling *t, int64_t across)
 {
-    const struct tiling *t = &job->tiling;
-    int64_t down = number / t->across, across = number % t->across, end = t->groups * (down + 1) / t->down;
-    struct rectangle r = {
-        .job = job,
-        .thread = thread,
-        .last_group = t->groups * down / t->down,
-        .first_panel = t->panels * across / t->across,
-        .last_panel = t->panels * (across + 1) / t->across,
-        .squares = squares,
-        .a_packed = (uint32_t *)room,
-        .b_packed = {(uint32_t *)(room + t->a_bytes), (uint32_t *)(room + t->a_bytes + t->b_bytes)}};
-    while (r.last_group < end && r.first_panel < r.last_panel) {
-        r.first_group = r.last_group;
-        r.last_group = smaller(r.first_group + t->band, end);
-        for (int64_t cell = 0; cell < t->cells; cell += t->block)
-            multiply_block(&r, cell);
+    return t->panels * across / t->across;
+}
+
+/* Parts of another thread's panels, of the band and the block that were the last here as well. */
+static void help(const struct jobs *jobs, const struct rectangle *own, int other)
+{
+    struct rectangle r = *own;
+    int64_t after = first_panel_of(&r.job->tiling, other) + 1, packed = -1, part;
+    struct packing none = {.tiles = 1};
+    r.first_panel = -1; /* the rows are packed */
+    while ((part = take_part(&desk_of(jobs, other)->parts, false)) >= 0) {
+        int64_t panel = after + part / parts_of(&r),
+                group = r.first_group + part % parts_of(&r) * PART_GROUPS;
+        r.last_panel = panel + 1;
+        r.in_place = can_stay(&r);
+        if (panel != packed)
+            pack_panel(&r, panel);
+        packed = panel;
+        multiply_rows(&r, panel, group, smaller(group + PART_GROUPS, r.last_group), &none);
     }
 }
 
-/* A thread's sums of squares for a job, in its scratch. */
-static double *squares_of(const struct jobs *jobs, int thread, int job)
+/* Whether threads may take parts over: the last product, of which each has packed all rows, and whose squares
+ * are not summed, which is done thread by thread. */
+static bool is_shared(const struct jobs *jobs, const struct job *job)
 {
-    return (double *)(void *)(jobs->scratch + (size_t)thread * jobs->bytes) + job * LANES;
+    return job == &jobs->list[jobs->count - 1] && job->tiling.down == 1 && !job->squares;
+}
+
+static void multiply_rectangle(const struct jobs *jobs, const struct job *job, int64_t number, int thread)
+{
+    const struct tiling *t = &job->tiling;
+    struct desk *desk = desk_of(jobs, thread);
+    char *room = (char *)(desk + 1);
+    int64_t down = number / t->across, across = number % t->across, end = t->groups * (down + 1) / t->down;
+    struct rectangle r = {.job = job,
+                          .thread = thread,
+                          .last_group = t->groups * down / t->down,
+                          .first_panel = first_panel_of(t, across),
+                          .last_panel = first_panel_of(t, across + 1),
+                          .squares = desk->squares[job - jobs->list],
+                          .a_packed = (uint32_t *)(void *)room,
+                          .b_packed = {(uint32_t *)(void *)(room + t->a_bytes),
+                                       (uint32_t *)(void *)(room + t->a_bytes + t->b_bytes)}};
+    if (r.first_panel == r.last_panel)
+        return;
+    while (r.last_group < end) {
+        r.first_group = r.last_group;
+        r.last_group = smaller(r.first_group + t->band, end);
+        for (int64_t cell = 0; cell < t->cells; cell += t->block) {
+            bool is_end = r.last_group == end && cell + t->block >= t->cells;
+            r.parts = is_end && is_shared(jobs, job) ? &desk->parts : NULL;
+            multiply_block(&r, cell);
+        }
+    }
+    for (int other = 0; other < jobs->threads && r.parts; other++)
+        help(jobs, &r, other);
 }
 
 static void multiply_rectangles(void *context, int64_t first, int64_t last, int thread)
 {
     const struct jobs *jobs = context;
-    for (int i = 0; i < jobs->count; i++) {
-        double *squares = squares_of(jobs, thread, i);
-        memset(squares, 0, LANES * sizeof *squares);
+    struct desk *desk = desk_of(jobs, thread);
+    memset(desk->squares, 0, sizeof desk->squares);
+    for (int i = 0; i < jobs->count; i++)
         for (int64_t number = first; number < last; number++)
-            multiply_rectangle(&jobs->list[i], number, squares,
-                               jobs->scratch + (size_t)thread * jobs->bytes + SUMS_BYTES, thread);
-    }
+            multiply_rectangle(jobs, &jobs->list[i], number, thread);
 }
 
 /* Always in the same order. */
-static double sum_squares(const struct jobs *jobs, int job, int threads)
+static double sum_squares(const struct jobs *jobs, int job)
 {
     double sum = 0;
-    for (int thread = 0; thread < threads; thread++)
+    for (int thread = 0; thread < jobs->threads; thread++)
         for (int i = 0; i < LANES; i++)
-            sum += squares_of(jobs, thread, job)[i];
+            sum += desk_of(jobs, thread)->squares[job][i];
     return sum;
 }
 
 void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch, struct tide_due *due)
 {
-    struct jobs jobs = {.count = count, .scratch = scratch};
+    /* As many rectangles in each product as there are threads. */
+    struct jobs jobs = {.count = count, .threads = tide_threads(), .scratch = scratch};
     for (int i = 0; i < count; i++) {
         const struct tide_product *p = &calls[i].product;
         struct job *job = &jobs.list[i];
@@ -486,11 +593,12 @@ void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *
         size_t bytes = thread_bytes(&job->tiling);
         jobs.bytes = bytes > jobs.bytes ? bytes : jobs.bytes;
     }
-    int threads = tide_threads(); /* and as many rectangles in each product */
-    tide_parallel(threads, 1, multiply_rectangles, &jobs);
+    for (int thread = 0; thread < jobs.threads; thread++)
+        atomic_init(&desk_of(&jobs, thread)->parts, parts_from(0, 0));
+    tide_parallel(jobs.threads, 1, multiply_rectangles, &jobs);
     for (int i = 0; i < count; i++)
         if (calls[i].squares)
-            *calls[i].squares = sum_squares(&jobs, i, threads);
+            *calls[i].squares = sum_squares(&jobs, i);
 }
 
 #else

@@ -73,7 +73,7 @@ static void squares_are_those_of(const struct tide_product *p, const float *c, d
 }
 
 /* The result, in a copy of c; scratch holds what is no number. */
-static void *multiplied(const struct trial *t)
+static void *multiplied_with(const struct trial *t, bool wants_squares)
 {
     double squares = -1;
     size_t bytes = tide_aligned(tide_tiles_scratch(&t->product)), size = c_bytes(&t->product);
@@ -82,13 +82,17 @@ static void *multiplied(const struct trial *t)
     assert_non_null(c);
     memset(scratch, 0xff, bytes);
     memcpy(c, t->c, size);
-    struct tide_matmul_call call = {t->product, t->a, t->b,
-                                    t->bias,    c,    t->product.to == TIDE_F32 ? &squares : NULL};
+    struct tide_matmul_call call = {t->product, t->a, t->b, t->bias, c, wants_squares ? &squares : NULL};
     tide_tiles_multiply(&call, 1, scratch, NULL);
     if (call.squares)
         squares_are_those_of(&t->product, c, squares);
     free(scratch);
     return c;
+}
+
+static void *multiplied(const struct trial *t)
+{
+    return multiplied_with(t, t->product.to == TIDE_F32);
 }
 
 static double factor(const void *from, enum tide_dtype in_memory, enum tide_dtype as, int64_t at)
@@ -203,6 +207,33 @@ static void threads_change_no_bit(void **state)
     tide_threads_set(before);
 }
 
+/* More threads than processors, so that some are done long before others begin. */
+static void who_is_done_first_helps_the_others_and_changes_no_bit(void **state)
+{
+    enum { M = 100, N = 40 * 48 + 5, TIMES = 8 };
+    int before = tide_threads();
+    (void)state;
+    if (!tide_tiles_can(TIDE_F32))
+        skip();
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        struct tide_product p;
+        if (variant & (8 | 64) || !product_of(M, N, variant % 16 == 4 ? 800 : 60, variant, &p))
+            continue;
+        struct trial t = trial_of(p);
+        tide_threads_set(1);
+        void *alone = multiplied_with(&t, false);
+        for (int i = 0; i < TIMES; i++) {
+            tide_threads_set(i % 2 ? 2 : 6);
+            void *shared = multiplied_with(&t, false);
+            assert_memory_equal(shared, alone, c_bytes(&t.product));
+            free(shared);
+        }
+        free(alone);
+        trial_release(&t);
+    }
+    tide_threads_set(before);
+}
+
 /* Rows of a larger product are the product of those rows. */
 static void a_part_has_the_bits_of_the_whole(void **state)
 {
@@ -248,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_edge_of_a_tile_is_right),
         cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(who_is_done_first_helps_the_others_and_changes_no_bit),
         cmocka_unit_test(a_part_has_the_bits_of_the_whole),
         cmocka_unit_test(what_is_no_number_stays_where_it_is),
     };
