@@ -179,7 +179,7 @@ static double taken_at_once(struct finding *f, const struct stretch *t)
 
 static double usually_taken(struct finding *f)
 {
-    double each[TIMES_MOST];
+    double each[TIMES_MOST] = {0};
     for (size_t i = 0; i < f->count; i++)
         each[i] = taken_at_once(f, &f->times[i]);
     qsort(each, f->count, sizeof *each, lower_first);
