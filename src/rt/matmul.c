@@ -393,7 +393,7 @@ static void multiply(struct tide_matmuls *m, struct prepared *p, const struct ti
 void tide_matmul_all(struct tide_matmuls *m, const struct tide_matmul_call *calls, int count, void *scratch)
 {
     struct prepared *found[TIDE_MATMULS_AT_ONCE];
-    bool in_tiles = true;
+    bool in_tiles = count > 0;
     TIDE_CHECK(count, <=, TIDE_MATMULS_AT_ONCE);
     for (int i = 0; i < count; i++) {
         found[i] = find(m, &calls[i].product);
