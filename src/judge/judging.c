@@ -216,31 +216,40 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
     v->one_pass = pass >= low - slack && pass <= high + slack;
 }
 
-/*
- * A floor whose noise hardly forgets may be a walk at random, which goes somewhere without being driven. Then
- * the rise must be more than its own steps add up to by chance: the mean of the differences of neighbours,
- * against their spread.
+/* How sure the floor goes somewhere if it is a walk at random, which goes somewhere without being driven: the
+ * mean of the differences of neighbours, in its standard errors. Where the noise forgets this asks too much.
  */
-static bool is_driven(const struct tide_judging *j)
+static double drive(const struct tide_judging *j)
 {
     size_t n = tide_judging_points(j) - 1;
     const double *y = j->y + j->start;
-    if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, y, n + 1) < TIDE_WANDER)
-        return true;
     double mean = (y[n] - y[0]) / (double)n, square = 0;
     for (size_t i = 0; i < n; i++)
         square += (y[i + 1] - y[i] - mean) * (y[i + 1] - y[i] - mean);
     double error = sqrt(square / (double)(n > 1 ? n - 1 : 1) / (double)n);
-    return mean >= TIDE_WANDER_Z * error;
+    return mean / fmax(error, 1e-300);
+}
+
+/* Whether a slope of so many standard errors is sure. A floor whose noise hardly forgets may be a walk, and
+ * must be driven; if it is, beyond doubt, the slope may be the less sure, since noise of so long a memory
+ * leaves it few degrees of freedom however long it rises. */
+static bool is_sure(const struct tide_judging *j, double t, double df)
+{
+    double sureness = tide_judging_sureness(t, df);
+    if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, j->y + j->start, tide_judging_points(j)) <
+        TIDE_WANDER)
+        return sureness >= TIDE_LEAK_Z;
+    double driven = drive(j);
+    return sureness >= TIDE_LEAK_Z ? driven >= TIDE_WANDER_Z
+                                   : sureness >= TIDE_WANDER_Z && driven >= TIDE_DRIVEN_Z;
 }
 
 /* Whether a slope is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
-    double rise = tail * share;
-    return is_driven(j) && tide_judging_sureness(tail / fmax(tail_error, 1e-300), df) >= TIDE_LEAK_Z &&
-           rise >= fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
+    return is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
+           tail * share >= fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
 }
 
 /* A change of level counts when it stands out of the noise and matters against the level. */

@@ -48,9 +48,10 @@
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
 
 /* Noise more correlated than this may be a walk at random; its mean step must then be this many standard
- * errors. */
+ * errors. From so many on it is driven beyond doubt, and its slope need be no surer than a walk's. */
 #define TIDE_WANDER   0.85
 #define TIDE_WANDER_Z 3.0
+#define TIDE_DRIVEN_Z 5.0
 
 /* A floor whose noise has a long memory still gives this many degrees of freedom. */
 #define TIDE_FREEDOM_LEAST 4
