@@ -101,9 +101,11 @@ void tide_history_thin(struct tide_history *history, void *array, size_t *count,
 {
     void *elements;
 
+    if (*count == 0)
+        return;
     memcpy(&elements, array, sizeof elements);
     *count = tide_thin(elements, *count, size, cell_ns, describe);
-    if (*count == *capacity || *count == 0 || !(elements = realloc(elements, *count * size)))
+    if (*count == *capacity || !(elements = realloc(elements, *count * size)))
         return;
     memcpy(array, &elements, sizeof elements);
     history->private->bytes -= (*capacity - *count) * size;
