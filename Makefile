@@ -19,12 +19,16 @@ endif
 GCC_WARN := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-format-truncation)
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith $(GCC_WARN) $(if $(CI),-Werror)
 CPPFLAGS += -D_GNU_SOURCE -Isrc -Iinclude -Itests/corpus
-CFLAGS_release := -O2 -g
+# What ships notices a buffer or a stack that is written over, and nothing can be written where its calls go through.
+HARDENED      := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+HARDENED_LINK := -Wl,-z,relro,-z,now
+CFLAGS_release := -O2 -g $(HARDENED)
 CFLAGS_debug   := -O0 -g
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
+LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
 LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm $(if $(OPENMP),-lgomp)
 
 # Everything but main.c is two archives, so that tests link what they need.
@@ -36,6 +40,7 @@ MARK_SRC := src/channel/mark.c
 # What is preloaded into a program under observation. Its parts are an archive too, for tests and benchmarks.
 HOOK_SRC := $(sort $(wildcard src/hook/*.c))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
+hook_objects = $(patsubst src/hook/%.c,$(B)/hook/%.o,$(1))
 CORE    := $(B)/libcli.a $(B)/libcore.a $(B)/libhook.a
 # The page of `tidemark report` draws with d3, which comes from Debian (tools/setup) and is not in the tree.
 D3         ?= /usr/share/nodejs/d3/dist/d3.min.js
@@ -55,7 +60,7 @@ HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard benc
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python \
-        lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz \
+        lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
         cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall clean
 .SECONDARY:
 all: build
@@ -65,6 +70,12 @@ test-programs: $(UNIT) $(FUZZERS)
 benches: $(BENCHES) $(HEAP_LOADS)
 
 # ---- programs and libraries
+
+# Objects of other flags are made anew.
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' | cmp -s - $@ || echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' > $@
+FORCE:
 
 $(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report_assets.o
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
@@ -76,21 +87,21 @@ $(B)/%.a:
 	$(AR) rcs $@ $^
 
 $(B)/tidemark: $(B)/src/cli/main.o $(call objects,$(CLI_SRC)) $(B)/libcore.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(CFLAGS) -pie $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/libtidemark.so: $(call objects,$(MARK_SRC))
 	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark.so.$(SOVERSION) -o $@ $^
 	ln -sf libtidemark.so $(B)/libtidemark.so.$(SOVERSION)
 
 # Never sanitized and always optimized: it runs in other people's programs, whatever this build is for.
-HOOK_CFLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-builtin-malloc \
+HOOK_CFLAGS := -std=c11 -O2 -g $(HARDENED) -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-builtin-malloc \
                -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -ftls-model=initial-exec $(WARN)
-$(B)/hook/%.o: src/hook/%.c
+$(B)/hook/%.o: src/hook/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(HOOK_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/libtidemark-hook.so: $(patsubst src/hook/%.c,$(B)/hook/%.o,$(HOOK_SRC))
-	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libtidemark-hook.so -Wl,-z,now -Wl,-Bsymbolic-functions -o $@ $^
+$(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
+	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) $(HARDENED_LINK) -shared -Wl,-soname,libtidemark-hook.so -Wl,-Bsymbolic-functions -o $@ $^
 
 # Inner loops: vectors, products of sums in one rounding, threads. clang has no OpenMP of its own here.
 OPENMP  := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-fopenmp)
@@ -99,7 +110,7 @@ $(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=
 ifeq ($(FLAVOUR),asan)
 $(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/show/%.o src/train/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
 endif
-$(B)/%.o: %.c
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 

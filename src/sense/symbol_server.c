@@ -109,7 +109,7 @@ static void limit_worker(void)
     if (LIMIT_MEMORY)
         setrlimit(RLIMIT_AS, &address);
     setrlimit(RLIMIT_CORE, &none);
-    nice(5);
+    (void)!nice(5); /* where it may not be nicer it works all the same */
 }
 
 static bool is_grown(void)
