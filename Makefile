@@ -37,7 +37,7 @@ LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
 MARK_SRC := src/channel/mark.c
-# What is preloaded into a program under observation. Its parts are an archive too, for tests and benchmarks.
+# What is preloaded into a program under observation.
 HOOK_SRC := $(sort $(wildcard src/hook/*.c))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
 hook_objects = $(patsubst src/hook/%.c,$(B)/hook/%.o,$(1))
@@ -80,7 +80,9 @@ FORCE:
 $(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report_assets.o
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
-$(B)/libhook.a: $(call objects,$(filter-out src/hook/interpose%.c,$(HOOK_SRC)))
+# The hook's parts, for tests and benchmarks: the objects that ship, or with a sanitizer what it can look into.
+HOOK_PARTS := $(filter-out src/hook/interpose%.c,$(HOOK_SRC))
+$(B)/libhook.a: $(if $(filter release,$(FLAVOUR)),$(call hook_objects,$(HOOK_PARTS)),$(call objects,$(HOOK_PARTS)))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
 	@rm -f $@

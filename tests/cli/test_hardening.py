@@ -1,4 +1,4 @@
-"""What ships is hardened, by what its files say."""
+"""What ships is hardened, by what its files say; and what unit tests link is what ships."""
 
 import re
 import subprocess
@@ -44,3 +44,11 @@ def test_writes_behind_the_end_of_a_buffer_are_noticed(build):
 def test_the_program_can_be_loaded_anywhere(build):
     assert re.search(r"Type:\s+DYN \(Position-Independent Executable file\)", readelf("-h", build / "tidemark"))
     assert re.search(r"\(FLAGS_1\).*\bPIE\b", readelf("-d", build / "tidemark"))
+
+
+def test_unit_tests_link_the_objects_of_the_hook_that_ships(build):
+    members = subprocess.run(["ar", "t", build / "libhook.a"], capture_output=True, text=True, check=True).stdout.split()
+    assert "recorder.o" in members
+    for member in members:
+        tested = subprocess.run(["ar", "p", build / "libhook.a", member], capture_output=True, check=True).stdout
+        assert tested == (build / "hook" / member).read_bytes(), member
