@@ -152,6 +152,10 @@
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 
+/* A sum over processes leaks only if those of them that leak, and those that came, explain this share of it.
+ */
+#define TIDE_SUM_EXPLAINED 0.5
+
 /* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
  * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
  * come in bursts. */

@@ -138,7 +138,7 @@ static void add_levels(const struct tide_assessing *s, const struct tide_level *
     }
 }
 
-static double *nans(struct tide_arena *arena, size_t count)
+double *tide_assessing_nans(struct tide_arena *arena, size_t count)
 {
     double *values = tide_arena_take(arena, count + 1, sizeof *values);
     for (size_t i = 0; values && i < count; i++)
@@ -204,7 +204,7 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
                              const struct tide_level *levels, size_t count, int64_t began_ns,
                              int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments)
 {
-    double *low = nans(arena, s->buckets), *high = nans(arena, s->buckets);
+    double *low = tide_assessing_nans(arena, s->buckets), *high = tide_assessing_nans(arena, s->buckets);
     if (!low || !high)
         return SIZE_MAX;
     add_levels(s, levels, count, began_ns, ended_ns, low, high);
@@ -267,8 +267,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     return 1;
 }
 
-/* The same, and what was judged is added to the assessment. 0 also when it was not. */
-static int judge_buckets(struct tide_assessing *s, const double *low, const double *high,
+int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
                          struct tide_judged j)
 {
     if (s->a->count >= JUDGED_MOST)
@@ -302,22 +301,22 @@ static void name_process(const struct tide_history *h, const struct tide_history
              (long long)parent->row.pid);
 }
 
+int64_t tide_assessing_time(const struct tide_assessing *s, double x)
+{
+    size_t b = 0;
+    while (b + 1 < s->buckets && !(s->bucket_x[b] >= x))
+        b++;
+    return s->bucket_ns[b];
+}
+
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
 }
 
-/* What a part of the tree may grow to before the whole tree hits its limit. */
-static double limit_for(const struct tide_assessing *s, double now)
+double tide_assessing_limit(const struct tide_assessing *s, double now)
 {
     return s->a->limit_bytes - fmax(s->tree_now - now, 0);
-}
-
-static double last_level(const struct tide_history_process *p)
-{
-    return p->row.ended_ns == TIDE_UNKNOWN && p->point_count
-               ? (double)p->points[p->point_count - 1].private_bytes
-               : 0;
 }
 
 static int judge_process(struct tide_assessing *s, const struct tide_history_process *p, bool own_pages)
@@ -326,7 +325,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     size_t count;
     struct tide_level *levels = levels_of(scratch, p, own_pages, &count);
-    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return no_memory(s->err);
     int64_t ended = own_pages && count ? levels[count - 1].t_ns + 1 : tide_assessing_end(s, p);
@@ -337,10 +336,10 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .pid = p->row.pid,
                             .device = TIDE_UNKNOWN,
                             .own_pages = own_pages,
-                            .limit_bytes = limit_for(s, now)};
+                            .limit_bytes = tide_assessing_limit(s, now)};
     name_process(s->h, p, j.name, sizeof j.name);
     size_t before = s->a->count;
-    int status = judge_buckets(s, low, high, j);
+    int status = tide_assessing_judge(s, low, high, j);
     tide_arena_rewind(scratch, mark);
     if (status == 0 && s->a->count > before && !own_pages)
         status = tide_assessing_retention(s, p, &s->a->judged[before]);
@@ -360,206 +359,17 @@ double tide_assess_own_share(const struct tide_history_process *p)
     return fmin((double)last->pss_bytes / (double)then->rss_bytes, 1);
 }
 
-/* The mean over those members of a role whose share is known; 1 when it is known of none. */
-static double usual_share(const struct tide_assessing *s, const bool *member)
-{
-    double sum = 0;
-    size_t known = 0;
-    for (size_t i = 0; i < s->h->process_count; i++) {
-        double share = member[i] ? tide_assess_own_share(&s->h->processes[i]) : NAN;
-        if (isnan(share))
-            continue;
-        sum += share;
-        known++;
-    }
-    return known ? sum / (double)known : 1;
-}
-
-/* How many of a role's processes lived at the same time at the most. */
-static size_t members_at_once(const struct tide_assessing *s, const bool *member)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < s->h->process_count; i++) {
-        int64_t t = s->h->processes[i].row.began_ns;
-        size_t now = 0;
-        for (size_t k = 0; member[i] && k < s->h->process_count; k++)
-            now += member[k] && s->h->processes[k].row.began_ns <= t &&
-                   tide_assessing_end(s, &s->h->processes[k]) > t;
-        most = now > most ? now : most;
-    }
-    return most;
-}
-
-/* The sum over the members of a role that begins with process number `first`, shared pages counted once as
- * far as PSS is known. */
-static int judge_role(struct tide_assessing *s, size_t first, const bool *member, size_t members)
-{
-    struct tide_arena *scratch = &s->a->private->scratch;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets), now = 0;
-    if (!low || !high)
-        return no_memory(s->err);
-    double usual = usual_share(s, member);
-    size_t at_once = members_at_once(s, member);
-    for (size_t i = first; i < s->h->process_count; i++) {
-        if (!member[i])
-            continue;
-        const struct tide_history_process *p = &s->h->processes[i];
-        struct tide_arena_mark inner = tide_arena_mark(scratch);
-        size_t count;
-        struct tide_level *levels = levels_of(scratch, p, false, &count);
-        if (!levels)
-            return no_memory(s->err);
-        double share = tide_assess_own_share(p);
-        if (isnan(share) || at_once < members) /* of those that come and go, each is read at another moment */
-            share = usual;
-        /* What is shared stays what it was; what comes on top is the process's own. */
-        double shared = count ? (1 - share) * levels[0].bytes : 0;
-        for (size_t k = 0; k < count; k++)
-            levels[k].bytes = fmax(levels[k].bytes - shared, 0);
-        add_levels(s, levels, count, p->row.began_ns, tide_assessing_end(s, p), low, high);
-        now += fmax(last_level(p) - shared, 0);
-        tide_arena_rewind(scratch, inner);
-    }
-    char role[64];
-    const char *name = s->h->processes[first].row.role;
-    tide_text_escape(name, strlen(name), role, sizeof role);
-    struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
-                            .device = TIDE_UNKNOWN,
-                            .member = s->h->processes[first].row.id,
-                            .members = at_once,
-                            .limit_bytes = limit_for(s, now)};
-    snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
-    if (j.members < members)
-        snprintf(j.name, sizeof j.name, "%zu x %s (%zu in all)", j.members, role, members);
-    int status = judge_buckets(s, low, high, j);
-    tide_arena_rewind(scratch, mark);
-    return status;
-}
-
-static int judge_roles(struct tide_assessing *s)
-{
-    const struct tide_history *h = s->h;
-    bool *seen = tide_arena_take(s->arena, h->process_count + 1, sizeof *seen);
-    bool *member = tide_arena_take(s->arena, h->process_count + 1, sizeof *member);
-    if (!seen || !member)
-        return no_memory(s->err);
-    for (size_t i = 0; i < h->process_count; i++) {
-        const char *role = h->processes[i].row.role;
-        if (seen[i] || !role || !*role)
-            continue;
-        size_t members = 0;
-        memset(member, 0, h->process_count * sizeof *member);
-        for (size_t k = i; k < h->process_count; k++) {
-            if (!h->processes[k].row.role || strcmp(h->processes[k].row.role, role))
-                continue;
-            member[k] = seen[k] = true;
-            members++;
-        }
-        if (members >= 2 && judge_role(s, i, member, members))
-            return -1;
-    }
-    return 0;
-}
-
-/* By how much the tree's counted bytes changed between two looks because a process was read for the first
- * time: more of the tree is known, and nothing was allocated. */
-static double learnt(const struct tide_tick *before, const struct tide_tick *now)
-{
-    const double least = 1 << 20;
-    double more = (double)(now->rss_bytes - before->rss_bytes);
-    double known = (double)(now->pss_known_bytes - before->pss_known_bytes);
-    bool read = before->processes > 0 && known - fmax(more, 0) > least;
-    return read ? (double)(now->counted_bytes - before->counted_bytes) - more : 0;
-}
-
-/* Of the PSS of a process, as it was read then, the pages of files; less than none where it shares other
- * pages, too, with those it was forked from or forked. */
-static double file_share(const struct tide_history_process *p, size_t read)
-{
-    const struct tide_history_point *then = NULL;
-    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= p->smaps[read].t_ns; i++)
-        then = &p->points[i];
-    return then ? (double)(p->smaps[read].pss_bytes - then->private_bytes) : 0;
-}
-
-static bool shares_files_alone(const struct tide_history_process *p)
-{
-    for (size_t i = 0; i < p->smaps_count; i++)
-        if (file_share(p, i) < 0)
-            return false;
-    return true;
-}
-
-/*
- * What has to be added to the counted bytes at each look, so that a process has as many pages of files all
- * the time as it was last read to have: they are mapped at its start and read about later, and its part of
- * them changes when anybody else on the host, who loads the same library, begins or ends.
- */
-static double *level_files(struct tide_assessing *s, struct tide_arena *arena)
-{
-    const struct tide_history *h = s->h;
-    double *more = tide_arena_take(arena, h->tick_count + 1, sizeof *more);
-    for (size_t i = 0; more && i < h->tick_count; i++)
-        more[i] = 0;
-    for (size_t i = 0; more && i < h->process_count; i++) {
-        const struct tide_history_process *p = &h->processes[i];
-        if (p->smaps_count < 2 || !shares_files_alone(p))
-            continue;
-        double last = file_share(p, p->smaps_count - 1), now = file_share(p, 0);
-        int64_t ended = tide_assessing_end(s, p);
-        for (size_t t = 0, read = 0; t < h->tick_count && h->ticks[t].t_ns < ended; t++) {
-            if (h->ticks[t].t_ns < p->row.began_ns)
-                continue;
-            for (; read + 1 < p->smaps_count && p->smaps[read + 1].t_ns <= h->ticks[t].t_ns; read++)
-                now = file_share(p, read + 1);
-            more[t] += last - now;
-        }
-    }
-    return more;
-}
-
-/* What was learnt late is taken to have been so before. */
-static int judge_tree(struct tide_assessing *s)
-{
-    const struct tide_history *h = s->h;
-    double *low = nans(s->arena, s->buckets), *high = nans(s->arena, s->buckets), unknown = 0;
-    double *files = level_files(s, s->arena);
-    if (!low || !high || !files)
-        return no_memory(s->err);
-    int64_t most = 0;
-    for (size_t i = 1; i < h->tick_count; i++)
-        unknown += learnt(&h->ticks[i - 1], &h->ticks[i]);
-    for (size_t i = 0, b = 0; i < h->tick_count; i++) {
-        while (b + 1 < s->buckets && h->ticks[i].t_ns >= s->bucket_ns[b + 1])
-            b++;
-        unknown -= i > 0 ? learnt(&h->ticks[i - 1], &h->ticks[i]) : 0;
-        double bytes = fmax((double)h->ticks[i].counted_bytes + unknown + files[i], 0);
-        most = h->ticks[i].processes > most ? h->ticks[i].processes : most;
-        if (h->ticks[i].processes == 0)
-            continue;
-        low[b] = isnan(low[b]) ? bytes : fmin(low[b], bytes);
-        high[b] = isnan(high[b]) ? bytes : fmax(high[b], bytes);
-    }
-    struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
-                            .device = TIDE_UNKNOWN,
-                            .members = (size_t)most,
-                            .limit_bytes = s->a->limit_bytes};
-    snprintf(j.name, sizeof j.name, "the process tree");
-    return judge_buckets(s, low, high, j);
-}
-
 /* Rows of one gauge, or of one process on one GPU: a series by itself. */
 static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
                       struct tide_judged j)
 {
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!low || !high)
         return no_memory(s->err);
     add_levels(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
-    int status = judge_buckets(s, low, high, j);
+    int status = tide_assessing_judge(s, low, high, j);
     tide_arena_rewind(scratch, mark);
     return status;
 }
@@ -743,11 +553,11 @@ static int assess(struct tide_assessing *s)
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
     if (!last)
         return tide_err_set(s->err, "the recording is empty: the program ended before the first look");
-    if (judge_tree(s) || judge_processes(s) || judge_roles(s) || judge_gpus(s) || judge_gauges(s))
+    if (judge_processes(s) || tide_assessing_sums(s) || judge_gpus(s) || judge_gauges(s))
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording holds no memory of any process");
-    tide_assessing_retention_of_tree(a);
+    tide_assessing_explain_sums(s);
     if (tide_assessing_crests(s))
         return -1;
     tide_assessing_rank(a);
@@ -784,7 +594,7 @@ int tide_assess_levels(struct tide_assessment *a, const struct tide_level *level
     struct tide_arena *scratch = &a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     s->err = err;
-    double *low = nans(scratch, s->buckets), *high = nans(scratch, s->buckets);
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     int judged = -1;
     if (!low || !high)
         no_memory(err);

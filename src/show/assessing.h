@@ -1,7 +1,7 @@
 /*
- * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), retained.c
- * (whether somebody holds what rises), crest.c (whether peaks rise) and worst.c (which of them is the answer)
- * share. Nothing else includes it.
+ * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), sums.c
+ * (roles and the tree), retained.c (whether somebody holds what rises), crest.c (whether peaks rise) and
+ * worst.c (which of them is the answer) share. Nothing else includes it.
  */
 #ifndef TIDE_ASSESSING_H
 #define TIDE_ASSESSING_H
@@ -25,6 +25,7 @@ struct tide_assessing {
     int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
     size_t buckets;
     double tree_now; /* counted bytes at the end */
+    double *rest;    /* per process: what is added to its private bytes in a sum (sums.c) */
     struct tide_err *err;
 };
 
@@ -33,6 +34,26 @@ const struct tide_history_process *tide_assessing_process(const struct tide_hist
 
 /* When a process ended, or the end of the recording. */
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *process);
+
+/* The time at which the axis reaches x. */
+int64_t tide_assessing_time(const struct tide_assessing *s, double x);
+
+/* What a part of the tree may grow to before the whole tree hits its limit. */
+double tide_assessing_limit(const struct tide_assessing *s, double now);
+
+/* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
+double *tide_assessing_nans(struct tide_arena *arena, size_t count);
+
+/* Judges the series given by lowest and highest per bucket and adds it to the assessment, unless it is too
+ * short. -1: no memory. */
+int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
+                         struct tide_judged judged);
+
+/* Judges the sums over the processes of each role and of the tree. -1: no memory. (sums.c) */
+int tide_assessing_sums(struct tide_assessing *s);
+/* Takes back what is said of a sum and of none of its processes, once all are judged: a sum leaks only if
+ * they explain it, and retains, or fills what it has, if they do. */
+void tide_assessing_explain_sums(struct tide_assessing *s);
 
 /*
  * A series of the axis from levels: lowest and, where it differs, highest of each bucket. x and bytes live in
@@ -46,8 +67,8 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
  * memory. (retained.c) */
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
                              struct tide_judged *judged);
-/* A tree whose growth is that of processes that retain does so too. */
-void tide_assessing_retention_of_tree(struct tide_assessment *assessment);
+/* No leak: growth that is bounded by what is held already. */
+void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 
 /* Fills bucket_phase. -1: no memory. (phase_at.c) */
 int tide_assessing_phases(struct tide_assessing *s);

@@ -27,15 +27,6 @@ static bool is_seen(const struct tide_history *h, int64_t process)
     return lost <= LOST_MOST * fmax((double)last->sampled, 1);
 }
 
-/* The time at which the axis reaches x. */
-static int64_t time_of(const struct tide_assessing *s, double x)
-{
-    size_t b = 0;
-    while (b + 1 < s->buckets && !(s->bucket_x[b] >= x))
-        b++;
-    return s->bucket_ns[b];
-}
-
 /* What was known of the allocator at a time, or first after it. NULL: nothing ever was. */
 static const struct tide_history_heap_point *asked_at(const struct tide_history_process *p, int64_t t_ns)
 {
@@ -110,8 +101,7 @@ static int live_series(struct tide_assessing *s, const struct tide_history_proce
     return 0;
 }
 
-/* No leak: growth that is bounded by what is held already. */
-static void fill(struct tide_judged *j, double ceiling_bytes)
+void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
 {
     struct tide_verdict *v = &j->verdict;
     j->filling = true;
@@ -129,7 +119,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     if (p->heap_count == 0 || p->point_count == 0 || !is_seen(s->h, p->row.id))
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
-    int64_t from_ns = time_of(s, v->start_x), to_ns = time_of(s, v->x_last);
+    int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
     struct tide_retention_input input = {.verdict = v};
     kept_between(p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
@@ -143,30 +133,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     if (j->retention.retains)
         v->kind = TIDE_RETENTION;
     else if (j->retention.fills && v->kind == TIDE_LEAK)
-        fill(j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
+        tide_assessing_fill(
+            j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
     return 0;
-}
-
-void tide_assessing_retention_of_tree(struct tide_assessment *a)
-{
-    double retained = 0, filled = 0, room = 0;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct tide_judged *j = &a->judged[i];
-        if (j->subject == TIDE_SUBJECT_PROCESS && j->verdict.kind == TIDE_RETENTION)
-            retained += j->verdict.growth_bytes;
-        if (j->subject == TIDE_SUBJECT_PROCESS && j->filling) {
-            filled += j->verdict.growth_bytes;
-            room += j->verdict.ceiling_bytes - j->verdict.floor_last;
-        }
-    }
-    for (size_t i = 0; i < a->count; i++) {
-        struct tide_verdict *v = &a->judged[i].verdict;
-        bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
-        if (a->judged[i].subject != TIDE_SUBJECT_TREE || !rose)
-            continue;
-        if (retained >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
-            v->kind = TIDE_RETENTION;
-        else if (v->kind == TIDE_LEAK && filled >= (1 - TIDE_RETENTION_LIVE) * v->growth_bytes)
-            fill(&a->judged[i], v->floor_last + room);
-    }
 }

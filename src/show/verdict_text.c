@@ -129,6 +129,16 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_format(b, "; %s more, or steps, would tell", tide_duration_text(v->steps_needed, text));
         return;
     }
+    if (j->unexplained) {
+        tide_buf_text(b, "+");
+        put_size(b, v->growth_bytes);
+        tide_buf_text(b, " over ");
+        put_stretch(b, j, v->x_last - v->start_x);
+        tide_buf_format(b, " in the sum of %zu processes, none of which surely grows; ", j->members);
+        put_stretch(b, j, v->steps_needed);
+        tide_buf_text(b, " more would tell");
+        return;
+    }
     tide_buf_format(b, "not enough data to tell a leak from noise (%zu sample%s)", j->count,
                     j->count == 1 ? "" : "s");
     if (isfinite(v->steps_needed)) {

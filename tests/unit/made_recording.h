@@ -1,0 +1,165 @@
+/*
+ * made_recording.h - recordings written by a test with a known truth, and what is said about them.
+ */
+#ifndef MADE_RECORDING_H
+#define MADE_RECORDING_H
+
+#include "record/reader.h"
+#include "record/writer.h"
+#include "show/assess.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((int64_t)1 << 20)
+#define GIB ((int64_t)1 << 30)
+
+/* A recording in the making: four looks a second, one step per look unless said otherwise. */
+struct made {
+    char path[64];
+    struct tide_writer *writer;
+    int64_t tick;
+    int64_t t_ns;
+};
+
+static inline void ok(int status, const struct tide_err *err)
+{
+    if (status)
+        fail_msg("%s", err->text);
+}
+
+static inline struct made begin(void)
+{
+    struct made m = {.path = "/tmp/tide-assess-XXXXXX"};
+    struct tide_err err;
+    int fd = mkstemp(m.path);
+    assert_true(fd >= 0);
+    close(fd);
+    unlink(m.path);
+    ok(tide_writer_new(m.path, &m.writer, &err), &err);
+    return m;
+}
+
+static inline int64_t add_process(struct made *m, int64_t pid, int64_t parent, const char *name,
+                                  const char *role)
+{
+    struct tide_process p = {.pid = pid,
+                             .parent = parent,
+                             .start_ticks = 1,
+                             .name = name,
+                             .command = name,
+                             .role = role,
+                             .began_ns = m->t_ns,
+                             .ended_ns = TIDE_UNKNOWN,
+                             .peak_rss_bytes = GIB};
+    struct tide_err err;
+    int64_t id;
+    ok(tide_writer_process(m->writer, &p, &id, &err), &err);
+    return id;
+}
+
+static inline void look_at_shared(struct made *m, int64_t processes, int64_t counted, int64_t rss,
+                                  int64_t known)
+{
+    struct tide_tick tick = {.t_ns = m->t_ns += 250000000,
+                             .processes = processes,
+                             .rss_bytes = rss,
+                             .counted_bytes = counted,
+                             .pss_known_bytes = known,
+                             .cgroup_bytes = TIDE_UNKNOWN,
+                             .cgroup_peak_bytes = TIDE_UNKNOWN,
+                             .pressure_ppm = TIDE_UNKNOWN,
+                             .available_bytes = 8 * GIB};
+    struct tide_err err;
+    ok(tide_writer_tick(m->writer, &tick, &m->tick, &err), &err);
+}
+
+static inline void look(struct made *m, int64_t processes, int64_t counted)
+{
+    look_at_shared(m, processes, counted, counted, 0);
+}
+
+static inline void sample(struct made *m, int64_t process, int64_t anon)
+{
+    struct tide_sample s = {
+        .tick = m->tick, .process = process, .anon_bytes = anon, .file_bytes = 4 * MIB, .threads = 1};
+    struct tide_err err;
+    ok(tide_writer_sample(m->writer, &s, &err), &err);
+}
+
+static inline void mark(struct made *m, int64_t process, enum tide_mark_kind kind, int64_t number,
+                        const char *name)
+{
+    struct tide_mark row = {.t_ns = m->t_ns + 1000,
+                            .process = process,
+                            .kind = kind,
+                            .source = TIDE_SOURCE_PROGRAM,
+                            .number = number,
+                            .name = name};
+    struct tide_err err;
+    ok(tide_writer_mark(m->writer, &row, &err), &err);
+}
+
+static inline void limit(struct made *m, const char *name, int64_t bytes)
+{
+    struct tide_limit row = {.t_ns = m->t_ns, .name = name, .bytes = bytes};
+    struct tide_err err;
+    ok(tide_writer_limit(m->writer, &row, &err), &err);
+}
+
+static inline void read_shared(struct made *m, int64_t process, int64_t pss, int64_t uss)
+{
+    struct tide_smaps row = {
+        .tick = m->tick, .process = process, .pss_bytes = pss, .uss_bytes = uss, .cost_ns = 1000};
+    struct tide_err err;
+    ok(tide_writer_smaps(m->writer, &row, &err), &err);
+}
+
+/* A process that has begun at began_ns is gone. */
+static inline void end_process(struct made *m, int64_t id, int64_t pid, int64_t parent, const char *name,
+                               const char *role, int64_t began_ns)
+{
+    struct tide_process p = {.id = id,
+                             .pid = pid,
+                             .parent = parent,
+                             .name = name,
+                             .command = name,
+                             .role = role,
+                             .began_ns = began_ns,
+                             .ended_ns = m->t_ns,
+                             .peak_rss_bytes = GIB};
+    struct tide_err err;
+    ok(tide_writer_process_update(m->writer, &p, &err), &err);
+}
+
+/* Ends the recording and judges it; the text that a person would read lands in out. */
+static inline struct tide_assessment *finish(struct made *m, char *out, size_t size)
+{
+    struct tide_err err;
+    struct tide_reader *reader;
+    struct tide_history *history;
+    struct tide_assessment *a;
+    struct tide_assess_options options = {NAN, NAN, NAN};
+    ok(tide_writer_free(m->writer, &err), &err);
+    ok(tide_reader_new(m->path, &reader, &err), &err);
+    ok(tide_history_new(0, &history, &err), &err);
+    ok(tide_history_load(history, reader, &err), &err);
+    ok(tide_assess_history(history, &options, &a, &err), &err);
+    tide_history_free(history);
+    tide_reader_free(reader);
+    unlink(m->path);
+    FILE *stream = fmemopen(out, size, "w");
+    tide_assessment_print(a, NULL, stream);
+    fclose(stream);
+    return a;
+}
+
+#endif

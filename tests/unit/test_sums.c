@@ -1,0 +1,162 @@
+/*
+ * test_sums.c - what is said of a tree and of a role, whose memory is the sum of their processes'.
+ */
+#include "made_recording.h"
+
+static const struct tide_judged *find(const struct tide_assessment *a, enum tide_subject subject)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == subject)
+            return &a->judged[i];
+    fail_msg("nothing of that kind was judged");
+    return NULL;
+}
+
+static void assert_no_leak(const struct tide_assessment *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (tide_verdict_grows(&a->judged[i].verdict) || a->judged[i].verdict.kind == TIDE_RETENTION)
+            fail_msg("%s: %s", a->judged[i].name, tide_verdict_name(a->judged[i].verdict.kind));
+    assert_int_equal(tide_assessment_exit_code(a), 0);
+}
+
+/* A parent writes to the pages that it had in common with four workers, which do nothing. */
+static void pages_that_idle_workers_no_longer_share_are_no_leak(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[4];
+    for (int i = 0; i < 4; i++)
+        worker[i] = add_process(&m, 101 + i, parent, "python", "worker of train.py");
+    for (int64_t step = 0; step < 300; step++) {
+        int64_t unshared = step * 320 * 1024;
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look_at_shared(&m, 5, 440 * MIB + unshared, 5 * 404 * MIB, 5 * 404 * MIB);
+        sample(&m, parent, 400 * MIB);
+        for (int i = 0; i < 4; i++)
+            sample(&m, worker[i], 400 * MIB);
+        if (step % 4)
+            continue;
+        read_shared(&m, parent, 84 * MIB + unshared, 4 * MIB + unshared);
+        for (int i = 0; i < 4; i++)
+            read_shared(&m, worker[i], 84 * MIB, 4 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_no_leak(a);
+    tide_assessment_free(a);
+}
+
+/* Workers come and go before anybody has read them, while the parent, which has been read, goes up and down.
+ */
+static void workers_that_end_unread_do_not_lift_what_was_before(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker = 0, began_ns = 0;
+    for (int64_t i = 0; i < 400; i++) {
+        int64_t mine = 500 + (i % 10 == 5 ? 4 : 0), its = i % 10 < 5 ? 500 : 0;
+        if (i % 10 == 0) {
+            began_ns = m.t_ns;
+            worker = add_process(&m, 1000 + i / 10, parent, "python", "helper");
+        }
+        look_at_shared(&m, its ? 2 : 1, mine * MIB, (mine + its + 4) * MIB, (mine + 4) * MIB);
+        sample(&m, parent, mine * MIB);
+        if (its)
+            sample(&m, worker, its * MIB);
+        if (i % 10 == 4)
+            end_process(&m, worker, 1000 + i / 10, parent, "python", "helper", began_ns);
+        if (i % 40 == 0)
+            read_shared(&m, parent, mine * MIB, mine * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    const struct tide_judged *tree = find(a, TIDE_SUBJECT_TREE);
+    assert_in_range((int64_t)tree->verdict.floor_first, 499 * MIB, 505 * MIB);
+    assert_in_range((int64_t)tree->verdict.floor_last, 499 * MIB, 505 * MIB);
+    tide_assessment_free(a);
+}
+
+/* Each of them may have touched another page of a library here and there. */
+static void what_is_too_little_in_each_of_four_workers_is_too_little_in_all(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[4];
+    for (int i = 0; i < 4; i++)
+        worker[i] = add_process(&m, 101 + i, parent, "worker", "worker");
+    for (int64_t step = 0; step < 400; step++) {
+        int64_t more = step * 57 * 1024 / 400 / 4096 * 4096;
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look(&m, 5, 140 * MIB + 4 * more);
+        sample(&m, parent, 100 * MIB);
+        for (int i = 0; i < 4; i++)
+            sample(&m, worker[i], 10 * MIB + more);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_no_leak(a);
+    tide_assessment_free(a);
+}
+
+/* Nothing was seen of what is live, and the tree is not higher at the end than it was at the start. */
+static void a_tree_that_jumps_and_falls_retains_nothing(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "server"),
+            other = add_process(&m, 101, parent, "cat", "cat");
+    for (int64_t i = 0; i < 400; i++) {
+        int64_t kib = (500 << 10) - i * 100 + (i >= 200 ? 30 << 10 : 0);
+        look(&m, 2, kib * 1024 + MIB);
+        sample(&m, parent, kib * 1024);
+        sample(&m, other, MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_true(find(a, TIDE_SUBJECT_TREE)->verdict.growth_bytes <= 0);
+    assert_int_equal(find(a, TIDE_SUBJECT_TREE)->verdict.kind, TIDE_JUMP);
+    tide_assessment_free(a);
+}
+
+/* A worker begins with all that its parent has: that the parent has more by then is no news about it. */
+static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py");
+    for (int epoch = 0; epoch < 4; epoch++) {
+        int64_t inherited = epoch < 2 ? 300 : 700, worker[2], began_ns = m.t_ns;
+        for (int w = 0; w < 2; w++)
+            worker[w] = add_process(&m, 1000 + 2 * epoch + w, parent, "python", "pt_data_worker");
+        for (int i = 0; i < 60; i++) {
+            mark(&m, parent, TIDE_MARK_STEP, 60 * epoch + i, "");
+            look_at_shared(&m, 3, (inherited + 2 * 20) * MIB, 3 * (inherited + 4) * MIB,
+                           (inherited + 4) * MIB);
+            sample(&m, parent, inherited * MIB);
+            for (int w = 0; w < 2; w++)
+                sample(&m, worker[w], (inherited + (i ? 16 : 0)) * MIB);
+            if (i == 30)
+                read_shared(&m, worker[0], (inherited / 3 + 20) * MIB, 20 * MIB);
+        }
+        for (int w = 0; w < 2; w++)
+            end_process(&m, worker[w], 1000 + 2 * epoch + w, parent, "python", "pt_data_worker", began_ns);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_not_equal(find(a, TIDE_SUBJECT_ROLE)->verdict.kind, TIDE_JUMP);
+    assert_int_not_equal(a->judged[0].subject, TIDE_SUBJECT_ROLE);
+    tide_assessment_free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_that_idle_workers_no_longer_share_are_no_leak),
+        cmocka_unit_test(workers_that_end_unread_do_not_lift_what_was_before),
+        cmocka_unit_test(what_is_too_little_in_each_of_four_workers_is_too_little_in_all),
+        cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
+        cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
