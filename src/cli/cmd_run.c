@@ -86,7 +86,10 @@ const struct tide_command tide_command_run = {
         "named.\n"
         "\n"
         "When the command ends before processes that it started, recording goes on until they end too, or "
-        "until Ctrl-C. A terminal gets a status line in its last row, where the program's own output permits.",
+        "until Ctrl-C. A terminal gets a status line in its last row, where the program's own output permits.\n"
+        "\n"
+        "The command does not depend on tidemark: should tidemark be killed, the command goes on and what it prints arrives, "
+        "in a file, a pipe or on the terminal, which the shell has again then; keys no longer reach the command.",
     .examples = "tidemark run -- python train.py\n"
                 "tidemark run -o base.tide --limit 24G -- uv run python train.py --epochs 3\n"
                 "tidemark run --heap -- ./train\n"

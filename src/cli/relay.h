@@ -1,11 +1,15 @@
 /*
  * relay.h - the command's input, output and terminal, passed through unchanged and looked at on the way.
  *
- * tide_relay_new (looks at descriptors 0 to 2 and makes what the command gets in their place) -> fork:
- * tide_relay_in_child() there, tide_relay_start() here -> tide_relay_collect() every tick ->
- * tide_relay_finish(), wait until tide_relay_is_done() -> tide_relay_free(). The relay itself is one thread,
- * so that a slow look at the process tree never holds the program up; all functions here are called from one
- * other thread.
+ * tide_relay_new (looks at descriptors 0 to 2 and makes what the command gets in their place) ->
+ * tide_relay_start -> fork of the command, tide_relay_in_child() there, tide_relay_started() here ->
+ * tide_relay_collect() every tick -> tide_relay_finish(), wait until tide_relay_is_done() ->
+ * tide_relay_free().
+ *
+ * What passes bytes on is a small process of its own (relay_process.c). A slow look at the process tree never
+ * holds the program up, and the program outlives its tracker: when this process is killed, the other
+ * gives the terminal back and goes on passing output until nobody is left to write any. So it does for
+ * processes that are still there when the tracker has ended.
  *
  * What a descriptor is decides what the command gets:
  *   /dev/null and other devices   the same descriptor
@@ -51,16 +55,30 @@ bool tide_relay_wants_status_line(void);
 /* The descriptor of the user's terminal, -1 when the relay does not own it. */
 int tide_relay_terminal(const struct tide_relay *relay);
 
+/* The relay's process, 0 when there is none. */
+int64_t tide_relay_pid(const struct tide_relay *relay);
+
+/* The pipe that holds the keeper (spawn.h): the end that it reads, and the end that this process and the
+ * relay's both have, so that it closes when both are gone. -1 when the relay does not own the terminal. */
+int tide_relay_keeper_end(const struct tide_relay *relay);
+int tide_relay_hold_end(const struct tide_relay *relay);
+
 /* In the keeper, which leads a new session: makes the pseudo-terminal its controlling terminal. Returns a
  * descriptor of it, or -1 with errno. */
 int tide_relay_take_terminal(struct tide_relay *relay);
 /* In the command's process before exec: puts the descriptors in place. 0, or -1 with errno. */
 int tide_relay_in_child(struct tide_relay *relay);
 
-/* After the fork, with all signals blocked that the caller handles. */
+/* Starts the relay's process, before this one has threads and before the command is there, which must never
+ * be without it. */
 int tide_relay_start(struct tide_relay *relay, struct tide_err *err);
+/* The command has what is its own: this process lets go of it. */
+void tide_relay_started(struct tide_relay *relay);
+/* Instead: there is no command. The terminal is as it was on return. */
+void tide_relay_call_off(struct tide_relay *relay);
 
-/* Readable when something happened: tide_relay_interrupted() or tide_relay_is_done() may say more. */
+/* Readable when something happened: tide_relay_interrupted() or tide_relay_is_done() may say more. -1 when
+ * nothing can happen any more. */
 int tide_relay_alert(const struct tide_relay *relay);
 
 typedef void tide_relay_on_output(void *context, int stream, const char *bytes, size_t len, int64_t t_ns);
@@ -85,8 +103,10 @@ void tide_relay_resume(struct tide_relay *relay);
 void tide_relay_command_ended(struct tide_relay *relay);
 bool tide_relay_interrupted(struct tide_relay *relay);
 
-/* Passes on what is left. all_ended: no process can write any more. */
+/* Passes on what is left. all_ended: no process of the tree can write any more; otherwise the relay's process
+ * stays for those that can, and gives back only the terminal. */
 void tide_relay_finish(struct tide_relay *relay, bool all_ended);
+/* What was printed so far is passed on, or the relay's process is gone. */
 bool tide_relay_is_done(struct tide_relay *relay);
 
 #endif

@@ -1,30 +1,26 @@
 /*
- * relay_private.h - what the two halves of the relay share: relay_setup.c (what the command gets, before and
- * around the fork) and relay.c (the thread that passes bytes on, and everything after the fork).
+ * relay_private.h - what the parts of the relay share: relay_setup.c (what the command gets, before and
+ * around the fork), relay_process.c (the process that passes bytes on) and relay.c (how the tracker speaks
+ * with it).
+ *
+ * The tracker sends orders over a socket, one message each, and hears single bytes back. What is printed
+ * comes through relay_tap.h. Nothing that either does waits for the other.
  */
 #ifndef TIDE_RELAY_PRIVATE_H
 #define TIDE_RELAY_PRIVATE_H
 
 #include "cli/relay.h"
+#include "cli/relay_tap.h"
 #include "cli/status_line.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/types.h>
 
 enum {
     CHUNK = 64 * 1024,
     PIECE = 4096, /* PIPE_BUF: a pipe that polls as writable takes this much without blocking */
     KEYS = 4096,
-    TAP_BYTES = 512 * 1024,
-    TAP_PIECES = 2048,
     TAIL_BYTES = 1024 * 1024, /* of a file, at most, per collect */
-    STATUS_TEXT = 512,
-    SAID_TEXT = 1024,
-    BACKGROUND_CHECK_MS = 300,
-    PTY_END_MS =
-        2000, /* a pseudo-terminal whose users are all gone says so; this is for a kernel that does not */
-    QUIET_MS = 50,
+    ORDER_TEXT = 1024,
 };
 
 /* One way from the command to us. */
@@ -45,49 +41,62 @@ struct tail {
     int stream;
 };
 
-/* What was printed, until the other thread takes it. */
-struct tap {
-    size_t bytes, pieces;
-    struct piece {
-        int64_t t_ns;
-        size_t len; /* 0: a gap */
-        int stream;
-    } piece[TAP_PIECES];
-    char data[TAP_BYTES];
+/* From the tracker to the relay's process. */
+enum order_kind {
+    ORDER_STATUS,
+    ORDER_SAY,
+    ORDER_RESIZE,
+    ORDER_SUSPEND,
+    ORDER_RESUME,
+    ORDER_ENDED,
+    ORDER_FINISH
+};
+struct order {
+    enum order_kind kind;
+    bool all_ended; /* ORDER_FINISH */
+    char text[ORDER_TEXT];
+};
+
+/* And back. */
+enum reply {
+    REPLY_SHOWN = 'l',
+    REPLY_SUSPENDED = 's',
+    REPLY_RESUMED = 'r',
+    REPLY_INTERRUPTED = 'i',
+    REPLY_DONE = 'd'
 };
 
 struct tide_relay {
+    /* Before the fork, and in both afterwards. */
     bool read_output, owns_terminal, has_status, stdin_on_pty;
     int log_fd; /* -1: none */
     struct stream streams[2];
     size_t stream_count;
     struct tail tails[2];
-
-    pthread_t thread;
-    bool started, joined;
-    int wake, alert;
-    pthread_mutex_t lock; /* guards the next group */
-    pthread_cond_t settled;
-    struct tap *tap, *other_tap;
-    char status_text[STATUS_TEXT];
-    bool status_new;
-    char said[SAID_TEXT]; /* "": nothing */
-    bool want_suspended, is_suspended, want_resize;
-    bool finishing, all_ended;
-
-    atomic_bool done, command_ended, interrupted;
-
-    /* Of the relay's thread alone. */
+    struct tide_tap *tap;
+    int hold[2];   /* see tide_relay_keeper_end */
+    int socket[2]; /* the tracker's end, the relay's end; -1 where it is closed */
     struct tide_status_line line;
-    bool holds_keyboard;
+
+    /* Of the tracker. */
+    pid_t pid; /* 0: there is no relay process, nor was one needed */
+    bool done, suspended, interrupted, finishing;
+    bool is_showing; /* a status text is on its way */
+    char status_text[ORDER_TEXT];
+
+    /* Of the relay's process. */
+    bool holds_keyboard, is_suspended, command_ended;
     char keys[KEYS];
     size_t key_at, key_len;
-    char shown_text[STATUS_TEXT];
+    char shown_text[ORDER_TEXT];
     bool undrawn;
     bool broken; /* the user's terminal is gone */
 };
 
 /* Writes all of it to the user's terminal, waiting as long as that takes. context: the relay. */
 tide_status_put tide_relay_put_on_terminal;
+
+/* The life of the relay's process. */
+_Noreturn void tide_relay_live(struct tide_relay *relay);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -177,22 +176,19 @@ int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **r
     struct tide_relay *relay = calloc(1, sizeof *relay);
     if (!relay)
         return tide_err_set(err, "not enough memory");
-    relay->log_fd = relay->tails[0].fd = relay->tails[1].fd = -1;
-    for (int i = 0; i < 2; i++)
-        relay->streams[i].from = relay->streams[i].child_end = -1;
-    pthread_mutex_init(&relay->lock, NULL);
-    pthread_cond_init(&relay->settled, NULL);
+    relay->log_fd = -1;
+    for (int i = 0; i < 2; i++) {
+        relay->streams[i].from = relay->streams[i].child_end = relay->tails[i].fd = -1;
+        relay->hold[i] = relay->socket[i] = -1;
+    }
     relay->read_output = config->read_output;
-    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    relay->alert = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    relay->tap = calloc(1, sizeof *relay->tap);
-    relay->other_tap = calloc(1, sizeof *relay->other_tap);
-    int bad = !relay->tap || !relay->other_tap || relay->wake < 0 || relay->alert < 0
-                  ? tide_err_set(err, "cannot watch the program's output: %s", strerror(errno))
-                  : 0;
+    relay->tap = tide_tap_new();
+    int bad = relay->tap ? 0 : tide_err_set(err, "cannot watch the program's output: %s", strerror(errno));
     if (!bad)
         bad = config->log_path ? set_up_log(relay, config->log_path, err)
                                : set_up(relay, config->status_line, err);
+    if (!bad && relay->owns_terminal && pipe2(relay->hold, O_CLOEXEC))
+        bad = tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
     if (bad) {
         tide_relay_free(relay);
         return -1;

@@ -102,7 +102,7 @@ static void wait_until_watched(int hold)
 /* The keeper's life: reports what happens to the command until nobody holds the other end of `hold`. */
 static _Noreturn void keep(pid_t child, int events, int hold, int terminal)
 {
-    prctl(PR_SET_NAME, "tidemark-keeper");
+    prctl(PR_SET_NAME, "terminal-keeper"); /* not called tidemark: see relay_process.c */
     int kept[] = {events, hold, terminal};
     tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
     sigset_t all;
@@ -146,7 +146,7 @@ struct report {
 /* Between tracker and command: leads the session of the pseudo-terminal. */
 static _Noreturn void start_keeper(char **argv, char **environment, struct tide_relay *relay,
                                    const struct tide_spawn_inheritance *inherited, int failure, int report,
-                                   int events, int hold)
+                                   int events)
 {
     struct report said = {.pid = -1};
     setsid();
@@ -166,7 +166,7 @@ static _Noreturn void start_keeper(char **argv, char **environment, struct tide_
     ssize_t sent = write(report, &said, sizeof said);
     if (said.pid < 0 || sent != sizeof said)
         _exit(1);
-    keep(said.pid, events, hold, tide_relay_terminal(relay));
+    keep(said.pid, events, tide_relay_keeper_end(relay), tide_relay_terminal(relay));
 }
 
 /* Whether PATH has a file of that name: execvp says EACCES also when a folder of PATH may not be searched. */
@@ -215,7 +215,7 @@ static int make_pipes(int (*pipes)[2], size_t count, struct tide_err *err)
     return 0;
 }
 
-enum { FAILURE, REPORT, EVENTS, HOLD, PIPES };
+enum { FAILURE, REPORT, EVENTS, PIPES };
 
 /* With a keeper: learns the command's PID. */
 static int hear_of_child(int fd, pid_t keeper, pid_t *ret_pid, struct tide_err *err)
@@ -249,10 +249,9 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
         goto close_pipes;
     }
     if (pid == 0) {
-        close(pipes[HOLD][1]);
         if (keeper)
             start_keeper(argv, environment, relay, inherited, pipes[FAILURE][1], pipes[REPORT][1],
-                         pipes[EVENTS][1], pipes[HOLD][0]);
+                         pipes[EVENTS][1]);
         if (own_session)
             setsid();
         become(argv, environment, relay, inherited, pipes[FAILURE][1]);
@@ -273,11 +272,13 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
     while (got < 0 && errno == EINTR);
     if (keeper) {
         spawned.events = pipes[EVENTS][0];
-        spawned.hold = pipes[HOLD][1];
-        pipes[EVENTS][0] = pipes[HOLD][1] = -1;
+        spawned.hold = tide_relay_hold_end(relay);
+        pipes[EVENTS][0] = -1;
         fcntl(spawned.events, F_SETFL, O_NONBLOCK);
     }
     if (got == sizeof why) {
+        if (keeper)
+            tide_spawn_dismiss(spawned.hold);
         tide_spawn_release(&spawned);
         waitpid(pid, NULL, 0);
         describe_failure(argv[0], why, ret_exit, err);
@@ -293,24 +294,25 @@ close_pipes:
     return result;
 }
 
-static void tell_keeper(struct tide_spawned *spawned, char word)
+static void tell_keeper(int hold, char word)
 {
-    ssize_t ignored = write(spawned->hold, &word, 1); /* a keeper that is gone needs no word */
+    ssize_t ignored = write(hold, &word, 1); /* a keeper that is gone needs no word */
     (void)ignored;
 }
 
 void tide_spawn_watched(struct tide_spawned *spawned)
 {
     if (spawned->hold >= 0)
-        tell_keeper(spawned, WATCHED);
+        tell_keeper(spawned->hold, WATCHED);
+}
+
+void tide_spawn_dismiss(int hold)
+{
+    tell_keeper(hold, DISMISSED);
 }
 
 void tide_spawn_release(struct tide_spawned *spawned)
 {
-    if (spawned->hold >= 0) {
-        tell_keeper(spawned, DISMISSED);
-        close(spawned->hold);
-    }
     if (spawned->events >= 0)
         close(spawned->events);
     spawned->hold = spawned->events = -1;

@@ -1,15 +1,15 @@
 /*
  * spawn.h - starts the command, and says how it ended.
  *
- * tide_spawn() after tide_relay_new() and before any thread exists. The command gets the descriptors that the
- * relay made for it, the signal mask and the dispositions that this process was started with, and
+ * tide_spawn() after tide_relay_start() and before any thread exists. The command gets the descriptors that
+ * the relay made for it, the signal mask and the dispositions that this process was started with, and
  * `environment`.
  *
  * On a pseudo-terminal a small process stands between, the keeper: it leads the terminal's session, so
  * that the command's process group is not orphaned and Ctrl-Z stops it as anywhere else. It reports every
- * stop, continuation and end through `events`, restores the user's terminal if the tracker is killed, and
- * lives until tide_spawn_release(). Without one, the command is a child of this process and its end comes
- * from wait4().
+ * stop, continuation and end through `events`, restores the user's terminal if tracker and relay are both
+ * killed, and lives until the relay dismisses it, when nobody uses the pseudo-terminal any more. Without one,
+ * the command is a child of this process and its end comes from wait4().
  */
 #ifndef TIDE_SPAWN_H
 #define TIDE_SPAWN_H
@@ -28,7 +28,7 @@ struct tide_spawned {
     pid_t pid;    /* of the command */
     pid_t keeper; /* 0: none */
     int events;   /* -1 without a keeper; else gives struct tide_spawn_event */
-    int hold;     /* -1 without a keeper; held open as long as the keeper must stay */
+    int hold;     /* -1 without a keeper; the relay's, see tide_relay_hold_end */
 };
 
 struct tide_spawn_event {
@@ -55,7 +55,9 @@ int tide_spawn(char **argv, char **environment, struct tide_relay *relay, bool o
  * keeps its entry in /proc. */
 void tide_spawn_watched(struct tide_spawned *spawned);
 
-/* Lets the keeper go. */
+/* Lets the keeper go; hold: see tide_relay_hold_end. */
+void tide_spawn_dismiss(int hold);
+
 void tide_spawn_release(struct tide_spawned *spawned);
 
 /* Waits for a child that has ended, without blocking: its PID, or 0 when none has. */

@@ -30,6 +30,27 @@ void tide_terminal_restore(void)
     errno = kept;
 }
 
+static void make_raw(struct termios *settings)
+{
+    *settings = found;
+    cfmakeraw(settings);
+    settings->c_cc[VMIN] = 1;
+    settings->c_cc[VTIME] = 0;
+}
+
+void tide_terminal_yield(void)
+{
+    struct termios raw, now;
+    make_raw(&raw);
+    bool ours = !tcgetattr(terminal, &now) && now.c_iflag == raw.c_iflag && now.c_oflag == raw.c_oflag &&
+                now.c_lflag == raw.c_lflag;
+    if (is_raw && !ours) {
+        is_raw = 0;
+        write_farewell();
+    }
+    tide_terminal_restore();
+}
+
 void tide_terminal_rescue(void)
 {
     if (terminal < 0)
@@ -80,10 +101,8 @@ bool tide_terminal_is_foreground(void)
 
 void tide_terminal_raw(void)
 {
-    struct termios raw = found;
-    cfmakeraw(&raw);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
+    struct termios raw;
+    make_raw(&raw);
     is_raw = 1;
     tcsetattr(terminal, TCSADRAIN, &raw);
 }

@@ -34,6 +34,10 @@ void tide_terminal_set_farewell(const char *text);
 /* Back to what _open found. Does nothing when it is not raw. Safe in a signal handler. */
 void tide_terminal_restore(void);
 
+/* The same, but leaves the settings alone if somebody has changed them since: a shell that has the terminal
+ * again. */
+void tide_terminal_yield(void);
+
 /* For another process that has inherited fd: brings the terminal back whatever this process believes. */
 void tide_terminal_rescue(void);
 

@@ -418,17 +418,18 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
 {
     int64_t root = t->config->command ? t->spawned.pid : t->config->pid;
-    struct tide_sense_config config = {
-        .roots = &root,
-        .root_count = 1,
-        .adopt_orphans = t->config->command != NULL,
-        .hidden_pids = {t->spawned.keeper, t->heap ? tide_heap_sense_helper(t->heap) : 0},
-        .smaps_budget_ppm = 10000,
-        .limit_bytes = t->config->limit_bytes,
-        .gpu = true,
-        .proc_path = "/proc",
-        .cgroup_path = "/sys/fs/cgroup",
-        .base_ns = t->base_ns};
+    struct tide_sense_config config = {.roots = &root,
+                                       .root_count = 1,
+                                       .adopt_orphans = t->config->command != NULL,
+                                       .hidden_pids = {t->spawned.keeper,
+                                                       t->heap ? tide_heap_sense_helper(t->heap) : 0,
+                                                       t->relay ? tide_relay_pid(t->relay) : 0},
+                                       .smaps_budget_ppm = 10000,
+                                       .limit_bytes = t->config->limit_bytes,
+                                       .gpu = true,
+                                       .proc_path = "/proc",
+                                       .cgroup_path = "/sys/fs/cgroup",
+                                       .base_ns = t->base_ns};
     return tide_sense_new(&config, &t->sense, err);
 }
 
@@ -503,9 +504,15 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
         tide_tracker_trouble(t, &meta_err);
     if (t->heap && tide_heap_sense_open(t->heap, tide_channel_path(t->channel), t->base_ns, err))
         return -1;
-    if (t->config->command && start_command(t, err))
+    if (t->relay && tide_relay_start(t->relay, err))
         return -1;
-    if (start_sense(t, err) || (t->relay && tide_relay_start(t->relay, err))) {
+    if (t->config->command && start_command(t, err)) {
+        tide_relay_call_off(t->relay);
+        return -1;
+    }
+    if (t->relay)
+        tide_relay_started(t->relay);
+    if (start_sense(t, err)) {
         if (t->config->command)
             kill(t->spawned.pid, SIGKILL);
         return -1;

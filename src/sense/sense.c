@@ -103,6 +103,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
         free(sense);
         return -1;
     }
+    _Static_assert((int)TIDE_SENSE_HIDDEN == (int)TIDE_TREE_HIDDEN, "as many as the tree can hide");
     for (size_t i = 0; i < TIDE_SENSE_HIDDEN; i++)
         sense->tree.hidden_pids[i] = config->hidden_pids[i];
     tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);

@@ -336,8 +336,11 @@ static int by_start(const void *a, const void *b)
 
 static bool belongs(const struct tide_tree *tree, const struct tide_proc_stat *stat)
 {
-    if (stat->pid == tree->self_pid || stat->pid == tree->hidden_pids[0] || stat->pid == tree->hidden_pids[1])
+    if (stat->pid == tree->self_pid)
         return false;
+    for (size_t i = 0; i < TIDE_TREE_HIDDEN; i++)
+        if (stat->pid == tree->hidden_pids[i])
+            return false;
     if (tree->adopt_orphans && stat->parent_pid == tree->self_pid)
         return true;
     return tide_tree_find(tree, stat->parent_pid) != NULL;

@@ -32,7 +32,8 @@
 
 enum {
     TIDE_TREE_MEMBERS = 65536, /* at once; more are counted but not followed */
-    TIDE_TREE_COMMAND = 4096,  /* bytes of a command line that are kept */
+    TIDE_TREE_HIDDEN = 3,
+    TIDE_TREE_COMMAND = 4096, /* bytes of a command line that are kept */
 };
 
 /* What is known of a member's PSS (smaps.c's). */
@@ -99,8 +100,8 @@ struct tide_tree {
     int proc_fd; /* of proc: borrowed by who reads files there */
     bool adopt_orphans;
     int64_t self_pid;
-    int64_t hidden_pids[2];       /* never members; 0: none */
-    struct tide_member **members; /* in order of first sight */
+    int64_t hidden_pids[TIDE_TREE_HIDDEN]; /* never members; 0: none */
+    struct tide_member **members;          /* in order of first sight */
     size_t member_count, member_capacity;
     struct tide_map by_pid;    /* -> struct tide_member *, those not gone */
     struct tide_map strangers; /* pid -> inode and scan, packed */

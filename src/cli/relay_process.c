@@ -1,0 +1,388 @@
+#include "cli/relay_private.h"
+
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "cli/spawn.h"
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    BACKGROUND_CHECK_MS = 300,
+    PTY_END_MS =
+        2000, /* a pseudo-terminal whose users are all gone says so; this is for a kernel that does not */
+    QUIET_MS = 50,
+};
+
+/* How far it has come. */
+enum stage { RUNNING, FINISHING, LEFT_ALONE };
+
+static void reply(struct tide_relay *relay, enum reply what)
+{
+    char byte = (char)what;
+    send(relay->socket[1], &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a tracker that is gone needs none */
+}
+
+static void close_stream(struct stream *s)
+{
+    if (s->from >= 0)
+        close(s->from);
+    s->from = -1;
+    s->len = 0;
+}
+
+void tide_relay_put_on_terminal(void *context, const char *bytes, size_t len)
+{
+    struct tide_relay *relay = context;
+    while (len && !relay->broken) {
+        ssize_t done = write(relay->streams[0].to, bytes, len);
+        if (done >= 0) {
+            bytes += done;
+            len -= (size_t)done;
+        } else if (errno == EAGAIN) {
+            struct pollfd fd = {.fd = relay->streams[0].to, .events = POLLOUT};
+            poll(&fd, 1, -1);
+        } else if (errno != EINTR) {
+            relay->broken = true;
+        }
+    }
+}
+
+/* Writes what poll says can be written without blocking. */
+static void write_some(struct stream *s)
+{
+    size_t piece = s->len < PIECE ? s->len : PIECE;
+    ssize_t done = s->is_socket ? send(s->to, s->bytes + s->at, piece, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                : write(s->to, s->bytes + s->at, piece);
+    if (done >= 0) {
+        s->at += (size_t)done;
+        s->len -= (size_t)done;
+    } else if (errno != EAGAIN && errno != EINTR) {
+        close_stream(s);
+    }
+}
+
+static bool more_to_read(int fd)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    return poll(&poller, 1, 0) > 0;
+}
+
+static void draw_status(struct tide_relay *relay)
+{
+    if (!relay->has_status || !relay->holds_keyboard || relay->broken || !relay->shown_text[0])
+        return;
+    bool was_shown = relay->line.shown;
+    relay->undrawn = !tide_status_line_draw(&relay->line, relay->shown_text);
+    if (relay->line.shown != was_shown)
+        tide_terminal_set_farewell(relay->line.shown ? "\x1b"
+                                                       "7\x1b[r\x1b[999;1H\x1b[2K\x1b"
+                                                       "8"
+                                                     : "");
+}
+
+static void read_stream(struct tide_relay *relay, struct stream *s)
+{
+    ssize_t got = read(s->from, s->bytes, CHUNK);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) { /* a pseudo-terminal ends with EIO */
+        close_stream(s);
+        return;
+    }
+    if (relay->read_output)
+        tide_tap_put(relay->tap, s->out ? 0 : 1, s->bytes, (size_t)got, tide_clock_ns());
+    if (s != &relay->streams[0] || !relay->owns_terminal) {
+        s->at = 0;
+        s->len = (size_t)got;
+        return;
+    }
+    tide_status_line_feed(&relay->line, s->bytes, (size_t)got);
+    if (relay->broken)
+        close_stream(s);
+    else if ((relay->undrawn || relay->line.stale || !relay->line.shown) && !more_to_read(s->from))
+        draw_status(relay);
+}
+
+static void take_keyboard(struct tide_relay *relay)
+{
+    if (!tide_terminal_is_foreground())
+        return;
+    tide_terminal_raw();
+    relay->holds_keyboard = true;
+    relay->undrawn = true;
+}
+
+static void give_keyboard(struct tide_relay *relay)
+{
+    if (!relay->holds_keyboard)
+        return;
+    tide_status_line_end(&relay->line);
+    tide_terminal_set_farewell("");
+    tide_terminal_yield();
+    relay->holds_keyboard = false;
+}
+
+/* Ctrl-C, whatever the key is, when the command itself is gone. */
+static void look_for_interrupt(struct tide_relay *relay, const char *keys, size_t len)
+{
+    struct termios settings;
+    if (!relay->command_ended || tcgetattr(relay->streams[0].from, &settings))
+        return;
+    if (memchr(keys, settings.c_cc[VINTR], len))
+        reply(relay, REPLY_INTERRUPTED);
+}
+
+static void read_keyboard(struct tide_relay *relay)
+{
+    ssize_t got = read(STDIN_FILENO, relay->keys, KEYS);
+    if (got > 0) {
+        relay->key_at = 0;
+        relay->key_len = (size_t)got;
+        look_for_interrupt(relay, relay->keys, (size_t)got);
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+        relay->holds_keyboard = false; /* hung up, or no longer in the foreground */
+    }
+}
+
+static void write_keyboard(struct tide_relay *relay)
+{
+    ssize_t done = write(relay->streams[0].from, relay->keys + relay->key_at, relay->key_len);
+    if (done > 0) {
+        relay->key_at += (size_t)done;
+        relay->key_len -= (size_t)done;
+    } else if (done < 0 && errno != EAGAIN && errno != EINTR) {
+        relay->key_len = 0;
+    }
+}
+
+static void resize(struct tide_relay *relay)
+{
+    for (size_t i = 0; i < relay->stream_count; i++) {
+        struct stream *s = &relay->streams[i];
+        if (!s->is_pty || s->from < 0)
+            continue;
+        struct winsize size = tide_terminal_size(s->to);
+        if (i == 0 && relay->owns_terminal) {
+            tide_status_line_resize(&relay->line, size.ws_row, size.ws_col);
+            size.ws_row = (unsigned short)tide_status_line_rows(&relay->line);
+            relay->undrawn = true;
+        }
+        ioctl(s->from, TIOCSWINSZ, &size);
+    }
+    if (relay->owns_terminal)
+        draw_status(relay);
+}
+
+static void suspend(struct tide_relay *relay)
+{
+    give_keyboard(relay);
+    relay->is_suspended = true;
+    reply(relay, REPLY_SUSPENDED);
+}
+
+static void resume(struct tide_relay *relay)
+{
+    relay->is_suspended = false;
+    take_keyboard(relay);
+    resize(relay); /* it may have changed meanwhile */
+    reply(relay, REPLY_RESUMED);
+}
+
+/* Nobody draws or reads keys here any more: the terminal is given back, and output goes on as it comes. */
+static void become_plain(struct tide_relay *relay)
+{
+    relay->read_output = false;
+    if (!relay->owns_terminal)
+        return;
+    tide_status_line_flush(&relay->line);
+    give_keyboard(relay);
+    relay->owns_terminal = relay->has_status = false;
+    struct termios settings;
+    if (relay->streams[0].from >= 0 && !tcgetattr(relay->streams[0].from, &settings)) {
+        settings.c_oflag &= ~(tcflag_t)OPOST; /* the terminal itself does it again */
+        tcsetattr(relay->streams[0].from, TCSANOW, &settings);
+    }
+}
+
+/* What the tracker has asked for; without a tracker, LEFT_ALONE. */
+static enum stage obey(struct tide_relay *relay, enum stage stage, bool *all_ended)
+{
+    struct order order;
+    for (;;) {
+        ssize_t got = recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return stage;
+        if (got <= 0) {
+            become_plain(relay);
+            return LEFT_ALONE;
+        }
+        switch (order.kind) {
+        case ORDER_STATUS:
+            memcpy(relay->shown_text, order.text, ORDER_TEXT);
+            draw_status(relay);
+            reply(relay, REPLY_SHOWN);
+            break;
+        case ORDER_SAY:
+            tide_status_line_say(&relay->line, order.text);
+            break;
+        case ORDER_RESIZE:
+            resize(relay);
+            break;
+        case ORDER_SUSPEND:
+            suspend(relay);
+            break;
+        case ORDER_RESUME:
+            resume(relay);
+            break;
+        case ORDER_ENDED:
+            relay->command_ended = true;
+            break;
+        case ORDER_FINISH:
+            *all_ended = order.all_ended;
+            stage = FINISHING;
+        }
+    }
+}
+
+static bool all_closed(const struct tide_relay *relay)
+{
+    for (size_t i = 0; i < relay->stream_count; i++)
+        if (relay->streams[i].from >= 0)
+            return false;
+    return true;
+}
+
+static bool any_pending(const struct tide_relay *relay)
+{
+    for (size_t i = 0; i < relay->stream_count; i++)
+        if (relay->streams[i].from >= 0 && relay->streams[i].len)
+            return true;
+    return false;
+}
+
+/* How long to wait for something to happen, in ms; FINISHING: how long nothing must happen until all is
+ * passed on. */
+static int patience(struct tide_relay *relay, enum stage stage, bool all_ended)
+{
+    if (stage == RUNNING)
+        return relay->owns_terminal && !relay->holds_keyboard ? BACKGROUND_CHECK_MS : -1;
+    if (stage == LEFT_ALONE || any_pending(relay))
+        return -1;
+    for (size_t i = 0; i < relay->stream_count; i++)
+        if (relay->streams[i].is_pty && relay->streams[i].from >= 0)
+            return all_ended ? PTY_END_MS : QUIET_MS;
+    return 0;
+}
+
+enum { POLL_ORDERS, POLL_KEYS, POLL_STREAMS, POLL_COUNT = POLL_STREAMS + 2 };
+
+static void fill_poll(const struct tide_relay *relay, enum stage stage, struct pollfd fds[static POLL_COUNT])
+{
+    for (int i = 0; i < POLL_COUNT; i++)
+        fds[i] = (struct pollfd){.fd = -1};
+    if (stage != LEFT_ALONE)
+        fds[POLL_ORDERS] = (struct pollfd){.fd = relay->socket[1], .events = POLLIN};
+    if (relay->owns_terminal && relay->holds_keyboard && !relay->key_len && stage == RUNNING)
+        fds[POLL_KEYS] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+    for (size_t i = 0; i < relay->stream_count; i++) {
+        const struct stream *s = &relay->streams[i];
+        if (s->from >= 0)
+            fds[POLL_STREAMS + i] =
+                s->len
+                    ? (struct pollfd){.fd = s->to, .events = POLLOUT}
+                    : (struct pollfd){.fd = s->from,
+                                      .events = (short)(POLLIN | (i == 0 && relay->key_len ? POLLOUT : 0))};
+    }
+}
+
+static void serve(struct tide_relay *relay, const struct pollfd fds[static POLL_COUNT])
+{
+    if (fds[POLL_KEYS].revents)
+        read_keyboard(relay);
+    for (size_t i = 0; i < relay->stream_count; i++) {
+        struct stream *s = &relay->streams[i];
+        short events = fds[POLL_STREAMS + i].revents;
+        if (s->from < 0 || !events)
+            continue;
+        if (s->len)
+            write_some(s);
+        else if (events & (POLLIN | POLLHUP | POLLERR))
+            read_stream(relay, s);
+    }
+    if (relay->key_len && relay->owns_terminal && relay->streams[0].from >= 0)
+        write_keyboard(relay);
+}
+
+/* Closes what is not the relay's: nobody sees the end of what it holds open. */
+static void keep_own_descriptors(struct tide_relay *relay)
+{
+    int kept[] = {relay->socket[1], relay->hold[1], relay->owns_terminal ? STDIN_FILENO : -1, -1, -1, -1, -1};
+    for (size_t i = 0; i < relay->stream_count; i++) {
+        kept[3 + 2 * i] = relay->streams[i].from;
+        kept[4 + 2 * i] = relay->streams[i].to;
+    }
+    tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
+}
+
+static void block_signals(void)
+{
+    static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof own_faults / sizeof *own_faults; i++)
+        sigdelset(&all, own_faults[i]);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+/* All was passed on that is there: says so. Whoever can still write goes on being heard, except through a
+ * pseudo-terminal of which all users have ended. */
+static enum stage settle(struct tide_relay *relay, bool all_ended)
+{
+    become_plain(relay);
+    reply(relay, REPLY_DONE);
+    for (size_t i = 0; all_ended && i < relay->stream_count; i++)
+        if (relay->streams[i].is_pty)
+            close_stream(&relay->streams[i]);
+    return LEFT_ALONE;
+}
+
+_Noreturn void tide_relay_live(struct tide_relay *relay)
+{
+    /* Not called tidemark: who kills that by its name means the tracker. */
+    prctl(PR_SET_NAME, "output-relay");
+    block_signals();
+    keep_own_descriptors(relay);
+    if (relay->owns_terminal)
+        take_keyboard(relay);
+    enum stage stage = RUNNING;
+    bool all_ended = false;
+    while (stage == RUNNING || !all_closed(relay)) {
+        if (relay->owns_terminal && !relay->holds_keyboard && !relay->is_suspended && stage == RUNNING &&
+            !relay->broken)
+            take_keyboard(relay);
+        struct pollfd fds[POLL_COUNT];
+        fill_poll(relay, stage, fds);
+        int ready = poll(fds, POLL_COUNT, patience(relay, stage, all_ended));
+        if (ready > 0 && fds[POLL_ORDERS].revents)
+            stage = obey(relay, stage, &all_ended);
+        if (ready > 0)
+            serve(relay, fds);
+        else if (ready == 0 && stage == FINISHING)
+            stage = settle(relay, all_ended);
+    }
+    become_plain(relay);
+    if (relay->hold[1] >= 0)
+        tide_spawn_dismiss(relay->hold[1]);
+    _exit(0);
+}

@@ -1,0 +1,211 @@
+"""The program outlives its tracker: after kill -9 of `tidemark run` it goes on, and what it prints arrives, whatever its
+output is."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+from test_run import TIMEOUT, until
+from test_terminal import is_status, script, terminal  # noqa: F401 (fixtures)
+
+# Prints numbered lines until the test makes the file `go`, 200 more, and says how it ended in the file `ended`.
+TRAINING = """
+import signal
+def end(how):
+    with open('ended.new', 'w') as f: f.write(how)
+    os.rename('ended.new', 'ended')
+signal.signal(signal.SIGHUP, lambda *_: (end('hung up'), os._exit(1)))
+try:
+    i, left = 0, 200
+    print('pid', os.getpid(), flush=True)
+    while left:
+        print('step', i, file=sys.stderr if ERRORS and i % 2 else sys.stdout, flush=True)
+        left -= os.path.exists('go')
+        i += 1
+        time.sleep(0.002)
+    end(f'printed {i}')
+except BrokenPipeError:
+    end('nobody reads')
+"""
+
+
+@pytest.fixture
+def training(script):  # noqa: F811
+    """training(errors) -> argv of the program; with errors every second line goes to standard error."""
+    return lambda errors=False: script(f"ERRORS = {errors}\n" + TRAINING)
+
+
+@pytest.fixture
+def tracked(binary, env, tmp_path):
+    """tracked(argv, **streams) -> a started `tidemark run`, killed at the end with what it left running."""
+    begun = []
+
+    def call(argv, **streams):
+        begun.append(subprocess.Popen([str(binary), "run", "-o", "a.tide", "--", *argv], cwd=tmp_path, env=env,
+                                      **{"stdin": subprocess.DEVNULL, **streams}))
+        return begun[-1]
+
+    yield call
+    (tmp_path / "go").touch()
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def ended(tmp_path):
+    until((tmp_path / "ended").exists, "the end of the program")
+    return (tmp_path / "ended").read_text()
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait(TIMEOUT)
+
+
+def assert_all_printed(text, how):
+    count = int(re.fullmatch(r"printed (\d+)", how).group(1))
+    assert re.findall(r"step (\d+)", text) == [str(i) for i in range(count)]
+
+
+def test_into_a_file(tracked, training, tmp_path):
+    with open(tmp_path / "out", "w") as out:
+        tracker = tracked(training(), stdout=out, stderr=out)
+    until(lambda: "step 50" in (tmp_path / "out").read_text(), "steps")
+    kill(tracker)
+    (tmp_path / "go").touch()
+    how = ended(tmp_path)
+    assert_all_printed((tmp_path / "out").read_text(), how)
+
+
+@pytest.mark.parametrize("steps_before", [1, 50])
+def test_into_a_pipe(tracked, training, tmp_path, steps_before):
+    tracker = tracked(training(errors=True), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = b""
+    while b"step %d\n" % steps_before not in text:
+        text += os.read(tracker.stdout.fileno(), 1 << 16)
+    kill(tracker)
+    (tmp_path / "go").touch()
+    text += tracker.stdout.read()  # to its end: nobody holds the pipe when the program has ended
+    assert_all_printed(text.decode(), ended(tmp_path))
+
+
+def test_into_two_pipes(tracked, training, tmp_path):
+    tracker = tracked(training(errors=True), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert os.read(tracker.stdout.fileno(), 3) == b"pid"
+    kill(tracker)
+    (tmp_path / "go").touch()
+    out, err = tracker.communicate()
+    count = int(ended(tmp_path).split()[1])
+    assert re.findall(rb"step (\d+)", out) == [b"%d" % i for i in range(0, count, 2)]
+    assert re.findall(rb"step (\d+)", err) == [b"%d" % i for i in range(1, count, 2)]
+
+
+def test_a_slow_reader_misses_no_byte_of_a_fast_program(tracked, script, tmp_path):  # noqa: F811
+    """The tracker dies while the pipes are full and the program waits in a write."""
+    prog = script("block = bytes(range(256)) * 256\n"
+                  "for i in range(100): put(i.to_bytes(4, 'little') + block)\n"
+                  "open('ended', 'w').write('done')\n")
+    tracker = tracked(prog, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    first = os.read(tracker.stdout.fileno(), 1)
+    kill(tracker)
+    block = bytes(range(256)) * 256
+    assert first + tracker.stdout.read() == b"".join(i.to_bytes(4, "little") + block for i in range(100))
+    assert ended(tmp_path) == "done"
+
+
+def test_a_reader_that_goes_away_later_is_felt_by_the_program(tracked, training, tmp_path):
+    tracker = tracked(training(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    tracker.stdout.readline()
+    kill(tracker)
+    tracker.stdout.close()
+    assert ended(tmp_path) == "nobody reads"
+
+
+def test_what_outlives_an_interrupted_recording_goes_on_printing(tracked, script, tmp_path):  # noqa: F811
+    """The command has ended, the user ends the recording, a process in the background prints on."""
+    prog = script("if os.fork(): print('parent', flush=True); os._exit(0)\n"
+                  "wait('go')\n"
+                  "for i in range(100): print('step', i, flush=True)\n"
+                  "open('ended', 'w').write('printed 100')\n")
+    tracker = tracked(prog, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert tracker.stdout.readline() == b"parent\n"
+    until(lambda: subprocess.run(["pgrep", "-P", str(tracker.pid), "-f", prog[1]], stdout=subprocess.DEVNULL).returncode
+          == 0, "the orphan to be the tracker's child")
+    while tracker.poll() is None:  # the first signals may come before the tracker knows that the command has ended
+        tracker.send_signal(signal.SIGINT)
+        try:
+            tracker.wait(0.05)
+        except subprocess.TimeoutExpired:
+            pass
+    (tmp_path / "go").touch()
+    assert_all_printed(tracker.stdout.read().decode(), ended(tmp_path))
+
+
+def test_on_a_terminal(terminal, binary, training, tmp_path):  # noqa: F811
+    t = terminal(binary, "run", "-o", "a.tide", "--", *training())
+    t.wait_for("step 50")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    os.kill(t.process.pid, signal.SIGKILL)
+    t.process.wait(TIMEOUT)
+    t.wait(lambda: t.settings == t.settings_before, "the terminal's settings")
+    mark = len(t.bytes)
+    t.wait(lambda: len(t.bytes) > mark + 500, "more output")
+    assert t.screen.margins is None
+    assert not any(is_status(line) for line in t.lines)
+    (tmp_path / "go").touch()
+    t.wait((tmp_path / "ended").exists, "the end of the program")
+    count = int(ended(tmp_path).split()[1])
+    t.wait_for(f"step {count - 1}\r\n")
+    shown = re.sub(rb"\x1b7.*?\x1b8|\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", bytes(t.bytes))  # without the status line
+    assert [int(i) for i in re.findall(rb"^step (\d+)$", shown, re.M)] == list(range(count))
+    assert b"\r\r\n" not in t.bytes[-1000:]
+
+
+def test_a_shell_gets_its_terminal_back_and_the_program_prints_on(terminal, binary, training, tmp_path):  # noqa: F811
+    t = terminal("bash", "--norc", "--noprofile", "-i", env={"PS1": "prompt$ "})
+    t.wait_for("prompt$ ")
+    t.send(f"{binary} run -o a.tide -- {' '.join(training())}\n".encode())
+    t.wait_for("step 50")
+    program = int(re.search(rb"pid (\d+)", t.bytes).group(1))
+    keeper = int(re.search(r"PPid:\s*(\d+)", pathlib.Path(f"/proc/{program}/status").read_text()).group(1))
+    tracker = int(re.search(r"PPid:\s*(\d+)", pathlib.Path(f"/proc/{keeper}/status").read_text()).group(1))
+    os.kill(tracker, signal.SIGKILL)
+    t.wait_for("Killed")
+    mark = len(t.bytes)
+    t.send(b"echo $((40 + 2))\n")
+    t.wait(lambda: re.search(rb"[\r\n]42\r\n", t.bytes[mark:]), "an answer from the shell")
+    mark = len(t.bytes)
+    t.wait(lambda: b"step" in t.bytes[mark:], "output after the death of the tracker")
+    (tmp_path / "go").touch()
+    t.wait((tmp_path / "ended").exists, "the end of the program")
+    t.wait_for(f"step {int(ended(tmp_path).split()[1]) - 1}")
+    until(lambda: not pathlib.Path(f"/proc/{keeper}").exists(), "the end of the keeper")
+    t.send(b"exit\n")
+    t.wait_end()
+
+
+def test_on_a_terminal_that_is_only_written_to(terminal, binary, training, tmp_path):  # noqa: F811
+    """Standard input is no terminal: the terminal's keys and signals stay the kernel's."""
+    t = terminal("sh", "-c", f"exec {binary} run -o a.tide -- {' '.join(training())} </dev/null")
+    t.wait_for("step 50")
+    os.kill(t.process.pid, signal.SIGKILL)
+    t.process.wait(TIMEOUT)
+    # What led the session is dead, and the kernel hangs up on its foreground: the program hears of it as it would have.
+    t.wait((tmp_path / "ended").exists, "the end of the program")
+    assert ended(tmp_path) == "hung up"
+
+
+def test_a_tracker_killed_by_name_takes_nobody_along(tracked, training, tmp_path):
+    """What stands between the program and its output is not called tidemark: `pkill -9 tidemark` means the tracker."""
+    tracker = tracked(training(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    tracker.stdout.readline()
+    helpers = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
+    assert len(helpers) == 2
+    assert not any("tidemark" in pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in helpers)
+    (tmp_path / "go").touch()
+    tracker.communicate()
+    assert tracker.returncode == 0
