@@ -72,7 +72,9 @@ int tide_retention_judge(const struct tide_retention_input *input, struct tide_a
     double kept = input->kept_last - input->kept_first;
     r.retains = r.live_is_flat && !r.crest_rises && r.not_live_bytes >= (1 - TIDE_RETENTION_LIVE) * growth &&
                 !(kept < TIDE_RETENTION_KEPT * growth);
-    r.fills = r.live_is_flat && !r.crest_rises && r.not_live_bytes <= TIDE_RETENTION_LIVE * growth;
+    bool touched = r.live_is_flat && !r.crest_rises && r.not_live_bytes <= TIDE_RETENTION_LIVE * growth;
+    r.fills = touched && r.not_live_bytes + input->managed_bytes <= TIDE_RETENTION_LIVE * growth;
+    r.managed = touched && !r.fills;
     *ret_retention = r;
     return 1;
 }

@@ -22,7 +22,9 @@ struct tide_retention_input {
     const struct tide_verdict *verdict; /* on the process's memory */
     struct tide_judge_input live;       /* what the program holds: x, bytes, count */
     double kept_first,
-        kept_last; /* free bytes of the allocator where growth began and at the end; NAN: unknown */
+        kept_last;        /* free bytes of the allocator where growth began and at the end; NAN: unknown */
+    double managed_bytes; /* of what is live at the end, heaps that a runtime made for itself and manages:
+                             what of them the program holds is not known, nor whether there will be more */
 };
 
 struct tide_retention {
@@ -34,8 +36,10 @@ struct tide_retention {
     bool live_is_flat;              /* the first of the four */
     bool crest_rises;               /* the second does not hold */
     bool retains;                   /* all four: the verdict is TIDE_RETENTION */
-    bool fills; /* the first two, and nearly all memory is live: what grows is pages of memory that was taken
-                   before and is touched only now, a buffer that fills. It ends where that memory does. */
+    bool fills; /* the first two, and nearly all memory is live, and not in managed heaps: what grows is pages
+                   of memory that was taken before and is touched only now, a buffer that fills. It ends where
+                   that memory does. */
+    bool managed; /* it would fill, but for managed heaps */
 };
 
 /* 1; 0: not enough is known, or memory did not rise, and nothing was written; -1 as tide_judge(). */

@@ -5,6 +5,8 @@
 #include "show/assessing.h"
 #include "base/err.h"
 #include "judge/thresholds.h"
+#include "show/moment.h"
+#include "show/stack_text.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,6 +77,32 @@ static void kept_between(const struct tide_history_process *p, int64_t from_ns, 
     *ret_last = first ? (double)last->free_bytes : (double)(after->private_bytes - after->shmem_bytes);
 }
 
+/* Whether a line of the program, rather than a library by itself, asked for what a stack allocates. */
+static bool is_asked_for(const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = 0; i < count; i++)
+        if (h->frames[frames[i]].python || tide_frame_is_own(&h->frames[frames[i]]))
+            return true;
+    return false;
+}
+
+/* What the process has mapped at a time that no line of the program asked for: the heap of a runtime. */
+static double managed_at(const struct tide_history *h, int64_t process, int64_t t_ns)
+{
+    double sum = 0;
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        if (site->id == 0 || site->process != process || site->kind != TIDE_SITE_MMAP ||
+            is_asked_for(h, site->stack))
+            continue;
+        const struct tide_history_site_point *point = tide_moment_point(site, t_ns);
+        sum += point ? fmax((double)point->live_bytes, 0) : 0;
+    }
+    return sum;
+}
+
 /* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
 static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
                        const struct tide_verdict *v, struct tide_judge_input *ret_live)
@@ -120,7 +148,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
-    struct tide_retention_input input = {.verdict = v};
+    struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
                     ? tide_err_set(s->err, "not enough memory to judge the recording")

@@ -258,6 +258,12 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_text(b, " in the beginning");
         return;
     }
+    if (r->managed) {
+        tide_buf_text(b, "what the program has taken is flat at ");
+        put_size(b, r->live_bytes);
+        tide_buf_text(b, ", but most of it is a runtime's own heap, and what is live in that is not known");
+        return;
+    }
     tide_buf_text(b, "what the program holds is flat");
     if (r->live_high > 0) {
         tide_buf_text(b, " (at most ");
@@ -483,8 +489,8 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     }
     if (is_live_said(j)) {
         put_live(&b, j);
-        if (j->retention.live_is_flat && !j->retention.crest_rises && j->retention.not_live_bytes > 0 &&
-            j->verdict.kind != TIDE_RETENTION)
+        if (j->retention.live_is_flat && !j->retention.crest_rises && !j->retention.managed &&
+            j->retention.not_live_bytes > 0 && j->verdict.kind != TIDE_RETENTION)
             put_elsewhere(&b);
         print_line(out, "live", &b);
     }

@@ -123,6 +123,56 @@ static inline void read_shared(struct made *m, int64_t process, int64_t pss, int
     ok(tide_writer_smaps(m->writer, &row, &err), &err);
 }
 
+/* What the process has allocated is seen from now on. */
+static inline void see_heap(struct made *m, int64_t process)
+{
+    struct tide_heap_status row = {
+        .process = process, .t_ns = m->t_ns, .state = "on", .interval_bytes = 512 * 1024, .sampled = 1000};
+    struct tide_err err;
+    ok(tide_writer_heap_status(m->writer, &row, &err), &err);
+}
+
+/* A call stack of one frame that allocates. */
+static inline int64_t add_site(struct made *m, int64_t process, enum tide_site_kind kind,
+                               struct tide_frame frame)
+{
+    struct tide_site site = {.process = process, .kind = kind};
+    struct tide_err err;
+    int64_t id;
+    ok(tide_writer_frame(m->writer, &frame, &id, &err), &err);
+    ok(tide_writer_stack(m->writer, &id, 1, &site.stack, &err), &err);
+    ok(tide_writer_site(m->writer, &site, &id, &err), &err);
+    return id;
+}
+
+static inline void hold(struct made *m, int64_t site, int64_t bytes, int64_t blocks)
+{
+    struct tide_site_sample row = {.tick = m->tick,
+                                   .site = site,
+                                   .live_bytes = bytes,
+                                   .live_blocks = blocks,
+                                   .total_bytes = bytes,
+                                   .total_blocks = blocks};
+    struct tide_err err;
+    ok(tide_writer_site_sample(m->writer, &row, &err), &err);
+}
+
+/* All that the process holds; free_bytes of its allocator, or TIDE_UNKNOWN. */
+static inline void hold_in_all(struct made *m, int64_t process, int64_t bytes, int64_t free_bytes)
+{
+    struct tide_heap_sample row = {.tick = m->tick,
+                                   .process = process,
+                                   .live_bytes = bytes,
+                                   .live_blocks = 100,
+                                   .system_bytes = TIDE_UNKNOWN,
+                                   .mapped_bytes = TIDE_UNKNOWN,
+                                   .free_bytes = free_bytes,
+                                   .free_blocks = free_bytes < 0 ? TIDE_UNKNOWN : 1,
+                                   .top_bytes = free_bytes < 0 ? TIDE_UNKNOWN : 0};
+    struct tide_err err;
+    ok(tide_writer_heap_sample(m->writer, &row, &err), &err);
+}
+
 /* A process that has begun at began_ns is gone. */
 static inline void end_process(struct made *m, int64_t id, int64_t pid, int64_t parent, const char *name,
                                const char *role, int64_t began_ns)

@@ -1,0 +1,63 @@
+/*
+ * test_retained.c - recordings of a process of which it is known what it holds, and what that makes of its
+ * verdict.
+ */
+#include "made_recording.h"
+
+/* Memory of 440 MiB that was mapped at the start by this code is touched, 0.9 MiB at each look. */
+static struct tide_assessment *touched_late(struct tide_frame mapped_by, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "java", "java");
+    see_heap(&m, id);
+    int64_t mapped = add_site(&m, id, TIDE_SITE_MMAP, mapped_by),
+            small = add_site(&m, id, TIDE_SITE_MALLOC,
+                             (struct tide_frame){.function = "main", .file = "", .module = ""});
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, 60 * MIB + i * 900 * 1024);
+        sample(&m, id, 60 * MIB + i * 900 * 1024);
+        hold(&m, mapped, 440 * MIB, 1);
+        hold(&m, small, 9 * MIB, 100);
+        hold_in_all(&m, id, 449 * MIB, 100 * 1024);
+    }
+    return finish(&m, text, size);
+}
+
+static void a_buffer_that_a_line_of_the_program_made_fills(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = touched_late(
+        (struct tide_frame){.function = "main", .file = "train.py", .line = 3, .python = true, .module = ""},
+        text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_PLATEAU);
+    assert_true(a->judged[0].filling);
+    tide_assessment_free(a);
+}
+
+/* A collector's heap takes what it may need and fills it with what it will not give back. */
+static void a_heap_that_a_runtime_made_for_itself_leaks(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a =
+        touched_late((struct tide_frame){.function = "HeapRegionManager::commit_regions",
+                                         .file = "",
+                                         .line = TIDE_UNKNOWN,
+                                         .module = "/usr/lib/jvm/lib/server/libjvm.so"},
+                     text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    assert_non_null(strstr(text, "a runtime's own heap"));
+    assert_null(strstr(text, "old blocks"));
+    tide_assessment_free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_buffer_that_a_line_of_the_program_made_fills),
+        cmocka_unit_test(a_heap_that_a_runtime_made_for_itself_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
