@@ -14,6 +14,7 @@ struct stairs {
     double tall;  /* what counts as a stair */
     double first_x, last_x;
     double sum, sum_after_first, sum_of_squares, down, tallest;
+    double sum_of_gaps_squared; /* between one stair and the next */
     size_t count;
     size_t at_epochs, at_phases; /* how many came with one */
 };
@@ -46,8 +47,10 @@ static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, 
     s->tallest = fmax(s->tallest, step);
     if (s->count == 1)
         s->first_x = x[i + 1];
-    else
+    else {
         s->sum_after_first += step;
+        s->sum_of_gaps_squared += (x[i + 1] - s->last_x) * (x[i + 1] - s->last_x);
+    }
     s->last_x = x[i + 1];
     s->at_epochs += comes_with(j->input->epochs, j->input->epoch_count, before, after);
     s->at_phases += comes_with_phase(j->input, before, after);
@@ -92,6 +95,29 @@ static bool belongs(const struct tide_judging *j, size_t with, size_t stairs, si
            (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
 }
 
+static enum tide_stairs_at where_from(const struct tide_judging *j, const struct stairs *s)
+{
+    if (belongs(j, s->at_epochs, s->count, j->input->epoch_count))
+        return TIDE_STAIRS_AT_EPOCHS;
+    return belongs(j, s->at_phases, s->count, 2 * j->input->phase_count) ? TIDE_STAIRS_AT_PHASES
+                                                                         : TIDE_STAIRS_BY_THEMSELVES;
+}
+
+/*
+ * The standard deviation of the sum of that many stairs, if those to come are like those that came: they
+ * differ in height, and their number in a stretch varies as the gaps between them do (a renewal process). A
+ * gap is known to two windows only, and those that an epoch or a phase makes come when it does.
+ */
+static double unsure_sum(const struct stairs *s, enum tide_stairs_at at, double window)
+{
+    double count = (double)s->count, gaps = count - 1, mean = s->sum / count;
+    double height = fmax(s->sum_of_squares / count - mean * mean, 0);
+    double gap = (s->last_x - s->first_x) / gaps;
+    double spread = fmax(s->sum_of_gaps_squared / gaps - gap * gap - window * window / 6, 0);
+    double uneven = at == TIDE_STAIRS_BY_THEMSELVES ? mean * mean * spread / (gap * gap) : 0;
+    return sqrt(count * (height + uneven));
+}
+
 bool tide_judging_decide_staircase(struct tide_judging *j)
 {
     size_t n = tide_judging_points(j);
@@ -102,11 +128,20 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     if (!is_staircase(j, &s))
         return false;
     double spread = s.last_x - s.first_x, window = tide_judging_span(j) / (double)n, count = (double)s.count;
+    enum tide_stairs_at at = where_from(j, &s);
+    double off = unsure_sum(&s, at, window);
+    double sureness = tide_judging_sureness(s.sum / fmax(hypot(off, s.usual), 1e-300), count - 1);
+    if (sureness < TIDE_STAIR_Z && j->moments.count >= TIDE_SHORT_MOMENTS)
+        return false;
+    if (sureness < TIDE_STAIR_Z) { /* whatever shape can be laid over so few points */
+        const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+        tide_judging_say_undecided(j, line->tail, line->tail_error);
+        return true;
+    }
     /* The first stair begins the first period: from it to the last, the stairs after it are the growth.
-     * Unsure are the places of both (a window), the levels (noise), and the sizes where they differ. */
-    double mean = s.sum / count, variance = fmax(s.sum_of_squares / count - mean * mean, 0);
+     * Unsure are the places of both (a window), the levels (noise), and what the stairs differ by. */
     double rate = s.sum_after_first / spread;
-    double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + sqrt(variance * count) / spread;
+    double unsure = rate * window / spread + 2 * sqrt(2) * s.usual / spread + off / spread;
     struct tide_verdict *v = j->v;
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;
@@ -115,9 +150,7 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     v->slope_high = rate + unsure;
     v->stairs = s.count;
     v->stair_period = spread / (count - 1);
-    v->stairs_at = belongs(j, s.at_epochs, s.count, j->input->epoch_count)       ? TIDE_STAIRS_AT_EPOCHS
-                   : belongs(j, s.at_phases, s.count, 2 * j->input->phase_count) ? TIDE_STAIRS_AT_PHASES
-                                                                                 : TIDE_STAIRS_BY_THEMSELVES;
-    v->confidence = tide_judging_confidence(1 - pow(0.25, count));
+    v->stairs_at = at;
+    v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(sureness));
     return true;
 }

@@ -120,6 +120,7 @@
 #define TIDE_STAIR_SPAN    0.4  /* of the run that stairs must be spread over */
 #define TIDE_STAIR_WITH    0.8  /* of the stairs come with an epoch or a phase: they belong to it, */
 #define TIDE_STAIR_MARKS   0.34 /* if there are fewer of those than this per window */
+#define TIDE_STAIR_Z       2.5  /* standard deviations that the sum of stairs like these is above zero */
 #define TIDE_STAIR_TALLEST 0.5  /* of all stairs together: more is a jump with noise */
 
 /* Spikes: higher than this share of the level and this many noise widths of the samples, in at most this

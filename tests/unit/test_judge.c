@@ -238,6 +238,29 @@ static void order_and_repetition_do_not_matter(void **state)
     assert_true(fabs(forward.slope - backward.slope) < 1e-6 * forward.slope);
 }
 
+/* A run of 26 steps that rises by so many KiB at each of four steps. */
+static struct tide_verdict judge_jumps(const int at[4], const int kib[4])
+{
+    for (size_t i = 0; i < 26; i++) {
+        xs[i] = (double)i;
+        ys[i] = 1.2e8 + 4096 * (double)(i % 3);
+        for (int k = 0; k < 4; k++)
+            ys[i] += (int)i >= at[k] ? kib[k] * 1024.0 : 0;
+    }
+    return judge(input_of(26));
+}
+
+static void a_few_uneven_jumps_are_no_staircase_yet(void **state)
+{
+    (void)state;
+    assert_int_equal(judge_jumps((int[]){6, 12, 14, 22}, (int[]){60, 910, 860, 1100}).kind, TIDE_UNDECIDED);
+    assert_int_equal(judge_jumps((int[]){7, 15, 22, 24}, (int[]){400, 310, 1070, 1050}).kind, TIDE_UNDECIDED);
+    struct tide_verdict even = judge_jumps((int[]){5, 11, 17, 23}, (int[]){900, 910, 890, 900});
+    assert_int_equal(even.kind, TIDE_LEAK);
+    assert_int_equal(even.shape, TIDE_SHAPE_STAIRCASE);
+    assert_true(even.slope_low <= 150 * 1024 && 150 * 1024 <= even.slope_high);
+}
+
 static void strange_numbers_are_survived(void **state)
 {
     (void)state;
@@ -605,6 +628,7 @@ int main(void)
         cmocka_unit_test(memory_that_falls_is_no_leak),
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
+        cmocka_unit_test(a_few_uneven_jumps_are_no_staircase_yet),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
         cmocka_unit_test(the_663_images_are_one_pass),
