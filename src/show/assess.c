@@ -1,4 +1,5 @@
 #include "show/assessing.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "judge/thresholds.h"
 #include "base/units.h"
@@ -89,43 +90,91 @@ static int make_spans(struct tide_assessing *s)
 /* ---------------------------------------------------------------------------------------------------- limits
  */
 
-/* The lowest bound on the tree that applies at the end. "gpu N" and "rlimit" bounds are not the tree's. */
-static void find_limit(struct tide_assessing *s)
+static uint64_t key_of(const char *text)
+{
+    return tide_map_key(TIDE_MAP_SEED, text, strlen(text));
+}
+
+/* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
+ * are not the tree's. */
+static int find_limit(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_assessment *a = s->a;
+    struct tide_map last;
     a->limit_bytes = NAN;
     if (isfinite(s->options->limit_bytes)) {
         a->limit_bytes = s->options->limit_bytes;
         snprintf(a->limit_name, sizeof a->limit_name, "--limit");
-        return;
+        return 0;
     }
-    for (size_t i = 0; i < h->limit_count; i++) {
+    int status = 0;
+    tide_map_init(&last, h->limit_count + 1);
+    for (size_t i = 0; i < h->limit_count && status == 0; i++)
+        status = tide_map_put(&last, key_of(h->limits[i].name), i) ? no_memory(s->err) : 0;
+    for (size_t i = 0; i < h->limit_count && status == 0; i++) {
         const struct tide_limit *l = &h->limits[i];
-        bool replaced = false;
-        for (size_t k = i + 1; k < h->limit_count && !replaced; k++)
-            replaced = !strcmp(h->limits[k].name, l->name);
+        uint64_t newest = i;
+        tide_map_get(&last, key_of(l->name), &newest);
         bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
-        if (replaced || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+        if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
         tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
     }
+    tide_map_release(&last);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- roles
+ */
+
+static int find_roles(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_map known;
+    s->role_of = tide_arena_take(s->arena, h->process_count + 1, sizeof *s->role_of);
+    int status = s->role_of ? 0 : no_memory(s->err);
+    tide_map_init(&known, h->process_count + 1);
+    for (size_t i = 0; i < h->process_count && status == 0; i++) {
+        uint64_t key = key_of(h->processes[i].row.role), number = s->role_count;
+        if (!tide_map_get(&known, key, &number)) {
+            status = tide_map_put(&known, key, number) ? no_memory(s->err) : 0;
+            s->role_count++;
+        }
+        s->role_of[i] = (size_t)number;
+    }
+    tide_map_release(&known);
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------------------- one
  * series */
+
+/* The bucket that holds a time, or the first; as many as there are when it is later than all. */
+static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
+{
+    size_t low = 0, high = s->buckets;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->bucket_ns[middle + 1] <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 /* Adds a process's private bytes, lowest and highest of each bucket, to the series (which may be a sum of
  * several). */
 static void add_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
                        int64_t began, int64_t ended, double *low, double *high)
 {
-    size_t at = 0;
-    for (size_t b = 0; b < s->buckets; b++) {
+    if (count == 0)
+        return;
+    int64_t first = levels[0].t_ns > began ? levels[0].t_ns : began;
+    for (size_t b = bucket_at(s, first), at = 0; b < s->buckets && s->bucket_ns[b] < ended; b++) {
         int64_t from = s->bucket_ns[b], to = s->bucket_ns[b + 1];
-        if (ended <= from || began >= to || count == 0 || levels[0].t_ns >= to)
-            continue;
         while (at + 1 < count && levels[at + 1].t_ns <= from)
             at++;
         double least = levels[at].bytes, most = least;
@@ -230,19 +279,38 @@ static void allow_for_start(const struct tide_assessing *s, struct tide_judged *
     v->detectable = NAN;
 }
 
+/* Puts what was judged where it lives as long as the assessment. */
+static int keep_series(struct tide_assessing *s, const double *x, const double *bytes, size_t count,
+                       struct tide_judged *j)
+{
+    double *kept_x = tide_arena_take(s->arena, count + 1, sizeof *kept_x);
+    double *kept_bytes = tide_arena_take(s->arena, count + 1, sizeof *kept_bytes);
+    if (!kept_x || !kept_bytes)
+        return no_memory(s->err);
+    memcpy(kept_x, x, count * sizeof *x);
+    memcpy(kept_bytes, bytes, count * sizeof *bytes);
+    j->x = kept_x;
+    j->bytes = kept_bytes;
+    j->count = count;
+    return 0;
+}
+
 /* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
 static int judge_series(struct tide_assessing *s, const double *low, const double *high,
                         struct tide_judged *j)
 {
     double *x, *bytes;
     int *phase;
-    size_t moments, n = spread(s, s->arena, low, high, &x, &bytes, &phase, &moments);
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    size_t moments, n = spread(s, s->scratch, low, high, &x, &bytes, &phase, &moments);
     if (n == SIZE_MAX)
         return no_memory(s->err);
     size_t least =
         j->subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
-    if (moments < least)
+    if (moments < least) {
+        tide_arena_rewind(s->scratch, mark);
         return 0;
+    }
     struct tide_judge_input input = {.x = x,
                                      .bytes = bytes,
                                      .count = n,
@@ -255,12 +323,10 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
                                      .items = s->a->items,
                                      .items_per_step = s->a->items_per_step,
                                      .limit_bytes = j->limit_bytes};
-    if (tide_judge(&input, &s->a->private->scratch, &j->verdict, s->err))
+    if (tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, x, bytes, n, j))
         return -1;
+    tide_arena_rewind(s->scratch, mark);
     allow_for_start(s, j);
-    j->x = x;
-    j->bytes = bytes;
-    j->count = n;
     j->x_is_steps = s->axis.is_steps;
     j->seconds_per_step = s->axis.seconds_per_step;
     describe(s, j);
@@ -319,8 +385,19 @@ double tide_assessing_limit(const struct tide_assessing *s, double now)
     return s->a->limit_bytes - fmax(s->tree_now - now, 0);
 }
 
+/* Whether these times are in so few buckets that nothing can be judged by them. */
+static bool is_brief(const struct tide_assessing *s, int64_t began_ns, int64_t ended_ns)
+{
+    size_t first = bucket_at(s, began_ns);
+    return first + LEAST_MOMENTS > s->buckets || s->bucket_ns[first + LEAST_MOMENTS - 1] >= ended_ns;
+}
+
 static int judge_process(struct tide_assessing *s, const struct tide_history_process *p, bool own_pages)
 {
+    int64_t ended =
+        own_pages && p->smaps_count ? p->smaps[p->smaps_count - 1].t_ns + 1 : tide_assessing_end(s, p);
+    if (is_brief(s, p->row.began_ns, ended))
+        return 0;
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     size_t count;
@@ -328,7 +405,6 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return no_memory(s->err);
-    int64_t ended = own_pages && count ? levels[count - 1].t_ns + 1 : tide_assessing_end(s, p);
     add_levels(s, levels, count, p->row.began_ns, ended, low, high);
     double now = count ? levels[count - 1].bytes : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
@@ -351,12 +427,10 @@ double tide_assess_own_share(const struct tide_history_process *p)
     if (p->smaps_count == 0)
         return NAN;
     const struct tide_history_smaps *last = &p->smaps[p->smaps_count - 1];
-    const struct tide_history_point *then = NULL;
-    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= last->t_ns; i++)
-        then = &p->points[i];
-    if (!then || then->rss_bytes <= 0)
+    size_t at = tide_history_points_until(p, last->t_ns);
+    if (at == 0 || p->points[at - 1].rss_bytes <= 0)
         return NAN;
-    return fmin((double)last->pss_bytes / (double)then->rss_bytes, 1);
+    return fmin((double)last->pss_bytes / (double)p->points[at - 1].rss_bytes, 1);
 }
 
 /* Rows of one gauge, or of one process on one GPU: a series by itself. */
@@ -374,17 +448,36 @@ static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, s
     return status;
 }
 
+static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m)
+{
+    return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
+}
+
+/* Fills rows with the gauges by name, each in the order of time; those of a name begin at first[name]. */
+static void sort_gauges(const struct tide_history *h, struct tide_level *rows, size_t *first)
+{
+    for (size_t i = 0; i < h->mark_count; i++)
+        if (is_gauge(h, &h->marks[i]))
+            first[h->marks[i].name + 2]++;
+    for (size_t name = 0; name < h->name_count; name++)
+        first[name + 1] += first[name];
+    /* first[name + 1] is where the next row of that name goes, and after the last of them as it should be. */
+    for (size_t i = 0; i < h->mark_count; i++)
+        if (is_gauge(h, &h->marks[i]))
+            rows[first[h->marks[i].name + 1]++] =
+                (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
+}
+
 static int judge_gauges(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
-    if (!rows)
+    size_t *first = tide_arena_take(s->arena, h->name_count + 2, sizeof *first);
+    if (!rows || !first)
         return no_memory(s->err);
-    for (size_t name = 0; name < h->name_count; name++) {
-        size_t count = 0;
-        for (size_t i = 0; i < h->mark_count; i++)
-            if (h->marks[i].kind == TIDE_MARK_GAUGE && h->marks[i].name == (int32_t)name)
-                rows[count++] = (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
+    sort_gauges(h, rows, first);
+    for (size_t name = 0; name < h->name_count && s->a->count < JUDGED_MOST; name++) {
+        size_t count = first[name + 1] - first[name];
         if (count < LEAST_MOMENTS)
             continue;
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
@@ -394,45 +487,79 @@ static int judge_gauges(struct tide_assessing *s)
         char shown[80];
         tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
         snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
-        if (judge_rows(s, rows, count, j))
+        if (judge_rows(s, rows + first[name], count, j))
             return -1;
     }
     return 0;
+}
+
+static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of,
+                     const struct tide_level *rows, size_t count)
+{
+    const struct tide_history *h = s->h;
+    struct tide_judged j = {
+        .subject = TIDE_SUBJECT_GPU, .process = of->process, .device = of->device, .limit_bytes = NAN};
+    for (size_t d = 0; d < h->device_count; d++)
+        if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
+            j.limit_bytes = (double)h->devices[d].total_bytes;
+    const struct tide_history_process *p = tide_assessing_process(h, j.process);
+    char who[96] = "all processes";
+    j.pid = p ? p->row.pid : 0;
+    if (p)
+        name_process(h, p, who, sizeof who);
+    else if (j.process == TIDE_UNKNOWN)
+        snprintf(who, sizeof who, "processes that could not be told");
+    snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
+    return judge_rows(s, rows, count, j);
+}
+
+/* Rows of one device and process, as a list. */
+struct gpu_series {
+    size_t first, last;
+};
+
+/* Links the rows of each series: next[i] is the row after row i, 0 when that is the last. */
+static int link_gpus(struct tide_assessing *s, struct gpu_series *series, size_t *next, size_t *ret_count)
+{
+    const struct tide_history *h = s->h;
+    struct tide_map known;
+    size_t count = 0;
+    int status = 0;
+    tide_map_init(&known, h->gpu_count + 1);
+    for (size_t i = 0; i < h->gpu_count && status == 0; i++) {
+        int64_t who[] = {h->gpu[i].device, h->gpu[i].process};
+        uint64_t key = tide_map_key(TIDE_MAP_SEED, who, sizeof who), number = count;
+        if (tide_map_get(&known, key, &number))
+            next[series[number].last] = i;
+        else if (tide_map_put(&known, key, count))
+            status = no_memory(s->err);
+        else
+            series[count++].first = i;
+        series[number].last = i;
+    }
+    tide_map_release(&known);
+    *ret_count = count;
+    return status;
 }
 
 static int judge_gpus(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     struct tide_level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
-    bool *done = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *done);
-    if (!rows || !done)
+    struct gpu_series *series = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *series);
+    size_t *next = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *next), series_count;
+    if (!rows || !series || !next)
         return no_memory(s->err);
-    for (size_t i = 0; i < h->gpu_count; i++) {
-        if (done[i])
-            continue;
+    if (link_gpus(s, series, next, &series_count))
+        return -1;
+    for (size_t i = 0; i < series_count && s->a->count < JUDGED_MOST; i++) {
         size_t count = 0;
-        for (size_t k = i; k < h->gpu_count; k++) {
-            if (done[k] || h->gpu[k].device != h->gpu[i].device || h->gpu[k].process != h->gpu[i].process)
-                continue;
-            done[k] = true;
-            rows[count++] = (struct tide_level){h->gpu[k].t_ns, (double)h->gpu[k].bytes};
+        for (size_t at = series[i].first;; at = next[at]) {
+            rows[count++] = (struct tide_level){h->gpu[at].t_ns, (double)h->gpu[at].bytes};
+            if (at == series[i].last)
+                break;
         }
-        struct tide_judged j = {.subject = TIDE_SUBJECT_GPU,
-                                .process = h->gpu[i].process,
-                                .device = h->gpu[i].device,
-                                .limit_bytes = NAN};
-        for (size_t d = 0; d < h->device_count; d++)
-            if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
-                j.limit_bytes = (double)h->devices[d].total_bytes;
-        const struct tide_history_process *p = tide_assessing_process(h, j.process);
-        char who[96] = "all processes";
-        j.pid = p ? p->row.pid : 0;
-        if (p)
-            name_process(h, p, who, sizeof who);
-        else if (j.process == TIDE_UNKNOWN)
-            snprintf(who, sizeof who, "processes that could not be told");
-        snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
-        if (judge_rows(s, rows, count, j))
+        if (judge_gpu(s, &h->gpu[series[i].first], rows, count))
             return -1;
     }
     return 0;
@@ -538,13 +665,14 @@ static int assess(struct tide_assessing *s)
     a->items = either(s->options->items, s->h->items);
     a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
     if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
-        tide_assessing_phases(s))
+        tide_assessing_phases(s) || find_roles(s))
         return -1;
     a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
         a->items_per_step = counted_items_per_step(s);
-    find_limit(s);
+    if (find_limit(s))
+        return -1;
     const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
     for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
         last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* the looks after everyone had ended say nothing */
@@ -561,8 +689,7 @@ static int assess(struct tide_assessing *s)
     if (tide_assessing_crests(s))
         return -1;
     tide_assessing_rank(a);
-    tide_assessing_describe(s);
-    return 0;
+    return tide_assessing_describe(s);
 }
 
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,

@@ -24,6 +24,8 @@ struct tide_assessing {
     double *bucket_x;   /* NAN: before the first step */
     int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
     size_t buckets;
+    size_t *role_of; /* per process: the number of its role, from 0 in the order of first sight */
+    size_t role_count;
     double tree_now; /* counted bytes at the end */
     double *rest;    /* per process: what is added to its private bytes in a sum (sums.c) */
     struct tide_err *err;
@@ -82,7 +84,7 @@ int tide_assessing_crests(struct tide_assessing *s);
 /* Puts the worst first. */
 void tide_assessing_rank(struct tide_assessment *assessment);
 
-/* Fills `others` and `evidence`, once ranked. */
-void tide_assessing_describe(struct tide_assessing *s);
+/* Fills `others` and `evidence`, once ranked. -1: no memory. */
+int tide_assessing_describe(struct tide_assessing *s);
 
 #endif

@@ -130,40 +130,51 @@ static void find_crest(const struct tide_assessing *s, struct tide_judged *j, do
     j->verdict.kind = TIDE_SPIKES;
 }
 
+/* Of the processes of a role. */
+struct lives {
+    int64_t first_end, last_begin;
+    bool passing; /* all of them */
+};
+
 /* Whether it is one of a role whose processes come and go: another ended before it began, or began after it
  * had ended. Then what matters is what they all do. */
-static bool is_passing(const struct tide_assessing *s, const struct tide_history_process *p)
+static bool is_passing(const struct tide_assessing *s, const struct lives *role,
+                       const struct tide_history_process *p)
 {
     int64_t end = tide_assessing_end(s, p), run = s->bucket_ns[s->buckets] - s->bucket_ns[0];
-    if (!p->row.role || (double)(end - p->row.began_ns) >= LIVES_LEAST * (double)run)
-        return false;
-    for (size_t i = 0; i < s->h->process_count; i++) {
-        const struct tide_history_process *other = &s->h->processes[i];
-        bool apart = other->row.began_ns >= end || tide_assessing_end(s, other) <= p->row.began_ns;
-        if (apart && other->row.role && !strcmp(other->row.role, p->row.role))
-            return true;
-    }
-    return false;
+    return (double)(end - p->row.began_ns) < LIVES_LEAST * (double)run &&
+           (role->last_begin >= end || role->first_end <= p->row.began_ns);
 }
 
-/* Whether all processes of a role come and go. */
-static bool are_passing(const struct tide_assessing *s, const char *role)
+/* What is known of each role; lives in the scratch arena. NULL without memory. */
+static struct lives *lives_of_roles(const struct tide_assessing *s)
 {
-    for (size_t i = 0; role && i < s->h->process_count; i++) {
-        const struct tide_history_process *p = &s->h->processes[i];
-        if (p->row.role && !strcmp(p->row.role, role) && !is_passing(s, p))
-            return false;
+    const struct tide_history *h = s->h;
+    struct lives *lives = tide_arena_take(s->scratch, s->role_count + 1, sizeof *lives);
+    for (size_t i = 0; lives && i < s->role_count; i++)
+        lives[i] = (struct lives){INT64_MAX, INT64_MIN, true};
+    for (size_t i = 0; lives && i < h->process_count; i++) {
+        struct lives *role = &lives[s->role_of[i]];
+        int64_t end = tide_assessing_end(s, &h->processes[i]), begin = h->processes[i].row.began_ns;
+        role->first_end = end < role->first_end ? end : role->first_end;
+        role->last_begin = begin > role->last_begin ? begin : role->last_begin;
     }
-    return role != NULL;
+    for (size_t i = 0; lives && i < h->process_count; i++) {
+        struct lives *role = &lives[s->role_of[i]];
+        role->passing = role->passing && is_passing(s, role, &h->processes[i]);
+    }
+    return lives;
 }
 
-static bool is_passing_subject(const struct tide_assessing *s, const struct tide_judged *j)
+static bool is_passing_subject(const struct tide_assessing *s, const struct lives *lives,
+                               const struct tide_judged *j)
 {
     bool role = j->subject == TIDE_SUBJECT_ROLE;
     const struct tide_history_process *p = tide_assessing_process(s->h, role ? j->member : j->process);
     if (!p || (!role && j->subject != TIDE_SUBJECT_PROCESS))
         return false;
-    return role ? are_passing(s, p->row.role) : is_passing(s, p);
+    const struct lives *its = &lives[s->role_of[p->row.id - 1]];
+    return role ? its->passing : is_passing(s, its, p);
 }
 
 int tide_assessing_crests(struct tide_assessing *s)
@@ -171,13 +182,14 @@ int tide_assessing_crests(struct tide_assessing *s)
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     double *bytes = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *bytes);
     double *where = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *where);
-    if (!bytes || !where)
+    struct lives *lives = lives_of_roles(s);
+    if (!bytes || !where || !lives)
         return tide_err_set(s->err, "not enough memory to judge the recording");
     for (size_t i = 0; i < s->a->count; i++) {
         struct tide_judged *j = &s->a->judged[i];
         enum tide_verdict_kind kind = j->verdict.kind;
         bool process = j->subject == TIDE_SUBJECT_PROCESS, role = j->subject == TIDE_SUBJECT_ROLE;
-        j->passing = is_passing_subject(s, j);
+        j->passing = is_passing_subject(s, lives, j);
         if (j->passing && process) {
             j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
             continue;

@@ -712,3 +712,16 @@ int tide_history_load(struct tide_history *history, struct tide_reader *reader, 
     history->skipped_rows = tide_reader_skipped(reader) + history->private->skipped + load.strays;
     return result;
 }
+
+size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns)
+{
+    size_t low = 0, high = process->point_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (process->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

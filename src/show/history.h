@@ -140,4 +140,7 @@ int tide_history_load(struct tide_history *history, struct tide_reader *reader, 
  * no such stack. Borrowed: valid until the next load. */
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);
 
+/* How many points of a process are at or before a time: the last of them is what held then. */
+size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns);
+
 #endif

@@ -114,33 +114,32 @@ static bool is_other(const struct tide_assessing *s, const struct tide_history_p
     return p->row.id != worst->process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
 }
 
-/* The role that most of the others have; how many of them have it. Borrowed. */
+/* The role that most of the others have; how many of them have it. Borrowed; NULL without memory. */
 static const char *commonest_role(const struct tide_assessing *s, size_t *ret_count)
 {
     const struct tide_history *h = s->h;
     const char *commonest = "";
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    size_t *counts = tide_arena_take(s->scratch, s->role_count + 1, sizeof *counts);
+    if (!counts)
+        return NULL;
+    for (size_t i = 0; i < h->process_count; i++)
+        counts[s->role_of[i]] += is_other(s, &h->processes[i]);
     *ret_count = 0;
     for (size_t i = 0; i < h->process_count; i++) {
-        size_t count = 0;
-        const char *role = h->processes[i].row.role;
-        if (!role || !*role || !strcmp(role, commonest) || !is_other(s, &h->processes[i]))
+        size_t count = counts[s->role_of[i]];
+        if (count <= *ret_count || !*h->processes[i].row.role || !is_other(s, &h->processes[i]))
             continue;
-        for (size_t k = i; k < h->process_count; k++)
-            count += h->processes[k].row.role && !strcmp(h->processes[k].row.role, role) &&
-                     is_other(s, &h->processes[k]);
-        if (count > *ret_count) {
-            commonest = role;
-            *ret_count = count;
-        }
-        if (count * 2 > h->process_count)
-            break;
+        commonest = h->processes[i].row.role;
+        *ret_count = count;
     }
+    tide_arena_rewind(s->scratch, mark);
     return commonest;
 }
 
 /* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
  */
-static void describe_others(struct tide_assessing *s)
+static int describe_others(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
     const struct tide_judged *worst = &s->a->judged[0];
@@ -156,13 +155,15 @@ static void describe_others(struct tide_assessing *s)
         counted += once;
     }
     if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
-        return;
+        return 0;
     for (size_t i = 1; i < s->a->count; i++)
         growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
                    tide_verdict_grows(&s->a->judged[i].verdict) && !s->a->judged[i].passing &&
                    s->a->judged[i].process != worst->process;
     char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
+    if (!common)
+        return tide_err_set(s->err, "not enough memory to judge the recording");
     tide_text_escape(common, strlen(common), role, sizeof role);
     if (alike < 2)
         snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
@@ -175,6 +176,7 @@ static void describe_others(struct tide_assessing *s)
     snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, tide_size_text(rss, total),
              known ? " but " : "", known ? tide_size_text(counted, once) : "",
              known ? " counted once (PSS)" : "");
+    return 0;
 }
 
 /* A gauge that is flat while memory grows says where not to look. */
@@ -203,8 +205,8 @@ static void describe_evidence(struct tide_assessing *s)
     }
 }
 
-void tide_assessing_describe(struct tide_assessing *s)
+int tide_assessing_describe(struct tide_assessing *s)
 {
-    describe_others(s);
     describe_evidence(s);
+    return describe_others(s);
 }
