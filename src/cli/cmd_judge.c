@@ -138,7 +138,11 @@ const struct tide_command tide_command_judge = {
         "\n"
         "The verdict is flat, spikes, leak, plateau, jump, undecided or, where `--heap` recorded what the program holds, retention: memory that rises "
         "while nobody holds more, because the allocator keeps what was given back. Exit code: 0 no leak, 1 leak, or retention that goes on growing (it "
-        "ends the job as a leak does; bounded retention is 0), 2 trouble, 3 not enough data to tell.",
+        "ends the job as a leak does; bounded retention is 0), or a process that the kernel killed for lack of memory, 2 trouble, 3 not enough data "
+        "to tell.\n"
+        "\n"
+        "If a process was killed, the first line says so: by the OOM killer and at which limit, or by which signal, and who it was, how large, "
+        "at which step and in which phase.",
     .examples = "tidemark judge train.tide\n"
                 "tidemark judge --items 663 --per-step 8 rss.csv\n"
                 "tidemark judge --json train.tide\n"

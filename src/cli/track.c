@@ -568,7 +568,8 @@ static void finish(struct tide_tracker *t)
     if (tide_sense_finish(t->sense, t->writer, now + t->base_ns, &err) ||
         tide_writer_meta_integer(t->writer, TIDE_META_ENDED, now, &err) ||
         (t->config->command &&
-         tide_writer_meta_integer(t->writer, TIDE_META_EXIT, t->outcome->exit_code, &err)) ||
+         (tide_writer_meta_integer(t->writer, TIDE_META_EXIT, t->outcome->exit_code, &err) ||
+          tide_writer_meta_integer(t->writer, TIDE_META_SIGNAL, t->exit_signal, &err))) ||
         (t->outcome->kernel_peak_bytes > 0 &&
          tide_writer_meta_integer(t->writer, TIDE_META_KERNEL_PEAK, t->outcome->kernel_peak_bytes, &err)))
         tide_tracker_trouble(t, &err);

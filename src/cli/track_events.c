@@ -150,8 +150,8 @@ static void command_ended(struct tide_tracker *t, const struct tide_spawn_event 
     t->ended_ns = tide_clock_ns();
     t->next_ns = t->ended_ns; /* look now who is left */
     t->empty_looks = 0;
-    t->outcome->exit_code =
-        WIFSIGNALED(event->status) ? 128 + WTERMSIG(event->status) : WEXITSTATUS(event->status);
+    t->exit_signal = WIFSIGNALED(event->status) ? WTERMSIG(event->status) : 0;
+    t->outcome->exit_code = t->exit_signal ? 128 + t->exit_signal : WEXITSTATUS(event->status);
     tide_relay_command_ended(t->relay);
 }
 

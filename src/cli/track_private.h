@@ -35,6 +35,7 @@ struct tide_tracker {
     int64_t base_ns, next_ns, step_ns, committed_ns;
     int64_t cost_ns;  /* of a look, smoothed */
     int64_t ended_ns; /* when the command ended; 0: it runs */
+    int exit_signal;  /* that killed it; 0: none did */
     struct tide_channel_counts marks;
     struct tide_sense_view view;
     int empty_looks;              /* in a row that saw nobody alive, since the command ended */

@@ -103,7 +103,7 @@ static void print_verdict(const char *path, const char *shown, bool quiet)
     }
     if (quiet) {
         char text[1024];
-        tide_judged_sentence(&answer.assessment->judged[0], answer.assessment, text, sizeof text);
+        tide_assessment_sentence(answer.assessment, text, sizeof text);
         fprintf(stderr, "tidemark: %s\n", text);
     } else
         print_answer(&answer, shown);

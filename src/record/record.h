@@ -28,6 +28,7 @@ enum { TIDE_RECORD_VERSION = 3 };
 #define TIDE_META_MEMTOTAL "host_memory_bytes"
 #define TIDE_META_ENDED    "ended_ns"    /* set by a clean end; absent: still running, or killed */
 #define TIDE_META_EXIT     "exit_status" /* of the command: 0..255, 128 + signal */
+#define TIDE_META_SIGNAL   "exit_signal" /* that killed the command; 0: it ended by itself */
 #define TIDE_META_KERNEL_PEAK                                                                                \
     "kernel_peak_rss_bytes"                 /* largest RSS of any one waited-for process, by the kernel */
 #define TIDE_META_ITEMS    "items"          /* --items */

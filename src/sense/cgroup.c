@@ -57,7 +57,7 @@ static void leave_group(struct tide_cgroup *cgroup)
     cgroup->limit_name[0] = cgroup->high_name[0] = '\0';
     cgroup->limit_bytes = cgroup->high_bytes = TIDE_UNKNOWN;
     cgroup->current_bytes = cgroup->peak_bytes = cgroup->pressure_ppm = TIDE_UNKNOWN;
-    cgroup->kills = cgroup->hits = TIDE_UNKNOWN;
+    cgroup->kills = cgroup->kills_before = cgroup->hits = TIDE_UNKNOWN;
 }
 
 void tide_cgroup_init(struct tide_cgroup *cgroup, const char *root, int proc_fd)
@@ -155,6 +155,22 @@ static void enter_group(struct tide_cgroup *cgroup)
     cgroup->directory[0] = '\0';
 }
 
+static int64_t read_bytes(int fd)
+{
+    char text[64];
+    ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
+    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_bytes(text, (size_t)len);
+}
+
+static int64_t read_counter(int fd, const char *key)
+{
+    char text[1024];
+    ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
+    if (len < 0)
+        return TIDE_UNKNOWN;
+    return key ? tide_proc_parse_counter(text, (size_t)len, key) : tide_proc_parse_bytes(text, (size_t)len);
+}
+
 static void open_group(struct tide_cgroup *cgroup)
 {
     const struct file_names *names = names_of(cgroup);
@@ -163,6 +179,7 @@ static void open_group(struct tide_cgroup *cgroup)
     cgroup->events_fd = open_in(cgroup->directory, names->events);
     if (cgroup->unified)
         cgroup->pressure_fd = open_in(cgroup->directory, "memory.pressure");
+    cgroup->kills_before = read_counter(cgroup->events_fd, names->kill_key);
 }
 
 /* "cgroup /a/b memory.max", with the path as it is below the mount point. */
@@ -223,22 +240,6 @@ void tide_cgroup_follow(struct tide_cgroup *cgroup, int64_t pid)
     }
     if (cgroup->directory[0])
         find_limits(cgroup);
-}
-
-static int64_t read_bytes(int fd)
-{
-    char text[64];
-    ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
-    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_bytes(text, (size_t)len);
-}
-
-static int64_t read_counter(int fd, const char *key)
-{
-    char text[1024];
-    ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
-    if (len < 0)
-        return TIDE_UNKNOWN;
-    return key ? tide_proc_parse_counter(text, (size_t)len, key) : tide_proc_parse_bytes(text, (size_t)len);
 }
 
 void tide_cgroup_read(struct tide_cgroup *cgroup)

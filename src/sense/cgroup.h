@@ -38,7 +38,9 @@ struct tide_cgroup {
 
     int64_t current_bytes, peak_bytes, pressure_ppm; /* of the last read; TIDE_UNKNOWN */
     int64_t kills;                                   /* processes of the group that the kernel killed */
-    int64_t hits;                                    /* times that the lowest limit was reached */
+    int64_t
+        kills_before; /* of these, before the process was seen in the group; TIDE_UNKNOWN without a group */
+    int64_t hits;     /* times that the lowest limit was reached */
 };
 
 /* proc_fd is an open /proc. */

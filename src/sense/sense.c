@@ -50,7 +50,7 @@ struct tide_sense {
     struct tide_smaps_budget smaps;
     struct tide_bounds bounds;
     struct tide_cgroup cgroup;
-    int64_t kills_noted, hits_noted;     /* the counts that were last told; TIDE_UNKNOWN: none yet */
+    int64_t hits_noted;                  /* the count that was last told; TIDE_UNKNOWN: none yet */
     char high_noted[TIDE_CGROUP_NAME];   /* the memory.high that was last told */
     char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in bounds */
     struct tide_gpu *gpu;                /* NULL: not wanted */
@@ -113,7 +113,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
             tide_sense_free(sense);
             return -1;
         }
-    sense->kills_noted = sense->hits_noted = TIDE_UNKNOWN;
+    sense->hits_noted = TIDE_UNKNOWN;
     sense->gpu = config->gpu ? tide_gpu_new() : NULL;
     sense->meminfo_fd = openat(sense->tree.proc_fd, "meminfo", O_RDONLY | O_CLOEXEC);
     *ret_sense = sense;
@@ -265,19 +265,26 @@ static void read_rlimits(struct tide_sense *sense)
                         limits.data_bytes);
 }
 
-/* Kills are told one by one; hits of the limit, which can come by the thousand, each time they doubled. */
-static void note_events(struct tide_sense *sense)
+/* Kills are told one by one: those since the program was seen in the group. */
+static void note_kills(struct tide_sense *sense)
 {
-    const struct tide_cgroup *cgroup = &sense->cgroup;
+    struct tide_cgroup *cgroup = &sense->cgroup;
     char name[TIDE_CGROUP_NAME];
-    int64_t kills = cgroup->kills - sense->kills_noted;
-    if (cgroup->kills >= 0 && sense->kills_noted >= 0 && kills > 0) {
+    int64_t kills = cgroup->kills - cgroup->kills_before;
+    if (cgroup->kills >= 0 && cgroup->kills_before >= 0 && kills > 0) {
         const char *path = cgroup->directory + cgroup->mount_len;
         tide_text_escape(path, strlen(path), name, sizeof name);
         add_note(sense, "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)",
                  kills, kills == 1 ? "" : "es", name[0] ? name : "/");
     }
-    sense->kills_noted = cgroup->kills;
+    cgroup->kills_before = cgroup->kills;
+}
+
+/* Hits of the limit, which can come by the thousand, are told each time they doubled. */
+static void note_hits(struct tide_sense *sense)
+{
+    const struct tide_cgroup *cgroup = &sense->cgroup;
+    char name[TIDE_CGROUP_NAME];
     int64_t hits = cgroup->hits;
     if (sense->hits_noted < 0 || hits < sense->hits_noted) {
         sense->hits_noted = hits;
@@ -291,8 +298,13 @@ static void note_events(struct tide_sense *sense)
 static void follow_cgroup(struct tide_sense *sense)
 {
     struct tide_cgroup *cgroup = &sense->cgroup;
-    if (sense->first_root > 0)
+    const struct tide_member *root = tide_tree_find(&sense->tree, sense->first_root);
+    /* A dead process is in no group; what killed it is told of the one that it was in. */
+    if (root && !root->ended) {
+        tide_cgroup_read(cgroup);
+        note_kills(sense);
         tide_cgroup_follow(cgroup, sense->first_root);
+    }
     if (strcmp(sense->cgroup_bound, cgroup->limit_name) != 0) {
         if (sense->cgroup_bound[0])
             tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, TIDE_UNKNOWN);
@@ -318,11 +330,13 @@ static void find_bounds(struct tide_sense *sense, const struct tide_tick *tick, 
         tide_bounds_set_wandering(&sense->bounds, TIDE_BOUND_TREE, "host memory",
                                   (tick->counted_bytes + sense->host.available_bytes) / HOST_STEP *
                                       HOST_STEP);
-    if (sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns) {
+    bool due = sense->rare_ns == TIDE_UNKNOWN || now_ns - sense->rare_ns >= rare_ns;
+    if (due) {
         sense->rare_ns = now_ns;
         read_rlimits(sense);
-        follow_cgroup(sense);
     }
+    if (due || now_ns - sense->base_ns < rare_ns) /* it is at the start that programs move into a group */
+        follow_cgroup(sense);
 }
 
 static void look_at_gpus(struct tide_sense *sense, int64_t now_ns, struct tide_gpu_view *ret_view)
@@ -521,7 +535,8 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     tick.cgroup_bytes = sense->cgroup.current_bytes;
     tick.cgroup_peak_bytes = sense->cgroup.peak_bytes;
     tick.pressure_ppm = sense->cgroup.pressure_ppm;
-    note_events(sense);
+    note_kills(sense);
+    note_hits(sense);
     note_unreadable(sense);
     struct tide_gpu_view gpu = {.reading_count = 0};
     if (sense->gpu)

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "judge/thresholds.h"
 #include "base/units.h"
+#include "show/process_name.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -352,21 +353,6 @@ const struct tide_history_process *tide_assessing_process(const struct tide_hist
     return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
 }
 
-static void name_process(const struct tide_history *h, const struct tide_history_process *p, char *out,
-                         size_t size)
-{
-    char name[48], parent_name[48];
-    tide_text_escape(p->row.name, strlen(p->row.name), name, sizeof name);
-    const struct tide_history_process *parent = tide_assessing_process(h, p->row.parent);
-    if (!parent) {
-        snprintf(out, size, "%s[%lld]", name, (long long)p->row.pid);
-        return;
-    }
-    tide_text_escape(parent->row.name, strlen(parent->row.name), parent_name, sizeof parent_name);
-    snprintf(out, size, "%s[%lld] (child of %s[%lld])", name, (long long)p->row.pid, parent_name,
-             (long long)parent->row.pid);
-}
-
 int64_t tide_assessing_time(const struct tide_assessing *s, double x)
 {
     size_t b = 0;
@@ -413,7 +399,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .device = TIDE_UNKNOWN,
                             .own_pages = own_pages,
                             .limit_bytes = tide_assessing_limit(s, now)};
-    name_process(s->h, p, j.name, sizeof j.name);
+    tide_process_name(s->h, p, j.name, sizeof j.name);
     size_t before = s->a->count;
     int status = tide_assessing_judge(s, low, high, j);
     tide_arena_rewind(scratch, mark);
@@ -506,7 +492,7 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
     char who[96] = "all processes";
     j.pid = p ? p->row.pid : 0;
     if (p)
-        name_process(h, p, who, sizeof who);
+        tide_process_name(h, p, who, sizeof who);
     else if (j.process == TIDE_UNKNOWN)
         snprintf(who, sizeof who, "processes that could not be told");
     snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
@@ -667,6 +653,8 @@ static int assess(struct tide_assessing *s)
     if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
         tide_assessing_phases(s) || find_roles(s))
         return -1;
+    a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
+    tide_death_find(s->h, &s->axis, &a->death);
     a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))
@@ -796,6 +784,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
 int tide_assessment_exit_code(const struct tide_assessment *assessment)
 {
     const struct tide_verdict *worst = &assessment->judged[0].verdict;
-    bool found = tide_verdict_grows(worst) || assessment->judged[0].crest.epochs > 0;
+    bool found = tide_verdict_grows(worst) || assessment->judged[0].crest.epochs > 0 ||
+                 assessment->death.cause == TIDE_DEATH_OOM;
     return found ? 1 : worst->kind == TIDE_UNDECIDED ? 3 : 0;
 }

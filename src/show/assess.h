@@ -18,6 +18,7 @@
 #include "judge/judge.h"
 #include "judge/retention.h"
 #include "record/series.h"
+#include "show/death.h"
 #include "show/history.h"
 
 #include <stdio.h>
@@ -84,8 +85,10 @@ struct tide_assessment {
     double limit_bytes;         /* lowest that applies to the tree; NAN: none known */
     char limit_name[96];        /* escaped */
     double items, items_per_step;
-    double pss_known;     /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
-    double steps;         /* seen; NAN without steps */
+    double pss_known; /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
+    double steps;     /* seen; NAN without steps */
+    bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
+    struct tide_death death;
     bool steps_in_bursts; /* steps were told, but in bursts: time is the axis */
     char others[256];     /* one line about the processes that are not the worst; "" when there are none */
     char evidence[256];   /* one line from the program's own gauges, where they disagree with the worst; "" */
@@ -129,7 +132,7 @@ int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
 /* The axis itself: where a time is on it; NAN outside. */
 double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
 
-/* 0 nothing found, 1 leak or retention that goes on, 3 undecided. */
+/* 0 nothing found, 1 leak or retention that goes on, or killed for lack of memory, 3 undecided. */
 int tide_assessment_exit_code(const struct tide_assessment *assessment);
 
 /* ---- how to say it (verdict_text.c) */
@@ -137,6 +140,9 @@ int tide_assessment_exit_code(const struct tide_assessment *assessment);
 /* One sentence a person understands, without "tidemark:" and without a full stop. Escaped. */
 void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
                           char *out, size_t size);
+
+/* The same of the whole: who was killed, if anybody was, and the worst. */
+void tide_assessment_sentence(const struct tide_assessment *assessment, char *out, size_t size);
 
 /* The answer first, then the evidence. `next` may be NULL: the last line, what to run next. */
 void tide_assessment_print(const struct tide_assessment *assessment, const char *next, FILE *out);

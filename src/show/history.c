@@ -216,8 +216,8 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     history->command = command;
     history->thinned = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
-        history->kernel_peak_bytes = history->items = history->items_per_step = history->limit_bytes =
-            TIDE_UNKNOWN;
+        history->exit_signal = history->kernel_peak_bytes = history->items = history->items_per_step =
+            history->limit_bytes = TIDE_UNKNOWN;
     *ret_history = history;
     return 0;
 }
@@ -669,6 +669,7 @@ static int load_meta(struct tide_history *history, struct tide_reader *reader, s
     history->interval_ns = tide_reader_meta_integer(reader, TIDE_META_INTERVAL);
     history->ended_ns = tide_reader_meta_integer(reader, TIDE_META_ENDED);
     history->exit_status = tide_reader_meta_integer(reader, TIDE_META_EXIT);
+    history->exit_signal = tide_reader_meta_integer(reader, TIDE_META_SIGNAL);
     history->kernel_peak_bytes = tide_reader_meta_integer(reader, TIDE_META_KERNEL_PEAK);
     history->items = tide_reader_meta_integer(reader, TIDE_META_ITEMS);
     history->items_per_step = tide_reader_meta_integer(reader, TIDE_META_PER_STEP);

@@ -121,6 +121,7 @@ struct tide_history {
     int64_t interval_ns;
     int64_t ended_ns;    /* TIDE_UNKNOWN: running, or killed */
     int64_t exit_status; /* TIDE_UNKNOWN likewise */
+    int64_t exit_signal; /* 0: the command ended by itself; TIDE_UNKNOWN likewise */
     int64_t kernel_peak_bytes;
     int64_t items, items_per_step; /* as given to the recorder, or TIDE_UNKNOWN */
     int64_t limit_bytes;           /* --limit, or TIDE_UNKNOWN */

@@ -2,6 +2,7 @@
  * phase_at.c - the phase that ran when memory was read. On an axis of steps all phases of a step lie at the
  * same place, so which of them held a spike only time can tell.
  */
+#include "show/phase_at.h"
 #include "show/assessing.h"
 
 #include <math.h>
@@ -27,6 +28,18 @@ static void follow(struct open *o, const struct tide_history_mark *m)
             o->name[i] = o->name[i + 1];
         return;
     }
+}
+
+int tide_phase_at(const struct tide_history *h, int64_t process, int64_t t_ns)
+{
+    bool told = false;
+    for (size_t i = 0; i < h->mark_count && !told; i++)
+        told = h->marks[i].kind == TIDE_MARK_PHASE_BEGIN && h->marks[i].process == process;
+    struct open o = {.count = 0};
+    for (size_t i = 0; i < h->mark_count && h->marks[i].t_ns <= t_ns; i++)
+        if (!told || h->marks[i].process == process)
+            follow(&o, &h->marks[i]);
+    return o.count ? o.name[o.count - 1] : -1;
 }
 
 int tide_assessing_phases(struct tide_assessing *s)

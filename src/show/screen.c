@@ -160,7 +160,7 @@ static void start_judging(struct screen *screen)
 
 static enum tide_style mood_of(const struct tide_assessment *assessment)
 {
-    if (tide_verdict_grows(&assessment->judged[0].verdict))
+    if (tide_verdict_grows(&assessment->judged[0].verdict) || assessment->death.cause != TIDE_DEATH_NONE)
         return TIDE_STYLE_BAD;
     switch (assessment->judged[0].verdict.kind) {
     case TIDE_FLAT:
@@ -202,7 +202,7 @@ static void put_into_words(struct screen *screen)
         return;
     }
     screen->mood = mood_of(assessment);
-    tide_judged_sentence(&assessment->judged[0], assessment, screen->sentence, sizeof screen->sentence);
+    tide_assessment_sentence(assessment, screen->sentence, sizeof screen->sentence);
     tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
     size_t used = strlen(screen->brief);
     char limit[TIDE_UNITS_TEXT];

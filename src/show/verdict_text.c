@@ -89,6 +89,12 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
         tide_buf_text(b, " of pages that became its own (copy-on-write)");
 }
 
+/* Of a run that has ended nothing more is to come. */
+static const char *would(const struct tide_assessment *a, const char *now, const char *then)
+{
+    return a->has_ended ? then : now;
+}
+
 static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_verdict *v = &j->verdict;
@@ -99,7 +105,8 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
         tide_buf_text(
             b, ", all of it pages of memory that the program took before and touches only now: at most ");
         put_size(b, fmax(v->ceiling_bytes - v->floor_last, 0));
-        tide_buf_text(b, " more, then it stops (a buffer that fills, not a leak)");
+        tide_buf_text(b, would(a, " more, then it stops", " more would have followed"));
+        tide_buf_text(b, " (a buffer that fills, not a leak)");
         return;
     }
     tide_buf_text(b, "grew until ");
@@ -117,7 +124,7 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
         tide_buf_text(b, " (a cache as large as the data, not a leak)");
 }
 
-static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
+static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_verdict *v = &j->verdict;
     char text[TIDE_UNITS_TEXT];
@@ -126,7 +133,8 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
         put_size(b, v->growth_bytes);
         tide_buf_format(b, " in %s, in bursts, as programs grow when they start",
                         tide_duration_text(v->x_last - v->start_x, text));
-        tide_buf_format(b, "; %s more, or steps, would tell", tide_duration_text(v->steps_needed, text));
+        tide_buf_format(b, "; %s more, or steps, %s", tide_duration_text(v->steps_needed, text),
+                        would(a, "would tell", "would have told"));
         return;
     }
     if (j->unexplained) {
@@ -147,7 +155,7 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j)
             tide_buf_format(b, "%s more steps", tide_count_text(fmax(ceil(v->steps_needed), 1), text));
         else
             tide_buf_format(b, "%s more", tide_duration_text(v->steps_needed, text));
-        tide_buf_text(b, " would settle ");
+        tide_buf_text(b, would(a, " would settle ", " would have settled "));
         if (isfinite(v->needed_for)) {
             tide_buf_text(b, "a leak of ");
             put_size(b, v->needed_for);
@@ -170,7 +178,7 @@ static void put_level(struct tide_buf *b, const struct tide_judged *j)
 }
 
 /* "12 of about +4.1 GiB, all in phase "validation", all back to the floor" */
-static void put_spikes(struct tide_buf *b, const struct tide_judged *j)
+static void put_spikes(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_spikes *s = &j->verdict.spikes;
     tide_buf_format(b, "%zu of %s+", s->count, s->count == 1 ? "" : "about ");
@@ -184,7 +192,8 @@ static void put_spikes(struct tide_buf *b, const struct tide_judged *j)
     if (s->returned == s->count)
         tide_buf_format(b, ", %sback to the floor", s->count == 1 ? "" : "all ");
     else
-        tide_buf_format(b, ", %zu back to the floor, the last one still going on", s->returned);
+        tide_buf_format(b, ", %zu back to the floor, the last one %s", s->returned,
+                        would(a, "still going on", "going on at the end"));
 }
 
 static void put_jump(struct tide_buf *b, const struct tide_judged *j)
@@ -224,7 +233,7 @@ static void put_floor(struct tide_buf *b, const struct tide_judged *j, const str
         put_jump(b, j);
         break;
     case TIDE_UNDECIDED:
-        put_undecided(b, j);
+        put_undecided(b, j, a);
         break;
     default:
         put_level(b, j);
@@ -410,16 +419,21 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
         tide_buf_format(b, " (%s)", a->limit_name);
     bool sooner =
         v->shape == TIDE_SHAPE_ACCELERATING; /* the forecast goes on at the rate of the last third */
-    tide_buf_text(b, v->limit_x <= v->x_last ? " is reached now, "
-                     : sooner                ? " is reached before "
-                                             : " is reached at ");
+    bool reached = v->limit_x <= v->x_last;
+    tide_buf_text(b, reached  ? would(a, " is reached now, ", " was reached at ")
+                     : sooner ? would(a, " is reached before ", " would have been reached before ")
+                              : would(a, " is reached at ", " would have been reached at "));
     put_place(b, j, v->limit_x);
-    if (!isfinite(j->seconds_per_step) || v->limit_x <= v->x_last)
+    if (!isfinite(j->seconds_per_step) || reached)
         return;
     double seconds = (v->limit_x - v->x_last) * j->seconds_per_step,
            low = (v->limit_x_low - v->x_last) * j->seconds_per_step;
     double high = (v->limit_x_high - v->x_last) * j->seconds_per_step;
-    tide_buf_format(b, sooner ? ", in less than %s" : ", in about %s", tide_duration_text(seconds, from));
+    tide_duration_text(seconds, from);
+    if (a->has_ended)
+        tide_buf_format(b, ", %s %s after the end", sooner ? "less than" : "about", from);
+    else
+        tide_buf_format(b, sooner ? ", in less than %s" : ", in about %s", from);
     if (sooner)
         return;
     tide_duration_text(low, from);
@@ -458,9 +472,22 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     }
     if (judged->verdict.kind == TIDE_SPIKES) {
         tide_buf_text(&b, "; spikes: ");
-        put_spikes(&b, judged);
+        put_spikes(&b, judged, assessment);
     }
     take_text(&b, out, size);
+}
+
+void tide_assessment_sentence(const struct tide_assessment *a, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    if (a->death.cause != TIDE_DEATH_NONE) {
+        tide_death_sentence(&a->death, out, size);
+        used = strlen(out);
+        used += (size_t)snprintf(out + used, size - used, "; ");
+    }
+    if (used < size)
+        tide_judged_sentence(&a->judged[0], a, out + used, size - used);
 }
 
 static void print_line(FILE *out, const char *label, struct tide_buf *b)
@@ -476,7 +503,12 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     struct tide_buf b;
     tide_buf_init(&b, 4 * LINE);
     put_headline(&b, j);
-    fprintf(out, "tidemark: %s\n", tide_buf_view(&b));
+    if (a->death.cause != TIDE_DEATH_NONE) {
+        char death[LINE];
+        fprintf(out, "tidemark: %s\n", tide_death_sentence(&a->death, death, sizeof death));
+        print_line(out, "verdict", &b);
+    } else
+        fprintf(out, "tidemark: %s\n", tide_buf_view(&b));
     tide_buf_clear(&b);
     if (j->crest.epochs)
         put_crest(&b, &j->crest);
@@ -484,7 +516,7 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_floor(&b, j, a);
     print_line(out, j->crest.epochs ? "peaks" : "floor", &b);
     if (j->verdict.spikes.count && !j->crest.epochs) {
-        put_spikes(&b, j);
+        put_spikes(&b, j, a);
         print_line(out, "spikes", &b);
     }
     if (is_live_said(j)) {
@@ -510,7 +542,7 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     }
     tide_buf_text(&b, a->evidence);
     print_line(out, "gauge", &b);
-    if (isfinite(j->verdict.limit_x)) {
+    if (isfinite(j->verdict.limit_x) && a->death.cause != TIDE_DEATH_OOM) {
         put_limit(&b, j, a);
         print_line(out, "limit", &b);
     }
@@ -540,7 +572,7 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
     else if (v->kind == TIDE_RETENTION)
         tide_buf_text(&b, "floor has levelled off, kept by the allocator");
     else if (v->kind == TIDE_UNDECIDED)
-        tide_buf_text(&b, "floor not judged yet");
+        tide_buf_text(&b, would(a, "floor not judged yet", "floor not judged"));
     else
         tide_buf_format(&b, "floor %s",
                         v->kind == TIDE_PLATEAU ? "has levelled off"
@@ -551,7 +583,7 @@ void tide_assessment_brief(const struct tide_assessment *a, char *out, size_t si
     double left_s = (v->limit_x - v->x_last) * j->seconds_per_step;
     if (isfinite(v->limit_x) && v->limit_x <= v->x_last)
         tide_buf_text(&b, ", limit reached");
-    else if (isfinite(left_s))
+    else if (isfinite(left_s) && !a->has_ended)
         tide_buf_format(&b, ", limit in %s", tide_duration_text(left_s, left));
     take_text(&b, out, size);
 }
@@ -664,6 +696,7 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.verdict/1");
     tide_json_text(&json, "source", source);
+    tide_death_json(&json, &a->death);
     json_judged(&json, &a->judged[0], a);
     tide_json_real(&json, "pss_known_share", a->pss_known);
     tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);

@@ -458,6 +458,33 @@ static void kills_and_hits_of_the_limit_become_notes(void **state)
     assert_string_equal(rows.text[2], "the limit cgroup /job memory.max was reached (6 times so far)");
 }
 
+static void kills_before_the_program_came_into_a_group_are_not_its_own(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7});
+    fake_write("100/cgroup", "0::/shell\n");
+    fake_write("cg/cgroup.procs", "\n");
+    fake_write("cg/shell/cgroup.procs", "100\n");
+    fake_write("cg/shell/memory.events", "max 0\noom_kill 0\n");
+    fake_write("cg/job/cgroup.procs", "\n");
+    fake_write("cg/job/memory.events", "max 9\noom_kill 7\n");
+    begin();
+    look();
+    fake_write("cg/shell/memory.events", "max 0\noom_kill 1\n");
+    fake_write("100/cgroup", "0::/job\n");
+    look();
+    open_reader();
+    assert_int_equal(notes().count, 1); /* of the group that it was in */
+    assert_string_equal(notes().text[0],
+                        "the kernel killed 1 process of cgroup /shell for lack of memory (oom_kill)");
+    fake_write("cg/job/memory.events", "max 9\noom_kill 8\n");
+    look();
+    open_reader();
+    assert_int_equal(notes().count, 2);
+    assert_string_equal(notes().text[1],
+                        "the kernel killed 1 process of cgroup /job for lack of memory (oom_kill)");
+}
+
 static void a_process_that_may_not_be_read_is_noted_once_and_escaped(void **state)
 {
     (void)state;
@@ -580,6 +607,7 @@ int main(void)
         TEST(the_limit_of_the_host_is_written_again_only_when_it_moved),
         TEST(limits_of_a_process_are_recorded_but_do_not_bound_the_tree),
         TEST(kills_and_hits_of_the_limit_become_notes),
+        TEST(kills_before_the_program_came_into_a_group_are_not_its_own),
         TEST(a_process_that_may_not_be_read_is_noted_once_and_escaped),
         TEST(five_thousand_processes_are_recorded),
         TEST(a_full_disk_is_reported_once_and_looking_goes_on),

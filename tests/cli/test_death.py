@@ -1,0 +1,164 @@
+"""Who died, and why: the first line of every answer. And of a run that has ended nothing is said in the future tense."""
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+from test_terminal import terminal  # noqa: F401 (a fixture)
+from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
+
+OOM_NOTE = "the kernel killed 1 process of cgroup /job for lack of memory (oom_kill)"
+FUTURE = re.compile(r"\bis reached\b|\bin about\b|\bwould settle\b|\bmore steps would\b(?! have)|then it stops|limit in ")
+
+
+def leaking(tmp_path, status=None, note=None, limit=None, seconds=60, meta=None, worker=False):
+    """A program that leaks 1 MiB a step, a step a second, which ends `seconds` after its start with that status."""
+    r = Recording(tmp_path / "a.tide")
+    main = r.process(4711, "python", role="train.py", ended=seconds + 0.2, command="python train.py")
+    sides = [r.process(4712, "pt_data_worker", parent=main, ended=seconds - 20.0)] if worker else []
+    for t in range(4 * seconds):
+        r.tick(t / 4, {main: (30 + t // 4) * MIB, **{w: 200 * MIB for w in sides if t / 4 < seconds - 20}},
+               cgroup_bytes=(32 + t // 4) * MIB, cgroup_peak_bytes=(32 + t // 4) * MIB)
+        if t % 4 == 0:
+            r.mark(t / 4, STEP, t // 4)
+            r.mark(t / 4 + 0.05, PHASE_BEGIN, name="forward")
+            if t < 4 * seconds - 4:
+                r.mark(t / 4 + 0.4, PHASE_END, name="forward")
+    if note:
+        at = seconds - 20 if worker else seconds
+        r.put("note", t_ns=int((at + 0.25) * 1e9), text=note)
+    if limit:
+        r.put("memory_limit", t_ns=0, name="cgroup /job memory.max", bytes=limit)
+    r.meta(command="python train.py", interval_ns=250_000_000, **(meta or {}))
+    if status is not None:
+        r.meta(ended_ns=int((seconds + 0.5) * 1e9), exit_status=status)
+    return r.close()
+
+
+def first_line(tidemark, path, *more):
+    return tidemark("judge", *more, path).out.splitlines()[0]
+
+
+def test_killed_by_the_kernel_at_a_limit(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
+    got = tidemark("judge", path)
+    assert got.out.splitlines()[0] == ('tidemark: KILLED by the OOM killer: python[4711] with 89.0 MiB, at step 59 in phase '
+                                       '"forward", at the limit of 92.0 MiB (cgroup /job memory.max)')
+    assert got.out.splitlines()[1].startswith("  verdict LEAK in python[4711]")
+    assert not FUTURE.search(got.out), got.out
+    assert got.code == 1
+    death = tidemark("judge", "--json", path).json["death"]
+    assert death == {"cause": "oom", "signal": 9, "pid": 4711, "name": "python[4711]", "bytes": 89 * MIB, "step": 59,
+                     "second": pytest.approx(60.2), "phase": "forward", "limit_bytes": 92 * MIB,
+                     "limit_name": "cgroup /job memory.max"}
+
+
+def test_a_kill_for_want_of_host_memory_names_no_limit_that_was_not_reached(tidemark, tmp_path):
+    line = first_line(tidemark, leaking(tmp_path, 137, OOM_NOTE, limit=900 * MIB))
+    assert "KILLED by the OOM killer: python[4711] with 89.0 MiB" in line and "limit" not in line
+
+
+def test_a_worker_that_was_killed_is_named_and_the_job_goes_on(tidemark, tmp_path):
+    line = first_line(tidemark, leaking(tmp_path, 1, OOM_NOTE, worker=True))
+    assert line.startswith("tidemark: KILLED by the OOM killer: pt_data_worker[4712]")
+    assert "with 200 MiB, at step 39" in line or "with 200 MiB, at step 40" in line
+
+
+def test_a_kill_of_somebody_else_in_the_group_is_no_death(tidemark, tmp_path):
+    """Nobody of the run ended when the kernel killed."""
+    path = leaking(tmp_path, 0, None)
+    with sqlite3.connect(path) as db:
+        db.execute("insert into note(t_ns, text) values (20000000000, ?)", (OOM_NOTE,))
+    assert tidemark("judge", "--json", path).json["death"] is None
+
+
+@pytest.mark.parametrize("name, words", [("SIGKILL", "KILLED by SIGKILL: python[4711]"),
+                                         ("SIGSEGV", "KILLED by SIGSEGV: python[4711]"),
+                                         ("SIGTERM", "ENDED by SIGTERM: python[4711]")])
+def test_killed_by_a_signal(tidemark, tmp_path, name, words):
+    number = int(getattr(signal, name))
+    path = leaking(tmp_path, 128 + number, meta={"exit_signal": number})
+    assert first_line(tidemark, path).startswith(f"tidemark: {words} with 89.0 MiB, at step 59")
+    assert tidemark("judge", "--json", path).json["death"]["signal"] == number
+
+
+def test_a_run_that_ended_well_has_no_death_and_no_future(tidemark, tmp_path):
+    path = leaking(tmp_path, 0, limit=900 * MIB)
+    got = tidemark("judge", path)
+    assert got.out.startswith("tidemark: LEAK in python[4711]\n")
+    assert "would have been reached at step 86" in got.out or "would have been reached at step 87" in got.out
+    assert not FUTURE.search(got.out), got.out
+    assert tidemark("judge", "--json", path).json["death"] is None
+
+
+def test_a_run_that_goes_on_keeps_its_forecast(tidemark, tmp_path):
+    got = tidemark("judge", leaking(tmp_path, None, limit=900 * MIB))
+    assert "is reached at step 8" in got.out and "in about" in got.out
+
+
+def test_the_page_begins_with_the_death(tidemark, tmp_path):
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
+    assert tidemark("report", path, "-o", "a.html").code == 0
+    page = (tmp_path / "a.html").read_text()
+    headline = re.search(r"<h1>(.*?)</h1>", page).group(1)
+    assert headline.startswith("<strong>KILLED</strong> by the OOM killer: python[4711]")
+    assert "LEAK in python[4711]" in page
+    assert not FUTURE.search(re.sub(r"<script.*?</script>", "", page, flags=re.S))
+
+
+def test_the_first_line_of_watch_is_the_death(terminal, binary, tmp_path):  # noqa: F811
+    path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
+    t = terminal(binary, "watch", path, columns=120)
+    t.wait(lambda: t.lines[0].startswith("KILLED by the OOM killer: python[4711]"), "the death")
+    t.send(b"q")
+    t.wait_end()
+    assert "LEAK in python[4711]" in t.bytes.decode()
+
+
+# ---- a program that the kernel really kills
+
+LEAK = """
+import sys, time
+kept = []
+for i in range(100000):
+    kept.append(bytearray(1 << 20))
+    print('step', i, flush=True)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("parent", ["exec", ""])
+def test_run_says_first_who_was_killed(tidemark, tmp_path, small_cgroup, parent):
+    """The command itself, and a child whose shell passes the status on."""
+    (tmp_path / "train.py").write_text(LEAK)
+    done = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", "sh", "-c",
+                    f"echo $$ > {small_cgroup}/cgroup.procs; {parent} /usr/bin/python3 train.py; exit $?")
+    assert done.code == 137
+    first, second = [line for line in done.err.splitlines() if line != "Killed"][:2]
+    assert re.match(r"tidemark: KILLED by the OOM killer: \S+.* with [56]\d(\.\d)? MiB, at step \d+, at the limit of 64.0 MiB "
+                    rf"\(cgroup /{small_cgroup.name} memory\.\S+\)$", first), done.err
+    assert second.startswith("  verdict ")
+    assert not FUTURE.search(done.err), done.err
+    assert json.loads(tidemark("judge", "--json", "a.tide").out)["death"]["cause"] == "oom"
+
+
+def test_quiet_is_one_sentence_with_the_death_first(tidemark, tmp_path, binary):
+    done = tidemark("run", "-q", "-o", "a.tide", "--", "sh", "-c", "sleep 0.3; kill -SEGV $$")
+    assert done.code == 139
+    first, last = done.err.splitlines()
+    assert first.startswith("tidemark: KILLED by SIGSEGV: sh[")
+    assert last == "recording: a.tide"
+
+
+def test_a_shell_that_only_reports_a_signal_is_not_the_dead_one(tidemark, tmp_path, env, binary):
+    """`sh -c 'prog; exit $?'` ends with 139 by itself: who was killed is its child."""
+    (tmp_path / "p.py").write_text("import os, time\nx = bytearray(30 << 20)\ntime.sleep(0.6)\nos.kill(os.getpid(), 11)\n")
+    done = subprocess.run([binary, "run", "-i", "50ms", "-o", "a.tide", "--", "sh", "-c", "/usr/bin/python3 p.py; exit $?"],
+                          cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 139
+    line = [text for text in done.stderr.splitlines() if text.startswith("tidemark: ")][0]
+    assert re.match(r"tidemark: KILLED by SIGSEGV: python3\[\d+\]", line), line
