@@ -18,26 +18,27 @@ struct row {
     bool bad;
 };
 
-static int64_t get_range(struct row *row, int column, int64_t least)
+/* type: of the column, which costs as much to ask for as the value. */
+static int64_t get_typed(struct row *row, int column, int type, int64_t least)
 {
-    int64_t value;
+    int64_t value = type == SQLITE_INTEGER ? sqlite3_column_int64(row->statement, column) : 0;
 
-    if (sqlite3_column_type(row->statement, column) != SQLITE_INTEGER) {
-        row->bad = true;
-        return 0;
-    }
-    value = sqlite3_column_int64(row->statement, column);
-    if (value < least || value > LARGEST)
+    if (type != SQLITE_INTEGER || value < least || value > LARGEST)
         row->bad = true;
     return value;
+}
+
+static int64_t get_range(struct row *row, int column, int64_t least)
+{
+    return get_typed(row, column, sqlite3_column_type(row->statement, column), least);
 }
 
 /* A size, time or count; NULL is "unknown". */
 static int64_t get_size(struct row *row, int column)
 {
-    if (sqlite3_column_type(row->statement, column) == SQLITE_NULL)
-        return TIDE_UNKNOWN;
-    return get_range(row, column, 0);
+    int type = sqlite3_column_type(row->statement, column);
+
+    return type == SQLITE_NULL ? TIDE_UNKNOWN : get_typed(row, column, type, 0);
 }
 
 /* Text, or the bytes of a text that is no UTF-8; NULL is "". Borrowed until the next step. */
