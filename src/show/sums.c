@@ -21,7 +21,8 @@
 struct sum {
     const size_t *members; /* indices */
     size_t count;
-    double *bytes; /* per look */
+    size_t from, looks; /* from the first sight of one of them to the end of the last */
+    double *bytes;      /* per look of these, and one more */
     double *alive;
     size_t at_once; /* how many lived at the same time at the most */
 };
@@ -121,13 +122,35 @@ static size_t look_from(const struct tide_history *h, int64_t t_ns)
     return low;
 }
 
+static bool was_seen(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    return p->point_count > 0 && p->points[0].t_ns < tide_assessing_end(s, p);
+}
+
+/* Fills from and looks. */
+static void find_looks(const struct tide_assessing *s, struct sum *sum)
+{
+    size_t from = s->h->tick_count, to = 0;
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct tide_history_process *p = &s->h->processes[sum->members[i]];
+        if (!was_seen(s, p))
+            continue;
+        size_t first = look_from(s->h, p->points[0].t_ns), end = look_from(s->h, tide_assessing_end(s, p));
+        from = first < from ? first : from;
+        to = end > to ? end : to;
+    }
+    sum->from = from;
+    sum->looks = to > from ? to - from : 0;
+}
+
 /* Adds what changes at each look because of a process: whether it lives, or what it has. */
-static void add_changes(const struct tide_assessing *s, size_t process, bool bytes, double *change)
+static void add_changes(const struct tide_assessing *s, const struct sum *sum, size_t process, bool bytes,
+                        double *change)
 {
     const struct tide_history *h = s->h;
     const struct tide_history_process *p = &h->processes[process];
     int64_t ended = tide_assessing_end(s, p);
-    if (p->point_count == 0 || p->points[0].t_ns >= ended)
+    if (!was_seen(s, p))
         return;
     size_t at = look_from(h, p->points[0].t_ns);
     double level = 0;
@@ -135,49 +158,39 @@ static void add_changes(const struct tide_assessing *s, size_t process, bool byt
         while (at < h->tick_count && h->ticks[at].t_ns < p->points[i].t_ns)
             at++;
         double now = bytes ? own_bytes(s, process, &p->points[i]) : 1;
-        change[at] += now - level;
+        change[at - sum->from] += now - level;
         level = now;
     }
-    change[look_from(h, ended)] -= level;
+    change[look_from(h, ended) - sum->from] -= level;
 }
 
-/* From changes to levels. */
-static void accumulate(double *values, size_t count)
+/* Adds up over the members what add_changes() says of each. Lives in the scratch arena; NULL without memory.
+ */
+static double *add_up(struct tide_assessing *s, const struct sum *sum, bool bytes)
 {
-    for (size_t i = 1; i < count; i++)
+    double *values = tide_arena_take(s->scratch, sum->looks + 1, sizeof *values);
+    for (size_t i = 0; values && i < sum->count; i++)
+        add_changes(s, sum, sum->members[i], bytes, values);
+    for (size_t i = 1; values && i < sum->looks; i++)
         values[i] += values[i - 1];
-}
-
-static double *zeros(struct tide_arena *arena, size_t count)
-{
-    double *values = tide_arena_take(arena, count + 1, sizeof *values);
-    if (values)
-        memset(values, 0, (count + 1) * sizeof *values);
     return values;
 }
 
 static int count_members(struct tide_assessing *s, struct sum *sum)
 {
-    sum->alive = zeros(s->scratch, s->h->tick_count);
+    find_looks(s, sum);
+    sum->alive = add_up(s, sum, false);
     if (!sum->alive)
         return no_memory(s);
-    for (size_t i = 0; i < sum->count; i++)
-        add_changes(s, sum->members[i], false, sum->alive);
-    accumulate(sum->alive, s->h->tick_count);
-    for (size_t i = 0; i < s->h->tick_count; i++)
+    for (size_t i = 0; i < sum->looks; i++)
         sum->at_once = sum->alive[i] > (double)sum->at_once ? (size_t)sum->alive[i] : sum->at_once;
     return 0;
 }
 
-static int add_up(struct tide_assessing *s, struct sum *sum)
+static int count_bytes(struct tide_assessing *s, struct sum *sum)
 {
-    sum->bytes = zeros(s->scratch, s->h->tick_count);
-    if (!sum->bytes)
-        return no_memory(s);
-    for (size_t i = 0; i < sum->count; i++)
-        add_changes(s, sum->members[i], true, sum->bytes);
-    accumulate(sum->bytes, s->h->tick_count);
-    return 0;
+    sum->bytes = add_up(s, sum, true);
+    return sum->bytes ? 0 : no_memory(s);
 }
 
 static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
@@ -186,8 +199,8 @@ static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tid
            *high = tide_assessing_nans(s->scratch, s->buckets);
     if (!low || !high)
         return no_memory(s);
-    for (size_t i = 0, b = 0; i < s->h->tick_count; i++) {
-        while (b + 1 < s->buckets && s->h->ticks[i].t_ns >= s->bucket_ns[b + 1])
+    for (size_t i = 0, b = 0; i < sum->looks; i++) {
+        while (b + 1 < s->buckets && s->h->ticks[sum->from + i].t_ns >= s->bucket_ns[b + 1])
             b++;
         if (sum->alive[i] < 1)
             continue;
@@ -204,12 +217,12 @@ static int judge_role(struct tide_assessing *s, struct sum *sum)
     char role[64];
     const struct tide_history_process *first = &s->h->processes[sum->members[0]];
     tide_text_escape(first->row.role, strlen(first->row.role), role, sizeof role);
-    size_t last = s->h->tick_count - 1;
+    bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,
                             .member = first->row.id,
                             .members = sum->at_once,
-                            .limit_bytes = tide_assessing_limit(s, sum->bytes[last])};
+                            .limit_bytes = tide_assessing_limit(s, lasts ? sum->bytes[sum->looks - 1] : 0)};
     snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
     if (j.members < sum->count)
         snprintf(j.name, sizeof j.name, "%zu x %s (%zu in all)", j.members, role, sum->count);
@@ -236,7 +249,7 @@ static int judge_roles(struct tide_assessing *s, const size_t *order, size_t cou
         if (sum.count > 1 && count_members(s, &sum))
             return -1;
         find_rests(s, &sum);
-        if (sum.count > 1 && (add_up(s, &sum) || judge_role(s, &sum)))
+        if (sum.count > 1 && (count_bytes(s, &sum) || judge_role(s, &sum)))
             return -1;
         tide_arena_rewind(s->scratch, mark);
     }
@@ -256,7 +269,7 @@ int tide_assessing_sums(struct tide_assessing *s)
         return -1;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     struct sum tree = {.members = order, .count = count};
-    if (count_members(s, &tree) || add_up(s, &tree))
+    if (count_members(s, &tree) || count_bytes(s, &tree))
         return -1;
     struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
                             .device = TIDE_UNKNOWN,

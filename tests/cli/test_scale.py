@@ -87,6 +87,16 @@ def test_a_hundred_thousand_processes_of_two_roles_fit_into_300_mib(judge, tmp_p
     assert mib < 300 and seconds < 30
 
 
+def test_a_hundred_thousand_processes_of_as_many_roles_are_judged_in_seconds(judge, tmp_path):
+    recording = Recording(tmp_path / "roles.tide")
+    recording.process(100, "python")
+    looks(recording, DAY, leak)
+    helpers(recording, 100_000, lambda i: f"helper {i // 2}")
+    code, said, seconds, mib = judge(recording.close())
+    assert code == 1 and says_leak(said)
+    assert mib < 300 and seconds < 30
+
+
 def test_twenty_thousand_gauges_are_judged_in_seconds(judge, tmp_path):
     recording = Recording(tmp_path / "gauges.tide")
     recording.process(100, "python")
