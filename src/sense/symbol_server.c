@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -269,7 +269,7 @@ int tide_symbol_server_new(struct tide_symbol_server **ret_server, struct tide_e
         return -1;
     }
     server->pid = keeper;
-    server->pidfd = pidfd_open(keeper, 0);
+    server->pidfd = (int)syscall(SYS_pidfd_open, keeper, 0); /* a function only from glibc 2.36 on */
     server->socket = ends[0];
     *ret_server = server;
     return 0;
@@ -282,7 +282,7 @@ void tide_symbol_server_free(struct tide_symbol_server *server)
     close(server->socket);
     if (server->pidfd >= 0) {
         /* Whoever waits for all children may have reaped it: then its PID may be another's by now. */
-        pidfd_send_signal(server->pidfd, SIGTERM, NULL, 0);
+        syscall(SYS_pidfd_send_signal, server->pidfd, SIGTERM, NULL, 0);
         waitid(P_PIDFD, (id_t)server->pidfd, NULL, WEXITED);
         close(server->pidfd);
     }
