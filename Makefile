@@ -61,11 +61,12 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall wheel clean
 .SECONDARY:
 all: build
 
-build: $(B)/tidemark $(B)/libtidemark.so $(B)/libtidemark.a $(B)/libtidemark-hook.so $(WORKLOADS) $(HOOK_TARGETS) $(CASES)
+PROGRAMS  := $(addprefix $(B)/,tidemark libtidemark.so libtidemark.a libtidemark-hook.so)
+build: $(PROGRAMS) $(WORKLOADS) $(HOOK_TARGETS) $(CASES)
 test-programs: $(UNIT) $(FUZZERS)
 benches: $(BENCHES) $(HEAP_LOADS)
 
@@ -270,7 +271,7 @@ docs: $(B)/tidemark
 	    $(B)/tidemark manual $$c > $(B)/man/tidemark-$$c.1; done
 	@set -e; for s in bash zsh fish; do $(B)/tidemark completion $$s > $(B)/completion/$$s; done
 
-install: build docs
+install: $(PROGRAMS) docs
 	install -D -m 755 $(B)/tidemark $(DESTDIR)$(PREFIX)/bin/tidemark
 	install -D -m 644 include/tidemark.h $(DESTDIR)$(PREFIX)/include/tidemark.h
 	install -D -m 755 $(B)/libtidemark.so $(LIBDIR)/libtidemark.so.$(VERSION)
@@ -290,6 +291,11 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/tidemark $(DESTDIR)$(PREFIX)/include/tidemark.h $(LIBDIR)/libtidemark.so* \
 	    $(LIBDIR)/libtidemark-hook.so $(LIBDIR)/libtidemark.a $(LIBDIR)/pkgconfig/tidemark.pc $(MAN)/tidemark.1 $(MAN)/tidemark-*.1 \
 	    $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
+
+# The whole tool for pip, with the libraries it needs: build/wheel/tidemark-*.whl.
+wheel:
+	@tools/setup wheel
+	@$(PYTHON) tools/wheel build/wheel
 
 clean:
 	rm -rf build

@@ -1,18 +1,23 @@
-"""``python -m tidemark ARGS``: the program itself, where it is installed."""
+"""``python -m tidemark ARGS``, and the command ``tidemark`` that pip installs: the program itself, where there is one."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from ._binary import find
+from ._binary import find, obstacle
 
 
 def main() -> int:
     path = find()
     if path is None:
         print("tidemark: the program is not installed; this package only leaves marks for it", file=sys.stderr)
-        print("hint: 'make && sudo make install' in the checkout, or name it with TIDEMARK_BINARY", file=sys.stderr)
+        print("hint: install a wheel, or 'make && sudo make install' in the checkout, or name it with TIDEMARK_BINARY", file=sys.stderr)
+        return 2
+    reason = obstacle(path)
+    if reason is not None:
+        print(f"tidemark: {reason}", file=sys.stderr)
+        print("hint: build it here: 'pip install ./python' in a checkout", file=sys.stderr)
         return 2
     try:
         os.execv(path, ["tidemark", *sys.argv[1:]])

@@ -1,4 +1,5 @@
-"""Where the program ``tidemark`` is: named by TIDEMARK_BINARY, in the checkout that this package is part of, or on the PATH.
+"""Where the program ``tidemark`` is: named by TIDEMARK_BINARY, in the checkout that this package is part of, in this package as a
+wheel has it, or on the PATH; and why one that a wheel has cannot run here.
 
 A script of the same name that only starts this package would call itself for ever, so it is not taken.
 """
@@ -7,17 +8,24 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 from typing import Iterator, Optional
+
+from . import __version__
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_BUNDLED = _HERE / "_program" / "tidemark"
 
 
 def _candidates() -> Iterator[str]:
     named = os.environ.get("TIDEMARK_BINARY")
     if named:
         yield named
-    checkout = pathlib.Path(__file__).resolve().parents[2]
+    checkout = _HERE.parents[1]
     if (checkout / "include" / "tidemark.h").exists():
         yield str(checkout / "build" / "release" / "tidemark")
+    yield str(_BUNDLED)
     found = shutil.which("tidemark")
     if found:
         yield found
@@ -32,4 +40,31 @@ def find() -> Optional[str]:
                     return path
         except OSError:
             continue
+    return None
+
+
+def obstacle(path: str) -> Optional[str]:
+    """Why this system cannot run the program that came in a wheel, as a sentence without its full stop; None: no reason is known.
+    pip asks the same of the wheel's name, but not of what was copied or unpacked by hand."""
+    if path != str(_BUNDLED):
+        return None
+    try:
+        tags = (_HERE.parent / f"tidemark-{__version__}.dist-info" / "WHEEL").read_text()
+    except OSError:
+        return None
+    need = re.search(r"^Tag: .*-manylinux_(\d+)_(\d+)_(\w+)$", tags, re.M)
+    if need is None:
+        return None
+    machine = os.uname().machine
+    if machine != need[3]:
+        return f"this wheel is for {need[3]} machines, and this one is {machine}"
+    try:
+        name = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (OSError, ValueError):
+        name = ""
+    have = re.match(r"glibc (\d+)\.(\d+)", name)
+    if have is None:
+        return f"this wheel is for systems with glibc {need[1]}.{need[2]} or later, and this one has another C library"
+    if (int(have[1]), int(have[2])) < (int(need[1]), int(need[2])):
+        return f"this wheel is for systems with glibc {need[1]}.{need[2]} or later, and this one has {have[1]}.{have[2]}"
     return None

@@ -4,10 +4,10 @@
  * tide_preloading_init (finds the hook, makes the settings) -> settings into the environment ->
  * tide_preloading_release(). tide_preloading_obstacle() says beforehand why a program cannot be seen into.
  *
- * The hook is $TIDEMARK_HOOK, else libtidemark-hook.so beside the running program (a build directory), else
- * in ../lib from there (an installation). What the user preloads already stays, behind it. The runtime of
- * AddressSanitizer ends programs in which it is not the first library; it is told not to, since the hook then
- * leaves them alone and says so.
+ * The hook is $TIDEMARK_HOOK, else libtidemark-hook.so beside the running program (a build directory, a
+ * wheel), else in ../lib from there (an installation). What the user preloads already stays, behind it. The
+ * runtime of AddressSanitizer ends programs in which it is not the first library; it is told not to, since
+ * the hook then leaves them alone and says so.
  */
 #ifndef TIDE_PRELOADING_H
 #define TIDE_PRELOADING_H

@@ -5,8 +5,6 @@ The lane is read here by the layout of src/channel/lane.h, written down a second
 
 import contextlib
 import os
-import pathlib
-import shutil
 import sqlite3
 import struct
 import subprocess
@@ -377,25 +375,3 @@ def test_only_the_standard_library_is_imported(python):
         "print(sorted(extra))\n"
     )
     assert done.out.strip() == "[]", done.out + done.err
-
-
-@pytest.mark.long
-@pytest.mark.long
-def test_the_package_installs_without_a_network(root, tmp_path, env):
-    """A copy of the package, so that nothing is left in the tree."""
-    source = tmp_path / "source"
-    shutil.copytree(root / "python", source)
-    target = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", "--no-deps"]
-    probe = subprocess.run([sys.executable, "-c", "import setuptools, pip"], capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip("pip or setuptools is not installed for this Python")
-    subprocess.run([*command, "--target", target, source], check=True, capture_output=True, env=env, cwd=tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", "import tidemark; print(tidemark.__version__, tidemark.__file__)"],
-        env={**env, "PYTHONPATH": str(target)}, capture_output=True, text=True, check=True, cwd=tmp_path,
-    )
-    version, where = done.stdout.split()
-    assert version == "0.1.0"
-    assert pathlib.Path(where).is_relative_to(target)
-    assert (target / "tidemark" / "py.typed").exists()

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import tidemark
 from lanes import ROOT
 
 
@@ -15,7 +16,7 @@ def run(*args, **env):
 def test_it_is_the_same_program(binary):
     plain = subprocess.run([binary, "version"], capture_output=True, text=True, check=True)
     through = run("version")
-    assert (through.returncode, through.stdout) == (0, plain.stdout)
+    assert (through.returncode, through.stdout) == (0, plain.stdout) == (0, f"tidemark {tidemark.__version__}\n")
     wrong = run("judg")
     assert wrong.returncode == 2 and "judge" in wrong.stderr
 
