@@ -2,7 +2,7 @@
  * device.c - pieces of device memory, their handles and their mappings (device.h).
  */
 #include "hook/device.h"
-#include "hook/wiped.h"
+#include "hook/latch.h"
 
 #include <string.h>
 

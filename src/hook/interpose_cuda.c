@@ -24,7 +24,7 @@
 #include "hook/interpose_cuda.h"
 #include "hook/object.h"
 #include "hook/recorder.h"
-#include "hook/wiped.h"
+#include "hook/latch.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "hook/ledger.h"
 #include "channel/birth.h"
 #include "channel/lane.h"
-#include "hook/wiped.h"
+#include "hook/latch.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * no tombstones and a shard that was once full is as fast as a new one when it has emptied.
  */
 #include "hook/pointers.h"
-#include "hook/wiped.h"
+#include "hook/latch.h"
 
 #include "channel/heap.h"
 

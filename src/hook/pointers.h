@@ -4,7 +4,7 @@
  * The question asked at every free is "was this one sampled?", and the answer is nearly always no. A filter
  * of one byte per 256 bytes of address, folded to 1 MiB, says "no" with one load, from a cache line that
  * serves the blocks of four pages; it never says "no" wrongly. "Perhaps" goes to a hash map in 64 shards,
- * each with a latch of its own (wiped.h) and an array that doubles up to a fixed maximum.
+ * each with a latch of its own (latch.h) and an array that doubles up to a fixed maximum.
  *
  * Blocks of a program's own pools (tidemark.h) are in the same map under keys of their own, since the first
  * of them may lie where the chunk begins that they are cut from. A pool drops a whole stretch of them at

@@ -2,7 +2,7 @@
  * ranges.c - the sorted arrays of ranges (ranges.h).
  */
 #include "hook/ranges.h"
-#include "hook/wiped.h"
+#include "hook/latch.h"
 
 #include <string.h>
 

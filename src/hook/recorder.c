@@ -8,10 +8,10 @@
 #include "hook/draw.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
+#include "hook/latch.h"
 #include "hook/ledger.h"
 #include "hook/own_stack.h"
 #include "hook/recall.h"
-#include "hook/wiped.h"
 
 #include <errno.h>
 #include <link.h>
@@ -439,8 +439,8 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 {
     struct tide_object own;
     seed_wanted = first_seed;
-    if (tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
-        tide_recall_init() || tide_unwind_init())
+    if (tide_latch_init() || tide_ledger_init() || tide_pointers_init() || tide_ranges_init() ||
+        tide_device_init() || tide_recall_init() || tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;

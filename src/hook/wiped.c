@@ -13,7 +13,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { AREAS_MOST = 16, SPINS = 200, YIELDS = 100, NAPS = 200, NAP_NS = 100000 };
+enum { AREAS_MOST = 16 };
 
 /* Areas that the kernel would not wipe (before Linux 4.14): done by hand, at forks that the C library sees.
  */
@@ -55,32 +55,4 @@ void *tide_wiped_map(size_t bytes)
 void tide_wiped_unmap(void *memory, size_t bytes)
 {
     syscall(SYS_munmap, memory, bytes);
-}
-
-static bool try_once(tide_latch *latch, unsigned *ret_seen)
-{
-    *ret_seen = TIDE_LATCH_FREE;
-    return atomic_load_explicit(latch, memory_order_relaxed) == TIDE_LATCH_FREE &&
-           atomic_compare_exchange_strong_explicit(latch, ret_seen, TIDE_LATCH_HELD, memory_order_acquire,
-                                                   memory_order_relaxed);
-}
-
-bool tide_latch_wait(tide_latch *latch)
-{
-    unsigned seen;
-    for (int i = 0; i < SPINS + YIELDS + NAPS; i++) {
-        if (try_once(latch, &seen))
-            return true;
-        if (atomic_load_explicit(latch, memory_order_relaxed) == TIDE_LATCH_ABANDONED)
-            return false;
-        if (i >= SPINS + YIELDS)
-            syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = NAP_NS}, NULL); /* no cancellation point */
-        else if (i >= SPINS)
-            sched_yield();
-        else
-            atomic_signal_fence(memory_order_seq_cst);
-    }
-    seen = TIDE_LATCH_HELD;
-    atomic_compare_exchange_strong(latch, &seen, TIDE_LATCH_ABANDONED);
-    return false;
 }

@@ -6,15 +6,19 @@
 #include <cmocka.h>
 
 #include "hook/draw.h"
+#include "hook/latch.h"
 #include "hook/pointers.h"
 #include "hook/ranges.h"
-#include "hook/wiped.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -157,35 +161,17 @@ static void a_stretch_that_makes_no_sense_is_empty(void **state)
     assert_int_equal(given, 0);
 }
 
-/* On a busy machine the thread that holds a latch may sleep for longer than others wait. */
-static enum tide_pointers_result add_at_last(const void *pointer, struct tide_pointers_block block)
-{
-    struct tide_pointers_block old;
-    enum tide_pointers_result result;
-    while ((result = tide_pointers_add(pointer, block, &old)) == TIDE_POINTERS_BUSY)
-        sched_yield();
-    return result;
-}
-
-static enum tide_pointers_result take_at_last(const void *pointer)
-{
-    struct tide_pointers_block found;
-    enum tide_pointers_result result;
-    while ((result = tide_pointers_take(pointer, &found)) == TIDE_POINTERS_BUSY)
-        sched_yield();
-    return result;
-}
-
 static void *use_map(void *argument)
 {
     uintptr_t base = (uintptr_t)argument << 32;
     struct tide_pointers_block block = {.bytes = 1, .blocks = 1};
+    struct tide_pointers_block old;
     long wrong = 0;
     for (int round = 0; round < 200; round++) {
         for (uintptr_t i = 1; i <= 100; i++)
-            wrong += add_at_last((const void *)(base + i * 32), block) != TIDE_POINTERS_DONE;
+            wrong += tide_pointers_add((const void *)(base + i * 32), block, &old) != TIDE_POINTERS_DONE;
         for (uintptr_t i = 1; i <= 100; i++)
-            wrong += take_at_last((const void *)(base + i * 32)) != TIDE_POINTERS_DONE;
+            wrong += tide_pointers_take((const void *)(base + i * 32), &old) != TIDE_POINTERS_DONE;
     }
     return (void *)wrong;
 }
@@ -200,14 +186,14 @@ static void *use_pool(void *argument)
 {
     uintptr_t base = (uintptr_t)argument << 32;
     struct tide_pointers_block block = {.bytes = 1, .blocks = 1};
+    struct tide_pointers_block old;
     long wrong = 0;
     for (int round = 0; round < 200; round++) {
         long dropped = 0;
         for (uintptr_t i = 1; i <= 100; i++)
-            wrong += add_at_last(tide_pointers_pooled((const void *)(base + i * 100)), block) !=
+            wrong += tide_pointers_add(tide_pointers_pooled((const void *)(base + i * 100)), block, &old) !=
                      TIDE_POINTERS_DONE;
-        while (tide_pointers_take_range(base, base + 101 * 100, on_own_block, &dropped))
-            sched_yield();
+        wrong += tide_pointers_take_range(base, base + 101 * 100, on_own_block, &dropped) != 0;
         wrong += dropped != 100;
     }
     return (void *)wrong;
@@ -228,16 +214,147 @@ static void threads_share_the_map(void **state)
     assert_int_equal(tide_pointers_count(), 0);
 }
 
-static void a_latch_that_is_never_released_is_given_up_once(void **state)
+/* ---- latches */
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A thread that takes the latch, tells so, and does one of these with it. */
+enum way { SLOWLY, ASLEEP, ELSEWHERE, ENDED };
+
+struct holder {
+    tide_latch latch;
+    enum way way;
+    atomic_bool has_it, is_over;
+    sem_t let_go;
+    int64_t held_ns;
+};
+
+static void *hold(void *argument)
+{
+    struct holder *h = argument;
+    if (h->way == SLOWLY) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(0, &one);
+        sched_setaffinity(0, sizeof one, &one);
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    }
+    if (!tide_latch_take(&h->latch))
+        return NULL;
+    int64_t from = clock_ns(CLOCK_MONOTONIC), used = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    atomic_store(&h->has_it, true);
+    while (h->way == SLOWLY && clock_ns(CLOCK_THREAD_CPUTIME_ID) - used < 1000000)
+        ;
+    while (h->way == ELSEWHERE && !atomic_load(&h->is_over))
+        ;
+    if (h->way == ASLEEP)
+        sem_wait(&h->let_go);
+    h->held_ns = clock_ns(CLOCK_MONOTONIC) - from;
+    if (h->way != ENDED)
+        tide_latch_release(&h->latch);
+    return NULL;
+}
+
+static void *hog(void *argument)
+{
+    struct holder *h = argument;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    while (!atomic_load(&h->is_over))
+        ;
+    return NULL;
+}
+
+static pthread_t start(void *(*run)(void *), struct holder *h)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, h), 0);
+    return thread;
+}
+
+static void wait_until(atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        sched_yield();
+}
+
+/* 1 ms of work that others let it have in small pieces: whoever waits gets the latch, however late. */
+static void a_holder_that_gets_no_processor_is_waited_for(void **state)
 {
     (void)state;
-    tide_latch latch = TIDE_LATCH_HELD;
-    assert_false(tide_latch_take(&latch));
-    assert_int_equal(latch, TIDE_LATCH_ABANDONED);
-    for (int i = 0; i < 1000000; i++) /* at once now: this would take hours otherwise */
-        assert_false(tide_latch_take(&latch));
-    tide_latch_release(&latch);
+    int64_t longest = 0;
+    for (int round = 0; round < 50 && longest < 200000000; round++) {
+        struct holder h = {.way = SLOWLY};
+        pthread_t holder = start(hold, &h);
+        wait_until(&h.has_it);
+        pthread_t hogs[] = {start(hog, &h), start(hog, &h)};
+        assert_true(tide_latch_take(&h.latch));
+        tide_latch_release(&h.latch);
+        atomic_store(&h.is_over, true);
+        pthread_join(holder, NULL);
+        for (int i = 0; i < 2; i++)
+            pthread_join(hogs[i], NULL);
+        longest = h.held_ns > longest ? h.held_ns : longest;
+    }
+    if (longest < 200000000)
+        skip(); /* this kernel never lets one wait */
+}
+
+/* It jumped away with the latch, and sleeps, computes, or is no more. */
+static void a_holder_that_is_not_at_it_is_given_up_once(void **state)
+{
+    (void)state;
+    for (enum way way = ASLEEP; way <= ENDED; way++) {
+        struct holder h = {.way = way};
+        sem_init(&h.let_go, 0, 0);
+        pthread_t holder = start(hold, &h);
+        wait_until(&h.has_it);
+        if (way == ENDED)
+            pthread_join(holder, NULL);
+        assert_false(tide_latch_take(&h.latch));
+        assert_int_equal(h.latch, TIDE_LATCH_ABANDONED);
+        for (int i = 0; i < 1000000; i++) /* at once now: this would take hours otherwise */
+            assert_false(tide_latch_take(&h.latch));
+        atomic_store(&h.is_over, true);
+        sem_post(&h.let_go);
+        if (way == ENDED)
+            tide_latch_release(&h.latch);
+        else
+            pthread_join(holder, NULL);
+        assert_true(tide_latch_take(&h.latch));
+        sem_destroy(&h.let_go);
+    }
+}
+
+/* The thread itself jumped away with it. */
+static void a_thread_does_not_wait_for_itself(void **state)
+{
+    (void)state;
+    tide_latch latch = TIDE_LATCH_FREE;
     assert_true(tide_latch_take(&latch));
+    assert_false(tide_latch_take(&latch));
+}
+
+static void a_forked_child_is_another_thread(void **state)
+{
+    (void)state;
+    unsigned mine = tide_latch_me()->thread;
+    assert_int_equal(tide_latch_init(), 0);
+    assert_true(tide_latch_me()->first);
+    pid_t child = fork();
+    if (!child)
+        _exit(tide_latch_me()->thread != (unsigned)getpid() || !tide_latch_me()->first);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(tide_latch_me()->thread, mine);
 }
 
 /* ---- mappings */
@@ -434,7 +551,10 @@ int main(void)
         cmocka_unit_test(stretches_of_a_pool_are_what_a_plain_array_would_be),
         cmocka_unit_test(a_stretch_that_makes_no_sense_is_empty),
         cmocka_unit_test(threads_share_the_map),
-        cmocka_unit_test(a_latch_that_is_never_released_is_given_up_once),
+        cmocka_unit_test(a_holder_that_gets_no_processor_is_waited_for),
+        cmocka_unit_test(a_holder_that_is_not_at_it_is_given_up_once),
+        cmocka_unit_test(a_thread_does_not_wait_for_itself),
+        cmocka_unit_test(a_forked_child_is_another_thread),
         cmocka_unit_test(mappings_are_what_an_array_of_pages_would_be),
         cmocka_unit_test(a_full_list_of_mappings_refuses),
         cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),
