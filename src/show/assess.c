@@ -668,7 +668,7 @@ static int assess(struct tide_assessing *s)
     a->pss_known =
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
     if (!last)
-        return tide_err_set(s->err, "the recording is empty: the program ended before the first look");
+        return tide_err_set(s->err, "the recording is empty: no look was written before it ended");
     if (judge_processes(s) || tide_assessing_sums(s) || judge_gpus(s) || judge_gauges(s))
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */

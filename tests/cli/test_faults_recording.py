@@ -151,13 +151,19 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run,
         pytest.skip("needs root, to mount a small disk")
     disk = tmp_path / "disk"
     disk.mkdir()
-    # The disk is gone with its namespace, so everything that is asked of the recording is asked in there. The command lines
-    # of the program's children are more than it holds.
+    # The disk is gone with its namespace, so everything that is asked of the recording is asked in there. The program waits
+    # until a look is written, then has children whose command lines are more than the disk holds, until that is said.
     script = f"""
         mount -t tmpfs -o size=200k none {disk} || exit 99
+        mkfifo end
         {binary} run -o {disk}/a.tide -- sh -c '
-            sleep 2; i=0; while [ $i -lt 100 ]; do i=$((i + 1)); sh -c "sleep 3; exit" {"x" * 3000} & done; wait; exit 7'
+            until {binary} show --json {disk}/a.tide | grep -q "looks.: [1-9]"; do sleep 0.1; done
+            exec 9<>end; i=0
+            while [ $i -lt 100 ]; do i=$((i + 1)); sh -c "read line; exit" {"x" * 3000} <end 9>&- & done
+            until grep -q "disk is full" said; do sleep 0.1; done
+            exec 9>&-; wait; exit 7' 2>said
         echo status $?
+        cat said >&2
         {binary} show --json {disk}/a.tide
     """
     done = run("unshare", "-m", "sh", "-c", script)
