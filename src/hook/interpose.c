@@ -262,8 +262,11 @@ EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
 
 /* ---- freeing */
 
+/* The filter may say "perhaps" of the pool's addresses too. */
 SLOW void free_recorded(void *pointer)
 {
+    if (is_pooled(pointer))
+        return;
     tide_recorder_freed(pointer);
     real.free(pointer);
 }

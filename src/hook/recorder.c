@@ -77,17 +77,48 @@ static bool enter(struct tide_local *local, int *ret_errno)
     return true;
 }
 
+/* A handler may interrupt the thread at any instruction of these two, and do the first. */
+static bool defer(struct tide_local *local, const void *pointer)
+{
+    for (int i = 0; i < TIDE_RECORDER_DEFERRED; i++) {
+        uintptr_t expected = 0;
+        if (atomic_compare_exchange_strong_explicit(&local->deferred[i], &expected, (uintptr_t)pointer,
+                                                    memory_order_relaxed, memory_order_relaxed)) {
+            atomic_store_explicit(&local->any_deferred, true, memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}
+
+static __attribute__((noinline, cold)) void forget_deferred(struct tide_local *local)
+{
+    struct tide_heap_head *table = tide_ledger_table();
+    atomic_store_explicit(&local->any_deferred, false, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    for (int i = 0; i < TIDE_RECORDER_DEFERRED; i++) {
+        uintptr_t key = atomic_exchange_explicit(&local->deferred[i], 0, memory_order_relaxed);
+        if (key && table)
+            tide_blocks_forget(table, (const void *)key);
+    }
+}
+
+/* Once the guard is down a handler does its work itself. */
 void tide_recorder_leave(int saved)
 {
     struct tide_local *local = &tide_local;
-    while (local->deferred_count) {
-        const void *pointer = local->deferred[--local->deferred_count];
-        struct tide_heap_head *table = tide_ledger_table();
-        if (table)
-            tide_blocks_forget(table, pointer);
+    for (;;) {
+        atomic_signal_fence(memory_order_seq_cst);
+        local->guard = DOWN;
+        atomic_signal_fence(memory_order_seq_cst);
+        if (__builtin_expect(!atomic_load_explicit(&local->any_deferred, memory_order_relaxed), 1))
+            break;
+        local->entered_at = (uintptr_t)__builtin_frame_address(0); /* not that of a handler in between */
+        atomic_signal_fence(memory_order_seq_cst);
+        local->guard = UP;
+        atomic_signal_fence(memory_order_seq_cst);
+        forget_deferred(local);
     }
-    atomic_signal_fence(memory_order_seq_cst);
-    local->guard = DOWN;
     errno = saved;
 }
 
@@ -348,9 +379,7 @@ struct tide_pointers_block tide_recorder_take(const void *pointer)
     int saved;
     if (local->guard == UP && !was_left_behind(local, (uintptr_t)__builtin_frame_address(0))) {
         struct tide_heap_head *busy = NULL;
-        if (local->deferred_count < TIDE_RECORDER_DEFERRED)
-            local->deferred[local->deferred_count++] = pointer;
-        else if ((busy = tide_ledger_table()))
+        if (!defer(local, pointer) && (busy = tide_ledger_table()))
             tide_ledger_count(&busy->lost_frees);
         return block;
     }

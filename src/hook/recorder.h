@@ -36,8 +36,9 @@ struct tide_local {
     uintptr_t stack_low, stack_high; /* 0: not asked yet */
     uintptr_t entered_at;            /* stack address at which the guard was put up */
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
-    volatile uint8_t deferred_count;
-    const void *deferred[TIDE_RECORDER_DEFERRED]; /* freed by a signal handler while the guard was up */
+    atomic_bool any_deferred;
+    _Atomic uintptr_t
+        deferred[TIDE_RECORDER_DEFERRED]; /* freed by a handler while the guard was up; 0: none */
     /* The stack at hand, while the guard is up: not on the stack itself, which may be a signal handler's few
      * KiB. */
     uint64_t native[TIDE_RECORDER_NATIVE], merged[TIDE_HEAP_DEPTH];

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude ea
 
 TIMES, TIMES_LONG = 3, 100
 MODES = ["attributes", "handlers", "destructors", "before", "exits", "forks", "spawns", "threads", "cancels", "coroutines",
-         "descriptors"]
+         "descriptors", "steps"]
 MIB = 1 << 20
 PLUGIN = """
     #include <stdlib.h>
@@ -80,6 +80,19 @@ def test_what_was_freed_in_odd_places_is_gone(endure, mode):
     table, = endure(mode, times=3).values()
     assert table.counters["lost_frees"] == 0 and table.counters["dropped_sites"] == 0
     assert table.live() <= 2 * MIB, [(s.live_bytes, s.frames) for s in table.sites if s.live_bytes > 100000]
+
+
+def test_what_was_handed_out_before_the_real_malloc_was_known_can_be_freed(endure, build):
+    symbols = subprocess.run(["nm", build / "libtidemark-hook.so"], capture_output=True, text=True, check=True).stdout
+    at = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3}
+    table, = endure("early", str(at["pool"] - at["malloc"]), times=1).values()
+    assert table.counters["lost_frees"] == 0
+
+
+def test_no_free_is_lost_to_a_handler_at_any_instruction(endure):
+    table, = endure("steps", times=1).values()
+    assert table.counters["lost_frees"] == 0
+    assert all(s.live_bytes == 0 for s in table.sites if s.total_blocks > 100), [(s.live_bytes, s.frames) for s in table.sites]
 
 
 @pytest.mark.long

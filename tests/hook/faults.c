@@ -442,6 +442,71 @@ static void no_descriptors(const char *argument)
     await(child);
 }
 
+/* A mapping goes, one instruction after another, and a handler frees a block at every STRIDE-th of them, from
+ * each of the first STRIDE on: whatever the hook is at then, all must be gone. */
+#ifdef __x86_64__
+enum { STRIDE = 60, BLOCKS = 14 };
+static struct {
+    int step, next, freed;
+    void **blocks;
+} stepping;
+
+static void free_on_step(int number)
+{
+    (void)number;
+    int error = errno;
+    if (++stepping.step == stepping.next && stepping.freed < BLOCKS) {
+        free(stepping.blocks[stepping.freed++]);
+        stepping.next += STRIDE;
+    }
+    errno = error;
+}
+
+static void unmap_stepped(int from, void **blocks)
+{
+    void *mapped = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(mapped != MAP_FAILED, "mmap");
+    stepping.step = stepping.freed = 0;
+    stepping.next = from;
+    stepping.blocks = blocks;
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+    munmap(mapped, 65536);
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+    while (stepping.freed < BLOCKS)
+        free(blocks[stepping.freed++]);
+}
+
+static void steps(const char *argument)
+{
+    (void)argument;
+    static void *blocks[STRIDE][BLOCKS]; /* none has the address of another, which would take its place */
+    struct sigaction action = {.sa_handler = free_on_step};
+    check(!sigaction(SIGTRAP, &action, NULL), "sigaction");
+    for (int i = 0; i < STRIDE * BLOCKS; i++)
+        check((blocks[i / BLOCKS][i % BLOCKS] = malloc(5000)) != NULL, "malloc");
+    for (int i = 0; i < STRIDE; i++)
+        unmap_stepped(i + 1, blocks[i]);
+}
+#else
+static void steps(const char *argument)
+{
+    (void)argument;
+}
+#endif
+
+/* Blocks that lie 64 KiB apart over 256 MiB, so that the filter says "perhaps" of one address in each 64 KiB
+ * of any memory; then the memory is freed that the hook hands out before it knows the real malloc, ARGUMENT
+ * bytes behind its own. */
+static void frees_early(const char *argument)
+{
+    enum { APART = 65536, POOL = 65536, UNIT = 256 };
+    for (int i = 0; i < (256 << 20) / APART; i++)
+        check((kept = malloc(APART - 16)) != NULL, "malloc");
+    char *pool = (char *)dlsym(RTLD_DEFAULT, "malloc") + atol(argument);
+    for (int at = 16; at < POOL; at += UNIT)
+        free(pool + at);
+}
+
 static void nothing(const char *argument)
 {
     (void)argument;
@@ -463,6 +528,8 @@ static const struct {
     {"execs", execs},
     {"cancels", cancels},
     {"coroutines", coroutines},
+    {"steps", steps},
+    {"early", frees_early},
     {"nothing", nothing},
     {"descriptors", no_descriptors},
 };
