@@ -2,12 +2,14 @@
  * pyframes.c - the interpreter's frames, read by layout (pyframes.h).
  */
 #include "hook/pyframes.h"
+#include "hook/latch.h"
 
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, HASHED_FRAMES = 6, NAME_CHARS = 500 };
+enum { WINDOW = 1024, WINDOWS = 2, LINES_MOST = 1 << 20, RUN_MOST = 4096 };
 
 /* How the instruction and the line table are written. */
 enum lines { LNOTAB, LINETABLE, LOCATIONS };
@@ -55,27 +57,16 @@ static struct {
     uintptr_t start, end;           /* the interpreter's object */
     uintptr_t loop_start, loop_end; /* _PyEval_EvalFrameDefault */
     uintptr_t code_type, text_type, bytes_type;
-    void *(*this_thread)(void);
-    int (*is_ending)(void); /* from then on the states of other threads are freed, who may not notice */
+    void *(*this_thread)(void); /* the calling thread's state, or what it was: it may be freed */
+    void *(*current)(void); /* the state of who holds the lock; from 3.12 on, if it is the calling thread */
+    int (*is_ending)(void); /* from then on the states of other threads are freed */
+    atomic_uint begun_by;   /* who was the first to be seen */
 } python;
+
+enum { NOBODY, FIRST_THREAD, ANOTHER };
 
 /* Lines found: hash of code and instruction, with the line in its low bits. */
 static _Atomic uint64_t line_cache[1 << LINES_BITS];
-
-static inline uintptr_t word_at(uintptr_t at, int offset)
-{
-    return *(const uintptr_t *)(at + (uintptr_t)offset);
-}
-
-static inline uint32_t half_at(uintptr_t at, int offset)
-{
-    return *(const uint32_t *)(at + (uintptr_t)offset);
-}
-
-static inline uint8_t byte_at(uintptr_t at, int offset)
-{
-    return *(const uint8_t *)(at + (uintptr_t)offset);
-}
 
 /* ---- finding the interpreter */
 
@@ -84,7 +75,7 @@ static uint32_t version_of(const struct tide_object *object)
 {
     uintptr_t version = tide_object_symbol(object, "Py_Version", NULL);
     if (version)
-        return half_at(version, 0);
+        return *(const uint32_t *)version;
     if (tide_object_symbol(object, "Py_NewRef", NULL))
         return 0x030a0000;
     return tide_object_symbol(object, "PyFrame_GetBack", NULL) ? 0x03090000 : 0x03080000;
@@ -96,6 +87,12 @@ static const struct layout *layout_of(uint32_t version)
         if (layouts[i].version == version >> 16)
             return &layouts[i];
     return NULL;
+}
+
+static uintptr_t either_symbol(const struct tide_object *object, const char *name, const char *older)
+{
+    uintptr_t found = tide_object_symbol(object, name, NULL);
+    return found ? found : tide_object_symbol(object, older, NULL);
 }
 
 void tide_pyframes_consider(const struct tide_object *object)
@@ -117,15 +114,23 @@ void tide_pyframes_consider(const struct tide_object *object)
     python.text_type = tide_object_symbol(object, "PyUnicode_Type", NULL);
     python.bytes_type = tide_object_symbol(object, "PyBytes_Type", NULL);
     python.this_thread = (void *(*)(void))tide_object_symbol(object, "PyGILState_GetThisThreadState", NULL);
-    uintptr_t ending = tide_object_symbol(object, "Py_IsFinalizing", NULL);
-    python.is_ending =
-        (int (*)(void))(ending ? ending : tide_object_symbol(object, "_Py_IsFinalizing", NULL));
-    bool usable =
-        python.layout && python.code_type && python.text_type && python.bytes_type && python.this_thread;
+    python.current =
+        (void *(*)(void))either_symbol(object, "PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
+    python.is_ending = (int (*)(void))either_symbol(object, "Py_IsFinalizing", "_Py_IsFinalizing");
+    bool usable = python.layout && python.code_type && python.text_type && python.bytes_type &&
+                  python.this_thread && python.current && python.is_ending;
     tide_ledger_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
     atomic_store(&python.failed, !usable);
     atomic_store(&python.ready, true);
     tide_recall_forget();
+}
+
+void tide_pyframes_unloaded(void)
+{
+    struct tide_object object;
+    if (atomic_load(&python.ready) &&
+        (!tide_object_find(python.loop_start, &object) || object.start != python.start))
+        atomic_store(&python.failed, true);
 }
 
 /* ---- the self-check, which reads through the kernel */
@@ -214,7 +219,7 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
     int good = check_chain(thread);
     if (good > 0) {
         atomic_store(&python.checked, true);
-    } else if (good < 0) {
+    } else if (good < 0 && !python.is_ending()) {
         atomic_store(&python.failed, true);
         tide_ledger_setup.python = TIDE_HEAP_PYTHON_CHECK;
         atomic_store(&table->python, TIDE_HEAP_PYTHON_CHECK);
@@ -222,27 +227,73 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
     return good > 0;
 }
 
-/* ---- reading, with notes */
+/* ---- reading */
 
 struct merge {
     struct tide_heap_head *table;
     struct tide_recall_notes *notes;
     uintptr_t frame; /* the next Python frame, or 0 */
     uint64_t *out;
-    size_t count, room;
+    size_t count, room, run;
     bool full, failed;
+    /* Copies of what was read through the kernel last. */
+    bool guarded;
+    unsigned turn;
+    uintptr_t window_at[WINDOWS];
+    uint8_t windows[WINDOWS][WINDOW];
 };
 
+/* The bytes at this address, which is a multiple of their number. Where there is nothing, zeros. */
+static __attribute__((noinline)) const void *through_kernel(struct merge *m, uintptr_t at)
+{
+    static const uint64_t nothing;
+    uintptr_t from = at & ~(uintptr_t)(WINDOW - 1);
+    for (unsigned i = 0; i < WINDOWS; i++)
+        if (m->window_at[i] == from && from)
+            return m->windows[i] + (at - from);
+    unsigned i = m->turn++ % WINDOWS;
+    m->window_at[i] = 0;
+    if (m->failed || !peek(from, 0, m->windows[i], WINDOW)) {
+        m->failed = true;
+        return &nothing;
+    }
+    m->window_at[i] = from;
+    return m->windows[i] + (at - from);
+}
+
+/* A window is aligned, and so must be what is read from it. */
+static inline const void *readable(struct merge *m, uintptr_t at, int offset, uintptr_t bytes)
+{
+    at += (uintptr_t)offset;
+    return m->guarded ? through_kernel(m, at & ~(bytes - 1)) : (const void *)at;
+}
+
+static inline uintptr_t word_at(struct merge *m, uintptr_t at, int offset)
+{
+    return *(const uintptr_t *)readable(m, at, offset, sizeof(uintptr_t));
+}
+
+static inline uint32_t half_at(struct merge *m, uintptr_t at, int offset)
+{
+    return *(const uint32_t *)readable(m, at, offset, sizeof(uint32_t));
+}
+
+static inline uint8_t byte_at(struct merge *m, uintptr_t at, int offset)
+{
+    return *(const uint8_t *)readable(m, at, offset, 1);
+}
+
+/* The same, noted. */
 static inline uintptr_t read_word(struct merge *m, uintptr_t at, int offset)
 {
-    uintptr_t value = word_at(at, offset);
+    uintptr_t value = word_at(m, at, offset);
     tide_recall_note(m->notes, at + (uintptr_t)offset, value);
     return value;
 }
 
 static inline uint32_t read_half(struct merge *m, uintptr_t at, int offset)
 {
-    uint32_t value = half_at(at, offset);
+    uint32_t value = half_at(m, at, offset);
     tide_recall_note_bits(m->notes, at + (uintptr_t)offset, UINT32_MAX, value);
     return value;
 }
@@ -250,22 +301,41 @@ static inline uint32_t read_half(struct merge *m, uintptr_t at, int offset)
 static inline uint8_t read_byte(struct merge *m, uintptr_t at, int offset)
 {
     unsigned shift = 8 * (offset & 3);
+    uint8_t value = byte_at(m, at, offset);
     tide_recall_note_bits(m->notes, at + (uintptr_t)(offset & ~3), UINT32_C(0xff) << shift,
-                          (uint32_t)byte_at(at, offset) << shift);
-    return byte_at(at, offset);
+                          (uint32_t)value << shift);
+    return value;
+}
+
+/* A code object is plain memory in any case: its frame, whose thread has not returned from it, holds a
+ * reference that nobody takes away from it, not even the interpreter that ends and forgets the frame. */
+static inline uintptr_t code_word(uintptr_t code, int offset)
+{
+    return *(const uintptr_t *)(code + (uintptr_t)offset);
+}
+
+static inline uint32_t code_half(uintptr_t code, int offset)
+{
+    return *(const uint32_t *)(code + (uintptr_t)offset);
 }
 
 /* ---- lines */
 
 struct bytes {
-    const uint8_t *at, *end;
+    struct merge *m;
+    uintptr_t at, end;
 };
+
+static uint8_t take(struct bytes *b)
+{
+    return byte_at(b->m, b->at++, 0);
+}
 
 static uint32_t take_varint(struct bytes *b)
 {
     uint32_t value = 0;
     for (unsigned shift = 0; b->at < b->end; shift += 6) {
-        uint8_t byte = *b->at++;
+        uint8_t byte = take(b);
         if (shift < 30)
             value |= (uint32_t)(byte & 63) << shift;
         if (!(byte & 64))
@@ -285,7 +355,7 @@ static uint32_t line_of_locations(struct bytes b, uint32_t line, uint32_t unit)
 {
     uint32_t at = 0;
     while (b.at < b.end) {
-        uint8_t first = *b.at++;
+        uint8_t first = take(&b);
         unsigned kind = first >> 3 & 15;
         bool known = kind != 15;
         if (kind == 14 || kind == 13)
@@ -295,7 +365,8 @@ static uint32_t line_of_locations(struct bytes b, uint32_t line, uint32_t unit)
         at += (first & 7) + 1;
         if (unit < at)
             return known ? line : 0;
-        while (b.at < b.end && !(*b.at & 0x80)) /* columns; only a first byte has its top bit set */
+        while (b.at < b.end &&
+               !(byte_at(b.m, b.at, 0) & 0x80)) /* columns; only a first byte has its top bit set */
             b.at++;
     }
     return 0;
@@ -305,11 +376,11 @@ static uint32_t line_of_locations(struct bytes b, uint32_t line, uint32_t unit)
 static uint32_t line_of_linetable(struct bytes b, uint32_t line, uint32_t offset)
 {
     uint32_t at = 0;
-    for (; b.end - b.at >= 2; b.at += 2) {
-        int8_t difference = (int8_t)b.at[1];
+    while (b.end - b.at >= 2) {
+        at += take(&b);
+        int8_t difference = (int8_t)take(&b);
         if (difference != -128)
             line += (uint32_t)difference;
-        at += b.at[0];
         if (offset < at)
             return difference == -128 ? 0 : line;
     }
@@ -320,11 +391,11 @@ static uint32_t line_of_linetable(struct bytes b, uint32_t line, uint32_t offset
 static uint32_t line_of_lnotab(struct bytes b, uint32_t line, uint32_t offset)
 {
     uint32_t at = 0;
-    for (; b.end - b.at >= 2; b.at += 2) {
-        at += b.at[0];
+    while (b.end - b.at >= 2) {
+        at += take(&b);
         if (at > offset)
             break;
-        line += (uint32_t)(int8_t)b.at[1];
+        line += (uint32_t)(int8_t)take(&b);
     }
     return line;
 }
@@ -339,15 +410,14 @@ static int64_t unit_of(struct merge *m, const struct layout *l, uintptr_t frame,
     return l->lines == LNOTAB ? index / 2 : index;
 }
 
-static uint32_t decode_line(const struct layout *l, uintptr_t code, int64_t unit)
+static uint32_t decode_line(struct merge *m, const struct layout *l, uintptr_t code, int64_t unit)
 {
-    uintptr_t table = word_at(code, l->line_table);
-    uint32_t line = half_at(code, l->first_line), at = (uint32_t)unit;
-    uint64_t bytes = word_at(table, OBJECT_SIZE);
-    if (unit < 0 || unit > INT32_MAX / 2)
+    uintptr_t table = code_word(code, l->line_table);
+    uint32_t line = code_half(code, l->first_line), at = (uint32_t)unit;
+    uint64_t bytes = word_at(m, table, OBJECT_SIZE);
+    if (unit < 0 || unit > INT32_MAX / 2 || bytes > LINES_MOST)
         return line;
-    struct bytes b = {.at = (const uint8_t *)table + BYTES_AT,
-                      .end = (const uint8_t *)table + BYTES_AT + bytes};
+    struct bytes b = {.m = m, .at = table + BYTES_AT, .end = table + BYTES_AT + bytes};
     switch (l->lines) {
     case LNOTAB:
         return line_of_lnotab(b, line, 2 * at);
@@ -364,15 +434,16 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 33;
 }
 
-static uint32_t find_line(const struct layout *l, uintptr_t code, uint64_t key, int64_t unit)
+static uint32_t find_line(struct merge *m, const struct layout *l, uintptr_t code, uint64_t key, int64_t unit)
 {
     uint64_t tag = mix(mix(key, (uint64_t)unit), 1);
     _Atomic uint64_t *place = &line_cache[tag >> (64 - LINES_BITS)];
     uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
     if ((found ^ tag) >> 24 == 0)
         return (uint32_t)found & LINE_MASK;
-    uint32_t line = decode_line(l, code, unit) & LINE_MASK;
-    atomic_store_explicit(place, (tag & ~(uint64_t)LINE_MASK) | line, memory_order_relaxed);
+    uint32_t line = decode_line(m, l, code, unit) & LINE_MASK;
+    if (!m->failed)
+        atomic_store_explicit(place, (tag & ~(uint64_t)LINE_MASK) | line, memory_order_relaxed);
     return line;
 }
 
@@ -399,20 +470,21 @@ static char *put_utf8(char *out, uint32_t c)
 }
 
 /* A text object's characters, the last NAME_CHARS of them if keep_end, otherwise the first. */
-static void copy_text(const struct layout *l, uintptr_t text, bool keep_end, char out[4 * NAME_CHARS + 1])
+static void copy_text(struct merge *m, const struct layout *l, uintptr_t text, bool keep_end,
+                      char out[4 * NAME_CHARS + 1])
 {
     out[0] = '\0';
-    if (!text || word_at(text, OBJECT_TYPE) != python.text_type ||
-        !(half_at(text, TEXT_STATE) & STATE_COMPACT))
+    if (!text || word_at(m, text, OBJECT_TYPE) != python.text_type ||
+        !(half_at(m, text, TEXT_STATE) & STATE_COMPACT))
         return;
-    uint32_t state = half_at(text, TEXT_STATE), kind = state >> 2 & 7;
+    uint32_t state = half_at(m, text, TEXT_STATE), kind = state >> 2 & 7;
     uintptr_t at = text + (uintptr_t)(state & STATE_ASCII ? l->ascii : l->compact);
-    uint64_t length = word_at(text, TEXT_LENGTH),
+    uint64_t length = word_at(m, text, TEXT_LENGTH),
              from = keep_end && length > NAME_CHARS ? length - NAME_CHARS : 0;
     for (uint64_t i = from; i < length && i < from + NAME_CHARS; i++) {
-        uint32_t c = kind == 1   ? ((const uint8_t *)at)[i]
-                     : kind == 2 ? ((const uint16_t *)at)[i]
-                                 : ((const uint32_t *)at)[i];
+        uint32_t c = kind == 1   ? byte_at(m, at + i, 0)
+                     : kind == 2 ? *(const uint16_t *)readable(m, at + 2 * i, 0, sizeof(uint16_t))
+                                 : half_at(m, at + 4 * i, 0);
         out = put_utf8(out, c ? c : 0xfffd);
     }
     *out = '\0';
@@ -422,16 +494,21 @@ static void copy_text(const struct layout *l, uintptr_t text, bool keep_end, cha
  */
 static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code, uint64_t *ret_key)
 {
-    uintptr_t file = read_word(m, code, l->file), name = read_word(m, code, l->name);
-    uint32_t first_line = read_half(m, code, l->first_line);
+    uintptr_t file = code_word(code, l->file), name = code_word(code, l->name);
+    uint32_t first_line = code_half(code, l->first_line);
+    tide_recall_note(m->notes, code + (uintptr_t)l->file, file);
+    tide_recall_note(m->notes, code + (uintptr_t)l->name, name);
+    tide_recall_note_bits(m->notes, code + (uintptr_t)l->first_line, UINT32_MAX, first_line);
     uint64_t key = mix(mix(mix(mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
     int32_t number = tide_ledger_code(key);
     if (number >= 0)
         return number;
     char file_text[4 * NAME_CHARS + 1], name_text[4 * NAME_CHARS + 1];
-    copy_text(l, file, true, file_text);
-    copy_text(l, name, false, name_text);
+    copy_text(m, l, file, true, file_text);
+    copy_text(m, l, name, false, name_text);
+    if (m->failed)
+        return TIDE_LEDGER_NONE;
     return tide_ledger_code_add(m->table, key, file_text, name_text, first_line);
 }
 
@@ -445,10 +522,11 @@ static void put(struct merge *m, uint64_t word)
         m->full = true;
 }
 
+/* What was read through the kernel is a code object if nothing was freed until then. */
 static void put_frame(struct merge *m, const struct layout *l)
 {
     uintptr_t code = read_word(m, m->frame, l->code);
-    if (!code || word_at(code, OBJECT_TYPE) != python.code_type) {
+    if (!code || (m->guarded && python.is_ending()) || code_word(code, OBJECT_TYPE) != python.code_type) {
         m->failed = true;
         return;
     }
@@ -457,15 +535,15 @@ static void put_frame(struct merge *m, const struct layout *l)
     if (number < 0)
         m->failed = true;
     else
-        put(m,
-            TIDE_HEAP_PYTHON_WORD((uint32_t)number, find_line(l, code, key, unit_of(m, l, m->frame, code))));
+        put(m, TIDE_HEAP_PYTHON_WORD((uint32_t)number,
+                                     find_line(m, l, code, key, unit_of(m, l, m->frame, code))));
 }
 
 /* The frames of one run of the loop, or all that are left. */
 static void put_run(struct merge *m, bool all)
 {
     const struct layout *l = python.layout;
-    while (m->frame && !m->full) {
+    while (m->frame && !m->full && !(m->guarded && (m->failed || m->run++ > RUN_MOST))) {
         bool shim = l->owner >= 0 && read_byte(m, m->frame, l->owner) == OWNED_BY_C;
         bool last = shim || (l->entry >= 0 && read_byte(m, m->frame, l->entry)) || l->lines != LOCATIONS;
         if (!shim)
@@ -498,8 +576,67 @@ static size_t copy_native(const uint64_t *words, size_t count, uint64_t *out, si
     return count;
 }
 
-size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
-                           size_t room, struct tide_recall_notes *notes, bool *complete)
+/* The thread that ends the interpreter is its first one, unless another one began it. */
+static bool ends_itself(void)
+{
+    bool first = tide_latch_me()->first;
+    if (atomic_load_explicit(&python.begun_by, memory_order_relaxed) == NOBODY) {
+        unsigned expected = NOBODY;
+        atomic_compare_exchange_strong(&python.begun_by, &expected, first ? FIRST_THREAD : ANOTHER);
+    }
+    return first && atomic_load_explicit(&python.begun_by, memory_order_relaxed) == FIRST_THREAD;
+}
+
+/* Whether the state may be read, and how (pyframes.h). */
+static bool is_readable(uintptr_t thread, bool *ret_guarded)
+{
+    bool own = ends_itself();
+    *ret_guarded = false;
+    if ((uintptr_t)python.current() == thread)
+        return own || !python.is_ending();
+    *ret_guarded = !own;
+    return !python.is_ending();
+}
+
+struct tide_pyframes_view tide_pyframes_look(void)
+{
+    struct tide_pyframes_view view = {0};
+    if (!atomic_load_explicit(&python.ready, memory_order_acquire) || atomic_load(&python.failed))
+        return view;
+    uintptr_t thread = (uintptr_t)python.this_thread();
+    if (!thread || !is_readable(thread, &view.guarded))
+        return view;
+    view.thread = thread;
+    view.is_known = !view.guarded && atomic_load_explicit(&python.checked, memory_order_acquire);
+    if (!view.is_known)
+        return view;
+    const struct layout *l = python.layout;
+    struct merge m;
+    m.guarded = m.failed = false;
+    m.notes = NULL;
+    uintptr_t frame = running_frame(&m, thread);
+    for (int i = 0; frame && i < HASHED_FRAMES; i++, frame = word_at(&m, frame, l->previous))
+        view.hash = mix(view.hash, l->lines == LOCATIONS ? word_at(&m, frame, l->instruction)
+                                                         : half_at(&m, frame, l->instruction));
+    return view;
+}
+
+static void put_all(struct merge *m, const uint64_t *words, size_t count, size_t outermost, bool complete)
+{
+    bool inner = true;
+    for (size_t i = 0; i < count && !m->full; i++) {
+        if (is_loop(words[i])) {
+            put_run(m, i == outermost && complete);
+            inner = false;
+        } else if (inner || words[i] < python.start || words[i] >= python.end) {
+            put(m, words[i]);
+        }
+    }
+}
+
+size_t tide_pyframes_merge(struct tide_heap_head *table, const struct tide_pyframes_view *view,
+                           const uint64_t *words, size_t count, uint64_t *out, size_t room,
+                           struct tide_recall_notes *notes, bool *complete)
 {
     size_t outermost = 0, loops = 0;
     bool usable = atomic_load_explicit(&python.ready, memory_order_acquire) && !atomic_load(&python.failed);
@@ -508,23 +645,25 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
             outermost = i;
             loops++;
         }
-    uintptr_t thread = loops ? (uintptr_t)python.this_thread() : 0;
-    if (!thread || !is_trusted(table, thread)) {
+    if (!loops || !view->thread || !is_trusted(table, view->thread)) {
         if (loops)
             tide_recall_spoil(notes); /* the next one may have more luck */
         return copy_native(words, count, out, room, complete);
     }
-    if (notes && notes->place.python != thread)
+    if (!view->is_known)
         tide_recall_spoil(notes);
-    struct merge m = {.table = table, .notes = notes, .out = out, .room = room};
-    m.frame = running_frame(&m, thread);
-    for (size_t i = 0; i < count && !m.full; i++) {
-        if (is_loop(words[i])) {
-            put_run(&m, i == outermost && *complete);
-            loops = 0;
-        } else if (loops || words[i] < python.start || words[i] >= python.end) {
-            put(&m, words[i]);
-        }
+    struct merge m;
+    memset(&m, 0, offsetof(struct merge, windows));
+    m.table = table;
+    m.notes = notes;
+    m.out = out;
+    m.room = room;
+    m.guarded = view->guarded;
+    m.frame = running_frame(&m, view->thread);
+    put_all(&m, words, count, outermost, *complete);
+    if (m.guarded && python.is_ending()) {
+        tide_recall_spoil(notes);
+        return copy_native(words, count, out, room, complete);
     }
     if (m.failed) {
         tide_ledger_count(&table->python_failed);
@@ -533,20 +672,4 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, 
     if (m.full)
         *complete = false;
     return m.count;
-}
-
-uintptr_t tide_pyframes_whereabouts(uint64_t *ret_hash)
-{
-    *ret_hash = 0;
-    if (!atomic_load_explicit(&python.checked, memory_order_acquire) || !python.is_ending ||
-        python.is_ending())
-        return 0;
-    const struct layout *l = python.layout;
-    uintptr_t thread = (uintptr_t)python.this_thread();
-    struct merge m = {0};
-    uintptr_t frame = thread ? running_frame(&m, thread) : 0;
-    for (int i = 0; frame && i < HASHED_FRAMES; i++, frame = word_at(frame, l->previous))
-        *ret_hash = mix(*ret_hash, l->lines == LOCATIONS ? word_at(frame, l->instruction)
-                                                         : half_at(frame, l->instruction));
-    return thread;
 }

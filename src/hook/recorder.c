@@ -183,7 +183,8 @@ static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr
 
 /* The site of a stack that is not known. */
 static int32_t walk(struct tide_heap_head *table, struct tide_local *local, struct tide_unwind_stack stack,
-                    const struct tide_recall_place *place, struct tide_recall_notes *notes)
+                    const struct tide_recall_place *place, const struct tide_pyframes_view *python,
+                    struct tide_recall_notes *notes)
 {
     struct tide_unwind_trace trace = {.words = local->native, .room = TIDE_RECORDER_NATIVE, .notes = notes};
     tide_unwind_walk(place->caller, &stack, &trace);
@@ -192,7 +193,7 @@ static int32_t walk(struct tide_heap_head *table, struct tide_local *local, stru
     while (own + 1 < trace.count && trace.words[own] > own_start && trace.words[own] <= own_end)
         own++;
     bool complete = trace.complete;
-    size_t count = tide_pyframes_merge(table, trace.words + own, trace.count - own, local->merged,
+    size_t count = tide_pyframes_merge(table, python, trace.words + own, trace.count - own, local->merged,
                                        TIDE_HEAP_DEPTH, notes, &complete);
     if (!complete) {
         tide_ledger_count(&table->truncated);
@@ -219,14 +220,18 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kin
     uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
     uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
     struct tide_unwind_stack stack = stack_of(local, caller.sp);
-    struct tide_recall_place place = {.kind = kind, .caller = caller, .stack_high = stack.high};
-    place.python = tide_pyframes_whereabouts(&place.python_hash);
+    struct tide_pyframes_view python = tide_pyframes_look();
+    struct tide_recall_place place = {.kind = kind,
+                                      .caller = caller,
+                                      .stack_high = stack.high,
+                                      .python = python.is_known ? python.thread : 0,
+                                      .python_hash = python.hash};
     struct tide_recall_notes *notes;
     int32_t site = tide_recall_find(&place, &notes);
     if (site >= 0) {
         local->calm = true;
     } else {
-        site = walk(table, local, stack, &place, notes);
+        site = walk(table, local, stack, &place, &python, notes);
         tide_recall_keep(notes, site);
     }
     if (from)
@@ -447,6 +452,7 @@ void tide_recorder_unloaded(void)
     tide_unwind_forget();
     tide_recall_forget();
     tide_ledger_unloaded();
+    tide_pyframes_unloaded();
 }
 
 /* ---- the beginning */

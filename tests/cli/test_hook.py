@@ -586,6 +586,29 @@ def test_an_interpreter_that_is_loaded_later_is_recognised(hooked, tmp_path):
     assert site.python == [("<string>", "hold", 3), ("<string>", "<module>", 4)]
 
 
+def test_an_interpreter_that_is_unloaded_is_not_asked_any_more(hooked, tmp_path):
+    """What stands in for it is small enough to be unloaded, and its addresses are nobody's afterwards."""
+    (tmp_path / "python.c").write_text(FAKE.replace("int main(void)", "void use(void)").replace("return 0;\n    }", "}")
+                                       % ("0x030b02f0", "0"))
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "python.so", tmp_path / "python.c"], check=True)
+    program = compile_c(tmp_path, "unloads", """
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        static void *volatile kept;
+        int main(int n, char **v) {
+            (void)n;
+            void *p = dlopen(v[1], RTLD_NOW);
+            ((void (*)(void))dlsym(p, "use"))();
+            if (dlclose(p))
+                return 1;
+            for (int i = 0; i < 100; i++)
+                kept = malloc(1 << 20);
+            return 0;
+        }""", "-ldl")
+    _, found = hooked(program, tmp_path / "python.so")
+    assert sum(s.live_blocks for s in next(iter(found.values())).sites if s.live_bytes >= 100 * MIB) == 200
+
+
 FAKE = """
     #include <stdlib.h>
     #include <string.h>
@@ -594,6 +617,8 @@ FAKE = """
     static char state[4096];
     static void *volatile kept;
     void *PyGILState_GetThisThreadState(void) { return state; }
+    void *PyThreadState_GetUnchecked(void) { return state; }
+    int Py_IsFinalizing(void) { return 0; }
     __attribute__((noinline)) void _PyEval_EvalFrameDefault(void) { kept = malloc(1 << 20); }
     int main(void) {
         memset(state, %s, sizeof state);
