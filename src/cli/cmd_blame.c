@@ -77,7 +77,7 @@ static int blame_main(int argc, char **argv)
     if (read_options(&v, operands, count, &want, &err))
         return tide_report(&err);
     struct tide_answer answer = {0};
-    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_blame *blame = NULL;
     code = TIDE_EXIT_TROUBLE;
     if (tide_answer_init(&answer, operands[0], &as_recorded, &err) ||

@@ -57,7 +57,7 @@ static int diff_files(const struct values *v, char **operands, const struct tide
                       struct tide_err *err)
 {
     struct tide_answer answers[2] = {{0}, {0}};
-    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_diff *diff = NULL;
     int code = -1;
     if (tide_answer_init(&answers[0], operands[0], &as_recorded, err) ||

@@ -337,6 +337,8 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
 int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
                          struct tide_judged j)
 {
+    if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
+        return tide_err_set(s->err, "judging was stopped");
     if (s->a->count >= JUDGED_MOST)
         return 0;
     int judged = judge_series(s, low, high, &j);

@@ -21,6 +21,8 @@
 #include "show/death.h"
 #include "show/history.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 enum tide_subject {
@@ -98,6 +100,7 @@ struct tide_assessment {
 struct tide_assess_options {
     double items, items_per_step; /* NAN: what the recording says, else unknown */
     double limit_bytes;           /* NAN: what the recording says */
+    const atomic_bool *stop;      /* once true, judging a history fails within milliseconds; NULL: never */
 };
 
 /* Caller frees with tide_assessment_free. Fails when there is nothing to judge. */

@@ -14,13 +14,14 @@
 #include "show/mark_sort.h"
 #include "show/thin.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    WINDOW = 1 << 16,     /* ticks */
+    WINDOW = 1 << 12,     /* ticks */
     MARK_BATCH = 1 << 18, /* marks read before they are sorted in */
     MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
     MAX_LIST = 1 << 16,   /* limits, notes, devices */
@@ -581,15 +582,12 @@ static int on_mark(void *context, const struct tide_mark *row)
 static int load_marks(struct tide_history_load *load, struct tide_reader *reader)
 {
     struct tide_history_private *p = load->history->private;
-    int result;
+    int64_t last = p->mark_read;
 
-    do {
-        int64_t last = p->mark_read;
-        load->batch = 0;
-        result = tide_reader_each_mark(reader, p->mark_read, &last, on_mark, load, load->err);
-        settle_marks(load->history);
-        p->mark_read = last;
-    } while (result == 1);
+    load->batch = 0;
+    int result = tide_reader_each_mark(reader, p->mark_read, &last, on_mark, load, load->err);
+    settle_marks(load->history);
+    p->mark_read = last;
     return result;
 }
 
@@ -690,7 +688,20 @@ static int load_lists(struct tide_history_load *load, struct tide_reader *reader
     return load_meta(history, reader, load->err);
 }
 
-int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
+/* Piece by piece until there is no more or it is late: 1. */
+static int load_pieces(struct tide_history_load *load, struct tide_reader *reader, int64_t until_ns,
+                       int (*piece)(struct tide_history_load *load, struct tide_reader *reader))
+{
+    int result;
+
+    while ((result = piece(load, reader)) == 1)
+        if (tide_clock_ns() >= until_ns)
+            break;
+    return result;
+}
+
+static int load_until(struct tide_history *history, struct tide_reader *reader, int64_t until_ns,
+                      struct tide_err *err)
 {
     struct tide_history_load load = {.history = history, .err = err};
     int result;
@@ -705,13 +716,23 @@ int tide_history_load(struct tide_history *history, struct tide_reader *reader, 
     if (result == 0)
         result = tide_history_heap_load(&load, reader);
     if (result == 0)
-        while ((result = load_window(&load, reader)) == 1)
-            ;
+        result = load_pieces(&load, reader, until_ns, load_window);
     if (result == 0)
-        result = load_marks(&load, reader);
+        result = load_pieces(&load, reader, until_ns, load_marks);
     tide_reader_end(reader);
     history->skipped_rows = tide_reader_skipped(reader) + history->private->skipped + load.strays;
     return result;
+}
+
+int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
+{
+    return load_until(history, reader, INT64_MAX, err);
+}
+
+int tide_history_load_part(struct tide_history *history, struct tide_reader *reader, int64_t budget_ns,
+                           struct tide_err *err)
+{
+    return load_until(history, reader, tide_clock_ns() + budget_ns, err);
 }
 
 size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns)

@@ -137,6 +137,10 @@ void tide_history_free(struct tide_history *history);
 /* Reads what is new. On failure the history is as far as it got, and consistent. */
 int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err);
 
+/* The same for about budget_ns. 1: there is more to read; 0: that was all; -1. */
+int tide_history_load_part(struct tide_history *history, struct tide_reader *reader, int64_t budget_ns,
+                           struct tide_err *err);
+
 /* The frames of a stack, innermost first, as indices into history->frames; returns how many, 0 when there is
  * no such stack. Borrowed: valid until the next load. */
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);

@@ -23,6 +23,7 @@
 #define PATIENCE   INT64_C(15000000000) /* for a live recording to appear */
 #define SILENCE_NS INT64_C(5000000000)
 #define SECOND_NS  INT64_C(1000000000)
+#define PART_NS    INT64_C(100000000) /* of reading a large recording, between two looks at the keyboard */
 
 enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
 
@@ -30,7 +31,7 @@ enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
 struct judging {
     pthread_t thread;
     bool running;
-    atomic_bool done;
+    atomic_bool done, stop;
     const struct tide_history *history;
     struct tide_assess_options options;
     struct tide_assessment *result;
@@ -64,6 +65,7 @@ struct screen {
     int64_t load_cost_ns, loaded_ns, drawn_ns, played_ns, opened_ns;
     const char *keys;
     int64_t frame;
+    bool unread;  /* there is more in the recording than was read so far */
     bool dirty;   /* something the screen shows has changed */
     bool pressed; /* by a key: draw at once */
 };
@@ -128,7 +130,7 @@ static void *judge(void *argument)
 static bool judging_due(const struct screen *screen, int64_t now_ns)
 {
     const struct judging *judging = &screen->judging;
-    if (judging->running || !screen->history || screen->history->tick_count == 0)
+    if (judging->running || screen->unread || screen->history->tick_count == 0)
         return false;
     if (judging->ticks == screen->history->tick_count)
         return false;
@@ -143,6 +145,7 @@ static void start_judging(struct screen *screen)
     sigset_t all, old;
     judging->history = screen->history;
     judging->options = screen->config->assess;
+    judging->options.stop = &judging->stop;
     judging->ticks = screen->history->tick_count;
     judging->running = true;
     if (!screen->assessment)
@@ -286,13 +289,28 @@ static bool has_changed(struct screen *screen)
     return !same;
 }
 
+/* Loads as much as there is time for. On a terminal that is a part, so that keys are never left waiting. */
+static int load(struct screen *screen, struct tide_reader *reader, struct tide_err *err)
+{
+    struct tide_history *history = screen->history;
+    int left = screen->config->dump ? tide_history_load(history, reader, err)
+                                    : tide_history_load_part(history, reader, PART_NS, err);
+    if (left < 0)
+        return -1;
+    if (left > 0 && !screen->assessment)
+        snprintf(screen->sentence, sizeof screen->sentence, "reading the recording: %zu looks so far",
+                 history->tick_count);
+    screen->unread = left > 0;
+    return 0;
+}
+
 /* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
 static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
     struct tide_reader *reader = NULL;
     int64_t began_ns = tide_clock_ns();
-    if (!has_changed(screen)) {
+    if (!has_changed(screen) && !screen->unread) {
         notice_growth(screen, now_ns, false);
         return 0;
     }
@@ -301,11 +319,12 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
         return opened < 0 ? -1 : 0;
     size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;
     int64_t ended_ns = history->ended_ns;
-    int bad = tide_history_load(history, reader, err);
+    bool went_on = screen->unread; /* with what was there already */
+    int bad = load(screen, reader, err);
     tide_reader_free(reader);
     if (bad)
         return -1;
-    notice_growth(screen, now_ns, history->tick_count != ticks);
+    notice_growth(screen, now_ns, history->tick_count != ticks && !went_on);
     if (history->tick_count != ticks || history->mark_count != marks || history->process_count != processes ||
         history->ended_ns != ended_ns) {
         if (tide_model_update(&screen->model, history, screen->assessment))
@@ -320,6 +339,8 @@ static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err
 static bool reading_due(const struct screen *screen, int64_t now_ns)
 {
     int64_t pause = screen->load_cost_ns * SHARE;
+    if (screen->unread)
+        return !screen->judging.running && now_ns >= screen->loaded_ns;
     if (screen->history->ended_ns != TIDE_UNKNOWN && screen->history->tick_count > 0)
         return false; /* nobody writes it any more */
     return !screen->judging.running && now_ns - screen->loaded_ns >= (pause > FRAME_NS ? pause : FRAME_NS);
@@ -468,7 +489,7 @@ static int run_on_terminal(struct screen *screen, struct tide_err *err)
             draw(screen, now_ns);
         }
         int key = 0;
-        switch (tide_term_wait(screen->term, FRAME_NS / 2, &key)) {
+        switch (tide_term_wait(screen->term, screen->unread ? 0 : FRAME_NS / 2, &key)) {
         case TIDE_TERM_KEY:
             press(screen, tide_clock_ns(), key);
             break;
@@ -559,6 +580,7 @@ int tide_screen_run(const struct tide_screen_config *config, enum tide_screen_en
     if (!bad)
         bad = config->dump ? run_into_dump(screen, err) : run_on_terminal(screen, err);
     tide_term_close(screen->term);
+    atomic_store(&screen->judging.stop, true); /* nobody waits for it any more */
     if (screen->judging.running)
         end_judging(screen);
     if (!bad)

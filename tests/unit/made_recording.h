@@ -197,7 +197,7 @@ static inline struct tide_assessment *finish(struct made *m, char *out, size_t s
     struct tide_reader *reader;
     struct tide_history *history;
     struct tide_assessment *a;
-    struct tide_assess_options options = {NAN, NAN, NAN};
+    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     ok(tide_writer_free(m->writer, &err), &err);
     ok(tide_reader_new(m->path, &reader, &err), &err);
     ok(tide_history_new(0, &history, &err), &err);

@@ -432,6 +432,30 @@ static void workers_that_rise_as_high_in_every_epoch_are_no_finding(void **state
     tide_assessment_free(a);
 }
 
+static void judging_that_nobody_waits_for_can_be_stopped(void **state)
+{
+    (void)state;
+    struct tide_tick ticks[] = {{.id = 1, .t_ns = 1, .processes = 1}, {.id = 2, .t_ns = 2, .processes = 1}};
+    struct tide_history_point points[] = {{.t_ns = 1, .private_bytes = MIB},
+                                          {.t_ns = 2, .private_bytes = MIB}};
+    struct tide_history_process process = {
+        .row = {.id = 1, .pid = 7, .name = "p", .command = "", .role = "p", .ended_ns = TIDE_UNKNOWN},
+        .points = points,
+        .point_count = 2};
+    struct tide_history history = {
+        .ticks = ticks, .tick_count = 2, .processes = &process, .process_count = 1, .command = (char *)""};
+    atomic_bool stop = false;
+    struct tide_assess_options options = {
+        .items = NAN, .items_per_step = NAN, .limit_bytes = NAN, .stop = &stop};
+    struct tide_assessment *a;
+    struct tide_err err = {0};
+    assert_int_equal(tide_assess_history(&history, &options, &a, &err), 0);
+    tide_assessment_free(a);
+    atomic_store(&stop, true);
+    assert_int_equal(tide_assess_history(&history, &options, &a, &err), -1);
+    assert_string_equal(err.text, "judging was stopped");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +476,7 @@ int main(void)
         cmocka_unit_test(items_that_the_program_counts_give_bytes_per_item),
         cmocka_unit_test(hostile_names_are_escaped_everywhere),
         cmocka_unit_test(a_recording_of_two_looks_is_undecided),
+        cmocka_unit_test(judging_that_nobody_waits_for_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

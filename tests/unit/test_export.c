@@ -72,7 +72,7 @@ static int set_up(void **state)
 {
     struct tide_err err = {0};
     struct tide_writer *w;
-    struct tide_assess_options as_recorded = {NAN, NAN, NAN};
+    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_process row = {
         .pid = 7, .name = "python3", .command = "", .role = "t.py", .ended_ns = TIDE_UNKNOWN};
     int64_t process, sites[SITES];

@@ -561,6 +561,34 @@ static void a_million_samples_load_within_a_second(void **state)
     tide_reader_free(reader);
 }
 
+static void a_large_recording_can_be_read_in_parts(void **state)
+{
+    enum { LOOKS = 10000 };
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t process = put_process(writer, 10, 0);
+    for (int64_t i = 1; i <= LOOKS; i++) {
+        put_sample(writer, put_tick(writer, i * 100), process, i);
+        put_mark(writer, i * 100, TIDE_MARK_STEP, i, "");
+    }
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+
+    struct tide_reader *reader = new_reader();
+    struct tide_history *history = new_history(0);
+    int left, parts = 0;
+    while ((left = tide_history_load_part(history, reader, 0, NULL)) == 1)
+        parts++;
+    assert_int_equal(left, 0);
+    assert_true(parts >= 2);
+    assert_int_equal(history->tick_count, LOOKS);
+    assert_int_equal(history->mark_count, LOOKS);
+    assert_int_equal(history->processes[0].point_count, LOOKS);
+    for (int64_t i = 0; i < LOOKS; i++)
+        assert_int_equal(history->processes[0].points[i].private_bytes, i + 1);
+    tide_history_free(history);
+    tide_reader_free(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +598,8 @@ int main(void)
                                         drop_recording),
         cmocka_unit_test_setup_teardown(sites_are_thinned_with_the_rest, name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(a_growing_recording_is_read_piece_by_piece, name_recording,
+                                        drop_recording),
+        cmocka_unit_test_setup_teardown(a_large_recording_can_be_read_in_parts, name_recording,
                                         drop_recording),
         cmocka_unit_test_setup_teardown(marks_that_interleave_come_in_order_of_time, name_recording,
                                         drop_recording),
