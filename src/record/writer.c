@@ -14,6 +14,7 @@
  * takes back what was written before the failure.
  */
 #include "record/writer.h"
+#include "record/create.h"
 #include "record/pending.h"
 #include "record/schema.h"
 #include "base/check.h"
@@ -188,26 +189,6 @@ static int put(struct tide_writer *writer, enum statement which, struct tide_err
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
 
-/* Makes an empty file, so that two trackers can never share one and an old recording is never overwritten. */
-static int create_file(const char *path, struct tide_err *err)
-{
-    char shown[200];
-    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-
-    if (fd >= 0) {
-        close(fd);
-        return 0;
-    }
-    int error = errno;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    if (error == EEXIST) {
-        tide_err_set(err, "cannot record to '%s': it exists, and a recording is never overwritten", shown);
-        return tide_err_hint(err, "choose another name with -o, or remove it");
-    }
-    tide_err_set(err, "cannot record to '%s': %s", shown, strerror(error));
-    return tide_err_hint(err, "choose another place with -o FILE");
-}
-
 /* A relative path is made one that SQLite cannot take for a URI or for ":memory:". */
 static char *literal_path(const char *path)
 {
@@ -227,10 +208,7 @@ static int prepare(struct tide_writer *writer)
              "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d;"
              "PRAGMA journal_size_limit = %d; SELECT count(*) FROM meta;",
              WAL_PAGES, WAL_PAGES * 4096);
-    if (sqlite3_exec(writer->db, "PRAGMA page_size = 4096; BEGIN;", NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(writer->db, tide_schema_sql, NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(writer->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_exec(writer->db, pragmas, NULL, NULL, NULL) != SQLITE_OK)
+    if (sqlite3_exec(writer->db, pragmas, NULL, NULL, NULL) != SQLITE_OK)
         return -1;
     for (int i = 0; i < STATEMENTS; i++)
         if (sqlite3_prepare_v3(writer->db, STATEMENT_SQL[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -265,7 +243,7 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
         tide_err_set(err, "not enough memory to begin a recording");
         goto release_writer;
     }
-    if (create_file(path, err) != 0)
+    if (tide_recording_create(path, err) != 0)
         goto release_writer;
     if (sqlite3_open_v2(writer->path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)

@@ -145,6 +145,21 @@ def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, ro
                 pass
 
 
+def test_a_tracker_killed_while_it_begins_leaves_a_recording_or_nothing(tidemark, binary, env, tmp_path):
+    """Killed after 0, 1, ... 39 ms. What it leaves is never taken for a directory that cannot be written."""
+    for delay in range(40):
+        path = tmp_path / f"{delay}.tide"
+        tracker = subprocess.Popen([str(binary), "run", "-o", path, "--", "true"], env=env, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(delay / 1000)
+        tracker.kill()
+        tracker.wait()
+        assert not list(tmp_path.glob("*-journal"))
+        if path.exists():
+            said = tidemark("judge", path)
+            assert "cannot" not in said.err, (delay, said.err)
+
+
 @pytest.mark.slow
 def test_a_full_disk_stops_the_recording_and_nothing_else(binary, tidemark, run, tmp_path):
     if os.geteuid() != 0 or not shutil.which("unshare"):

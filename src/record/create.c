@@ -1,0 +1,92 @@
+#include "record/create.h"
+
+#include "base/text.h"
+#include "record/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int refuse(const char *path, int error, struct tide_err *err)
+{
+    char shown[200];
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    if (error == EEXIST) {
+        tide_err_set(err, "cannot record to '%s': it exists, and a recording is never overwritten", shown);
+        return tide_err_hint(err, "choose another name with -o, or remove it");
+    }
+    tide_err_set(err, "cannot record to '%s': %s", shown, strerror(error));
+    return tide_err_hint(err, "choose another place with -o FILE");
+}
+
+/* A recording without rows, as the bytes of its file. Caller frees with sqlite3_free; NULL without memory. */
+static unsigned char *empty_recording(size_t *ret_len)
+{
+    enum { WRITE_VERSION = 18, READ_VERSION = 19, LOGGED = 2 }; /* of the file's header: it has a log (WAL) */
+    sqlite3 *db = NULL;
+    sqlite3_int64 len = 0;
+    unsigned char *bytes = NULL;
+    if (sqlite3_open(":memory:", &db) == SQLITE_OK &&
+        sqlite3_exec(db, "PRAGMA page_size = 4096;", NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(db, tide_schema_sql, NULL, NULL, NULL) == SQLITE_OK)
+        bytes = sqlite3_serialize(db, "main", &len, 0);
+    sqlite3_close(db);
+    if (bytes)
+        bytes[WRITE_VERSION] = bytes[READ_VERSION] = LOGGED;
+    *ret_len = (size_t)len;
+    return bytes;
+}
+
+/* 0, or what went wrong. */
+static int write_all(int fd, const unsigned char *bytes, size_t len)
+{
+    while (len) {
+        ssize_t done = write(fd, bytes, len);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return errno;
+        bytes += done;
+        len -= (size_t)done;
+    }
+    return 0;
+}
+
+/* A file without a name in the directory of `path`, or -1. */
+static int open_nameless(const char *path)
+{
+    char *copy = strdup(path);
+    int fd = copy ? open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
+    free(copy);
+    return fd;
+}
+
+int tide_recording_create(const char *path, struct tide_err *err)
+{
+    char nameless[64];
+    size_t len;
+    unsigned char *bytes = empty_recording(&len);
+    if (!bytes)
+        return tide_err_set(err, "not enough memory to begin a recording");
+    int fd = open_nameless(path), error = 0;
+    bool named = fd < 0;
+    if (named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666)) < 0)
+        error = errno;
+    else
+        error = write_all(fd, bytes, len);
+    snprintf(nameless, sizeof nameless, "/proc/self/fd/%d", fd);
+    if (!error && !named && linkat(AT_FDCWD, nameless, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
+        error = errno;
+    if (error && named && fd >= 0)
+        unlink(path);
+    if (fd >= 0)
+        close(fd);
+    sqlite3_free(bytes);
+    return error ? refuse(path, error, err) : 0;
+}
