@@ -16,6 +16,32 @@
 
 static const struct tide_option options[] = {TIDE_TRACK_OPTIONS, {0}};
 
+/* What there is to record of the process: 0, or -1 with a sentence. A zombie has given its memory back, a
+ * kernel thread never had any. */
+static int has_memory(int64_t pid, struct tide_err *err)
+{
+    char path[64], line[128], state = '?';
+    bool memory = false;
+    long long parent = 0;
+    snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "State: %c", &state);
+        sscanf(line, "PPid: %lld", &parent);
+        memory = memory || !strncmp(line, "VmSize:", 7);
+    }
+    if (file)
+        fclose(file);
+    if (state == 'Z' || state == 'X') {
+        tide_err_set(err, "attach: process %lld has ended: only its exit status is left", (long long)pid);
+        return tide_err_hint(err, "process %lld, which started it, has not asked for that yet", parent);
+    }
+    return memory || state == '?'
+               ? 0
+               : tide_err_set(err, "attach: %lld is a thread of the kernel: it has no memory of its own",
+                              (long long)pid);
+}
+
 static bool can_read(int64_t pid, const char *name)
 {
     char path[64], byte;
@@ -48,7 +74,7 @@ static int64_t read_pid(const char *text, struct tide_err *err)
     }
     if (!can_read(pid, "status"))
         return tide_err_set(err, "attach: the memory of process %lld may not be read", (long long)pid);
-    return pid;
+    return has_memory(pid, err) ? -1 : pid;
 }
 
 /* What will be missing from the recording. */

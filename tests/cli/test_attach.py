@@ -76,6 +76,25 @@ def test_a_process_that_has_vanished_is_refused(tidemark, tmp_path):
     assert done.code == 2 and f"there is no process {p.pid}" in done.err
 
 
+def test_a_process_that_has_ended_but_is_still_listed_is_refused(tidemark, tmp_path):
+    zombie = subprocess.Popen(["true"])
+    until(lambda: " Z " in pathlib.Path(f"/proc/{zombie.pid}/stat").read_text(), "the end")
+    done = tidemark("attach", zombie.pid)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (f"tidemark: attach: process {zombie.pid} has ended: only its exit status is left\n"
+                        f"hint: process {os.getpid()}, which started it, has not asked for that yet\n")
+    assert list(tmp_path.iterdir()) == []
+    zombie.wait()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/2/comm") or "kthreadd" not in open("/proc/2/comm").read(),
+                    reason="no thread of the kernel is to be seen here")
+def test_a_thread_of_the_kernel_is_refused(tidemark, tmp_path):
+    done = tidemark("attach", 2)
+    assert (done.code, done.err) == (2, "tidemark: attach: 2 is a thread of the kernel: it has no memory of its own\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_itself_is_refused(run, binary, tmp_path):
     done = run("sh", "-c", f"exec {binary} attach $$")
     assert done.code == 2 and "is tidemark itself" in done.err
