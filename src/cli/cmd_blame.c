@@ -85,7 +85,10 @@ static int blame_main(int argc, char **argv)
         tide_report(&err);
     else {
         bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
-        code = growing ? TIDE_EXIT_FOUND : TIDE_EXIT_OK;
+        /* Memory grows, or may grow, and no call site is known that does. */
+        bool cannot_tell =
+            want.by == TIDE_BLAME_GROWTH && tide_assessment_exit_code(answer.assessment) != TIDE_EXIT_OK;
+        code = growing ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
         if (v.json)
             tide_blame_json(blame, answer.history, operands[0], stdout);
         else {
@@ -109,7 +112,7 @@ const struct tide_command tide_command_blame = {
         "counts with what is put into it per step. What is healthy comes after the culprits: phases whose memory is given back each time, and caches that filled and stopped. "
         "Other orders: what is live at the peak, at the end, in a phase, or what changed between two steps.\n"
         "\n"
-        "Exit code: 0 no call site grows, 1 one does, 2 trouble.",
+        "Exit code: 0 no call site grows, 1 one does, 2 trouble, 3 memory grows, or it is too early to say whether it does, and no call site is known to.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark blame train.tide\n"
                 "tidemark blame --by peak train.tide\n"

@@ -326,3 +326,9 @@ def test_neither_the_inside_of_a_rust_vector_nor_the_start_of_a_thread_is_shown(
         r.hold(r.tick(0.25 * i, {p: (100 + i) * MIB}), site, (1 + i) * MIB, blocks=1 + i)
     said = tidemark("blame", r.close()).out
     assert "\n              train.rs:3 train_step" in said and "inner" not in said and "clone" not in said
+
+
+def test_it_exits_with_3_when_memory_may_grow_and_no_site_is_known_to(tidemark, tmp_path):
+    got = tidemark("blame", short_run(tmp_path / "a.tide", 6))
+    assert "UNDECIDED" in got.out
+    assert got.code == 3
