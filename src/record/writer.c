@@ -38,6 +38,7 @@ enum {
     RECENT = 8192,        /* processes whose last row is remembered, a power of two */
     ROOM_BYTES = 1 << 20, /* that must be free before a full disk is tried again */
     STACK_ROWS = 8,       /* of PUT_STACK_ROWS */
+    STEPPERS = 64,        /* processes whose last step is remembered, a power of two */
 };
 
 static const int64_t RETRY_NS = 10 * (int64_t)TIDE_NS_PER_S;
@@ -106,6 +107,8 @@ struct tide_writer {
     int64_t committed_t_ns; /* of the newest tick that is in the file */
     struct tide_pending *pending;
     struct tide_sample recent[RECENT]; /* last row written of process id, at id % RECENT */
+    struct tide_mark
+        steps[STEPPERS]; /* last step of process id, at id % STEPPERS; kind 0: none since a commit */
 };
 
 /* --- failing ------------------------------------------------------------------------------------------- */
@@ -552,12 +555,10 @@ int tide_writer_smaps(struct tide_writer *writer, const struct tide_smaps *smaps
     return put(writer, PUT_SMAPS, err);
 }
 
-int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, struct tide_err *err)
+static int put_mark(struct tide_writer *writer, const struct tide_mark *mark, struct tide_err *err)
 {
     sqlite3_stmt *statement = writer->statements[PUT_MARK];
 
-    if (writer->failed)
-        return 0;
     bind_integer(statement, 1, mark->t_ns);
     bind_integer(statement, 2, mark->process);
     sqlite3_bind_int(statement, 3, mark->kind);
@@ -565,6 +566,16 @@ int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, s
     sqlite3_bind_int64(statement, 5, mark->number); /* a step may well be -1 */
     bind_text(statement, 6, mark->name);
     return put(writer, PUT_MARK, err);
+}
+
+int tide_writer_mark(struct tide_writer *writer, const struct tide_mark *mark, struct tide_err *err)
+{
+    if (mark->kind == TIDE_MARK_STEP) {
+        struct tide_mark *last = &writer->steps[mark->process & (STEPPERS - 1)];
+        *last = *mark;
+        last->name = "";
+    }
+    return writer->failed ? 0 : put_mark(writer, mark, err);
 }
 
 int tide_writer_gpu(struct tide_writer *writer, const struct tide_gpu_sample *gpu, struct tide_err *err)
@@ -663,6 +674,7 @@ static int commit(struct tide_writer *writer, struct tide_err *err)
     writer->open = false;
     writer->failed = false;
     writer->committed_t_ns = writer->tick_t_ns;
+    memset(writer->steps, 0, sizeof writer->steps);
     tide_pending_clear(writer->pending);
     return 0;
 }
@@ -679,10 +691,20 @@ static bool worth_trying(const struct tide_writer *writer)
            disk.f_bavail >= ROOM_BYTES / (disk.f_frsize ? disk.f_frsize : 1);
 }
 
+/* Where the program is: what is seen next belongs to that step, not to the last one before the gap. */
+static int put_steps(struct tide_writer *writer)
+{
+    for (size_t i = 0; i < STEPPERS; i++)
+        if (writer->steps[i].kind == TIDE_MARK_STEP && put_mark(writer, &writer->steps[i], NULL) != 0)
+            return -1;
+    return 0;
+}
+
 /* Writes what waits, and a note about the gap. */
 static void recover(struct tide_writer *writer)
 {
-    if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_gap(writer) == 0)
+    if (tide_pending_each(writer->pending, put_pending, writer) == 0 && put_steps(writer) == 0 &&
+        put_gap(writer) == 0)
         commit(writer, NULL);
 }
 

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "judge/thresholds.h"
 #include "base/units.h"
+#include "show/gap.h"
 #include "show/process_name.h"
 
 #include <math.h>
@@ -78,6 +79,8 @@ static int make_spans(struct tide_assessing *s)
         if (m->name < 0 || (size_t)m->name >= h->name_count)
             continue;
         if (m->kind == TIDE_MARK_PHASE_BEGIN && s->span_count < begins) {
+            if (open[m->name]) /* whose end is lost */
+                s->spans[open[m->name] - 1].to = x;
             s->spans[s->span_count] = (struct tide_span){x, INFINITY, m->name};
             open[m->name] = ++s->span_count;
         } else if (m->kind == TIDE_MARK_PHASE_END && open[m->name]) {
@@ -657,6 +660,7 @@ static int assess(struct tide_assessing *s)
         return -1;
     a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
     tide_death_find(s->h, &s->axis, &a->death);
+    a->gap_seconds = tide_gap_find(s->h, &a->gap_from);
     a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))

@@ -91,9 +91,10 @@ struct tide_assessment {
     double steps;     /* seen; NAN without steps */
     bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
     struct tide_death death;
-    bool steps_in_bursts; /* steps were told, but in bursts: time is the axis */
-    char others[256];     /* one line about the processes that are not the worst; "" when there are none */
-    char evidence[256];   /* one line from the program's own gauges, where they disagree with the worst; "" */
+    double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
+    bool steps_in_bursts;         /* steps were told, but in bursts: time is the axis */
+    char others[256];   /* one line about the processes that are not the worst; "" when there are none */
+    char evidence[256]; /* one line from the program's own gauges, where they disagree with the worst; "" */
     struct tide_assessment_private *private;
 };
 

@@ -546,6 +546,13 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_limit(&b, j, a);
         print_line(out, "limit", &b);
     }
+    if (a->gap_seconds > 0) {
+        char lasted[TIDE_UNITS_TEXT], from[TIDE_UNITS_TEXT];
+        tide_buf_format(
+            &b, "nothing was recorded for %s, from %s after the start on: the recording could not be written",
+            tide_duration_text(a->gap_seconds, lasted), tide_duration_text(a->gap_from, from));
+        print_line(out, "gap", &b);
+    }
     if (a->steps_in_bursts) {
         tide_buf_text(&b, "came in bursts, as from an output that is buffered, so time is the axis: flush it "
                           "(PYTHONUNBUFFERED=1)");
@@ -701,6 +708,7 @@ void tide_assessment_json(const struct tide_assessment *a, const char *source, F
     tide_json_real(&json, "pss_known_share", a->pss_known);
     tide_json_text(&json, "limit_name", isfinite(a->limit_bytes) ? a->limit_name : NULL);
     tide_json_text(&json, "others", a->others[0] ? a->others : NULL);
+    tide_json_real(&json, "gap_seconds", a->gap_seconds > 0 ? a->gap_seconds : NAN);
     tide_json_text(&json, "evidence", a->evidence[0] ? a->evidence : NULL);
     tide_json_array(&json, "series");
     for (size_t i = 0; i < a->count; i++) {

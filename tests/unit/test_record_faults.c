@@ -191,7 +191,7 @@ static int put_look(struct tide_writer *writer, int64_t t_ns, struct tide_err *e
 }
 
 struct tally {
-    int64_t ticks, samples, last_tick, processes, notes;
+    int64_t ticks, samples, last_tick, processes, notes, highest_step;
     char note[200];
 };
 
@@ -217,6 +217,14 @@ static int on_process(void *context, const struct tide_process *row)
     return 0;
 }
 
+static int on_mark(void *context, const struct tide_mark *row)
+{
+    struct tally *tally = context;
+    if (row->kind == TIDE_MARK_STEP && row->number > tally->highest_step)
+        tally->highest_step = row->number;
+    return 0;
+}
+
 static int on_note(void *context, const struct tide_note *row)
 {
     struct tally *tally = context;
@@ -230,11 +238,13 @@ static struct tally read_all(void)
     struct tide_reader *reader;
     struct tide_err err = {0};
     struct tally tally = {0};
+    int64_t last_mark;
 
     if (tide_reader_new(path, &reader, &err) != 0 ||
         tide_reader_each_tick(reader, 0, on_tick, &tally, &err) != 0 ||
         tide_reader_each_sample(reader, 0, on_sample, &tally, &err) != 0 ||
         tide_reader_each_process(reader, on_process, &tally, &err) != 0 ||
+        tide_reader_each_mark(reader, 0, &last_mark, on_mark, &tally, &err) != 0 ||
         tide_reader_each_note(reader, on_note, &tally, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(tide_reader_skipped(reader), 0);
@@ -375,6 +385,7 @@ static void a_full_disk_is_reported_once_and_recovered_from(void **state)
     struct tally after = read_all();
     assert_int_equal(after.processes, 5);
     assert_int_equal(after.notes, 1);
+    assert_int_equal(after.highest_step, looks * 1000000); /* where it is: what comes now belongs to that */
     assert_non_null(strstr(after.note, "nothing could be written between"));
     assert_int_equal(put_look(writer, ++looks * 1000000, &err), 0);
     assert_int_equal(tide_writer_free(writer, &err), 0);
