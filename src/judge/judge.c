@@ -16,18 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
-{
-    double before = fit->beta[1];
-    if (tide_judging_is_leak_after_bend(j, fit))
-        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
-    if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
-        return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
-    if (fit->tail <= 0 && tide_fit_value(fit, 1) <= tide_fit_value(fit, 0))
-        return tide_judging_say_level(j);
-    tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-}
-
 /* Whether the first half stood still, surely, while a line was fitted through it: what rose after it is a
  * jump or the beginning of something, and a run too short to tell which is too short to call it a leak. */
 static bool stood_still_first(const struct tide_judging *j, const struct tide_fit *line)
@@ -43,23 +31,6 @@ static bool stood_still_first(const struct tide_judging *j, const struct tide_fi
            line->tail - first.beta[1] > TIDE_STILL_Z * first.error[1];
 }
 
-static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
-{
-    double df = tide_judging_freedom(j, fit);
-    double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
-    double still, still_error, still_freedom;
-    tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
-    if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df))
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-    if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
-        still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
-        return tide_judging_say_undecided(j, still, still_error);
-    if (fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit))
-        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-    enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
-    tide_judging_say_leak(j, shape, fit, df);
-}
-
 /* Whether the floor ends far above where it began: whatever the best shape is, that is not level. */
 static bool has_risen(const struct tide_judging *j)
 {
@@ -70,7 +41,7 @@ static bool has_risen(const struct tide_judging *j)
         first = fmin(first, j->y[j->start + i]);
         last = fmin(last, j->y[j->n - 1 - i]);
     }
-    return last - first > TIDE_LEVEL_RISE * j->level;
+    return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST);
 }
 
 static void decide_level(struct tide_judging *j)
@@ -80,10 +51,45 @@ static void decide_level(struct tide_judging *j)
            z = tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), df);
     double most = line->beta[1] + tide_t_quantile95(df) * line->error[1];
     bool brief = j->moments.count < TIDE_SHORT_MOMENTS;
-    bool small = most <= fmax((brief ? TIDE_FLAT_SHARE_BRIEF : TIDE_FLAT_SHARE) * j->level, TIDE_LEAK_LEAST);
+    bool small = most <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
+                                : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
     if (brief ? !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
         return tide_judging_say_undecided(j, line->beta[1], line->error[1]);
     tide_judging_say_level(j);
+}
+
+static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
+{
+    double before = fit->beta[1];
+    if (tide_judging_is_leak_after_bend(j, fit))
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
+    if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
+        return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
+    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
+    if (fit->tail <= 0 && rise <= 0)
+        return tide_judging_say_level(j);
+    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise))
+        return decide_level(j);
+    tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+}
+
+static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
+{
+    double df = tide_judging_freedom(j, fit);
+    double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
+    double still, still_error, still_freedom;
+    tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
+    if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
+        return decide_level(j);
+    if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df))
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
+        still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
+        return tide_judging_say_undecided(j, still, still_error);
+    if (fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit))
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
+    tide_judging_say_leak(j, shape, fit, df);
 }
 
 /* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most

@@ -161,6 +161,12 @@ double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MO
     return tide_judging_confidence(mine / all);
 }
 
+/* What the floor must rise by before that is called a leak. */
+static double least_leak(const struct tide_judging *j)
+{
+    return fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
+}
+
 void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error)
 {
     struct tide_verdict *v = j->v;
@@ -183,7 +189,8 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->kind = TIDE_FLAT;
     j->v->shape = TIDE_SHAPE_LEVEL;
     j->v->confidence = tide_judging_weight(j, level);
-    j->v->detectable = TIDE_LEAK_Z * j->fits[TIDE_MODEL_LINE].error[1] / tide_judging_span(j);
+    double shown = fmax(TIDE_LEAK_Z * j->fits[TIDE_MODEL_LINE].error[1], least_leak(j));
+    j->v->detectable = shown / tide_judging_span(j);
 }
 
 void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
@@ -244,12 +251,16 @@ static bool is_sure(const struct tide_judging *j, double t, double df)
                                    : sureness >= TIDE_WANDER_Z && driven >= TIDE_DRIVEN_Z;
 }
 
+bool tide_judging_matters(const struct tide_judging *j, double bytes)
+{
+    return bytes >= least_leak(j);
+}
+
 /* Whether a slope is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
-    return is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
-           tail * share >= fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
+    return tide_judging_matters(j, tail * share) && is_sure(j, tail / fmax(tail_error, 1e-300), df);
 }
 
 /* A change of level counts when it stands out of the noise and matters against the level. */

@@ -57,6 +57,8 @@ double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] *
 
 /* ---- tests */
 
+/* Whether a rise of the floor is one that matters: enough bytes, and enough of the level. */
+bool tide_judging_matters(const struct tide_judging *j, double bytes);
 /* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);

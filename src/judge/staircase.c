@@ -64,7 +64,7 @@ static struct stairs find_stairs(const struct tide_judging *j, double *work)
     for (size_t i = 0; i + 1 < n; i++)
         work[i] = fabs(y[i + 1] - y[i]);
     s.usual = tide_median(work, n - 1) / TIDE_MAD_SIGMA;
-    s.tall = fmax(TIDE_STAIR_NOISES * fmax(s.usual, j->least_noise), TIDE_LEAK_LEAST);
+    s.tall = fmax(TIDE_STAIR_NOISES * fmax(s.usual, j->least_noise), TIDE_STAIR_LEAST);
     for (size_t i = 0; i + 1 < n; i++) {
         double step = y[i + 1] - y[i];
         if (step >= s.tall)
@@ -79,7 +79,7 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 {
     size_t n = tide_judging_points(j);
     double rise = j->y[j->n - 1] - j->y[j->start];
-    if (rise <= 0 || s->count < TIDE_STAIRS_LEAST || s->count > n / 2)
+    if (!tide_judging_matters(j, rise) || s->count < TIDE_STAIRS_LEAST || s->count > n / 2)
         return false;
     bool explain = s->sum - s->down >= TIDE_STAIR_SHARE * rise && s->sum <= TIDE_STAIR_OVER * rise &&
                    s->down <= TIDE_STAIR_DOWN * s->sum && s->tallest <= TIDE_STAIR_TALLEST * s->sum;

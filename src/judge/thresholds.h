@@ -33,10 +33,11 @@
 #define TIDE_WARMUP_NOISES 4.0
 
 /* A leak needs its slope this many standard errors above zero (autocorrelation counted in), and the floor to
- * have risen by this. */
+ * have risen by what matters: this, and this share of the level. Sound processes touch a page here and there
+ * for as long as they live. */
 #define TIDE_LEAK_Z     4.0
-#define TIDE_LEAK_LEAST (64.0 * 1024)
-#define TIDE_LEAK_SHARE 5e-4 /* of the level */
+#define TIDE_LEAK_LEAST (512.0 * 1024)
+#define TIDE_LEAK_SHARE 2e-3 /* of the level */
 /* ... and to rise in its last third at no less than this share of the mean rate; less is a plateau, or
  * undecided. */
 #define TIDE_LEAK_STILL    0.25
@@ -69,6 +70,7 @@
 #define TIDE_FLAT_SHARE       0.02
 #define TIDE_SHORT_MOMENTS    48
 #define TIDE_FLAT_SHARE_BRIEF 5e-4
+#define TIDE_FLAT_LEAST_BRIEF (64.0 * 1024) /* bytes */
 /* A floor that ends this share of its level above where it began is not called flat. */
 #define TIDE_LEVEL_RISE 0.05
 /* Undecided: the growth over the run, as a share of the level, whose decision is forecast. */
@@ -112,6 +114,7 @@
 
 /* Staircase: jumps this many noise widths high must explain this share of the rise. */
 #define TIDE_STAIR_NOISES  6.0
+#define TIDE_STAIR_LEAST   (64.0 * 1024) /* bytes */
 #define TIDE_STAIR_SHARE   0.75
 #define TIDE_STAIRS_LEAST  3
 #define TIDE_STAIR_DOWN    0.2  /* of the stairs: more downward steps are noise */

@@ -261,6 +261,28 @@ static void a_few_uneven_jumps_are_no_staircase_yet(void **state)
     assert_true(even.slope_low <= 150 * 1024 && 150 * 1024 <= even.slope_high);
 }
 
+/* A worker of a data loader, a small server: surely rising, a page at a time, and nobody's leak. */
+static void a_rise_that_does_not_matter_is_flat(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 100; i++) {
+        xs[i] = (double)i / 4;
+        ys[i] = 1.2e8 + 4096 * floor(0.52 * (double)i);
+    }
+    struct tide_verdict v = judge(input_of(100));
+    assert_int_equal(v.kind, TIDE_FLAT);
+    assert_true(v.detectable * 24.75 >= 512 * 1024); /* what is said to have shown would have */
+    for (size_t i = 0; i < 100; i++)
+        ys[i] = 2e6 + 4096 * floor(0.72 * (double)i);
+    assert_int_equal(judge(input_of(100)).kind, TIDE_FLAT);
+    for (size_t i = 0; i < 100; i++)
+        ys[i] = 1.2e8 + 4096 * floor(1.7 * (double)i);
+    assert_int_equal(judge(input_of(100)).kind, TIDE_LEAK);
+    for (size_t i = 0; i < 30; i++) /* a short run may be the beginning of one */
+        ys[i] = 1.2e8 + 4096 * floor(3.0 * (double)i);
+    assert_int_equal(judge(input_of(30)).kind, TIDE_UNDECIDED);
+}
+
 static void strange_numbers_are_survived(void **state)
 {
     (void)state;
@@ -629,6 +651,7 @@ int main(void)
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
         cmocka_unit_test(a_few_uneven_jumps_are_no_staircase_yet),
+        cmocka_unit_test(a_rise_that_does_not_matter_is_flat),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
         cmocka_unit_test(the_663_images_are_one_pass),
