@@ -108,7 +108,8 @@ const struct tide_command tide_command_blame = {
     .summary = "name the code that holds the bytes",
     .details =
         "Ranks the call stacks of a recording that was made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "
-        "the culprits are those whose growth explains the growth of the process, and a stack that rose and stopped is called bounded. A container that is made larger by a factor whenever it is full "
+        "the culprits are those whose growth explains the growth of the process that the verdict is about, and a stack that rose and stopped is called bounded. Stacks that meet in one line of the program, such as "
+        "an allocator of its own, are one culprit, with its callers below. A container that is made larger by a factor whenever it is full "
         "counts with what is put into it per step. What is healthy comes after the culprits: phases whose memory is given back each time, and caches that filled and stopped. "
         "Other orders: what is live at the peak, at the end, in a phase, or what changed between two steps.\n"
         "\n"

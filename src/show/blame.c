@@ -1,4 +1,4 @@
-#include "show/blame.h"
+#include "show/blaming.h"
 #include "judge/doubling.h"
 #include "base/text.h"
 #include "show/moment.h"
@@ -16,15 +16,6 @@ enum {
     SAMPLES_LEAST = 64, /* below that many a site's shape is not believed: sqrt(64) is 12 % of noise */
 };
 
-struct blaming {
-    const struct tide_history *h;
-    struct tide_assessment *a;
-    const struct tide_blame_options *options;
-    struct tide_blame *b;
-    int64_t from_ns, to_ns; /* the stretch that is looked at: training, or between two steps */
-    struct tide_err *err;
-};
-
 struct candidate {
     size_t site;
     double bytes, blocks;
@@ -36,14 +27,15 @@ static int larger_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-static bool is_phase(const struct blaming *g, const struct tide_history_mark *m, enum tide_mark_kind kind)
+static bool is_phase(const struct tide_blaming *g, const struct tide_history_mark *m,
+                     enum tide_mark_kind kind)
 {
     return m->kind == kind && m->name >= 0 && (size_t)m->name < g->h->name_count &&
            !strcmp(g->h->names[m->name], g->options->phase);
 }
 
 /* Most that a site held in a stretch of time, over what it held when that began. */
-static double most_over(const struct blaming *g, const struct tide_history_site *site, int64_t from_ns,
+static double most_over(const struct tide_blaming *g, const struct tide_history_site *site, int64_t from_ns,
                         int64_t to_ns, double *ret_blocks)
 {
     double most = 0, before = tide_moment_live(g->h, site, from_ns, NULL);
@@ -58,7 +50,7 @@ static double most_over(const struct blaming *g, const struct tide_history_site 
 }
 
 /* The same of all stretches of the phase; one that did not end, because the program died in it, counts. */
-static double in_phase(const struct blaming *g, const struct tide_history_site *site, double *ret_blocks)
+static double in_phase(const struct tide_blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
     int64_t began = TIDE_UNKNOWN;
@@ -79,7 +71,7 @@ static double in_phase(const struct blaming *g, const struct tide_history_site *
     return most;
 }
 
-static int check_phase(const struct blaming *g)
+static int check_phase(const struct tide_blaming *g)
 {
     char shown[64];
     const char *other = NULL;
@@ -98,7 +90,7 @@ static int check_phase(const struct blaming *g)
                          tide_text_escape(other, strlen(other), shown, sizeof shown));
 }
 
-static double measure(const struct blaming *g, const struct tide_history_site *site, int64_t at_ns,
+static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
     const struct tide_history_site_point *last;
@@ -118,7 +110,7 @@ static double measure(const struct blaming *g, const struct tide_history_site *s
 }
 
 /* How many samples a site's growth rests on; INFINITY where every block is seen. */
-static double samples_of(const struct blaming *g, const struct tide_culprit *c)
+static double samples_of(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
     double p = size > 0 ? tide_moment_sampled(g->h, c->site, size) : 1;
@@ -164,7 +156,7 @@ static bool blocks_become_larger(const struct tide_history_site *site)
 }
 
 /* A container that grows by a factor is no jump and has no end, however rare its jumps have become. */
-static void find_container(struct blaming *g, struct tide_culprit *c)
+static void find_container(struct tide_blaming *g, struct tide_culprit *c)
 {
     struct tide_verdict *v = &c->on.verdict;
     struct tide_judge_input series = {.x = c->on.x, .bytes = c->on.bytes, .count = c->on.count};
@@ -183,7 +175,7 @@ static void find_container(struct blaming *g, struct tide_culprit *c)
 
 /* Whether the process of a site rose and stopped with it: then few samples are enough to believe that the
  * site did. */
-static bool stops_with_process(const struct blaming *g, const struct tide_culprit *c)
+static bool stops_with_process(const struct tide_blaming *g, const struct tide_culprit *c)
 {
     const double near = 0.15; /* of the run */
     const struct tide_verdict *v = &c->on.verdict;
@@ -198,7 +190,7 @@ static bool stops_with_process(const struct blaming *g, const struct tide_culpri
 }
 
 /* Judges a site on the assessment's axis and fills what follows from that. */
-static int judge_site(struct blaming *g, struct tide_culprit *c)
+static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
 {
     const struct tide_history_site *site = c->site;
     struct tide_level *levels = malloc((site->point_count + 1) * sizeof *levels);
@@ -232,7 +224,7 @@ static int judge_site(struct blaming *g, struct tide_culprit *c)
     return 0;
 }
 
-static void fill_culprit(const struct blaming *g, const struct candidate *from, struct tide_culprit *c)
+static void fill_culprit(const struct tide_blaming *g, const struct candidate *from, struct tide_culprit *c)
 {
     const struct tide_history_site *site = &g->h->sites[from->site];
     *c = (struct tide_culprit){.site = site,
@@ -257,88 +249,6 @@ static void fill_culprit(const struct blaming *g, const struct candidate *from, 
         c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
 }
 
-/* Growth of which a culprit's is a part. */
-struct whole {
-    double per_x, bytes;
-};
-
-/* What was assessed as a leak: the process, or for device memory that process on all its GPUs; where the
- * driver does not tell processes apart, the GPUs. per_x 0: none. */
-static struct whole leak_around(const struct blaming *g, const struct tide_culprit *c)
-{
-    struct whole own = {0}, shared = {0};
-    bool device = tide_site_is_on_device(c->site);
-    for (size_t i = 0; i < g->a->count; i++) {
-        const struct tide_judged *j = &g->a->judged[i];
-        if (j->verdict.kind != TIDE_LEAK ||
-            j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS) || (!device && own.per_x > 0))
-            continue;
-        struct whole *to = j->process == c->process ? &own : &shared;
-        if (to == &shared && j->process != 0)
-            continue;
-        to->per_x += j->verdict.slope;
-        to->bytes += fmax(j->verdict.growth_bytes, 0);
-    }
-    return own.per_x > 0 || !device ? own : shared;
-}
-
-/* What the sites of a culprit's process ask for in its kind of memory, per step. */
-static double asked_around(const struct blaming *g, const struct tide_culprit *c)
-{
-    double sum = 0;
-    for (size_t i = 0; i < g->b->count; i++) {
-        const struct tide_culprit *other = &g->b->culprits[i];
-        if (other->process == c->process &&
-            tide_site_is_on_device(other->site) == tide_site_is_on_device(c->site))
-            sum += fmax(other->bytes_per_x, 0);
-    }
-    return sum;
-}
-
-/* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
- * memory. Sites count what was asked for, which may be more than the pages that were touched: then against
- * their sum, so that shares never add up to more than all. */
-static void share_growth(struct blaming *g)
-{
-    double sum[2] = {0};
-    for (size_t i = 0; i < g->b->count; i++)
-        sum[tide_site_is_on_device(g->b->culprits[i].site)] += fmax(g->b->culprits[i].bytes_per_x, 0);
-    for (size_t i = 0; i < g->b->count; i++) {
-        struct tide_culprit *c = &g->b->culprits[i];
-        struct whole leak = leak_around(g, c);
-        if (leak.bytes > 0 && c->judged && c->on.verdict.kind == TIDE_UNDECIDED)
-            c->share = fmin(c->bytes / leak.bytes, 1);
-        if (c->bytes_per_x > 0)
-            c->share = fmin(c->bytes_per_x / fmax(leak.per_x > 0 ? fmax(leak.per_x, asked_around(g, c))
-                                                                 : sum[tide_site_is_on_device(c->site)],
-                                                  1e-9),
-                            1);
-    }
-}
-
-/* Which memory the verdict is about. */
-enum memory { ANY, HOST, DEVICE };
-
-/* What leaks comes first, and of that what the verdict is about. */
-static int faster_first(const void *a, const void *b, void *context)
-{
-    const struct tide_culprit *left = a, *right = b;
-    enum memory about = *(const enum memory *)context;
-    double l = isnan(left->bytes_per_x) ? -1 : left->bytes_per_x,
-           r = isnan(right->bytes_per_x) ? -1 : right->bytes_per_x;
-    bool left_device = tide_site_is_on_device(left->site), right_device = tide_site_is_on_device(right->site);
-    if (about != ANY && l > 0 && r > 0 && left_device != right_device)
-        return left_device == (about == DEVICE) ? -1 : 1;
-    if (l != r)
-        return (l < r) - (l > r);
-    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
-}
-
-static enum memory memory_of(const struct tide_judged *worst)
-{
-    return worst->verdict.kind != TIDE_LEAK ? ANY : worst->subject == TIDE_SUBJECT_GPU ? DEVICE : HOST;
-}
-
 /* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
  * sample, which any of thousands of sites may have. */
 static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *ret_unjudged)
@@ -354,8 +264,14 @@ static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *
     return kept;
 }
 
+/* Whether it is a heap that a runtime mapped for itself: no cache, whatever it did so far. */
+static bool is_managed(const struct tide_history *h, const struct tide_history_site *site)
+{
+    return site->kind == TIDE_SITE_MMAP && !tide_stack_is_asked_for(h, site->stack);
+}
+
 /* The largest of the sites that rose and stopped, and phases that give everything back. */
-static int take_healthy(struct blaming *g)
+static int take_healthy(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;
     b->healthy = tide_arena_take(b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
@@ -366,7 +282,7 @@ static int take_healthy(struct blaming *g)
         return -1;
     b->healthy_count = (size_t)phases;
     for (size_t i = 0; i < b->count && b->healthy_count < (size_t)phases + HEALTHY_MOST; i++)
-        if (b->culprits[i].bounded)
+        if (b->culprits[i].bounded && !is_managed(g->h, b->culprits[i].site))
             b->healthy[b->healthy_count++] =
                 (struct tide_healthy){.kind = TIDE_HEALTHY_CACHE,
                                       .site = b->culprits[i].site,
@@ -377,7 +293,7 @@ static int take_healthy(struct blaming *g)
     return 0;
 }
 
-static int take_culprits(struct blaming *g, struct candidate *list, size_t count)
+static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t count)
 {
     struct tide_blame *b = g->b;
     bool growth = g->options->by == TIDE_BLAME_GROWTH;
@@ -404,10 +320,8 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
     }
     if (growth) {
         b->count = keep_growing(b->culprits, b->count, &b->unjudged);
-        enum memory about = memory_of(&g->a->judged[0]);
-        qsort_r(b->culprits, b->count, sizeof *b->culprits, faster_first, &about);
-        share_growth(g);
-        if (take_healthy(g))
+        tide_blaming_accuse(g);
+        if (take_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
             return -1;
         if (b->count > g->options->most)
             b->count = g->options->most;
@@ -415,7 +329,7 @@ static int take_culprits(struct blaming *g, struct candidate *list, size_t count
     return 0;
 }
 
-static int set_stretch(struct blaming *g)
+static int set_stretch(struct tide_blaming *g)
 {
     if (g->options->by != TIDE_BLAME_BETWEEN) {
         tide_moment_training(g->h, g->a, &g->from_ns, &g->to_ns);
@@ -428,7 +342,7 @@ static int set_stretch(struct blaming *g)
     return tide_moment_find(&to, g->h, g->a, &g->to_ns, g->err);
 }
 
-static int blame(struct blaming *g)
+static int blame(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;
     if (g->h->site_count == 0)
@@ -467,7 +381,7 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
     tide_arena_init(arena, (size_t)256 << 20);
     b->arena = arena;
     b->by = options->by;
-    struct blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
+    struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);
         return -1;

@@ -2,9 +2,10 @@
  * blame.h - which code holds the bytes.
  *
  * A site is a time series, judged like a process is. The culprits are the sites whose growth explains the
- * growth of their process, largest first; other orders are by what is live at the peak, at the end, in a
- * phase, or by what changed between two steps. Sites that rose and stopped are marked `bounded`: a cache, not
- * a leak.
+ * growth of the process that the verdict accuses, largest first; those that meet in one line of the program,
+ * an allocator that others call, are one culprit; other orders are by what is live at the peak, at the end,
+ * in a phase, or by what changed between two steps. Sites that rose and stopped are marked `bounded`: a
+ * cache, not a leak.
  */
 #ifndef TIDE_BLAME_H
 #define TIDE_BLAME_H
@@ -26,6 +27,7 @@ struct tide_blame_options {
     const char *phase;   /* TIDE_BLAME_PHASE */
     double from_x, to_x; /* TIDE_BLAME_BETWEEN */
     size_t most;         /* culprits wanted */
+    bool every_site;     /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
 };
 
 struct tide_culprit {
@@ -46,6 +48,10 @@ struct tide_culprit {
     bool arenas;        /* of small Python objects, not blocks that its line asked for */
     double factor;      /* a container that is made so many times larger whenever it is full; NAN: none */
     double samples;     /* that its growth rests on; INFINITY: every block is seen */
+    const struct tide_culprit
+        *callers; /* sites that meet in one line of the program are one culprit: what each
+                     of its callers has of it, the largest first; NULL: it is one site */
+    size_t caller_count;
 };
 
 struct tide_blame {
@@ -68,6 +74,11 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
                    const struct tide_blame_options *options, struct tide_blame **ret_blame,
                    struct tide_err *err);
 void tide_blame_free(struct tide_blame *blame);
+
+/* The line of the program that called the one where a culprit's memory is allocated; NULL: there is none.
+ * Borrowed from the history. */
+const struct tide_frame *tide_culprit_caller(const struct tide_history *history,
+                                             const struct tide_culprit *culprit);
 
 /* The parts of what is said of a culprit, appended to a buffer; escaped. Of some there is nothing to say.
  * "203 KiB/step", or the bytes that it is ordered by; */

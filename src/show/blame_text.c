@@ -80,6 +80,31 @@ void tide_healthy_print(const struct tide_blame *blame, const struct tide_histor
     tide_buf_release(&b);
 }
 
+/* The line where callers meet, and below it each of them with its share. */
+static void print_callers(const struct tide_history *h, const struct tide_culprit *c, size_t most, FILE *out)
+{
+    size_t depth = 0;
+    struct tide_buf b;
+    tide_buf_init(&b, 2 * TEXT);
+    tide_frame_put(&b, tide_stack_own(h, c->site->stack, &depth), true);
+    fprintf(out, "              %s\n", tide_buf_view(&b));
+    for (size_t i = 0; i < c->caller_count && i < most; i++) {
+        const struct tide_culprit *one = &c->callers[i];
+        const struct tide_frame *caller = tide_culprit_caller(h, one);
+        tide_buf_clear(&b);
+        if (isfinite(one->share))
+            tide_buf_format(&b, "%3.0f %%  ", 100 * one->share);
+        else
+            tide_buf_text(&b, "       ");
+        if (caller)
+            tide_frame_put(&b, caller, true);
+        else
+            tide_buf_text(&b, "called by no other line of the program");
+        fprintf(out, "       from   %s\n", tide_buf_view(&b));
+    }
+    tide_buf_release(&b);
+}
+
 /* Whether it must be said whose they are. */
 static bool are_of_several(const struct tide_blame *blame)
 {
@@ -122,7 +147,10 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
         tide_buf_clear(&amount);
         tide_buf_clear(&part);
         tide_buf_clear(&habit);
-        tide_stack_print(history, c->site, frames, "              ", out);
+        if (c->caller_count)
+            print_callers(history, c, frames, out);
+        else
+            tide_stack_print(history, c->site, frames, "              ", out);
     }
     if (said == 0)
         fprintf(out, "  culprit none: %s\n", why_none(blame));
@@ -133,6 +161,22 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     tide_buf_release(&amount);
     tide_buf_release(&part);
     tide_buf_release(&habit);
+}
+
+static void json_callers(struct tide_json *json, const struct tide_history *history,
+                         const struct tide_culprit *c, bool steps)
+{
+    tide_json_array(json, "callers");
+    for (size_t i = 0; i < c->caller_count; i++) {
+        const struct tide_culprit *one = &c->callers[i];
+        tide_json_object(json, NULL);
+        tide_json_real(json, steps ? "bytes_per_step" : "bytes_per_second", one->bytes_per_x);
+        tide_json_real(json, "share", one->share);
+        tide_json_whole(json, "bytes", one->bytes);
+        tide_stack_json(json, "frames", history, one->site->stack);
+        tide_json_end(json);
+    }
+    tide_json_end(json);
 }
 
 void tide_blame_json(const struct tide_blame *blame, const struct tide_history *history, const char *source,
@@ -173,6 +217,8 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
         tide_json_real(&json, "grows_by_factor", c->factor);
         tide_json_text(&json, "verdict", c->judged ? tide_verdict_name(c->on.verdict.kind) : NULL);
         tide_stack_json(&json, "frames", history, c->site->stack);
+        if (c->caller_count)
+            json_callers(&json, history, c, steps);
         tide_json_end(&json);
     }
     tide_json_end(&json);

@@ -246,7 +246,7 @@ static struct tide_diff_rate *site_rates(struct tide_diff *d, int side, struct t
     const struct tide_diff_side *s = &d->sides[side];
     struct tide_diff_rate *rates =
         tide_arena_take(d->arena, s->history->site_count + 1, sizeof *rates); /* 0: does not grow */
-    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = JUDGED_SITES};
+    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = JUDGED_SITES, .every_site = true};
     struct tide_blame *blame = NULL;
     if (!rates) {
         tide_err_set(err, "not enough memory to compare %zu call sites", s->history->site_count);

@@ -16,6 +16,7 @@
 #include <time.h>
 
 enum {
+    CALLERS_MOST = 8,
     CULPRITS_MOST = 8,
     FRAMES_SHOWN = 7,
     PEAK_MOST = 8,
@@ -243,6 +244,24 @@ static void put_stack(struct tide_report_page *page, const struct tide_history_s
     put_whole_stack(page, site);
 }
 
+/* Each caller of the line in which a culprit's sites meet, with its share. */
+static void put_callers(struct tide_report_page *page, const struct tide_culprit *c)
+{
+    fputs("<p>called from</p>\n<ul class=\"stack\">\n", page->out);
+    for (size_t i = 0; i < c->caller_count && i < tide_report_rows(page, CALLERS_MOST); i++) {
+        const struct tide_frame *caller = tide_culprit_caller(page->h, &c->callers[i]);
+        fputs("<li>", page->out);
+        if (isfinite(c->callers[i].share))
+            fprintf(page->out, "%.0f %% ", 100 * c->callers[i].share);
+        if (caller)
+            put_frame(page->out, caller, true);
+        else
+            fputs("no other line of the program", page->out);
+        fputs("</li>\n", page->out);
+    }
+    fputs("</ul>\n", page->out);
+}
+
 static const char *mood_of(const struct tide_culprit *c)
 {
     return c->bytes_per_x > 0 ? "leak" : c->bounded ? "plateau" : "undecided";
@@ -272,6 +291,8 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     if (!tide_report_site_line(c->site, &page->arena, SPARK_POINTS, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
     put_stack(page, c->site);
+    if (c->caller_count)
+        put_callers(page, c);
     fputs("</li>\n", out);
     tide_buf_release(&b);
 }

@@ -200,11 +200,19 @@ static double most_of(const struct making *m, const struct tide_history_site *si
     return most;
 }
 
+static bool is_of(const struct tide_culprit *c, const struct tide_history_site *site)
+{
+    for (size_t i = 0; i < c->caller_count; i++)
+        if (c->callers[i].site == site)
+            return true;
+    return c->site == site;
+}
+
 static void mark_culprits(const struct tide_blame *blame, struct ranked *list, size_t count)
 {
     for (size_t i = 0; blame && i < blame->count; i++)
         for (size_t k = 0; k < count; k++)
-            if (list[k].site == blame->culprits[i].site)
+            if (is_of(&blame->culprits[i], list[k].site))
                 list[k].culprit = true;
 }
 

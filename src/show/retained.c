@@ -77,17 +77,6 @@ static void kept_between(const struct tide_history_process *p, int64_t from_ns, 
     *ret_last = first ? (double)last->free_bytes : (double)(after->private_bytes - after->shmem_bytes);
 }
 
-/* Whether a line of the program, rather than a library by itself, asked for what a stack allocates. */
-static bool is_asked_for(const struct tide_history *h, int64_t stack)
-{
-    const int32_t *frames;
-    size_t count = tide_history_stack(h, stack, &frames);
-    for (size_t i = 0; i < count; i++)
-        if (h->frames[frames[i]].python || tide_frame_is_own(&h->frames[frames[i]]))
-            return true;
-    return false;
-}
-
 /* What the process has mapped at a time that no line of the program asked for: the heap of a runtime. */
 static double managed_at(const struct tide_history *h, int64_t process, int64_t t_ns)
 {
@@ -95,7 +84,7 @@ static double managed_at(const struct tide_history *h, int64_t process, int64_t 
     for (size_t i = 0; i < h->site_count; i++) {
         const struct tide_history_site *site = &h->sites[i];
         if (site->id == 0 || site->process != process || site->kind != TIDE_SITE_MMAP ||
-            is_asked_for(h, site->stack))
+            tide_stack_is_asked_for(h, site->stack))
             continue;
         const struct tide_history_site_point *point = tide_moment_point(site, t_ns);
         sum += point ? fmax((double)point->live_bytes, 0) : 0;

@@ -87,6 +87,28 @@ bool tide_frame_is_own(const struct tide_frame *frame)
     return interest_of(frame) == OWN;
 }
 
+const struct tide_frame *tide_stack_own(const struct tide_history *h, int64_t stack, size_t *ret_depth)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = *ret_depth; i < count; i++)
+        if (tide_frame_is_own(&h->frames[frames[i]])) {
+            *ret_depth = i;
+            return &h->frames[frames[i]];
+        }
+    return NULL;
+}
+
+bool tide_stack_is_asked_for(const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = 0; i < count; i++)
+        if (h->frames[frames[i]].python || tide_frame_is_own(&h->frames[frames[i]]))
+            return true;
+    return false;
+}
+
 /* How the tracker's note begins when no program could be seen into. */
 #define UNSEEN "--heap saw no allocations: "
 #define BECAME "the process has become another program"

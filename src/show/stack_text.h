@@ -48,6 +48,13 @@ void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool w
  */
 bool tide_frame_is_own(const struct tide_frame *frame);
 
+/* The innermost frame of the program's own at this depth (0: who allocated) or further out, and its depth;
+ * NULL: there is none. Borrowed from the history. */
+const struct tide_frame *tide_stack_own(const struct tide_history *history, int64_t stack, size_t *ret_depth);
+
+/* Whether a line of the program asked for what a stack allocates, rather than a library by itself. */
+bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
+
 /* The text of a frame's source line, escaped; false when that file is not here or does not have it. A name in
  * a recording is a stranger's: only a regular file that is called like source is read, and only so far. */
 bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);

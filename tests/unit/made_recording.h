@@ -4,9 +4,8 @@
 #ifndef MADE_RECORDING_H
 #define MADE_RECORDING_H
 
-#include "record/reader.h"
 #include "record/writer.h"
-#include "show/assess.h"
+#include "show/answer.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -132,17 +131,31 @@ static inline void see_heap(struct made *m, int64_t process)
     ok(tide_writer_heap_status(m->writer, &row, &err), &err);
 }
 
-/* A call stack of one frame that allocates. */
-static inline int64_t add_site(struct made *m, int64_t process, enum tide_site_kind kind,
-                               struct tide_frame frame)
+/* A call stack that allocates, its frames innermost first. */
+static inline int64_t add_stack(struct made *m, int64_t process, enum tide_site_kind kind,
+                                const struct tide_frame *frames, size_t count)
 {
     struct tide_site site = {.process = process, .kind = kind};
     struct tide_err err;
-    int64_t id;
-    ok(tide_writer_frame(m->writer, &frame, &id, &err), &err);
-    ok(tide_writer_stack(m->writer, &id, 1, &site.stack, &err), &err);
+    int64_t id, ids[8];
+    assert_true(count <= 8);
+    for (size_t i = 0; i < count; i++)
+        ok(tide_writer_frame(m->writer, &frames[i], &ids[i], &err), &err);
+    ok(tide_writer_stack(m->writer, ids, count, &site.stack, &err), &err);
     ok(tide_writer_site(m->writer, &site, &id, &err), &err);
     return id;
+}
+
+static inline int64_t add_site(struct made *m, int64_t process, enum tide_site_kind kind,
+                               struct tide_frame frame)
+{
+    return add_stack(m, process, kind, &frame, 1);
+}
+
+static inline struct tide_frame line_of(const char *file, int64_t line, const char *function)
+{
+    return (struct tide_frame){
+        .function = function, .file = file, .line = line, .module = "", .offset = line, .python = true};
 }
 
 static inline void hold(struct made *m, int64_t site, int64_t bytes, int64_t blocks)
@@ -190,22 +203,24 @@ static inline void end_process(struct made *m, int64_t id, int64_t pid, int64_t 
     ok(tide_writer_process_update(m->writer, &p, &err), &err);
 }
 
+/* Ends the recording and judges it. */
+static inline struct tide_answer finish_answer(struct made *m)
+{
+    struct tide_err err;
+    struct tide_answer answer;
+    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
+    ok(tide_writer_free(m->writer, &err), &err);
+    ok(tide_answer_init(&answer, m->path, &options, &err), &err);
+    unlink(m->path);
+    return answer;
+}
+
 /* Ends the recording and judges it; the text that a person would read lands in out. */
 static inline struct tide_assessment *finish(struct made *m, char *out, size_t size)
 {
-    struct tide_err err;
-    struct tide_reader *reader;
-    struct tide_history *history;
-    struct tide_assessment *a;
-    struct tide_assess_options options = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
-    ok(tide_writer_free(m->writer, &err), &err);
-    ok(tide_reader_new(m->path, &reader, &err), &err);
-    ok(tide_history_new(0, &history, &err), &err);
-    ok(tide_history_load(history, reader, &err), &err);
-    ok(tide_assess_history(history, &options, &a, &err), &err);
-    tide_history_free(history);
-    tide_reader_free(reader);
-    unlink(m->path);
+    struct tide_answer answer = finish_answer(m);
+    struct tide_assessment *a = answer.assessment;
+    tide_history_free(answer.history);
     FILE *stream = fmemopen(out, size, "w");
     tide_assessment_print(a, NULL, stream);
     fclose(stream);

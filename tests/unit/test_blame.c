@@ -1,0 +1,168 @@
+/*
+ * test_blame.c - which of the call sites of a recording are culprits of its verdict, and which explain
+ * nothing.
+ */
+#include "made_recording.h"
+#include "show/blame.h"
+
+static struct tide_blame *blame_growth(const struct tide_answer *answer)
+{
+    struct tide_blame_options options = {.by = TIDE_BLAME_GROWTH, .most = 10};
+    struct tide_blame *blame;
+    struct tide_err err;
+    ok(tide_blame_new(answer->history, answer->assessment, &options, &blame, &err), &err);
+    return blame;
+}
+
+/* What a person reads of it. */
+static char *print_blame(const struct tide_blame *blame, const struct tide_answer *answer, char *out,
+                         size_t size)
+{
+    FILE *stream = fmemopen(out, size, "w");
+    tide_blame_print(blame, answer->history, 3, 5, stream);
+    fclose(stream);
+    return out;
+}
+
+static void forget(struct tide_blame *blame, struct tide_answer *answer)
+{
+    tide_blame_free(blame);
+    tide_answer_release(answer);
+}
+
+/* One process leaks by one line. Another, which is flat, has imported something and has a line that grows
+ * without its memory growing; the first one's import, and a line that takes hardly anything, are no answer
+ * either. */
+static void only_what_explains_the_accused_is_a_culprit(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t leaks = add_process(&m, 100, 0, "python", "train.py"),
+            flat = add_process(&m, 101, leaks, "helper", "helper");
+    see_heap(&m, leaks);
+    see_heap(&m, flat);
+    int64_t held = add_site(&m, leaks, TIDE_SITE_MALLOC, line_of("train.py", 31, "step")),
+            import = add_site(&m, leaks, TIDE_SITE_MALLOC, line_of("train.py", 2, "<module>")),
+            hardly = add_site(&m, leaks, TIDE_SITE_MALLOC, line_of("train.py", 40, "log")),
+            other_import = add_site(&m, flat, TIDE_SITE_MALLOC, line_of("helper.py", 3, "<module>")),
+            other = add_site(&m, flat, TIDE_SITE_MALLOC, line_of("helper.py", 9, "serve"));
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, leaks, TIDE_MARK_STEP, i, "");
+        look(&m, 2, 150 * MIB + i * MIB / 2);
+        sample(&m, leaks, 100 * MIB + i * MIB / 2);
+        sample(&m, flat, 50 * MIB);
+        hold(&m, held, i * MIB / 2, i);
+        hold(&m, import, (i < 12 ? 0 : 8) * MIB, 10);
+        hold(&m, hardly, i * 1000, i);
+        hold(&m, other_import, (i < 20 ? 0 : 5) * MIB, 10);
+        hold(&m, other, i * 20000, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[held - 1]);
+    assert_true(blame->culprits[0].share > 0.95);
+    assert_null(strstr(print_blame(blame, &answer, text, sizeof text), "0 %  "));
+    forget(blame, &answer);
+}
+
+/* Three callers of one function that keeps what it hands out. */
+static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
+{
+    (void)state;
+    char text[4096], *at;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py"), site[3];
+    static const char *const callers[] = {"embed", "attend", "project"};
+    see_heap(&m, id);
+    for (int i = 0; i < 3; i++) {
+        struct tide_frame frames[] = {line_of("arena.py", 7, "arena_alloc"),
+                                      line_of("model.py", 10 + i, callers[i]),
+                                      line_of("train.py", 50, "main")};
+        site[i] = add_stack(&m, id, TIDE_SITE_MALLOC, frames, 3);
+    }
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + i * MIB);
+        sample(&m, id, 100 * MIB + i * MIB);
+        hold(&m, site[0], i * MIB / 2, i);
+        hold(&m, site[1], i * MIB / 4, i);
+        hold(&m, site[2], i * MIB / 4, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->count, 1);
+    assert_true(blame->culprits[0].share > 0.95);
+    assert_true(fabs(blame->culprits[0].bytes_per_x / MIB - 1) < 0.05);
+    assert_int_equal(blame->culprits[0].caller_count, 3);
+    print_blame(blame, &answer, text, sizeof text);
+    assert_non_null(at = strstr(text, "arena.py:7 arena_alloc"));
+    assert_null(strstr(at + 1, "arena.py:7"));
+    assert_non_null(strstr(at, "50 %  model.py:10 embed"));
+    assert_non_null(strstr(at, "25 %  model.py:11 attend"));
+    forget(blame, &answer);
+}
+
+/* A site that grew most before the stretch in which its process leaks explains what it grew by since. */
+static void a_share_is_of_the_same_stretch(void **state)
+{
+    (void)state;
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, id);
+    int64_t site = add_site(&m, id, TIDE_SITE_MALLOC, line_of("train.py", 31, "step"));
+    static const int shake[] = {0, 6, 2, 7, 1, 5, 3, 0, 4, 2, 6, 1, 7};
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t early = (i < 20 ? i : 20) * MIB / 4;
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + early + i * 20000);
+        sample(&m, id, 100 * MIB + early + i * 20000);
+        hold(&m, site, early + i * 6000 + shake[i % 13] * MIB / 4, 1 + i / 40);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_LEAK);
+    for (size_t i = 0; i < blame->count; i++)
+        if (isfinite(blame->culprits[i].share))
+            assert_true(blame->culprits[i].share < 0.6);
+    forget(blame, &answer);
+}
+
+/* A runtime's heap has filled what it has, for now. */
+static void a_runtimes_heap_is_no_cache(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t id = add_process(&m, 100, 0, "node", "node");
+    see_heap(&m, id);
+    struct tide_frame inside = {.function = "v8::internal::Heap::SetUp",
+                                .file = "",
+                                .line = TIDE_UNKNOWN,
+                                .module = "/usr/lib/libnode.so",
+                                .offset = 16};
+    int64_t heap = add_site(&m, id, TIDE_SITE_MMAP, inside);
+    for (int64_t i = 0; i < 300; i++) {
+        mark(&m, id, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 100 * MIB + i * MIB);
+        sample(&m, id, 100 * MIB + i * MIB);
+        hold(&m, heap, (i < 150 ? i : 150) * 2 * MIB, i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(answer.assessment->judged[0].verdict.kind, TIDE_LEAK);
+    assert_null(strstr(print_blame(blame, &answer, text, sizeof text), "not a leak"));
+    forget(blame, &answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
+        cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
+        cmocka_unit_test(a_share_is_of_the_same_stretch),
+        cmocka_unit_test(a_runtimes_heap_is_no_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
