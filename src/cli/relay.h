@@ -12,9 +12,9 @@
  * processes that are still there when the tracker has ended.
  *
  * What a descriptor is decides what the command gets:
- *   /dev/null and other devices   the same descriptor
+ *   devices                       the same descriptor
  *   a regular file                the same descriptor; the relay reads what is added through one of its own
- *   a pipe or socket              a pipe (one for both, if both were the same)
+ *   a pipe, a socket, /dev/null   a pipe (one for both, if both were the same)
  *   a terminal                    a pseudo-terminal of the same settings and size
  * When standard input and output are our controlling terminal and we are in its foreground, the relay owns
  * the terminal: it is made raw, the command leads a session on the pseudo-terminal, and a status line may be

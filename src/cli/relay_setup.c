@@ -8,11 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* ---- what the descriptors are ---- */
 
 enum what { ELSEWHERE, FILE_REGULAR, PIPE_OR_SOCKET, TERMINAL };
+
+/* /dev/null, which takes everything and shows nothing: what goes there can be looked at on the way only. */
+static bool is_discarded(const struct stat *about)
+{
+    return S_ISCHR(about->st_mode) && about->st_rdev == makedev(1, 3);
+}
 
 static enum what what_is(int fd, struct stat *ret)
 {
@@ -20,7 +27,7 @@ static enum what what_is(int fd, struct stat *ret)
         return ELSEWHERE;
     if (S_ISREG(ret->st_mode))
         return FILE_REGULAR;
-    if (S_ISFIFO(ret->st_mode) || S_ISSOCK(ret->st_mode))
+    if (S_ISFIFO(ret->st_mode) || S_ISSOCK(ret->st_mode) || is_discarded(ret))
         return PIPE_OR_SOCKET;
     return S_ISCHR(ret->st_mode) && isatty(fd) ? TERMINAL : ELSEWHERE;
 }

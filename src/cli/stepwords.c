@@ -154,7 +154,19 @@ struct sighting {
     int64_t number, total;
 };
 
-enum pattern { BY_REGEX, BY_GLOBAL, BY_BAR, BY_BARE_COUNT, BY_STEP, BY_ITER, BY_BATCH, BY_BRACKET };
+enum pattern {
+    BY_REGEX,
+    BY_GLOBAL,
+    BY_BAR,
+    BY_BARE_COUNT,
+    BY_STEP,
+    BY_ITER,
+    BY_IT,
+    BY_UPDATE,
+    BY_BATCH,
+    BY_BRACKET,
+    BY_METRIC
+};
 
 /* ---- bars ---- */
 
@@ -164,12 +176,14 @@ static bool is_clock(const char *p) /* "00:12", "1:02:03", "?" */
     return digits > 0 && digits < 5 && p[digits] == ':' && isdigit((unsigned char)p[digits + 1]);
 }
 
-/* Whether what follows "12/100" makes it a bar: " [00:12<", " [====>", " ━━━" . */
+/* Whether what follows "12/100" makes it a bar: " [00:12<", " 00:12<", " [====>", " ━━━" . */
 static bool ends_bar(const char *p)
 {
     if (p[0] != ' ')
         return false;
     p = skip_spaces(p);
+    if (is_clock(p) && p[strspn(p, "0123456789:")] == '<')
+        return true;
     if (!strncmp(p, "\xe2\x94\x81", 3) || !strncmp(p, "\xe2\x95\xb8", 3))
         return true;
     return *p == '[' && (is_clock(p + 1) || (p[1] && strchr("=>.-", p[1])));
@@ -195,6 +209,8 @@ static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
             continue;
         if (!after_bar && !strncmp(end, "it [", 4) && is_clock(end + 4)) {
             *ret = (struct sighting){.rank = 2, .pattern = BY_BARE_COUNT, .number = number};
+        } else if (!after_bar && !strncmp(end, "/? [", 4) && is_clock(end + 4)) {
+            *ret = (struct sighting){.rank = 2, .pattern = BY_BAR, .number = number};
         } else if (*end == '/') {
             const char *after = scaled(skip_spaces(end + 1), &total);
             if (!after || total < number || total < 2 ||
@@ -212,8 +228,8 @@ static bool find_bar(const char *line, bool after_bar, struct sighting *ret)
 
 /* ---- words ---- */
 
-/* After a word: quotes, (train), spaces, one of : = #, spaces, brackets, then the number. NULL if it is not
- * so. */
+/* After a word: quotes, (train), spaces, one of : = # |, spaces, a bracket or a quote, then the number. NULL
+ * if it is not so. */
 static const char *to_number(const char *p, char label[LABEL])
 {
     if (*p == '\'' || *p == '"')
@@ -226,10 +242,10 @@ static const char *to_number(const char *p, char label[LABEL])
         p = close + 1;
     }
     p = skip_spaces(p);
-    if (*p == ':' || *p == '=' || *p == '#')
+    if (*p == ':' || *p == '=' || *p == '#' || *p == '|')
         p++;
     p = skip_spaces(p);
-    if (*p == '[' || *p == '(')
+    if (*p == '[' || *p == '(' || *p == '\'' || *p == '"')
         p = skip_spaces(p + 1);
     return isdigit((unsigned char)*p) ? p : NULL;
 }
@@ -278,16 +294,37 @@ static const struct word {
     int rank;
     enum pattern pattern;
 } words_known[] = {
-    {"global_step", 1, BY_GLOBAL}, {"global step", 1, BY_GLOBAL}, {"globalstep", 1, BY_GLOBAL},
-    {"train_step", 2, BY_STEP},    {"training_step", 2, BY_STEP}, {"step", 2, BY_STEP},
-    {"iteration", 2, BY_ITER},     {"iter", 2, BY_ITER},          {"batch", 2, BY_BATCH},
+    {"global_step", 1, BY_GLOBAL},
+    {"global step", 1, BY_GLOBAL},
+    {"globalstep", 1, BY_GLOBAL},
+    {"num_updates", 1, BY_GLOBAL},
+    {"train_step", 2, BY_STEP},
+    {"training_step", 2, BY_STEP},
+    {"step", 2, BY_STEP},
+    {"iteration", 2, BY_ITER},
+    {"iterations", 2, BY_ITER},
+    {"iter", 2, BY_ITER},
+    {"update", 2, BY_UPDATE},
+    {"batch", 2, BY_BATCH},
+    {"it", 2, BY_IT},
 };
+
+/* "it" is a count only at the beginning of a line, or of what a sign sets apart: "ran it 12 times" is none.
+ */
+static bool is_set_apart(const char *line, const char *p)
+{
+    while (p > line && (p[-1] == ' ' || p[-1] == '\t'))
+        p--;
+    return p == line || strchr("[](){}|,;:>-", p[-1]);
+}
 
 static bool find_this_word(const char *line, const struct word *word, struct sighting *ret)
 {
     size_t len = strlen(word->text);
     for (const char *p = line; (p = strcasestr(p, word->text)) != NULL; p += len) {
         if ((p > line && is_word_char(p[-1])) || is_word_char(p[len]))
+            continue;
+        if (word->pattern == BY_IT && !is_set_apart(line, p))
             continue;
         if (p > line + 1 && p[-1] == '/' && p[-2] != 'r') /* "tokens/step 2048", but "trainer/global_step" */
             continue;
@@ -335,6 +372,65 @@ static bool find_batches(const char *line, struct sighting *ret)
             }
     }
     return false;
+}
+
+/* Whether a number of training stands in the rest of a line: what makes of "12/100" a step. */
+static bool has_metric(const char *rest)
+{
+    static const char *const words[] = {"loss",   "lr",   "acc", "accuracy", "ppl",   "perplexity", "reward",
+                                        "return", "grad", "mse", "rmse",     "error", "it/s",       "tok/s"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *p = rest; (p = strcasestr(p, words[i])) != NULL; p++)
+            if ((p == rest || !isalpha((unsigned char)p[-1])) && !isalpha((unsigned char)p[strlen(words[i])]))
+                return true;
+    return false;
+}
+
+/* What is counted by these is not steps: "Epoch [3/10]", "fold 2/5". */
+static bool counts_something_else(const char *label)
+{
+    static const char *const words[] = {"epoch",  "epochs", "fold",  "run",  "trial", "seed",
+                                        "worker", "rank",   "gpu",   "file", "part",  "task",
+                                        "stage",  "phase",  "round", "test"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(label, words[i]))
+            return true;
+    return is_side_work(label);
+}
+
+/* "[12/100] loss 0.3", "12/100 loss 0.3", "Train Epoch: 1 [640/60000 (1%)] Loss: 0.3" */
+static bool find_counted(const char *line, struct sighting *ret)
+{
+    char first[LABEL], before[LABEL];
+    label_of(line, line + strlen(line), first);
+    for (const char *p = line; *p && !is_side_work(first); p++) {
+        if (!isdigit((unsigned char)*p) || (p > line && !strchr(" \t[(|", p[-1])))
+            continue;
+        int64_t number, total;
+        const char *end = whole(p, &number);
+        const char *slash = end ? skip_spaces(end) : "";
+        end = *slash == '/' ? whole(skip_spaces(slash + 1), &total) : NULL;
+        if (!end || total < 2 || total < number || *end == '/' || !ends_count(end) || !has_metric(end))
+            continue;
+        label_before(line, p, before);
+        if (counts_something_else(before))
+            continue;
+        *ret = (struct sighting){.rank = 2, .pattern = BY_METRIC, .number = number, .total = total};
+        memcpy(ret->label, first, LABEL);
+        return true;
+    }
+    return false;
+}
+
+/* "[12]<TAB>train-rmse:0.23" */
+static bool find_round(const char *line, struct sighting *ret)
+{
+    int64_t number;
+    const char *end = line[0] == '[' ? whole(line + 1, &number) : NULL;
+    if (!end || end[0] != ']' || end[1] != '\t' || !strchr(end, ':'))
+        return false;
+    *ret = (struct sighting){.rank = 2, .pattern = BY_BRACKET, .number = number};
+    return true;
 }
 
 /* "Epoch 3", "epoch: 3/10", "[Epoch 3]", "'epoch': 0.5"; and the count in "Epoch: [3][ 120/1000]". */
@@ -540,7 +636,8 @@ static void look_at_line(struct tide_stepwords *words, const char *line, int64_t
             sight(words, &seen, t_ns);
     } else if (has_bracket)
         sight(words, &bracket, t_ns);
-    else if (find_word(line, 2, &seen) || find_batches(line, &seen))
+    else if (find_word(line, 2, &seen) || find_batches(line, &seen) || find_counted(line, &seen) ||
+             find_round(line, &seen))
         sight(words, &seen, t_ns);
 }
 

@@ -8,9 +8,10 @@
  * Lines end at \n and \r; escape sequences are dropped; at most TIDE_STEPWORDS_LINE bytes of a line are
  * looked at. Known are tqdm and keras bars, `step 12`, `Step: 12`, `step=12`, `iter 12/100`, `global_step
  * 12`,
- * `'step': 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; or only
- * what the caller's regular expression finds. Times ("step 12ms"), settings ("max_steps=100", "warmup_step
- * 5") and bars of loading or of validation are not steps.
+ * `'step': 12`, `it 12`, `update 12`, `Epoch: [3][ 120/1000]`, `200/2983 batches`, `[12/100] loss 0.3`,
+ * `12/100 loss 0.3`, `Epoch 3`, `epoch 3/10`, `'epoch': 0.5`; or only what the caller's regular expression
+ * finds (tests/fixtures/progress.txt has what frameworks print). Times ("step 12ms"), settings
+ * ("max_steps=100", "warmup_step 5") and bars of loading or of validation are not steps.
  *
  * A program may print several counters at once (a bar for training, one for validation, a line every 100
  * steps). Each is followed apart; one is believed: the first that rose twice, until another rises more often

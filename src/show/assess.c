@@ -572,6 +572,7 @@ static struct tide_assessment *new_assessment(struct tide_err *err)
     tide_arena_init(&private->arena, ARENA_MOST);
     tide_arena_init(&private->scratch, ARENA_MOST);
     a->private = private;
+    a->steps_told = TIDE_UNKNOWN;
     a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
     a->judged = tide_arena_take(&private->arena, JUDGED_MOST, sizeof *a->judged);
     if (!a->judged) {
@@ -661,6 +662,7 @@ static int assess(struct tide_assessing *s)
     a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
     tide_death_find(s->h, &s->axis, &a->death);
     a->gap_seconds = tide_gap_find(s->h, &a->gap_from);
+    a->steps_told = (int64_t)s->axis.told;
     a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
     if (isnan(a->items_per_step))

@@ -92,6 +92,7 @@ struct tide_assessment {
     bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
     struct tide_death death;
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
+    int64_t steps_told;           /* by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
     bool steps_in_bursts;         /* steps were told, but in bursts: time is the axis */
     char others[256];   /* one line about the processes that are not the worst; "" when there are none */
     char evidence[256]; /* one line from the program's own gauges, where they disagree with the worst; "" */

@@ -97,6 +97,7 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
         t_ns[n] = m->t_ns;
         step[n++] = raw + shift;
     }
+    ret->told = n;
     if (n < 2 || (n < FEWEST_STEPS && h->tick_count >= FEWEST_TICKS))
         return 0;
     ret->bursts = is_bursts(h, t_ns, n);
@@ -105,6 +106,7 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
     double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
     double mark_gap = (double)(t_ns[n - 1] - t_ns[0]) / (double)(n - 1);
     *ret = (struct tide_axis){.is_steps = true,
+                              .told = n,
                               .process = stepper,
                               .t_ns = t_ns,
                               .step = step,

@@ -13,6 +13,7 @@
 
 struct tide_axis {
     bool is_steps;
+    size_t told; /* steps, by that process */
     bool bursts; /* there were steps, but in few bursts, as a buffered output tells them: nothing to go by */
     int64_t process;     /* whose steps these are; 0: those of the output */
     const int64_t *t_ns; /* moments at which a step began, in order */

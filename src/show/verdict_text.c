@@ -477,6 +477,19 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     take_text(&b, out, size);
 }
 
+/* Why the axis is time, and what would give steps. */
+static void put_steps(struct tide_buf *b, const struct tide_assessment *a)
+{
+    if (a->steps_in_bursts)
+        tide_buf_text(b, "came in bursts, as from an output that is buffered, so time is the axis: flush it "
+                         "(PYTHONUNBUFFERED=1)");
+    else if (a->steps_told == 0)
+        tide_buf_text(b, "none were found, so time is the axis: print 'step 12', or '12/100 loss 0.3'; or "
+                         "tidemark.step(12) in Python, tide_step(12) in C; or --step-regex");
+    else if (a->steps_told > 0 && isnan(a->steps))
+        tide_buf_format(b, "too few were told (%lld), so time is the axis", (long long)a->steps_told);
+}
+
 void tide_assessment_sentence(const struct tide_assessment *a, char *out, size_t size)
 {
     size_t used = 0;
@@ -553,11 +566,8 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
             tide_duration_text(a->gap_seconds, lasted), tide_duration_text(a->gap_from, from));
         print_line(out, "gap", &b);
     }
-    if (a->steps_in_bursts) {
-        tide_buf_text(&b, "came in bursts, as from an output that is buffered, so time is the axis: flush it "
-                          "(PYTHONUNBUFFERED=1)");
-        print_line(out, "steps", &b);
-    }
+    put_steps(&b, a);
+    print_line(out, "steps", &b);
     if (next)
         tide_buf_text(&b, next);
     print_line(out, "next", &b);

@@ -459,3 +459,19 @@ def test_a_full_disk_is_told_once_and_the_program_goes_on(tidemark, tmp_path, py
         assert rows(disk / "a.tide", "select count(*) from tick")[0][0] > 0
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_steps_are_found_in_output_that_nobody_reads(binary, tmp_path, python, env):
+    prog = python("for i in range(40): print('step', i, flush=True); time.sleep(0.02)\n")
+    with open(os.devnull, "w") as null:
+        done = subprocess.run([binary, "run", "-i", "20ms", "-o", "a.tide", "--", *prog], cwd=tmp_path, env=env,
+                              stdin=subprocess.DEVNULL, stdout=null, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0
+    assert rows(tmp_path / "a.tide", "select max(number) from mark where kind = 1") == [(39,)]
+
+
+def test_without_steps_it_is_said_what_would_give_them(tidemark, tmp_path):
+    said = tidemark("run", "-o", "a.tide", "--", "sleep", "0.5").err
+    assert "  steps   none were found, so time is the axis: print 'step 12'" in said
+    assert "none were found" not in tidemark("run", "-o", "b.tide", "--", "sh", "-c",
+                                             "for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; sleep 0.1; done").err

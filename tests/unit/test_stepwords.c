@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -173,10 +174,71 @@ static void settings_times_and_side_work_are_no_steps(void **state)
         "http://example.com/%d/1000",
         "date 2026/%d/15 [note]",
         "epoch_time %d",
+        "[%d/120] Building CXX object src/main.cc.o",
+        "%d/100 files copied",
+        "Validation 1 [%d/100] loss 0.2",
+        "Epoch [%d/10] loss: 0.3",
+        "fold %d/10 loss 0.3",
+        "ran it %d times",
+        "Test set: Average loss: 0.04, Accuracy: %d/10000 (98%%)",
+        "2026/%d/15 loss of signal",
         "%d",
     };
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         expect_no_step(formats[i]);
+}
+
+/* Puts back what the fixture spells out. Returns the length. */
+static size_t unspell(char *text)
+{
+    size_t used = 0;
+    for (const char *p = text; *p; p++) {
+        bool spelled = p[0] == '\\' && p[1];
+        text[used++] = !spelled ? *p : p[1] == 'r' ? '\r' : p[1] == 'e' ? '\x1b' : p[1];
+        p += spelled;
+    }
+    return used;
+}
+
+static void end_part(struct run *run, const char *who, int64_t steps, size_t epochs)
+{
+    end(run);
+    int64_t last = run->step_count ? last_step(run) : 0;
+    if (last != steps || run->epoch_count != epochs)
+        fail_msg("%s: the last step is %lld, not %lld; %zu epochs, not %zu", who, (long long)last,
+                 (long long)steps, run->epoch_count, epochs);
+    finish(run);
+}
+
+static void what_frameworks_print_is_known(void **state)
+{
+    (void)state;
+    FILE *in = fopen("tests/fixtures/progress.txt", "r");
+    assert_non_null(in);
+    struct run *run = NULL;
+    static char line[1 << 16], who[512];
+    long long steps = 0, wanted = 0;
+    size_t epochs = 0, wanted_epochs = 0, parts = 0;
+    while (fgets(line, sizeof line, in)) {
+        char *colon = strncmp(line, "=== ", 4) ? NULL : strrchr(line, ':');
+        if (!colon || sscanf(colon, ": %lld steps, %zu epochs", &steps, &epochs) != 2) {
+            if (run) {
+                tide_stepwords_feed(run->words, 0, line, unspell(line), ++run->now);
+                take(run);
+            }
+            continue;
+        }
+        if (run)
+            end_part(run, who, wanted, wanted_epochs);
+        snprintf(who, sizeof who, "%.*s", (int)(colon - line), line);
+        wanted = steps;
+        wanted_epochs = epochs;
+        run = begin(NULL);
+        parts++;
+    }
+    end_part(run, who, wanted, wanted_epochs);
+    fclose(in);
+    assert_true(parts > 20);
 }
 
 static void a_single_mention_is_not_believed(void **state)
@@ -441,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_usual_ways_of_printing_a_step_are_known),
         cmocka_unit_test(settings_times_and_side_work_are_no_steps),
+        cmocka_unit_test(what_frameworks_print_is_known),
         cmocka_unit_test(a_single_mention_is_not_believed),
         cmocka_unit_test(the_sightings_before_belief_are_not_lost),
         cmocka_unit_test(a_count_that_begins_again_each_epoch_is_added_up),
