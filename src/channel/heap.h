@@ -126,7 +126,8 @@ struct tide_heap_head {
     _Atomic uint64_t unwinds_timed; /* of these, how many were timed, */
     _Atomic uint64_t unwind_ns;     /* and how long those took together */
     _Atomic uint64_t coarsened;     /* times the interval was doubled */
-    _Atomic uint64_t own_bytes;     /* memory of the hook in the process, beside this file */
+    _Atomic uint64_t own_bytes; /* of the process's anonymous memory: the hook's. Counted at a sample, four
+                                 * times a second at most; 0: not known */
     _Atomic uint64_t live_pointers; /* entries in the map of live pointers */
     /* What the C library's malloc keeps, as it said when it was last asked (allocator.h). */
     _Atomic uint64_t
@@ -137,7 +138,8 @@ struct tide_heap_head {
     _Atomic uint64_t allocator_free;   /* bytes of the arenas that are free, */
     _Atomic uint64_t allocator_pieces; /* in so many pieces, */
     _Atomic uint64_t allocator_top;    /* and of them at the end of the heap, in one piece */
-    uint8_t reserved2[4096 - 296];
+    _Atomic uint64_t table_bytes;      /* of this file in the process's memory, counted with own_bytes */
+    uint8_t reserved2[4096 - 304];
 };
 
 struct tide_heap_site {

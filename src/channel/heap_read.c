@@ -12,17 +12,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 enum {
     ENTRIES_MOST = 65536, /* of the directory, looked at in one search */
     MODULES_AT_ONCE = 64,
     PID_MOST = 1 << 22,
+    HOOK_MOST = 64 << 20, /* bytes of the hook in a process */
 };
 
 static const int64_t LARGEST = INT64_C(1) << 62;
@@ -361,6 +365,26 @@ static struct tide_heap_values check_site(const struct tide_heap_table *table,
     site.total_bytes = value_of(raw->total_bytes);
     site.total_blocks = value_of(raw->total_blocks);
     return site;
+}
+
+static int64_t believable(uint64_t bytes)
+{
+    return bytes < HOOK_MOST ? (int64_t)bytes : 0;
+}
+
+void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
+                          int64_t *ret_table_bytes)
+{
+    struct statfs about;
+    uint64_t own = 0, shared = 0;
+
+    if (!table->replaced && !table->superseded &&
+        (!read_at(table->fd, &own, sizeof own, offsetof(struct tide_heap_head, own_bytes)) ||
+         !read_at(table->fd, &shared, sizeof shared, offsetof(struct tide_heap_head, table_bytes))))
+        own = shared = 0;
+    *ret_own_bytes = believable(own);
+    *ret_table_bytes =
+        fstatfs(table->fd, &about) == 0 && about.f_type == TMPFS_MAGIC ? believable(shared) : 0;
 }
 
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table)

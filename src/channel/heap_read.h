@@ -76,6 +76,11 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 /* Forgets the table and removes its file. The last one takes its index. */
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);
 
+/* What the hook has now in the memory of the process, beside this table and of it, as far as that lies in
+ * memory and not on a disk; zeros once the process has become another program. */
+void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
+                          int64_t *ret_table_bytes);
+
 /* Reads head, new modules and all sites. -1: the table broke the protocol; drop it. Without memory some
  * modules are not known until a later read. */
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table);

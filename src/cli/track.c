@@ -202,6 +202,8 @@ static void tick(struct tide_tracker *t, int64_t now)
 {
     struct tide_err err;
     int64_t began = cpu_ns();
+    if (t->heap)
+        tide_heap_sense_hooks(t->heap, t->sense);
     if (tide_sense_look(t->sense, t->writer, now, &t->view, &err))
         tide_tracker_trouble(t, &err);
     /* Reads of PSS have a budget of their own; waiting for a busy processor costs nobody anything. */

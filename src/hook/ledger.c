@@ -89,9 +89,21 @@ int tide_ledger_init(void)
     return tide_wiped_declare(&self, sizeof self);
 }
 
-uint64_t tide_ledger_bytes(void)
+/* Pages that are made before they are used are there; of those that come with the file the part that is
+ * written is. */
+uint64_t tide_ledger_resident(const struct tide_heap_head *table)
 {
-    return sizeof self;
+    const uint64_t used[AREAS] = {
+        [SITES] = atomic_load(&table->site_count) * sizeof(struct tide_heap_site),
+        [FRAMES] = atomic_load(&table->frame_count) * 8,
+        [CODES] = atomic_load(&table->code_count) * sizeof(struct tide_heap_code),
+        [MODULES] = atomic_load(&table->module_count) * sizeof(struct tide_heap_module),
+        [TEXT] = atomic_load(&table->text_count),
+    };
+    uint64_t bytes = sizeof *table;
+    for (int i = 0; i < AREAS; i++)
+        bytes += self.backed[i] < areas[i].bytes ? self.backed[i] : (used[i] + 4095) / 4096 * 4096;
+    return bytes;
 }
 
 const char *tide_ledger_program(void)

@@ -55,8 +55,8 @@ extern void (*tide_ledger_on_object)(const struct tide_object *object);
 /* What the program's own path is: /proc/self/exe. */
 const char *tide_ledger_program(void);
 
-/* Private memory that the table's indexes may take up. */
-uint64_t tide_ledger_bytes(void);
+/* Bytes of the table that are in this process's memory. */
+uint64_t tide_ledger_resident(const struct tide_heap_head *table);
 
 static inline void tide_ledger_count(_Atomic uint64_t *counter)
 {

@@ -66,7 +66,7 @@ static struct {
 enum { NOBODY, FIRST_THREAD, ANOTHER };
 
 /* Lines found: hash of code and instruction, with the line in its low bits. */
-static _Atomic uint64_t line_cache[1 << LINES_BITS];
+static _Alignas(4096) _Atomic uint64_t line_cache[1 << LINES_BITS];
 
 /* ---- finding the interpreter */
 
@@ -120,6 +120,7 @@ void tide_pyframes_consider(const struct tide_object *object)
     bool usable = python.layout && python.code_type && python.text_type && python.bytes_type &&
                   python.this_thread && python.current && python.is_ending;
     tide_ledger_setup.python = usable ? TIDE_HEAP_PYTHON_ON : TIDE_HEAP_PYTHON_VERSION;
+    tide_wiped_count(line_cache, sizeof line_cache);
     atomic_store(&python.failed, !usable);
     atomic_store(&python.ready, true);
     tide_recall_forget();

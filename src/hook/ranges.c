@@ -31,15 +31,6 @@ static size_t count_of(const struct list *list)
     return atomic_load_explicit(&list->count, memory_order_relaxed);
 }
 
-uint64_t tide_ranges_bytes(void)
-{
-    size_t count = 0;
-    for (size_t kind = 0; kind < TIDE_RANGES_KINDS; kind++)
-        count += count_of(&ranges.of[kind]);
-    return count * sizeof(struct tide_range) +
-           (tide_ranges_any(TIDE_RANGES_DEVICE) ? sizeof tide_ranges_seen : 0);
-}
-
 bool tide_ranges_any(enum tide_ranges_kind kind)
 {
     return count_of(&ranges.of[kind]) != 0;

@@ -35,9 +35,6 @@ typedef void tide_ranges_change(void *context, struct tide_range gone, int64_t b
 /* From a constructor. -1: forks cannot be seen. */
 int tide_ranges_init(void);
 
-/* Memory that the ranges take up. */
-uint64_t tide_ranges_bytes(void);
-
 /* Whether there is any range to ask about. */
 bool tide_ranges_any(enum tide_ranges_kind kind);
 

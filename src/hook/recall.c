@@ -15,7 +15,6 @@ struct set {
 static struct TIDE_WIPED {
     struct set sets[TIDE_RECALL_SETS];
     _Atomic uint8_t turns[TIDE_RECALL_SETS]; /* which way is given up next */
-    atomic_uint used;
     _Alignas(4096) struct tide_recall_notes notes[TIDE_RECALL_SETS][TIDE_RECALL_WAYS];
 } self;
 
@@ -24,12 +23,6 @@ static atomic_uint generation;
 int tide_recall_init(void)
 {
     return tide_wiped_declare(&self, sizeof self);
-}
-
-uint64_t tide_recall_bytes(void)
-{
-    return sizeof self.sets + sizeof self.turns +
-           atomic_load_explicit(&self.used, memory_order_relaxed) * sizeof(struct tide_recall_notes);
 }
 
 void tide_recall_forget(void)
@@ -101,8 +94,7 @@ static struct tide_recall_notes *begin(const struct tide_recall_place *place, ui
     struct tide_recall_notes *notes = &self.notes[at][way];
     if (!take(notes))
         return NULL;
-    if (!atomic_exchange_explicit(&self.sets[at].tags[way], tag, memory_order_relaxed))
-        atomic_fetch_add_explicit(&self.used, 1, memory_order_relaxed);
+    atomic_store_explicit(&self.sets[at].tags[way], tag, memory_order_relaxed);
     notes->spoiled = notes->needs_bp = false;
     notes->count = 0;
     notes->site = -1;

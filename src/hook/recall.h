@@ -57,9 +57,6 @@ _Static_assert(sizeof(struct tide_recall_notes) == 8192, "two pages");
 /* From a constructor. -1: forks cannot be seen. */
 int tide_recall_init(void);
 
-/* Memory in use. */
-uint64_t tide_recall_bytes(void);
-
 /* The site, or -1 and where to note what is read from now on; NULL: nowhere. Notes must be given to
  * tide_recall_keep(). */
 int32_t tide_recall_find(const struct tide_recall_place *place, struct tide_recall_notes **ret_notes);

@@ -29,6 +29,7 @@ enum {
 };
 #define RETRY_BYTES   (INT64_C(1) << 20) /* allocated before a process without a table tries again */
 #define INTERVAL_MOST (UINT64_C(1) << 30)
+#define COUNT_NS      UINT64_C(250000000)
 
 /* The first allocation of a thread is looked at. */
 __thread struct tide_local tide_local = {.blocks = {.left = -1}};
@@ -41,6 +42,12 @@ static _Atomic uint64_t seeds;
 static atomic_uint unplaced; /* samples without room since the interval was last changed */
 static uintptr_t own_start, own_end;
 static uint64_t seed_wanted; /* 0: from time and place */
+
+/* When the hook's own memory is counted next, and whether a thread is at it. */
+static struct TIDE_WIPED {
+    atomic_bool is_busy;
+    _Atomic uint64_t next_ns;
+} counting;
 
 /* ---- entering and leaving */
 
@@ -207,10 +214,21 @@ static void publish(struct tide_heap_head *table, uint64_t took_ns)
     atomic_fetch_add_explicit(&table->unwind_ns, took_ns, memory_order_relaxed);
     tide_ledger_count(&table->unwinds_timed);
     atomic_store_explicit(&table->live_pointers, tide_pointers_count(), memory_order_relaxed);
-    atomic_store_explicit(&table->own_bytes,
-                          tide_ledger_bytes() + tide_pointers_bytes() + tide_ranges_bytes() +
-                              tide_recall_bytes() + sizeof tide_pointers_filter + sizeof tide_pointers_pages,
-                          memory_order_relaxed);
+}
+
+/* What the hook takes up itself grows as its tables fill, and must not be taken for the program's. */
+static void count_own(struct tide_heap_head *table)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    if (now < atomic_load_explicit(&counting.next_ns, memory_order_relaxed) ||
+        atomic_exchange_explicit(&counting.is_busy, true, memory_order_acquire))
+        return;
+    atomic_store_explicit(&counting.next_ns, now + COUNT_NS, memory_order_relaxed);
+    atomic_store_explicit(&table->own_bytes, tide_wiped_resident(), memory_order_relaxed);
+    atomic_store_explicit(&table->table_bytes, tide_ledger_resident(table), memory_order_relaxed);
+    atomic_store_explicit(&counting.is_busy, false, memory_order_release);
 }
 
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
@@ -236,6 +254,7 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kin
     }
     if (from)
         publish(table, now_ns() - from);
+    count_own(table);
     return site;
 }
 
@@ -474,8 +493,9 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
 {
     struct tide_object own;
     seed_wanted = first_seed;
-    if (tide_latch_init() || tide_ledger_init() || tide_pointers_init() || tide_ranges_init() ||
-        tide_device_init() || tide_recall_init() || tide_unwind_init())
+    if (tide_wiped_init() || tide_wiped_declare(&counting, sizeof counting) || tide_latch_init() ||
+        tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
+        tide_recall_init() || tide_unwind_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;

@@ -6,6 +6,7 @@
  * the rule's 31, so one word says for certain whose rule it is, and a reader never sees half of one.
  */
 #include "hook/unwind.h"
+#include "hook/wiped.h"
 #include "hook/cfi.h"
 #include "hook/object.h"
 #include "hook/recall.h"
@@ -36,6 +37,7 @@ int tide_unwind_init(void)
     if (memory == MAP_FAILED)
         return -1;
     rules = memory;
+    tide_wiped_count(memory, PLACES * sizeof *rules);
     return 0;
 }
 

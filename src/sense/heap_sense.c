@@ -262,6 +262,17 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
     process->sampled = head->sampled;
 }
 
+void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense)
+{
+    for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
+        const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
+        int64_t own_bytes, table_bytes;
+        tide_heap_table_hook(table, &own_bytes, &table_bytes);
+        if (!table->superseded)
+            tide_sense_hook(sense, table->pid, table->start_ticks, own_bytes, table_bytes);
+    }
+}
+
 /* --- one look ------------------------------------------------------------------------------------------ */
 
 static struct tide_heap_process *process_of(struct tide_heap_look *look, struct tide_heap_table *table)

@@ -33,6 +33,9 @@ void tide_heap_sense_free(struct tide_heap_sense *heap);
 int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path, int64_t base_ns,
                          struct tide_err *err);
 
+/* Before a look at the processes: tells it what the hook has in each. */
+void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense);
+
 /* tick: id of the look that was just written, at now_ns. Writer errors are returned. */
 int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *sense,
                          struct tide_writer *writer, int64_t tick, int64_t now_ns, struct tide_err *err);

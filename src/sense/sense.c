@@ -183,6 +183,27 @@ int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint6
     return id || start_ticks == 0 ? id : find_known(sense, &sense->known_by_inner_pid, pid, start_ticks);
 }
 
+static bool is_called(const struct tide_member *member, int64_t pid)
+{
+    for (int i = 1; i < member->now.namespace_count; i++)
+        if (member->now.namespace_pids[i] == pid)
+            return true;
+    return false;
+}
+
+void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t anon_bytes,
+                     int64_t shmem_bytes)
+{
+    struct tide_member *member = tide_tree_find(&sense->tree, pid);
+    for (size_t i = 0; (!member || member->start_ticks != start_ticks) && i < sense->tree.member_count; i++)
+        if (is_called(sense->tree.members[i], pid))
+            member = sense->tree.members[i];
+    if (!member || member->start_ticks != start_ticks)
+        return;
+    member->hook_anon_bytes = anon_bytes;
+    member->hook_shmem_bytes = shmem_bytes;
+}
+
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);

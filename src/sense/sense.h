@@ -68,6 +68,11 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
  * that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
+/* Says what the hook has in a process, of the PID and start time it knows of itself, from the next look on:
+ * that much less is the process said to have. Of shared memory it is the hook's table. */
+void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t anon_bytes,
+                     int64_t shmem_bytes);
+
 /* Says that a process was reaped with this peak (ru_maxrss), which may be higher than any look saw. */
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes);
 

@@ -594,6 +594,18 @@ static void refresh_identity(struct tide_tree *tree, struct tide_member *member,
     }
 }
 
+static int64_t less(int64_t bytes, int64_t taken)
+{
+    return bytes < 0 ? bytes : bytes > taken ? bytes - taken : 0;
+}
+
+static void take_off_hook(const struct tide_member *member, struct tide_proc_status *status)
+{
+    status->anon_bytes = less(status->anon_bytes, member->hook_anon_bytes);
+    status->shmem_bytes = less(status->shmem_bytes, member->hook_shmem_bytes);
+    status->peak_bytes = less(status->peak_bytes, member->hook_anon_bytes + member->hook_shmem_bytes);
+}
+
 static void read_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
 {
     struct tide_proc_status status;
@@ -615,6 +627,7 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         member->parent_pid = status.parent_pid;
     if (status.state == 'Z' && status.threads > 1)
         borrow_counters(tree, member->pid, &status);
+    take_off_hook(member, &status);
     member->now = status;
     if (member->first_rss_bytes < 0)
         member->first_rss_bytes = tide_member_rss(member);

@@ -75,9 +75,11 @@ struct tide_member {
     bool unreadable;
 
     struct tide_proc_status now; /* the last status read; bytes are TIDE_UNKNOWN when it could not be */
-    int64_t first_rss_bytes;     /* RSS at first sight; TIDE_UNKNOWN before */
-    bool forked;                 /* runs what its parent runs: it shares what it had at first sight */
-    int64_t peak_bytes;          /* highest ever said, or TIDE_UNKNOWN */
+    int64_t hook_anon_bytes;     /* what the hook has in it, which is taken off all that is read of it */
+    int64_t hook_shmem_bytes;
+    int64_t first_rss_bytes; /* RSS at first sight; TIDE_UNKNOWN before */
+    bool forked;             /* runs what its parent runs: it shares what it had at first sight */
+    int64_t peak_bytes;      /* highest ever said, or TIDE_UNKNOWN */
     int64_t peak_written_bytes;
     int64_t row_ns; /* when its row was last written */
 

@@ -8,7 +8,7 @@ import pathlib
 import struct
 import subprocess
 
-HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q7Q")
+HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q8Q")
 SITE = struct.Struct("<IHHIIQIIqqqq")
 CODE = struct.Struct("<IIII")
 MODULE = struct.Struct("<IIQQQI20sQ")
@@ -20,7 +20,7 @@ KINDS = {1: "malloc", 2: "mmap", 3: "cuda", 4: "pool", 5: "tensor"}
 COUNTERS = ["sampled", "dropped_sites", "dropped_pointers", "lost_frees", "nested", "truncated", "python_failed",
             "unwinds", "unwinds_timed", "unwind_ns", "coarsened", "own_bytes", "live_pointers",
             "allocator_readings", "allocator_ns", "allocator_system", "allocator_mapped", "allocator_free", "allocator_pieces",
-            "allocator_top"]
+            "allocator_top", "table_bytes"]
 
 
 @dataclasses.dataclass

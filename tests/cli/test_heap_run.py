@@ -369,6 +369,43 @@ def test_without_the_option_nothing_of_it_is_there(tidemark, leak, tmp_path):
         assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
+# Workers that are forked and come to a new line of code again and again, each of which the hook notes down.
+WORKERS = """
+import os, time
+lines = []
+for i in range(400):
+    exec(f"def line{i}(): return bytes(150000)", {}, found := {})
+    lines.append(found[f"line{i}"])
+children = []
+for _ in range(2):
+    children.append(os.fork())
+    if not children[-1]:
+        for line in lines:
+            line()
+            time.sleep(0.02)
+        os._exit(0)
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+def test_what_the_hook_takes_up_itself_is_taken_off(tidemark, tmp_path):
+    if not os.access("/proc/self/pagemap", os.R_OK):
+        pytest.skip("this kernel does not say which pages a process has to itself")
+    done = tidemark("run", "--heap", "-i", "50ms", "-o", "a.tide", "--", "/usr/bin/python3", "-c", WORKERS)
+    assert done.code == 0, done.err
+    db = sqlite3.connect(tmp_path / "a.tide")
+    workers = [id for id, in db.execute("SELECT id FROM process WHERE parent = 1")]
+    assert len(workers) == 2
+    for worker in workers:
+        rows = db.execute("SELECT t_ns, anon_bytes + shmem_bytes FROM sample JOIN tick ON tick.id = tick WHERE process = ?"
+                          " ORDER BY tick", [worker]).fetchall()
+        began, ended = rows[0][0], db.execute("SELECT max(t_ns) FROM tick").fetchone()[0]
+        assert ended - began > 7e9
+        late = [b for t, b in rows if t > began + 1.5e9]  # the first tables are found, and the hook knows its own size
+        assert late and max(late) - min(late) < 300 * KIB, late  # of 2.5 MiB that the hook takes
+
+
 def test_no_process_stays_behind(binary, env, leak, tmp_path):
     """The server of symbols goes with its tracker, even one that is killed."""
     def servers(parent):

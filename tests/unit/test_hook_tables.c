@@ -357,6 +357,27 @@ static void a_forked_child_is_another_thread(void **state)
     assert_int_equal(tide_latch_me()->thread, mine);
 }
 
+/* ---- the hook's own memory */
+
+static void only_pages_that_were_written_count_as_the_hooks(void **state)
+{
+    (void)state;
+    uint64_t before = tide_wiped_resident();
+    volatile char *pages = tide_wiped_map(64 * 4096);
+    assert_non_null(pages);
+    assert_int_equal(tide_wiped_resident(), before);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(pages[i * 4096], 0);
+    assert_int_equal(tide_wiped_resident(), before);
+    for (int i = 30; i < 50; i++)
+        pages[i * 4096] = 1;
+    if (tide_wiped_resident() == 0)
+        skip(); /* this kernel does not say */
+    assert_int_equal(tide_wiped_resident(), before + UINT64_C(20) * 4096);
+    tide_wiped_unmap((void *)pages, 64 * 4096);
+    assert_int_equal(tide_wiped_resident(), before);
+}
+
 /* ---- mappings */
 
 enum { PAGES = 512 };
@@ -555,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_holder_that_is_not_at_it_is_given_up_once),
         cmocka_unit_test(a_thread_does_not_wait_for_itself),
         cmocka_unit_test(a_forked_child_is_another_thread),
+        cmocka_unit_test(only_pages_that_were_written_count_as_the_hooks),
         cmocka_unit_test(mappings_are_what_an_array_of_pages_would_be),
         cmocka_unit_test(a_full_list_of_mappings_refuses),
         cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),

@@ -289,6 +289,25 @@ static void a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows(voi
     assert_int_equal(tide_sense_process_id(sense, 1, 11), 0);
 }
 
+/* Also where it knows itself by another PID; and no more than there is. */
+static void what_the_hook_has_in_a_process_is_taken_off(void **state)
+{
+    (void)state;
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 5000, .shmem = 300});
+    fake_put(&(struct fake_process){.pid = 200, .parent = 100, .inner = 1, .start = 9, .anon = 4000});
+    begin();
+    look();
+    int64_t before = view.rss_bytes;
+    tide_sense_hook(sense, 100, 7, 1000 * 1024, 200 * 1024);
+    tide_sense_hook(sense, 1, 9, 500 * 1024, 100 * 1024);
+    tide_sense_hook(sense, 100, 8, 3000 * 1024, 0); /* there is none with this start */
+    look();
+    assert_int_equal(before - view.rss_bytes, 1700 * 1024);
+    tide_sense_hook(sense, 100, 7, 0, 0);
+    look();
+    assert_int_equal(before - view.rss_bytes, 500 * 1024);
+}
+
 static void a_reused_pid_is_two_processes_and_marks_find_the_right_one(void **state)
 {
     (void)state;
@@ -597,6 +616,7 @@ int main(void)
         TEST(a_tree_is_recorded_with_its_processes_and_sums),
         TEST(ends_are_recorded_and_the_tree_can_be_seen_to_have_ended),
         TEST(a_child_keeps_its_place_when_its_parent_ends),
+        TEST(what_the_hook_has_in_a_process_is_taken_off),
         TEST(a_reused_pid_is_two_processes_and_marks_find_the_right_one),
         TEST(a_process_in_a_namespace_of_its_own_is_found_by_the_pid_it_knows),
         TEST(the_peak_that_the_kernel_tells_at_the_end_is_recorded),
