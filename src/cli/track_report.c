@@ -85,7 +85,7 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
     tide_assessment_print(answer->assessment, NULL, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s%s", is_about_peaks(worst) ? "--by peak " : "", shown);
-    else if (found && answer->history->heap_status_count == 0)
+    else if (found && !tide_sites_were_asked(answer->history))
         snprintf(next, sizeof next, "tidemark run --heap -- ...    names the code that holds it");
     else
         snprintf(next, sizeof next, "tidemark watch %s", shown);

@@ -297,22 +297,17 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     tide_buf_release(&b);
 }
 
-/* Why there are no call sites, where the recording says so. */
-static const char *heap_refusal(const struct tide_history *h)
-{
-    for (size_t i = 0; i < h->heap_status_count; i++)
-        if (strcmp(h->heap_status[i].state, "on"))
-            return h->heap_status[i].state;
-    return NULL;
-}
-
 static void put_no_sites(struct tide_report_page *page)
 {
-    const char *why = heap_refusal(page->h);
+    const char *why = tide_sites_refusal(page->h);
     fputs("<p>This recording does not say which code holds the bytes", page->out);
     if (why) {
         fputs(": ", page->out);
         tide_html_text(page->out, why, LONG_TEXT);
+    }
+    if (tide_sites_were_asked(page->h)) { /* to ask again would be no help */
+        fputs(".</p>\n", page->out);
+        return;
     }
     fputs(". To find the culprits, record with <code>tidemark run --heap -- ", page->out);
     bool command = page->h->command[0] && strncmp(page->h->command, "attach ", 7) != 0;

@@ -338,21 +338,32 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     return true;
 }
 
-int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
+const char *tide_sites_refusal(const struct tide_history *h)
 {
     for (size_t i = 0; i < h->heap_status_count; i++) {
-        char state[200];
-        tide_text_escape(h->heap_status[i].state, strlen(h->heap_status[i].state), state, sizeof state);
+        const char *state = h->heap_status[i].state;
         if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0 && strcmp(state, BECAME) != 0)
-            return tide_err_set(err, "the recording has no call sites: %s", state);
+            return state;
     }
     for (size_t i = 0; i < h->note_count; i++)
-        if (!strncmp(h->notes[i].text, UNSEEN, strlen(UNSEEN))) {
-            char note[240];
-            const char *why = h->notes[i].text + strlen(UNSEEN);
-            tide_text_escape(why, strlen(why), note, sizeof note);
-            return tide_err_set(err, "the recording has no call sites: %s", note);
-        }
+        if (!strncmp(h->notes[i].text, UNSEEN, strlen(UNSEEN)))
+            return h->notes[i].text + strlen(UNSEEN);
+    return NULL;
+}
+
+bool tide_sites_were_asked(const struct tide_history *h)
+{
+    return h->heap_status_count > 0 || tide_sites_refusal(h);
+}
+
+int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
+{
+    const char *refusal = tide_sites_refusal(h);
+    if (refusal) {
+        char why[240];
+        tide_text_escape(refusal, strlen(refusal), why, sizeof why);
+        return tide_err_set(err, "the recording has no call sites: %s", why);
+    }
     char unseen[280];
     if (tide_sites_unseen(h, unseen, sizeof unseen))
         return tide_err_set(err, "the recording has no call sites of %s", unseen);

@@ -26,6 +26,13 @@ bool tide_site_is_on_device(const struct tide_history_site *site);
 void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
                             char *out, size_t size);
 
+/* Why a recording that was made with --heap knows nothing of some process or of all, as the hook or the
+ * tracker said it; NULL: it was made without, or nothing was in the way. Borrowed from the history. */
+const char *tide_sites_refusal(const struct tide_history *history);
+
+/* Whether the recording was made with --heap. */
+bool tide_sites_were_asked(const struct tide_history *history);
+
 /* Why a recording has no call sites: nobody looked, somebody looked and could not see, or there was nothing
  * large enough. Always returns -1. */
 int tide_sites_missing(const struct tide_history *history, struct tide_err *err);

@@ -270,7 +270,18 @@ def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
 
 @pytest.mark.parametrize("flag", ["-static", "-static-pie"])
 def test_a_static_program_is_named(tidemark, tmp_path, flag):
-    (tmp_path / "s.c").write_text("#include <unistd.h>\nint main(void) { usleep(300000); return 3; }\n")
+    (tmp_path / "s.c").write_text("""#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void)
+{
+    for (int i = 0; i < 200; i++) {
+        memset(malloc(300000), 1, 300000);
+        usleep(10000);
+    }
+    return 3;
+}
+""")
     built = subprocess.run(["cc", flag, "-o", tmp_path / "s", tmp_path / "s.c"], capture_output=True, check=False)
     if built.returncode:
         pytest.skip("no static C library")
@@ -281,6 +292,11 @@ def test_a_static_program_is_named(tidemark, tmp_path, flag):
     assert any("statically linked" in text for text, in notes)
     blame = tidemark("blame", "a.tide")
     assert blame.code == 2 and blame.err.startswith("tidemark: the recording has no call sites: './s' is statically linked")
+    # It leaks, and nobody is told to do again what was of no use.
+    assert "LEAK" in done.err and "run --heap" not in done.err
+    assert tidemark("report", "a.tide", "-o", "a.html").code == 0
+    page = (tmp_path / "a.html").read_text()
+    assert "statically linked" in page and "record with <code>tidemark run --heap" not in page
 
 
 def test_a_setuid_program_is_named(tidemark, leak, tmp_path):
