@@ -322,3 +322,8 @@ double tide_normal_tail(double z)
 {
     return 0.5 * erfc(z / sqrt(2));
 }
+
+double tide_error_of_both(double a, double b)
+{
+    return sqrt(a * a + b * b);
+}

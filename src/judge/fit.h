@@ -59,4 +59,8 @@ double tide_fit_value(const struct tide_fit *fit, double x);
 double tide_t_quantile95(double df);
 double tide_normal_tail(double z);
 
+/* Of two errors that know nothing of each other. (hypot, which minds the ends of the range, would need glibc
+ * 2.35.) */
+double tide_error_of_both(double a, double b);
+
 #endif

@@ -130,7 +130,8 @@ bool tide_judging_decide_staircase(struct tide_judging *j)
     double spread = s.last_x - s.first_x, window = tide_judging_span(j) / (double)n, count = (double)s.count;
     enum tide_stairs_at at = where_from(j, &s);
     double off = unsure_sum(&s, at, window);
-    double sureness = tide_judging_sureness(s.sum / fmax(hypot(off, s.usual), 1e-300), count - 1);
+    double sureness =
+        tide_judging_sureness(s.sum / fmax(tide_error_of_both(off, s.usual), 1e-300), count - 1);
     if (sureness < TIDE_STAIR_Z && j->moments.count >= TIDE_SHORT_MOMENTS)
         return false;
     if (sureness < TIDE_STAIR_Z) { /* whatever shape can be laid over so few points */

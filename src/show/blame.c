@@ -1,5 +1,6 @@
 #include "show/blaming.h"
 #include "judge/doubling.h"
+#include "judge/fit.h"
 #include "base/text.h"
 #include "show/moment.h"
 #include "show/stack_text.h"
@@ -117,13 +118,6 @@ static double samples_of(const struct tide_blaming *g, const struct tide_culprit
     return p < 1 ? c->bytes * p / size : INFINITY;
 }
 
-/* Of two errors that know nothing of each other. What hypot adds, numbers near the ends of the range, costs
- * glibc 2.35. */
-static double together(double a, double b)
-{
-    return sqrt(a * a + b * b);
-}
-
 /* To how well the samples lie on a line comes how many there are. Their number is Poisson's; its square root
  * has a standard deviation of 1/2, whatever the number. */
 static void widen_interval(struct tide_culprit *c)
@@ -133,8 +127,8 @@ static void widen_interval(struct tide_culprit *c)
     struct tide_verdict *v = &c->on.verdict;
     double root = sqrt(fmax(c->samples, 1)), slope = v->slope;
     double low = slope * pow(fmax(root - 0.98, 0) / root, 2), high = slope * pow((root + 0.98) / root, 2);
-    v->slope_low = fmax(slope - together(slope - v->slope_low, slope - low), 0);
-    v->slope_high = slope + together(v->slope_high - slope, high - slope);
+    v->slope_low = fmax(slope - tide_error_of_both(slope - v->slope_low, slope - low), 0);
+    v->slope_high = slope + tide_error_of_both(v->slope_high - slope, high - slope);
 }
 
 /* Whether a site came to hold more by larger blocks, as a container does, rather than by more of them. */

@@ -1,5 +1,6 @@
-"""What ships is hardened, by what its files say; and what unit tests link is what ships."""
+"""What ships, by what its files say: it is hardened, runs on older systems, and is what unit tests link."""
 
+import os
 import re
 import subprocess
 
@@ -44,6 +45,14 @@ def test_writes_behind_the_end_of_a_buffer_are_noticed(build):
 def test_the_program_can_be_loaded_anywhere(build):
     assert re.search(r"Type:\s+DYN \(Position-Independent Executable file\)", readelf("-h", build / "tidemark"))
     assert re.search(r"\(FLAGS_1\).*\bPIE\b", readelf("-d", build / "tidemark"))
+
+
+@each_file
+@pytest.mark.skipif(os.confstr("CS_GNU_LIBC_VERSION") != "glibc 2.36", reason="is about what Debian 12 builds")
+def test_systems_from_2021_on_can_run_it(build, name):
+    """They have glibc 2.34: wheels go to other systems than the one that built them."""
+    versions = re.findall(r"@GLIBC_2\.(\d+)", readelf("--dyn-syms", build / name))
+    assert max(map(int, versions)) <= 34
 
 
 def test_unit_tests_link_the_objects_of_the_hook_that_ships(build):
