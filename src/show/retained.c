@@ -16,13 +16,20 @@
 static const double LOST_MOST = 0.01; /* of the samples: more, and what is live is not known */
 static const double LATE_MOST = 0.1;  /* of the stretch: who is seen from later on was not seen grow */
 
-/* Whether the sum of what was seen allocated is what the process holds. */
-static bool is_seen(const struct tide_history *h, int64_t process)
+/* How far the process is seen, at the end; NULL: nobody looked. */
+static const struct tide_heap_status *status_of(const struct tide_history *h, int64_t process)
 {
     const struct tide_heap_status *last = NULL;
     for (size_t i = 0; i < h->heap_status_count; i++)
         if (h->heap_status[i].process == process)
             last = &h->heap_status[i];
+    return last;
+}
+
+/* Whether the sum of what was seen allocated is what the process holds. */
+static bool is_seen(const struct tide_history *h, int64_t process)
+{
+    const struct tide_heap_status *last = status_of(h, process);
     if (!last || strncmp(last->state, "on", 2) || (last->state[2] && last->state[2] != ';'))
         return false;
     double lost = fmax((double)last->dropped_sites, 0) + fmax((double)last->dropped_blocks, 0);
@@ -67,14 +74,42 @@ static struct tide_kept kept_of(const struct tide_history_heap_point *asked, dou
     return kept;
 }
 
-/* Free bytes at two times; where the allocator cannot be asked, what could be its: shared memory is not. */
-static void kept_between(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns,
-                         double *ret_first, double *ret_last)
+/* What the lines of a process asked for between two times, whether or not they gave it back; INFINITY: not
+ * known, since only some of what was sampled became a row. */
+static double asked_for(const struct tide_history *h, int64_t process, int64_t from_ns, int64_t to_ns)
+{
+    double sum = 0;
+    bool any = false;
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        if (site->id == 0 || site->process != process || tide_site_is_on_device(site))
+            continue;
+        const struct tide_history_site_point *first = tide_moment_point(site, from_ns),
+                                             *last = tide_moment_point(site, to_ns);
+        any = true;
+        if (last && last->total_bytes == TIDE_UNKNOWN)
+            return INFINITY;
+        sum += last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
+    }
+    return any || status_of(h, process)->sampled <= 0 ? sum : INFINITY;
+}
+
+/* Free bytes at two times. Where the allocator cannot be asked, what could be its: shared memory is not, and
+ * it keeps no more than was asked of it. */
+static void kept_between(const struct tide_history *h, const struct tide_history_process *p, int64_t from_ns,
+                         int64_t to_ns, double *ret_first, double *ret_last)
 {
     const struct tide_history_heap_point *first = asked_at(p, from_ns), *last = asked_at(p, to_ns);
     const struct tide_history_point *before = point_at(p, from_ns), *after = point_at(p, to_ns);
-    *ret_first = first ? (double)first->free_bytes : (double)(before->private_bytes - before->shmem_bytes);
-    *ret_last = first ? (double)last->free_bytes : (double)(after->private_bytes - after->shmem_bytes);
+    if (first) {
+        *ret_first = (double)first->free_bytes;
+        *ret_last = (double)last->free_bytes;
+        return;
+    }
+    double grown =
+        (double)(after->private_bytes - after->shmem_bytes - before->private_bytes + before->shmem_bytes);
+    *ret_first = 0;
+    *ret_last = fmin(grown, asked_for(h, p->row.id, from_ns, to_ns));
 }
 
 /* What the process has mapped at a time that no line of the program asked for: the heap of a runtime. */
@@ -138,7 +173,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
     struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
-    kept_between(p, from_ns, to_ns, &input.kept_first, &input.kept_last);
+    kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
                     ? tide_err_set(s->err, "not enough memory to judge the recording")
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);

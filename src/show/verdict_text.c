@@ -370,8 +370,9 @@ static bool is_live_said(const struct tide_judged *j)
 static void put_elsewhere(struct tide_buf *b)
 {
     tide_buf_text(
-        b, ", and the allocator does not keep it: look for memory mapped past the C library, shared memory, "
-           "a driver, or pages of an old block that are touched only now");
+        b,
+        ", and the allocator does not keep it: look for memory mapped past the C library, stacks of threads "
+        "that were never joined, shared memory, a driver, or pages of an old block that are touched only now");
 }
 
 /* "+33.4 MiB per epoch (95 % interval 28.0 MiB..38.8 MiB), from 70 MiB to 370 MiB in 10 epochs" */

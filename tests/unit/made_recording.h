@@ -122,13 +122,18 @@ static inline void read_shared(struct made *m, int64_t process, int64_t pss, int
     ok(tide_writer_smaps(m->writer, &row, &err), &err);
 }
 
-/* What the process has allocated is seen from now on. */
-static inline void see_heap(struct made *m, int64_t process)
+/* What the process has allocated is seen from now on, and was sampled so many times. */
+static inline void see_samples(struct made *m, int64_t process, int64_t sampled)
 {
     struct tide_heap_status row = {
-        .process = process, .t_ns = m->t_ns, .state = "on", .interval_bytes = 512 * 1024, .sampled = 1000};
+        .process = process, .t_ns = m->t_ns, .state = "on", .interval_bytes = 512 * 1024, .sampled = sampled};
     struct tide_err err;
     ok(tide_writer_heap_status(m->writer, &row, &err), &err);
+}
+
+static inline void see_heap(struct made *m, int64_t process)
+{
+    see_samples(m, process, 1000);
 }
 
 /* A call stack that allocates, its frames innermost first. */

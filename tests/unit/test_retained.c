@@ -53,11 +53,77 @@ static void a_heap_that_a_runtime_made_for_itself_leaks(void **state)
     tide_assessment_free(a);
 }
 
+/* Memory rises while the program holds 1 MiB, whose lines ask for this much at each look and give it back;
+ * the allocator was never asked what it keeps. */
+static struct tide_assessment *given_back(int64_t per_look, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "server", "server");
+    see_heap(&m, id);
+    int64_t site =
+        add_site(&m, id, TIDE_SITE_MALLOC, (struct tide_frame){.function = "main", .file = "", .module = ""});
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, 10 * MIB + i * 100 * 1024);
+        sample(&m, id, 10 * MIB + i * 100 * 1024);
+        struct tide_site_sample row = {.tick = m.tick,
+                                       .site = site,
+                                       .live_bytes = MIB,
+                                       .live_blocks = 10,
+                                       .total_bytes = MIB + i * per_look,
+                                       .total_blocks = 10 + i};
+        struct tide_err err;
+        ok(tide_writer_site_sample(m.writer, &row, &err), &err);
+        hold_in_all(&m, id, MIB, TIDE_UNKNOWN);
+    }
+    return finish(&m, text, size);
+}
+
+static void an_allocator_keeps_what_was_given_back_to_it(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = given_back(2 * MIB, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_RETENTION);
+    tide_assessment_free(a);
+}
+
+/* Stacks of threads that nobody joins, for one. */
+static void what_was_never_asked_for_is_kept_by_no_allocator(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = given_back(1024, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_non_null(strstr(text, "threads that were never joined"));
+    assert_null(strstr(text, "jemalloc"));
+    tide_assessment_free(a);
+}
+
+static void where_nothing_was_sampled_nothing_is_kept(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "server", "server");
+    see_samples(&m, id, 0);
+    for (int64_t i = 0; i < 300; i++) {
+        look(&m, 1, MIB + i * 100 * 1024);
+        sample(&m, id, MIB + i * 100 * 1024);
+        hold_in_all(&m, id, 0, TIDE_UNKNOWN);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_that_a_line_of_the_program_made_fills),
         cmocka_unit_test(a_heap_that_a_runtime_made_for_itself_leaks),
+        cmocka_unit_test(an_allocator_keeps_what_was_given_back_to_it),
+        cmocka_unit_test(what_was_never_asked_for_is_kept_by_no_allocator),
+        cmocka_unit_test(where_nothing_was_sampled_nothing_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
