@@ -431,6 +431,7 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
                                        .gpu = true,
                                        .proc_path = "/proc",
                                        .cgroup_path = "/sys/fs/cgroup",
+                                       .shared_path = "/dev/shm",
                                        .base_ns = t->base_ns};
     return tide_sense_new(&config, &t->sense, err);
 }

@@ -105,6 +105,9 @@ enum tide_mark_source {
     TIDE_SOURCE_TRACKER,     /* the tracker saw it: "oom_kill", ... */
 };
 
+/* The tracker's own gauge: shared memory that lives whether or not a process maps it. */
+#define TIDE_GAUGE_SHARED "shared memory (/dev/shm, memfd)"
+
 struct tide_mark {
     int64_t t_ns;
     int64_t process; /* id, or 0: not known which */

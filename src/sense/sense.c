@@ -14,6 +14,7 @@
 #include "sense/cgroup.h"
 #include "sense/gpu.h"
 #include "sense/proc_read.h"
+#include "sense/shared.h"
 #include "sense/smaps.h"
 #include "sense/tree.h"
 
@@ -50,6 +51,7 @@ struct tide_sense {
     struct tide_smaps_budget smaps;
     struct tide_bounds bounds;
     struct tide_cgroup cgroup;
+    struct tide_shared shared;
     int64_t hits_noted;                  /* the count that was last told; TIDE_UNKNOWN: none yet */
     char high_noted[TIDE_CGROUP_NAME];   /* the memory.high that was last told */
     char cgroup_bound[TIDE_CGROUP_NAME]; /* the name under which the cgroup's limit stands in bounds */
@@ -107,6 +109,7 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     for (size_t i = 0; i < TIDE_SENSE_HIDDEN; i++)
         sense->tree.hidden_pids[i] = config->hidden_pids[i];
     tide_cgroup_init(&sense->cgroup, config->cgroup_path, sense->tree.proc_fd);
+    tide_shared_init(&sense->shared, config->shared_path);
     int64_t now_ns = tide_clock_ns();
     for (size_t i = 0; i < config->root_count; i++)
         if (tide_tree_add_root(&sense->tree, config->roots[i], now_ns, err) != 0) {
@@ -128,6 +131,7 @@ void tide_sense_free(struct tide_sense *sense)
         close(sense->meminfo_fd);
     tide_gpu_free(sense->gpu);
     tide_cgroup_release(&sense->cgroup);
+    tide_shared_release(&sense->shared);
     tide_tree_release(&sense->tree);
     tide_smaps_release(&sense->smaps);
     tide_map_release(&sense->known_by_pid);
@@ -523,6 +527,23 @@ static int write_notes(struct tide_sense *sense, struct tide_writer *writer, int
     return 0;
 }
 
+/* Shared memory. Where there never was any it is not told. */
+static int write_shared(struct tide_sense *sense, struct tide_writer *writer, int64_t t_ns, int64_t now_ns,
+                        struct tide_err *err)
+{
+    struct tide_shared *shared = &sense->shared;
+    if (!tide_shared_look(shared, &sense->tree, now_ns))
+        return 0;
+    struct tide_mark mark = {.t_ns = t_ns,
+                             .kind = TIDE_MARK_GAUGE,
+                             .source = TIDE_SOURCE_TRACKER,
+                             .number = shared->bytes,
+                             .name = TIDE_GAUGE_SHARED};
+    shared->written_bytes = shared->bytes;
+    shared->written_ns = now_ns;
+    return tide_writer_mark(writer, &mark, err);
+}
+
 static int write_look(struct tide_sense *sense, struct tide_writer *writer, const struct tide_tick *tick,
                       const struct tide_gpu_view *gpu, int64_t now_ns, int64_t *ret_tick,
                       struct tide_err *err)
@@ -533,7 +554,8 @@ static int write_look(struct tide_sense *sense, struct tide_writer *writer, cons
         return -1;
     if (write_counters(sense, writer, *ret_tick, err) != 0 ||
         write_gpus(sense, writer, gpu, *ret_tick, err) != 0 ||
-        tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0)
+        tide_bounds_write(&sense->bounds, writer, tick->t_ns, err) != 0 ||
+        write_shared(sense, writer, tick->t_ns, now_ns, err) != 0)
         return -1;
     return write_notes(sense, writer, tick->t_ns, err);
 }

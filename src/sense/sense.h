@@ -11,7 +11,10 @@
  * process is told by PID and start time. Cost: one readdir of /proc, one read of stat for PIDs not seen
  * before, one pread of status per member on a kept descriptor.
  *
- * The paths of /proc and /sys/fs/cgroup are inputs so that tests can show it a tree that is not there.
+ * Shared memory that outlives its mappings (shared.h) is written as a gauge of the tracker's.
+ *
+ * The paths of /proc, /sys/fs/cgroup and /dev/shm are inputs so that tests can show it a tree that is not
+ * there.
  */
 #ifndef TIDE_SENSE_H
 #define TIDE_SENSE_H
@@ -39,6 +42,7 @@ struct tide_sense_config {
     bool gpu;                           /* look for NVML */
     const char *proc_path;              /* "/proc" */
     const char *cgroup_path;            /* "/sys/fs/cgroup" */
+    const char *shared_path;            /* "/dev/shm"; NULL: not looked at */
     int64_t base_ns;                    /* tide_clock_ns() at t = 0 of the recording */
 };
 

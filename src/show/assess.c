@@ -13,8 +13,6 @@
 enum {
     BUCKETS = 4096,     /* points of a series: more cannot change a verdict, whose floor has at most a hundred
                            windows */
-    LEAST_MOMENTS = 8,  /* a process seen less often is not judged by itself */
-    JUDGED_MOST = 512,  /* series per recording; the largest processes first */
     SPANS_MOST = 65536, /* phases */
     LEAST_SMAPS = 12,
 };
@@ -169,10 +167,8 @@ static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
     return low;
 }
 
-/* Adds a process's private bytes, lowest and highest of each bucket, to the series (which may be a sum of
- * several). */
-static void add_levels(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
-                       int64_t began, int64_t ended, double *low, double *high)
+void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began, int64_t ended, double *low, double *high)
 {
     if (count == 0)
         return;
@@ -260,7 +256,7 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
     double *low = tide_assessing_nans(arena, s->buckets), *high = tide_assessing_nans(arena, s->buckets);
     if (!low || !high)
         return SIZE_MAX;
-    add_levels(s, levels, count, began_ns, ended_ns, low, high);
+    tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
     int *phase;
     return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
 }
@@ -310,7 +306,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     if (n == SIZE_MAX)
         return no_memory(s->err);
     size_t least =
-        j->subject == TIDE_SUBJECT_TREE ? 1 : LEAST_MOMENTS; /* of the tree there is always an answer */
+        j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* of the tree there is always an answer */
     if (moments < least) {
         tide_arena_rewind(s->scratch, mark);
         return 0;
@@ -342,7 +338,7 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
 {
     if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
         return tide_err_set(s->err, "judging was stopped");
-    if (s->a->count >= JUDGED_MOST)
+    if (s->a->count >= TIDE_JUDGED_MOST)
         return 0;
     int judged = judge_series(s, low, high, &j);
     if (judged > 0)
@@ -380,7 +376,8 @@ double tide_assessing_limit(const struct tide_assessing *s, double now)
 static bool is_brief(const struct tide_assessing *s, int64_t began_ns, int64_t ended_ns)
 {
     size_t first = bucket_at(s, began_ns);
-    return first + LEAST_MOMENTS > s->buckets || s->bucket_ns[first + LEAST_MOMENTS - 1] >= ended_ns;
+    return first + TIDE_LEAST_MOMENTS > s->buckets ||
+           s->bucket_ns[first + TIDE_LEAST_MOMENTS - 1] >= ended_ns;
 }
 
 static int judge_process(struct tide_assessing *s, const struct tide_history_process *p, bool own_pages)
@@ -396,7 +393,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return no_memory(s->err);
-    add_levels(s, levels, count, p->row.began_ns, ended, low, high);
+    tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
     double now = count ? levels[count - 1].bytes : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
                             .process = p->row.id,
@@ -424,138 +421,6 @@ double tide_assess_own_share(const struct tide_history_process *p)
     return fmin((double)last->pss_bytes / (double)p->points[at - 1].rss_bytes, 1);
 }
 
-/* Rows of one gauge, or of one process on one GPU: a series by itself. */
-static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
-                      struct tide_judged j)
-{
-    struct tide_arena *scratch = &s->a->private->scratch;
-    struct tide_arena_mark mark = tide_arena_mark(scratch);
-    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
-    if (!low || !high)
-        return no_memory(s->err);
-    add_levels(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
-    int status = tide_assessing_judge(s, low, high, j);
-    tide_arena_rewind(scratch, mark);
-    return status;
-}
-
-static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m)
-{
-    return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
-}
-
-/* Fills rows with the gauges by name, each in the order of time; those of a name begin at first[name]. */
-static void sort_gauges(const struct tide_history *h, struct tide_level *rows, size_t *first)
-{
-    for (size_t i = 0; i < h->mark_count; i++)
-        if (is_gauge(h, &h->marks[i]))
-            first[h->marks[i].name + 2]++;
-    for (size_t name = 0; name < h->name_count; name++)
-        first[name + 1] += first[name];
-    /* first[name + 1] is where the next row of that name goes, and after the last of them as it should be. */
-    for (size_t i = 0; i < h->mark_count; i++)
-        if (is_gauge(h, &h->marks[i]))
-            rows[first[h->marks[i].name + 1]++] =
-                (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
-}
-
-static int judge_gauges(struct tide_assessing *s)
-{
-    const struct tide_history *h = s->h;
-    struct tide_level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
-    size_t *first = tide_arena_take(s->arena, h->name_count + 2, sizeof *first);
-    if (!rows || !first)
-        return no_memory(s->err);
-    sort_gauges(h, rows, first);
-    for (size_t name = 0; name < h->name_count && s->a->count < JUDGED_MOST; name++) {
-        size_t count = first[name + 1] - first[name];
-        if (count < LEAST_MOMENTS)
-            continue;
-        struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
-                                .device = TIDE_UNKNOWN,
-                                .gauge = (int32_t)name,
-                                .limit_bytes = NAN};
-        char shown[80];
-        tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
-        snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
-        if (judge_rows(s, rows + first[name], count, j))
-            return -1;
-    }
-    return 0;
-}
-
-static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of,
-                     const struct tide_level *rows, size_t count)
-{
-    const struct tide_history *h = s->h;
-    struct tide_judged j = {
-        .subject = TIDE_SUBJECT_GPU, .process = of->process, .device = of->device, .limit_bytes = NAN};
-    for (size_t d = 0; d < h->device_count; d++)
-        if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
-            j.limit_bytes = (double)h->devices[d].total_bytes;
-    const struct tide_history_process *p = tide_assessing_process(h, j.process);
-    char who[96] = "all processes";
-    j.pid = p ? p->row.pid : 0;
-    if (p)
-        tide_process_name(h, p, who, sizeof who);
-    else if (j.process == TIDE_UNKNOWN)
-        snprintf(who, sizeof who, "processes that could not be told");
-    snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
-    return judge_rows(s, rows, count, j);
-}
-
-/* Rows of one device and process, as a list. */
-struct gpu_series {
-    size_t first, last;
-};
-
-/* Links the rows of each series: next[i] is the row after row i, 0 when that is the last. */
-static int link_gpus(struct tide_assessing *s, struct gpu_series *series, size_t *next, size_t *ret_count)
-{
-    const struct tide_history *h = s->h;
-    struct tide_map known;
-    size_t count = 0;
-    int status = 0;
-    tide_map_init(&known, h->gpu_count + 1);
-    for (size_t i = 0; i < h->gpu_count && status == 0; i++) {
-        int64_t who[] = {h->gpu[i].device, h->gpu[i].process};
-        uint64_t key = tide_map_key(TIDE_MAP_SEED, who, sizeof who), number = count;
-        if (tide_map_get(&known, key, &number))
-            next[series[number].last] = i;
-        else if (tide_map_put(&known, key, count))
-            status = no_memory(s->err);
-        else
-            series[count++].first = i;
-        series[number].last = i;
-    }
-    tide_map_release(&known);
-    *ret_count = count;
-    return status;
-}
-
-static int judge_gpus(struct tide_assessing *s)
-{
-    const struct tide_history *h = s->h;
-    struct tide_level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
-    struct gpu_series *series = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *series);
-    size_t *next = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *next), series_count;
-    if (!rows || !series || !next)
-        return no_memory(s->err);
-    if (link_gpus(s, series, next, &series_count))
-        return -1;
-    for (size_t i = 0; i < series_count && s->a->count < JUDGED_MOST; i++) {
-        size_t count = 0;
-        for (size_t at = series[i].first;; at = next[at]) {
-            rows[count++] = (struct tide_level){h->gpu[at].t_ns, (double)h->gpu[at].bytes};
-            if (at == series[i].last)
-                break;
-        }
-        if (judge_gpu(s, &h->gpu[series[i].first], rows, count))
-            return -1;
-    }
-    return 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------- the
  * whole */
 
@@ -574,7 +439,7 @@ static struct tide_assessment *new_assessment(struct tide_err *err)
     a->private = private;
     a->steps_told = TIDE_UNKNOWN;
     a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
-    a->judged = tide_arena_take(&private->arena, JUDGED_MOST, sizeof *a->judged);
+    a->judged = tide_arena_take(&private->arena, TIDE_JUDGED_MOST, sizeof *a->judged);
     if (!a->judged) {
         tide_assessment_free(a);
         no_memory(err);
@@ -617,7 +482,7 @@ static int judge_processes(struct tide_assessing *s)
     for (size_t i = 0; i < h->process_count; i++)
         order[i] = &h->processes[i];
     qsort(order, h->process_count, sizeof *order, by_peak);
-    for (size_t i = 0; i < h->process_count && s->a->count < JUDGED_MOST - 16; i++) {
+    for (size_t i = 0; i < h->process_count && s->a->count < TIDE_JUDGED_MOST - 16; i++) {
         size_t before = s->a->count;
         if (judge_process(s, order[i], false))
             return -1;
@@ -677,7 +542,7 @@ static int assess(struct tide_assessing *s)
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
     if (!last)
         return tide_err_set(s->err, "the recording is empty: no look was written before it ended");
-    if (judge_processes(s) || tide_assessing_sums(s) || judge_gpus(s) || judge_gauges(s))
+    if (judge_processes(s) || tide_assessing_sums(s) || tide_assessing_rows(s))
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
         return tide_err_set(s->err, "the recording holds no memory of any process");
@@ -722,7 +587,7 @@ int tide_assess_levels(struct tide_assessment *a, const struct tide_level *level
     if (!low || !high)
         no_memory(err);
     else {
-        add_levels(s, levels, count, began_ns, ended_ns, low, high);
+        tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
         judged = judge_series(s, low, high, ret_judged);
     }
     tide_arena_rewind(scratch, mark);
@@ -756,7 +621,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
     a->items_per_step = options->items_per_step;
     a->limit_bytes = options->limit_bytes;
     snprintf(a->limit_name, sizeof a->limit_name, "--limit");
-    for (size_t i = 0; i < set->count && a->count < JUDGED_MOST; i++) {
+    for (size_t i = 0; i < set->count && a->count < TIDE_JUDGED_MOST; i++) {
         const struct tide_series *series = &set->series[i];
         struct tide_judged *j = &a->judged[a->count];
         *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,

@@ -57,6 +57,7 @@ struct tide_judged {
     int64_t pid;      /* of that process; 0 without one */
     int64_t device;   /* for GPU; else TIDE_UNKNOWN */
     int32_t gauge;    /* for GAUGE: which of the history's names */
+    bool shared;      /* for GAUGE: not the program's own, but shared memory that the tracker saw */
     int64_t member;   /* for ROLE: id of one of its processes; else 0 */
     size_t members;   /* for ROLE and TREE: how many processes at most at one time */
     bool starting;    /* undecided, because what grew may be the program's start */

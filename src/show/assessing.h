@@ -1,13 +1,18 @@
 /*
- * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), sums.c
- * (roles and the tree), retained.c (whether somebody holds what rises), crest.c (whether peaks rise) and
- * worst.c (which of them is the answer) share. Nothing else includes it.
+ * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), gauges.c
+ * (gauges and GPUs), sums.c (roles and the tree), retained.c (whether somebody holds what rises), crest.c
+ * (whether peaks rise) and worst.c (which of them is the answer) share. Nothing else includes it.
  */
 #ifndef TIDE_ASSESSING_H
 #define TIDE_ASSESSING_H
 
 #include "show/assess.h"
 #include "show/axis.h"
+
+enum {
+    TIDE_LEAST_MOMENTS = 8, /* a process seen less often is not judged by itself */
+    TIDE_JUDGED_MOST = 512, /* series per recording; the largest processes first */
+};
 
 struct tide_assessing {
     const struct tide_history *h;
@@ -46,10 +51,17 @@ double tide_assessing_limit(const struct tide_assessing *s, double now);
 /* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
 double *tide_assessing_nans(struct tide_arena *arena, size_t count);
 
+/* Adds levels, lowest and highest of each bucket, to a series (which may be a sum of several). */
+void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began_ns, int64_t ended_ns, double *low, double *high);
+
 /* Judges the series given by lowest and highest per bucket and adds it to the assessment, unless it is too
  * short. -1: no memory. */
 int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
                          struct tide_judged judged);
+
+/* Judges gauges, shared memory and GPUs. -1: no memory. (gauges.c) */
+int tide_assessing_rows(struct tide_assessing *s);
 
 /* Judges the sums over the processes of each role and of the tree. -1: no memory. (sums.c) */
 int tide_assessing_sums(struct tide_assessing *s);

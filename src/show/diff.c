@@ -230,8 +230,9 @@ static void conclude(struct tide_diff *d)
     d->result = compare_rates(d, &d->sides[0].rate, &d->sides[1].rate, LEAST_WORSE);
     for (size_t i = 0; i < d->subject_count && d->result != TIDE_DIFF_WORSE; i++) {
         const struct tide_diff_subject *s = &d->subjects[i];
-        enum tide_subject kind = s->growth[1] ? s->growth[1]->subject : TIDE_SUBJECT_GAUGE;
-        if (s->result != TIDE_DIFF_WORSE || kind == TIDE_SUBJECT_GAUGE || kind == TIDE_SUBJECT_TREE)
+        const struct tide_judged *j = s->growth[1];
+        bool part = j && j->subject != TIDE_SUBJECT_TREE && (j->subject != TIDE_SUBJECT_GAUGE || j->shared);
+        if (s->result != TIDE_DIFF_WORSE || !part)
             continue;
         d->result = TIDE_DIFF_WORSE;
         d->culprit = s->name;

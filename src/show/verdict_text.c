@@ -533,6 +533,12 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
         put_spikes(&b, j, a);
         print_line(out, "spikes", &b);
     }
+    if (j->shared && tide_verdict_grows(&j->verdict)) {
+        tide_buf_text(&b,
+                      "unlink segments (ls /dev/shm) and close memfds (ls -l /proc/PID/fd): unmapping them "
+                      "does not free them");
+        print_line(out, "try", &b);
+    }
     if (is_live_said(j)) {
         put_live(&b, j);
         if (j->retention.live_is_flat && !j->retention.crest_rises && !j->retention.managed &&
@@ -638,7 +644,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     bool steps = j->x_is_steps;
     tide_json_text(json, "verdict", tide_verdict_name(v->kind));
     tide_json_text(json, "shape", tide_shape_name(v->shape));
-    tide_json_text(json, "subject", subject_name(j->subject));
+    tide_json_text(json, "subject", j->shared ? "shared memory" : subject_name(j->subject));
     tide_json_text(json, "name", j->name);
     tide_json_whole(json, "pid", j->pid > 0 ? (double)j->pid : NAN);
     tide_json_text(json, "axis", steps ? "step" : "second");

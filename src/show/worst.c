@@ -15,10 +15,16 @@ static double rate_per_second(const struct tide_judged *j)
            (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
 }
 
-/* A sum over processes, which a part of it may explain. */
+/* What the program says of itself: evidence, and never the answer. */
+static bool is_evidence(const struct tide_judged *j)
+{
+    return j->subject == TIDE_SUBJECT_GAUGE && !j->shared;
+}
+
+/* A sum over processes, or what several may have in common, which a part of it may explain. */
 static bool is_whole(const struct tide_judged *j)
 {
-    return j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
+    return j->shared || j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
            (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
 }
 
@@ -46,7 +52,7 @@ static double weight(const struct tide_judged *j, double tree_peak)
         (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
         kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
     if (tide_verdict_grows(&j->verdict))
-        kind = by_kind[TIDE_LEAK];
+        kind = by_kind[TIDE_LEAK] + (j->shared ? -by_subject[TIDE_SUBJECT_GAUGE] : 0);
     if (j->crest.epochs)
         kind = by_kind[TIDE_LEAK] - 0.5;
     if (is_said_elsewhere(j))
@@ -63,10 +69,9 @@ static int worse_first(const void *a, const void *b, void *context)
 {
     const struct tide_judged *left = a, *right = b;
     const struct order *order = context;
-    bool left_grows =
-        tide_verdict_grows(&left->verdict) && !is_said_elsewhere(left) && left->subject != TIDE_SUBJECT_GAUGE;
-    bool right_grows = tide_verdict_grows(&right->verdict) && !is_said_elsewhere(right) &&
-                       right->subject != TIDE_SUBJECT_GAUGE;
+    bool left_grows = tide_verdict_grows(&left->verdict) && !is_said_elsewhere(left) && !is_evidence(left);
+    bool right_grows =
+        tide_verdict_grows(&right->verdict) && !is_said_elsewhere(right) && !is_evidence(right);
     if (left_grows && right_grows) { /* the faster one, but a part that explains the whole before the whole */
         double l = rate_per_second(left), r = rate_per_second(right);
         bool left_whole = is_whole(left), right_whole = is_whole(right);
@@ -186,7 +191,7 @@ static void describe_evidence(struct tide_assessing *s)
         return;
     for (size_t i = 1; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
-        if (j->subject != TIDE_SUBJECT_GAUGE)
+        if (!is_evidence(j))
             continue;
         bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
         bool same =

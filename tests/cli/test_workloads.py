@@ -122,6 +122,13 @@ def test_a_steady_leak_is_found_in_its_process_with_its_number(verdict, name):
     assert not CONTROL.search(verdict.said)
 
 
+@runs("memfd")
+def test_shared_memory_that_nobody_maps_is_a_leak(verdict):
+    assert_leak(verdict, 64 * KIB, subject="shared memory")
+    assert verdict.document["subject"] == "shared memory" and "/dev/shm" in verdict.said
+    assert verdict.series("process", verdict.pid)["verdict"] != "leak"
+
+
 @runs("daemon")
 def test_a_leak_in_a_daemon_is_followed_after_its_parent_is_gone(verdict):
     assert_rate(verdict.document, 64 * KIB)

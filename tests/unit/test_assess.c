@@ -87,6 +87,43 @@ static void a_flat_gauge_beside_a_rising_process_is_evidence(void **state)
     tide_assessment_free(a);
 }
 
+/* 400 looks at a process that is level, beside shared memory of 50 MiB that grows by so much per look. */
+static struct tide_assessment *beside_shared_memory(int64_t per_look, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 400; i++) {
+        look(&m, 1, 400 * MIB);
+        sample(&m, id, 400 * MIB);
+        struct tide_mark row = {.t_ns = m.t_ns,
+                                .kind = TIDE_MARK_GAUGE,
+                                .source = TIDE_SOURCE_TRACKER,
+                                .number = 50 * MIB + i * per_look + i % 3 * 4096,
+                                .name = TIDE_GAUGE_SHARED};
+        struct tide_err err;
+        ok(tide_writer_mark(m.writer, &row, &err), &err);
+    }
+    return finish(&m, text, size);
+}
+
+static void shared_memory_that_nobody_maps_leaks_by_itself(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = beside_shared_memory(100 * 1024, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(a->judged[0].shared);
+    assert_true(fabs(a->judged[0].verdict.slope / (400 * 1024) - 1) < 0.02);
+    assert_int_equal(tide_assessment_exit_code(a), 1);
+    assert_non_null(strstr(text, "LEAK in shared memory (/dev/shm, memfd)\n"));
+    tide_assessment_free(a);
+    a = beside_shared_memory(0, text, sizeof text);
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_PROCESS);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_FLAT);
+    assert_string_equal(a->evidence, "");
+    tide_assessment_free(a);
+}
+
 static void without_steps_the_axis_is_seconds(void **state)
 {
     (void)state;
@@ -466,6 +503,7 @@ int main(void)
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
         cmocka_unit_test(a_flat_gauge_beside_a_rising_process_is_evidence),
+        cmocka_unit_test(shared_memory_that_nobody_maps_leaks_by_itself),
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),

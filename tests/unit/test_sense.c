@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <cmocka.h>
 
 enum { MIB = 1024 }; /* in KiB */
@@ -564,6 +565,60 @@ static void a_full_disk_is_reported_once_and_looking_goes_on(void **state)
     assert_int_equal(failures, 1);
 }
 
+static int keep_shared(void *context, const struct tide_mark *mark)
+{
+    if (mark->kind != TIDE_MARK_GAUGE || mark->source != TIDE_SOURCE_TRACKER)
+        return 0;
+    assert_string_equal(mark->name, TIDE_GAUGE_SHARED);
+    int64_t *bytes = context;
+    for (; *bytes != -1; bytes++)
+        ;
+    bytes[0] = mark->number;
+    bytes[1] = -1;
+    return 0;
+}
+
+static void shared_memory_is_a_gauge_of_the_trackers(void **state)
+{
+    (void)state;
+    static const int64_t root = 100;
+    static char page[4096];
+    char shm[128], old[160];
+    snprintf(shm, sizeof shm, "%s/shm", fake_root);
+    snprintf(old, sizeof old, "%s/shm/old", fake_root);
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4 * MIB});
+    fake_write_bytes("shm/old", page, sizeof page); /* was there before, and is nobody's business */
+    struct stat info;
+    struct timespec now;
+    assert_int_equal(stat(old, &info), 0);
+    do /* until the clock by which files are stamped has moved on */
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    while (now.tv_sec == info.st_ctim.tv_sec && now.tv_nsec <= info.st_ctim.tv_nsec);
+    struct tide_sense_config config = config_for(&root);
+    config.shared_path = shm;
+    assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
+    assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
+    look();
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "shm/segment%d", i);
+        fake_write_bytes(name, page, sizeof page);
+        look();
+    }
+    fake_remove("shm/segment0");
+    look();
+    now_ns -= second_ns - 100 * 1000 * 1000;
+    look(); /* nothing is new */
+    open_reader();
+    int64_t bytes[16] = {-1}, last = 0;
+    assert_int_equal(tide_reader_each_mark(reader, 0, &last, keep_shared, bytes, &err), 0);
+    assert_int_equal(bytes[1], 2 * bytes[0]);
+    assert_int_equal(bytes[2], 3 * bytes[0]);
+    assert_int_equal(bytes[3], 2 * bytes[0]);
+    assert_int_equal(bytes[4], -1);
+    assert_true(bytes[0] >= 4096);
+}
+
 static void a_root_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -631,6 +686,7 @@ int main(void)
         TEST(a_process_that_may_not_be_read_is_noted_once_and_escaped),
         TEST(five_thousand_processes_are_recorded),
         TEST(a_full_disk_is_reported_once_and_looking_goes_on),
+        TEST(shared_memory_is_a_gauge_of_the_trackers),
         TEST(a_root_that_is_not_there_is_refused),
 #if HAVE_FAILING_MALLOC
         TEST(whichever_allocation_fails_nothing_breaks),
