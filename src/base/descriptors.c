@@ -38,3 +38,51 @@ void tide_close_all_but(int first, const int *kept, size_t count)
         first = next + 1;
     }
 }
+
+enum {
+    USEFUL = 1 << 16, /* more than that nobody keeps open */
+    SPARE = 256,      /* for the recording, pipes, drivers, and what is opened and closed at once */
+};
+
+void tide_descriptors_raise(struct rlimit *ret_before)
+{
+    struct rlimit limit;
+
+    *ret_before = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    *ret_before = limit;
+    if (limit.rlim_cur >= USEFUL)
+        return;
+    limit.rlim_cur = limit.rlim_max < USEFUL ? limit.rlim_max : USEFUL;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void tide_descriptors_restore(const struct rlimit *before)
+{
+    if (before->rlim_cur != RLIM_INFINITY)
+        setrlimit(RLIMIT_NOFILE, before);
+}
+
+void tide_descriptors_init(struct tide_descriptors *descriptors)
+{
+    struct rlimit limit;
+    size_t all = getrlimit(RLIMIT_NOFILE, &limit) != 0 ? 0
+                 : limit.rlim_cur < USEFUL             ? limit.rlim_cur
+                                                       : USEFUL;
+
+    *descriptors = (struct tide_descriptors){.most = all > 2 * SPARE ? all - SPARE : all / 2};
+}
+
+bool tide_descriptors_take(struct tide_descriptors *descriptors)
+{
+    if (descriptors->kept >= descriptors->most)
+        return false;
+    descriptors->kept++;
+    return true;
+}
+
+void tide_descriptors_give(struct tide_descriptors *descriptors)
+{
+    descriptors->kept--;
+}

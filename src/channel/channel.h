@@ -15,6 +15,7 @@
 #ifndef TIDE_CHANNEL_H
 #define TIDE_CHANNEL_H
 
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "channel/lane.h"
 #include "channel/ring.h"
@@ -42,6 +43,10 @@ struct tide_channel_counts {
 
 int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err);
 void tide_channel_free(struct tide_channel *channel);
+
+/* Keeps its files open out of this from now on, before the first drain. Borrowed until the channel is freed.
+ */
+void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors);
 
 /* Borrowed. */
 const char *tide_channel_path(const struct tide_channel *channel);

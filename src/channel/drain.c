@@ -19,11 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 enum {
-    KEPT_FDS = 4096,       /* descriptors kept open at most; and at most a quarter of the limit */
     ENTRIES_MOST = 65536,  /* directory entries looked at, so that a flood of files is bounded */
     LANE_NAME_BYTES = 64,  /* longest file name of a lane, with its NUL */
     REUSE_CHECK_EVERY = 64 /* drains between checks that a quiet lane's PID is not somebody else's by now */
@@ -47,7 +45,8 @@ struct tide_channel {
     int64_t birth_ns;
     struct lane *lanes;
     size_t lane_count, lane_capacity;
-    int kept_fds, kept_most; /* lanes whose descriptor stays open; the others are opened at every drain */
+    struct tide_descriptors *descriptors; /* lanes that get none are opened at every drain */
+    struct tide_descriptors own_descriptors;
     struct tide_map by_name; /* hash of a lane's file name -> index in lanes */
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
@@ -159,9 +158,8 @@ int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
         return tide_err_set(err, "out of memory for the channel of marks");
     channel->directory_fd = -1;
     channel->birth_ns = tide_clock_ns();
-    struct rlimit limit;
-    rlim_t quarter = getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur / 4;
-    channel->kept_most = quarter < KEPT_FDS ? (int)quarter : KEPT_FDS;
+    tide_descriptors_init(&channel->own_descriptors);
+    channel->descriptors = &channel->own_descriptors;
     tide_map_init(&channel->by_name, TIDE_CHANNEL_LANES);
     channel->scratch = tide_ring_scratch_new();
     if (!channel->scratch) {
@@ -185,6 +183,11 @@ int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
     return tide_err_hint(err, "steps can still be read from the program's output with --step-regex");
 }
 
+void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors)
+{
+    channel->descriptors = descriptors;
+}
+
 const char *tide_channel_path(const struct tide_channel *channel)
 {
     return channel->path;
@@ -206,6 +209,7 @@ static int open_lane_file(const struct tide_channel *channel, const char *name)
     if (fd >= 0 && (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size != (off_t)TIDE_LANE_BYTES)) {
         close(fd);
         fd = -1;
+        errno = EINVAL;
     }
     return fd;
 }
@@ -249,12 +253,10 @@ static int follow(struct tide_channel *channel, const char *name, int64_t now_ns
         close(fd);
         return -1;
     }
-    if (channel->kept_fds < channel->kept_most) {
-        channel->kept_fds++;
+    if (tide_descriptors_take(channel->descriptors))
         lane.fd = fd;
-    } else {
+    else
         close(fd);
-    }
     channel->lanes[channel->lane_count++] = lane;
     channel->totals.lanes++;
     return 0;
@@ -276,7 +278,7 @@ static void drop_lane(struct tide_channel *channel, size_t i)
     struct lane *lane = &channel->lanes[i];
     if (lane->fd >= 0) {
         close(lane->fd);
-        channel->kept_fds--;
+        tide_descriptors_give(channel->descriptors);
     }
     unlinkat(channel->directory_fd, lane->name, 0);
     tide_map_remove(&channel->by_name, hash_name(lane->name));
@@ -327,7 +329,7 @@ static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t 
 {
     int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->name);
     if (fd < 0)
-        return true;
+        return errno != EMFILE && errno != ENFILE; /* at the next drain */
     bool ended = has_ended(lane, fd);
     struct tide_ring_counts counts = {0};
     listener->lane = lane;
@@ -362,9 +364,12 @@ void tide_channel_free(struct tide_channel *channel)
 {
     if (!channel)
         return;
-    for (size_t i = 0; i < channel->lane_count; i++)
-        if (channel->lanes[i].fd >= 0)
-            close(channel->lanes[i].fd);
+    for (size_t i = 0; i < channel->lane_count; i++) {
+        if (channel->lanes[i].fd < 0)
+            continue;
+        close(channel->lanes[i].fd);
+        tide_descriptors_give(channel->descriptors);
+    }
     if (channel->listing)
         closedir(channel->listing);
     if (channel->directory_fd >= 0) {

@@ -6,6 +6,7 @@
  */
 #include "channel/heap_read.h"
 
+#include "base/map.h"
 #include "channel/birth.h"
 
 #include <dirent.h>
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +36,13 @@ static const int64_t LARGEST = INT64_C(1) << 62;
 struct tide_heap_tables {
     int directory_fd;
     DIR *listing;
-    struct tide_heap_table *tables[TIDE_HEAP_TABLES];
-    size_t count;
+    struct tide_heap_table **tables;
+    size_t count, capacity;
+    struct tide_map by_name; /* key of a table's file name: those that are followed */
+    size_t waiting;
+    struct tide_heap_table *passing; /* the one that is open until another is read; NULL: none */
+    struct tide_descriptors *descriptors;
+    struct tide_descriptors own_descriptors;
     struct tide_heap_site *raw; /* TIDE_HEAP_SITES of them */
     struct tide_heap_values *values;
 };
@@ -48,6 +55,7 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
 
     if (!tables)
         return tide_err_set(err, "not enough memory to follow allocations");
+    tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
     tables->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int copy =
         tables->directory_fd < 0 ? -1 : openat(tables->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -59,6 +67,8 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
         tide_heap_tables_free(tables);
         return -1;
     }
+    tide_descriptors_init(&tables->own_descriptors);
+    tables->descriptors = &tables->own_descriptors;
     tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw);
     tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values);
     if (!tables->raw || !tables->values) {
@@ -69,13 +79,29 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
     return 0;
 }
 
-static void free_table(struct tide_heap_table *table)
+void tide_heap_tables_share(struct tide_heap_tables *tables, struct tide_descriptors *descriptors)
 {
+    tables->descriptors = descriptors;
+}
+
+static void close_table(struct tide_heap_tables *tables, struct tide_heap_table *table)
+{
+    if (table->fd >= 0)
+        close(table->fd);
+    if (table->kept)
+        tide_descriptors_give(tables->descriptors);
+    if (tables->passing == table)
+        tables->passing = NULL;
+    table->fd = -1;
+    table->kept = false;
+}
+
+static void free_table(struct tide_heap_tables *tables, struct tide_heap_table *table)
+{
+    close_table(tables, table);
     for (size_t i = 0; i < table->module_count; i++)
         free((char *)table->modules[i].path);
     free(table->modules);
-    if (table->fd >= 0)
-        close(table->fd);
     free(table);
 }
 
@@ -84,7 +110,9 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
     if (!tables)
         return;
     for (size_t i = 0; i < tables->count; i++)
-        free_table(tables->tables[i]);
+        free_table(tables, tables->tables[i]);
+    free(tables->tables);
+    tide_map_release(&tables->by_name);
     if (tables->listing)
         closedir(tables->listing);
     if (tables->directory_fd >= 0)
@@ -92,6 +120,16 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
     free(tables->raw);
     free(tables->values);
     free(tables);
+}
+
+static uint64_t key_of(const char *name)
+{
+    return tide_map_key(TIDE_MAP_SEED, name, strlen(name));
+}
+
+size_t tide_heap_tables_waiting(const struct tide_heap_tables *tables)
+{
+    return tables->waiting;
 }
 
 size_t tide_heap_tables_count(const struct tide_heap_tables *tables)
@@ -107,7 +145,8 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)
 {
     unlinkat(tables->directory_fd, tables->tables[index]->name, 0);
-    free_table(tables->tables[index]);
+    tide_map_remove(&tables->by_name, key_of(tables->tables[index]->name));
+    free_table(tables, tables->tables[index]);
     tables->tables[index] = tables->tables[--tables->count];
 }
 
@@ -186,14 +225,6 @@ static bool read_head(struct tide_heap_table *table)
     return true;
 }
 
-static bool is_followed(const struct tide_heap_tables *tables, const char *name)
-{
-    for (size_t i = 0; i < tables->count; i++)
-        if (strcmp(tables->tables[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* Of several images of one process only the last one still holds anything. */
 static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *newcomer)
 {
@@ -206,25 +237,76 @@ static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *n
     }
 }
 
+/* A regular file of a table's size, or -1. Never blocks, never follows a link. */
+static int open_table(const struct tide_heap_tables *tables, const char *name)
+{
+    struct stat about;
+    int fd = openat(tables->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd >= 0 &&
+        (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != (off_t)TIDE_HEAP_BYTES)) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+static int grow_tables(struct tide_heap_tables *tables)
+{
+    if (tables->count < tables->capacity)
+        return 0;
+    size_t capacity = tables->capacity ? 2 * tables->capacity : 64;
+    struct tide_heap_table **all = realloc(tables->tables, capacity * sizeof(struct tide_heap_table *));
+    if (!all)
+        return -1;
+    tables->tables = all;
+    tables->capacity = capacity;
+    return 0;
+}
+
+/* Follows a table whose file is open from now on. -1: no memory. */
+static int add_table(struct tide_heap_tables *tables, const struct tide_heap_table *table)
+{
+    struct tide_heap_table *copy = malloc(sizeof *copy);
+
+    if (!copy || grow_tables(tables) != 0 || tide_map_put(&tables->by_name, key_of(table->name), 1) != 0) {
+        free(copy);
+        return -1;
+    }
+    memcpy(copy, table, sizeof *copy);
+    supersede(tables, copy);
+    copy->kept = tide_descriptors_take(tables->descriptors);
+    if (!copy->kept) {
+        close(copy->fd);
+        copy->fd = -1;
+    }
+    tables->tables[tables->count++] = copy;
+    return 0;
+}
+
 /* Takes up the file if it is a table that is ready; otherwise it is looked at again at the next search. */
 static void follow(struct tide_heap_tables *tables, const char *name)
 {
     struct tide_heap_table table = {.fd = -1};
-    struct stat about;
 
-    if (parse_name(name, &table) != 0 || is_followed(tables, name))
+    if (parse_name(name, &table) != 0 || tide_map_get(&tables->by_name, key_of(name), NULL))
         return;
-    table.fd = openat(tables->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (table.fd < 0)
-        return;
-    struct tide_heap_table *copy = NULL;
-    if (fstat(table.fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == (off_t)TIDE_HEAP_BYTES &&
-        read_head(&table) && (copy = malloc(sizeof *copy)) != NULL) {
-        memcpy(copy, &table, sizeof table);
-        supersede(tables, copy);
-        tables->tables[tables->count++] = copy;
+    bool full = tables->count >= TIDE_HEAP_TABLES;
+    table.fd = full ? -1 : open_table(tables, name);
+    if (table.fd < 0) {
+        tables->waiting += full || is_shortage(errno);
         return;
     }
+    bool ready = read_head(&table);
+    if (ready && add_table(tables, &table) == 0)
+        return;
+    tables->waiting += ready;
     close(table.fd);
 }
 
@@ -232,9 +314,9 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
 {
     struct dirent *entry;
 
+    tables->waiting = 0;
     rewinddir(tables->listing);
-    for (int n = 0;
-         n < ENTRIES_MOST && tables->count < TIDE_HEAP_TABLES && (entry = readdir(tables->listing)); n++)
+    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(tables->listing)); n++)
         if (strncmp(entry->d_name, TIDE_HEAP_FILE, strlen(TIDE_HEAP_FILE)) == 0)
             follow(tables, entry->d_name);
 }
@@ -372,23 +454,47 @@ static int64_t believable(uint64_t bytes)
     return bytes < HOOK_MOST ? (int64_t)bytes : 0;
 }
 
-void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
-                          int64_t *ret_table_bytes)
+void tide_heap_table_hook(const struct tide_heap_tables *tables, const struct tide_heap_table *table,
+                          int64_t *ret_own_bytes, int64_t *ret_table_bytes)
 {
     struct statfs about;
     uint64_t own = 0, shared = 0;
+    int fd = table->fd >= 0 ? table->fd : open_table(tables, table->name);
 
     if (!table->replaced && !table->superseded &&
-        (!read_at(table->fd, &own, sizeof own, offsetof(struct tide_heap_head, own_bytes)) ||
-         !read_at(table->fd, &shared, sizeof shared, offsetof(struct tide_heap_head, table_bytes))))
+        (!read_at(fd, &own, sizeof own, offsetof(struct tide_heap_head, own_bytes)) ||
+         !read_at(fd, &shared, sizeof shared, offsetof(struct tide_heap_head, table_bytes))))
         own = shared = 0;
     *ret_own_bytes = believable(own);
-    *ret_table_bytes =
-        fstatfs(table->fd, &about) == 0 && about.f_type == TMPFS_MAGIC ? believable(shared) : 0;
+    *ret_table_bytes = fstatfs(fd, &about) == 0 && about.f_type == TMPFS_MAGIC ? believable(shared) : 0;
+    if (fd >= 0 && fd != table->fd)
+        close(fd);
+}
+
+bool tide_heap_table_is_dead(const struct tide_heap_table *table)
+{
+    return kill((pid_t)table->pid, 0) != 0 && errno == ESRCH;
+}
+
+/* Opens a table that is not kept open, in the place of the one that was read before. */
+static int reopen(struct tide_heap_tables *tables, struct tide_heap_table *table)
+{
+    if (table->fd >= 0)
+        return 0;
+    if (tables->passing)
+        close_table(tables, tables->passing);
+    table->fd = open_table(tables, table->name);
+    if (table->fd < 0)
+        return is_shortage(errno) ? 1 : -1;
+    tables->passing = table;
+    return 0;
 }
 
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table)
 {
+    int opened = reopen(tables, table);
+    if (opened != 0)
+        return opened;
     find_end(tables, table);
     table->site_count = 0;
     if (!read_head(table) || read_modules(table) != 0)

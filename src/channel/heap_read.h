@@ -7,7 +7,8 @@
  * Everything in a table is a stranger's word. One of another layout or size, or that says of itself something
  * else than its name, is not followed; counts are put between what was there before and the capacity, an
  * entry whose references lead outside is as if it were not there, strings are ended, negative live values are
- * 0. The file is never mapped here. At most TIDE_HEAP_TABLES tables are followed at once; the others wait.
+ * 0. The file is never mapped here. At most TIDE_HEAP_TABLES tables are followed at once; the others wait,
+ * and tide_heap_tables_waiting() tells how many.
  *
  * A table has ended when nobody has it mapped any more: its process exited, was killed, or called exec. The
  * question is asked before the read, so the read that finds `ended` is complete.
@@ -15,6 +16,7 @@
 #ifndef TIDE_HEAP_READ_H
 #define TIDE_HEAP_READ_H
 
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "channel/heap.h"
 
@@ -22,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_HEAP_TABLES = 1024 };
+enum { TIDE_HEAP_TABLES = 8192 };
 
 /* A module of the process. */
 struct tide_heap_range {
@@ -47,7 +49,8 @@ struct tide_heap_table {
     int64_t pid;
     uint64_t start_ticks;
     uint32_t image;
-    int fd;
+    int fd;    /* -1: it is open only from its read to that of another */
+    bool kept; /* open all the time */
     bool ended;
     bool replaced;              /* ended by a call of exec, not with its process */
     bool superseded;            /* a later image of its process was seen */
@@ -66,8 +69,14 @@ struct tide_heap_tables;
 int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_tables, struct tide_err *err);
 void tide_heap_tables_free(struct tide_heap_tables *tables);
 
+/* Keeps tables open out of this from now on, before the first search. Borrowed until the tables are freed. */
+void tide_heap_tables_share(struct tide_heap_tables *tables, struct tide_descriptors *descriptors);
+
 /* Takes up tables that have appeared. */
 void tide_heap_tables_find(struct tide_heap_tables *tables);
+
+/* Files of the last search that could not be taken up: there were too many, or they could not be opened. */
+size_t tide_heap_tables_waiting(const struct tide_heap_tables *tables);
 
 /* Index 0 .. count - 1; borrowed, valid until dropped. */
 size_t tide_heap_tables_count(const struct tide_heap_tables *tables);
@@ -78,11 +87,14 @@ void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);
 
 /* What the hook has now in the memory of the process, beside this table and of it, as far as that lies in
  * memory and not on a disk; zeros once the process has become another program. */
-void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
-                          int64_t *ret_table_bytes);
+void tide_heap_table_hook(const struct tide_heap_tables *tables, const struct tide_heap_table *table,
+                          int64_t *ret_own_bytes, int64_t *ret_table_bytes);
 
-/* Reads head, new modules and all sites. -1: the table broke the protocol; drop it. Without memory some
- * modules are not known until a later read. */
+/* Whether its process is certainly not there any more, which costs less to ask than a read does. */
+bool tide_heap_table_is_dead(const struct tide_heap_table *table);
+
+/* Reads head, new modules and all sites. -1: the table broke the protocol; drop it. 1: its file cannot be
+ * opened at the moment. Without memory some modules are not known until a later read. */
 int tide_heap_table_read(struct tide_heap_tables *tables, struct tide_heap_table *table);
 
 /* The words of a site's stack, innermost first; returns how many, 0 when they cannot be had. */

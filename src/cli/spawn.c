@@ -76,6 +76,7 @@ static _Noreturn void become(char **argv, char **environment, struct tide_relay 
     if (!tide_relay_in_child(relay)) {
         sigaction(SIGCHLD, &inherited->on_child, NULL);
         sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+        tide_descriptors_restore(&inherited->files);
         execvpe(argv[0], argv, environment);
     }
     int why = errno;

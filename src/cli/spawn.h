@@ -41,6 +41,7 @@ struct tide_spawn_event {
 struct tide_spawn_inheritance {
     sigset_t mask;
     struct sigaction on_child;
+    struct rlimit files;
 };
 
 /*

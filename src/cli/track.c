@@ -432,7 +432,8 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
                                        .proc_path = "/proc",
                                        .cgroup_path = "/sys/fs/cgroup",
                                        .shared_path = "/dev/shm",
-                                       .base_ns = t->base_ns};
+                                       .base_ns = t->base_ns,
+                                       .descriptors = &t->descriptors};
     return tide_sense_new(&config, &t->sense, err);
 }
 
@@ -469,6 +470,7 @@ static int open_channel(struct tide_tracker *t, struct tide_err *err)
         t->channel = NULL; /* no marks, then */
         return t->heap ? tide_err_set(err, "--heap: %s", why.text) : 0;
     }
+    tide_channel_share(t->channel, &t->descriptors);
     return 0;
 }
 
@@ -476,6 +478,8 @@ static int open_channel(struct tide_tracker *t, struct tide_err *err)
 static int prepare(struct tide_tracker *t, struct tide_err *err)
 {
     const struct tide_track_config *c = t->config;
+    tide_descriptors_raise(&t->inherited.files);
+    tide_descriptors_init(&t->descriptors);
     if (choose_path(t, err) || prepare_heap(t, err))
         return -1;
     if (!c->ignore_output && tide_stepwords_new(c->step_regex, &t->words, err))
@@ -505,7 +509,8 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
     t->committed_ns = t->base_ns;
     if (write_meta(t, &meta_err))
         tide_tracker_trouble(t, &meta_err);
-    if (t->heap && tide_heap_sense_open(t->heap, tide_channel_path(t->channel), t->base_ns, err))
+    if (t->heap &&
+        tide_heap_sense_open(t->heap, tide_channel_path(t->channel), &t->descriptors, t->base_ns, err))
         return -1;
     if (t->relay && tide_relay_start(t->relay, err))
         return -1;
@@ -592,6 +597,7 @@ static void release(struct tide_tracker *t)
     if (t->file_fd >= 0)
         close(t->file_fd);
     tide_tracker_restore_signals(t);
+    tide_descriptors_restore(&t->inherited.files);
 }
 
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,

@@ -29,8 +29,9 @@ struct tide_tracker {
     struct tide_trend *trend; /* NULL: no status line */
     struct tide_spawned spawned;
     struct tide_spawn_inheritance inherited;
-    int signals; /* signalfd */
-    int file_fd; /* attach: the command's standard output, when it is a file; -1 */
+    struct tide_descriptors descriptors; /* for who keeps files open: sense, channel, heap */
+    int signals;                         /* signalfd */
+    int file_fd;                         /* attach: the command's standard output, when it is a file; -1 */
     off_t file_at;
     int64_t base_ns, next_ns, step_ns, committed_ns;
     int64_t cost_ns;  /* of a look, smoothed */

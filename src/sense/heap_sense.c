@@ -58,11 +58,15 @@ int tide_heap_sense_new(struct tide_heap_sense **ret_heap, struct tide_err *err)
     return 0;
 }
 
-int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path, int64_t base_ns,
-                         struct tide_err *err)
+int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
+                         struct tide_descriptors *descriptors, int64_t base_ns, struct tide_err *err)
 {
     heap->base_ns = heap->last_ns = base_ns;
-    return tide_heap_tables_new(channel_path, &heap->tables, err);
+    if (tide_heap_tables_new(channel_path, &heap->tables, err) != 0)
+        return -1;
+    if (descriptors)
+        tide_heap_tables_share(heap->tables, descriptors);
+    return 0;
 }
 
 static void free_process(struct tide_heap_sense *heap, struct tide_heap_process *process)
@@ -191,17 +195,23 @@ static void describe_cuda(const struct tide_heap_head *head, char *out, size_t s
         snprintf(out + len, size - len, "; device memory of one of two CUDA drivers alone");
 }
 
-static void add_notice(struct tide_heap_look *look, const struct tide_heap_table *table, const char *state)
+/* Tells the user and the recording. */
+static void tell(struct tide_heap_look *look, const char text[static TIDE_HEAP_NOTICE_TEXT])
 {
     struct tide_heap_sense *heap = look->heap;
-    char text[TIDE_HEAP_NOTICE_TEXT];
-
-    snprintf(text, sizeof text, "allocations of process %" PRId64 ": %s", table->pid, state);
     struct tide_note note = {.t_ns = look->now_ns - heap->base_ns, .text = text};
     if (tide_writer_note(look->writer, &note, look->err) != 0)
         look->failed = true;
     if (heap->notice_count < TIDE_HEAP_NOTICES)
-        memcpy(heap->notices[heap->notice_count++], text, sizeof text);
+        memcpy(heap->notices[heap->notice_count++], text, TIDE_HEAP_NOTICE_TEXT);
+}
+
+static void add_notice(struct tide_heap_look *look, const struct tide_heap_table *table, const char *state)
+{
+    char text[TIDE_HEAP_NOTICE_TEXT];
+
+    snprintf(text, sizeof text, "allocations of process %" PRId64 ": %s", table->pid, state);
+    tell(look, text);
 }
 
 /* Total time of all unwinding, as far as the part that was timed tells. */
@@ -267,7 +277,7 @@ void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense
     for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
         const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
         int64_t own_bytes, table_bytes;
-        tide_heap_table_hook(table, &own_bytes, &table_bytes);
+        tide_heap_table_hook(heap->tables, table, &own_bytes, &table_bytes);
         if (!table->superseded)
             tide_sense_hook(sense, table->pid, table->start_ticks, own_bytes, table_bytes);
     }
@@ -285,6 +295,7 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
             return NULL;
         tide_map_init(&process->frames, TIDE_HEAP_FRAMES_MOST);
         process->status_ns = TIDE_UNKNOWN;
+        process->unread = true;
         look->heap->tables_seen++;
     }
     if (!process->id)
@@ -309,8 +320,10 @@ static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, 
 
     if (!process)
         return false;
-    if (tide_heap_table_read(look->heap->tables, table) != 0)
-        return true;
+    int status = tide_heap_table_read(look->heap->tables, table);
+    if (status != 0)
+        return status < 0;
+    process->unread = false;
     look->heap->purse_ns -= cpu_ns() - began_ns;
     if (table->ended && !process->ended_ns)
         process->ended_ns = look->now_ns;
@@ -340,6 +353,30 @@ static void fill_purse(struct tide_heap_sense *heap, int64_t now_ns)
     heap->rows = rows < ROWS_BURST ? rows : ROWS_BURST;
 }
 
+static void drop(struct tide_heap_sense *heap, size_t index)
+{
+    free_process(heap, tide_heap_tables_at(heap->tables, index)->owner);
+    tide_heap_tables_drop(heap->tables, index);
+}
+
+/* Reads the tables of processes that are gone: nothing in them changes any more, and their memory is given
+ * back. */
+static void look_at_dead(struct tide_heap_look *look)
+{
+    struct tide_heap_sense *heap = look->heap;
+
+    for (size_t i = tide_heap_tables_count(heap->tables); i-- > 0 && heap->purse_ns >= 0;) {
+        struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
+        const struct tide_heap_process *known = table->owner;
+        if ((known && known->elsewhere) || !tide_heap_table_is_dead(table))
+            continue;
+        if (look_at(look, table, false))
+            drop(heap, i);
+        else if (table->owner && !table->ended)
+            ((struct tide_heap_process *)table->owner)->elsewhere = true;
+    }
+}
+
 /* Reads the tables, those whose turn it is first, until the time for it is spent. */
 static void look_at_tables(struct tide_heap_look *look, bool last)
 {
@@ -349,14 +386,30 @@ static void look_at_tables(struct tide_heap_look *look, bool last)
     for (size_t n = 0; n < count && (last || heap->purse_ns >= 0); n++) {
         if (heap->turn >= tide_heap_tables_count(heap->tables))
             heap->turn = 0;
-        struct tide_heap_table *table = tide_heap_tables_at(heap->tables, heap->turn);
-        if (look_at(look, table, last)) {
-            free_process(heap, table->owner);
-            tide_heap_tables_drop(heap->tables, heap->turn);
-        } else {
+        if (look_at(look, tide_heap_tables_at(heap->tables, heap->turn), last))
+            drop(heap, heap->turn);
+        else
             heap->turn++;
-        }
     }
+}
+
+/* Says how many tables nobody ever read. */
+static void tell_of_unread(struct tide_heap_look *look)
+{
+    struct tide_heap_tables *tables = look->heap->tables;
+    size_t unread = tide_heap_tables_waiting(tables);
+    char text[TIDE_HEAP_NOTICE_TEXT];
+
+    for (size_t i = 0; i < tide_heap_tables_count(tables); i++) {
+        const struct tide_heap_process *process = tide_heap_tables_at(tables, i)->owner;
+        unread += !process || process->unread;
+    }
+    if (unread == 0)
+        return;
+    snprintf(text, sizeof text,
+             "the allocations of %zu processes were not read: there were more than could be followed at once",
+             unread);
+    tell(look, text);
 }
 
 static struct tide_heap_look begin_look(struct tide_heap_sense *heap, const struct tide_sense *sense,
@@ -380,6 +433,7 @@ int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *
     if (tide_heap_frames_settle(heap->frames, 0, writer, err) != 0)
         look.failed = true;
     tide_heap_tables_find(heap->tables);
+    look_at_dead(&look);
     look_at_tables(&look, false);
     if (tide_heap_frames_settle(heap->frames, LOOKUP_MS, writer, err) != 0)
         look.failed = true;
@@ -402,6 +456,7 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
     if (tide_heap_frames_give_up(heap->frames, writer, err) != 0)
         look.failed = true;
     look_at_tables(&look, true);
+    tell_of_unread(&look);
     if (heap->strangers > 0) {
         char text[160];
         snprintf(text, sizeof text,

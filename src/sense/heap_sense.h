@@ -4,12 +4,13 @@
  * tide_heap_sense_new (before this process has threads: symbol_server.h) -> _open (the
  * channel is there) -> _look() after each look of sense.h -> _finish() -> _free.
  *
- * A look reads as many tables as 1 % of wall time allows, in turn; a table that has ended is always read, to
- * its end, and then dropped. A call stack becomes a site of the recording when it is among the first 2,000 of
- * its process or has ever held 64 KiB; what is smaller is one site per process and kind, without a stack.
- * Rows are written for sites whose numbers changed, those that changed most first; how many is bounded over
- * time (about 50 a second after the first 200,000), so that a recording stays small however busy the program
- * is. When a process has ended, everything that changed is written.
+ * A look reads as many tables as 1 % of wall time allows, those of processes that are gone first and then in
+ * turn; a table that has ended is read to its end and then dropped. A call stack becomes a site of the
+ * recording when it is among the first 2,000 of its process or has ever held 64 KiB; what is smaller is one
+ * site per process and kind, without a stack. Rows are written for sites whose numbers changed, those that
+ * changed most first; how many is bounded over time (about 50 a second after the first 200,000), so that a
+ * recording stays small however busy the program is. When a process has ended, everything that changed is
+ * written.
  *
  * What the user should be told (a program whose allocations cannot be seen, and why) waits in _notice().
  */
@@ -29,9 +30,10 @@ struct tide_heap_sense;
 int tide_heap_sense_new(struct tide_heap_sense **ret_heap, struct tide_err *err);
 void tide_heap_sense_free(struct tide_heap_sense *heap);
 
-/* base_ns: tide_clock_ns() at t = 0 of the recording. */
-int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path, int64_t base_ns,
-                         struct tide_err *err);
+/* base_ns: tide_clock_ns() at t = 0 of the recording. descriptors: shared with who else keeps files open;
+ * NULL: nobody does. */
+int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
+                         struct tide_descriptors *descriptors, int64_t base_ns, struct tide_err *err);
 
 /* Before a look at the processes: tells it what the hook has in each. */
 void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense);

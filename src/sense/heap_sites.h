@@ -68,6 +68,8 @@ struct tide_heap_process {
     uint32_t state, python, cuda;
     uint64_t sampled;
     int64_t ended_ns; /* when its end was first seen; 0: it runs */
+    bool unread;      /* its table was never read */
+    bool elsewhere;   /* it runs though no process of ours has its PID: in a namespace of its own */
 };
 
 /* A row that is due. */

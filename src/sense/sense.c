@@ -18,6 +18,7 @@
 #include "sense/smaps.h"
 #include "sense/tree.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -105,6 +106,8 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
         free(sense);
         return -1;
     }
+    if (config->descriptors)
+        sense->tree.descriptors = config->descriptors;
     _Static_assert((int)TIDE_SENSE_HIDDEN == (int)TIDE_TREE_HIDDEN, "as many as the tree can hide");
     for (size_t i = 0; i < TIDE_SENSE_HIDDEN; i++)
         sense->tree.hidden_pids[i] = config->hidden_pids[i];
@@ -258,7 +261,11 @@ static void note_unreadable(struct tide_sense *sense)
             continue;
         char name[64];
         tide_text_escape(member->now.name, strlen(member->now.name), name, sizeof name);
-        if (member->unreadable)
+        int error = member->unreadable;
+        if (error == EMFILE || error == ENFILE || error == ENOMEM)
+            add_note(sense, "the counters of %s[%" PRId64 "] could not be read: %s", name, member->pid,
+                     strerror(error));
+        else if (error)
             add_note(sense, "the counters of %s[%" PRId64 "] may not be read", name, member->pid);
         else
             add_note(sense,

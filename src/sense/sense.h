@@ -35,15 +35,16 @@ struct tide_sense_config {
     size_t root_count;
     bool adopt_orphans; /* children of this process are members too */
     int64_t
-        hidden_pids[TIDE_SENSE_HIDDEN]; /* children of this process that are never members (the keeper of
-                                           a pseudo-terminal, the relay, the server of symbols); 0: none */
-    int64_t smaps_budget_ppm;           /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
-    int64_t limit_bytes;                /* --limit, or TIDE_UNKNOWN */
-    bool gpu;                           /* look for NVML */
-    const char *proc_path;              /* "/proc" */
-    const char *cgroup_path;            /* "/sys/fs/cgroup" */
-    const char *shared_path;            /* "/dev/shm"; NULL: not looked at */
-    int64_t base_ns;                    /* tide_clock_ns() at t = 0 of the recording */
+        hidden_pids[TIDE_SENSE_HIDDEN];   /* children of this process that are never members (the keeper of
+                                             a pseudo-terminal, the relay, the server of symbols); 0: none */
+    int64_t smaps_budget_ppm;             /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
+    int64_t limit_bytes;                  /* --limit, or TIDE_UNKNOWN */
+    bool gpu;                             /* look for NVML */
+    const char *proc_path;                /* "/proc" */
+    const char *cgroup_path;              /* "/sys/fs/cgroup" */
+    const char *shared_path;              /* "/dev/shm"; NULL: not looked at */
+    int64_t base_ns;                      /* tide_clock_ns() at t = 0 of the recording */
+    struct tide_descriptors *descriptors; /* shared with who else keeps files open; NULL: nobody does */
 };
 
 /* What a look saw, for the status line and for deciding when a tree has ended. */

@@ -10,17 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
     TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
     MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
-    MAX_KEPT_FDS = 1024,
-    RECHECK_SCANS = 64,    /* scans after which a stranger's start is looked at again */
-    SKIPS_MOST = 16,       /* scans in a row that trust the newest PID */
-    BORN_MEANWHILE = 4096, /* PIDs that may be given out while /proc is listed */
+    RECHECK_SCANS = 64,      /* scans after which a stranger's start is looked at again */
+    SKIPS_MOST = 16,         /* scans in a row that trust the newest PID */
+    BORN_MEANWHILE = 4096,   /* PIDs that may be given out while /proc is listed */
 };
 
 /* A process keeps changing what it is while it starts (fork, exec, exec of a wrapper's program, title). */
@@ -38,14 +36,6 @@ struct tide_tree_candidate {
 static uint64_t pack(uint64_t inode, uint64_t scan)
 {
     return inode << 32 | (scan & UINT32_MAX);
-}
-
-static size_t fds_allowed(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 0;
-    return limit.rlim_cur / 2 < MAX_KEPT_FDS ? (size_t)limit.rlim_cur / 2 : MAX_KEPT_FDS;
 }
 
 /* A container may have a loadavg of its own mounted over the kernel's, renewed every few seconds. */
@@ -74,7 +64,8 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
         return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(error));
     }
     tree->proc_fd = fd;
-    tree->max_kept_fds = fds_allowed();
+    tide_descriptors_init(&tree->own_descriptors);
+    tree->descriptors = &tree->own_descriptors;
     tree->text = malloc(TEXT_BYTES);
     if (!tree->text) {
         closedir(tree->proc);
@@ -88,7 +79,7 @@ static void member_free(struct tide_tree *tree, struct tide_member *member)
 {
     if (member->status_fd >= 0) {
         close(member->status_fd);
-        tree->kept_fds--;
+        tide_descriptors_give(tree->descriptors);
     }
     free(member->args);
     free(member);
@@ -209,7 +200,7 @@ static void end_member(struct tide_tree *tree, struct tide_member *member, int64
     if (member->status_fd >= 0) {
         close(member->status_fd);
         member->status_fd = -1;
-        tree->kept_fds--;
+        tide_descriptors_give(tree->descriptors);
     }
 }
 
@@ -477,14 +468,15 @@ static ssize_t read_status(struct tide_tree *tree, struct tide_member *member)
 {
     if (member->status_fd >= 0)
         return tide_proc_reread(member->status_fd, tree->text, TEXT_BYTES);
-    if (tree->kept_fds >= tree->max_kept_fds)
-        return tide_proc_read_pid(tree->proc_fd, member->pid, "status", tree->text, TEXT_BYTES);
     int fd = tide_proc_open_pid(tree->proc_fd, member->pid, "status");
     if (fd < 0)
         return fd;
-    member->status_fd = fd;
-    tree->kept_fds++;
-    return tide_proc_reread(fd, tree->text, TEXT_BYTES);
+    ssize_t len = tide_proc_reread(fd, tree->text, TEXT_BYTES);
+    if (tide_descriptors_take(tree->descriptors))
+        member->status_fd = fd;
+    else
+        close(fd);
+    return len;
 }
 
 /* A process whose first thread has ended is shown as a zombie without memory while its other threads run on:
@@ -615,11 +607,11 @@ static void read_member(struct tide_tree *tree, struct tide_member *member, int6
         return;
     }
     if (len < 0 || tide_proc_parse_status(tree->text, (size_t)len, &status) != 0) {
-        member->unreadable = true;
+        member->unreadable = len < 0 ? (int)-len : EINVAL;
         forget_counters(member);
         return;
     }
-    member->unreadable = false;
+    member->unreadable = 0;
     bool renamed = strcmp(status.name, member->now.name) != 0;
     if (renamed || status.parent_pid != member->parent_pid)
         member->row_stale = true;

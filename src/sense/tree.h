@@ -20,6 +20,7 @@
 #ifndef TIDE_TREE_H
 #define TIDE_TREE_H
 
+#include "base/descriptors.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "sense/proc_parse.h"
@@ -72,7 +73,7 @@ struct tide_member {
     bool gone;      /* its PID is no longer in /proc */
     bool row_stale; /* the recording's row must be written again */
     bool noted;     /* a note that it cannot be read was written */
-    bool unreadable;
+    int unreadable; /* errno, when its counters could not be read; else 0 */
 
     struct tide_proc_status now; /* the last status read; bytes are TIDE_UNKNOWN when it could not be */
     int64_t hook_anon_bytes;     /* what the hook has in it, which is taken off all that is read of it */
@@ -108,11 +109,12 @@ struct tide_tree {
     struct tide_map by_pid;    /* -> struct tide_member *, those not gone */
     struct tide_map strangers; /* pid -> inode and scan, packed */
     uint64_t scans;
-    int loadavg_fd;     /* -1: not there, or not to be trusted */
-    int64_t newest_pid; /* given out before the last listing; 0: not known */
-    unsigned skipped;   /* scans since, in a row */
-    bool unsettled;     /* the last listing left a question open */
-    size_t kept_fds, max_kept_fds;
+    int loadavg_fd;                       /* -1: not there, or not to be trusted */
+    int64_t newest_pid;                   /* given out before the last listing; 0: not known */
+    unsigned skipped;                     /* scans since, in a row */
+    bool unsettled;                       /* the last listing left a question open */
+    struct tide_descriptors *descriptors; /* for files of status; its own unless somebody shares theirs */
+    struct tide_descriptors own_descriptors;
     bool overflowed; /* there were more members than are followed */
     struct tide_tree_candidate *candidates;
     size_t candidate_count, candidate_capacity;

@@ -241,6 +241,40 @@ static void a_process_that_was_killed_ended_and_did_not_exec(void **state)
     assert_int_equal(tide_heap_tables_count(tables), 0);
 }
 
+static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **state)
+{
+    enum { OTHERS = 5 };
+    (void)state;
+    uint64_t word = 0x1000;
+    struct heap_fixture others[OTHERS];
+    static struct tide_descriptors few = {.most = 2};
+    tide_heap_tables_share(tables, &few);
+    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 100);
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = f;
+        heap_fixture_table(&others[i], getpid(), own_start, (uint32_t)i + 1);
+        heap_fixture_site(&others[i], TIDE_HEAP_MALLOC, &word, 1, 101 + i);
+    }
+    tide_heap_tables_find(tables);
+    assert_int_equal(tide_heap_tables_count(tables), OTHERS + 1);
+    assert_int_equal(tide_heap_tables_waiting(tables), 0);
+    assert_int_equal(few.kept, 2);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < OTHERS + 1; i++) {
+            struct tide_heap_table *table = tide_heap_tables_at(tables, i);
+            uint64_t found[TIDE_HEAP_DEPTH];
+            assert_int_equal(tide_heap_table_read(tables, table), 0);
+            assert_int_equal(table->sites[0].live_bytes, 100 + table->image);
+            assert_int_equal(tide_heap_table_stack(table, &table->sites[0], found), 1);
+        }
+    }
+    while (tide_heap_tables_count(tables) > 0)
+        tide_heap_tables_drop(tables, 0);
+    assert_int_equal(few.kept, 0);
+    for (int i = 0; i < OTHERS; i++)
+        heap_fixture_end(&others[i]);
+}
+
 #if HAVE_FAILING_MALLOC
 static void without_memory_a_table_is_read_later(void **state)
 {
@@ -280,6 +314,7 @@ int main(void)
         TEST(what_is_no_table_is_not_followed),
         TEST(a_table_that_is_cut_off_is_given_up),
         TEST(an_end_is_seen_and_the_rest_is_read),
+        TEST(tables_that_no_descriptor_is_left_for_are_read_all_the_same),
 #if HAVE_FAILING_MALLOC
         TEST(without_memory_a_table_is_read_later),
 #endif

@@ -307,7 +307,7 @@ static void who_vanishes_is_gone_though_nothing_is_listed(void **state)
     fake_remove("200/status");
     close(member(200)->status_fd);
     member(200)->status_fd = -1;
-    tree.kept_fds--;
+    tide_descriptors_give(tree.descriptors);
     look();
     assert_null(member(200));
     assert_int_equal(tree.scans, 1);
@@ -544,16 +544,16 @@ static void more_members_than_descriptors_are_read_all_the_same(void **state)
     for (int i = 0; i < 50; i++)
         put(200 + i, 100, 20);
     assert_int_equal(tide_tree_add_root(&tree, 100, now_ns, NULL), 0);
-    tree.max_kept_fds = 8;
+    tree.descriptors->most = 8;
     for (int i = 0; i < 2; i++)
         look();
-    assert_int_equal(tree.kept_fds, 8);
+    assert_int_equal(tree.descriptors->kept, 8);
     for (size_t i = 0; i < tree.member_count; i++)
         assert_int_equal(tree.members[i]->now.anon_bytes, 1000 * 1024);
     for (int i = 0; i < 50; i++)
         fake_kill(200 + i);
     look();
-    assert_true(tree.kept_fds <= 1);
+    assert_true(tree.descriptors->kept <= 1);
 }
 
 /* --- the real /proc ------------------------------------------------------------------------------------ */
