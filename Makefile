@@ -29,7 +29,7 @@ CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
 LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
-LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm $(if $(OPENMP),-lgomp)
+LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
 LAYERS  := base record channel sense judge plan show rt train
@@ -106,9 +106,8 @@ $(B)/hook/%.o: src/hook/%.c $(B)/flags
 $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 	$(CC) $(HOOK_CFLAGS) $(LDFLAGS) $(HARDENED_LINK) -shared -Wl,-soname,libtidemark-hook.so -Wl,-Bsymbolic-functions -o $@ $^
 
-# Inner loops: vectors, products of sums in one rounding, threads. clang has no OpenMP of its own here.
-OPENMP  := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-fopenmp)
-$(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi $(OPENMP)
+# Inner loops: vectors, products of sums in one rounding.
+$(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
 # With the sanitizers only what tests spend their time in is worth optimizing: the rest compiles in half the time.
 ifeq ($(FLAVOUR),asan)
 $(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/show/%.o src/train/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0

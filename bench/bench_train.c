@@ -3,8 +3,8 @@
  *
  * Prints lines "name value"; bench_train.py runs it for each row of its table and compares. One line per
  * step and, with --peak, per product and round: rounds of products and steps alternate, so that a machine
- * that is slow for a while is slow for both. The peak is what the fastest of the model's own products
- * reaches, in the matrix library or in tiles.
+ * that is slow for a while is slow for both. "ceiling_gflops" is what a thread reaches that only multiplies
+ * registers, measured in the same rounds.
  *
  * --profile: a table of what each kind of instruction takes instead. On one thread that is CPU time, which
  * neighbours do not disturb.
@@ -94,10 +94,8 @@ static int make(struct bench *b, struct tide_err *err)
     if (!b->graph)
         return tide_err_set(err, "out of memory");
     if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
-        tide_matmuls_new(TIDE_MATMUL_BEST, &b->matmuls, err))
+        tide_matmuls_new(false, &b->matmuls, err))
         return -1;
-    if (!tide_matmuls_fast(b->matmuls))
-        return tide_err_set(err, "oneDNN is not installed");
     return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, true, &b->machine, err) ? -1
                                                                                                       : 0;
 }
@@ -201,13 +199,13 @@ static double reach_ns(void)
     return r.least * 1e9;
 }
 
-/* ---- products alone at this model's shapes: the library's, and those that steps are made of */
+/* ---- products alone at this model's shapes */
 
-enum { SHAPES = 12, TRIES = 2, WAYS = 2 };
+enum { SHAPES = 12, TRIES = 2 };
 
 struct peak {
     struct tide_product products[SHAPES];
-    struct tide_matmuls *ways[WAYS];
+    struct tide_matmuls *matmuls;
     float *a, *b, *c;
     char *scratch;
 };
@@ -223,8 +221,7 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     const int64_t in[4] = {C, C, C, H}, out[4] = {3 * C, C, H, C};
     size_t bytes = 0, scratch = 0;
     *p = (struct peak){0};
-    if (tide_matmuls_new(TIDE_MATMUL_LIBRARY, &p->ways[0], err) ||
-        tide_matmuls_new(TIDE_MATMUL_BEST, &p->ways[1], err))
+    if (tide_matmuls_new(false, &p->matmuls, err))
         return -1;
     for (int i = 0; i < 4; i++) {
         enum tide_dtype d = b->graph->compute;
@@ -234,11 +231,7 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
     }
     for (int i = 0; i < SHAPES; i++) {
         const struct tide_product *x = &p->products[i];
-        for (int way = 0; way < WAYS; way++) {
-            if (tide_matmuls_want(p->ways[way], x, err))
-                return -1;
-            scratch = most(scratch, tide_matmuls_scratch(p->ways[way], x));
-        }
+        scratch = most(scratch, tide_matmuls_scratch(p->matmuls, x));
         bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
                                              most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
     }
@@ -259,21 +252,20 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
 
 static void peak_release(struct peak *p)
 {
-    for (int way = 0; way < WAYS; way++)
-        tide_matmuls_free(p->ways[way]);
+    tide_matmuls_free(p->matmuls);
     free(p->a);
     free(p->b);
     free(p->c);
     free(p->scratch);
 }
 
-static double rate_of(struct peak *p, struct tide_matmuls *way, int which, clockid_t clock)
+static double rate_of(struct peak *p, int which, clockid_t clock)
 {
     const struct tide_product *x = &p->products[which];
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         double start = now(clock);
-        tide_matmul(way, x, p->a, p->b, NULL, p->c, p->scratch);
+        tide_matmul(p->matmuls, x, p->a, p->b, NULL, p->c, p->scratch);
         double rate = 2.0 * (double)x->m * (double)x->n * (double)x->k / (now(clock) - start) / 1e9;
         best = rate > best ? rate : best;
     }
@@ -282,10 +274,10 @@ static double rate_of(struct peak *p, struct tide_matmuls *way, int which, clock
 
 static void peak_round(struct peak *p, clockid_t clock)
 {
-    for (int i = 0; i < SHAPES * WAYS; i++) {
-        const struct tide_product *x = &p->products[i / WAYS];
+    for (int i = 0; i < SHAPES; i++) {
+        const struct tide_product *x = &p->products[i];
         printf("product_%" PRId64 "x%" PRId64 "x%" PRId64 "_%d_gflops %.2f\n", x->m, x->n, x->k, i,
-               rate_of(p, p->ways[i % WAYS], i / WAYS, clock));
+               rate_of(p, i, clock));
     }
 }
 

@@ -9,11 +9,7 @@
 
 #include <stdint.h>
 
-/* By all threads since the first call, those between _pause and _resume left out. */
+/* By all threads since the first call. */
 int64_t tide_allocations(void);
-
-/* Around calls into a library that allocates whatever its caller does. Not nested. */
-void tide_allocations_pause(void);
-void tide_allocations_resume(void);
 
 #endif

@@ -46,7 +46,7 @@ static const struct tide_option options[] = {
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
      "numbers in matrix products (f32); bf16 says what a model evaluated so would say", "f32|bf16", 0, 0},
     {0, "threads", TIDE_OPTION_COUNT, offsetof(struct values, threads), "N",
-     "threads that compute (one per processor)", NULL, 1, 1024},
+     "threads that compute (one per processor)", NULL, 1, TIDE_THREADS_MOST},
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "one JSON document, at the end", NULL,
      0, 0},
     {0},
@@ -172,8 +172,7 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     m->graph = tide_graph_new(dtype);
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
-    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) ||
-        tide_matmuls_new(TIDE_MATMUL_BEST, &m->matmuls, err) ||
+    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) || tide_matmuls_new(false, &m->matmuls, err) ||
         tide_sampler_bytes(&m->config, m->window, dtype, m->matmuls, &floor, err) ||
         tide_plan_make(m->graph, m->matmuls, &none, false, floor, &plan, err) || check_room(&plan, err) ||
         tide_machine_new(m->graph, m->matmuls, &plan, false, &m->machine, err) ||

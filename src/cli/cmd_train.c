@@ -12,6 +12,8 @@
 #include "cli/cmd_train.h"
 #include "cli/train_report.h"
 #include "rt/peak.h"
+#include "rt/processor.h"
+#include "rt/threads.h"
 
 #include <math.h>
 #include <signal.h>
@@ -30,7 +32,7 @@ struct values {
     struct tide_train_options train;
     const char *dtype;
     int64_t eval_every, sample_every, save_every, keep, report_every;
-    bool json, dry_run, debug_memory;
+    bool json, dry_run, debug_memory, verbose;
 };
 
 #define TRAIN(field) offsetof(struct values, train.field)
@@ -67,8 +69,8 @@ static const struct tide_option options[] = {
      "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
     {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
     {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",
-     "threads that compute (one per processor); the result is the same bits for the same number", NULL, 1,
-     1024},
+     "threads that compute (as many as there are processors and the model has work for); the result is the same bits for the same number",
+     NULL, 1, TIDE_THREADS_MOST},
     {0, "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
     {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "DIR",
      "go on from a checkpoint or the newest in a run, with what it had unless given; 'auto': in --out, if there is one",
@@ -87,6 +89,8 @@ static const struct tide_option options[] = {
      "print the layout and take none of the memory", NULL, 0, 0},
     {0, "debug-memory", TIDE_OPTION_FLAG, offsetof(struct values, debug_memory), NULL,
      "at the end, what each phase was planned to take and took, and who has it at the peak", NULL, 0, 0},
+    {0, "verbose", TIDE_OPTION_FLAG, offsetof(struct values, verbose), NULL,
+     "what of the processor is used, and what is not and why", NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "a JSON document per line", NULL, 0,
      0},
     {0},
@@ -400,6 +404,21 @@ int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, in
     return 1;
 }
 
+/* For those who wonder why a run is slow here. */
+static void print_processor(const struct tide_trainer *trainer)
+{
+    const struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
+    int there = tide_processors();
+    fprintf(stderr, "tidemark: this processor has %s; products run in %s for f32, in %s for bf16\n",
+            tide_isa_name(tide_isa()), tide_matmuls_name(matmuls, TIDE_F32),
+            tide_matmuls_name(matmuls, TIDE_BF16));
+    fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
+            there == 1 ? "" : "s", (long long)tide_trainer_options(trainer)->threads,
+            tide_trainer_options(trainer)->threads == 1 ? "" : "s");
+    if (tide_processor_complaint())
+        fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
+}
+
 static int run(int argc, char **argv)
 {
     struct values v;
@@ -422,6 +441,8 @@ static int run(int argc, char **argv)
             (long long)tide_trainer_other_threads(trainer),
             tide_trainer_other_threads(trainer) == 1 ? "" : "s",
             (long long)tide_trainer_options(trainer)->threads);
+    if (v.verbose)
+        print_processor(trainer);
     if (tide_train_print_layout(&view, trainer, v.dry_run, &err))
         code = tide_report(&err);
     else if (v.dry_run || is_over)

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "rt/threads.h"
+#include "rt/processor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,8 +161,8 @@ static int start(int argc, char **argv)
     const struct tide_command *command = tide_command_find(word, &err);
     if (!command)
         return tide_report(&err);
-    if (command->computes)
-        tide_threads_settle(argv);
+    if (command->computes && tide_processor_check(&err))
+        return tide_report(&err);
     return command->run(argc - 1, argv + 1);
 }
 

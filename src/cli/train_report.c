@@ -95,7 +95,7 @@ static void print_model(FILE *out, const struct tide_trainer *t)
             tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
             (long long)c->channels, (long long)c->heads, (long long)c->words,
             o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-            tide_matmuls_name(tide_trainer_matmuls(t)));
+            tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
             kinds[tide_data_kind(tide_trainer_data(t))],
             tide_count_text((double)tide_data_count(tide_trainer_data(t)), text[1]), (long long)o->batch,

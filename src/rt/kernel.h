@@ -1,22 +1,43 @@
 /*
  * kernel.h - what inner loops are written with.
  *
- * A function marked TIDE_KERNEL is compiled for several processors and the best is chosen when the program
- * starts; the small functions here are written so that the compiler can make vectors of them.
+ * A function written with TIDE_KERNEL is compiled for several processors, and tide_isa() says which is
+ * called:
+ *
+ *     TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
+ *     {
+ *         ...
+ *     }
+ *
+ * The small functions here are written so that the compiler can make vectors of them.
  */
 #ifndef TIDE_KERNEL_H
 #define TIDE_KERNEL_H
 
 #include "rt/dtype.h"
-
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&     \
-    !defined(__SANITIZE_THREAD__)
-#define TIDE_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TIDE_KERNEL
-#endif
+#include "rt/processor.h"
 
 #define TIDE_INLINE static inline __attribute__((always_inline))
+
+/* clang-format off */
+#if defined(__x86_64__)
+#define TIDE_KERNEL(type, name, parameters, arguments)                                                       \
+    TIDE_INLINE type name##_body parameters;                                                                 \
+    __attribute__((target("arch=x86-64-v4"))) static type name##_v4 parameters { return name##_body arguments; } \
+    __attribute__((target("arch=x86-64-v3"))) static type name##_v3 parameters { return name##_body arguments; } \
+    static type name##_plain parameters { return name##_body arguments; }                                    \
+    static type name parameters                                                                              \
+    {                                                                                                        \
+        enum tide_isa isa = tide_isa();                                                                      \
+        return isa >= TIDE_ISA_AVX512 ? name##_v4 arguments                                                  \
+               : isa == TIDE_ISA_AVX2 ? name##_v3 arguments                                                  \
+                                      : name##_plain arguments;                                              \
+    }                                                                                                        \
+    TIDE_INLINE type name##_body parameters
+#else
+#define TIDE_KERNEL(type, name, parameters, arguments) static type name parameters
+#endif
+/* clang-format on */
 
 /* Asks for memory that will be read soon; it need not be there. */
 TIDE_INLINE void tide_ask(const void *from, int64_t bytes)

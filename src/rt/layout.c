@@ -27,6 +27,23 @@ static int longer_first(const void *a, const void *b, void *values)
     return longer ? longer : larger_first(a, b, values);
 }
 
+/* By bytes times instructions. */
+static int more_first(const void *a, const void *b, void *values)
+{
+    const struct tide_value *list = values, *x = &list[*(const int *)a], *y = &list[*(const int *)b];
+    double more = (double)y->bytes * (y->last - y->first + 1) - (double)x->bytes * (x->last - x->first + 1);
+    return more > 0 ? 1 : more < 0 ? -1 : larger_first(a, b, values);
+}
+
+static int earlier_first(const void *a, const void *b, void *values)
+{
+    const struct tide_value *list = values, *x = &list[*(const int *)a], *y = &list[*(const int *)b];
+    return x->first != y->first ? x->first - y->first : larger_first(a, b, values);
+}
+
+static tide_value_order *const orders[] = {larger_first, longer_first, more_first, earlier_first};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
 /* What a layout is made in: room for as many of each as there are values. */
 struct room {
     int *order;
@@ -95,14 +112,22 @@ static size_t place_all(struct tide_schedule *s, tide_value_order *order, const 
     return bytes;
 }
 
+/* In the first order that takes least. */
 static void make(struct tide_schedule *s, const struct room *room, struct tide_layout *layout)
 {
+    int best = 0, last = 0;
     layout->lower_bound = most_alive(s, room->alive, &layout->peak);
-    layout->bytes = place_all(s, larger_first, room);
-    if (layout->bytes > layout->lower_bound) {
-        size_t other = place_all(s, longer_first, room);
-        layout->bytes = other < layout->bytes ? other : place_all(s, larger_first, room);
+    layout->bytes = place_all(s, orders[0], room);
+    for (int i = 1; i < ORDERS && layout->bytes > layout->lower_bound; i++) {
+        size_t bytes = place_all(s, orders[i], room);
+        last = i;
+        if (bytes < layout->bytes) {
+            layout->bytes = bytes;
+            best = i;
+        }
     }
+    if (last != best)
+        place_all(s, orders[best], room);
 }
 
 int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct tide_err *err)

@@ -42,7 +42,7 @@ struct tide_machine {
     size_t used[TIDE_PHASES];
     struct tide_due *due; /* the last step's update; NULL: passes do theirs. A guest has its host's */
     int *numbers;         /* of parameters in it */
-    double *squares; /* of each parameter's gradient; summed in their order, whoever measured them when */
+    double *squares;      /* of each parameter's gradient */
     tide_machine_watcher *watcher;
     void *watching;
 };
@@ -213,8 +213,6 @@ static void resolve(struct tide_machine *m, struct tide_matmuls *matmuls, struct
         to->call.in_grad[i] = value_at(m, p, from->in_grad[i], node->in[i], true);
         if (from->in_grad[i] == TIDE_LASTING)
             to->parameters |= 1U << i;
-        if (from->measures >> i & 1)
-            to->call.squares[i] = &m->squares[node->in[i]];
     }
     for (int i = 0; i < node->out_count; i++) {
         to->call.out[i] = value_at(m, p, from->out[i], node->out[i], false);
@@ -487,8 +485,6 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
         const struct tide_op *op = call.node ? call.node->op : NULL;
         if (micro_batch > 0)
             call.adds |= r->parameters;
-        if (micro_batch + 1 < rule->micro_batches) /* gradients are not whole yet */
-            memset(call.squares, 0, sizeof call.squares);
         note_used(m, tide_phase_of(r->action), r->end);
         call.loss_scale = 1.0F / (float)rule->micro_batches;
         switch (r->action) {

@@ -30,7 +30,6 @@ struct tide_call {
     const void *in[TIDE_OPERANDS];
     void *out[TIDE_OUTPUTS];
     void *in_grad[TIDE_OPERANDS];
-    double *squares[TIDE_OPERANDS]; /* NULL, or where the sum of the squares of in_grad[i] goes */
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
     void *scratch;
@@ -43,10 +42,7 @@ struct tide_op {
     const char *name;
     /* Checks the inputs, makes the outputs. -1 with the graph's error set. */
     int (*shape)(struct tide_graph *graph, struct tide_node *node);
-    /* Names the matrix products it will ask for; may be NULL. */
-    int (*prepare)(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
-                   enum tide_direction direction, struct tide_err *err);
-    /* After prepare; may be NULL: none. */
+    /* May be NULL: none. */
     size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction);
     /* Of a loss: for its way back, with some quarters of what can be spared, for which that part of its work
@@ -55,13 +51,12 @@ struct tide_op {
                              const struct tide_node *node, int quarters);
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call);
-    /* The same results from the same call: one thread, sums in f64, no scratch, no prepared products. */
+    /* The same results from the same call: one thread, sums in f64, no scratch, no products of matmul.h. */
     void (*reference_forward)(const struct tide_call *call);
     void (*reference_backward)(const struct tide_call *call);
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */
-    unsigned measures;            /* likewise: bit i: it can give squares[i] */
     unsigned gathers; /* of the forward pass: bit i: it reads only those rows of in[i] that in[0] names */
     bool passes;      /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
     bool is_loss;     /* the last node: in training its backward also does what its forward does */

@@ -19,7 +19,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-TIDE_KERNEL static void add_some(float *y, const float *a, const float *b, int64_t count)
+TIDE_KERNEL(void, add_some, (float *y, const float *a, const float *b, int64_t count), (y, a, b, count))
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = a[i] + b[i];

@@ -11,6 +11,7 @@
 #include "rt/reference.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
+#include "rt/tile.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,9 +44,10 @@ TIDE_INLINE void tile(float *c, int64_t c_stride, const float *a, int64_t a_row,
 }
 
 /* c (m, n) (+)= a (m, k) b (k, n); n a multiple of 16; a's rows and steps may be apart by anything. */
-TIDE_KERNEL static void small_product(float *c, int64_t c_stride, const float *a, int64_t a_row,
-                                      int64_t a_step, const float *b, int64_t b_stride, int64_t m, int64_t n,
-                                      int64_t k, int adds)
+TIDE_KERNEL(void, small_product,
+            (float *c, int64_t c_stride, const float *a, int64_t a_row, int64_t a_step, const float *b,
+             int64_t b_stride, int64_t m, int64_t n, int64_t k, int adds),
+            (c, c_stride, a, a_row, a_step, b, b_stride, m, n, k, adds))
 {
     int64_t j = 0;
     for (; j + 64 <= n; j += 64) {
@@ -134,12 +136,13 @@ static void scatter(const struct attention *a, void *to, int64_t row_floats, flo
 /* (T, wide) -> (wide, padded), with zeros beyond T */
 static void transpose(const struct attention *a, const float *from, float *to)
 {
-    for (int64_t j = 0; j < a->wide; j++) {
-        for (int64_t i = 0; i < a->sequence; i++)
-            to[j * a->padded + i] = from[i * a->wide + j];
-        for (int64_t i = a->sequence; i < a->padded; i++)
-            to[j * a->padded + i] = 0;
-    }
+    struct tide_operand rows = {.data = (const char *)from,
+                                .stride = a->wide * (int64_t)sizeof *from,
+                                .is_along = true,
+                                .lines = a->sequence,
+                                .numbers = a->wide};
+    tide_tile_kind(TIDE_F32)->pack_b(&rows, (struct tide_strip){.lanes = a->padded, .last = a->wide},
+                                     (uint32_t *)(void *)to);
 }
 
 static const void *part(const struct attention *a, const void *start, int64_t row, int64_t row_floats,
@@ -150,7 +153,7 @@ static const void *part(const struct attention *a, const void *start, int64_t ro
 
 /* A row of scores becomes probabilities of its first `count` keys and zeros up to `end`. Returns the
  * logarithm of the sum of exponentials. */
-TIDE_KERNEL static float softmax_row(float *s, int64_t count, int64_t end)
+TIDE_KERNEL(float, softmax_row, (float *s, int64_t count, int64_t end), (s, count, end))
 {
     float most = s[0];
     for (int64_t j = 1; j < count; j++)
@@ -199,8 +202,9 @@ static void head_forward(const struct attention *a, int64_t sequence, int64_t he
 }
 
 /* p: scores become probabilities; g: their gradients become those of the scores. */
-TIDE_KERNEL static void row_backward(float *restrict p, float *restrict g, float log_sum, float inner,
-                                     int64_t count, int64_t end)
+TIDE_KERNEL(void, row_backward,
+            (float *restrict p, float *restrict g, float log_sum, float inner, int64_t count, int64_t end),
+            (p, g, log_sum, inner, count, end))
 {
     for (int64_t j = 0; j < count; j++) {
         p[j] = tide_exp(p[j] - log_sum);
@@ -210,7 +214,8 @@ TIDE_KERNEL static void row_backward(float *restrict p, float *restrict g, float
         p[j] = g[j] = 0;
 }
 
-TIDE_KERNEL static float inner_product(const float *restrict x, const float *restrict y, int64_t count)
+TIDE_KERNEL(float, inner_product, (const float *restrict x, const float *restrict y, int64_t count),
+            (x, y, count))
 {
     float sums[16] = {0}, sum = 0;
     for (int64_t j = 0; j < count; j += 16)

@@ -22,15 +22,16 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-TIDE_KERNEL static void forward_some(float *restrict y, const float *restrict x, int64_t count)
+TIDE_KERNEL(void, forward_some, (float *restrict y, const float *restrict x, int64_t count), (y, x, count))
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = 0.5F * x[i] * (1.0F + tide_tanh(root * (x[i] + cubic * x[i] * x[i] * x[i])));
 }
 
 /* g times the slope at x */
-TIDE_KERNEL static void backward_some(float *restrict to, const float *restrict g, const float *restrict x,
-                                      int64_t count)
+TIDE_KERNEL(void, backward_some,
+            (float *restrict to, const float *restrict g, const float *restrict x, int64_t count),
+            (to, g, x, count))
 {
     for (int64_t i = 0; i < count; i++) {
         float t = tide_tanh(root * (x[i] + cubic * x[i] * x[i] * x[i]));

@@ -88,58 +88,24 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-/* Is told of each product there is; -1 ends it. */
-typedef int product_visitor(void *context, const struct tide_product *product);
-
-static int visit_products(const struct head *h, enum tide_direction direction, product_visitor *visit,
-                          void *context)
+/* What the products need that need most. */
+static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
+                            enum tide_direction direction)
 {
     int64_t rows[2] = {h->chunk, h->rows % h->chunk}, words[2] = {h->width, h->words % h->width};
+    size_t most = 0;
     for (int i = 0; i < 4; i++) {
         int64_t m = rows[i / 2], n = words[i % 2];
         if (!m || !n)
             continue;
-        struct tide_product logits = logits_product(h, m, n);
-        if (visit(context, &logits))
-            return -1;
-        for (int adds = 0; adds < 2 && direction == TIDE_BACKWARD; adds++) {
-            struct tide_product x = x_grad_product(h, m, n, adds), table = table_grad_product(h, m, n, adds);
-            if (visit(context, &x) || visit(context, &table))
-                return -1;
-        }
+        struct tide_product logits = logits_product(h, m, n), x = x_grad_product(h, m, n, true),
+                            table = table_grad_product(h, m, n, true);
+        most = larger(most, tide_matmuls_scratch(matmuls, &logits));
+        if (direction == TIDE_BACKWARD)
+            most = larger(most,
+                          larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
     }
-    return 0;
-}
-
-struct wanting {
-    struct tide_matmuls *matmuls;
-    struct tide_err *err;
-};
-
-static int want(void *context, const struct tide_product *product)
-{
-    const struct wanting *w = context;
-    return tide_matmuls_want(w->matmuls, product, w->err);
-}
-
-static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
-                   enum tide_direction direction, struct tide_err *err)
-{
-    struct head h = head_of(graph, node);
-    struct wanting w = {matmuls, err};
-    return visit_products(&h, direction, want, &w);
-}
-
-struct measuring {
-    const struct tide_matmuls *matmuls;
-    size_t most;
-};
-
-static int measure(void *context, const struct tide_product *product)
-{
-    struct measuring *m = context;
-    m->most = larger(m->most, tide_matmuls_scratch(m->matmuls, product));
-    return 0;
+    return most;
 }
 
 /* Where things lie in scratch, after the losses; tiles come last. */
@@ -151,15 +117,13 @@ static struct room room_of(const struct tide_matmuls *matmuls, const struct head
                            enum tide_direction direction)
 {
     bool narrow = h->from == TIDE_BF16, back = direction == TIDE_BACKWARD;
-    struct measuring m = {.matmuls = matmuls};
     struct room r;
-    visit_products(h, direction, measure, &m);
     r.tile_bytes = tide_aligned((size_t)(h->chunk * h->width) * sizeof(float));
     r.most = tide_aligned((size_t)h->rows * sizeof(float));
     r.sums = r.most + tide_aligned((size_t)(h->tiles * h->chunk) * sizeof(float));
     r.x_grad = r.sums + tide_aligned((size_t)h->chunk * sizeof(float));
     r.rest = r.x_grad + (narrow && back ? tide_aligned((size_t)(h->chunk * h->columns) * 4) : 0);
-    r.tiles = r.rest + tide_aligned(m.most);
+    r.tiles = r.rest + tide_aligned(product_bytes(matmuls, h, direction));
     return r;
 }
 
@@ -230,7 +194,7 @@ static const void *x_of(const struct chunk *c)
     return (const char *)c->call->in[X] + (size_t)(c->first * h->columns) * tide_dtype_bytes(h->from);
 }
 
-TIDE_KERNEL static float exponentials(float *restrict x, int64_t count, float most)
+TIDE_KERNEL(float, exponentials, (float *restrict x, int64_t count, float most), (x, count, most))
 {
     float sums[64] = {0}, sum = 0;
     int64_t j = 0;
@@ -248,7 +212,7 @@ TIDE_KERNEL static float exponentials(float *restrict x, int64_t count, float mo
     return sum;
 }
 
-TIDE_KERNEL static float largest(const float *x, int64_t count)
+TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
 {
     float lanes[64], most;
     int64_t j = 0;
@@ -265,7 +229,7 @@ TIDE_KERNEL static float largest(const float *x, int64_t count)
     return most;
 }
 
-TIDE_KERNEL static void multiply(float *x, int64_t count, float by)
+TIDE_KERNEL(void, multiply, (float *x, int64_t count, float by), (x, count, by))
 {
     for (int64_t j = 0; j < count; j++)
         x[j] *= by;
@@ -331,22 +295,16 @@ static void give_back(const struct chunk *c)
     bool narrow = h->from == TIDE_BF16;
     void *x_grad =
         narrow ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
-    struct tide_matmul_call calls[TIDE_MATMULS_AT_ONCE];
-    int count = 0;
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
-        calls[count++] = (struct tide_matmul_call){.product = table_grad_product(h, c->rows, c->words, adds),
-                                                   .a = c->logits,
-                                                   .b = x_of(c),
-                                                   .c = (float *)call->in_grad[TABLE] + c->from * h->columns};
+        struct tide_product table = table_grad_product(h, c->rows, c->words, adds);
+        tide_matmul(call->matmuls, &table, c->logits, x_of(c), NULL,
+                    (float *)call->in_grad[TABLE] + c->from * h->columns, in_scratch(c, c->room->rest));
     }
-    if (call->in_grad[X])
-        calls[count++] =
-            (struct tide_matmul_call){.product = x_grad_product(h, c->rows, c->words, c->tile > 0),
-                                      .a = c->logits,
-                                      .b = table_of(c),
-                                      .c = x_grad};
-    tide_matmul_all(call->matmuls, calls, count, in_scratch(c, c->room->rest));
+    if (call->in_grad[X]) {
+        struct tide_product x = x_grad_product(h, c->rows, c->words, c->tile > 0);
+        tide_matmul(call->matmuls, &x, c->logits, table_of(c), NULL, x_grad, in_scratch(c, c->room->rest));
+    }
 }
 
 static void chunk_forward(struct chunk *c)
@@ -495,7 +453,6 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_head = {
     .name = "head",
     .shape = shape,
-    .prepare = prepare,
     .scratch = scratch,
     .scratch_spared = scratch_spared,
     .forward = forward,

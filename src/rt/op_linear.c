@@ -65,22 +65,6 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
-                   enum tide_direction direction, struct tide_err *err)
-{
-    struct dims d = dims_of(graph, node);
-    if (direction == TIDE_FORWARD) {
-        struct tide_product y = y_product(&d);
-        return tide_matmuls_want(matmuls, &y, err);
-    }
-    for (int adds = 0; adds < 2; adds++) {
-        struct tide_product x = x_grad_product(&d, adds), weight = weight_grad_product(&d, adds);
-        if (tide_matmuls_want(matmuls, &x, err) || tide_matmuls_want(matmuls, &weight, err))
-            return -1;
-    }
-    return 0;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -117,21 +101,14 @@ static void backward(const struct tide_call *call)
     const void *y_grad = call->out_grad[0];
     if (call->in_grad[BIAS])
         tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
-    struct tide_matmul_call calls[TIDE_MATMULS_AT_ONCE];
-    int count = 0;
-    if (call->in_grad[WEIGHT])
-        calls[count++] =
-            (struct tide_matmul_call){.product = weight_grad_product(&d, call->adds >> WEIGHT & 1),
-                                      .a = call->in[X],
-                                      .b = y_grad,
-                                      .c = call->in_grad[WEIGHT],
-                                      .squares = call->squares[WEIGHT]};
-    if (call->in_grad[X])
-        calls[count++] = (struct tide_matmul_call){.product = x_grad_product(&d, call->adds >> X & 1),
-                                                   .a = y_grad,
-                                                   .b = call->in[WEIGHT],
-                                                   .c = call->in_grad[X]};
-    tide_matmul_all(call->matmuls, calls, count, call->scratch);
+    if (call->in_grad[WEIGHT]) {
+        struct tide_product weight = weight_grad_product(&d, call->adds >> WEIGHT & 1);
+        tide_matmul(call->matmuls, &weight, call->in[X], y_grad, NULL, call->in_grad[WEIGHT], call->scratch);
+    }
+    if (call->in_grad[X]) {
+        struct tide_product x = x_grad_product(&d, call->adds >> X & 1);
+        tide_matmul(call->matmuls, &x, y_grad, call->in[WEIGHT], NULL, call->in_grad[X], call->scratch);
+    }
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)
@@ -181,13 +158,11 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_linear = {
     .name = "linear",
     .shape = shape,
-    .prepare = prepare,
     .scratch = scratch,
     .forward = forward,
     .backward = backward,
     .work = work,
     .reads_in = 1U << X | 1U << WEIGHT,
-    .measures = 1U << WEIGHT,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -27,14 +27,6 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-static int prepare(struct tide_matmuls *matmuls, const struct tide_graph *graph, const struct tide_node *node,
-                   enum tide_direction direction, struct tide_err *err)
-{
-    struct tide_product p = product_of(graph, node);
-    (void)direction;
-    return tide_matmuls_want(matmuls, &p, err);
-}
-
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
@@ -71,7 +63,6 @@ static void reference_forward(const struct tide_call *call)
 const struct tide_op tide_op_of_logits = {
     .name = "logits",
     .shape = shape,
-    .prepare = prepare,
     .scratch = scratch,
     .forward = forward,
     .work = work,

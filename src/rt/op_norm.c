@@ -42,9 +42,10 @@ static struct norm norm_of(const struct tide_call *call)
     return (struct norm){call, tide_tensor_rows(y), tide_tensor_columns(y), y->dtype, call->scratch};
 }
 
-TIDE_KERNEL static void row_forward(float *restrict y, const float *restrict x, const float *restrict weight,
-                                    const float *restrict bias, int64_t columns, float epsilon,
-                                    float *ret_mean, float *ret_inverse)
+TIDE_KERNEL(void, row_forward,
+            (float *restrict y, const float *restrict x, const float *restrict weight,
+             const float *restrict bias, int64_t columns, float epsilon, float *ret_mean, float *ret_inverse),
+            (y, x, weight, bias, columns, epsilon, ret_mean, ret_inverse))
 {
     float total[16] = {0}, squares[16] = {0};
     int64_t whole = columns / 16 * 16;
@@ -93,9 +94,10 @@ static void forward(const struct tide_call *call)
     tide_parallel(n.rows, 16, forward_rows, &n);
 }
 
-TIDE_KERNEL static void row_backward(float *restrict x_grad, int adds, const float *restrict y_grad,
-                                     const float *restrict x, const float *restrict weight, int64_t columns,
-                                     float mean, float inverse)
+TIDE_KERNEL(void, row_backward,
+            (float *restrict x_grad, int adds, const float *restrict y_grad, const float *restrict x,
+             const float *restrict weight, int64_t columns, float mean, float inverse),
+            (x_grad, adds, y_grad, x, weight, columns, mean, inverse))
 {
     float plain[16] = {0}, shaped[16] = {0};
     int64_t whole = columns / 16 * 16;
@@ -144,11 +146,11 @@ static void backward_rows(void *context, int64_t first, int64_t last, int thread
 
 enum { STRIP = 64 };
 
-TIDE_KERNEL static void strip_backward(float *restrict weight_grad, float *restrict bias_grad,
-                                       const float *restrict y_grad, const tide_bf16 *restrict y_grad16,
-                                       const float *restrict x, const float *restrict mean,
-                                       const float *restrict inverse, int64_t rows, int64_t stride,
-                                       int64_t width)
+TIDE_KERNEL(void, strip_backward,
+            (float *restrict weight_grad, float *restrict bias_grad, const float *restrict y_grad,
+             const tide_bf16 *restrict y_grad16, const float *restrict x, const float *restrict mean,
+             const float *restrict inverse, int64_t rows, int64_t stride, int64_t width),
+            (weight_grad, bias_grad, y_grad, y_grad16, x, mean, inverse, rows, stride, width))
 {
     for (int64_t j = 0; j < width; j++)
         weight_grad[j] = bias_grad[j] = 0;

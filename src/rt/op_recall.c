@@ -55,7 +55,8 @@ static void gather(const struct recall *r, const void *from, int64_t columns, in
     }
 }
 
-TIDE_KERNEL static void score(const float *q, const float *k, int64_t wide, int64_t count, float *s)
+TIDE_KERNEL(void, score, (const float *q, const float *k, int64_t wide, int64_t count, float *s),
+            (q, k, wide, count, s))
 {
     for (int64_t i = 0; i < count; i++) {
         tide_16 sum = {0};
@@ -69,7 +70,7 @@ TIDE_KERNEL static void score(const float *q, const float *k, int64_t wide, int6
 }
 
 /* Scores become what exponentials they are; returns one over their sum. */
-TIDE_KERNEL static float weigh(float *s, int64_t count)
+TIDE_KERNEL(float, weigh, (float *s, int64_t count), (s, count))
 {
     float most = s[0], sum = 0;
     for (int64_t i = 1; i < count; i++)
@@ -81,8 +82,8 @@ TIDE_KERNEL static float weigh(float *s, int64_t count)
     return 1.0F / sum;
 }
 
-TIDE_KERNEL static void mix(const float *s, float scale, const float *v, int64_t wide, int64_t count,
-                            float *out)
+TIDE_KERNEL(void, mix, (const float *s, float scale, const float *v, int64_t wide, int64_t count, float *out),
+            (s, scale, v, wide, count, out))
 {
     for (int64_t j = 0; j < wide; j += 16) {
         tide_16 sum = {0};

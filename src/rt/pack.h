@@ -1,9 +1,8 @@
 /*
- * pack.h - operands of a matrix product, rearranged for tiles.c: sixteen rows or columns side by side.
+ * pack.h - operands of a matrix product, rearranged for tiles: some rows of a, or columns of b, side by side.
  *
- * A packed operand consists of cells, words of 32 bits: an f32, or two bf16 that follow each other in k. f32
- * in memory may be rounded to bf16 on the way; what lies beyond an edge is 0. Only on processors with
- * AVX-512.
+ * A packed operand consists of cells, words of 32 bits: an f32, or two bf16 that follow each other in k.
+ * Numbers are widened or rounded on the way; what lies beyond an edge is 0.
  */
 #ifndef TIDE_PACK_H
 #define TIDE_PACK_H
@@ -17,23 +16,30 @@ enum { TIDE_LANES = 16 };
 /* What of an operand is multiplied at a time: all its lines, some of its k. */
 struct tide_operand {
     const char *data;
-    int64_t stride;  /* of rows in memory, in bytes */
-    bool is_along;   /* k runs along the rows; else across them */
-    int64_t lines;   /* rows of a, columns of b */
-    int64_t numbers; /* of k */
-    int64_t cells;
+    int64_t stride;           /* of rows in memory, in bytes */
+    bool is_along;            /* k runs along the rows; else across them */
+    int64_t lines;            /* rows of a, columns of b */
+    int64_t numbers;          /* of k */
     enum tide_dtype from, to; /* in memory, in cells */
 };
 
-/* `vectors` times sixteen lines from `line` on, of the cells [first, last); first is a multiple of 16. */
+/* `lanes` lines from `line` on, of the cells [first, last); first is a multiple of 16. */
 struct tide_strip {
-    int64_t line, vectors, first, last;
+    int64_t line, lanes, first, last;
 };
 
-/* Lane l of vector v goes to to[v * next + cell * width + l]; to is 64-byte aligned, next and width are
- * multiples of 16. */
-void tide_pack(const struct tide_operand *operand, struct tide_strip strip, uint32_t *to, int64_t width,
-               int64_t next);
+/* Lane l of a cell goes to to[cell * lanes + l]. to is 64-byte aligned. */
+typedef void tide_packer(const struct tide_operand *operand, struct tide_strip strip, uint32_t *to);
+
+/* On every processor, but cells are f32. */
+tide_packer tide_pack;
+
+/* With AVX-512; lanes are a multiple of 16. */
+tide_packer tide_pack_avx512;
+
+/* Likewise, sixteen lanes, and not cell by cell but line by line within sixteen cells: as AMX wants rows of
+ * a. The cell and lane go to to[cell / 16 * 256 + lane * 16 + cell % 16]; last is a multiple of 16. */
+tide_packer tide_pack_squares;
 
 /* The lines of memory that a strip is read from, for asking for them in time. */
 struct tide_lines {

@@ -4,13 +4,15 @@
 
 #include <string.h>
 
-TIDE_KERNEL static void widen(float *restrict to, const tide_bf16 *restrict from, int64_t count)
+TIDE_KERNEL(void, widen, (float *restrict to, const tide_bf16 *restrict from, int64_t count),
+            (to, from, count))
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = tide_bits_float((uint32_t)from[i] << 16);
 }
 
-TIDE_KERNEL static void narrow(tide_bf16 *restrict to, const float *restrict from, int64_t count)
+TIDE_KERNEL(void, narrow, (tide_bf16 *restrict to, const float *restrict from, int64_t count),
+            (to, from, count))
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = tide_narrow(from[i]);
@@ -59,8 +61,10 @@ struct summing {
 
 enum { STRIP = 64 };
 
-TIDE_KERNEL static void sum_strip(float *restrict sums, int adds, const float *restrict x, int64_t rows,
-                                  int64_t stride, int64_t width)
+TIDE_KERNEL(void, sum_strip,
+            (float *restrict sums, int adds, const float *restrict x, int64_t rows, int64_t stride,
+             int64_t width),
+            (sums, adds, x, rows, stride, width))
 {
     float total[STRIP] = {0};
     for (int64_t i = 0; i < rows; i++)
@@ -70,8 +74,10 @@ TIDE_KERNEL static void sum_strip(float *restrict sums, int adds, const float *r
         sums[j] = adds ? sums[j] + total[j] : total[j];
 }
 
-TIDE_KERNEL static void sum_strip_bf16(float *restrict sums, int adds, const tide_bf16 *restrict x,
-                                       int64_t rows, int64_t stride, int64_t width)
+TIDE_KERNEL(void, sum_strip_bf16,
+            (float *restrict sums, int adds, const tide_bf16 *restrict x, int64_t rows, int64_t stride,
+             int64_t width),
+            (sums, adds, x, rows, stride, width))
 {
     float total[STRIP] = {0};
     for (int64_t i = 0; i < rows; i++)

@@ -101,8 +101,6 @@ static struct tide_instruction blank(enum tide_action action, int node, int tens
 static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_direction direction,
                        struct tide_instruction *to)
 {
-    if (node->op->prepare && node->op->prepare(m->matmuls, m->graph, node, direction, m->err))
-        return -1;
     bool spares = direction == TIDE_BACKWARD && node->op->scratch_spared;
     size_t bytes = spares ? node->op->scratch_spared(m->matmuls, m->graph, node, m->choices->spared)
                    : node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction)
@@ -269,21 +267,8 @@ static int gradient_of_activation(struct maker *m, int tensor, int index, struct
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
-/* The operands of a node of which its way back gives the squares: their gradients are whole with it alone,
- * and the norm wants them. */
-static unsigned given_squares(const struct maker *m, int index)
-{
-    const struct tide_node *node = &m->graph->nodes[index];
-    unsigned given = 0;
-    for (int i = 0; i < node->in_count && m->choices->clips && (m->measures || !m->choices->fused); i++)
-        if ((node->op->measures >> i & 1) && m->graph->tensors[node->in[i]].role == TIDE_PARAMETER &&
-            m->tracks[node->in[i]].uses == 1)
-            given |= 1U << i;
-    return given;
-}
-
 /* What is done with a parameter's gradient that is whole. */
-static int settle(struct maker *m, int tensor, bool is_measured)
+static int settle(struct maker *m, int tensor)
 {
     struct track *t = &m->tracks[tensor];
     bool fused = m->choices->fused;
@@ -291,7 +276,7 @@ static int settle(struct maker *m, int tensor, bool is_measured)
         return 0; /* nothing, or after both walks */
     struct tide_instruction to = blank(fused && !m->measures ? TIDE_UPDATE : TIDE_MEASURE, -1, tensor);
     to.in_grad[0] = t->gradient;
-    if (!is_measured && emit(m, &to))
+    if (emit(m, &to))
         return -1;
     if (fused && m->measures && t->of_loss)
         t->settled = true;
@@ -307,7 +292,7 @@ static int settle_parameters(struct maker *m, int index)
     for (int i = 0; i < node->in_count; i++) {
         const struct track *t = &m->tracks[node->in[i]];
         if (m->graph->tensors[node->in[i]].role == TIDE_PARAMETER && t->first_use == index && !t->settled &&
-            settle(m, node->in[i], given_squares(m, index) >> i & 1))
+            settle(m, node->in[i]))
             return -1;
     }
     return 0;
@@ -343,7 +328,6 @@ static int run_back(struct maker *m, int index)
     m->to->work += 2 * node->op->work(m->graph, node);
     if (node->op->is_loss)
         m->to->work += node->op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
-    to.measures = given_squares(m, index);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);

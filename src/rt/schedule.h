@@ -75,7 +75,7 @@ struct tide_instruction {
     int node;   /* -1: none */
     int tensor; /* of MEASURE and UPDATE; of COPY: whose gradient */
     int in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS];
-    unsigned adds, measures; /* operands; of RUN_BACK: those of which it gives the squares, too */
+    unsigned adds; /* operands */
     int scratch;
 };
 

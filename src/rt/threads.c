@@ -1,96 +1,147 @@
 #include "rt/threads.h"
+#include "rt/processor.h"
 
-#include <stdlib.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#else /* compilers without it compute on one thread */
-#define omp_set_dynamic(yes)       ((void)0)
-#define omp_set_num_threads(count) ((void)(count))
-#define omp_get_max_threads()      1
-#endif
+enum { APART = 128, STACK_BYTES = 1 << 20, SPINS = 1000 };
 
-void tide_threads_settle(char **argv)
+/* Where a thread waits for its next part, and the caller for the end of it. Turns count from 1; nobody else
+ * is near in memory. */
+struct seat {
+    _Alignas(APART) _Atomic uint32_t begun; /* the turn that it is to take part in */
+    atomic_bool sleeps;                     /* it, for begun to change */
+    _Alignas(APART) _Atomic uint32_t ended; /* the last turn that it took part in */
+    atomic_bool is_awaited;                 /* asleep, for ended to change */
+};
+
+static struct {
+    int wanted, made; /* threads, with the caller; 0: not set */
+    int spins;
+    uint32_t turn;
+    tide_work *work;
+    void *context;
+    int64_t count, parts;
+    struct seat seats[TIDE_THREADS_MOST];
+} pool;
+
+static _Thread_local bool is_inside;
+
+static void pause_shortly(void)
 {
-#ifdef _OPENMP
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "4000", 1))
-        return;
-    execv("/proc/self/exe", argv); /* where that cannot be, things go on slower */
-#else
-    (void)argv;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
 #endif
+}
+
+static void wait_for_change(_Atomic uint32_t *word, uint32_t from)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, from, NULL, NULL, 0);
+}
+
+static void wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Until word is no longer `from`. */
+static void await(_Atomic uint32_t *word, uint32_t from, atomic_bool *sleeps)
+{
+    for (int i = 0; i < pool.spins; i++, pause_shortly())
+        if (atomic_load_explicit(word, memory_order_acquire) != from)
+            return;
+    atomic_store(sleeps, true);
+    while (atomic_load(word) == from)
+        wait_for_change(word, from);
+    atomic_store(sleeps, false);
+}
+
+static void announce(_Atomic uint32_t *word, uint32_t value, atomic_bool *sleeps)
+{
+    atomic_store(word, value);
+    if (atomic_load(sleeps))
+        wake(word);
+}
+
+static void do_part(int number)
+{
+    int64_t first = pool.count * number / pool.parts, last = pool.count * (number + 1) / pool.parts;
+    is_inside = true;
+    pool.work(pool.context, first, last, number);
+    is_inside = false;
+}
+
+static void *serve(void *argument)
+{
+    struct seat *seat = argument;
+    uint32_t turn = 0;
+    for (;;) {
+        await(&seat->begun, turn, &seat->sleeps);
+        turn = atomic_load_explicit(&seat->begun, memory_order_acquire);
+        do_part((int)(seat - pool.seats));
+        announce(&seat->ended, turn, &seat->is_awaited);
+    }
+    return NULL;
+}
+
+/* As many as are wanted, or as the system gives. */
+static void make_threads(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int wanted = tide_threads();
+    pool.made = pool.made ? pool.made : 1;
+    pool.spins = wanted <= tide_processors() ? SPINS : 0;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    while (pool.made < wanted && !pthread_create(&thread, &attributes, serve, &pool.seats[pool.made]))
+        pool.made++;
+    pthread_attr_destroy(&attributes);
+    pool.wanted = wanted < pool.made ? wanted : pool.made;
 }
 
 void tide_threads_set(int count)
 {
-    omp_set_dynamic(0);
-    omp_set_num_threads(count < 1 ? 1 : count);
+    pool.wanted = count < 1 ? 1 : count > TIDE_THREADS_MOST ? TIDE_THREADS_MOST : count;
 }
 
 int tide_threads(void)
 {
-    return omp_get_max_threads();
+    if (!pool.wanted)
+        tide_threads_set(tide_processors());
+    return pool.wanted;
 }
-
-static int64_t start_of(int64_t count, int64_t part, int64_t parts)
-{
-    return count * part / parts;
-}
-
-#ifdef __SANITIZE_THREAD__ /* which does not see how OpenMP's threads wait for each other: plain ones, for   \
-                              tests */
-#include "base/check.h"
-
-#include <pthread.h>
-
-enum { MOST = 64 };
-
-struct part {
-    tide_work *work;
-    void *context;
-    int64_t first, last;
-    int number;
-};
-
-static void *run_part(void *argument)
-{
-    const struct part *p = argument;
-    p->work(p->context, p->first, p->last, p->number);
-    return NULL;
-}
-
-static void run_parts(int64_t count, int64_t parts, tide_work *work, void *context)
-{
-    pthread_t threads[MOST];
-    struct part list[MOST];
-    TIDE_CHECK(parts, <=, MOST);
-    for (int64_t i = 0; i < parts; i++) {
-        list[i] =
-            (struct part){work, context, start_of(count, i, parts), start_of(count, i + 1, parts), (int)i};
-        TIDE_CHECK(pthread_create(&threads[i], NULL, run_part, &list[i]), ==, 0);
-    }
-    for (int64_t i = 0; i < parts; i++)
-        pthread_join(threads[i], NULL);
-}
-#else
-/* All threads take part, even where there is nothing to do for some: a team of another size than the last
- * costs an allocation, and threads that end and are made anew. */
-static void run_parts(int64_t count, int64_t parts, tide_work *work, void *context)
-{
-#pragma omp parallel for schedule(static, 1)
-    for (int64_t i = 0; i < parts; i++)
-        work(context, start_of(count, i, parts), start_of(count, i + 1, parts), (int)i);
-}
-#endif
 
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context)
 {
-    int64_t parts = grain > 0 ? count / grain : count;
-    int64_t most = omp_get_max_threads();
-    parts = parts < 1 ? 1 : parts > most ? most : parts;
-    if (parts == 1)
+    int64_t parts = grain > 0 ? count / grain : count, most = is_inside ? 1 : tide_threads();
+    parts = parts > most ? most : parts;
+    if (parts > 1 && pool.made < most) {
+        make_threads();
+        parts = parts > pool.wanted ? pool.wanted : parts;
+    }
+    if (parts <= 1) {
         work(context, 0, count, 0);
-    else
-        run_parts(count, parts, work, context);
+        return;
+    }
+    pool.work = work;
+    pool.context = context;
+    pool.count = count;
+    pool.parts = parts;
+    pool.turn++;
+    for (int64_t i = 1; i < parts; i++)
+        announce(&pool.seats[i].begun, pool.turn, &pool.seats[i].sleeps);
+    do_part(0);
+    for (int64_t i = 1; i < parts; i++) {
+        struct seat *seat = &pool.seats[i];
+        uint32_t ended;
+        while ((ended = atomic_load_explicit(&seat->ended, memory_order_acquire)) != pool.turn)
+            await(&seat->ended, ended, &seat->is_awaited);
+    }
 }

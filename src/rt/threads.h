@@ -1,8 +1,10 @@
 /*
  * threads.h - work shared out among threads, the same way every time.
  *
- * The threads are OpenMP's, which the matrix library uses too, so that there is one pool. Ranges are cut by
- * count and number of threads alone: the same bits come out for the same number of threads.
+ * One pool for the whole process, made when it is first needed; it is not for use by two threads at once.
+ * Ranges are cut by count and number of threads alone. Only as many threads are woken as have a part, so that
+ * little work costs the same however many there are. A thread that waits does so busily for some ten
+ * microseconds, the time between two parts of a step, and then asleep.
  */
 #ifndef TIDE_THREADS_H
 #define TIDE_THREADS_H
@@ -12,17 +14,14 @@
 /* [first, last) of the work, by one thread, whose number counts from 0. */
 typedef void tide_work(void *context, int64_t first, int64_t last, int thread);
 
-/* Call first in main, with its argv. A thread of OpenMP that waits for another keeps its processor busy for
- * 15 ms, unless the environment says otherwise when the program starts: where others want the processor too,
- * steps of a millisecond then take hundreds. So the program starts itself again, with 0.2 ms there. A user's
- * own setting stays. */
-void tide_threads_settle(char **argv);
-
-/* How many threads work; at least 1. Set once, before anything is prepared. */
+/* How many threads work at the most, from 1 to TIDE_THREADS_MOST; unless it is set, as many as there are
+ * processors. Set once, before anything is planned. */
+enum { TIDE_THREADS_MOST = 256 };
 void tide_threads_set(int count);
 int tide_threads(void);
 
-/* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. */
+/* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. From within such
+ * work it does it all at once, on the calling thread. */
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context);
 
 #endif

@@ -1,25 +1,32 @@
 /*
- * tiles.h - large matrix products, in tiles that stay in registers, on processors with AVX-512.
+ * tiles.h - matrix products, in tiles (tile.h) that threads share out among themselves.
  *
- * Both operands are packed into the caller's scratch first, the second one a few columns at a time, which are
- * then in the cache when they are multiplied; numbers are rounded to bf16 on the way. Each number of the
- * result is one sum in the order of k, cut where k alone says: how the rest of a product is cut, and how many
- * threads share it, changes no bit.
+ * Rows of a are packed first, by all threads together; then each thread takes some rows and a panel of
+ * columns at a time, for which it packs the columns of b itself, the next ones while it multiplies these.
+ * Whoever has nothing left takes from another's end. What is small, or lies well, is read where it lies. Each
+ * number of the result is one sum in the order of k, cut where k alone says: who computes it, and how many
+ * threads there are, changes no bit.
  */
 #ifndef TIDE_TILES_H
 #define TIDE_TILES_H
 
-#include "rt/matmul.h"
 #include "rt/due.h"
-
-/* Whether this processor multiplies that type so. */
-bool tide_tiles_can(enum tide_dtype from);
+#include "rt/matmul.h"
+#include "rt/tile.h"
 
 /* For the number of threads there is. */
-size_t tide_tiles_scratch(const struct tide_product *product);
+size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);
 
-/* As tide_matmul_all. scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
-void tide_tiles_multiply(const struct tide_matmul_call *calls, int count, void *scratch,
-                         struct tide_due *due);
+/* scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
+struct tide_operands {
+    const void *a, *b;
+    const float *bias;
+    void *c;
+};
+void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
+                         const struct tide_operands *operands, void *scratch, struct tide_due *due);
+
+/* Threads that are worth waking for so many floating-point operations. */
+int tide_tiles_threads(double flops);
 
 #endif

@@ -7,7 +7,7 @@
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
 enum { PAGE = 4096 };
 
-TIDE_KERNEL static double squares_of(const float *x, int64_t count)
+TIDE_KERNEL(double, squares_of, (const float *x, int64_t count), (x, count))
 {
     double lanes[16] = {0}, sum = 0;
     int64_t i = 0;
@@ -60,9 +60,11 @@ TIDE_INLINE void fetch_page(const float *at)
     __builtin_prefetch(page + 64, 1);
 }
 
-TIDE_KERNEL static void adamw_some(float *restrict weight, float *restrict m, float *restrict v,
-                                   const float *restrict gradient, int64_t count, float scale, float beta1,
-                                   float beta2, float rate, float inverse, float epsilon, float keep)
+TIDE_KERNEL(void, adamw_some,
+            (float *restrict weight, float *restrict m, float *restrict v, const float *restrict gradient,
+             int64_t count, float scale, float beta1, float beta2, float rate, float inverse, float epsilon,
+             float keep),
+            (weight, m, v, gradient, count, scale, beta1, beta2, rate, inverse, epsilon, keep))
 {
     for (int64_t first = 0; first < count; first += PAGE / (int64_t)sizeof *m) {
         int64_t last = first + PAGE / (int64_t)sizeof *m;

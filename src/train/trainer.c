@@ -3,7 +3,9 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "rt/processor.h"
 #include "rt/threads.h"
+#include "rt/tiles.h"
 #include "tidemark.h"
 #include "train/config.h"
 #include "train/initial.h"
@@ -151,9 +153,6 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
         o->schedule = goes_on ? s->schedule : "inverse";
     if ((int)o->dtype == TIDE_NOT_GIVEN)
         o->dtype = goes_on ? s->dtype : TIDE_F32;
-    if (o->threads > 0)
-        tide_threads_set((int)o->threads);
-    o->threads = tide_threads();
     if (o->sequence <= positions)
         return 0;
     tide_err_set(err, "a sequence of %lld is beyond the model's %lld positions", (long long)o->sequence,
@@ -239,12 +238,27 @@ static bool speaks(const struct tide_trainer *t)
     return t->options.speaks || tide_data_kind(t->data) == TIDE_DATA_SUMS;
 }
 
+/* As many as are given, or as the largest operator is worth: more would wait for each other. */
+static void settle_threads(struct tide_trainer *t)
+{
+    struct tide_train_options *o = &t->options;
+    double most = 0;
+    for (int i = 0; i < t->graph->node_count; i++)
+        most = fmax(most, t->graph->nodes[i].op->work(t->graph, &t->graph->nodes[i]));
+    tide_threads_set(o->threads > 0 ? (int)o->threads : tide_processors());
+    if (o->threads <= 0)
+        tide_threads_set(tide_tiles_threads(most));
+    o->threads = tide_threads();
+}
+
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
-    if (tide_matmuls_new(o->plain ? TIDE_MATMUL_PLAIN : TIDE_MATMUL_BEST, &t->matmuls, err) ||
-        (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err)) ||
+    if (tide_matmuls_new(o->reference, &t->matmuls, err) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
+        return -1;
+    settle_threads(t);
+    if (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err))
         return -1;
     if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, t->floor,
                           &t->plan, &t->least, err))

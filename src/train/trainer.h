@@ -25,8 +25,8 @@ struct tide_train_options {
     enum tide_dtype dtype;           /* or TIDE_NOT_GIVEN */
     int64_t budget_bytes;            /* 0: none */
     int keep;                        /* checkpoints */
-    bool speaks; /* tide_trainer_sample will be called; of sums, _accuracy may be always */
-    bool plain;  /* without the matrix library */
+    bool speaks;    /* tide_trainer_sample will be called; of sums, _accuracy may be always */
+    bool reference; /* products in plain C, for tests */
 };
 
 struct tide_trainer;

@@ -50,7 +50,7 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
         m.graph->nodes[m.graph->node_count - 1].numbers; /* several of each, the last ones smaller */
     tile[0] = 16;
     tile[1] = 8;
-    m.matmuls = new_products(compute, plain);
+    m.matmuls = new_products(plain);
     return m;
 }
 
@@ -159,7 +159,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !SANITIZED && tide_threads() < 3 && tide_matmuls_fast(m->matmuls);
+    bool every = !SANITIZED && tide_threads() < 3 && !tide_matmuls_are_reference(m->matmuls);
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.again = 0; choices.again <= BLOCKS; choices.again++)
@@ -259,6 +259,12 @@ static void micro_batches_add_up_to_one_batch(void **state)
     free_model(&part);
 }
 
+/* What is added to all keys changes no probability: its gradient is rounding alone, and may be none. */
+static bool is_bias_of_keys(const struct tide_tensor *t, int64_t row)
+{
+    return strstr(t->name, "c_attn.bias") && row / (t->dims[0] / 3) == 1;
+}
+
 /* Every row of every parameter, but for places that no sequence reaches. */
 static void every_parameter_gets_a_gradient(void **state)
 {
@@ -281,7 +287,7 @@ static void every_parameter_gets_a_gradient(void **state)
             int64_t moved = 0;
             for (int64_t k = row * columns; k < (row + 1) * columns; k++)
                 moved += isfinite(gradient[k]) && gradient[k] != 0;
-            if ((moved == 0) != (i == m.gpt.places && row >= SEQUENCE))
+            if ((moved == 0) != (i == m.gpt.places && row >= SEQUENCE) && !is_bias_of_keys(t, row))
                 fail_msg("row %lld of '%s' gets %s gradient", (long long)row, t->name, moved ? "a" : "no");
         }
     }
@@ -333,7 +339,7 @@ enum { OF_NORM, OF_SUM, OF_PRODUCT, ENDS };
  * it reads. */
 static struct model new_tangle(int end)
 {
-    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(TIDE_F32, true)};
+    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(true)};
     struct tide_graph *g = m.graph;
     struct tide_err err;
     int64_t rows = 2 * SEQUENCE, C = 12, table[2] = {31, C}, places[2] = {SEQUENCE, C}, square[2] = {C, C};

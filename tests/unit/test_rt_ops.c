@@ -231,14 +231,11 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     struct bench b = {.graph = tide_graph_new(compute)};
     assert_non_null(b.graph);
     trial->make(b.graph, trial->n);
-    b.matmuls = new_products(compute, plain);
+    b.matmuls = new_products(plain);
     if (tide_graph_failed(b.graph, &err))
         fail_msg("%s: %s", trial->op, err.text);
     const struct tide_node *node = &b.graph->nodes[0];
     assert_string_equal(node->op->name, trial->op);
-    for (int direction = 0; direction < 2 && node->op->prepare; direction++)
-        if (node->op->prepare(b.matmuls, b.graph, node, direction, &err))
-            fail_msg("%s: %s", trial->op, err.text);
     b.forward = (struct tide_call){.graph = b.graph,
                                    .node = node,
                                    .matmuls = b.matmuls,
@@ -319,7 +316,7 @@ static void agree(const struct bench *a, void *const *of_a, const struct bench *
     if (!(worst <= largest * (narrow ? reference_bf16 : reference_f32)))
         fail_msg("%s, %s, %s products, %d threads, (%lld, %lld): %s of tensor %d is off by %g of %g",
                  a->forward.node->op->name, narrow ? "bf16" : "f32",
-                 tide_matmuls_fast(a->matmuls) ? "oneDNN's" : "plain", tide_threads(),
+                 tide_matmuls_name(a->matmuls, a->graph->compute), tide_threads(),
                  (long long)a->graph->tensors[tensor].dims[0], (long long)a->graph->tensors[tensor].dims[1],
                  what, tensor, worst, largest);
 }

@@ -59,7 +59,7 @@ static struct model new_model(const struct preset *preset, enum tide_dtype compu
     ok(tide_config_preset(preset->name, &config, &err), &err);
     config.words = config.words ? config.words : 97;
     ok(tide_gpt_build(m.graph, &config, preset->batch, preset->sequence, &m.gpt, &err), &err);
-    m.matmuls = new_products(compute, false);
+    m.matmuls = new_products(false);
     return m;
 }
 
@@ -147,7 +147,7 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
             assert_true(plan.work == least_work(&m, budget, clips));
         bool is_new = !last.total || plan.choices.again != last.choices.again ||
                       plan.choices.fused != last.choices.fused || plan.choices.spared != last.choices.spared;
-        if (is_new && preset->runs && tide_matmuls_fast(m.matmuls)) /* in plain C it would take minutes */
+        if (is_new && preset->runs) /* in plain C it would take minutes */
             run_plan(&m, &plan, clips);
         last = plan;
     }
@@ -158,7 +158,7 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
 static void every_preset_keeps_every_budget_to_the_byte(void **state)
 {
     (void)state;
-    int last = last_type();
+    int last = TIDE_BF16;
     tide_threads_set(1);
     for (int i = 0; i < PRESETS; i++)
         for (int compute = TIDE_F32; compute <= (presets[i].runs ? last : (int)TIDE_F32); compute++)
@@ -188,7 +188,9 @@ static void computing_again_takes_less_memory(void **state)
 /* ---- layouts */
 
 /* How much more than the lower bound a layout of a preset may take. */
+/* Of models of a megabyte a value or two that do not fit are more. */
 static const double most_gap = 1.05;
+enum { SMALL_GAP = 64 << 10 };
 
 static void layouts_of_presets_are_near_the_lower_bound(void **state)
 {
@@ -209,7 +211,7 @@ static void layouts_of_presets_are_near_the_lower_bound(void **state)
                     assert_true(layout.lower_bound <= layout.bytes);
                     double gap = (double)layout.bytes / (double)layout.lower_bound;
                     worst = gap > worst ? gap : worst;
-                    if (gap > most_gap)
+                    if (gap > most_gap && layout.bytes - layout.lower_bound > SMALL_GAP)
                         fail_msg("%s: %g of the lower bound", presets[i].name, gap);
                     tide_schedule_release(&schedule);
                 }

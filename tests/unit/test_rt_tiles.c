@@ -1,8 +1,8 @@
 /*
  * Products in tiles against the same sums in f64, at every edge a tile has, and the same bits however a
- * product is shared out.
+ * product is shared out, in every kind of tile that this processor has.
  */
-#include "products.h"
+#include "rt/processor.h"
 #include "rt/threads.h"
 #include "rt/tiles.h"
 #include "sanitized.h"
@@ -21,6 +21,7 @@
 enum { GAP = 5 }; /* numbers between the rows of c, that nobody may touch */
 
 struct trial {
+    const struct tide_tile_kind *kind;
     struct tide_product product;
     void *a, *b, *c;
     float *bias;
@@ -37,10 +38,11 @@ static void *numbers(int64_t count, enum tide_dtype dtype, unsigned seed)
     return made;
 }
 
-static struct trial trial_of(struct tide_product p)
+static struct trial trial_of(const struct tide_tile_kind *kind, struct tide_product p)
 {
     p.c_stride = p.n + GAP;
-    return (struct trial){.product = p,
+    return (struct trial){.kind = kind,
+                          .product = p,
                           .a = numbers(p.m * p.k, p.a_from, 1),
                           .b = numbers(p.k * p.n, p.b_from, 2),
                           .c = numbers(p.m * p.c_stride, p.to, 3),
@@ -60,40 +62,18 @@ static size_t c_bytes(const struct tide_product *p)
     return (size_t)(p->m * p->c_stride) * tide_dtype_bytes(p->to);
 }
 
-/* The tile adds up 24 squares in f32, each a rounding off at most; the rest is f64. */
-static void squares_are_those_of(const struct tide_product *p, const float *c, double squares)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->n; j++)
-            sum += (double)c[i * p->c_stride + j] * c[i * p->c_stride + j];
-    if (isfinite(sum))
-        assert_true(fabs(squares - sum) <= 25 * 0x1p-24 * sum);
-    else
-        assert_false(isfinite(squares));
-}
-
 /* The result, in a copy of c; scratch holds what is no number. */
-static void *multiplied_with(const struct trial *t, bool wants_squares)
+static void *multiplied(const struct trial *t)
 {
-    double squares = -1;
-    size_t bytes = tide_aligned(tide_tiles_scratch(&t->product)), size = c_bytes(&t->product);
+    size_t bytes = tide_aligned(tide_tiles_scratch(t->kind, &t->product)), size = c_bytes(&t->product);
     void *scratch = aligned_alloc(TIDE_ALIGN, bytes), *c = malloc(size);
     assert_non_null(scratch);
     assert_non_null(c);
     memset(scratch, 0xff, bytes);
     memcpy(c, t->c, size);
-    struct tide_matmul_call call = {t->product, t->a, t->b, t->bias, c, wants_squares ? &squares : NULL};
-    tide_tiles_multiply(&call, 1, scratch, NULL);
-    if (call.squares)
-        squares_are_those_of(&t->product, c, squares);
+    tide_tiles_multiply(t->kind, &t->product, &(struct tide_operands){t->a, t->b, t->bias, c}, scratch, NULL);
     free(scratch);
     return c;
-}
-
-static void *multiplied(const struct trial *t)
-{
-    return multiplied_with(t, t->product.to == TIDE_F32);
 }
 
 static double factor(const void *from, enum tide_dtype in_memory, enum tide_dtype as, int64_t at)
@@ -110,8 +90,8 @@ static double expected(const struct trial *t, int64_t i, int64_t j, double *ret_
     if (p->adds)
         sum += tide_number(t->c, p->to, i * p->c_stride + j);
     for (int64_t k = 0; k < p->k; k++) {
-        double by = factor(t->a, p->a_from, p->from, p->a_transposed ? k * p->m + i : i * p->k + k) *
-                    factor(t->b, p->b_from, p->from, p->b_transposed ? j * p->k + k : k * p->n + j);
+        double by = factor(t->a, p->a_from, t->kind->cells, p->a_transposed ? k * p->m + i : i * p->k + k) *
+                    factor(t->b, p->b_from, t->kind->cells, p->b_transposed ? j * p->k + k : k * p->n + j);
         sum += by;
         size += fabs(by);
     }
@@ -133,8 +113,9 @@ static void compare(const struct trial *t, const void *c)
             double should = expected(t, i, j, &size);
             double allowed = p->to == TIDE_BF16 ? unit * fabs(should) + 0x1p-20 * size : unit * (size + 1);
             if (!(fabs(found - should) <= allowed))
-                fail_msg("(%d x %d x %d%s%s, %s from %s and %s to %s%s%s): %d, %d is %.9g instead of %.9g",
-                         (int)p->m, (int)p->n, (int)p->k, p->a_transposed ? ", a lies the other way" : "",
+                fail_msg("%s (%d x %d x %d%s%s, %s from %s and %s to %s%s%s): %d, %d is %.9g instead of %.9g",
+                         t->kind->name, (int)p->m, (int)p->n, (int)p->k,
+                         p->a_transposed ? ", a lies the other way" : "",
                          p->b_transposed ? ", b lies the other way" : "", p->from ? "bf16" : "f32",
                          p->a_from ? "bf16" : "f32", p->b_from ? "bf16" : "f32", p->to ? "bf16" : "f32",
                          p->adds ? ", adds" : "", p->has_bias ? ", bias" : "", (int)i, (int)j, found, should);
@@ -144,10 +125,12 @@ static void compare(const struct trial *t, const void *c)
 /* How a product may differ beside its size: each bit of `variant` is one way. */
 enum { VARIANTS = 1 << 7 };
 
-static bool product_of(int64_t m, int64_t n, int64_t k, int variant, struct tide_product *ret)
+/* false: that kind has no such product, or it would be the same as another. */
+static bool product_of(const struct tide_tile_kind *kind, int64_t m, int64_t n, int64_t k, int variant,
+                       struct tide_product *ret)
 {
     enum tide_dtype from = variant & 16 ? TIDE_BF16 : TIDE_F32, to = variant & 32 ? TIDE_BF16 : TIDE_F32;
-    if (from == TIDE_F32 && (to == TIDE_BF16 || variant & 64))
+    if (from == TIDE_F32 && (to == TIDE_BF16 || variant & 64 || kind->cells == TIDE_BF16))
         return false;
     *ret = tide_product(m, n, k, variant & 1, variant & 2, from, to);
     ret->adds = variant & 4;
@@ -156,7 +139,35 @@ static bool product_of(int64_t m, int64_t n, int64_t k, int variant, struct tide
         ret->b_from = TIDE_F32;
     if (variant & 64 && variant & 1)
         ret->a_from = TIDE_F32;
-    return tide_tiles_can(from);
+    return true;
+}
+
+/* Those that this processor has. */
+static int kinds_here(const struct tide_tile_kind *kinds[])
+{
+    int count = 0;
+    kinds[count++] = &tide_tile_plain;
+#if defined(__x86_64__)
+    if (tide_isa() >= TIDE_ISA_AVX2)
+        kinds[count++] = &tide_tile_avx2;
+    if (tide_isa() >= TIDE_ISA_AVX512)
+        kinds[count++] = &tide_tile_avx512;
+    if (tide_processor_multiplies_bf16())
+        kinds[count++] = &tide_tile_avx512_bf16;
+    if (tide_isa() >= TIDE_ISA_AMX)
+        kinds[count++] = &tide_tile_amx;
+#endif
+    return count;
+}
+enum { KINDS = 5 };
+
+static void for_each_kind(void (*test)(const struct tide_tile_kind *kind))
+{
+    const struct tide_tile_kind *kinds[KINDS];
+    int before = tide_threads(), count = kinds_here(kinds);
+    for (int i = 0; i < count; i++)
+        test(kinds[i]);
+    tide_threads_set(before);
 }
 
 static const int64_t sizes[][3] = {
@@ -165,17 +176,14 @@ static const int64_t sizes[][3] = {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-static void each_edge_of_a_tile_is_right(void **state)
+static void edges_of(const struct tide_tile_kind *kind)
 {
-    (void)state;
-    if (!tide_tiles_can(TIDE_F32))
-        skip();
     for (int i = 0; i < SIZES; i++)
         for (int variant = i % 3; variant < VARIANTS; variant += 3) { /* each at four sizes or five */
             struct tide_product p;
-            if (!product_of(sizes[i][0], sizes[i][1], sizes[i][2], variant, &p))
+            if (!product_of(kind, sizes[i][0], sizes[i][1], sizes[i][2], variant, &p))
                 continue;
-            struct trial t = trial_of(p);
+            struct trial t = trial_of(kind, p);
             void *c = multiplied(&t);
             compare(&t, c);
             free(c);
@@ -183,21 +191,26 @@ static void each_edge_of_a_tile_is_right(void **state)
         }
 }
 
-static void threads_change_no_bit(void **state)
+static void each_edge_of_a_tile_is_right(void **state)
 {
-    int before = tide_threads();
     (void)state;
-    if (!tide_tiles_can(TIDE_F32))
-        skip();
+    for_each_kind(edges_of);
+}
+
+/* More threads than processors, so that some are done long before others begin, and take from them. Small
+ * products have few threads whatever is there. */
+static void bits_of(const struct tide_tile_kind *kind)
+{
+    enum { M = 200, N = 20 * 48 + 5, TIMES = SANITIZED ? 1 : 4 };
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct tide_product p;
-        if (variant & (4 | 8) || !product_of(70, 250, 90, variant, &p))
+        if (variant & 8 || !product_of(kind, M, N, variant % 16 == 4 ? 1600 : 90, variant, &p))
             continue;
-        struct trial t = trial_of(p);
+        struct trial t = trial_of(kind, p);
         tide_threads_set(1);
         void *alone = multiplied(&t);
-        for (int threads = 2; threads <= 8; threads += 3) {
-            tide_threads_set(threads);
+        for (int i = 0; i < TIMES; i++) {
+            tide_threads_set(2 + 5 * i % 7);
             void *shared = multiplied(&t);
             assert_memory_equal(shared, alone, c_bytes(&t.product));
             free(shared);
@@ -205,46 +218,21 @@ static void threads_change_no_bit(void **state)
         free(alone);
         trial_release(&t);
     }
-    tide_threads_set(before);
 }
 
-/* More threads than processors, so that some are done long before others begin. */
-static void who_is_done_first_helps_the_others_and_changes_no_bit(void **state)
+static void threads_change_no_bit(void **state)
 {
-    enum { M = 100, N = 40 * 48 + 5, TIMES = SANITIZED ? 2 : 8 };
-    int before = tide_threads();
     (void)state;
-    if (!tide_tiles_can(TIDE_F32))
-        skip();
-    for (int variant = 0; variant < VARIANTS; variant++) {
-        struct tide_product p;
-        if (variant & (8 | 64) || !product_of(M, N, variant % 16 == 4 ? 800 : 60, variant, &p))
-            continue;
-        struct trial t = trial_of(p);
-        tide_threads_set(1);
-        void *alone = multiplied_with(&t, false);
-        for (int i = 0; i < TIMES; i++) {
-            tide_threads_set(i % 2 ? 2 : 6);
-            void *shared = multiplied_with(&t, false);
-            assert_memory_equal(shared, alone, c_bytes(&t.product));
-            free(shared);
-        }
-        free(alone);
-        trial_release(&t);
-    }
-    tide_threads_set(before);
+    for_each_kind(bits_of);
 }
 
 /* Rows of a larger product are the product of those rows. */
-static void a_part_has_the_bits_of_the_whole(void **state)
+static void parts_of(const struct tide_tile_kind *kind)
 {
-    enum { M = 40, N = 100, K = 800, FROM = 11, ROWS = 13 };
-    (void)state;
-    if (!tide_tiles_can(TIDE_F32))
-        skip();
-    for (int dtype = TIDE_F32; dtype <= (tide_tiles_can(TIDE_BF16) ? TIDE_BF16 : TIDE_F32); dtype++) {
+    enum { M = 160, N = 100, K = 800, FROM = 48, ROWS = 16 };
+    for (int dtype = kind->cells; dtype <= TIDE_BF16; dtype++) {
         struct tide_product p = tide_product(M, N, K, false, false, (enum tide_dtype)dtype, TIDE_F32);
-        struct trial whole = trial_of(p), part = whole;
+        struct trial whole = trial_of(kind, p), part = whole;
         size_t row = (size_t)whole.product.c_stride * sizeof(float);
         part.product.m = ROWS;
         part.a = (char *)whole.a + (size_t)(FROM * K) * tide_dtype_bytes((enum tide_dtype)dtype);
@@ -258,15 +246,18 @@ static void a_part_has_the_bits_of_the_whole(void **state)
     }
 }
 
-static void what_is_no_number_stays_where_it_is(void **state)
+static void a_part_has_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for_each_kind(parts_of);
+}
+
+static void no_numbers_of(const struct tide_tile_kind *kind)
 {
     enum { M = 20, N = 60, K = 40 };
-    (void)state;
-    if (!tide_tiles_can(TIDE_F32))
-        skip();
-    struct trial t = trial_of(tide_product(M, N, K, false, false, TIDE_F32, TIDE_F32));
-    ((float *)t.a)[9 * K + 3] = NAN;
-    ((float *)t.b)[5 * N + 50] = INFINITY;
+    struct trial t = trial_of(kind, tide_product(M, N, K, false, false, kind->cells, TIDE_F32));
+    tide_number_set(t.a, kind->cells, 9 * K + 3, NAN);
+    tide_number_set(t.b, kind->cells, 5 * N + 50, INFINITY);
     float *c = multiplied(&t);
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++)
@@ -275,12 +266,17 @@ static void what_is_no_number_stays_where_it_is(void **state)
     trial_release(&t);
 }
 
+static void what_is_no_number_stays_where_it_is(void **state)
+{
+    (void)state;
+    for_each_kind(no_numbers_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_edge_of_a_tile_is_right),
         cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(who_is_done_first_helps_the_others_and_changes_no_bit),
         cmocka_unit_test(a_part_has_the_bits_of_the_whole),
         cmocka_unit_test(what_is_no_number_stays_where_it_is),
     };

@@ -170,7 +170,7 @@ static int set_up_all(void **state)
 {
     (void)state;
     struct tide_err err;
-    ok(tide_matmuls_new(TIDE_MATMUL_PLAIN, &w.matmuls, &err), &err);
+    ok(tide_matmuls_new(true, &w.matmuls, &err), &err);
     w.graph = new_graph(&config);
     w.machine = new_machine(w.graph);
     w.other = new_machine(w.graph);

@@ -17,7 +17,6 @@
 static struct tide_train_options tiny(void)
 {
     return (struct tide_train_options){.preset = "tiny",
-                                       .plain = getenv("TIDEMARK_VALGRIND"), /* as in products.h */
                                        .steps = 10,
                                        .batch = 2,
                                        .sequence = 16,

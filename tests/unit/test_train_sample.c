@@ -61,7 +61,7 @@ static struct model new_model(enum tide_dtype compute, bool plain, int64_t windo
     ok(tide_gpt_build(m.graph, &config, 1, SEQUENCE, &m.gpt, &err), &err);
     if (!trains)
         tide_op_logits(m.graph, m.graph->nodes[m.graph->node_count - 1].in[0], m.gpt.words);
-    m.matmuls = new_products(compute, plain);
+    m.matmuls = new_products(plain);
     ok(tide_sampler_bytes(&config, window, compute, m.matmuls, &m.floor, &err), &err);
     ok(tide_plan_make(m.graph, m.matmuls, &choices, trains, m.floor, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.matmuls, &m.plan, trains, &m.machine, &err), &err);
@@ -245,7 +245,7 @@ static void the_plan_has_room_for_the_decoder_and_no_more(void **state)
 
     struct model other = {.graph = tide_graph_new(TIDE_F32)};
     ok(tide_gpt_build(other.graph, &big, 1, SEQUENCE, &other.gpt, &err), &err);
-    ok(tide_matmuls_new(TIDE_MATMUL_BEST, &other.matmuls, &err), &err);
+    ok(tide_matmuls_new(false, &other.matmuls, &err), &err);
     ok(tide_plan_make(other.graph, other.matmuls, &least, true, floor, &other.plan, &err), &err);
     ok(tide_machine_new(other.graph, other.matmuls, &other.plan, true, &other.machine, &err), &err);
     assert_true(tide_machine_high_bytes(other.machine) < other.plan.total);

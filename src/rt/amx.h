@@ -1,0 +1,38 @@
+/*
+ * amx.h - for the few functions that multiply tiles of bf16 by hand.
+ *
+ * A function marked TIDE_AMX may be called only where tide_isa() says so. A thread calls tide_amx_begin()
+ * before its first tile and _tile_release() after the last, so that nobody saves tiles that are not used.
+ */
+#ifndef TIDE_AMX_H
+#define TIDE_AMX_H
+
+#if defined(__x86_64__)
+
+#include "rt/avx512.h"
+
+#include <cpuid.h>
+
+#define TIDE_AMX                                                                                             \
+    __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
+
+/* Eight tiles of 16 rows of 64 bytes. */
+struct tide_amx_shapes {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* Palette 1, whatever CPUID says of it. The whole structure is named as an operand: the compiler's own
+ * function names eight bytes of it, and the others need not be there then. */
+TIDE_INLINE TIDE_AMX void tide_amx_begin(void)
+{
+    static const struct tide_amx_shapes shapes = {.palette = 1,
+                                                  .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                                                  .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+}
+
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * pack_avx512.c - packing with AVX-512. Only where numbers are rounded are its instructions for bf16 used,
+ * and only kinds of tiles that have them ask for that.
+ */
+#include "rt/avx512.h"
+#include "rt/pack.h"
+
+#if defined(__x86_64__)
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sixteen cells of a row that k runs along, of which `numbers` numbers are there, or all. */
+TIDE_INLINE TIDE_AVX512_BF16 __m512i cells_along(const char *row, bool all, int64_t numbers,
+                                                 enum tide_dtype from, enum tide_dtype as)
+{
+    __mmask16 first = all ? 0xffff : tide_first_16(numbers),
+              second = all ? 0xffff : tide_first_16(numbers - 16);
+    if (as == TIDE_F32 && from == TIDE_F32)
+        return _mm512_maskz_loadu_epi32(first, row);
+    if (as == TIDE_F32)
+        return (__m512i)tide_widen_16(_mm256_maskz_loadu_epi16(first, row));
+    if (from == TIDE_BF16)
+        return _mm512_maskz_loadu_epi16(_mm512_kunpackw(second, first), row);
+    return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(second, row + TIDE_LINE),
+                                        _mm512_maskz_loadu_ps(first, row));
+}
+
+/* Rows become columns. */
+TIDE_INLINE TIDE_AVX512_BF16 void transpose(__m512i r[TIDE_LANES])
+{
+    __m512i t[TIDE_LANES];
+    for (int i = 0; i < TIDE_LANES; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < TIDE_LANES; i += 4)
+        for (int j = 0; j < 2; j++) {
+            r[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
+            r[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
+        }
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < TIDE_LANES; j += 8) {
+            t[j + i] = _mm512_shuffle_i32x4(r[j + i], r[j + 4 + i], 0x88);
+            t[j + 4 + i] = _mm512_shuffle_i32x4(r[j + i], r[j + 4 + i], 0xdd);
+        }
+    for (int i = 0; i < 8; i++) {
+        r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+        r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    }
+}
+
+/* Sixteen cells of sixteen lines that k runs along; all: each of them is there. */
+TIDE_INLINE TIDE_AVX512_BF16 void read_along(const struct tide_operand *o, int64_t line, int64_t cell,
+                                             bool all, __m512i rows[TIDE_LANES], enum tide_dtype from,
+                                             enum tide_dtype as)
+{
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = from == TIDE_BF16 ? 2 : 4;
+    const char *data = o->data + line * o->stride + cell * per_cell * size;
+#pragma GCC unroll 16
+    for (int i = 0; i < TIDE_LANES; i++)
+        rows[i] = all || line + i < o->lines
+                      ? cells_along(data + i * o->stride, all, o->numbers - cell * per_cell, from, as)
+                      : _mm512_setzero_si512();
+}
+
+TIDE_INLINE TIDE_AVX512_BF16 void pack_along(const struct tide_operand *o, struct tide_strip s, uint32_t *to,
+                                             enum tide_dtype from, enum tide_dtype as)
+{
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1;
+    for (int64_t v = 0; v < s.lanes; v += TIDE_LANES)
+        for (int64_t cell = s.first; cell < s.last; cell += TIDE_LANES) {
+            __m512i rows[TIDE_LANES];
+            int64_t line = s.line + v, cells = smaller(TIDE_LANES, s.last - cell);
+            if (line + TIDE_LANES <= o->lines && (cell + TIDE_LANES) * per_cell <= o->numbers)
+                read_along(o, line, cell, true, rows, from, as);
+            else
+                read_along(o, line, cell, false, rows, from, as);
+            transpose(rows);
+            uint32_t *place = to + cell * s.lanes + v;
+            if (cells == TIDE_LANES)
+#pragma GCC unroll 16
+                for (int i = 0; i < TIDE_LANES; i++)
+                    _mm512_store_si512(place + i * s.lanes, rows[i]);
+            else
+                for (int i = 0; i < cells; i++)
+                    _mm512_store_si512(place + i * s.lanes, rows[i]);
+        }
+}
+
+/* One number each of sixteen columns, in the low half of their cells. */
+TIDE_INLINE TIDE_AVX512_BF16 __m512i halves(const char *row, __mmask16 columns, enum tide_dtype from)
+{
+    return from == TIDE_BF16
+               ? _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(columns, row))
+               : _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(columns, row)));
+}
+
+/* Sixteen columns from the first on that there are; two: there is a second number in the cell. */
+TIDE_INLINE TIDE_AVX512_BF16 __m512i cell_across(const char *row, int64_t stride, __mmask16 columns, bool two,
+                                                 enum tide_dtype from, enum tide_dtype as)
+{
+    if (as == TIDE_F32 && from == TIDE_F32)
+        return _mm512_maskz_loadu_epi32(columns, row);
+    if (as == TIDE_F32)
+        return (__m512i)tide_widen_16(_mm256_maskz_loadu_epi16(columns, row));
+    __m512i low = halves(row, columns, from);
+    return two ? _mm512_or_si512(low, _mm512_slli_epi32(halves(row + stride, columns, from), 16)) : low;
+}
+
+TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, struct tide_strip s, uint32_t *to,
+                                              enum tide_dtype from, enum tide_dtype as)
+{
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = from == TIDE_BF16 ? 2 : 4;
+    const char *data = o->data + s.line * size;
+    int64_t cell = s.first, whole = smaller(s.last, o->numbers / per_cell);
+    if (s.line + s.lanes <= o->lines)
+        for (; cell < whole; cell++) {
+            const char *row = data + cell * per_cell * o->stride;
+            for (int64_t v = 0; v < s.lanes; v += TIDE_LANES)
+                _mm512_store_si512(to + cell * s.lanes + v,
+                                   cell_across(row + v * size, o->stride, 0xffff, true, from, as));
+        }
+    for (; cell < s.last; cell++)
+        for (int64_t v = 0; v < s.lanes; v += TIDE_LANES) {
+            int64_t there = per_cell * cell < o->numbers ? o->lines - s.line - v : 0;
+            _mm512_store_si512(to + cell * s.lanes + v,
+                               cell_across(data + cell * per_cell * o->stride + v * size, o->stride,
+                                           tide_first_16(there), per_cell * cell + 1 < o->numbers, from, as));
+        }
+}
+
+/* One function for each pair of types, so that none is asked for cell by cell. */
+#define PACK_AS(name, from, as)                                                                              \
+    TIDE_AVX512_BF16 static void name(const struct tide_operand *o, struct tide_strip s, uint32_t *to)       \
+    {                                                                                                        \
+        if (o->is_along)                                                                                     \
+            pack_along(o, s, to, from, as);                                                                  \
+        else                                                                                                 \
+            pack_across(o, s, to, from, as);                                                                 \
+    }
+PACK_AS(pack_f32, TIDE_F32, TIDE_F32)
+PACK_AS(pack_widened, TIDE_BF16, TIDE_F32)
+PACK_AS(pack_rounded, TIDE_F32, TIDE_BF16)
+PACK_AS(pack_bf16, TIDE_BF16, TIDE_BF16)
+
+void tide_pack_avx512(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
+{
+    (o->to == TIDE_F32     ? o->from == TIDE_F32 ? pack_f32 : pack_widened
+     : o->from == TIDE_F32 ? pack_rounded
+                           : pack_bf16)(o, s, to);
+}
+
+/* Squares that k runs along need no transposition. */
+TIDE_INLINE TIDE_AVX512_BF16 void square_along(const struct tide_operand *o, struct tide_strip s,
+                                               uint32_t *to, enum tide_dtype from)
+{
+    for (int64_t cell = s.first; cell < s.last; cell += TIDE_LANES) {
+        __m512i rows[TIDE_LANES];
+        if (s.line + TIDE_LANES <= o->lines && (cell + TIDE_LANES) * 2 <= o->numbers)
+            read_along(o, s.line, cell, true, rows, from, TIDE_BF16);
+        else
+            read_along(o, s.line, cell, false, rows, from, TIDE_BF16);
+#pragma GCC unroll 16
+        for (int i = 0; i < TIDE_LANES; i++)
+            _mm512_store_si512(to + (cell + i) * TIDE_LANES, rows[i]);
+    }
+}
+
+TIDE_AVX512_BF16 void tide_pack_squares(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
+{
+    if (o->is_along && o->from == TIDE_F32) {
+        square_along(o, s, to, TIDE_F32);
+    } else if (o->is_along) {
+        square_along(o, s, to, TIDE_BF16);
+    } else {
+        tide_pack_avx512(o, s, to);
+        for (int64_t cell = s.first; cell < s.last; cell += TIDE_LANES) {
+            __m512i rows[TIDE_LANES];
+#pragma GCC unroll 16
+            for (int i = 0; i < TIDE_LANES; i++)
+                rows[i] = _mm512_load_si512(to + (cell + i) * TIDE_LANES);
+            transpose(rows);
+#pragma GCC unroll 16
+            for (int i = 0; i < TIDE_LANES; i++)
+                _mm512_store_si512(to + (cell + i) * TIDE_LANES, rows[i]);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,377 @@
+#include "rt/processor.h"
+#include "base/clock.h"
+#include "rt/amx.h"
+#include "rt/avx512.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *const names[TIDE_ISAS] = {"SSE2", "AVX2", "AVX-512", "AMX"};
+static const char *const words[TIDE_ISAS] = {"plain", "avx2", "avx512", "amx"};
+
+static struct {
+    enum tide_isa best, used;
+    bool multiplies_bf16;
+    const char *complaint;
+} found;
+
+const char *tide_isa_name(enum tide_isa isa)
+{
+#if defined(__x86_64__)
+    return names[isa];
+#else
+    return isa == TIDE_ISA_PLAIN ? "vectors of the compiler" : names[isa];
+#endif
+}
+
+/* ---- trials */
+
+static sigjmp_buf way_out;
+
+static void leave(int number)
+{
+    (void)number;
+    siglongjmp(way_out, 1);
+}
+
+bool tide_processor_try(bool (*trial)(void))
+{
+    static const int signals[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+    enum { SIGNALS = sizeof signals / sizeof *signals };
+    struct sigaction had[SIGNALS], leaves = {.sa_handler = leave};
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &leaves, &had[i]);
+    volatile bool works = false;
+    if (!sigsetjmp(way_out, 1))
+        works = trial();
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &had[i], NULL);
+    return works;
+}
+
+#if defined(__x86_64__)
+
+enum { LANES = 16 };
+
+/* Numbers that the compiler cannot know. */
+static void fill(float *to, int count)
+{
+    for (volatile int i = 0; i < count; i++)
+        to[i] = (float)(i % 7 + 1);
+}
+
+__attribute__((target("avx2,fma"))) static bool try_avx2(void)
+{
+    float x[8], y[8];
+    fill(x, 8);
+    __m256 v = _mm256_loadu_ps(x);
+    __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(v), 0);
+    _mm256_storeu_ps(y, _mm256_fmadd_ps(v, _mm256_castsi256_ps(shifted), v));
+    for (int i = 0; i < 8; i++)
+        if (y[i] != x[i] * x[i] + x[i])
+            return false;
+    return true;
+}
+
+TIDE_AVX512 static bool try_avx512(void)
+{
+    float x[LANES], y[LANES];
+    fill(x, LANES);
+    __m512 v = _mm512_loadu_ps(x);
+    _mm512_storeu_ps(y, _mm512_setzero_ps());
+    _mm512_mask_storeu_ps(y, 0x7fff, _mm512_mask3_fmadd_ps(v, v, v, tide_first_16(LANES)));
+    for (int i = 0; i < LANES; i++)
+        if (y[i] != (i == LANES - 1 ? 0 : x[i] * x[i] + x[i]))
+            return false;
+    return true;
+}
+
+TIDE_AVX512_BF16 static bool try_bf16(void)
+{
+    float x[LANES], y[LANES];
+    fill(x, LANES);
+    __m512 v = _mm512_loadu_ps(x);
+    __m512bh pairs = _mm512_cvtne2ps_pbh(v, v);
+    _mm512_storeu_ps(y, _mm512_dpbf16_ps(v, pairs, pairs));
+    for (int i = 0; i < LANES; i++) { /* lane i has numbers 2i and 2i + 1 of v and v */
+        float first = x[2 * i % LANES], second = x[(2 * i + 1) % LANES];
+        if (y[i] != x[i] + first * first + second * second)
+            return false;
+    }
+    return true;
+}
+
+/* All that products do: two tiles are multiplied, and one is taken out. */
+TIDE_AMX static bool try_amx(void)
+{
+    float sums[LANES * LANES];
+    uint16_t one[2 * LANES * LANES];
+    for (volatile int i = 0; i < 2 * LANES * LANES; i++)
+        one[i] = 0x3f80;
+    tide_amx_begin();
+    _tile_zero(0);
+    _tile_loadd(4, one, TIDE_LINE);
+    _tile_loadd(6, one, TIDE_LINE);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_stored(0, sums, TIDE_LINE);
+    _tile_release();
+    for (int i = 0; i < LANES * LANES; i++)
+        if (sums[i] != 2 * LANES)
+            return false;
+    return true;
+}
+
+/* The system gives a process the room for tiles when it is asked. */
+static bool may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+}
+
+static bool announces_amx(void)
+{
+    unsigned a, b, c, d;
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE);
+}
+
+static bool announces(enum tide_isa isa)
+{
+    switch (isa) {
+    case TIDE_ISA_PLAIN:
+        return true;
+    case TIDE_ISA_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case TIDE_ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+    default:
+        return announces_amx() && __builtin_cpu_supports("avx512bf16") && may_use_tiles();
+    }
+}
+
+/* ---- how fast registers are multiplied */
+
+enum { SUMS = 12, LOOPS = 4096 };
+
+__attribute__((target("avx2,fma"))) static float multiply_avx2(void)
+{
+    __m256 sums[SUMS], x = _mm256_set1_ps(1e-9F);
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = _mm256_set1_ps((float)i);
+    for (int k = 0; k < LOOPS; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++)
+            sums[i] = _mm256_fmadd_ps(x, x, sums[i]);
+    for (int i = 1; i < SUMS; i++)
+        sums[0] += sums[i];
+    return sums[0][0];
+}
+
+TIDE_AVX512 static float multiply_avx512(void)
+{
+    __m512 sums[SUMS], x = _mm512_set1_ps(1e-9F);
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = _mm512_set1_ps((float)i);
+    for (int k = 0; k < LOOPS; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++)
+            sums[i] = _mm512_fmadd_ps(x, x, sums[i]);
+    for (int i = 1; i < SUMS; i++)
+        sums[0] += sums[i];
+    return sums[0][0];
+}
+
+TIDE_AVX512_BF16 static float multiply_bf16(void)
+{
+    __m512 sums[SUMS];
+    __m512i x = _mm512_set1_epi32(0x10001);
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = _mm512_set1_ps((float)i);
+    for (int k = 0; k < LOOPS; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++)
+            sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)x, (__m512bh)x);
+    for (int i = 1; i < SUMS; i++)
+        sums[0] += sums[i];
+    return sums[0][0];
+}
+
+TIDE_AMX static float multiply_tiles(void)
+{
+    float sums[LANES * LANES];
+    tide_amx_begin();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    for (int k = 0; k < LOOPS; k++) {
+        _tile_dpbf16ps(0, 4, 5);
+        _tile_dpbf16ps(1, 4, 5);
+        _tile_dpbf16ps(2, 4, 5);
+        _tile_dpbf16ps(3, 4, 5);
+    }
+    _tile_stored(0, sums, TIDE_LINE);
+    _tile_release();
+    return sums[0];
+}
+
+static double rate_of(float (*multiply)(void), double flops_per_loop)
+{
+    enum { TRIES = 12 };
+    static volatile float sink;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t begin = tide_clock_ns();
+        sink = multiply();
+        int64_t took = tide_clock_ns() - begin;
+        least = took < least ? took : least;
+    }
+    (void)sink;
+    return least > 0 ? flops_per_loop * LOOPS / ((double)least / TIDE_NS_PER_S) : 0;
+}
+
+double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier)
+{
+    if (isa > found.best || isa < TIDE_ISA_AVX2)
+        return 0;
+    if (multiplier == TIDE_MULTIPLIES_TILES)
+        return isa == TIDE_ISA_AMX ? rate_of(multiply_tiles, 4.0 * 2 * LANES * LANES * 2 * LANES) : 0;
+    if (multiplier == TIDE_MULTIPLIES_F32)
+        return isa == TIDE_ISA_AVX2 ? rate_of(multiply_avx2, SUMS * 2.0 * 8)
+                                    : rate_of(multiply_avx512, SUMS * 2.0 * LANES);
+    return isa >= TIDE_ISA_AVX512 && __builtin_cpu_supports("avx512bf16") && tide_processor_try(try_bf16)
+               ? rate_of(multiply_bf16, SUMS * 4.0 * LANES)
+               : 0;
+}
+
+static bool (*const trials[TIDE_ISAS])(void) = {
+    [TIDE_ISA_AVX2] = try_avx2, [TIDE_ISA_AVX512] = try_avx512, [TIDE_ISA_AMX] = try_amx};
+static const char *const complaints[TIDE_ISAS] = {
+    [TIDE_ISA_AVX2] = "AVX2 is announced and does not work; it is left unused",
+    [TIDE_ISA_AVX512] = "AVX-512 is announced and does not work; it is left unused",
+    [TIDE_ISA_AMX] = "AMX is announced and does not work; it is left unused"};
+
+static void find_best(void)
+{
+    for (int isa = TIDE_ISA_AVX2; isa < TIDE_ISAS && announces((enum tide_isa)isa); isa++) {
+        if (!tide_processor_try(trials[isa])) {
+            found.complaint = complaints[isa];
+            return;
+        }
+        found.best = (enum tide_isa)isa;
+    }
+}
+
+#else
+
+double tide_processor_ceiling(enum tide_isa isa, enum tide_multiplier multiplier)
+{
+    (void)isa, (void)multiplier;
+    return 0;
+}
+
+static void find_best(void)
+{
+}
+
+#endif
+
+/* ---- what is used */
+
+/* TIDE_ISAS: the variable is not there; -1: it names nothing. */
+static int asked_for(void)
+{
+    const char *text = getenv("TIDEMARK_ISA");
+    if (!text || !*text)
+        return TIDE_ISAS;
+    for (int i = 0; i < TIDE_ISAS; i++)
+        if (!strcmp(text, words[i]))
+            return i;
+    return -1;
+}
+
+/* A product of bf16 pairs is worth rounding operands for if it is clearly faster. */
+static const double clearly = 1.3;
+
+static void find(void)
+{
+    find_best();
+    int asked = asked_for();
+    found.used = asked >= 0 && asked < (int)found.best ? (enum tide_isa)asked : found.best;
+    found.multiplies_bf16 = found.used >= TIDE_ISA_AVX512 &&
+                            tide_processor_ceiling(TIDE_ISA_AVX512, TIDE_MULTIPLIES_BF16) >
+                                clearly * tide_processor_ceiling(TIDE_ISA_AVX512, TIDE_MULTIPLIES_F32);
+}
+
+static void find_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+}
+
+int tide_processor_check(struct tide_err *err)
+{
+    int asked = asked_for();
+    find_once();
+    if (asked < 0) {
+        tide_err_set(err, "TIDEMARK_ISA names no instruction set");
+        return tide_err_hint(err, "plain, avx2, avx512 or amx");
+    }
+    if (asked == TIDE_ISAS || asked <= (int)found.best)
+        return 0;
+    tide_err_set(err, "TIDEMARK_ISA asks for %s, which this processor cannot do",
+                 tide_isa_name((enum tide_isa)asked));
+    return tide_err_hint(err, "at most %s", words[found.best]);
+}
+
+enum tide_isa tide_isa(void)
+{
+    find_once();
+    return found.used;
+}
+
+bool tide_processor_multiplies_bf16(void)
+{
+    find_once();
+    return found.multiplies_bf16;
+}
+
+const char *tide_processor_complaint(void)
+{
+    find_once();
+    return found.complaint;
+}
+
+/* ---- how many there are */
+
+/* Processors that cpu.max of cgroup 2 allows; INT64_MAX: any number. */
+static int64_t quota(void)
+{
+    long long most, period;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!file)
+        return INT64_MAX;
+    int read = fscanf(file, "%lld %lld", &most, &period);
+    fclose(file);
+    return read == 2 && most > 0 && period > 0 ? (most + period - 1) / period : INT64_MAX;
+}
+
+int tide_processors(void)
+{
+    cpu_set_t set;
+    int64_t count = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    int64_t most = quota();
+    count = count < most ? count : most;
+    return count < 1 ? 1 : (int)count;
+}

@@ -1,0 +1,33 @@
+#include "rt/tile.h"
+#include "rt/processor.h"
+
+const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
+{
+#if defined(__x86_64__)
+    enum tide_isa isa = tide_isa();
+    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX)
+        return &tide_tile_amx;
+    if (from == TIDE_BF16 && tide_processor_multiplies_bf16())
+        return &tide_tile_avx512_bf16;
+    if (isa >= TIDE_ISA_AVX512)
+        return &tide_tile_avx512;
+    if (isa == TIDE_ISA_AVX2)
+        return &tide_tile_avx2;
+#endif
+    (void)from;
+    return &tide_tile_plain;
+}
+
+void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64_t columns)
+{
+    for (int64_t i = 0; i < t->rows; i++)
+        for (int64_t j = 0; j < t->width; j++) {
+            int64_t at = i * t->c_stride + j;
+            float sum = sums[i * columns + j];
+            if (t->bias)
+                sum += t->bias[j];
+            if (t->adds)
+                sum += (float)tide_number(t->c, t->to, at);
+            tide_number_set(t->c, t->to, at, (double)sum);
+        }
+}

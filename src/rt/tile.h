@@ -1,0 +1,49 @@
+/*
+ * tile.h - a tile of a matrix product: a few rows by a few columns, whose sums stay in registers over a
+ * stretch of k. One kind for each instruction set; tiles.h makes products of them.
+ */
+#ifndef TIDE_TILE_H
+#define TIDE_TILE_H
+
+#include "rt/pack.h"
+
+struct tide_tile {
+    const uint32_t *a; /* cell k of row i at a[i * a_row + k * a_cell]; packed: 1 and 16, or squares */
+    int64_t a_row, a_cell;
+    const uint32_t *b; /* cell k of column j at b[k * b_cell + j] */
+    int64_t b_cell, cells;
+    char *c;
+    int64_t c_stride;    /* in numbers */
+    enum tide_dtype to;  /* of c */
+    int64_t rows, width; /* of the tile, that there are */
+    const float *bias;   /* NULL: none */
+    bool adds;
+    bool begins, ends; /* the first and the last cells of k: sums begin at 0, and become numbers of c */
+    float *sums;       /* else they come from here and stay here: [rows][columns] of the kind */
+    /* For meanwhile: lines of the next columns; lines of what else will be read soon. */
+    struct tide_lines ask, ask_more;
+};
+
+struct tide_tile_kind {
+    const char *name;
+    enum tide_dtype cells; /* f32, or pairs of bf16 */
+    int rows, columns;
+    int cell_step;       /* cells are a multiple of this, beyond the last one 0 */
+    bool reads_in_place; /* a and b may be read where they lie, if they are f32 and whole tiles */
+    int block;           /* cells that are multiplied at a time: columns of them stay in a cache */
+    int more_per_cell;   /* lines of ask_more that a tile asks for with each cell */
+    tide_packer *pack_a, *pack_b;
+    void (*tile)(const struct tide_tile *tile);
+    void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */
+};
+
+/* What multiplies cells of that type here. For bf16 it may be one of f32, to which cells are widened. */
+const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from);
+
+/* The end of a tile in plain C: sums [rows][columns] become numbers of c. */
+void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);
+
+extern const struct tide_tile_kind tide_tile_plain, tide_tile_avx2, tide_tile_avx512, tide_tile_avx512_bf16,
+    tide_tile_amx;
+
+#endif

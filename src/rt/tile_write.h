@@ -1,0 +1,34 @@
+/*
+ * tile_write.h - the end of a tile with AVX-512: sums become numbers of c, sixteen at a time.
+ */
+#ifndef TIDE_TILE_WRITE_H
+#define TIDE_TILE_WRITE_H
+
+#if defined(__x86_64__)
+
+#include "rt/avx512.h"
+#include "rt/tile.h"
+
+/* Sums of the lanes that there are, of row i from column j on. */
+TIDE_INLINE TIDE_AVX512 void tide_tile_write(const struct tide_tile *t, int64_t i, int64_t j, __mmask16 lanes,
+                                             __m512 sum, enum tide_dtype to)
+{
+    int64_t at = i * t->c_stride + j;
+    if (t->bias)
+        sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes, t->bias + j));
+    if (to == TIDE_F32) {
+        float *c = (float *)(void *)t->c + at;
+        if (t->adds)
+            sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes, c));
+        _mm512_mask_storeu_ps(c, lanes, sum);
+    } else {
+        tide_bf16 *c = (tide_bf16 *)(void *)t->c + at;
+        if (t->adds)
+            sum = _mm512_add_ps(sum, tide_widen_16(_mm256_maskz_loadu_epi16(lanes, c)));
+        _mm512_mask_cvtepi32_storeu_epi16(c, lanes, tide_narrow_16(sum));
+    }
+}
+
+#endif
+
+#endif
