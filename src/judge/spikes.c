@@ -2,8 +2,9 @@
 #include "judge/thresholds.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-enum { SAMPLE = 4096, HEIGHTS = 512, PHASES = 64 };
+enum { SAMPLE = 4096, HEIGHTS = 512 };
 
 /* Walks along the kept floor, which is taken as straight between its points and as going on at its ends. */
 struct walk {
@@ -70,13 +71,37 @@ static int phase_of(const struct tide_judge_input *input, int at_top, double fro
     return -1;
 }
 
-void tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
-                      const struct tide_floor *f, double start_x, double level, struct tide_spikes *ret)
+static int by_number(const void *a, const void *b)
 {
+    int left = *(const int *)a, right = *(const int *)b;
+    return (left > right) - (left < right);
+}
+
+/* Finds the phase that holds most spikes, of equals the first. Sorts them. */
+static void find_phase(int *phases, size_t count, struct tide_spikes *spikes)
+{
+    qsort(phases, count, sizeof *phases, by_number);
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && phases[to] == phases[from];)
+            to++;
+        if (to - from <= spikes->in_phase)
+            continue;
+        spikes->in_phase = to - from;
+        spikes->phase = phases[from];
+    }
+}
+
+int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *m,
+                     const struct tide_floor *f, double start_x, double level, struct tide_arena *scratch,
+                     struct tide_spikes *ret)
+{
+    int *phases = tide_arena_take(scratch, m->count / 2 + 1, sizeof *phases);
+    if (!phases)
+        return -1;
     struct tide_spikes spikes = {.phase = -1};
     double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
     double heights[HEIGHTS], top = 0;
-    size_t in_phase[PHASES] = {0}, above = 0, first = 0;
+    size_t in_phases = 0, above = 0, first = 0;
     int at_top = -1;
     bool inside = false;
     struct walk w = begin_walk(f);
@@ -95,8 +120,8 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
         }
         if (inside && !now) {
             int phase = phase_of(input, at_top, m->x[first], m->x[i - 1]);
-            if (phase >= 0 && phase < PHASES)
-                in_phase[phase]++;
+            if (phase >= 0)
+                phases[in_phases++] = phase;
             heights[spikes.count % HEIGHTS] = top;
             spikes.largest_bytes = fmax(spikes.largest_bytes, top);
             spikes.count++;
@@ -108,10 +133,8 @@ void tide_spikes_find(const struct tide_judge_input *input, const struct tide_mo
         spikes = (struct tide_spikes){.phase = -1};
     if (spikes.count)
         spikes.typical_bytes = tide_median(heights, spikes.count < HEIGHTS ? spikes.count : HEIGHTS);
-    for (int p = 0; p < PHASES; p++)
-        if (in_phase[p] > spikes.in_phase && spikes.count) {
-            spikes.in_phase = in_phase[p];
-            spikes.phase = p;
-        }
+    if (spikes.count)
+        find_phase(phases, in_phases, &spikes);
     *ret = spikes;
+    return 0;
 }

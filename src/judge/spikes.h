@@ -6,8 +6,9 @@
 
 #include "judge/floor.h"
 
-/* start_x: where warm-up ends; level: typical bytes of the floor. */
-void tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *moments,
-                      const struct tide_floor *floor, double start_x, double level, struct tide_spikes *ret);
+/* start_x: where warm-up ends; level: typical bytes of the floor. -1: no memory. */
+int tide_spikes_find(const struct tide_judge_input *input, const struct tide_moments *moments,
+                     const struct tide_floor *floor, double start_x, double level, struct tide_arena *scratch,
+                     struct tide_spikes *ret);
 
 #endif
