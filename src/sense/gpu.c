@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -20,9 +21,10 @@ enum {
     MAX_USES = 1024, /* processes on devices, of one look */
     MAX_READINGS = 1024,
     MAX_RANKS = 128,
-    MAX_STRANGERS = 1024,  /* foreign PIDs known to be somebody else's */
-    MAX_SCANS = 256,       /* members whose descriptors are looked through in one look */
-    MAX_DESCRIPTORS = 4096 /* of one member */
+    MAX_STRANGERS = 1024,   /* foreign PIDs known to be somebody else's */
+    MAX_SCANS = 256,        /* members whose descriptors are looked through in one look */
+    MAX_DESCRIPTORS = 4096, /* of one member */
+    LOADER_SECONDS = 10     /* that the end waits for a driver that is being loaded */
 };
 
 static const int64_t least_pause_ns = 250 * TIDE_NS_PER_MS;
@@ -46,6 +48,7 @@ struct use {
 
 struct tide_gpu {
     struct loader *loader;
+    pthread_t thread;       /* the loader's */
     struct tide_nvml *nvml; /* borrowed from loader once done; NULL after a failure */
     bool loaded;
     struct tide_nvml_device devices[TIDE_NVML_DEVICES];
@@ -102,7 +105,7 @@ struct tide_gpu *tide_gpu_new(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         goto free_both;
-    pthread_detach(thread);
+    gpu->thread = thread;
     return gpu;
 
 free_both:
@@ -115,6 +118,13 @@ void tide_gpu_free(struct tide_gpu *gpu)
 {
     if (!gpu)
         return;
+    /* A driver that is being loaded while the program ends would meet a C library that is being taken apart.
+     * One that hangs is left behind. */
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOADER_SECONDS;
+    if (pthread_timedjoin_np(gpu->thread, NULL, &until))
+        pthread_detach(gpu->thread);
     leave_loader(gpu->loader);
     free(gpu);
 }

@@ -7,12 +7,15 @@
  *     graphics PID BYTES
  *     fail CODE                      this device's memory call gives CODE
  *
+ * With FAKE_NVML_INIT_MS it takes that long to begin.
+ *
  * Built with -DONLY_V1 it has the first generation of functions alone, with -DONLY_V3 the third of the
  * process lists.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_DEVICES = 8, MAX_ENTRIES = 512, INSUFFICIENT_SIZE = 7 };
 
@@ -93,6 +96,9 @@ int HANDLE(unsigned index, void **device);
 
 int INIT(void)
 {
+    const char *slow = getenv("FAKE_NVML_INIT_MS");
+    if (slow)
+        usleep((unsigned)atoi(slow) * 1000);
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "../fake/fake_proc.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -459,6 +460,30 @@ static void what_is_seen_gets_into_the_recording(void **state)
     assert_int_equal(tide_writer_free(writer, &err), 0);
 }
 
+static size_t count_threads(void)
+{
+    size_t count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void the_end_waits_for_a_library_that_is_being_loaded(void **state)
+{
+    (void)state;
+    size_t before = count_threads();
+    setenv("FAKE_NVML_INIT_MS", "300", 1);
+    gpu = tide_gpu_new();
+    assert_non_null(gpu);
+    tide_gpu_free(gpu);
+    gpu = NULL;
+    unsetenv("FAKE_NVML_INIT_MS");
+    assert_int_equal(count_threads(), before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -481,6 +506,7 @@ int main(void)
         TEST(a_driver_that_fails_is_noted_once_and_left_alone),
         TEST(a_device_that_does_not_support_the_question_is_no_failure),
         TEST(what_is_seen_gets_into_the_recording),
+        TEST(the_end_waits_for_a_library_that_is_being_loaded),
     };
     return cmocka_run_group_tests(tests, build_libraries, remove_libraries);
 }
