@@ -228,7 +228,7 @@ static void bare_name(const char *function, char *out, size_t size)
         const char *close = p;
         int depth = 0;
         do
-            depth += (*close == '<') - (*close == '>' && close[-1] != '-');
+            depth += (*close == '<') - (*close == '>' && close > function && close[-1] != '-');
         while (*p == '<' && depth > 0 && ++close < end);
         if (!whole && close - p > ARGUMENTS && used + 4 < size) {
             memcpy(out + used, "<..>", 4);

@@ -4,6 +4,7 @@
 #include "record/reader.h"
 #include "record/writer.h"
 #include "show/match.h"
+#include "show/stack_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -229,6 +231,24 @@ static void a_recording_without_sites_matches_nothing(void **state)
     tide_history_free(b);
 }
 
+static void a_name_is_not_read_before_its_beginning(void **state)
+{
+    (void)state;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages, page, PROT_NONE), 0);
+    memcpy(pages + page, ">>odd(int)", sizeof ">>odd(int)");
+    struct tide_frame frame = {
+        .function = pages + page, .file = "odd.cc", .line = 3, .module = "", .offset = TIDE_UNKNOWN};
+    struct tide_buf text;
+    tide_buf_init(&text, 256);
+    tide_frame_put(&text, &frame, false);
+    assert_string_equal(tide_buf_view(&text), "odd.cc:3 >>odd");
+    tide_buf_release(&text);
+    munmap(pages, 2 * page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +259,7 @@ int main(void)
         cmocka_unit_test(functions_without_lines_match_by_name_and_then_by_address),
         cmocka_unit_test(workers_that_run_the_same_code_are_one_group),
         cmocka_unit_test(a_recording_without_sites_matches_nothing),
+        cmocka_unit_test(a_name_is_not_read_before_its_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
