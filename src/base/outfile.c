@@ -46,6 +46,19 @@ static int open_temporary(struct tide_outfile *file, mode_t mode, struct tide_er
     return -1;
 }
 
+/* What is there and no regular file. Of a pipe that nobody reads, ENXIO: it is not waited for. */
+static FILE *open_device(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    FILE *out = fdopen(fd, "w");
+    if (!out)
+        close(fd);
+    return out;
+}
+
 int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_err *err)
 {
     *file = (struct tide_outfile){0};
@@ -60,8 +73,8 @@ int tide_outfile_open(struct tide_outfile *file, const char *path, struct tide_e
         return cannot("write", path, errno, err);
     int status = 0;
     if (exists && !S_ISREG(there.st_mode)) {
-        file->out = fopen(file->path, "we");
-        status = file->out ? 0 : cannot("write", path, errno, err);
+        file->out = open_device(file->path);
+        status = file->out ? 0 : cannot("write", path, errno == ENXIO ? EPIPE : errno, err);
     } else
         status = open_temporary(file, exists ? there.st_mode & 07777 : usual_mode(), err);
     if (status)

@@ -1,5 +1,6 @@
 #include "plan/model.h"
 #include "base/config_field.h"
+#include "base/infile.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -312,17 +313,15 @@ static int read_file(const char *path, struct tide_architecture *ret_model, stru
     if (!stat(path, &st) && S_ISDIR(st.st_mode) &&
         snprintf(inside, sizeof inside, "%s/config.json", path) < (int)sizeof inside)
         path = inside;
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    char *text = malloc(CONFIG_MOST);
-    size_t len = text ? fread(text, 1, CONFIG_MOST, in) : 0;
-    int status = !text                ? tide_err_set(err, "no memory left")
-                 : ferror(in)         ? tide_err_set(err, "cannot read it: %s", strerror(errno))
-                 : len == CONFIG_MOST ? tide_err_set(err, "the model's configuration is too large")
-                                      : tide_model_parse(text, len, ret_model, err);
-    free(text);
-    fclose(in);
+    struct tide_buf text;
+    tide_buf_init(&text, CONFIG_MOST);
+    if (tide_infile_read(path, &text, err)) {
+        tide_buf_release(&text);
+        return -1;
+    }
+    int status = text.failed ? tide_err_set(err, "the model's configuration is too large")
+                             : tide_model_parse(tide_buf_view(&text), text.len, ret_model, err);
+    tide_buf_release(&text);
     return status ? tide_err_wrap(err, "%s", shown) : 0;
 }
 

@@ -1,21 +1,23 @@
 /*
  * plan_read.c - a plan that was written as JSON, read back: the totals, the parts at the peak and the phases.
  */
+#include "base/infile.h"
 #include "base/text.h"
 #include "plan/plan_text.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PLAN_MOST = 4 << 20 };
+
+/* A number beyond this is no size; what is added up of those below fits. */
+static const int64_t LARGEST = INT64_C(1) << 56;
 
 static int64_t number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     int64_t n = json_is_integer(value) ? json_integer_value(value) : 0;
-    return n < 0 || n > INT64_C(1) << 62 ? 0 : n;
+    return n < 0 || n > LARGEST ? 0 : n;
 }
 
 static void take_parts(const json_t *object, int64_t owned[TIDE_PARTS])
@@ -67,17 +69,18 @@ int tide_plan_read(const char *path, struct tide_forecast *ret_forecast, bool *r
 {
     char shown[256];
     json_error_t why;
+    struct tide_buf text;
     tide_text_escape(path, strlen(path), shown, sizeof shown);
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    char *text = malloc(PLAN_MOST);
-    size_t len = text ? fread(text, 1, PLAN_MOST, in) : 0;
-    json_t *root = text && len < PLAN_MOST ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &why) : NULL;
+    tide_buf_init(&text, PLAN_MOST);
+    if (tide_infile_read(path, &text, err)) {
+        tide_buf_release(&text);
+        return -1;
+    }
+    json_t *root =
+        text.failed ? NULL : json_loadb(tide_buf_view(&text), text.len, JSON_REJECT_DUPLICATES, &why);
     int status = !root ? tide_err_set(err, "it is no JSON document of a plan")
                        : take_plan(root, ret_forecast, ret_host, err);
     json_decref(root);
-    free(text);
-    fclose(in);
+    tide_buf_release(&text);
     return status ? tide_err_wrap(err, "%s", shown) : 0;
 }

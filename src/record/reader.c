@@ -331,8 +331,13 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
     char shown[256], head[sizeof MAGIC];
     size_t have = 0;
     ssize_t got = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode)) {
+        close(fd); /* what is taken out of a pipe is gone */
+        return 0;
+    }
     while (fd >= 0 && have < sizeof head && (got = read(fd, head + have, sizeof head - have)) > 0)
         have += (size_t)got;
     if (fd < 0 || got < 0) {

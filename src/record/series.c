@@ -7,18 +7,16 @@
 #include "record/series.h"
 #include "record/columns.h"
 #include "base/buf.h"
+#include "base/infile.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILE_MOST = 1 << 30, CELL_MOST = 4096, JSON_COLUMNS = 64, OTHERS_MOST = 32 };
 #define ARENA_MOST ((size_t)2 << 30)
@@ -638,29 +636,20 @@ int tide_series_read(const char *path, const struct tide_series_options *options
                      struct tide_err *err)
 {
     char shown[128];
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    bool standard = !strcmp(path, "-");
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
     struct tide_buf text;
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
     tide_buf_init(&text, FILE_MOST);
-    char piece[65536];
-    ssize_t got = 0;
-    while (!text.failed && ((got = read(fd, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR)))
-        if (got > 0)
-            tide_buf_append(&text, piece, (size_t)got);
-    int why = errno;
-    if (!standard)
-        close(fd);
-    int status = got < 0       ? tide_err_set(err, "cannot read '%s': %s", shown, strerror(why))
-                 : text.failed ? tide_err_set(err, "'%s' is larger than 1 GiB", shown)
-                               : tide_series_parse(tide_buf_view(&text), text.len, options, ret, err);
-    if (status && got >= 0 && !text.failed && err) {
-        char hint[sizeof err->hint];
-        memcpy(hint, err->hint, sizeof hint);
-        tide_err_wrap(err, "cannot read '%s' as a series", shown);
-        memcpy(err->hint, hint, sizeof hint);
+    int status = tide_infile_read(path, &text, err);
+    if (status == 0 && text.failed) {
+        status = tide_err_set(err, "'%s' is larger than 1 GiB", shown);
+    } else if (status == 0) {
+        status = tide_series_parse(tide_buf_view(&text), text.len, options, ret, err);
+        if (status && err) {
+            char hint[sizeof err->hint];
+            memcpy(hint, err->hint, sizeof hint);
+            tide_err_wrap(err, "cannot read '%s' as a series", shown);
+            memcpy(err->hint, hint, sizeof hint);
+        }
     }
     tide_buf_release(&text);
     return status;

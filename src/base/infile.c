@@ -1,0 +1,71 @@
+#include "base/infile.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WRITER_MS = 1000 };
+
+static ssize_t read_piece(int fd, struct tide_buf *text)
+{
+    char piece[65536];
+    ssize_t got;
+
+    do
+        got = read(fd, piece, sizeof piece);
+    while (got < 0 && errno == EINTR);
+    if (got > 0)
+        tide_buf_append(text, piece, (size_t)got);
+    return got;
+}
+
+/* The first piece of a pipe that was opened without waiting; the rest may then be waited for. 0: it is empty
+ * and nobody writes to it. */
+static ssize_t begin_pipe(int fd, struct tide_buf *text)
+{
+    struct pollfd pipe = {.fd = fd, .events = POLLIN};
+
+    poll(&pipe, 1, WRITER_MS);
+    ssize_t got = read_piece(fd, text);
+    if (got < 0 && errno == EAGAIN)
+        got = 1; /* there is a writer */
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return got;
+}
+
+static int read_all(int fd, bool pipe, const char *shown, struct tide_buf *text, struct tide_err *err)
+{
+    ssize_t got = pipe ? begin_pipe(fd, text) : 1;
+
+    if (pipe && got == 0) {
+        tide_err_set(err, "cannot read '%s': nobody writes to this pipe", shown);
+        return tide_err_hint(err, "start the program that fills it first");
+    }
+    while (got > 0 && !text->failed)
+        got = read_piece(fd, text);
+    return got < 0 ? tide_err_set(err, "cannot read '%s': %s", shown, strerror(errno)) : 0;
+}
+
+int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *err)
+{
+    char shown[256];
+    struct stat about;
+
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    if (strcmp(path, "-") == 0)
+        return read_all(STDIN_FILENO, false, shown, text, err);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    bool pipe = fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
+    int status = read_all(fd, pipe, shown, text, err);
+    close(fd);
+    return status;
+}

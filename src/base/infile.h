@@ -1,0 +1,17 @@
+/*
+ * infile.h - a file that is read whole.
+ *
+ * Nothing waits for somebody who might write one day: a pipe that nobody writes to is refused after a second.
+ * One that has a writer is read to its end, however long that takes.
+ */
+#ifndef TIDE_INFILE_H
+#define TIDE_INFILE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Appends what the file holds to *text, which must be initialised and may come back `failed` when its maximum
+ * is too small. path "-" is standard input. -1 with a sentence that names the file. */
+int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *err);
+
+#endif
