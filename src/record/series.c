@@ -511,8 +511,11 @@ static int make_series(const struct table *t, const struct picked *p, const size
     s->bytes = tide_arena_take(&set->arena, row_count, sizeof(double));
     char name[160];
     const char *column = t->names[p->value[value]];
-    if (p->pid != SIZE_MAX)
-        snprintf(name, sizeof name, "%.100s[%.0f]", column, t->cells[rows[0] * t->stride + p->pid]);
+    double pid = p->pid != SIZE_MAX ? t->cells[rows[0] * t->stride + p->pid] : NAN;
+    if (p->pid != SIZE_MAX && isnan(pid))
+        snprintf(name, sizeof name, "%.100s (rows without a PID)", column);
+    else if (p->pid != SIZE_MAX)
+        snprintf(name, sizeof name, "%.100s[%.0f]", column, pid);
     else
         snprintf(name, sizeof name, "%.150s", column);
     s->name = tide_arena_text(&set->arena, name, strlen(name));
@@ -563,9 +566,24 @@ static int by_pid(const void *a, const void *b, void *context)
     size_t left = *(const size_t *)a, right = *(const size_t *)b;
     double l = order->table->cells[left * order->table->stride + order->column];
     double r = order->table->cells[right * order->table->stride + order->column];
-    if (l != r && !isnan(l) && !isnan(r))
+    if (isnan(l) != isnan(r)) /* rows of no process after all others */
+        return isnan(l) ? 1 : -1;
+    if (l < r || l > r)
         return l < r ? -1 : 1;
     return left < right ? -1 : left > right;
+}
+
+static bool same_pid(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static int refuse_more(const struct picked *p, struct tide_err *err)
+{
+    tide_err_set(err, "there are more than %d series", TIDE_SERIES_MOST);
+    return p->pid != SIZE_MAX
+               ? tide_err_hint(err, "keep the rows of the processes that matter, for example with grep")
+               : tide_err_hint(err, "choose one with --column");
 }
 
 static int make_set(const struct table *t, const struct picked *p, struct tide_series_set *set,
@@ -584,11 +602,12 @@ static int make_set(const struct table *t, const struct picked *p, struct tide_s
         to = t->rows;
         if (p->pid != SIZE_MAX) {
             double pid = t->cells[rows[from] * t->stride + p->pid];
-            for (to = from + 1; to < t->rows && t->cells[rows[to] * t->stride + p->pid] == pid;)
+            for (to = from + 1; to < t->rows && same_pid(t->cells[rows[to] * t->stride + p->pid], pid);)
                 to++;
         }
-        for (size_t v = 0; status == 0 && v < p->values && set->count < TIDE_SERIES_MOST; v++)
-            status = make_series(t, p, rows + from, to - from, v, set, err);
+        for (size_t v = 0; status == 0 && v < p->values; v++)
+            status = set->count < TIDE_SERIES_MOST ? make_series(t, p, rows + from, to - from, v, set, err)
+                                                   : refuse_more(p, err);
     }
     free(rows);
     return status;

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "plan/plan_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct span {
@@ -20,12 +21,18 @@ static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
     return sum;
 }
 
+/* The spans follow one another. */
 static bool inside(const struct span *spans, size_t count, int64_t t_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        if (t_ns >= spans[i].from_ns && t_ns <= spans[i].to_ns)
-            return true;
-    return false;
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans[middle].from_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && t_ns <= spans[low - 1].to_ns;
 }
 
 /* The highest sum on devices within the spans; -1: no sample there. */
@@ -56,12 +63,12 @@ static int64_t host_peak(const struct tide_history *h, const struct span *spans,
     return peak;
 }
 
-/* Where the program said that a phase of this name was under way. */
-static size_t find_spans(const struct tide_history *h, const char *name, struct span *spans, size_t most)
+/* Where the program said that a phase of this name was under way. There is room for half as many as marks. */
+static size_t find_spans(const struct tide_history *h, const char *name, struct span *spans)
 {
     size_t count = 0;
     int64_t begun = -1;
-    for (size_t i = 0; i < h->mark_count && count < most; i++) {
+    for (size_t i = 0; i < h->mark_count; i++) {
         const struct tide_history_mark *m = &h->marks[i];
         if (m->name < 0 || strcmp(h->names[m->name], name) != 0)
             continue;
@@ -83,22 +90,25 @@ static void add_row(struct tide_against *to, const char *name, int64_t planned, 
     row->seen = peak;
 }
 
-void tide_against_compare(bool host, const struct tide_forecast *f, const struct tide_history *h,
-                          struct tide_against *to)
+int tide_against_compare(bool host, const struct tide_forecast *f, const struct tide_history *h,
+                         struct tide_against *to, struct tide_err *err)
 {
-    enum { SPANS = 512 };
-    struct span spans[SPANS], all = {INT64_MIN, INT64_MAX};
+    struct span *spans = malloc((h->mark_count / 2 + 1) * sizeof *spans), all = {INT64_MIN, INT64_MAX};
+    if (!spans)
+        return tide_err_set(err, "not enough memory to compare the plan with the recording");
     bool device = h->gpu_count > 0;
     int64_t above = device ? f->context + f->reserved - f->allocated : host ? f->context : 0;
     to->count = 0;
     to->what = device ? "on the device" : "resident, of the largest process";
     for (int i = 0; i < f->phase_count; i++) {
-        size_t count = find_spans(h, f->phases[i].name, spans, SPANS);
+        size_t count = find_spans(h, f->phases[i].name, spans);
         int64_t peak = !count ? -1 : device ? device_peak(h, spans, count) : host_peak(h, spans, count);
         if (peak >= 0)
             add_row(to, f->phases[i].name, f->phases[i].peak + above, peak);
     }
     add_row(to, "whole run", f->allocated + above, device ? device_peak(h, &all, 1) : host_peak(h, &all, 1));
+    free(spans);
+    return 0;
 }
 
 /* The owners at the peak step by step up to the plan, then what was seen beyond it. */
@@ -209,7 +219,10 @@ int tide_against(const struct tide_job *job, const struct tide_forecast *forecas
     struct tide_against seen;
     if (load(path, &history, err))
         return -1;
-    tide_against_compare(job->host, forecast, history, &seen);
+    if (tide_against_compare(job->host, forecast, history, &seen, err)) {
+        tide_history_free(history);
+        return -1;
+    }
     bool known = seen.rows[seen.count - 1].seen >= 0;
     if (known && json)
         print_json(forecast, &seen, history->gpu_count > 0, out);

@@ -27,9 +27,9 @@ struct tide_against {
     const char *what; /* that was compared; static text */
 };
 
-/* host: the job runs on the processor, and the interpreter counts. */
-void tide_against_compare(bool host, const struct tide_forecast *forecast, const struct tide_history *history,
-                          struct tide_against *ret);
+/* host: the job runs on the processor, and the interpreter counts. -1: no memory. */
+int tide_against_compare(bool host, const struct tide_forecast *forecast, const struct tide_history *history,
+                         struct tide_against *ret, struct tide_err *err);
 
 /* What a recording says of how a run ended: the last step that it named, if it did not end well; 0: it does
  * not say. */

@@ -338,7 +338,8 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
 {
     if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
         return tide_err_set(s->err, "judging was stopped");
-    if (s->a->count >= TIDE_JUDGED_MOST)
+    /* The tree comes last and always has its place. */
+    if (s->a->count >= TIDE_JUDGED_MOST - (j.subject == TIDE_SUBJECT_TREE ? 0 : 1))
         return 0;
     int judged = judge_series(s, low, high, &j);
     if (judged > 0)
@@ -424,7 +425,7 @@ double tide_assess_own_share(const struct tide_history_process *p)
 /* ---------------------------------------------------------------------------------------------------- the
  * whole */
 
-static struct tide_assessment *new_assessment(struct tide_err *err)
+static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
 {
     struct tide_assessment *a = calloc(1, sizeof *a);
     struct tide_assessment_private *private = calloc(1, sizeof *private);
@@ -439,7 +440,7 @@ static struct tide_assessment *new_assessment(struct tide_err *err)
     a->private = private;
     a->steps_told = TIDE_UNKNOWN;
     a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
-    a->judged = tide_arena_take(&private->arena, TIDE_JUDGED_MOST, sizeof *a->judged);
+    a->judged = tide_arena_take(&private->arena, most, sizeof *a->judged);
     if (!a->judged) {
         tide_assessment_free(a);
         no_memory(err);
@@ -556,7 +557,7 @@ static int assess(struct tide_assessing *s)
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
                         struct tide_assessment **ret_assessment, struct tide_err *err)
 {
-    struct tide_assessment *a = new_assessment(err);
+    struct tide_assessment *a = new_assessment(TIDE_JUDGED_MOST, err);
     if (!a)
         return -1;
     struct tide_assessing s = {.h = history,
@@ -614,14 +615,14 @@ double tide_assess_x_of(const struct tide_assessment *a, int64_t t_ns)
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
                        struct tide_assessment **ret_assessment, struct tide_err *err)
 {
-    struct tide_assessment *a = new_assessment(err);
+    struct tide_assessment *a = new_assessment(set->count, err);
     if (!a)
         return -1;
     a->items = options->items;
     a->items_per_step = options->items_per_step;
     a->limit_bytes = options->limit_bytes;
     snprintf(a->limit_name, sizeof a->limit_name, "--limit");
-    for (size_t i = 0; i < set->count && a->count < TIDE_JUDGED_MOST; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         const struct tide_series *series = &set->series[i];
         struct tide_judged *j = &a->judged[a->count];
         *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,

@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    JUDGED_MOST = 256, /* sites that are judged: those that rose most; judging one takes milliseconds */
     LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
     CULPRITS_MOST = 1000,
     HEALTHY_MOST = 3,   /* of each kind */
@@ -291,7 +290,7 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
 {
     struct tide_blame *b = g->b;
     bool growth = g->options->by == TIDE_BLAME_GROWTH;
-    size_t most = growth ? JUDGED_MOST : g->options->most;
+    size_t most = growth ? TIDE_BLAME_JUDGED : g->options->most;
     most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
     b->culprits = tide_arena_take(b->arena, most + 1, sizeof *b->culprits);
     if (!b->culprits)
@@ -312,6 +311,8 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
             c->share = list[i].bytes / all[tide_site_is_on_device(c->site)];
         b->count++;
     }
+    for (size_t i = b->count; growth && i < count && list[i].bytes >= LEAST_GROWTH; i++)
+        b->beyond++;
     if (growth) {
         b->count = keep_growing(b->culprits, b->count, &b->unjudged);
         tide_blaming_accuse(g);

@@ -54,6 +54,9 @@ struct tide_culprit {
     size_t caller_count;
 };
 
+/* Sites that are judged: those that rose most; judging one takes milliseconds. */
+enum { TIDE_BLAME_JUDGED = 256 };
+
 struct tide_blame {
     struct tide_culprit *culprits; /* largest first */
     size_t count;
@@ -61,6 +64,7 @@ struct tide_blame {
     size_t healthy_count;
     size_t sites;     /* that were looked at */
     size_t unjudged;  /* of those that grew, how many were seen too rarely to be judged */
+    size_t beyond;    /* that rose as well, each by less than those that were judged: they were too many */
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */
     bool x_is_steps;

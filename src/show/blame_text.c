@@ -157,6 +157,9 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     char unseen[280];
     if (tide_sites_unseen(history, unseen, sizeof unseen))
         fprintf(out, "  unseen  %s\n", unseen);
+    if (blame->beyond)
+        fprintf(out, "  beyond  %zu more call sites rose, each by less than the %zu that were judged\n",
+                blame->beyond, (size_t)TIDE_BLAME_JUDGED);
     tide_healthy_print(blame, history, out);
     tide_buf_release(&amount);
     tide_buf_release(&part);
@@ -193,6 +196,8 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
     tide_json_integer(&json, "sites", (int64_t)blame->sites);
     tide_json_whole(&json, "all_bytes", blame->all_bytes);
     tide_json_whole(&json, "all_device_bytes", blame->all_device_bytes);
+    if (blame->beyond)
+        tide_json_integer(&json, "sites_not_judged", (int64_t)blame->beyond);
     tide_json_array(&json, "culprits");
     for (size_t i = 0; i < blame->count; i++) {
         const struct tide_culprit *c = &blame->culprits[i];

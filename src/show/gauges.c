@@ -74,7 +74,7 @@ static int judge_gauges(struct tide_assessing *s)
     if (!rows || !first)
         return no_memory(s);
     sort_gauges(h, rows, first);
-    for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST; name++) {
+    for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST - 1; name++) {
         size_t count = first[name + 1] - first[name];
         if (count < TIDE_LEAST_MOMENTS)
             continue;
@@ -155,7 +155,7 @@ static int judge_gpus(struct tide_assessing *s)
         return no_memory(s);
     if (link_gpus(s, series, next, &series_count))
         return -1;
-    for (size_t i = 0; i < series_count && s->a->count < TIDE_JUDGED_MOST; i++) {
+    for (size_t i = 0; i < series_count && s->a->count < TIDE_JUDGED_MOST - 1; i++) {
         size_t count = 0;
         for (size_t at = series[i].first;; at = next[at]) {
             rows[count++] = (struct tide_level){h->gpu[at].t_ns, (double)h->gpu[at].bytes};

@@ -166,7 +166,10 @@ void tide_report_put_plan(struct tide_report_page *page)
     struct tide_against seen;
     if (!plan)
         return;
-    tide_against_compare(page->report->plan_host, plan, page->h, &seen);
+    if (tide_against_compare(page->report->plan_host, plan, page->h, &seen, page->err)) {
+        page->torn = true;
+        return;
+    }
     fprintf(
         page->out,
         "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n<table><thead><tr><th scope=\"col\">Peak of<th "

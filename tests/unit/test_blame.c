@@ -156,6 +156,32 @@ static void a_runtimes_heap_is_no_cache(void **state)
     forget(blame, &answer);
 }
 
+static void call_sites_that_are_too_many_to_judge_are_said(void **state)
+{
+    enum { SITES = 300 };
+    (void)state;
+    char text[4096];
+    int64_t sites[SITES];
+    struct made m = begin();
+    int64_t leaks = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, leaks);
+    for (int k = 0; k < SITES; k++)
+        sites[k] = add_site(&m, leaks, TIDE_SITE_MALLOC, line_of("train.py", k + 1, "step"));
+    for (int64_t i = 0; i < 40; i++) {
+        mark(&m, leaks, TIDE_MARK_STEP, i, "");
+        look(&m, 1, 150 * MIB + i * MIB);
+        sample(&m, leaks, 100 * MIB + i * MIB);
+        for (int k = 0; k < SITES; k++)
+            hold(&m, sites[k], i * (3500 + k), i);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    struct tide_blame *blame = blame_growth(&answer);
+    assert_int_equal(blame->beyond, SITES - TIDE_BLAME_JUDGED);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text),
+                           "44 more call sites rose, each by less than the 256 that were judged"));
+    forget(blame, &answer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +189,7 @@ int main(void)
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),
+        cmocka_unit_test(call_sites_that_are_too_many_to_judge_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  */
 #include "base/units.h"
 #include "record/columns.h"
+#include "base/buf.h"
 #include "record/series.h"
 
 #include <math.h>
@@ -200,6 +201,37 @@ static void every_memory_column_and_every_pid_is_a_series(void **state)
     tide_series_release(&set);
 }
 
+static void rows_without_a_pid_do_not_tear_processes_apart(void **state)
+{
+    (void)state;
+    struct tide_series_set set =
+        parse("step,pid,rss_mb\n1,8,20\n1,,5\n1,7,10\n2,8,21\n2,,6\n2,7,11\n3,7,12\n", &by_name);
+    assert_int_equal(set.count, 3);
+    assert_string_equal(set.series[0].name, "rss_mb[7]");
+    assert_int_equal(set.series[0].count, 3);
+    assert_string_equal(set.series[1].name, "rss_mb[8]");
+    assert_int_equal(set.series[1].count, 2);
+    assert_string_equal(set.series[2].name, "rss_mb (rows without a PID)");
+    assert_int_equal(set.series[2].count, 2);
+    tide_series_release(&set);
+}
+
+static void more_series_than_are_read_are_refused(void **state)
+{
+    (void)state;
+    struct tide_buf text;
+    tide_buf_init(&text, 1 << 20);
+    tide_buf_text(&text, "step,pid,rss_mb\n");
+    for (int pid = 1; pid <= TIDE_SERIES_MOST; pid++)
+        tide_buf_format(&text, "1,%d,5\n", pid);
+    struct tide_series_set set = parse(tide_buf_view(&text), &by_name);
+    assert_int_equal(set.count, TIDE_SERIES_MOST);
+    tide_series_release(&set);
+    tide_buf_text(&text, "1,9999,5\n");
+    refused(tide_buf_view(&text), "there are more than 1024 series");
+    tide_buf_release(&text);
+}
+
 static void a_column_can_be_chosen(void **state)
 {
     (void)state;
@@ -279,6 +311,8 @@ int main(void)
         cmocka_unit_test(a_clock_that_jumps_is_bridged),
         cmocka_unit_test(steps_that_start_over_go_on),
         cmocka_unit_test(every_memory_column_and_every_pid_is_a_series),
+        cmocka_unit_test(rows_without_a_pid_do_not_tear_processes_apart),
+        cmocka_unit_test(more_series_than_are_read_are_refused),
         cmocka_unit_test(a_column_can_be_chosen),
         cmocka_unit_test(malformed_text_is_refused_with_its_line),
         cmocka_unit_test(names_are_escaped_in_errors),
