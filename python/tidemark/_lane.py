@@ -24,7 +24,8 @@ from time import monotonic_ns
 from typing import Any
 
 _MAGIC = 0x31656E616C646974
-_SLOTS = 4096
+_SLOTS = 2048
+_SPARE = "spare"
 _SLOT_BYTES = 128
 _HEAD_BYTES = 128
 _LANE_BYTES = _HEAD_BYTES + _SLOTS * _SLOT_BYTES
@@ -61,13 +62,25 @@ def _start_ticks() -> int:
         return int(text.read().rpartition(b")")[2].split()[19])
 
 
-def _open_lane(directory: int, name: str) -> int:
-    """A descriptor of the lane with all its blocks allocated, so that writing to the map cannot fail."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+def _reopen_lane(directory: int, name: str) -> int:
+    return os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+
+
+def _has_room(directory: int) -> bool:
+    """src/channel/space.h: with a spare place beside it, three quarters of a file system must stay free; otherwise no more than
+    a quarter of what is free is taken."""
+    about = os.fstatvfs(directory)
+    free = about.f_bavail * about.f_frsize
     try:
-        fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
-    except FileExistsError:  # made by this process before it called exec
-        return os.open(name, flags | os.O_NONBLOCK, dir_fd=directory)
+        os.readlink(_SPARE, dir_fd=directory)
+    except OSError:
+        return about.f_blocks == 0 or free // 4 >= _LANE_BYTES
+    return about.f_blocks == 0 or free - _LANE_BYTES >= about.f_blocks * about.f_frsize // 4 * 3
+
+
+def _create_lane(directory: int, name: str) -> int:
+    """A descriptor of the lane with all its blocks allocated, so that writing to the map cannot fail."""
+    fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
     try:
         os.fchmod(fd, 0o600)
         os.posix_fallocate(fd, 0, _LANE_BYTES)
@@ -78,16 +91,36 @@ def _open_lane(directory: int, name: str) -> int:
     return fd
 
 
+def _open_lane(places: list[int], name: str) -> int:
+    """The lane that this process made before it called exec, or a new one where there is room."""
+    roomy = [place for place in places if _has_room(place)]
+    for attempt, there in ((_reopen_lane, places), (_create_lane, roomy)):
+        for place in there:
+            try:
+                return attempt(place, name)
+            except OSError:
+                pass
+    if not roomy:
+        os.close(os.open("full-" + name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=places[0]))
+    raise OSError("no lane")
+
+
 def _make() -> mmap.mmap:
     path = os.environ["TIDEMARK_CHANNEL"]
     if not path.startswith("/"):
         raise OSError("the channel is not an absolute path")
     pid, start = os.getpid(), _start_ticks()
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    places = [os.open(path, flags)]
     try:
-        fd = _open_lane(directory, f"marks-{pid}-{start}-py")
+        try:
+            places.append(os.open(_SPARE, flags, dir_fd=places[0]))
+        except OSError:
+            pass
+        fd = _open_lane(places, f"marks-{pid}-{start}-py")
     finally:
-        os.close(directory)
+        for place in places:
+            os.close(place)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size != _LANE_BYTES or found.st_blocks * 512 < _LANE_BYTES:

@@ -1,7 +1,7 @@
 /*
  * channel.h - the tracker's end of the channel (lane.h has the layout and the protocol).
  *
- * tide_channel_new (makes the directory; sweeps up those of trackers that are dead) -> put
+ * tide_channel_new (makes the directory, places.h) -> put
  * tide_channel_path() into the environment of the command as TIDEMARK_CHANNEL -> tide_channel_drain() every
  * tick -> tide_channel_free (removes the directory).
  *
@@ -36,9 +36,17 @@ struct tide_channel_event {
     const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
 };
 
+/* Processes for which there was no room (space.h). */
+struct tide_channel_refused {
+    uint64_t count;
+    int64_t last_pid;
+    uint64_t last_start;
+};
+
 /* All since tide_channel_new. lanes: lanes ever followed. */
 struct tide_channel_counts {
     uint64_t lanes, events, thinned, lost;
+    struct tide_channel_refused no_lane, no_table;
 };
 
 int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err);
@@ -47,6 +55,9 @@ void tide_channel_free(struct tide_channel *channel);
 /* Keeps its files open out of this from now on, before the first drain. Borrowed until the channel is freed.
  */
 void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors);
+
+/* PID of a child of this process, which removes the directory if this process is killed; 0: there is none. */
+int64_t tide_channel_helper(const struct tide_channel *channel);
 
 /* Borrowed. */
 const char *tide_channel_path(const struct tide_channel *channel);

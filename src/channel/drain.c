@@ -1,18 +1,15 @@
 /*
- * drain.c - the directory of a channel and the lanes in it; ring.c reads one lane.
- *
- * The directory is "tidemark-PID-START-XXXXXX" (the tracker's PID and start), held with flock() for as long
- * as the tracker lives. A later tracker of the same user removes a directory only if it gets that lock and
- * sees no such process: in a container that shares /dev/shm but not its PIDs, the lock alone tells.
+ * drain.c - the lanes of a channel; places.c has its directories, and ring.c reads one lane.
  */
 #include "channel/channel.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "channel/birth.h"
+#include "channel/places.h"
+#include "channel/space.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +28,7 @@ enum {
 
 struct lane {
     char name[LANE_NAME_BYTES];
+    size_t place; /* where it lies */
     int64_t pid;
     uint64_t start_ticks;
     int fd;       /* -1: not kept */
@@ -39,9 +37,7 @@ struct lane {
 };
 
 struct tide_channel {
-    char path[256];
-    int directory_fd; /* holds the lock */
-    DIR *listing;     /* the same directory, with an offset of its own */
+    struct tide_places places;
     int64_t birth_ns;
     struct lane *lanes;
     size_t lane_count, lane_capacity;
@@ -74,89 +70,11 @@ static int parse_name(const char *name, const char *prefix, int64_t *ret_pid, ui
     return 0;
 }
 
-/* Removes the files of a channel's directory and then itself; what is no plain entry stays, and with it the
- * directory. Follows no links. */
-static void remove_channel(int base, const char *name, int directory)
-{
-    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
-    if (!listing && copy >= 0)
-        close(copy);
-    struct dirent *entry;
-    for (int n = 0; listing && n < ENTRIES_MOST && (entry = readdir(listing)); n++)
-        unlinkat(directory, entry->d_name, 0); /* "." and "..": refused by the system */
-    if (listing)
-        closedir(listing);
-    unlinkat(base, name, AT_REMOVEDIR);
-}
-
-static void sweep_one(int base, const char *name)
-{
-    int64_t pid;
-    uint64_t start;
-    const char *rest;
-    if (parse_name(name, "tidemark-", &pid, &start, &rest) || rest[0] != '-' || strlen(rest) != 7 ||
-        is_alive(pid, start))
-        return;
-    int directory = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (directory < 0)
-        return;
-    struct stat is;
-    if (!fstat(directory, &is) && is.st_uid == geteuid() && !flock(directory, LOCK_EX | LOCK_NB))
-        remove_channel(base, name, directory);
-    close(directory);
-}
-
-static void sweep(const char *base_path)
-{
-    int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0)
-        return;
-    DIR *listing = fdopendir(base);
-    if (!listing) {
-        close(base);
-        return;
-    }
-    struct dirent *entry;
-    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
-        sweep_one(base, entry->d_name);
-    closedir(listing);
-}
-
-/* Makes, opens and locks the directory under base. */
-static int make_directory(struct tide_channel *channel, const char *base)
-{
-    uint64_t start;
-    if (!base || base[0] != '/' || tide_birth_read(0, &start))
-        return -1;
-    int len = snprintf(channel->path, sizeof channel->path, "%s/tidemark-%d-%" PRIu64 "-XXXXXX", base,
-                       (int)getpid(), start);
-    if (len >= (int)sizeof channel->path || !mkdtemp(channel->path))
-        return -1;
-    channel->directory_fd = open(channel->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (channel->directory_fd >= 0 && !flock(channel->directory_fd, LOCK_EX | LOCK_NB)) {
-        int copy = openat(channel->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        channel->listing = copy < 0 ? NULL : fdopendir(copy);
-        if (channel->listing)
-            return 0;
-        if (copy >= 0)
-            close(copy);
-    }
-    int error = errno;
-    if (channel->directory_fd >= 0)
-        close(channel->directory_fd);
-    channel->directory_fd = -1;
-    rmdir(channel->path);
-    errno = error;
-    return -1;
-}
-
 int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
 {
     struct tide_channel *channel = calloc(1, sizeof *channel);
     if (!channel)
         return tide_err_set(err, "out of memory for the channel of marks");
-    channel->directory_fd = -1;
     channel->birth_ns = tide_clock_ns();
     tide_descriptors_init(&channel->own_descriptors);
     channel->descriptors = &channel->own_descriptors;
@@ -166,21 +84,12 @@ int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
         tide_channel_free(channel);
         return tide_err_set(err, "out of memory for the channel of marks");
     }
-    const char *bases[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), "/tmp"};
-    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-        if (!bases[i])
-            continue;
-        sweep(bases[i]);
-        if (!make_directory(channel, bases[i])) {
-            *ret_channel = channel;
-            return 0;
-        }
+    if (tide_places_init(&channel->places, err)) {
+        tide_channel_free(channel);
+        return -1;
     }
-    int error = errno;
-    tide_channel_free(channel);
-    tide_err_set(err, "cannot make a directory for marks in /dev/shm, $XDG_RUNTIME_DIR or /tmp: %s",
-                 strerror(error));
-    return tide_err_hint(err, "steps can still be read from the program's output with --step-regex");
+    *ret_channel = channel;
+    return 0;
 }
 
 void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors)
@@ -190,7 +99,12 @@ void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *d
 
 const char *tide_channel_path(const struct tide_channel *channel)
 {
-    return channel->path;
+    return channel->places.at[0].path;
+}
+
+int64_t tide_channel_helper(const struct tide_channel *channel)
+{
+    return channel->places.sweeper;
 }
 
 static uint64_t hash_name(const char *name)
@@ -202,9 +116,10 @@ static uint64_t hash_name(const char *name)
 }
 
 /* A regular file of ours of exactly a lane's size, or -1. Never blocks, never follows a link. */
-static int open_lane_file(const struct tide_channel *channel, const char *name)
+static int open_lane_file(const struct tide_channel *channel, size_t place, const char *name)
 {
-    int fd = openat(channel->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd =
+        openat(channel->places.at[place].fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat is;
     if (fd >= 0 && (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size != (off_t)TIDE_LANE_BYTES)) {
         close(fd);
@@ -229,9 +144,10 @@ static int grow_lanes(struct tide_channel *channel)
 
 /* Takes up the file if it is a lane that is ready and says of itself what its name says; otherwise it is
  * looked at again at the next drain. -1: out of memory. */
-static int follow(struct tide_channel *channel, const char *name, int64_t now_ns)
+static int follow(struct tide_channel *channel, size_t place, const char *name, int64_t now_ns)
 {
-    struct lane lane = {.fd = -1, .ring = {.last_ns = channel->birth_ns, .birth_ns = channel->birth_ns}};
+    struct lane lane = {
+        .fd = -1, .place = place, .ring = {.last_ns = channel->birth_ns, .birth_ns = channel->birth_ns}};
     const char *suffix;
     if (strlen(name) >= sizeof lane.name ||
         parse_name(name, "marks-", &lane.pid, &lane.start_ticks, &suffix) || (*suffix && *suffix != '-'))
@@ -239,7 +155,7 @@ static int follow(struct tide_channel *channel, const char *name, int64_t now_ns
     uint64_t key = hash_name(name);
     if (tide_map_get(&channel->by_name, key, NULL) || channel->lane_count >= TIDE_CHANNEL_LANES)
         return 0;
-    int fd = open_lane_file(channel, name);
+    int fd = open_lane_file(channel, place, name);
     if (fd < 0)
         return 0;
     struct tide_lane_head head;
@@ -262,13 +178,34 @@ static int follow(struct tide_channel *channel, const char *name, int64_t now_ns
     return 0;
 }
 
-static int find_lanes(struct tide_channel *channel, int64_t now_ns)
+/* A process found no room: it said so, and is told of once. */
+static void count_refused(struct tide_channel *channel, size_t place, const char *name)
 {
+    static const char *const kinds[] = {TIDE_SPACE_FULL "marks-", TIDE_SPACE_FULL "heap-"};
+    struct tide_channel_refused *refused[] = {&channel->totals.no_lane, &channel->totals.no_table};
+    for (int i = 0; i < 2; i++) {
+        int64_t pid;
+        uint64_t start;
+        const char *rest;
+        if (parse_name(name, kinds[i], &pid, &start, &rest))
+            continue;
+        refused[i]->last_pid = pid;
+        refused[i]->last_start = start;
+        refused[i]->count += !unlinkat(channel->places.at[place].fd, name, 0);
+    }
+}
+
+static int find_lanes(struct tide_channel *channel, size_t place, int64_t now_ns)
+{
+    DIR *listing = channel->places.at[place].listing;
     struct dirent *entry;
-    rewinddir(channel->listing);
-    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(channel->listing)); n++)
-        if (entry->d_name[0] != '.' && follow(channel, entry->d_name, now_ns))
+    rewinddir(listing);
+    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++) {
+        if (!strncmp(entry->d_name, TIDE_SPACE_FULL, strlen(TIDE_SPACE_FULL)))
+            count_refused(channel, place, entry->d_name);
+        else if (entry->d_name[0] != '.' && follow(channel, place, entry->d_name, now_ns))
             return -1;
+    }
     return 0;
 }
 
@@ -280,7 +217,7 @@ static void drop_lane(struct tide_channel *channel, size_t i)
         close(lane->fd);
         tide_descriptors_give(channel->descriptors);
     }
-    unlinkat(channel->directory_fd, lane->name, 0);
+    unlinkat(channel->places.at[lane->place].fd, lane->name, 0);
     tide_map_remove(&channel->by_name, hash_name(lane->name));
     struct lane *tail = &channel->lanes[--channel->lane_count];
     if (tail != lane) {
@@ -327,7 +264,7 @@ static void on_slot(void *context, const struct tide_lane_slot *slot)
 static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
                        struct listener *listener)
 {
-    int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->name);
+    int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->place, lane->name);
     if (fd < 0)
         return errno != EMFILE && errno != ENFILE; /* at the next drain */
     bool ended = has_ended(lane, fd);
@@ -347,7 +284,9 @@ int tide_channel_drain(struct tide_channel *channel,
                        struct tide_channel_counts *ret_totals, struct tide_err *err)
 {
     int64_t now_ns = tide_clock_ns();
-    int failed = find_lanes(channel, now_ns);
+    int failed = 0;
+    for (size_t i = 0; i < channel->places.count && !failed; i++)
+        failed = find_lanes(channel, i, now_ns);
     struct listener listener = {.on_event = on_event, .context = context};
     for (size_t i = 0; i < channel->lane_count;) {
         if (drain_lane(channel, &channel->lanes[i], now_ns, &listener))
@@ -370,12 +309,7 @@ void tide_channel_free(struct tide_channel *channel)
         close(channel->lanes[i].fd);
         tide_descriptors_give(channel->descriptors);
     }
-    if (channel->listing)
-        closedir(channel->listing);
-    if (channel->directory_fd >= 0) {
-        remove_channel(AT_FDCWD, channel->path, channel->directory_fd);
-        close(channel->directory_fd);
-    }
+    tide_places_release(&channel->places);
     tide_map_release(&channel->by_name);
     tide_ring_scratch_free(channel->scratch);
     free(channel->lanes);

@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "channel/birth.h"
+#include "channel/space.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,6 +28,7 @@
 enum {
     ENTRIES_MOST = 65536, /* of the directory, looked at in one search */
     MODULES_AT_ONCE = 64,
+    PLACES = 2,
     PID_MOST = 1 << 22,
     HOOK_MOST = 64 << 20, /* bytes of the hook in a process */
 };
@@ -34,8 +36,7 @@ enum {
 static const int64_t LARGEST = INT64_C(1) << 62;
 
 struct tide_heap_tables {
-    int directory_fd;
-    DIR *listing;
+    DIR *listings[PLACES]; /* of the channel's directory, and of where its link leads to, if to anywhere */
     struct tide_heap_table **tables;
     size_t count, capacity;
     struct tide_map by_name; /* key of a table's file name: those that are followed */
@@ -56,17 +57,17 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
     if (!tables)
         return tide_err_set(err, "not enough memory to follow allocations");
     tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
-    tables->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int copy =
-        tables->directory_fd < 0 ? -1 : openat(tables->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    tables->listing = copy < 0 ? NULL : fdopendir(copy);
-    if (!tables->listing) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || !(tables->listings[0] = fdopendir(fd))) {
         tide_err_set(err, "cannot open the channel: %s", strerror(errno));
-        if (copy >= 0)
-            close(copy);
+        if (fd >= 0)
+            close(fd);
         tide_heap_tables_free(tables);
         return -1;
     }
+    int spare = tide_space_open(fd, TIDE_SPACE_SPARE);
+    if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
+        close(spare);
     tide_descriptors_init(&tables->own_descriptors);
     tables->descriptors = &tables->own_descriptors;
     tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw);
@@ -113,10 +114,9 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
         free_table(tables, tables->tables[i]);
     free(tables->tables);
     tide_map_release(&tables->by_name);
-    if (tables->listing)
-        closedir(tables->listing);
-    if (tables->directory_fd >= 0)
-        close(tables->directory_fd);
+    for (int i = 0; i < PLACES; i++)
+        if (tables->listings[i])
+            closedir(tables->listings[i]);
     free(tables->raw);
     free(tables->values);
     free(tables);
@@ -144,7 +144,7 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)
 {
-    unlinkat(tables->directory_fd, tables->tables[index]->name, 0);
+    unlinkat(tables->tables[index]->directory, tables->tables[index]->name, 0);
     tide_map_remove(&tables->by_name, key_of(tables->tables[index]->name));
     free_table(tables, tables->tables[index]);
     tables->tables[index] = tables->tables[--tables->count];
@@ -238,10 +238,10 @@ static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *n
 }
 
 /* A regular file of a table's size, or -1. Never blocks, never follows a link. */
-static int open_table(const struct tide_heap_tables *tables, const char *name)
+static int open_table(int directory, const char *name)
 {
     struct stat about;
-    int fd = openat(tables->directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
     if (fd >= 0 &&
         (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != (off_t)TIDE_HEAP_BYTES)) {
@@ -291,14 +291,14 @@ static int add_table(struct tide_heap_tables *tables, const struct tide_heap_tab
 }
 
 /* Takes up the file if it is a table that is ready; otherwise it is looked at again at the next search. */
-static void follow(struct tide_heap_tables *tables, const char *name)
+static void follow(struct tide_heap_tables *tables, int directory, const char *name)
 {
-    struct tide_heap_table table = {.fd = -1};
+    struct tide_heap_table table = {.fd = -1, .directory = directory};
 
     if (parse_name(name, &table) != 0 || tide_map_get(&tables->by_name, key_of(name), NULL))
         return;
     bool full = tables->count >= TIDE_HEAP_TABLES;
-    table.fd = full ? -1 : open_table(tables, name);
+    table.fd = full ? -1 : open_table(directory, name);
     if (table.fd < 0) {
         tables->waiting += full || is_shortage(errno);
         return;
@@ -315,10 +315,13 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
     struct dirent *entry;
 
     tables->waiting = 0;
-    rewinddir(tables->listing);
-    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(tables->listing)); n++)
-        if (strncmp(entry->d_name, TIDE_HEAP_FILE, strlen(TIDE_HEAP_FILE)) == 0)
-            follow(tables, entry->d_name);
+    for (int i = 0; i < PLACES && tables->listings[i]; i++) {
+        DIR *listing = tables->listings[i];
+        rewinddir(listing);
+        for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
+            if (strncmp(entry->d_name, TIDE_HEAP_FILE, strlen(TIDE_HEAP_FILE)) == 0)
+                follow(tables, dirfd(listing), entry->d_name);
+    }
 }
 
 /* --- reading ------------------------------------------------------------------------------------------- */
@@ -348,7 +351,10 @@ static bool has_next_image(const struct tide_heap_tables *tables, const struct t
 
     snprintf(name, sizeof name, TIDE_HEAP_FILE "%" PRId64 "-%" PRIu64 "-%" PRIu64, table->pid,
              table->start_ticks, (uint64_t)table->image + 1);
-    return faccessat(tables->directory_fd, name, F_OK, 0) == 0;
+    for (int i = 0; i < PLACES && tables->listings[i]; i++)
+        if (faccessat(dirfd(tables->listings[i]), name, F_OK, 0) == 0)
+            return true;
+    return false;
 }
 
 static void find_end(const struct tide_heap_tables *tables, struct tide_heap_table *table)
@@ -454,12 +460,12 @@ static int64_t believable(uint64_t bytes)
     return bytes < HOOK_MOST ? (int64_t)bytes : 0;
 }
 
-void tide_heap_table_hook(const struct tide_heap_tables *tables, const struct tide_heap_table *table,
-                          int64_t *ret_own_bytes, int64_t *ret_table_bytes)
+void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
+                          int64_t *ret_table_bytes)
 {
     struct statfs about;
     uint64_t own = 0, shared = 0;
-    int fd = table->fd >= 0 ? table->fd : open_table(tables, table->name);
+    int fd = table->fd >= 0 ? table->fd : open_table(table->directory, table->name);
 
     if (!table->replaced && !table->superseded &&
         (!read_at(fd, &own, sizeof own, offsetof(struct tide_heap_head, own_bytes)) ||
@@ -483,7 +489,7 @@ static int reopen(struct tide_heap_tables *tables, struct tide_heap_table *table
         return 0;
     if (tables->passing)
         close_table(tables, tables->passing);
-    table->fd = open_table(tables, table->name);
+    table->fd = open_table(table->directory, table->name);
     if (table->fd < 0)
         return is_shortage(errno) ? 1 : -1;
     tables->passing = table;

@@ -4,7 +4,8 @@
  * The tracker makes a channel: a directory, mode 0700, on a memory file system, whose path it puts into the
  * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane,
  * named "marks-PID-START" (START: field 22 of /proc/PID/stat, so that a reused PID is another lane; a writer
- * in another language adds a suffix, "marks-PID-START-py"), of exactly TIDE_LANE_BYTES, maps it and writes
+ * in another language adds a suffix, "marks-PID-START-py"), of exactly TIDE_LANE_BYTES, if there is room for
+ * it (space.h), maps it and writes
  * marks into a ring; it holds the file with flock() for as long as it has it mapped. A fork leaves the
  * parent's lane alone and makes its own at its first mark. The tracker never maps a lane (a hostile process
  * could truncate it under its feet): it reads with pread, so what a process did last is still there after it
@@ -31,7 +32,7 @@
 #define TIDE_LANE_MAGIC  UINT64_C(0x31656e616c646974) /* the bytes "tidlane1" */
 #define TIDE_LANE_BUSY   (UINT64_C(1) << 63)          /* a slot's sequence while it is written */
 
-enum { TIDE_LANE_SLOTS = 4096, TIDE_LANE_NAME = 96 };
+enum { TIDE_LANE_SLOTS = 2048, TIDE_LANE_NAME = 96 };
 
 struct tide_lane_head {
     uint64_t magic; /* written last by the creator */

@@ -17,6 +17,7 @@
 #include "tidemark.h"
 #include "channel/birth.h"
 #include "channel/lane.h"
+#include "channel/space.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -119,11 +120,9 @@ static struct tide_lane_head *create_lane(int directory, const char *name, uint6
     struct tide_lane_head *lane = NULL;
     if (!fchmod(fd, 0600) && !allocate_lane(fd))
         lane = map_lane(fd);
-    int error = errno;
     if (!lane)
         unlinkat(directory, name, 0);
     close(fd);
-    errno = lane ? 0 : error == EEXIST ? EIO : error; /* EEXIST speaks of the name alone */
     if (!lane)
         return NULL;
     lane->pid = (uint32_t)getpid();
@@ -153,6 +152,15 @@ static struct tide_lane_head *reopen_lane(int directory, const char *name, uint6
     return lane;
 }
 
+static void say_full(int directory, const char *name)
+{
+    char full[96] = TIDE_SPACE_FULL;
+    strcat(full, name);
+    int fd = openat(directory, full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
 static struct tide_lane_head *make_lane(void)
 {
     const char *path = secure_getenv(TIDE_CHANNEL_ENV);
@@ -166,9 +174,20 @@ static struct tide_lane_head *make_lane(void)
     char *end = tide_birth_digits(name + strlen(name), (uint64_t)getpid());
     *end++ = '-';
     *tide_birth_digits(end, start_ticks) = '\0';
-    struct tide_lane_head *lane = create_lane(directory, name, start_ticks);
-    if (!lane && errno == EEXIST)
-        lane = reopen_lane(directory, name, start_ticks);
+    int spare = tide_space_open(directory, TIDE_SPACE_SPARE);
+    struct tide_lane_head *lane = reopen_lane(directory, name, start_ticks);
+    if (!lane && spare >= 0)
+        lane = reopen_lane(spare, name, start_ticks);
+    bool here = tide_space_for(directory, tide_space_is_shared(directory), TIDE_LANE_BYTES);
+    bool there = spare >= 0 && tide_space_for(spare, false, TIDE_LANE_BYTES);
+    if (!lane && here)
+        lane = create_lane(directory, name, start_ticks);
+    if (!lane && there)
+        lane = create_lane(spare, name, start_ticks);
+    if (!lane && !here && !there)
+        say_full(directory, name);
+    if (spare >= 0)
+        close(spare);
     close(directory);
     return lane;
 }

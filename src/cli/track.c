@@ -425,7 +425,8 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
                                        .adopt_orphans = t->config->command != NULL,
                                        .hidden_pids = {t->spawned.keeper,
                                                        t->heap ? tide_heap_sense_helper(t->heap) : 0,
-                                                       t->relay ? tide_relay_pid(t->relay) : 0},
+                                                       t->relay ? tide_relay_pid(t->relay) : 0,
+                                                       t->channel ? tide_channel_helper(t->channel) : 0},
                                        .smaps_budget_ppm = 10000,
                                        .limit_bytes = t->config->limit_bytes,
                                        .gpu = true,
@@ -545,12 +546,34 @@ static void note_lost_marks(struct tide_tracker *t)
         tide_tracker_trouble(t, &err);
 }
 
+/* Processes for whose marks or table there was no room: the last is named. */
+static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_refused *refused,
+                            const char *what, const char *lost)
+{
+    char text[400];
+    struct tide_err err;
+    if (!refused->count)
+        return;
+    const char *name = tide_sense_name(t->sense, refused->last_pid, refused->last_start);
+    char shown[64], who[96];
+    tide_text_escape(name, strlen(name), shown, sizeof shown);
+    snprintf(who, sizeof who, shown[0] ? "%s[%lld]" : "%sprocess %lld", shown, (long long)refused->last_pid);
+    snprintf(text, sizeof text,
+             "tidemark: no room for the %s of %llu process%s, such as %s, in %s or elsewhere: %s", what,
+             (unsigned long long)refused->count, refused->count == 1 ? "" : "es", who,
+             tide_channel_path(t->channel), lost);
+    tide_tracker_say(t, text);
+    struct tide_note note = {.t_ns = tide_clock_ns() - t->base_ns, .text = text + strlen("tidemark: ")};
+    if (tide_writer_note(t->writer, &note, &err))
+        tide_tracker_trouble(t, &err);
+}
+
 /* --heap, and no process ever had the hook in it. */
 static void tell_of_unseen_heap(struct tide_tracker *t)
 {
     char shown[128], text[400];
     struct tide_err err;
-    if (!t->heap || tide_heap_sense_tables(t->heap) > 0)
+    if (!t->heap || tide_heap_sense_tables(t->heap) > 0 || t->marks.no_table.count > 0)
         return;
     const char *program = t->config->command[0], *obstacle = tide_preloading_obstacle(program);
     tide_text_escape(program, strlen(program), shown, sizeof shown);
@@ -570,6 +593,8 @@ static void finish(struct tide_tracker *t)
     take_heap(t, tide_clock_ns(), true);
     tell_of_unseen_heap(t);
     note_lost_marks(t);
+    tell_of_refused(t, &t->marks.no_lane, "marks", "they are lost");
+    tell_of_refused(t, &t->marks.no_table, "allocations", "they are not recorded");
     if (t->trend && !t->relay)
         fputs("\r\x1b[K", stderr);
     int64_t now = tide_clock_ns() - t->base_ns;

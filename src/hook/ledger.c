@@ -11,6 +11,7 @@
 #include "hook/ledger.h"
 #include "channel/birth.h"
 #include "channel/lane.h"
+#include "channel/space.h"
 #include "hook/latch.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@
 #endif
 
 enum { INDEX_BITS = 17, CODE_BITS = 16, KNOWN_MODULES = 1024, IMAGES_MOST = 256 };
+enum { FIRST_BYTES = 160 << 10 }; /* what a table has at the start, and a little more */
 enum area { SITES, FRAMES, CODES, MODULES, TEXT, AREAS };
 
 static const struct {
@@ -57,6 +59,7 @@ static struct TIDE_WIPED {
     atomic_bool attaching;
     tide_latch latch; /* guards appending: the counts, `backed`, `known`, and inserts into the indexes */
     uint64_t backed[AREAS];
+    bool is_spare; /* the table is where the channel's link leads to */
     unsigned known_count;
     struct known known[KNOWN_MODULES];
     _Atomic uint32_t index[1 << INDEX_BITS]; /* site number + 1 */
@@ -70,7 +73,7 @@ void (*tide_ledger_on_object)(const struct tide_object *object);
 static atomic_bool off;
 static atomic_uint unloads;
 static char program_path[TIDE_HEAP_STRING];
-static char channel_path[256];
+static char channel_path[256], spare_path[sizeof channel_path + sizeof TIDE_SPACE_SPARE];
 
 static struct tide_heap_site *site_at(struct tide_heap_head *table, uint32_t n)
 {
@@ -86,6 +89,7 @@ int tide_ledger_init(void)
         atomic_store(&off, true);
     else
         memcpy(channel_path, path, strlen(path) + 1);
+    strcat(strcat(strcpy(spare_path, channel_path), "/"), TIDE_SPACE_SPARE);
     return tide_wiped_declare(&self, sizeof self);
 }
 
@@ -113,6 +117,18 @@ const char *tide_ledger_program(void)
 
 /* ---- the file */
 
+/* Whether the file may take so much more. Once the tracker is gone it has no directory, and nobody to read
+ * it. */
+static bool has_room(uint64_t bytes)
+{
+    int directory = tide_space_open(AT_FDCWD, self.is_spare ? spare_path : channel_path);
+    if (directory < 0)
+        return false;
+    bool shared = tide_space_is_shared(directory), room = tide_space_for(directory, shared, bytes);
+    syscall(SYS_close, directory);
+    return room;
+}
+
 /* Makes sure that `bytes` bytes from the beginning of the area can be written. Under the latch, or before the
  * table is known to anybody. */
 static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
@@ -124,18 +140,22 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     uint64_t want = (bytes + areas[area].chunk - 1) / areas[area].chunk * areas[area].chunk;
     want = want < areas[area].bytes ? want : areas[area].bytes;
     char *from = (char *)table + areas[area].at + self.backed[area];
-    if (madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
+    if (!has_room(want - self.backed[area]) || madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
         return -1;
     self.backed[area] = want;
     return 0;
 }
 
 /* The file, empty and of full size, or -1 with errno. */
-static int create_file(int directory, const char *name)
+static int create_file(int directory, int other, const char *name)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < TIDE_HEAP_BYTES) {
         errno = EFBIG;
+        return -1;
+    }
+    if (other >= 0 && !faccessat(other, name, F_OK, 0)) {
+        errno = EEXIST;
         return -1;
     }
     int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -160,7 +180,7 @@ static struct tide_heap_head *map_file(int fd)
     if (!madvise(memory, sizeof(struct tide_heap_head), MADV_POPULATE_WRITE) && !back(memory, SITES, 1) &&
         !back(memory, FRAMES, 1) && !back(memory, MODULES, 1) && !back(memory, TEXT, 1))
         return memory;
-    if (errno == EINVAL && !fallocate(fd, 0, 0, (off_t)TIDE_HEAP_BYTES)) {
+    if (errno == EINVAL && has_room(TIDE_HEAP_BYTES) && !fallocate(fd, 0, 0, (off_t)TIDE_HEAP_BYTES)) {
         for (int i = 0; i < AREAS; i++)
             self.backed[i] = areas[i].bytes;
         return memory;
@@ -193,27 +213,20 @@ static void write_head(struct tide_heap_head *table, uint64_t start_ticks, uint3
     __atomic_store_n(&table->magic, TIDE_HEAP_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* A file that exists was left by this process before it called exec. */
-static struct tide_heap_head *make_table(void)
+/* A file that exists, here or in the other place, was left by this process before it called exec. */
+static struct tide_heap_head *make_table_in(int directory, int other, const char *first_name,
+                                            uint64_t start_ticks)
 {
-    uint64_t start_ticks;
-    if (tide_birth_read(0, &start_ticks))
-        return NULL;
-    int directory = open(channel_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return NULL;
-    char name[96] = TIDE_HEAP_FILE;
-    char *end = tide_birth_digits(name + strlen(name), (uint64_t)getpid());
-    *end++ = '-';
-    end = tide_birth_digits(end, start_ticks);
-    *end = '\0';
+    char name[96];
+    strcpy(name, first_name);
+    char *end = name + strlen(name);
     struct tide_heap_head *table = NULL;
     uint32_t image = 0;
-    int fd = create_file(directory, name);
+    int fd = create_file(directory, other, name);
     while (fd < 0 && errno == EEXIST && ++image < IMAGES_MOST) {
         *end = '-';
         *tide_birth_digits(end + 1, image) = '\0';
-        fd = create_file(directory, name);
+        fd = create_file(directory, other, name);
     }
     if (fd >= 0) {
         table = map_file(fd);
@@ -221,9 +234,45 @@ static struct tide_heap_head *make_table(void)
             unlinkat(directory, name, 0);
         close(fd);
     }
-    close(directory);
     if (table)
         write_head(table, start_ticks, image);
+    return table;
+}
+
+static void say_full(int directory, const char *name)
+{
+    char full[112] = TIDE_SPACE_FULL;
+    strcat(full, name);
+    int fd = openat(directory, full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* In the channel's directory, or where its link leads to. */
+static struct tide_heap_head *make_table(void)
+{
+    uint64_t start_ticks;
+    int places[2] = {tide_space_open(AT_FDCWD, channel_path), tide_space_open(AT_FDCWD, spare_path)};
+    struct tide_heap_head *table = NULL;
+    char name[96] = TIDE_HEAP_FILE;
+    if (places[0] >= 0 && !tide_birth_read(0, &start_ticks)) {
+        char *end = tide_birth_digits(name + strlen(name), (uint64_t)getpid());
+        *end++ = '-';
+        *tide_birth_digits(end, start_ticks) = '\0';
+        bool room = false;
+        for (int i = 0; i < 2 && !table; i++) {
+            self.is_spare = i == 1;
+            if (places[i] < 0 || !has_room(FIRST_BYTES))
+                continue;
+            room = true;
+            table = make_table_in(places[i], places[1 - i], name, start_ticks);
+        }
+        if (!room)
+            say_full(places[0], name);
+    }
+    for (int i = 0; i < 2; i++)
+        if (places[i] >= 0)
+            close(places[i]);
     return table;
 }
 

@@ -277,7 +277,7 @@ void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense
     for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
         const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
         int64_t own_bytes, table_bytes;
-        tide_heap_table_hook(heap->tables, table, &own_bytes, &table_bytes);
+        tide_heap_table_hook(table, &own_bytes, &table_bytes);
         if (!table->superseded)
             tide_sense_hook(sense, table->pid, table->start_ticks, own_bytes, table_bytes);
     }

@@ -198,14 +198,27 @@ static bool is_called(const struct tide_member *member, int64_t pid)
     return false;
 }
 
-void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t anon_bytes,
-                     int64_t shmem_bytes)
+/* By the PID that it may know of itself; NULL: there is none. */
+static struct tide_member *find_member(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);
     for (size_t i = 0; (!member || member->start_ticks != start_ticks) && i < sense->tree.member_count; i++)
-        if (is_called(sense->tree.members[i], pid))
+        if (sense->tree.members[i]->pid == pid || is_called(sense->tree.members[i], pid))
             member = sense->tree.members[i];
-    if (!member || member->start_ticks != start_ticks)
+    return member && member->start_ticks == start_ticks ? member : NULL;
+}
+
+const char *tide_sense_name(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
+{
+    const struct tide_member *member = find_member(sense, pid, start_ticks);
+    return member ? member->now.name : "";
+}
+
+void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t anon_bytes,
+                     int64_t shmem_bytes)
+{
+    struct tide_member *member = find_member(sense, pid, start_ticks);
+    if (!member)
         return;
     member->hook_anon_bytes = anon_bytes;
     member->hook_shmem_bytes = shmem_bytes;

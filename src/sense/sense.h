@@ -28,23 +28,23 @@
 
 struct tide_sense;
 
-enum { TIDE_SENSE_HIDDEN = 3 };
+enum { TIDE_SENSE_HIDDEN = 4 };
 
 struct tide_sense_config {
     const int64_t *roots;
     size_t root_count;
-    bool adopt_orphans; /* children of this process are members too */
-    int64_t
-        hidden_pids[TIDE_SENSE_HIDDEN];   /* children of this process that are never members (the keeper of
-                                             a pseudo-terminal, the relay, the server of symbols); 0: none */
-    int64_t smaps_budget_ppm;             /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
-    int64_t limit_bytes;                  /* --limit, or TIDE_UNKNOWN */
-    bool gpu;                             /* look for NVML */
-    const char *proc_path;                /* "/proc" */
-    const char *cgroup_path;              /* "/sys/fs/cgroup" */
-    const char *shared_path;              /* "/dev/shm"; NULL: not looked at */
-    int64_t base_ns;                      /* tide_clock_ns() at t = 0 of the recording */
-    struct tide_descriptors *descriptors; /* shared with who else keeps files open; NULL: nobody does */
+    bool adopt_orphans;                     /* children of this process are members too */
+    int64_t hidden_pids[TIDE_SENSE_HIDDEN]; /* children of this process that are never members (the keeper of
+                                               a pseudo-terminal, the relay, the server of symbols, the
+                                               sweeper); 0: none */
+    int64_t smaps_budget_ppm;               /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
+    int64_t limit_bytes;                    /* --limit, or TIDE_UNKNOWN */
+    bool gpu;                               /* look for NVML */
+    const char *proc_path;                  /* "/proc" */
+    const char *cgroup_path;                /* "/sys/fs/cgroup" */
+    const char *shared_path;                /* "/dev/shm"; NULL: not looked at */
+    int64_t base_ns;                        /* tide_clock_ns() at t = 0 of the recording */
+    struct tide_descriptors *descriptors;   /* shared with who else keeps files open; NULL: nobody does */
 };
 
 /* What a look saw, for the status line and for deciding when a tree has ended. */
@@ -72,6 +72,9 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
  * last); 0 if it is no member. With a start time the PID may be one of a namespace of its own, which is all
  * that a process in a container knows of itself. */
 int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
+
+/* Its name, as of the last look; "" if it is no member. Borrowed until the next look. */
+const char *tide_sense_name(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks);
 
 /* Says what the hook has in a process, of the PID and start time it knows of itself, from the next look on:
  * that much less is the process said to have. Of shared memory it is the hook's table. */

@@ -3,6 +3,7 @@ leaves a recording that opens and judges; a full disk stops nothing but the reco
 
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -158,6 +159,26 @@ def test_a_tracker_killed_while_it_begins_leaves_a_recording_or_nothing(tidemark
         if path.exists():
             said = tidemark("judge", path)
             assert "cannot" not in said.err, (delay, said.err)
+
+
+def test_a_killed_tracker_leaves_no_directory_of_marks_behind(binary, env, tmp_path):
+    def left():
+        return [path for base in ("/dev/shm", "/tmp", "/var/tmp") for path in pathlib.Path(base).glob(f"tidemark-{tracker.pid}-*")]
+
+    with subprocess.Popen([binary, "run", "-o", "a.tide", "--", "sh", "-c", "echo begun; exec sleep 600"], env=env, cwd=tmp_path,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tracker:
+        assert tracker.stdout.readline() == "begun\n"
+        children = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
+        program = [int(p) for p in children if pathlib.Path(f"/proc/{p}/comm").read_text() in ("sh\n", "sleep\n")]
+        was = left()
+        tracker.kill()
+        for pid in program:
+            os.kill(pid, signal.SIGKILL)
+    assert was and len(program) == 1
+    deadline = time.monotonic() + 30
+    while left():
+        assert time.monotonic() < deadline, left()
+        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -439,10 +439,12 @@ def test_no_process_stays_behind(binary, env, leak, tmp_path):
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tracker:
         assert tracker.stdout.readline() == "twenty\n"
         server, = servers(tracker.pid)
-        program, = [int(p) for p in
-                    pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split() if int(p) != server]
+        children = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
+        program = [int(p) for p in children if pathlib.Path(f"/proc/{p}/comm").read_text() == "leak\n"]
         tracker.send_signal(signal.SIGKILL)
-        os.kill(program, signal.SIGKILL)
+        for pid in program:
+            os.kill(pid, signal.SIGKILL)
+        assert len(program) == 1
     deadline = time.monotonic() + 30
     state = pathlib.Path(f"/proc/{server}/stat")
     while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] not in "ZX":

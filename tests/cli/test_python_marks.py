@@ -13,7 +13,7 @@ import sys
 import pytest
 
 STEP, EPOCH, PHASE_BEGIN, PHASE_END, ITEMS, GAUGE = range(1, 7)
-SLOTS = 4096
+SLOTS = 2048
 LANE_BYTES = 128 + SLOTS * 128
 
 

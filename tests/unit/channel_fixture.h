@@ -96,7 +96,7 @@ static inline size_t lane_files(void)
     size_t count = 0;
     struct dirent *entry;
     while ((entry = readdir(dir)))
-        count += entry->d_name[0] != '.';
+        count += !strncmp(entry->d_name, "marks-", strlen("marks-"));
     closedir(dir);
     return count;
 }

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -390,6 +391,8 @@ static void the_directory_is_private_and_goes_with_the_channel(void **state)
     assert_int_equal(stat(tide_channel_path(channel), &is), 0);
 }
 
+static bool kills_sweeper;
+
 static void die_with_a_channel(void)
 {
     struct tide_channel *mine;
@@ -402,12 +405,30 @@ static void die_with_a_channel(void)
     snprintf(note, sizeof note, "%s/left-behind", tide_channel_path(channel));
     if (symlink(tide_channel_path(mine), note))
         exit(1);
+    pid_t sweeper = (pid_t)tide_channel_helper(mine);
+    if (kills_sweeper && (kill(sweeper, SIGKILL) || waitpid(sweeper, NULL, 0) != sweeper))
+        exit(1);
     raise(SIGKILL);
+}
+
+/* By the process that waits for that. */
+static void the_directory_of_a_killed_tracker_goes_with_it(void **state)
+{
+    (void)state;
+    kills_sweeper = false;
+    assert_int_equal(WTERMSIG(finish(start(die_with_a_channel))), SIGKILL);
+    char note[PATH_MAX], left[PATH_MAX] = "";
+    snprintf(note, sizeof note, "%s/left-behind", tide_channel_path(channel));
+    assert_true(readlink(note, left, sizeof left - 1) > 0);
+    struct stat is;
+    while (!stat(left, &is)) /* the test's time limit ends it */
+        sched_yield();
 }
 
 static void directories_of_dead_trackers_are_swept_up(void **state)
 {
     (void)state;
+    kills_sweeper = true;
     assert_int_equal(WTERMSIG(finish(start(die_with_a_channel))), SIGKILL);
     char note[PATH_MAX], left[PATH_MAX] = "";
     snprintf(note, sizeof note, "%s/left-behind", tide_channel_path(channel));
@@ -502,6 +523,7 @@ int main(void)
         SPOKEN(a_failed_allocation_is_an_error_and_loses_nothing),
 #endif
         SPOKEN(the_directory_is_private_and_goes_with_the_channel),
+        SPOKEN(the_directory_of_a_killed_tracker_goes_with_it),
         SPOKEN(directories_of_dead_trackers_are_swept_up),
         SPOKEN(sweeping_follows_no_link_and_takes_nothing_else),
         SPOKEN(a_directory_that_somebody_holds_is_left_alone),

@@ -1,0 +1,254 @@
+/*
+ * places.c - see places.h.
+ */
+#include "channel/places.h"
+#include "channel/birth.h"
+#include "channel/space.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+    ENTRIES_MOST = 65536,   /* directory entries looked at, so that a flood of files is bounded */
+    FIRST_BYTES = 1 << 20,  /* what a place must have room for to be chosen */
+    DESCRIPTORS_MOST = 4096 /* closed one by one where the kernel cannot close them at once */
+};
+
+#define PID_MOST (1 << 22)
+
+/* ---- removing */
+
+/* As getdents64() gives them. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+/* Removes the files of a channel's directory and then itself; what is no plain entry stays, and with it the
+ * directory. Follows no links. System calls only: it is done in a forked process too. */
+static void remove_place(int base, const char *name, int directory)
+{
+    _Alignas(struct entry) char text[4096];
+    int listing = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), seen = 0;
+    long got;
+    while (listing >= 0 && seen < ENTRIES_MOST &&
+           (got = syscall(SYS_getdents64, listing, text, sizeof text)) > 0)
+        for (long at = 0; at < got; seen++) {
+            const struct entry *entry = (const struct entry *)(text + at);
+            unlinkat(directory, entry->name, 0); /* "." and "..": refused by the system */
+            at += entry->bytes;
+        }
+    if (listing >= 0)
+        close(listing);
+    unlinkat(base, name, AT_REMOVEDIR);
+}
+
+static bool is_of_dead_tracker(const char *name)
+{
+    static const char prefix[] = "tidemark-";
+    const char *p = name + strlen(prefix);
+    uint64_t pid, start, now;
+    return !strncmp(name, prefix, strlen(prefix)) && !tide_birth_number(&p, &pid) && *p++ == '-' &&
+           !tide_birth_number(&p, &start) && pid > 0 && pid <= PID_MOST && p[0] == '-' && strlen(p) == 7 &&
+           (tide_birth_read((int64_t)pid, &now) || now != start);
+}
+
+static void sweep_one(int base, const char *name)
+{
+    if (!is_of_dead_tracker(name))
+        return;
+    int directory = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0)
+        return;
+    struct stat is;
+    if (!fstat(directory, &is) && is.st_uid == geteuid() && !flock(directory, LOCK_EX | LOCK_NB))
+        remove_place(base, name, directory);
+    close(directory);
+}
+
+static void sweep(const char *base_path)
+{
+    int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0)
+        return;
+    DIR *listing = fdopendir(base);
+    if (!listing) {
+        close(base);
+        return;
+    }
+    struct dirent *entry;
+    for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
+        sweep_one(base, entry->d_name);
+    closedir(listing);
+}
+
+/* ---- making */
+
+/* Makes, opens and locks a directory under base. */
+static int make_place(struct tide_place *place, const char *base)
+{
+    uint64_t start;
+    if (!base || base[0] != '/' || tide_birth_read(0, &start))
+        return -1;
+    int len = snprintf(place->path, sizeof place->path, "%s/tidemark-%d-%" PRIu64 "-XXXXXX", base,
+                       (int)getpid(), start);
+    if (len >= (int)sizeof place->path || !mkdtemp(place->path))
+        return -1;
+    place->fd = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (place->fd >= 0 && !flock(place->fd, LOCK_EX | LOCK_NB)) {
+        int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        place->listing = copy < 0 ? NULL : fdopendir(copy);
+        if (place->listing)
+            return 0;
+        if (copy >= 0)
+            close(copy);
+    }
+    int error = errno;
+    if (place->fd >= 0)
+        close(place->fd);
+    rmdir(place->path);
+    errno = error;
+    return -1;
+}
+
+static void drop_place(struct tide_place *place)
+{
+    remove_place(AT_FDCWD, place->path, place->fd);
+    closedir(place->listing);
+    close(place->fd);
+}
+
+static bool is_in_memory(const struct tide_place *place)
+{
+    struct statfs about;
+    return !fstatfs(place->fd, &about) && about.f_type == TMPFS_MAGIC;
+}
+
+/* The first of the bases, other than `but`, that has room; any: or that a directory can be made in. Its
+ * index, or -1. */
+static int choose(const char *const *bases, int count, int but, bool any, struct tide_place *ret_place)
+{
+    for (int i = 0; i < count; i++) {
+        if (i == but || make_place(ret_place, bases[i]))
+            continue;
+        if (any || tide_space_for(ret_place->fd, is_in_memory(ret_place), FIRST_BYTES))
+            return i;
+        drop_place(ret_place);
+    }
+    return -1;
+}
+
+/* Where the first place is in memory, it has the link even if there is nothing behind it: it is shared with
+ * the job all the same. */
+static void make_spare(struct tide_places *places, const char *const *bases, int count, int first)
+{
+    if (!is_in_memory(&places->at[0]))
+        return;
+    bool made = choose(bases, count, first, false, &places->at[1]) >= 0;
+    if (symlinkat(made ? places->at[1].path : "/nonexistent", places->at[0].fd, TIDE_SPACE_SPARE) && made)
+        drop_place(&places->at[1]);
+    else
+        places->count += made;
+}
+
+/* ---- when the tracker is killed */
+
+/* Nothing stays open in it but what it needs: who reads what the tracker writes waits for the last writer. */
+static void keep_three(int keep[3])
+{
+    for (int i = 0; i < 3; i++)
+        keep[i] = keep[i] < 0 ? -1 : fcntl(keep[i], F_DUPFD, 8);
+    for (int i = 0; i < 3; i++)
+        if (keep[i] >= 0)
+            keep[i] = dup2(keep[i], 3 + i);
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    if (syscall(SYS_close_range, 6u, ~0u, 0u))
+        for (int fd = 6; fd < DESCRIPTORS_MOST; fd++)
+            close(fd);
+}
+
+static void wait_and_remove(const struct tide_places *places, int pipe_end)
+{
+    int keep[3] = {pipe_end, places->at[0].fd, places->count > 1 ? places->at[1].fd : -1};
+    sigset_t all;
+    char nothing;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setsid();
+    prctl(PR_SET_NAME, "tidemark-sweep");
+    keep_three(keep);
+    while (read(keep[0], &nothing, 1) < 0 && errno == EINTR)
+        ;
+    for (size_t i = 0; i < places->count; i++)
+        remove_place(AT_FDCWD, places->at[i].path, keep[i + 1]);
+    _exit(0);
+}
+
+static void start_sweeper(struct tide_places *places)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return;
+    pid_t pid = fork();
+    if (!pid) {
+        close(ends[1]);
+        wait_and_remove(places, ends[0]);
+    }
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return;
+    }
+    places->sweeper = pid;
+    places->sweeper_end = ends[1];
+}
+
+/* ---- lifecycle */
+
+int tide_places_init(struct tide_places *places, struct tide_err *err)
+{
+    const char *bases[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"};
+    enum { BASES = sizeof bases / sizeof *bases };
+    *places = (struct tide_places){.count = 0};
+    for (int i = 0; i < BASES; i++)
+        if (bases[i])
+            sweep(bases[i]);
+    int first = choose(bases, BASES, -1, false, &places->at[0]);
+    if (first < 0)
+        first = choose(bases, BASES, -1, true, &places->at[0]);
+    if (first < 0) {
+        tide_err_set(err, "cannot make a directory for marks in /dev/shm, $XDG_RUNTIME_DIR or /tmp: %s",
+                     strerror(errno));
+        return tide_err_hint(err, "steps can still be read from the program's output with --step-regex");
+    }
+    places->count = 1;
+    make_spare(places, bases, BASES, first);
+    start_sweeper(places);
+    return 0;
+}
+
+void tide_places_release(struct tide_places *places)
+{
+    for (size_t i = 0; i < places->count; i++)
+        drop_place(&places->at[i]);
+    if (places->sweeper) { /* its work is done, and somebody else may still have the end open */
+        kill(places->sweeper, SIGKILL);
+        waitpid(places->sweeper, NULL, 0);
+        close(places->sweeper_end);
+    }
+    *places = (struct tide_places){.count = 0};
+}
