@@ -149,6 +149,38 @@ static void new_workers_of_a_larger_parent_have_not_jumped(void **state)
     tide_assessment_free(a);
 }
 
+/* Between -1 and 1, slowly, the same on every machine. */
+static double sway(int64_t i)
+{
+    return (sin((double)i / 9) + sin((double)i / 23) + sin((double)i / 57)) / 3;
+}
+
+/* Of two ranks one keeps what it was given back, and of the other it is too early to tell. */
+static void a_job_does_not_leak_when_none_of_its_ranks_does(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t launcher = add_process(&m, 99, 0, "torchrun", "torchrun"),
+            kept = add_process(&m, 100, launcher, "python", "train.py"),
+            unsure = add_process(&m, 101, launcher, "python", "train.py");
+    see_heap(&m, kept);
+    for (int64_t i = 0; i < 240; i++) {
+        int64_t more = i * 40 * 1024, wavering = (int64_t)(6 * sway(i) * MIB);
+        mark(&m, kept, TIDE_MARK_STEP, i, "");
+        look(&m, 3, 440 * MIB + 2 * more + wavering);
+        sample(&m, launcher, 40 * MIB);
+        sample(&m, kept, 200 * MIB + more);
+        sample(&m, unsure, 200 * MIB + more + wavering);
+        hold_in_all(&m, kept, 150 * MIB, more);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    for (size_t i = 0; i < a->count; i++)
+        assert_int_not_equal(a->judged[i].verdict.kind, TIDE_LEAK);
+    assert_int_equal(a->judged[0].process, kept);
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +189,7 @@ int main(void)
         cmocka_unit_test(what_is_too_little_in_each_of_four_workers_is_too_little_in_all),
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
+        cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
