@@ -1,9 +1,12 @@
 /*
- * shared.h - shared memory that lives whether or not a process maps it: files in /dev/shm that came since the
- * recording began, and what the processes of the tree have open of memfds and of files that are gone.
+ * shared.h - shared memory that lives whether or not a process maps it: segments in /dev/shm, and memfds.
  *
  * Pages that are mapped count as memory of the processes that map them. A segment that was unmapped and never
  * unlinked, or a memfd that was never closed, is nobody's memory, and still there.
+ *
+ * /dev/shm is everybody's. A segment is the tree's from when one of its processes was seen to map it or to
+ * have it open, or when its name has a PID of the tree in it; one that was made and left between two looks
+ * under another name is missed.
  *
  * tide_shared_init -> tide_shared_look() every look, which looks as often as it costs little ->
  * tide_shared_release().
@@ -14,16 +17,13 @@
 #include "base/map.h"
 #include "sense/tree.h"
 
-#include <sys/types.h>
-#include <time.h>
-
 struct tide_shared {
-    const char *path;      /* "/dev/shm"; borrowed; NULL: not looked at */
-    struct timespec since; /* files older than that are somebody else's */
-    uid_t user;            /* and so are files of another user */
-    int64_t looked_ns;     /* TIDE_UNKNOWN: never */
-    int64_t cost_ns;       /* of the last look */
-    struct tide_map seen;  /* open files of this look: several processes have the same */
+    const char *path;  /* "/dev/shm"; borrowed; NULL: not looked at */
+    int64_t looked_ns; /* TIDE_UNKNOWN: never */
+    int64_t cost_ns;   /* of the last look */
+    struct tide_map
+        seen; /* memory without a name that this look has counted: several processes have it open */
+    struct tide_map ours;  /* inodes of segments of the tree's */
     int64_t bytes;         /* of the last look */
     int64_t written_bytes; /* as it stands in the recording; TIDE_UNKNOWN: not there */
     int64_t written_ns;    /* since when */

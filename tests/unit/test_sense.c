@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <cmocka.h>
 
 enum { MIB = 1024 }; /* in KiB */
@@ -583,40 +582,42 @@ static void shared_memory_is_a_gauge_of_the_trackers(void **state)
     (void)state;
     static const int64_t root = 100;
     static char page[4096];
-    char shm[128], old[160];
-    snprintf(shm, sizeof shm, "%s/shm", fake_root);
-    snprintf(old, sizeof old, "%s/shm/old", fake_root);
-    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4 * MIB});
-    fake_write_bytes("shm/old", page, sizeof page); /* was there before, and is nobody's business */
+    char shm[128], maps[256], path[160];
     struct stat info;
-    struct timespec now;
-    assert_int_equal(stat(old, &info), 0);
-    do /* until the clock by which files are stamped has moved on */
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    while (now.tv_sec == info.st_ctim.tv_sec && now.tv_nsec <= info.st_ctim.tv_nsec);
+    snprintf(shm, sizeof shm, "%s/shm", fake_root);
+    snprintf(path, sizeof path, "%s/mapped", shm);
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4 * MIB, .shmem = 4096});
+    fake_write_bytes("shm/mapped", page, sizeof page);
+    assert_int_equal(stat(path, &info), 0);
+    snprintf(maps, sizeof maps, "7f00-7f01 rw-s 00000000 00:1a %llu %s\n", (unsigned long long)info.st_ino,
+             path);
     struct tide_sense_config config = config_for(&root);
     config.shared_path = shm;
     assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
     assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
-    look();
     for (int i = 0; i < 3; i++) {
         char name[32];
-        snprintf(name, sizeof name, "shm/segment%d", i);
+        snprintf(name, sizeof name, "shm/batch_100_%d", i); /* the tree's, by its name */
+        fake_write_bytes(name, page, sizeof page);
+        snprintf(name, sizeof name, "shm/batch_1000_%d", i); /* a neighbour's */
         fake_write_bytes(name, page, sizeof page);
         look();
     }
-    fake_remove("shm/segment0");
+    fake_remove("shm/batch_100_0");
     look();
+    fake_write_bytes("100/maps", maps, strlen(maps));
+    look(); /* the tree's, by its use, */
+    fake_remove("100/maps");
+    look(); /* and stays so, said again though nothing is new */
     now_ns -= second_ns - 100 * 1000 * 1000;
-    look(); /* nothing is new */
+    look(); /* but not at once */
     open_reader();
-    int64_t bytes[16] = {-1}, last = 0;
+    int64_t bytes[16] = {-1}, last = 0, one = (int64_t)info.st_blocks * 512;
     assert_int_equal(tide_reader_each_mark(reader, 0, &last, keep_shared, bytes, &err), 0);
-    assert_int_equal(bytes[1], 2 * bytes[0]);
-    assert_int_equal(bytes[2], 3 * bytes[0]);
-    assert_int_equal(bytes[3], 2 * bytes[0]);
-    assert_int_equal(bytes[4], -1);
-    assert_true(bytes[0] >= 4096);
+    static const int told[] = {1, 2, 3, 2, 3, 3};
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(bytes[i], told[i] * one);
+    assert_int_equal(bytes[6], -1);
 }
 
 static void a_root_that_is_not_there_is_refused(void **state)
