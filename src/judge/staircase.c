@@ -75,6 +75,20 @@ static struct stairs find_stairs(const struct tide_judging *j, double *work)
     return s;
 }
 
+/* Where the stairs had come to all but half of a usual one: what came after that is no stair like the others. */
+static double grew_until(const struct tide_judging *j, const struct stairs *s)
+{
+    const double *y = j->y + j->start, *x = j->x + j->start;
+    double left = s->sum - s->sum / (double)s->count / 2;
+    for (size_t i = 0; i + 1 < tide_judging_points(j); i++) {
+        double step = y[i + 1] - y[i];
+        left -= step >= s->tall ? step : 0;
+        if (left <= 0)
+            return x[i + 1];
+    }
+    return s->last_x;
+}
+
 static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 {
     size_t n = tide_judging_points(j);
@@ -84,7 +98,7 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
     bool explain = s->sum - s->down >= TIDE_STAIR_SHARE * rise && s->sum <= TIDE_STAIR_OVER * rise &&
                    s->down <= TIDE_STAIR_DOWN * s->sum && s->tallest <= TIDE_STAIR_TALLEST * s->sum;
     double spread = s->last_x - s->first_x, period = spread / (double)(s->count - 1);
-    bool going_on = j->x[j->n - 1] - s->last_x <= TIDE_STAIR_LATE * period;
+    bool going_on = j->x[j->n - 1] - grew_until(j, s) <= TIDE_STAIR_LATE * period;
     return explain && going_on && spread >= TIDE_STAIR_SPAN * tide_judging_span(j);
 }
 

@@ -262,6 +262,35 @@ static void a_few_uneven_jumps_are_no_staircase_yet(void **state)
     assert_true(even.slope_low <= 150 * 1024 && 150 * 1024 <= even.slope_high);
 }
 
+/* A JavaScript program that holds 2 MB and makes 4 MB of garbage a second, four looks a second: its collector
+ * takes more, in uneven steps, until it has enough, and then a page here and there. */
+static void a_staircase_whose_stairs_became_small_has_stopped(void **state)
+{
+    (void)state;
+    static const int kib[] = {
+        224,   224,   248,   1088,  1948,  6344,  8624,  9088,  10700, 12120, 12520, 13320, 14684, 16244,
+        16244, 16500, 16836, 17712, 18672, 19632, 20120, 20376, 21336, 22296, 23340, 23340, 23340, 23340,
+        23340, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23928, 9532,  12220, 9504,
+        11116, 12632, 13772, 14812, 16220, 17744, 17744, 18000, 18092, 19052, 20012, 20972, 21212, 21720,
+        22680, 23720, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440,
+        24440, 24952, 24952, 24952, 24952, 24952, 25592, 26552, 27512, 28472, 29512, 30472, 31436, 31512,
+        31512, 31512, 31512, 31992, 32952, 33992, 34872, 35832, 36792, 37832, 38072, 38072, 38072, 38072,
+        38072, 38072, 38072, 38076, 38076, 38076, 38076, 38488, 38488, 38488, 38488, 38488, 38488, 38712,
+        38712, 38712, 38712, 38712, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864,
+        38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864,
+        38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38908, 38912, 38912, 38912,
+        38912, 38912, 38912, 38912, 38912, 38912, 38920, 39000, 39000, 39000, 39000};
+    static const double early[] = {0.07, 0.10, 0.14, 0.21, 0.39};
+    size_t count = sizeof kib / sizeof *kib;
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = i < 5 ? early[i] : early[4] + (double)(i - 4) / 4;
+        ys[i] = kib[i] * 1024.0;
+    }
+    struct tide_judge_input input = input_of(count);
+    input.x_is_steps = false;
+    assert_int_not_equal(judge(input).kind, TIDE_LEAK);
+}
+
 /* A worker of a data loader, a small server: surely rising, a page at a time, and nobody's leak. */
 static void a_rise_that_does_not_matter_is_flat(void **state)
 {
@@ -652,6 +681,7 @@ int main(void)
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
         cmocka_unit_test(a_few_uneven_jumps_are_no_staircase_yet),
+        cmocka_unit_test(a_staircase_whose_stairs_became_small_has_stopped),
         cmocka_unit_test(a_rise_that_does_not_matter_is_flat),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
