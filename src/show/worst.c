@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How many times as fast as its fastest part a whole must grow to be the answer: as a process, as a role. */
+static const double SEVERAL = 2, MOST_OF_IT = 1.5;
+
 static double rate_per_second(const struct tide_judged *j)
 {
     return j->verdict.slope /
@@ -21,10 +24,13 @@ static bool is_evidence(const struct tide_judged *j)
     return j->subject == TIDE_SUBJECT_GAUGE && !j->shared;
 }
 
-/* A sum over processes, or what several may have in common, which a part of it may explain. */
-static bool is_whole(const struct tide_judged *j)
+/* How much is summed up in it, which a part may explain: 0 a process, 1 processes of a role or what several
+ * may have in common, 2 all there are. */
+static int wholeness(const struct tide_judged *j)
 {
-    return j->shared || j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE ||
+    if (j->subject == TIDE_SUBJECT_TREE)
+        return 2;
+    return j->shared || j->subject == TIDE_SUBJECT_ROLE ||
            (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
 }
 
@@ -65,22 +71,39 @@ struct order {
     double tree_peak;
 };
 
+static bool is_growing(const struct tide_judged *j)
+{
+    return tide_verdict_grows(&j->verdict) && !is_said_elsewhere(j) && !is_evidence(j);
+}
+
 static int worse_first(const void *a, const void *b, void *context)
 {
     const struct tide_judged *left = a, *right = b;
     const struct order *order = context;
-    bool left_grows = tide_verdict_grows(&left->verdict) && !is_said_elsewhere(left) && !is_evidence(left);
-    bool right_grows =
-        tide_verdict_grows(&right->verdict) && !is_said_elsewhere(right) && !is_evidence(right);
-    if (left_grows && right_grows) { /* the faster one, but a part that explains the whole before the whole */
-        double l = rate_per_second(left), r = rate_per_second(right);
-        bool left_whole = is_whole(left), right_whole = is_whole(right);
-        if (left_whole != right_whole)
-            return left_whole ? (l > 2 * r ? -1 : 1) : (r > 2 * l ? 1 : -1);
-        return (l < r) - (l > r);
-    }
-    double l = weight(left, order->tree_peak), r = weight(right, order->tree_peak);
+    bool both_grow = is_growing(left) && is_growing(right);
+    double l = both_grow ? rate_per_second(left) : weight(left, order->tree_peak),
+           r = both_grow ? rate_per_second(right) : weight(right, order->tree_peak);
     return (l < r) - (l > r);
+}
+
+/* Which of what grows, the fastest first, is the answer: a part that explains the whole before the whole. */
+static size_t answer_of(const struct tide_assessment *a)
+{
+    size_t fastest[] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    double rate[] = {0, 0, 0};
+    for (size_t i = a->count; i-- > 0;) {
+        const struct tide_judged *j = &a->judged[i];
+        if (!is_growing(j))
+            continue;
+        fastest[wholeness(j)] = i;
+        rate[wholeness(j)] = rate_per_second(j);
+    }
+    size_t answer = fastest[0];
+    if (answer == SIZE_MAX || rate[1] > SEVERAL * rate[0])
+        answer = fastest[1] == SIZE_MAX ? answer : fastest[1];
+    if (answer == SIZE_MAX || (rate[2] > SEVERAL * rate[0] && rate[2] > MOST_OF_IT * rate[1]))
+        answer = fastest[2] == SIZE_MAX ? answer : fastest[2];
+    return answer;
 }
 
 void tide_assessing_rank(struct tide_assessment *a)
@@ -89,16 +112,11 @@ void tide_assessing_rank(struct tide_assessment *a)
     for (size_t i = 0; i < a->count; i++)
         if (a->judged[i].subject == TIDE_SUBJECT_TREE)
             order.tree_peak = a->judged[i].verdict.peak;
-    /* Few enough for a selection of the first and a sort of the rest by the same rule; the rule is no strict
-     * order among leaks, so the first is found by comparing it with every other. */
     qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
-    for (size_t i = 1; i < a->count; i++) {
-        if (worse_first(&a->judged[i], &a->judged[0], &order) >= 0)
-            continue;
-        struct tide_judged swap = a->judged[0];
-        a->judged[0] = a->judged[i];
-        a->judged[i] = swap;
-    }
+    size_t answer = is_growing(&a->judged[0]) ? answer_of(a) : 0;
+    struct tide_judged first = a->judged[answer];
+    memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
+    a->judged[0] = first;
 }
 
 static double now_counted(const struct tide_history_process *p, double *ret_rss)

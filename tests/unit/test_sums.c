@@ -181,6 +181,28 @@ static void a_job_does_not_leak_when_none_of_its_ranks_does(void **state)
     tide_assessment_free(a);
 }
 
+/* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
+static void workers_that_leak_together_come_before_the_tree(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py"), worker[3];
+    for (int i = 0; i < 3; i++)
+        worker[i] = add_process(&m, 101 + i, parent, "worker", "worker");
+    for (int64_t step = 0; step < 300; step++) {
+        mark(&m, parent, TIDE_MARK_STEP, step, "");
+        look(&m, 4, 400 * MIB + step * 310 * 1024);
+        sample(&m, parent, 100 * MIB + step * 10 * 1024);
+        for (int i = 0; i < 3; i++)
+            sample(&m, worker[i], 100 * MIB + step * 100 * 1024);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_int_equal(a->judged[0].subject, TIDE_SUBJECT_ROLE);
+    tide_assessment_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
+        cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
