@@ -178,27 +178,38 @@ static bool is_same_line(const struct tide_frame *a, const struct tide_frame *b)
                       !strcmp(a->file, b->file) && (a->line > 0 || a->offset == b->offset));
 }
 
-static const struct tide_frame *line_of(const struct tide_history *h, const struct tide_culprit *c)
+/* The n-th frame of the program's own in the stack of a site, from 0, the innermost; NULL: there are not so
+ * many. */
+static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site,
+                                          size_t n)
 {
-    size_t depth = 0;
-    return tide_stack_own(h, c->site->stack, &depth);
+    const struct tide_frame *frame = NULL;
+    for (size_t depth = 0, i = 0; i <= n && (frame = tide_stack_own(h, site->stack, &depth)); i++)
+        depth++;
+    return frame;
 }
 
 const struct tide_frame *tide_culprit_caller(const struct tide_history *h, const struct tide_culprit *c)
 {
-    size_t depth = 0;
-    const struct tide_frame *line = tide_stack_own(h, c->site->stack, &depth), *caller = NULL;
-    while (line && (depth++, caller = tide_stack_own(h, c->site->stack, &depth)) &&
-           is_same_line(caller, line))
-        ;
-    return caller;
+    return own_frame(h, c->site, c->common);
 }
 
 static bool do_meet(const struct tide_history *h, const struct tide_culprit *a, const struct tide_culprit *b)
 {
-    const struct tide_frame *line = line_of(h, a);
+    const struct tide_frame *line = own_frame(h, a->site, 0);
     return line && a->process == b->process && a->site->kind == b->site->kind && !a->bounded && !b->bounded &&
-           is_same_line(line, line_of(h, b));
+           is_same_line(line, own_frame(h, b->site, 0));
+}
+
+/* How many of the program's own frames, from the innermost, the stacks of two sites have in common. */
+static size_t common_frames(const struct tide_history *h, const struct tide_culprit *a,
+                            const struct tide_culprit *b, size_t most)
+{
+    size_t n = 0;
+    const struct tide_frame *frame;
+    while (n < most && (frame = own_frame(h, a->site, n)) && is_same_line(frame, own_frame(h, b->site, n)))
+        n++;
+    return n;
 }
 
 static void add_known(double *to, double more)
@@ -220,7 +231,7 @@ static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more
     add_known(&to->bytes_per_x, more->bytes_per_x);
     add_known(&to->blocks_per_x, more->blocks_per_x);
     add_known(&to->share, more->share);
-    to->share = fmin(to->share, 1);
+    to->share = isfinite(to->share) ? fmin(to->share, 1) : to->share;
     to->bytes = all;
     to->blocks += more->blocks;
     to->live_bytes += more->live_bytes;
@@ -228,29 +239,40 @@ static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more
     to->factor = NAN;
 }
 
-/* What each caller of the culprit's line has of it. Takes the sites that meet there out of those behind it.
- */
-static size_t take_callers(struct tide_blaming *g, size_t at, struct tide_culprit *callers)
+/* Takes the sites that meet in a culprit's line, it first, out of the list and into `met`. */
+static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *met)
 {
     struct tide_blame *b = g->b;
-    size_t count = 0, kept = at + 1;
+    size_t count = 0, kept = at + 1, common = SIZE_MAX;
     for (size_t i = at; i < b->count; i++) {
         struct tide_culprit *c = &b->culprits[i];
-        if (i > at && !do_meet(g->h, &b->culprits[at], c)) {
+        if (i > at && !do_meet(g->h, &met[0], c)) {
             b->culprits[kept++] = *c;
             continue;
         }
-        size_t k = 0;
-        while (k < count &&
-               !is_same_line(tide_culprit_caller(g->h, &callers[k]), tide_culprit_caller(g->h, c)))
-            k++;
-        if (k == count)
-            callers[count++] = *c;
-        else
-            add_culprit(&callers[k], c);
+        met[count++] = *c;
+        common = common_frames(g->h, &met[0], c, common);
     }
     b->count = kept;
+    for (size_t k = 0; k < count; k++)
+        met[k].common = common;
     return count;
+}
+
+/* Of those that meet, the ones that the same line called become one. */
+static size_t join_callers(const struct tide_history *h, struct tide_culprit *met, size_t count)
+{
+    size_t callers = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < callers && !is_same_line(tide_culprit_caller(h, &met[k]), tide_culprit_caller(h, &met[i])))
+            k++;
+        if (k == callers)
+            met[callers++] = met[i];
+        else
+            add_culprit(&met[k], &met[i]);
+    }
+    return callers;
 }
 
 static bool is_met(const struct tide_blaming *g, size_t at)
@@ -270,7 +292,7 @@ int tide_blaming_join(struct tide_blaming *g)
         struct tide_culprit *callers = tide_arena_take(b->arena, b->count - at, sizeof *callers);
         if (!callers)
             return tide_err_set(g->err, "not enough memory for %zu culprits", b->count);
-        size_t count = take_callers(g, at, callers);
+        size_t count = join_callers(g->h, callers, take_met(g, at, callers));
         struct tide_culprit all = callers[0];
         for (size_t k = 1; k < count; k++)
             add_culprit(&all, &callers[k]);

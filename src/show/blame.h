@@ -52,6 +52,7 @@ struct tide_culprit {
         *callers; /* sites that meet in one line of the program are one culprit: what each
                      of its callers has of it, the largest first; NULL: it is one site */
     size_t caller_count;
+    size_t common; /* frames of the program's own, from the innermost, that all callers have in common */
 };
 
 /* Sites that are judged: those that rose most; judging one takes milliseconds. */
@@ -79,7 +80,7 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
                    struct tide_err *err);
 void tide_blame_free(struct tide_blame *blame);
 
-/* The line of the program that called the one where a culprit's memory is allocated; NULL: there is none.
+/* Of one of a culprit's callers, its line: the innermost that the others do not have; NULL: there is none.
  * Borrowed from the history. */
 const struct tide_frame *tide_culprit_caller(const struct tide_history *history,
                                              const struct tide_culprit *culprit);

@@ -80,14 +80,21 @@ void tide_healthy_print(const struct tide_blame *blame, const struct tide_histor
     tide_buf_release(&b);
 }
 
-/* The line where callers meet, and below it each of them with its share. */
+/* The lines that callers have in common, and below them each caller with its share. */
 static void print_callers(const struct tide_history *h, const struct tide_culprit *c, size_t most, FILE *out)
 {
-    size_t depth = 0;
+    const struct tide_frame *own, *common[TIDE_STACK_SHOWN];
+    size_t count = 0, shown = c->common < most ? c->common : most;
+    shown = shown < TIDE_STACK_SHOWN ? shown : TIDE_STACK_SHOWN;
     struct tide_buf b;
     tide_buf_init(&b, 2 * TEXT);
-    tide_frame_put(&b, tide_stack_own(h, c->site->stack, &depth), true);
-    fprintf(out, "              %s\n", tide_buf_view(&b));
+    for (size_t depth = 0; count < shown && (own = tide_stack_own(h, c->site->stack, &depth)); depth++)
+        common[count++] = own;
+    while (count-- > 0) {
+        tide_buf_clear(&b);
+        tide_frame_put(&b, common[count], true);
+        fprintf(out, "              %s\n", tide_buf_view(&b));
+    }
     for (size_t i = 0; i < c->caller_count && i < most; i++) {
         const struct tide_culprit *one = &c->callers[i];
         const struct tide_frame *caller = tide_culprit_caller(h, one);

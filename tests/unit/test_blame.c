@@ -77,10 +77,10 @@ static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
     static const char *const callers[] = {"embed", "attend", "project"};
     see_heap(&m, id);
     for (int i = 0; i < 3; i++) {
-        struct tide_frame frames[] = {line_of("arena.py", 7, "arena_alloc"),
-                                      line_of("model.py", 10 + i, callers[i]),
-                                      line_of("train.py", 50, "main")};
-        site[i] = add_stack(&m, id, TIDE_SITE_MALLOC, frames, 3);
+        struct tide_frame frames[] = {
+            line_of("arena.py", 7, "chunk_new"), line_of("arena.py", 19, "arena_alloc"),
+            line_of("model.py", 10 + i, callers[i]), line_of("train.py", 50, "main")};
+        site[i] = add_stack(&m, id, TIDE_SITE_MALLOC, frames, 4);
     }
     for (int64_t i = 0; i < 300; i++) {
         mark(&m, id, TIDE_MARK_STEP, i, "");
@@ -97,7 +97,8 @@ static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
     assert_true(fabs(blame->culprits[0].bytes_per_x / MIB - 1) < 0.05);
     assert_int_equal(blame->culprits[0].caller_count, 3);
     print_blame(blame, &answer, text, sizeof text);
-    assert_non_null(at = strstr(text, "arena.py:7 arena_alloc"));
+    assert_non_null(at = strstr(text, "arena.py:19 arena_alloc"));
+    assert_non_null(at = strstr(at, "arena.py:7 chunk_new"));
     assert_null(strstr(at + 1, "arena.py:7"));
     assert_non_null(strstr(at, "50 %  model.py:10 embed"));
     assert_non_null(strstr(at, "25 %  model.py:11 attend"));
