@@ -44,13 +44,19 @@ static bool has_risen(const struct tide_judging *j)
     return last - first > fmax(TIDE_LEVEL_RISE * j->level, TIDE_LEAK_LEAST);
 }
 
+/* Whether the run is so short that a leak in it is still small. */
+static bool is_brief(const struct tide_judging *j)
+{
+    return j->moments.count < TIDE_SHORT_MOMENTS;
+}
+
 static void decide_level(struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
     double df = tide_judging_freedom(j, line),
            z = tide_judging_sureness(line->beta[1] / fmax(line->error[1], 1e-300), df);
     double most = line->beta[1] + tide_t_quantile95(df) * line->error[1];
-    bool brief = j->moments.count < TIDE_SHORT_MOMENTS;
+    bool brief = is_brief(j);
     bool small = most <= (brief ? fmax(TIDE_FLAT_SHARE_BRIEF * j->level, TIDE_FLAT_LEAST_BRIEF)
                                 : fmax(TIDE_FLAT_SHARE * j->level, TIDE_LEAK_LEAST));
     if (brief ? !small : (z > TIDE_FLAT_Z && !small) || has_risen(j))
@@ -68,7 +74,7 @@ static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
     double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
     if (fit->tail <= 0 && rise <= 0)
         return tide_judging_say_level(j);
-    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise))
+    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise) && !is_brief(j))
         return decide_level(j);
     tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
@@ -79,7 +85,7 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     double share = fit->model == TIDE_MODEL_ONSET ? 1 - fit->k : 1;
     double still, still_error, still_freedom;
     tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
-    if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
+    if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
     if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df))
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);

@@ -56,8 +56,10 @@ def blamed(tidemark, tmp_path):
         done = tidemark("run", "--heap", "-i", interval, "-o", "run.tide", *options, "--", *argv, env=env)
         assert done.code == code, done.err
         blame = tidemark("blame", "--json", "--by", by, "run.tide")
-        assert blame.code in (0, 1), blame.err
-        return [Culprit(row) for row in blame.json["culprits"]]
+        culprits = [Culprit(row) for row in blame.json["culprits"]]
+        undecided = bool(culprits) and culprits[0].row["verdict"] == "undecided"  # too few samples to say more than who
+        assert blame.code in ((0, 1, 3) if undecided else (0, 1)), blame.err
+        return culprits
 
     return call
 
