@@ -115,15 +115,13 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
 static void name_subject(const struct tide_history *h, const struct tide_judged *j, char *out, size_t size)
 {
     char role[96] = "";
-    if (j->process >= 1 && (size_t)j->process <= h->process_count) {
-        const struct tide_process *p = &h->processes[j->process - 1].row;
+    int64_t id = j->subject == TIDE_SUBJECT_ROLE ? j->member : j->process;
+    if (id >= 1 && (size_t)id <= h->process_count) {
+        const struct tide_process *p = &h->processes[id - 1].row;
         const char *text = p->role && p->role[0] ? p->role : p->name;
         tide_text_escape(text, strlen(text), role, sizeof role);
     }
-    const char *several = strstr(j->name, " x ");
-    if (j->subject == TIDE_SUBJECT_ROLE && several)
-        snprintf(out, size, "%s", several + 3);
-    else if (j->subject == TIDE_SUBJECT_PROCESS && role[0])
+    if ((j->subject == TIDE_SUBJECT_PROCESS || j->subject == TIDE_SUBJECT_ROLE) && role[0])
         snprintf(out, size, "%s", role);
     else if (j->subject == TIDE_SUBJECT_GPU && role[0])
         snprintf(out, size, "GPU %lld, %s", (long long)j->device, role);

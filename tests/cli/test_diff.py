@@ -293,3 +293,27 @@ def test_real_runs_of_a_program_before_and_after_its_fix(tidemark, tmp_path, roo
     where = [f for f in first["frames"] if f["function"] == "train_step"][0]
     assert "kept.append" in lines[where["line"] - 1]
     assert tidemark("diff", "after.tide", "before.tide").code == 1
+
+
+def restarting(path, restarts):
+    """A program with two workers at a time that grow together, each pair ended and started anew `restarts` times."""
+    r = Recording(path)
+    steps = 400
+    r.meta(command="train.py", started_wall_s=1, interval_ns=10**8, exit_status=0, ended_ns=steps * 10**8)
+    main = r.process(100, "python3", role="train.py")
+    each = steps / restarts / 10
+    pairs = [[r.process(200 + 2 * i + k, "pt_data_worker", parent=main, role="pt_data_worker", began=i * each,
+                        ended=(i + 1) * each) for k in range(2)] for i in range(restarts)]
+    for step in range(steps):
+        now = pairs[min(int(step / 10 / each), restarts - 1)]
+        r.tick(step / 10, {main: 100 * MIB, **{worker: 60 * MIB + step * 200 * KIB for worker in now}})
+        r.mark(step / 10, STEP, step)
+    return r.close()
+
+
+@pytest.mark.parametrize("before, after", [(10, 12), (12, 10)])
+def test_more_or_fewer_restarts_of_a_worker_are_no_difference(tidemark, tmp_path, before, after):
+    old, new = restarting(tmp_path / "a.tide", before), restarting(tmp_path / "b.tide", after)
+    got = tidemark("diff", old, new)
+    assert got.code == 0 and not got.out.startswith("tidemark: WORSE"), got.out
+    assert "pt_data_worker: floor 276 MiB -> 276 MiB" in got.out, got.out
