@@ -55,6 +55,14 @@ def _while_open(method: _F) -> _F:
     return cast(_F, checked)
 
 
+def _rank_of_job() -> Optional[int]:
+    """Of this process in a job of several; None: it is alone."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    if not rank.isdecimal() or (size.isdecimal() and int(size) < 2):
+        return None
+    return int(rank)
+
+
 class TrainingLog:
     """Marks, lines and a summary for a training loop.
 
@@ -94,6 +102,7 @@ class TrainingLog:
         self.items_per_pass = items
         self.censuses: List[Any] = []
         self.verdicts: List[_verdict.Verdict] = []
+        self._whole: Optional[_verdict.Verdict] = None  # the one on the recording of the whole job
         self.samples = Samples(share)
         self.graphs: Any = None
         self._cleanup = cleanup
@@ -106,7 +115,9 @@ class TrainingLog:
         self.extra_censuses_s: List[float] = []  # the first, and those at the end of an epoch: beside the share
         self._share = share
         self._out = out
-        self._quiet = os.environ.get("RANK", "0") != "0" if quiet is None else quiet
+        self._rank = _rank_of_job()
+        self._quiet = self._rank not in (None, 0) if quiet is None else quiet
+        self._may_speak = quiet is None or not quiet  # a rank that is quiet as the others are still says that it grows
         self._step: Optional[int] = None
         self._open_step = False
         self._in_loop = True  # the functions that train are still running, with all that they hold
@@ -340,6 +351,9 @@ class TrainingLog:
 
     def _summary(self) -> None:
         if self._quiet:
+            if self._may_speak:
+                with quietly("judging this rank"):
+                    self._speak_if_grown()
             return
         elapsed = perf_counter() - self._began
         own = self.cost_s()
@@ -362,17 +376,36 @@ class TrainingLog:
             for row in self._cleanup.table().splitlines():
                 self.line(row)
 
-    def _judge(self) -> None:
+    def _speak_if_grown(self) -> None:
+        """Of a rank that is otherwise silent: the verdict on a job is not that on its first rank. What ``tidemark run`` records is
+        the whole job, and the first rank speaks of it."""
+        self._find_verdicts()
+        grown = [each for each in self.verdicts if each.verdict in _verdict.GROWN]
+        if not grown or self._whole is not None:
+            return
+        self._quiet = False
+        for each in grown:
+            for sentence in each.sentences():
+                self.line(f"rank {self._rank}: {sentence}")
+        with quietly("the summary of what grew"):
+            self._growth_lines()
+
+    def _find_verdicts(self) -> None:
         per_step = self._items / self._steps if self._items else None
         whole = _verdict.of_recording(self.items_per_pass, per_step)
         decided = whole is not None and whole.verdict != "undecided"
         found = [] if decided else [_verdict.of_table(table, self.items_per_pass, per_step) for table in self.samples.tables()]
         if any(each is not None and each.verdict != "undecided" for each in found):
             whole = None  # a recording of a few seconds has fewer samples than were taken here
+        self._whole = whole
         self.verdicts = [each for each in [whole, *found] if each is not None]
+
+    def _judge(self) -> None:
+        self._find_verdicts()
         for each in self.verdicts:
+            who = "" if self._rank is None or each is self._whole else f"rank {self._rank}: "
             for sentence in each.sentences():
-                self.line(sentence)
+                self.line(who + sentence)
         if not self.verdicts:
             missing = "the program 'tidemark' was not found; see python/README.md"
             self.line(f"no verdict: {'too few samples' if _verdict.available() else missing}")

@@ -253,3 +253,28 @@ def test_the_log_says_what_it_costs(log, lines, binary):
     log.close()
     assert "; measuring took " in lines[-1]
     assert log.cost_s() > 0
+
+
+RANK = """
+import os, time, tidemark
+kept = []
+log = tidemark.TrainingLog(every=0, census=False, share=0.05)
+for step in range(400):
+    log.step(step)
+    if os.environ["RANK"] == "1":
+        kept.append(bytearray(1 << 18))
+    time.sleep(0.002)
+log.close()
+"""
+
+
+def test_a_rank_that_grows_says_so_and_those_that_do_not_are_quiet(binary, monkeypatch):
+    """The verdict is of the job, not of its first rank."""
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
+    ranks = [subprocess.Popen([sys.executable, "-c", RANK], env={**os.environ, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+             for rank in range(3)]
+    first, second, third = [rank.communicate()[1] for rank in ranks]
+    assert "tidemark: rank 0: FLAT" in first
+    assert "tidemark: rank 1: LEAK in process" in second
+    assert third == ""
