@@ -174,6 +174,7 @@ void tide_pending_frame(struct tide_pending *pending, const struct tide_frame *f
     row->frame.function = keep(pending, NULL, frame->function);
     row->frame.file = keep(pending, NULL, frame->file);
     row->frame.module = keep(pending, NULL, frame->module);
+    row->frame.source = keep(pending, NULL, frame->source ? frame->source : "");
 }
 
 void tide_pending_stack(struct tide_pending *pending, int64_t id, const int64_t *frames, size_t depth)

@@ -194,6 +194,7 @@ static int deliver_process(struct row *row, struct sink *sink)
         .began_ns = get_size(row, 7),
         .ended_ns = get_size(row, 8),
         .peak_rss_bytes = get_size(row, 9),
+        .rank = get_size(row, 10),
     };
     if (process.parent == TIDE_UNKNOWN)
         process.parent = 0;
@@ -206,8 +207,11 @@ int tide_reader_each_process(struct tide_reader *reader, tide_on_process *on, vo
     struct sink sink = {.on.process = on, .context = context};
 
     return each(reader, TIDE_READER_PROCESS,
-                "SELECT id, pid, parent, start_ticks, name, command, role, began_ns, ended_ns, peak_rss_bytes"
-                " FROM main.process ORDER BY id",
+                reader->version < 4
+                    ? "SELECT id, pid, parent, start_ticks, name, command, role, began_ns, ended_ns,"
+                      " peak_rss_bytes, NULL FROM main.process ORDER BY id"
+                    : "SELECT id, pid, parent, start_ticks, name, command, role, began_ns, ended_ns,"
+                      " peak_rss_bytes, rank FROM main.process ORDER BY id",
                 0, deliver_process, &sink, err);
 }
 
@@ -419,6 +423,7 @@ static int deliver_frame(struct row *row, struct sink *sink)
         .offset = get_size(row, 5),
         .python = get_size(row, 6) > 0,
         .inlined = get_size(row, 7) > 0,
+        .source = get_text(row, 8),
     };
     return row->bad ? 0 : sink->on.frame(sink->context, &frame);
 }
@@ -429,8 +434,11 @@ int tide_reader_each_frame(struct tide_reader *reader, int64_t after, tide_on_fr
     struct sink sink = {.on.frame = on, .context = context};
 
     return each_heap(reader, TIDE_READER_FRAME,
-                     "SELECT id, function, file, line, module, offset, python, inlined"
-                     " FROM main.frame WHERE id > ?1 ORDER BY id",
+                     reader->version < 4
+                         ? "SELECT id, function, file, line, module, offset, python, inlined, ''"
+                           " FROM main.frame WHERE id > ?1 ORDER BY id"
+                         : "SELECT id, function, file, line, module, offset, python, inlined, source"
+                           " FROM main.frame WHERE id > ?1 ORDER BY id",
                      after, deliver_frame, &sink, err);
 }
 

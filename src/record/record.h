@@ -14,9 +14,9 @@
 
 #define TIDE_UNKNOWN ((int64_t)-1)
 
-/* PRAGMA user_version. Version 2 added what the heap hook sees, version 3 what a heap holds in all; an older
- * one is read as a recording without it. */
-enum { TIDE_RECORD_VERSION = 3 };
+/* PRAGMA user_version. Version 2 added what the heap hook sees, version 3 what a heap holds in all, version 4
+ * ranks and lines of source; an older one is read as a recording without it. */
+enum { TIDE_RECORD_VERSION = 4 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -48,6 +48,7 @@ struct tide_process {
     int64_t began_ns;
     int64_t ended_ns; /* TIDE_UNKNOWN while it runs */
     int64_t peak_rss_bytes;
+    int64_t rank; /* in a job of several processes, as its environment says; TIDE_UNKNOWN: it does not */
 };
 
 /* One look at the whole tree. */
@@ -151,7 +152,8 @@ struct tide_frame {
     int64_t offset;     /* within the module, in its own addresses (as addr2line wants them), of the call; or
                            unknown */
     bool python;
-    bool inlined; /* into the next frame of the stack, which has the same offset */
+    const char *source; /* the line itself, as it was when it was recorded; "" when it could not be read */
+    bool inlined;       /* into the next frame of the stack, which has the same offset */
 };
 
 /* One frame of a call stack. A stack's rows come together, the innermost frame (depth 0, who allocated)

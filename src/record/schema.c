@@ -11,7 +11,7 @@ const char tide_schema_sql[] =
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value) WITHOUT ROWID;"
     "CREATE TABLE process ("
     " id INTEGER PRIMARY KEY, pid INTEGER, parent INTEGER, start_ticks INTEGER, name TEXT, command TEXT,"
-    " role TEXT, began_ns INTEGER, ended_ns INTEGER, peak_rss_bytes INTEGER);"
+    " role TEXT, began_ns INTEGER, ended_ns INTEGER, peak_rss_bytes INTEGER, rank INTEGER);"
     "CREATE TABLE tick ("
     " id INTEGER PRIMARY KEY, t_ns INTEGER, processes INTEGER, rss_bytes INTEGER, counted_bytes INTEGER,"
     " pss_known_bytes INTEGER, cgroup_bytes INTEGER, cgroup_peak_bytes INTEGER, pressure_ppm INTEGER,"
@@ -36,7 +36,7 @@ const char tide_schema_sql[] =
 
     "CREATE TABLE frame ("
     " id INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER, module TEXT, offset INTEGER,"
-    " python INTEGER, inlined INTEGER);"
+    " python INTEGER, inlined INTEGER, source TEXT);"
     "CREATE TABLE stack ("
     " id INTEGER NOT NULL, depth INTEGER NOT NULL, frame INTEGER, PRIMARY KEY (id, depth)) WITHOUT ROWID;"
     "CREATE TABLE site (id INTEGER PRIMARY KEY, process INTEGER, kind INTEGER, stack INTEGER);"
@@ -77,7 +77,7 @@ const char tide_schema_sql[] =
     " LEFT JOIN process AS p ON p.id = s.process;"
 
     "PRAGMA application_id = 0x54494445;"
-    "PRAGMA user_version = 3;";
+    "PRAGMA user_version = 4;";
 
 const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
                                           "gpu",  "gpu_device", "memory_limit", "note",   0};

@@ -70,7 +70,7 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?,?)",
-    [PUT_PROCESS] = "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?)",
+    [PUT_PROCESS] = "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_TICK] = "INSERT INTO tick VALUES (?,?,?,?,?,?,?,?,?,?)",
     [PUT_SAMPLE] = "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?)",
     [PUT_SMAPS] = "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
@@ -81,7 +81,7 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [PUT_GPU_DEVICE] = "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
     [PUT_LIMIT] = "INSERT INTO memory_limit(t_ns, name, bytes) VALUES (?,?,?)",
     [PUT_NOTE] = "INSERT INTO note(t_ns, text) VALUES (?,?)",
-    [PUT_FRAME] = "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?)",
+    [PUT_FRAME] = "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?,?)",
     [PUT_STACK] = "INSERT OR REPLACE INTO stack VALUES (?,?,?)",
     [PUT_STACK_ROWS] = ("INSERT OR REPLACE INTO stack VALUES"
                         " (?,?,?),(?,?,?),(?,?,?),(?,?,?),(?,?,?),(?,?,?),(?,?,?),(?,?,?)"),
@@ -291,6 +291,7 @@ static int put_process(struct tide_writer *writer, const struct tide_process *ro
     bind_integer(statement, 8, row->began_ns);
     bind_integer(statement, 9, row->ended_ns);
     bind_integer(statement, 10, row->peak_rss_bytes);
+    bind_integer(statement, 11, row->rank);
     return put(writer, PUT_PROCESS, err);
 }
 
@@ -349,6 +350,7 @@ static int put_frame(struct tide_writer *writer, const struct tide_frame *row, s
     bind_integer(statement, 6, row->offset);
     sqlite3_bind_int(statement, 7, row->python);
     sqlite3_bind_int(statement, 8, row->inlined);
+    bind_text(statement, 9, row->source);
     return put(writer, PUT_FRAME, err);
 }
 

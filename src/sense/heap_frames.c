@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/source_line.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 enum {
     CRASHES_MOST = 2,        /* of the server by one module: then no debug information, then nothing */
     ANSWERS_AT_ONCE = 65536, /* so that a server that is faster than we are keeps nobody */
+    SOURCE_BYTES = 240,      /* of a line of source that are kept */
 };
 
 enum state { WANTED, ASKED, DONE };
@@ -169,7 +171,11 @@ static int write_row(struct tide_heap_frames *frames, struct frame *frame, const
                      struct tide_writer *writer, struct tide_err *err)
 {
     int64_t id;
-    int bad = tide_writer_frame(writer, row, &id, err);
+    char line[SOURCE_BYTES] = "";
+    struct tide_frame whole = *row;
+    whole.source = line;
+    tide_source_line(row->file, row->line, line, sizeof line);
+    int bad = tide_writer_frame(writer, &whole, &id, err);
 
     if (frame->rows++ == 0)
         frame->first_row = id;

@@ -434,6 +434,7 @@ static int write_process(struct tide_sense *sense, struct tide_writer *writer, s
         .began_ns = since_base(sense, member->began_ns),
         .ended_ns = member->ended ? since_base(sense, member->ended_ns) : TIDE_UNKNOWN,
         .peak_rss_bytes = member->peak_bytes,
+        .rank = member->rank,
     };
     member->row_stale = false;
     member->row_ns = now_ns;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "sense/proc_read.h"
+#include "sense/rank.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 enum {
     TEXT_BYTES = 32 * 1024,  /* of a status file: one with two thousand groups fits */
     MAX_STRANGERS = 4 << 20, /* PIDs that Linux can have */
+    ENVIRONMENT = 32 * 1024, /* bytes that are looked at */
     RECHECK_SCANS = 64,      /* scans after which a stranger's start is looked at again */
     SKIPS_MOST = 16,         /* scans in a row that trust the newest PID */
     BORN_MEANWHILE = 4096,   /* PIDs that may be given out while /proc is listed */
@@ -170,6 +172,7 @@ static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat,
         .peak_bytes = TIDE_UNKNOWN,
         .peak_written_bytes = TIDE_UNKNOWN,
         .args_ns = TIDE_UNKNOWN,
+        .rank = TIDE_UNKNOWN,
         .smaps = {.pss_bytes = TIDE_UNKNOWN, .uss_bytes = TIDE_UNKNOWN, .swap_pss_bytes = TIDE_UNKNOWN},
         .gpu = {.checked_ns = TIDE_UNKNOWN, .driver_pid = TIDE_UNKNOWN},
         .inode = inode,
@@ -559,6 +562,14 @@ static void name_role(struct tide_tree *tree, struct tide_member *member)
     set_role(member, tide_role_of(&input, role));
 }
 
+/* With the arguments, since both change when another program is executed. */
+static void read_rank(struct tide_tree *tree, struct tide_member *member)
+{
+    char text[ENVIRONMENT];
+    ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "environ", text, sizeof text);
+    member->rank = len < 0 ? TIDE_UNKNOWN : tide_rank_of(text, (size_t)len);
+}
+
 static void read_args(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
 {
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "cmdline", tree->text, TIDE_TREE_COMMAND);
@@ -574,6 +585,7 @@ static void read_args(struct tide_tree *tree, struct tide_member *member, int64_
     member->args = args;
     member->args_len = (size_t)len;
     member->row_stale = true;
+    read_rank(tree, member);
 }
 
 static void refresh_identity(struct tide_tree *tree, struct tide_member *member, bool renamed, int64_t now_ns)

@@ -401,11 +401,13 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
                             .pid = p->row.pid,
                             .device = TIDE_UNKNOWN,
                             .own_pages = own_pages,
+                            .python = tide_process_is_python(p),
                             .limit_bytes = tide_assessing_limit(s, now)};
-    tide_process_name(s->h, p, j.name, sizeof j.name);
     size_t before = s->a->count;
     int status = tide_assessing_judge(s, low, high, j);
     tide_arena_rewind(scratch, mark);
+    if (s->a->count > before) /* not of others: a name takes a look at all processes */
+        tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
     if (status == 0 && s->a->count > before && !own_pages)
         status = tide_assessing_retention(s, p, &s->a->judged[before]);
     return status;
@@ -626,7 +628,6 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
         const struct tide_series *series = &set->series[i];
         struct tide_judged *j = &a->judged[a->count];
         *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,
-
                                   .device = TIDE_UNKNOWN,
                                   .x_is_steps = set->x_is_steps,
                                   .seconds_per_step = set->x_is_steps ? set->seconds_per_step : 1,

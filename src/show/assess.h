@@ -63,6 +63,7 @@ struct tide_judged {
     bool starting;    /* undecided, because what grew may be the program's start */
     bool unexplained; /* undecided, because a sum rose and no process in it surely did */
     bool passing;     /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
+    bool python;      /* PROCESS: an interpreter of Python's */
     bool own_pages;   /* the series is USS: pages that are the process's own */
     char name[128];   /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                          tree" */

@@ -290,7 +290,8 @@ static int add_process(struct tide_history *history, struct tide_err *err)
                                .start_ticks = TIDE_UNKNOWN,
                                .began_ns = TIDE_UNKNOWN,
                                .ended_ns = TIDE_UNKNOWN,
-                               .peak_rss_bytes = TIDE_UNKNOWN};
+                               .peak_rss_bytes = TIDE_UNKNOWN,
+                               .rank = TIDE_UNKNOWN};
     if (tide_history_make_room(history, 3 * STRING_OVERHEAD, err) != 0)
         return -1;
     row.name = calloc(1, 1);

@@ -118,14 +118,19 @@ static int on_frame(void *context, const struct tide_frame *row)
         if (tide_history_grow(history, &history->frames, &history->frame_count, &heap->frame_capacity,
                               sizeof *history->frames, load->err) != 0)
             return -1;
-        history->frames[history->frame_count++] = (struct tide_frame){
-            .function = "", .file = "", .module = "", .line = TIDE_UNKNOWN, .offset = TIDE_UNKNOWN};
+        history->frames[history->frame_count++] = (struct tide_frame){.function = "",
+                                                                      .file = "",
+                                                                      .module = "",
+                                                                      .source = "",
+                                                                      .line = TIDE_UNKNOWN,
+                                                                      .offset = TIDE_UNKNOWN};
     }
     struct tide_frame frame = *row;
     frame.function = share_text(history, row->function, load->err);
     frame.file = share_text(history, row->file, load->err);
     frame.module = share_text(history, row->module, load->err);
-    if (!frame.function || !frame.file || !frame.module)
+    frame.source = share_text(history, row->source, load->err);
+    if (!frame.function || !frame.file || !frame.module || !frame.source)
         return -1;
     history->frames[row->id - 1] = frame;
     return 0;

@@ -1,16 +1,14 @@
 #include "show/stack_text.h"
+
+#include "show/process_name.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     TEXT = 512,
     SOURCE_LINE = 160,
-    SOURCE_MOST = 200000, /* lines of a source file that are read to find one */
 };
 
 /* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
@@ -158,51 +156,12 @@ size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t mos
     return count;
 }
 
-static bool is_source(const char *path)
-{
-    static const char *const endings[] = {".py",  ".pyx", ".pxd", ".pxi", ".c",   ".h",  ".cc",
-                                          ".cpp", ".cxx", ".hh",  ".hpp", ".hxx", ".cu", ".cuh",
-                                          ".inc", ".tcc", ".rs",  ".go",  ".f90", NULL};
-    const char *dot = strrchr(tide_text_last_part(path), '.');
-    for (const char *const *e = endings; dot && *e; e++)
-        if (!strcmp(dot, *e))
-            return true;
-    return false;
-}
-
-static FILE *open_source(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    FILE *file = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
-    if (!file && fd >= 0)
-        close(fd);
-    return file;
-}
-
 bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
 {
-    if (frame->file[0] != '/' || frame->line <= 0 || !is_source(frame->file))
+    if (!frame->source[0])
         return false;
-    FILE *file = open_source(frame->file);
-    if (!file)
-        return false;
-    char text[TEXT];
-    bool found = false;
-    int64_t at = 1;
-    for (size_t pieces = 0; pieces < SOURCE_MOST && fgets(text, sizeof text, file); pieces++) {
-        size_t len = strcspn(text, "\n");
-        bool whole = text[len] == '\n';
-        if (at == frame->line) {
-            size_t from = strspn(text, " \t");
-            tide_text_escape(text + from, len > from ? len - from : 0, out, size);
-            found = len > from;
-            break;
-        }
-        at += whole;
-    }
-    fclose(file);
-    return found;
+    tide_text_escape(frame->source, strlen(frame->source), out, size);
+    return true;
 }
 
 /*
@@ -280,10 +239,7 @@ void tide_site_process_name(const struct tide_history *h, const struct tide_hist
     out[0] = 0;
     if (site->process < 1 || (size_t)site->process > h->process_count)
         return;
-    const struct tide_process *p = &h->processes[site->process - 1].row;
-    char name[40];
-    tide_text_escape(p->name, strlen(p->name), name, sizeof name);
-    snprintf(out, size, "%s[%lld]", name, (long long)p->pid);
+    tide_process_short(h, &h->processes[site->process - 1], out, size);
 }
 
 void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,

@@ -62,8 +62,8 @@ const struct tide_frame *tide_stack_own(const struct tide_history *history, int6
 /* Whether a line of the program asked for what a stack allocates, rather than a library by itself. */
 bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
 
-/* The text of a frame's source line, escaped; false when that file is not here or does not have it. A name in
- * a recording is a stranger's: only a regular file that is called like source is read, and only so far. */
+/* The text of a frame's source line as it was recorded, escaped; false when there is none. No file is opened:
+ * a name in a recording is a stranger's. */
 bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
 
 /* The chosen frames, one line each, behind `indent`. */

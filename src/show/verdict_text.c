@@ -325,8 +325,7 @@ static void put_kept(struct tide_buf *b, const struct tide_judged *j)
 /* What to do about it, in the order of what it costs the user. */
 static void put_remedy(struct tide_buf *b, const struct tide_judged *j)
 {
-    bool python = !strncmp(j->name, "python", 6);
-    const char *trim = python ? "ctypes.CDLL(None).malloc_trim(0)" : "malloc_trim(0)";
+    const char *trim = j->python ? "ctypes.CDLL(None).malloc_trim(0)" : "malloc_trim(0)";
     switch (kept_where(&j->kept)) {
     case TIDE_KEPT_UNKNOWN:
         tide_buf_text(b, "ask that allocator to give pages back (jemalloc: "

@@ -46,20 +46,20 @@ def first_line(tidemark, path, *more):
 def test_killed_by_the_kernel_at_a_limit(tidemark, tmp_path):
     path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
     got = tidemark("judge", path)
-    assert got.out.splitlines()[0] == ('tidemark: KILLED by the OOM killer: python[4711] with 89.0 MiB, at step 59 in phase '
+    assert got.out.splitlines()[0] == ('tidemark: KILLED by the OOM killer: train.py[4711] with 89.0 MiB, at step 59 in phase '
                                        '"forward", at the limit of 92.0 MiB (cgroup /job memory.max)')
-    assert got.out.splitlines()[1].startswith("  verdict LEAK in python[4711]")
+    assert got.out.splitlines()[1].startswith("  verdict LEAK in train.py[4711]")
     assert not FUTURE.search(got.out), got.out
     assert got.code == 1
     death = tidemark("judge", "--json", path).json["death"]
-    assert death == {"cause": "oom", "signal": 9, "pid": 4711, "name": "python[4711]", "bytes": 89 * MIB, "step": 59,
+    assert death == {"cause": "oom", "signal": 9, "pid": 4711, "name": "train.py[4711]", "bytes": 89 * MIB, "step": 59,
                      "second": pytest.approx(60.2), "phase": "forward", "limit_bytes": 92 * MIB,
                      "limit_name": "cgroup /job memory.max"}
 
 
 def test_a_kill_for_want_of_host_memory_names_no_limit_that_was_not_reached(tidemark, tmp_path):
     line = first_line(tidemark, leaking(tmp_path, 137, OOM_NOTE, limit=900 * MIB))
-    assert "KILLED by the OOM killer: python[4711] with 89.0 MiB" in line and "limit" not in line
+    assert "KILLED by the OOM killer: train.py[4711] with 89.0 MiB" in line and "limit" not in line
 
 
 def test_a_worker_that_was_killed_is_named_and_the_job_goes_on(tidemark, tmp_path):
@@ -76,9 +76,9 @@ def test_a_kill_of_somebody_else_in_the_group_is_no_death(tidemark, tmp_path):
     assert tidemark("judge", "--json", path).json["death"] is None
 
 
-@pytest.mark.parametrize("name, words", [("SIGKILL", "KILLED by SIGKILL: python[4711]"),
-                                         ("SIGSEGV", "KILLED by SIGSEGV: python[4711]"),
-                                         ("SIGTERM", "ENDED by SIGTERM: python[4711]")])
+@pytest.mark.parametrize("name, words", [("SIGKILL", "KILLED by SIGKILL: train.py[4711]"),
+                                         ("SIGSEGV", "KILLED by SIGSEGV: train.py[4711]"),
+                                         ("SIGTERM", "ENDED by SIGTERM: train.py[4711]")])
 def test_killed_by_a_signal(tidemark, tmp_path, name, words):
     number = int(getattr(signal, name))
     path = leaking(tmp_path, 128 + number, meta={"exit_signal": number})
@@ -89,7 +89,7 @@ def test_killed_by_a_signal(tidemark, tmp_path, name, words):
 def test_a_run_that_ended_well_has_no_death_and_no_future(tidemark, tmp_path):
     path = leaking(tmp_path, 0, limit=900 * MIB)
     got = tidemark("judge", path)
-    assert got.out.startswith("tidemark: LEAK in python[4711]\n")
+    assert got.out.startswith("tidemark: LEAK in train.py[4711]\n")
     assert "would have been reached at step 86" in got.out or "would have been reached at step 87" in got.out
     assert not FUTURE.search(got.out), got.out
     assert tidemark("judge", "--json", path).json["death"] is None
@@ -105,18 +105,18 @@ def test_the_page_begins_with_the_death(tidemark, tmp_path):
     assert tidemark("report", path, "-o", "a.html").code == 0
     page = (tmp_path / "a.html").read_text()
     headline = re.search(r"<h1>(.*?)</h1>", page).group(1)
-    assert headline.startswith("<strong>KILLED</strong> by the OOM killer: python[4711]")
-    assert "LEAK in python[4711]" in page
+    assert headline.startswith("<strong>KILLED</strong> by the OOM killer: train.py[4711]")
+    assert "LEAK in train.py[4711]" in page
     assert not FUTURE.search(re.sub(r"<script.*?</script>", "", page, flags=re.S))
 
 
 def test_the_first_line_of_watch_is_the_death(terminal, binary, tmp_path):  # noqa: F811
     path = leaking(tmp_path, 137, OOM_NOTE, limit=92 * MIB)
     t = terminal(binary, "watch", path, columns=120)
-    t.wait(lambda: t.lines[0].startswith("KILLED by the OOM killer: python[4711]"), "the death")
+    t.wait(lambda: t.lines[0].startswith("KILLED by the OOM killer: train.py[4711]"), "the death")
     t.send(b"q")
     t.wait_end()
-    assert "LEAK in python[4711]" in t.bytes.decode()
+    assert "LEAK in train.py[4711]" in t.bytes.decode()
 
 
 def test_a_gap_in_the_recording_is_said(tidemark, tmp_path):
@@ -169,4 +169,4 @@ def test_a_shell_that_only_reports_a_signal_is_not_the_dead_one(tidemark, tmp_pa
                           cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 139
     line = [text for text in done.stderr.splitlines() if text.startswith("tidemark: ")][0]
-    assert re.match(r"tidemark: KILLED by SIGSEGV: python3\[\d+\]", line), line
+    assert re.match(r"tidemark: KILLED by SIGSEGV: p\.py\[\d+\]", line), line

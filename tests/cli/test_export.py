@@ -120,7 +120,7 @@ def test_pprof_is_a_heap_profile(made, pprof):
     assert set(samples) == {"outer", "loadx", "to", "small"}  # the worker has ended
     stack, values, labels = samples["outer"]
     assert values == {"alloc_objects": 398, "alloc_space": 199 * 100 * KIB + 5 * MIB, "inuse_objects": 199, "inuse_space": 199 * 100 * KIB}
-    assert labels == {"process": "python3[4711]", "pid": 4711, "kind": "malloc"}
+    assert labels == {"process": "train.py[4711]", "pid": 4711, "kind": "malloc"}
     assert stack[1] == [("inner", "/src/t.cc", 7), ("middle", "/src/t.cc", 30), ("outer", "/src/t.cc", 90)]
     assert stack[2] == [("step", "/home/u/train.py", 88)]
     assert samples["loadx"][0][0] == [("libx.so+0x77", "/usr/lib/libx.so", 0)] and samples["loadx"][2]["kind"] == "mmap"
@@ -208,7 +208,7 @@ def speedscope(tidemark, *args):
 def test_speedscope_has_a_profile_per_owner_of_memory(made, tidemark):
     document = speedscope(tidemark, made())
     frames = document["shared"]["frames"]
-    assert [p["name"] for p in document["profiles"]] == ["python3[4711]", "python3[4711] cuda"]
+    assert [p["name"] for p in document["profiles"]] == ["train.py[4711]", "train.py[4711] cuda"]
     ram, device = document["profiles"]
     assert device["weights"] == [512 * MIB] and ram["endValue"] == 199 * 100 * KIB + 30 * MIB + 70_000
     stack = [frames[i] for i in ram["samples"][0]]
@@ -231,10 +231,10 @@ def folded(tidemark, *args):
 
 def test_collapsed_stacks_are_outermost_first_with_their_bytes(made, tidemark):
     rows = folded(tidemark, made())
-    assert (["python3[4711]", "_start (python3.11)", "<module> (train.py:5)", "step (train.py:88)", "outer (t.cc:90)", "middle (t.cc:30)",
+    assert (["train.py[4711]", "_start (python3.11)", "<module> (train.py:5)", "step (train.py:88)", "outer (t.cc:90)", "middle (t.cc:30)",
              "inner (t.cc:7)", "at::empty (libx.so)"], 199 * 100 * KIB) in rows
-    assert (["python3[4711]", "(many small sites)"], 70_000) in rows
-    assert [r for r in rows if r[0][0] == "python3[4711] cuda"][0][1] == 512 * MIB
+    assert (["train.py[4711]", "(many small sites)"], 70_000) in rows
+    assert [r for r in rows if r[0][0] == "train.py[4711] cuda"][0][1] == 512 * MIB
     assert len(rows) == 4
 
 

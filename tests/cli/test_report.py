@@ -366,8 +366,8 @@ def crowd(path, processes=3000, ticks=40):
         rows = list(rows)
         r.db.executemany(f"INSERT INTO {table} VALUES({','.join('?' * len(rows[0]))})", rows)
 
-    put("process", ((p, p, 0 if p == 1 else 1, p, "&" * 15, "'" * 900, "'" * 60 + str(p), 0, None, 1 << 30) for p in range(1, processes + 1)))
-    put("frame", ((f, "'" * 400 + str(f), "/" + "'" * 400 + str(f), f, "", None, 1, 0) for f in range(1, 601)))
+    put("process", ((p, p, 0 if p == 1 else 1, p, "&" * 15, "'" * 900, "'" * 60 + str(p), 0, None, 1 << 30, None) for p in range(1, processes + 1)))
+    put("frame", ((f, "'" * 400 + str(f), "/" + "'" * 400 + str(f), f, "", None, 1, 0, "") for f in range(1, 601)))
     put("stack", ((s, d, 1 + (s * 64 + d) % 600) for s in range(1, processes + 1) for d in range(64)))
     put("site", ((s, s, 1, s) for s in range(1, processes + 1)))
     put("heap_state", ((None, p, 0, "'" * 500, 1 << 19, 1, 1, 1, 1, 1, 1) for p in range(1, processes + 1)))
@@ -498,16 +498,16 @@ def test_a_recording_that_is_still_written_has_a_page(tidemark, tmp_path):
     writer.close()
 
 
-def test_a_source_line_is_read_only_from_a_regular_file_of_source(tidemark, tmp_path):
+def test_a_source_line_is_the_recordings_and_no_file_is_read(tidemark, tmp_path):
     """Names in a recording are a stranger's: a pipe must not be waited for, a secret not be copied into the page."""
-    secret = tmp_path / "secret.txt"
+    secret = tmp_path / "secret.py"
     secret.write_text("the password is swordfish\n")
     os.mkfifo(tmp_path / "pipe.py")
-    (tmp_path / "good.py").write_text("kept.append(loss)  # <b>this one</b>\n")
     r = Recording(tmp_path / "run.tide")
     r.meta(command="x", interval_ns=SECOND)
     p = r.process(1, "python")
-    sites = [r.site(p, [frame("f", str(tmp_path / name), 1)]) for name in ("secret.txt", "pipe.py", "good.py")]
+    lines = {"secret.py": "", "pipe.py": "", "good.py": "kept.append(loss)  # <b>this one</b>"}
+    sites = [r.site(p, [{**frame("f", str(tmp_path / name), 1), "source": line}]) for name, line in lines.items()]
     r.heap(p)
     for i in range(100):
         tick = r.tick(i, {p: (50 + 4 * i) * MIB})

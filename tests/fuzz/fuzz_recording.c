@@ -94,7 +94,7 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
 {
     static const char *const inserts[] = {
         "INSERT OR REPLACE INTO meta VALUES (?,?)",
-        "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?,?)",
         "INSERT OR REPLACE INTO tick VALUES (?,?,?,?,?,?,?,?,?,?)",
         "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?)",
         "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
@@ -103,7 +103,7 @@ static sqlite3 *open_rows(const uint8_t *data, size_t size)
         "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
         "INSERT OR REPLACE INTO memory_limit VALUES (NULL,?,?,?)",
         "INSERT OR REPLACE INTO note VALUES (NULL,?,?)",
-        "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?,?)",
         "INSERT OR REPLACE INTO stack VALUES (?,?,?)",
         "INSERT OR REPLACE INTO site VALUES (?,?,?,?)",
         "INSERT OR REPLACE INTO site_sample VALUES (?,?,?,?,?,?)",

@@ -58,7 +58,8 @@ static inline int64_t add_process(struct made *m, int64_t pid, int64_t parent, c
                              .role = role,
                              .began_ns = m->t_ns,
                              .ended_ns = TIDE_UNKNOWN,
-                             .peak_rss_bytes = GIB};
+                             .peak_rss_bytes = GIB,
+                             .rank = TIDE_UNKNOWN};
     struct tide_err err;
     int64_t id;
     ok(tide_writer_process(m->writer, &p, &id, &err), &err);
@@ -203,7 +204,8 @@ static inline void end_process(struct made *m, int64_t id, int64_t pid, int64_t 
                              .role = role,
                              .began_ns = began_ns,
                              .ended_ns = m->t_ns,
-                             .peak_rss_bytes = GIB};
+                             .peak_rss_bytes = GIB,
+                             .rank = TIDE_UNKNOWN};
     struct tide_err err;
     ok(tide_writer_process_update(m->writer, &p, &err), &err);
 }

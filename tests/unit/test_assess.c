@@ -33,13 +33,13 @@ static void a_leak_behind_a_wrapper_is_found_in_the_child(void **state)
     const struct tide_judged *worst = &a->judged[0];
     assert_int_equal(worst->verdict.kind, TIDE_LEAK);
     assert_int_equal(worst->process, python);
-    assert_string_equal(worst->name, "python[141495] (child of uv[141489])");
+    assert_string_equal(worst->name, "train.py[141495] (child of uv[141489])");
     assert_true(fabs(worst->verdict.slope / (208 * 1024) - 1) < 0.02);
     assert_true(a->limit_bytes == (double)(24 * GIB));
     assert_string_equal(a->limit_name, "cgroup /job memory.max");
     /* (24 - 2 - 2 of the spike) GiB of room at the start, 208 KiB a step */
     assert_true(fabs(worst->verdict.limit_x / (20.0 * GIB / (208 * 1024)) - 1) < 0.03);
-    assert_non_null(strstr(text, "tidemark: LEAK in python[141495] (child of uv[141489])\n"));
+    assert_non_null(strstr(text, "tidemark: LEAK in train.py[141495] (child of uv[141489])\n"));
     assert_non_null(strstr(text, "6 of about +2.0 GiB, all in phase \"validation\""));
     assert_non_null(strstr(text, "20 x compile_worker and 1 more steady, 7.9 GiB RSS"));
     assert_int_equal(tide_assessment_exit_code(a), 1);

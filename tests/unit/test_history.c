@@ -45,7 +45,8 @@ static int64_t put_process(struct tide_writer *writer, int64_t pid, int64_t pare
                                    .role = "worker",
                                    .began_ns = 0,
                                    .ended_ns = TIDE_UNKNOWN,
-                                   .peak_rss_bytes = 1};
+                                   .peak_rss_bytes = 1,
+                                   .rank = TIDE_UNKNOWN};
     int64_t id;
 
     assert_int_equal(tide_writer_process(writer, &process, &id, NULL), 0);
@@ -156,7 +157,8 @@ static void a_growing_recording_is_read_piece_by_piece(void **state)
                                       .command = "",
                                       .role = "",
                                       .ended_ns = round,
-                                      .peak_rss_bytes = round};
+                                      .peak_rss_bytes = round,
+                                      .rank = TIDE_UNKNOWN};
         assert_int_equal(tide_writer_process_update(writer, &update, NULL), 0);
         assert_int_equal(tide_writer_commit(writer, NULL), 0);
 

@@ -118,7 +118,8 @@ static int64_t put_process(struct tide_writer *writer, const char *name)
                                    .role = "python",
                                    .began_ns = 1,
                                    .ended_ns = TIDE_UNKNOWN,
-                                   .peak_rss_bytes = 1000};
+                                   .peak_rss_bytes = 1000,
+                                   .rank = TIDE_UNKNOWN};
     int64_t id = 0;
 
     assert_int_equal(tide_writer_process(writer, &process, &id, NULL), 0);
@@ -433,8 +434,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 4");
-    is_refused("of version 4, and this tidemark reads up to version 3", "a newer one");
+    run_sql("PRAGMA user_version = 5");
+    is_refused("of version 5, and this tidemark reads up to version 4", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -650,7 +651,7 @@ static void sites_out_of_range_are_skipped_and_counted(void **state)
     run_sql("INSERT INTO site VALUES (2, 1, 99, 1), (3, -1, 1, 1), (4, 1, 1, -1), (5, 'x', 1, 1);"
             "INSERT INTO site_sample VALUES (1, 7, -5, 1, 1, 1), (1, 8, NULL, 1, 1, 1), (1, 9, 1, 'x', 1, 1);"
             "INSERT INTO stack VALUES (2, -1, 1), (2, 0, 0), (2, 1, NULL);"
-            "INSERT INTO frame VALUES (3, 'f', '', 'x', '', 1, 0, 0), (4, 'f', '', -3, '', 1, 0, 0);"
+            "INSERT INTO frame VALUES (3, 'f', '', 'x', '', 1, 0, 0, ''), (4, 'f', '', -3, '', 1, 0, 0, '');"
             "INSERT INTO heap_state(process, t_ns, state) VALUES (1, -1, 'on'), (NULL, 1, 'on');"
             "INSERT INTO heap_sample VALUES (1, 0, 1, 1, 1, 1, 1, 1, 1), (1, 9, -1, 1, 1, 1, 1, 1, 1),"
             " (1, 8, 1, 1, 'x', 1, 1, 1, 1);");

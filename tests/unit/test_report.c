@@ -161,8 +161,13 @@ static void set_scene(struct scene *s)
     close(fd);
     unlink(s->path);
     ok(tide_writer_new(s->path, &s->writer, &s->err), &s->err);
-    struct tide_process p = {
-        .pid = 7, .start_ticks = 1, .name = "<py>", .command = "", .role = "", .ended_ns = TIDE_UNKNOWN};
+    struct tide_process p = {.pid = 7,
+                             .start_ticks = 1,
+                             .name = "<py>",
+                             .command = "",
+                             .role = "",
+                             .ended_ns = TIDE_UNKNOWN,
+                             .rank = TIDE_UNKNOWN};
     ok(tide_writer_process(s->writer, &p, &s->process, &s->err), &s->err);
     int64_t sites[4] = {add_site(s, (int[]){1, 10, 99}, 3), add_site(s, (int[]){2, 10, 99}, 3),
                         add_site(s, (int[]){3, 99}, 2), add_site(s, (int[]){4, 99}, 2)};

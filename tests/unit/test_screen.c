@@ -46,7 +46,8 @@ static void add_process(struct fixture *f, size_t i, int64_t pid, int64_t parent
                                    .command = name,
                                    .role = name,
                                    .ended_ns = TIDE_UNKNOWN,
-                                   .peak_rss_bytes = 400 * MIB};
+                                   .peak_rss_bytes = 400 * MIB,
+                                   .rank = TIDE_UNKNOWN};
     p->points = calloc(TICKS, sizeof *p->points);
     p->smaps = calloc(1, sizeof *p->smaps);
 }
