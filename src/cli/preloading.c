@@ -19,7 +19,7 @@
 
 static int find_hook(char out[PATH_MAX], struct tide_err *err)
 {
-    const char *given = getenv("TIDEMARK_HOOK");
+    const char *given = secure_getenv("TIDEMARK_HOOK");
     char self[PATH_MAX], shown[256];
     static const char *const places[] = {"", "../lib/"};
 

@@ -94,7 +94,7 @@ int tide_recname_path(const char *word, char *ret_path, size_t size, int *ret_el
     char folder[2048] = "", stamp[32] = "";
     *ret_elsewhere = access(".", W_OK | X_OK) != 0;
     if (*ret_elsewhere) {
-        const char *tmp = getenv("TMPDIR");
+        const char *tmp = secure_getenv("TMPDIR");
         snprintf(folder, sizeof folder, "%s/", tmp && *tmp && !access(tmp, W_OK | X_OK) ? tmp : "/tmp");
     }
     time_t now = time(NULL);

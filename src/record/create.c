@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int refuse(const char *path, int error, struct tide_err *err)
@@ -58,13 +59,18 @@ static int write_all(int fd, const unsigned char *bytes, size_t len)
     return 0;
 }
 
-/* A file without a name in the directory of `path`, or -1. */
-static int open_nameless(const char *path)
+/* In a directory that everybody may write to, a recording is for its owner alone: it has command lines and
+ * lines of source. (Its log gets the same mode from SQLite.) */
+static mode_t mode_in(const char *directory)
 {
-    char *copy = strdup(path);
-    int fd = copy ? open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
-    free(copy);
-    return fd;
+    struct stat about;
+    return stat(directory, &about) == 0 && (about.st_mode & S_IWOTH) ? 0600 : 0666;
+}
+
+/* A file without a name in a directory, or -1. */
+static int open_nameless(const char *directory)
+{
+    return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode_in(directory));
 }
 
 int tide_recording_create(const char *path, struct tide_err *err)
@@ -72,11 +78,16 @@ int tide_recording_create(const char *path, struct tide_err *err)
     char nameless[64];
     size_t len;
     unsigned char *bytes = empty_recording(&len);
-    if (!bytes)
+    char *copy = strdup(path);
+    if (!bytes || !copy) {
+        sqlite3_free(bytes);
+        free(copy);
         return tide_err_set(err, "not enough memory to begin a recording");
-    int fd = open_nameless(path), error = 0;
+    }
+    const char *directory = dirname(copy);
+    int fd = open_nameless(directory), error = 0;
     bool named = fd < 0;
-    if (named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666)) < 0)
+    if (named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode_in(directory))) < 0)
         error = errno;
     else
         error = write_all(fd, bytes, len);
@@ -88,5 +99,6 @@ int tide_recording_create(const char *path, struct tide_err *err)
     if (fd >= 0)
         close(fd);
     sqlite3_free(bytes);
+    free(copy);
     return error ? refuse(path, error, err) : 0;
 }

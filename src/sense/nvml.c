@@ -91,7 +91,7 @@ static struct process_source find_source(void *library, const char *name)
 
 static void *open_library(void)
 {
-    const char *chosen = getenv("TIDEMARK_NVML");
+    const char *chosen = secure_getenv("TIDEMARK_NVML");
     if (chosen && chosen[0])
         return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);

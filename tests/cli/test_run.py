@@ -293,7 +293,14 @@ def test_a_directory_that_cannot_be_written_is_left_for_another(binary, tmp_path
                           env={**env, "TMPDIR": str(spare)}, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(f"tidemark: the current directory cannot be written, recording to {spare}/true-")
-    assert len(list(spare.glob("true-*.tide"))) == 1
+    (recording,) = spare.glob("true-*.tide")
+    assert recording.stat().st_mode & 0o777 == 0o600, "others may look into that directory"
+
+
+def test_a_recording_in_a_directory_of_ones_own_has_the_usual_mode(binary, tmp_path, env):
+    subprocess.run(["sh", "-c", 'umask 022; exec "$@"', "sh", binary, "run", "-q", "-o", "a.tide", "--", "true"], cwd=tmp_path, env=env,
+                   check=True, stderr=subprocess.DEVNULL)
+    assert (tmp_path / "a.tide").stat().st_mode & 0o777 == 0o644
 
 
 def test_the_recording_says_what_was_run(tidemark, tmp_path):
