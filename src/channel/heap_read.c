@@ -303,6 +303,8 @@ static void follow(struct tide_heap_tables *tables, int directory, const char *n
         tables->waiting += full || is_shortage(errno);
         return;
     }
+    struct statfs about;
+    table.in_memory = fstatfs(table.fd, &about) == 0 && about.f_type == TMPFS_MAGIC;
     bool ready = read_head(&table);
     if (ready && add_table(tables, &table) == 0)
         return;
@@ -460,21 +462,26 @@ static int64_t believable(uint64_t bytes)
     return bytes < HOOK_MOST ? (int64_t)bytes : 0;
 }
 
-void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
-                          int64_t *ret_table_bytes)
+int tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
+                         int64_t *ret_table_bytes)
 {
-    struct statfs about;
-    uint64_t own = 0, shared = 0;
-    int fd = table->fd >= 0 ? table->fd : open_table(table->directory, table->name);
+    enum {
+        OWN = offsetof(struct tide_heap_head, own_bytes),
+        TABLE = offsetof(struct tide_heap_head, table_bytes)
+    };
+    uint64_t words[(TABLE - OWN) / sizeof(uint64_t) + 1] = {0};
 
-    if (!table->replaced && !table->superseded &&
-        (!read_at(fd, &own, sizeof own, offsetof(struct tide_heap_head, own_bytes)) ||
-         !read_at(fd, &shared, sizeof shared, offsetof(struct tide_heap_head, table_bytes))))
-        own = shared = 0;
-    *ret_own_bytes = believable(own);
-    *ret_table_bytes = fstatfs(fd, &about) == 0 && about.f_type == TMPFS_MAGIC ? believable(shared) : 0;
-    if (fd >= 0 && fd != table->fd)
-        close(fd);
+    if (!table->replaced && !table->superseded) {
+        int fd = table->fd >= 0 ? table->fd : open_table(table->directory, table->name);
+        bool good = read_at(fd, words, sizeof words, OWN);
+        if (fd >= 0 && fd != table->fd)
+            close(fd);
+        if (!good)
+            return -1;
+    }
+    *ret_own_bytes = believable(words[0]);
+    *ret_table_bytes = table->in_memory ? believable(words[(TABLE - OWN) / sizeof(uint64_t)]) : 0;
+    return 0;
 }
 
 bool tide_heap_table_is_dead(const struct tide_heap_table *table)

@@ -46,7 +46,8 @@ struct tide_heap_values {
 
 struct tide_heap_table {
     char name[64];
-    int directory; /* where it lies; borrowed */
+    int directory;  /* where it lies; borrowed */
+    bool in_memory; /* and that is no disk */
     int64_t pid;
     uint64_t start_ticks;
     uint32_t image;
@@ -87,9 +88,9 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index);
 
 /* What the hook has now in the memory of the process, beside this table and of it, as far as that lies in
- * memory and not on a disk; zeros once the process has become another program. */
-void tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
-                          int64_t *ret_table_bytes);
+ * memory and not on a disk; zeros once the process has become another program. -1: it cannot be read now. */
+int tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_bytes,
+                         int64_t *ret_table_bytes);
 
 /* Whether its process is certainly not there any more, which costs less to ask than a read does. */
 bool tide_heap_table_is_dead(const struct tide_heap_table *table);

@@ -277,8 +277,9 @@ void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense
     for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
         const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
         int64_t own_bytes, table_bytes;
-        tide_heap_table_hook(table, &own_bytes, &table_bytes);
-        if (!table->superseded)
+        if (table->superseded || (table->ended && !table->replaced))
+            continue;
+        if (tide_heap_table_hook(table, &own_bytes, &table_bytes) == 0)
             tide_sense_hook(sense, table->pid, table->start_ticks, own_bytes, table_bytes);
     }
 }

@@ -270,12 +270,15 @@ def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
 
 @pytest.mark.parametrize("flag", ["-static", "-static-pie"])
 def test_a_static_program_is_named(tidemark, tmp_path, flag):
-    (tmp_path / "s.c").write_text("""#include <stdlib.h>
+    (tmp_path / "s.c").write_text("""#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 int main(void)
 {
-    for (int i = 0; i < 200; i++) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 0; i < 300; i++) {
+        printf("step %d\\n", i);
         memset(malloc(300000), 1, 300000);
         usleep(10000);
     }
