@@ -54,7 +54,7 @@ struct tide_judge_input {
     size_t count;
     bool x_is_steps;
     const int *phase_of; /* name of the phase that ran at each point, -1: none; NULL: the spans tell */
-    const struct tide_span *phases; /* may be NULL */
+    const struct tide_span *phases; /* in the order in which they began; may be NULL */
     size_t phase_count;
     const double *epochs; /* x at which epochs began; may be NULL */
     size_t epoch_count;

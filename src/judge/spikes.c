@@ -60,15 +60,16 @@ static double usual_height(const struct tide_moments *m, const struct tide_floor
     return tide_median(heights, n);
 }
 
-/* The phase of a spike: that in which it was highest; when none ran then, the first beside it. */
-static int phase_of(const struct tide_judge_input *input, int at_top, double from, double to)
+/* The phase of a spike: that in which it was highest; when none ran then, the first beside it. Spikes are
+ * asked about in their order, so that phases which ended before one (*over of them in a row) are over for the
+ * rest. */
+static int phase_of(const struct tide_judge_input *input, int at_top, double from, double to, size_t *over)
 {
     if (at_top >= 0)
         return at_top;
-    for (size_t p = 0; p < input->phase_count; p++)
-        if (input->phases[p].from <= to && input->phases[p].to >= from)
-            return input->phases[p].name;
-    return -1;
+    while (*over < input->phase_count && input->phases[*over].to < from)
+        ++*over;
+    return *over < input->phase_count && input->phases[*over].from <= to ? input->phases[*over].name : -1;
 }
 
 static int by_number(const void *a, const void *b)
@@ -101,7 +102,7 @@ int tide_spikes_find(const struct tide_judge_input *input, const struct tide_mom
     struct tide_spikes spikes = {.phase = -1};
     double tall = fmax(TIDE_SPIKE_SHARE * level, TIDE_SPIKE_NOISES * usual_height(m, f) / TIDE_MAD_SIGMA);
     double heights[HEIGHTS], top = 0;
-    size_t in_phases = 0, above = 0, first = 0;
+    size_t in_phases = 0, above = 0, first = 0, over = 0;
     int at_top = -1;
     bool inside = false;
     struct walk w = begin_walk(f);
@@ -119,7 +120,7 @@ int tide_spikes_find(const struct tide_judge_input *input, const struct tide_mom
             at_top = m->high_phase[i];
         }
         if (inside && !now) {
-            int phase = phase_of(input, at_top, m->x[first], m->x[i - 1]);
+            int phase = phase_of(input, at_top, m->x[first], m->x[i - 1], &over);
             if (phase >= 0)
                 phases[in_phases++] = phase;
             heights[spikes.count % HEIGHTS] = top;
