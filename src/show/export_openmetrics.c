@@ -2,6 +2,9 @@
  * export_openmetrics.c - the run as it was when last seen, as OpenMetrics text: what Prometheus and its
  * relatives read.
  *
+ * Only gauges are used, which mean the same in the older text format: the textfile collector and promtool
+ * read that one, and take what is new in OpenMetrics for comments or for errors.
+ *
  * "Last seen" is the last look at which a process lived. Every family comes once, with its type, unit and
  * help, and the samples of a family are told apart by the process's number in the recording, since names and
  * even PIDs may repeat.
@@ -208,12 +211,12 @@ static void put_marks(struct metrics *m)
     plain(m, "tidemark_epoch", NULL, "The epoch that was running.", epoch);
     if (!any)
         return;
-    family(m, "tidemark_gauge_bytes", "gauge", "bytes", "What the program itself counts.");
+    family(m, "tidemark_program_bytes", "gauge", "bytes", "What the program itself counts.");
     for (size_t i = 0; i < h->name_count; i++) {
         const char *gap = "{";
         if (gauges[i] == TIDE_UNKNOWN)
             continue;
-        fputs("tidemark_gauge_bytes", m->out);
+        fputs("tidemark_program_bytes", m->out);
         label(m, &gap, "gauge", h->names[i]);
         value(m, gap, (double)gauges[i]);
     }
@@ -222,9 +225,10 @@ static void put_marks(struct metrics *m)
 static void put_verdict(struct metrics *m)
 {
     const struct tide_judged *worst = &m->e->assessment->judged[0];
-    family(m, "tidemark_verdict", "stateset", NULL, "What the memory of the worst process does.");
+    family(m, "tidemark_verdict", "gauge", NULL,
+           "What the memory of the worst process does: 1 for what it is.");
     for (int kind = 0; kind < TIDE_VERDICTS; kind++)
-        fprintf(m->out, "tidemark_verdict{tidemark_verdict=\"%s\"} %d\n",
+        fprintf(m->out, "tidemark_verdict{verdict=\"%s\"} %d\n",
                 tide_verdict_name((enum tide_verdict_kind)kind), worst->verdict.kind == (unsigned)kind);
     if (!tide_verdict_grows(&worst->verdict))
         return;
@@ -351,7 +355,7 @@ int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_
     m.last = &m.h->ticks[m.h->tick_count - 1];
     while (m.last > m.h->ticks && (m.last->t_ns > e->at_ns || m.last->processes == 0))
         m.last--;
-    family(&m, "tidemark_run", "info", NULL, "The run that was recorded.");
+    family(&m, "tidemark_run_info", "gauge", NULL, "The run that was recorded.");
     fputs("tidemark_run_info", out);
     label(&m, &gap, "command", m.h->command);
     value(&m, gap, 1);

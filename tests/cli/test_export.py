@@ -300,12 +300,12 @@ def metrics(tidemark, *args):
 
 def test_openmetrics_says_how_the_run_ended(made, tidemark):
     got = metrics(tidemark, made())
-    assert got["tidemark_run"] == [({"command": "python train.py x"}, 1)]
-    assert {labels["tidemark_verdict"]: on for labels, on in got["tidemark_verdict"]}["leak"] == 1
+    assert got["tidemark_run_info"] == [({"command": "python train.py x"}, 1)]
+    assert {labels["verdict"]: on for labels, on in got["tidemark_verdict"]}["leak"] == 1
     assert abs(got["tidemark_growth_bytes_per_step"][0][1] / (100 * KIB) - 1) < 0.02
     assert got["tidemark_processes"] == [({}, 2)] and got["tidemark_step"] == [({}, 199)] and got["tidemark_epoch"] == [({}, 3)]
     assert got["tidemark_limit_bytes"] == [({"limit": "cgroup x"}, 1 << 33)]
-    assert got["tidemark_gauge_bytes"] == [({"gauge": "cachex"}, 199_000)]
+    assert got["tidemark_program_bytes"] == [({"gauge": "cachex"}, 199_000)]
     private = {labels["name"]: value for labels, value in got["tidemark_process_private_bytes"]}
     assert private == {"python3": 50 * MIB + 199 * 100 * KIB, "again": 20 * MIB}
     assert {labels.get("pid"): value for labels, value in got["tidemark_gpu_bytes"]} == {None: 3 << 30, "4711": 1 << 30}
@@ -315,9 +315,18 @@ def test_openmetrics_says_how_the_run_ended(made, tidemark):
     assert got["tidemark_site_live_bytes"][0][0]["code"] == "to (train.py:40)" and len(got["tidemark_site_live_bytes"]) == 4
 
 
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian: prometheus)")
+@pytest.mark.parametrize("heap", [True, False])
+def test_openmetrics_is_accepted_by_promtool(made, tidemark, run, heap):
+    """The format that the textfile collector of node_exporter reads is the one that this checks."""
+    text = tidemark("export", "--format", "openmetrics", made("plain.tide", heap=heap)).out
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_openmetrics_of_an_earlier_moment(made, tidemark):
     got = metrics(tidemark, "--at", "50", made())
-    assert got["tidemark_step"] == [({}, 50)] and got["tidemark_epoch"] == [({}, 1)] and got["tidemark_gauge_bytes"][0][1] == 50_000
+    assert got["tidemark_step"] == [({}, 50)] and got["tidemark_epoch"] == [({}, 1)] and got["tidemark_program_bytes"][0][1] == 50_000
     assert {labels["name"] for labels, _ in got["tidemark_process_private_bytes"]} == {"python3", "workerx"}
     assert len(metrics(tidemark, made("plain.tide", heap=False))) > 8
 
