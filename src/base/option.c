@@ -97,6 +97,11 @@ static int out_of_range(const struct tide_option *o, const char *text, struct ti
     int64_t least = o->least, most = o->most ? o->most : INT64_MAX;
     char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT], shown[96];
     tide_text_escape(text, strlen(text), shown, sizeof shown);
+    bool is_size = o->kind == TIDE_OPTION_SIZE || o->kind == TIDE_OPTION_MEMORY;
+    if (is_size && *text && strspn(text, "0123456789.") == strlen(text)) {
+        tide_err_set(err, "option '--%s': '%s' is so many bytes", o->name, shown);
+        return tide_err_hint(err, "did you mean '%sG'?", shown);
+    }
     tide_err_set(err, "option '--%s': '%s' is out of range", o->name, shown);
     if (o->kind == TIDE_OPTION_DURATION) {
         tide_duration_text((double)least / 1e9, low);
