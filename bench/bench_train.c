@@ -12,7 +12,9 @@
 #include "base/clock.h"
 #include "base/option.h"
 #include "rt/machine.h"
+#include "rt/processor.h"
 #include "rt/threads.h"
+#include "rt/tile.h"
 #include "train/config.h"
 
 #include <inttypes.h>
@@ -25,7 +27,7 @@
 struct values {
     const char *preset, *dtype;
     int64_t batch, sequence, again, blocks, spared, budget, steps, rounds, threads;
-    bool fused, peak, profile;
+    bool fused, peak, products, profile;
 };
 
 #define FIELD(name) offsetof(struct values, name)
@@ -43,6 +45,7 @@ static const struct tide_option options[] = {
     {.name = "rounds", .kind = TIDE_OPTION_COUNT, .offset = FIELD(rounds), .arg = "N", .least = 1},
     {.name = "threads", .kind = TIDE_OPTION_COUNT, .offset = FIELD(threads), .arg = "N", .least = 1},
     {.name = "peak", .kind = TIDE_OPTION_FLAG, .offset = FIELD(peak)},
+    {.name = "products", .kind = TIDE_OPTION_FLAG, .offset = FIELD(products)}, /* and no steps */
     {.name = "profile", .kind = TIDE_OPTION_FLAG, .offset = FIELD(profile)},
     {0},
 };
@@ -96,6 +99,8 @@ static int make(struct bench *b, struct tide_err *err)
     if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
         tide_matmuls_new(false, &b->matmuls, err))
         return -1;
+    if (b->values.products)
+        return 0;
     return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, true, &b->machine, err) ? -1
                                                                                                       : 0;
 }
@@ -272,8 +277,31 @@ static double rate_of(struct peak *p, int which, clockid_t clock)
     return best;
 }
 
+/* What threads reach together that only multiply registers, in the way that products of that type do. */
+static double ceilings[TIDE_THREADS_MOST];
+
+static void measure_ceiling(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct tide_tile_kind *kind = context;
+    enum tide_multiplier multiplier = kind == &tide_tile_amx           ? TIDE_MULTIPLIES_TILES
+                                      : kind == &tide_tile_avx512_bf16 ? TIDE_MULTIPLIES_BF16
+                                                                       : TIDE_MULTIPLIES_F32;
+    (void)first, (void)last;
+    ceilings[thread] = tide_processor_ceiling(tide_isa(), multiplier);
+}
+
+static double ceiling_of(enum tide_dtype dtype)
+{
+    double sum = 0;
+    tide_parallel(tide_threads(), 1, measure_ceiling, (void *)tide_tile_kind(dtype));
+    for (int i = 0; i < tide_threads(); i++)
+        sum += ceilings[i];
+    return sum;
+}
+
 static void peak_round(struct peak *p, clockid_t clock)
 {
+    printf("ceiling_gflops %.2f\n", ceiling_of(p->products[0].from) / 1e9);
     for (int i = 0; i < SHAPES; i++) {
         const struct tide_product *x = &p->products[i];
         printf("product_%" PRId64 "x%" PRId64 "x%" PRId64 "_%d_gflops %.2f\n", x->m, x->n, x->k, i,
@@ -395,6 +423,8 @@ static int run_rounds(struct bench *b, clockid_t clock, struct tide_err *err)
     for (int64_t round = 0; round < b->values.rounds; round++) {
         if (b->values.peak)
             peak_round(&peak, clock);
+        if (b->values.products)
+            continue;
         double start = now(clock);
         float loss = 0;
         for (int64_t i = 0; i < b->values.steps; i++)
@@ -430,7 +460,10 @@ int main(int argc, char **argv)
     /* One thread: time of the processor, which neighbours do not stretch. */
     clockid_t clock = b.values.threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
     int bad = make(&b, &err);
-    if (!bad) {
+    if (!bad && b.values.products) {
+        b.values.peak = true;
+        bad = run_rounds(&b, clock, &err);
+    } else if (!bad) {
         fill_model(&b);
         printf("ready_seconds %.3f\nplan_bytes %zu\nparameters %" PRId64 "\nstep_flops %.0f\n",
                wall() - start, b.plan.total, b.graph->parameters, step_flops(&b));

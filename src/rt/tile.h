@@ -28,10 +28,12 @@ struct tide_tile_kind {
     const char *name;
     enum tide_dtype cells; /* f32, or pairs of bf16 */
     int rows, columns;
-    int cell_step;       /* cells are a multiple of this, beyond the last one 0 */
-    bool reads_in_place; /* a and b may be read where they lie, if they are f32 and whole tiles */
-    int block;           /* cells that are multiplied at a time: columns of them stay in a cache */
-    int more_per_cell;   /* lines of ask_more that a tile asks for with each cell */
+    int cell_step;         /* cells are a multiple of this, beyond the last one 0 */
+    int64_t most_in_place; /* numbers of b that may be read where they lie, if they are f32; 0: none, nor a */
+    int block;             /* cells that are multiplied at a time: columns of them stay in a cache */
+    int group;             /* panels that are multiplied with a block of rows before the next block */
+    int rows_to_pack_for;  /* for fewer rows columns are not packed by each thread */
+    int more_per_cell;     /* lines of ask_more that a tile asks for with each cell */
     tide_packer *pack_a, *pack_b;
     void (*tile)(const struct tide_tile *tile);
     void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */

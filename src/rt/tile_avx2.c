@@ -13,6 +13,49 @@
 
 enum { ROWS = 4, VECTORS = 3, LANES = 8, COLUMNS = VECTORS * LANES, AHEAD = 16 };
 
+/* Eight cells of eight lines that k runs along: rows become columns. */
+TIDE_INLINE AVX2 void pack_square(const char *data, int64_t stride, float *to, int64_t lanes)
+{
+    __m256 r[8], t[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(data + i * stride));
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            r[i + 2 * j] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0x44);
+            r[i + 2 * j + 1] = _mm256_shuffle_ps(t[i + j], t[i + j + 2], 0xee);
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + i * lanes, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * lanes, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+
+/* Where every line and cell is there, and k runs along f32; else as on every processor. */
+AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
+{
+    int64_t end = s.last < o->numbers ? s.last : o->numbers,
+            whole = s.first + (end - s.first) / LANES * LANES;
+    if (!o->is_along || o->from != TIDE_F32 || s.line + s.lanes > o->lines || whole <= s.first) {
+        tide_pack(o, s, to);
+        return;
+    }
+    for (int64_t lane = 0; lane < s.lanes; lane += LANES)
+        for (int64_t cell = s.first; cell < whole; cell += LANES)
+            pack_square(o->data + (s.line + lane) * o->stride + cell * (int64_t)sizeof(float), o->stride,
+                        (float *)(void *)to + cell * s.lanes + lane, s.lanes);
+    if (whole < s.last)
+        tide_pack(o, (struct tide_strip){s.line, s.lanes, whole, s.last}, to);
+}
+
 TIDE_INLINE AVX2 void write_whole(const struct tide_tile *t, __m256 sums[ROWS][VECTORS])
 {
 #pragma GCC unroll 4
@@ -46,13 +89,12 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
         int64_t stop = cell + AHEAD < t->cells ? cell + AHEAD : t->cells;
         tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
         tide_lines_ask(&more, more.count > asks_more ? more.count - asks_more : 0);
+#pragma GCC unroll 4
         for (; cell < stop; cell++, a += a_cell, b += b_cell) {
             __m256 columns[VECTORS];
 #pragma GCC unroll 3
             for (int v = 0; v < VECTORS; v++)
                 columns[v] = _mm256_loadu_ps(b + v * LANES);
-            _mm_prefetch((const char *)(b + AHEAD * b_cell), _MM_HINT_T0);
-            _mm_prefetch((const char *)(b + AHEAD * b_cell + 2 * LANES), _MM_HINT_T0);
 #pragma GCC unroll 4
             for (int i = 0; i < ROWS; i++) {
                 __m256 row = _mm256_broadcast_ss(a + i * a_row);
@@ -89,11 +131,13 @@ const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .rows = ROWS,
                                               .columns = COLUMNS,
                                               .cell_step = 1,
-                                              .reads_in_place = true,
+                                              .most_in_place = 256 << 10,
                                               .block = 768,
+                                              .group = 1,
+                                              .rows_to_pack_for = 512,
                                               .more_per_cell = 1,
-                                              .pack_a = tide_pack,
-                                              .pack_b = tide_pack,
+                                              .pack_a = pack_avx2,
+                                              .pack_b = pack_avx2,
                                               .tile = tile_avx2};
 
 #endif

@@ -7,11 +7,11 @@
 /* Rows are packed sixteen side by side, whatever a tile takes of them. */
 enum { LINES = TIDE_LANES };
 
-/* Words of a that are packed at a time, and that panels read again and again; rows of the latter. */
-enum { MOST_WORDS = 2 << 20, BAND_WORDS = 512 << 10, BAND_ROWS = 704 };
+/* Words of a that are packed at a time; of these, rows that panels read again and again. */
+enum { MOST_WORDS = 4 << 20, BAND_ROWS = 704 };
 
-/* a is read where it lies if it has no more numbers than this: it stays in the cache then. */
-enum { SMALL_WORDS = 64 << 10 };
+/* a is read where it lies if it has no more numbers than this: it stays in a cache then. */
+enum { SMALL_A = 64 << 10 };
 
 /* Rows of a panel that are taken at a time by a thread that is done with its own. */
 enum { PART_ROWS = 64, PARTS_EACH = 8 };
@@ -45,38 +45,42 @@ int tide_tiles_threads(double flops)
 }
 
 /* How a product is cut: rows into slabs, of which one at a time is packed; a slab into bands, columns into
- * panels; a band by a panel is a field, which consists of parts, the unit that threads take. */
+ * panels, and these, if k is cut as well, into groups; a band by a group is a field, which consists of parts,
+ * the unit that threads take. */
 struct tiling {
     int64_t cells, block; /* of k: all, and at a time */
-    int64_t panels;
+    int64_t panels, group;
     int64_t stripe;           /* rows that go together: of a tile, and sixteen at least */
     int64_t slab, band, part; /* rows, in stripes */
     int64_t threads;
-    bool a_stays;
-    size_t a_bytes, b_bytes; /* packed: a slab, a panel */
-    size_t sum_bytes;        /* of a field, if k is cut */
+    bool a_stays, b_may_stay; /* as they lie; of b, whole panels */
+    size_t a_bytes, b_bytes;  /* packed: a slab, a panel */
+    size_t sum_bytes;         /* of a band by a panel, if k is cut */
 };
 
-/* What of scratch is whose: a desk for each thread, then the slab, then for each thread two panels and sums.
- */
+/* What of scratch is whose: a desk for each thread, then the slab, then for each thread two panels and the
+ * sums of a field. */
 struct desk {
     _Atomic uint64_t parts;                      /* that nobody has begun: the first, and above it the end */
     char rest[2 * TIDE_LINE - sizeof(uint64_t)]; /* nobody else writes near it */
 };
 
-static bool may_stay(const struct tide_tile_kind *kind, const struct tide_product *p)
+static bool b_may_stay(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
-    return kind->reads_in_place && p->a_from == TIDE_F32 && p->m % kind->rows == 0 &&
-           p->m * p->k <= SMALL_WORDS;
+    return p->b_from == TIDE_F32 && !p->b_transposed && p->n * p->k <= kind->most_in_place;
+}
+
+static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
+{
+    return kind->most_in_place && p->a_from == TIDE_F32 && p->m % kind->rows == 0 && p->m * p->k <= SMALL_A;
 }
 
 /* Into how many bands a slab is cut at least, so that threads have rows of their own: what one of them writes
  * it reads again in the next product, and what another writes takes long to come. Each packs the columns it
  * multiplies, for which it should have enough rows, unless they stay. */
-static int64_t shared_by_rows(const struct tiling *t, bool b_stays)
+static int64_t shared_by_rows(const struct tide_tile_kind *kind, const struct tiling *t)
 {
-    enum { ENOUGH = 192 };
-    int64_t least = t->a_stays || b_stays ? t->stripe : ENOUGH, down = t->threads;
+    int64_t least = t->a_stays || t->b_may_stay ? t->stripe : kind->rows_to_pack_for, down = t->threads;
     while (down > 1 && (t->threads % down || t->slab * t->stripe < down * least))
         down--;
     return down;
@@ -89,14 +93,15 @@ static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct t
                        .panels = each(p->n, kind->columns),
                        .stripe = larger(kind->rows, LINES),
                        .threads = tide_tiles_threads(2.0 * (double)p->m * (double)p->n * (double)p->k),
-                       .a_stays = may_stay(kind, p)};
+                       .a_stays = a_stays(kind, p),
+                       .b_may_stay = b_may_stay(kind, p)};
     int64_t stripes = each(p->m, t.stripe);
     t.block = smaller(t.cells, kind->block);
     t.slab = each(stripes, each(stripes * t.stripe * t.cells, MOST_WORDS));
-    int64_t bands = larger(each(t.slab * t.stripe * t.cells, BAND_WORDS), each(t.slab * t.stripe, BAND_ROWS));
-    bool b_stays = kind->reads_in_place && p->b_from == TIDE_F32 && !p->b_transposed;
-    t.band = each(t.slab, up_to(bands, shared_by_rows(&t, b_stays)));
-    int64_t parts = larger(each(t.slab, t.band), each(PARTS_EACH * t.threads, t.panels));
+    int64_t bands = each(t.slab * t.stripe, BAND_ROWS);
+    t.band = each(t.slab, up_to(bands, shared_by_rows(kind, &t)));
+    t.group = t.block < t.cells ? larger(1, smaller(kind->group, t.panels / t.threads)) : 1;
+    int64_t parts = larger(each(t.slab, t.band), each(PARTS_EACH * t.threads, each(t.panels, t.group)));
     t.part = larger(1, smaller(each(t.slab, parts), PART_ROWS / t.stripe));
     t.a_bytes = t.a_stays ? 0 : (size_t)(t.slab * t.stripe * t.cells) * sizeof(uint32_t);
     t.b_bytes = (size_t)(kind->columns * t.block) * sizeof(uint32_t);
@@ -106,7 +111,8 @@ static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct t
 
 static size_t scratch_of(const struct tiling *t)
 {
-    return t->a_bytes + (size_t)t->threads * (sizeof(struct desk) + 2 * t->b_bytes + t->sum_bytes);
+    return t->a_bytes +
+           (size_t)t->threads * (sizeof(struct desk) + 2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
 }
 
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product)
@@ -218,9 +224,10 @@ static int64_t take_parts(_Atomic uint64_t *parts, bool is_own, int64_t most_to,
 
 /* ---- fields */
 
-/* Some rows of a field by a block of k. */
+/* Some rows of a field by a panel and a block of k. */
 struct sheet {
-    int64_t panel, first, last; /* stripes; first == last: there is none */
+    int64_t panel, group_end;
+    int64_t first, last; /* stripes; first == last: there is none */
     int64_t cell, cells;
     const uint32_t *b;
     int64_t b_cell;
@@ -240,11 +247,16 @@ static int64_t parts_in_field(const struct tiling *t)
     return each(t->band, t->part);
 }
 
-/* All parts, numbered band by band, in each panel by panel. */
+static int64_t groups_of(const struct tiling *t)
+{
+    return each(t->panels, t->group);
+}
+
+/* All parts, numbered band by band, in each group by group. */
 static int64_t parts_of(const struct job *job)
 {
     const struct tiling *t = &job->tiling;
-    return each(job->last - job->first, t->band) * t->panels * parts_in_field(t);
+    return each(job->last - job->first, t->band) * groups_of(t) * parts_in_field(t);
 }
 
 /* Its own first, then the others'. */
@@ -266,9 +278,9 @@ static int64_t next_parts(struct worker *w, int64_t *ret_first)
 static bool b_stays(const struct job *job, const struct tide_operand *b, int64_t panel)
 {
     enum { PAGE = 4096, FEW = 64 };
-    return job->kind->reads_in_place && b->from == TIDE_F32 && !b->is_along &&
-           (panel + 1) * job->kind->columns <= b->lines && (uintptr_t)b->data % TIDE_LINE == 0 &&
-           b->stride % TIDE_LINE == 0 && (b->stride % PAGE != 0 || b->numbers <= FEW);
+    return job->tiling.b_may_stay && (panel + 1) * job->kind->columns <= b->lines &&
+           (uintptr_t)b->data % TIDE_LINE == 0 && b->stride % TIDE_LINE == 0 &&
+           (b->stride % PAGE != 0 || b->numbers <= FEW);
 }
 
 /* Where its columns are, or will be. */
@@ -292,20 +304,24 @@ static void find_columns(struct worker *w, const struct sheet *before, struct sh
     }
 }
 
-/* The next block of k of the same rows, or else other rows. */
+/* The next panel of the same rows, or their next block of k, or else other rows. */
 static struct sheet next_sheet(struct worker *w, const struct sheet *now)
 {
     const struct job *job = w->job;
     const struct tiling *t = &job->tiling;
     struct sheet next = *now;
-    next.cell = now->cell + now->cells;
+    if (++next.panel >= now->group_end) {
+        next.panel = now->panel / t->group * t->group;
+        next.cell = now->cell + now->cells;
+    }
     if (now->first == now->last || next.cell >= t->cells) {
         int64_t part = 0, count, whole = parts_in_field(t);
         do { /* a part may be beyond the last rows */
             count = next_parts(w, &part);
-            int64_t field = part / whole, band = job->first + field / t->panels * t->band,
-                    end = smaller(band + t->band, job->last);
-            next = (struct sheet){.panel = field % t->panels,
+            int64_t field = part / whole, band = job->first + field / groups_of(t) * t->band,
+                    end = smaller(band + t->band, job->last), panel = field % groups_of(t) * t->group;
+            next = (struct sheet){.panel = panel,
+                                  .group_end = smaller(panel + t->group, t->panels),
                                   .first = smaller(band + part % whole * t->part, end),
                                   .last = smaller(band + (part % whole + count) * t->part, end)};
         } while (count && next.first == next.last);
@@ -412,7 +428,7 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
             numbers = due_numbers(job, now->cells);
     struct packing packing = packing_of(job, next, each(end - row, rows));
     struct tide_tile tile = first_tile(job, now);
-    tile.sums = w->sums;
+    tile.sums = w->sums + (size_t)(now->panel % t->group) * (t->sum_bytes / sizeof(float));
     for (; row < end; row += rows) {
         struct tide_piece piece;
         next_strip(&packing);
@@ -436,7 +452,7 @@ static void multiply_fields(void *context, int64_t first, int64_t last, int thre
 {
     const struct job *job = context;
     const struct tiling *t = &job->tiling;
-    char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + t->sum_bytes);
+    char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
     struct worker w = {.job = job, .thread = thread};
     struct sheet none = {0};
     (void)first, (void)last;
