@@ -130,8 +130,8 @@ def test_marks_without_any_room_are_said_to_be_lost(run, binary, job, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     done = run("unshare", "-m", "sh", "-c", f"""
-        mkdir -p /mnt/tidemark-test && mount --bind {home} /mnt/tidemark-test || exit 99
-        cp {job} /mnt/tidemark-test/job && cd /mnt/tidemark-test
+        mount --bind {home} /mnt || exit 99
+        cp {job} /mnt/job && cd /mnt
         for place in /dev/shm /var/tmp /tmp; do mount -t tmpfs -o size=64k none $place || exit 99; done
         {binary} run -o a.tide -- ./job 3""")
     if done.code == 99 or "unshare failed" in done.err:
