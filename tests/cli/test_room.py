@@ -111,7 +111,7 @@ def used_of(done):
 def test_the_job_keeps_its_shared_memory_whoever_marks(confined, job, tmp_path):
     done = confined({"/dev/shm": "64m"}, job, 120)
     assert done.code == 0, done.err
-    assert used_of(done) <= 0.26
+    assert used_of(done) <= 0.3  # those that ask at the same moment may take a lane each beyond the quarter
     db = sqlite3.connect(tmp_path / "a.tide")
     assert sorted(n for n, in db.execute("SELECT number FROM mark WHERE kind = 1")) == list(range(120))
     assert not [text for text, in db.execute("SELECT text FROM note") if "lost" in text]
