@@ -204,7 +204,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo tools/cases-venv tools/check-python tests/gpu/run tests/gpu/bundle
+SHELL_FILES = .ci/run tools/setup tools/demo tools/cases-venv tools/torch-venv tools/check-python tests/gpu/run tests/gpu/bundle
 
 lint:
 	@tools/setup test
@@ -241,9 +241,8 @@ BENCH_PYTHON = $(if $(filter command% environment%,$(origin PYTHON)),$(PYTHON),$
 bench-python: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(BENCH_PYTHON) bench/bench_python.py $(B)
-# QUICK=1: three minutes instead of eight.
+# QUICK=1: six minutes instead of fifteen.
 bench-train: setup
-	@tools/setup cases
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_train.py $(B) $(if $(QUICK),--quick)
 bench-heap: setup
