@@ -496,7 +496,7 @@ static int run(int argc, char **argv)
     tide_track_options_init(&values.track);
     if (tide_command_parse(&tide_command_watch, 0, argc, argv, &values, &operands, &count, &dashes, &code))
         return code;
-    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN},
+    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN, NULL},
                                         .frames = values.frames,
                                         .keys = values.keys,
                                         .dump = values.dump,
