@@ -137,3 +137,21 @@ def test_setup_installs_for_root(setup, tmp_path):
     assert setup("gcc make", 0).code == 0
     told = (tmp_path / "apt").read_text().splitlines()
     assert told[0].startswith("update") and told[1].startswith("install") and "libcmocka-dev" in told[1]
+
+
+def test_code_is_not_judged_by_a_formatter_of_another_version(root, run, tmp_path):
+    formatter = tmp_path / "clang-format"
+    formatter.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Debian clang-format version 19.1.7"\n')
+    formatter.chmod(0o755)
+    said = "the code is laid out by clang-format 14, and here is Debian clang-format version 19.1.7\n"
+    done = run("make", "-s", "-C", root, "lint-format", f"CLANG_FORMAT={formatter}")
+    assert (done.out, done.code) == ("skipped: " + said, 0)
+    done = run("make", "-s", "-C", root, "format", f"CLANG_FORMAT={formatter}")
+    assert done.code == 2 and "tidemark: " + said in done.err
+
+
+def test_what_was_left_out_is_no_success(tree, run):
+    rules = "lint-%:\n\t@true\nlint-format:\n\t@echo skipped: no formatter\n"
+    done = run(tree({"Makefile": rules}) / "tools" / "check", "lint")
+    assert (done.out.splitlines()[-1], done.code) == ("4 passed, 0 failed", 0)
+    assert "lint-format skipped: no formatter" in done.out and "1 skipped" in done.out
