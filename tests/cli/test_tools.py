@@ -155,3 +155,11 @@ def test_what_was_left_out_is_no_success(tree, run):
     done = run(tree({"Makefile": rules}) / "tools" / "check", "lint")
     assert (done.out.splitlines()[-1], done.code) == ("4 passed, 0 failed", 0)
     assert "lint-format skipped: no formatter" in done.out and "1 skipped" in done.out
+
+
+def test_a_bare_system_is_for_root(root, run, tmp_path):
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    done = run(root / "tools" / "bare", "trixie", env={"PATH": f"{tmp_path}:/usr/bin:/bin", "TIDEMARK_BARE": str(tmp_path / "bare")})
+    assert (done.code, done.err) == (2, "tidemark: a bare Debian is made and entered by root: run it as root\n")
+    assert not (tmp_path / "bare").exists()
