@@ -163,3 +163,12 @@ def test_a_bare_system_is_for_root(root, run, tmp_path):
     done = run(root / "tools" / "bare", "trixie", env={"PATH": f"{tmp_path}:/usr/bin:/bin", "TIDEMARK_BARE": str(tmp_path / "bare")})
     assert (done.code, done.err) == (2, "tidemark: a bare Debian is made and entered by root: run it as root\n")
     assert not (tmp_path / "bare").exists()
+
+
+def test_an_old_processor_must_be_taken_for_what_it_is(tree, run, tmp_path):
+    """Two runs are shown a Nehalem, and two a Haswell; all four find AVX2."""
+    (tmp_path / "qemu-x86_64").write_text("#!/bin/sh\necho 'tidemark: this processor has AVX2; products run'\n")
+    (tmp_path / "qemu-x86_64").chmod(0o755)
+    done = run(tree({}) / "tools" / "check", "old-processors", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (done.out.splitlines()[-1], done.code) == ("2 passed, 2 failed", 1)
+    assert "training in f32 as Nehalem failed" in done.out and "Haswell failed" not in done.out
