@@ -91,6 +91,12 @@ def test_a_failed_test_fails_the_check(counted):
     assert counted({"test_a": good, "test_b": bad}) == ("5 passed, 1 failed", 1)
 
 
+@pytest.mark.parametrize("group", ["", "tests: "], ids=["cmocka 1.1.5", "1.1.7"])
+def test_a_program_whose_tests_are_all_skipped_is_no_failure(counted, group):
+    skips = f"echo '[  PASSED  ] 0 test(s).'; echo '[  SKIPPED ] {group}2 test(s), listed below:'\n"
+    assert counted({"test_a": skips}) == ("0 passed, 0 failed", 0)
+
+
 @pytest.mark.parametrize("script", ["kill -SEGV $$\n", "exit 0\n", "echo '[  PASSED  ] 3 test(s).'; exit 23\n", None],
                          ids=["crash", "silence", "status", "missing"])
 def test_a_program_that_does_not_end_well_fails_the_check(counted, script):
