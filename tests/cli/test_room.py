@@ -126,14 +126,14 @@ def test_a_full_shared_memory_is_left_alone(confined, job, tmp_path):
 
 
 def test_marks_without_any_room_are_said_to_be_lost(run, binary, job, tmp_path):
-    """The tests' own directory is under /tmp, which is hidden here."""
+    """The tests' own directory, and perhaps the program, are under /tmp, which is hidden here."""
     home = tmp_path / "home"
     home.mkdir()
     done = run("unshare", "-m", "sh", "-c", f"""
         mount --bind {home} /mnt || exit 99
-        cp {job} /mnt/job && cd /mnt
+        cp {job} /mnt/job && cp {binary} /mnt/tidemark && cd /mnt
         for place in /dev/shm /var/tmp /tmp; do mount -t tmpfs -o size=64k none $place || exit 99; done
-        {binary} run -o a.tide -- ./job 3""")
+        ./tidemark run -o a.tide -- ./job 3""")
     if done.code == 99 or "unshare failed" in done.err:
         pytest.skip("may not mount")
     assert done.code == 0, done.err
