@@ -58,7 +58,7 @@ def check_the_leak(run, train):
                      LEAK, "--steps", STEPS, "--pause", "0.05", "--width", "256" if DEVICE == "cuda" else "32")
     print("\n".join(f"    {line}" for line in said.splitlines()))
     check(code == 0, "the loop ends as it would alone", f"exit {code}")
-    check(re.search(r"^tidemark: LEAK in .*python3", said, re.M), "the verdict is a leak")
+    check(re.search(r"^tidemark: LEAK in .*train\.py", said, re.M), "the verdict is a leak")
     code, said = run("tidemark", "blame", "--json", "run.tide")
     first = (json.loads(said)["culprits"] or [{}])[0] if code < 2 else {}
     kind = "tensor" if DEVICE == "cuda" else "malloc"
