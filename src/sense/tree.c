@@ -574,8 +574,9 @@ static void read_args(struct tide_tree *tree, struct tide_member *member, int64_
 {
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "cmdline", tree->text, TIDE_TREE_COMMAND);
     member->args_ns = now_ns;
-    if (len < 0 ||
-        ((size_t)len == member->args_len && len && memcmp(tree->text, member->args, (size_t)len) == 0))
+    if (len < 0 || (len == 0 && member->args_len > 0)) /* one that is ending has none any more */
+        return;
+    if ((size_t)len == member->args_len && len && memcmp(tree->text, member->args, (size_t)len) == 0)
         return;
     char *args = malloc((size_t)len + 1);
     if (!args)
