@@ -32,9 +32,10 @@ struct bounds {
  * this order: 2e-8, 1.1e-7, 3e-7, 8.5e-7, 1.7e-5, 2.2e-7.) */
 static const struct bounds f32_bounds = {
     .logits = 1e-7, .losses = 5e-7, .gradient = 1e-6, .step_loss = 2e-6, .step_norm = 5e-5, .weight = 1e-6};
-/* 2^-8 is 4e-3, and the same holds of it. (Seen: 2e-4, 4.9e-3, 1.6e-3, 0.11, 4.8e-3.) */
+/* 2^-8 is 4e-3, and the same holds of it; where products are widened to f32, sums round elsewhere than
+ * PyTorch's. (Seen: 2e-4, 4.9e-3, 1.1e-2, 0.11, 4.8e-3.) */
 static const struct bounds bf16_bounds = {
-    .logits = 1e-3, .gradient = 1.5e-2, .step_loss = 1e-2, .step_norm = 0.25, .weight = 1.5e-2};
+    .logits = 1e-3, .gradient = 1.5e-2, .step_loss = 2.5e-2, .step_norm = 0.25, .weight = 1.5e-2};
 
 /* ---- what PyTorch says */
 
