@@ -272,13 +272,13 @@ def inside(wheel, tmp_path):
             if made.returncode:
                 pytest.skip(f"Debian {suite} cannot be had")
             (system / "ready").touch()
-        work = system / "work"
+        work = system / "trial"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         shutil.copy(wheel, work)
         (work / "leaky.py").write_text(SCRIPT)
-        enter = ('mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" env -i PATH=/work/venv/bin:/usr/bin:/bin '
-                 'HOME=/work LC_ALL=C.UTF-8 sh -ec "cd /work; $1"')
+        enter = ('mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" env -i PATH=/trial/venv/bin:/usr/bin:/bin '
+                 'HOME=/trial LC_ALL=C.UTF-8 sh -ec "cd /trial; $1"')
         done = subprocess.run(["unshare", "--mount", "--net", "sh", "-c", enter, system, commands], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         return done.stdout
