@@ -22,7 +22,7 @@ struct seat {
 
 static struct {
     int wanted, made; /* threads, with the caller; 0: not set */
-    int spins;
+    atomic_int spins; /* before a thread that waits sleeps */
     uint32_t turn;
     tide_work *work;
     void *context;
