@@ -365,7 +365,7 @@ def test_the_peak_of_a_short_process_is_known(tidemark, tmp_path, python):
 
 
 def test_a_leak_is_told_with_its_size_and_quiet_is_one_sentence(tidemark, workload, tmp_path):
-    done = tidemark("run", "-o", "a.tide", "--", workload("linear"), "--steps", "200", "--step-ms", "10")
+    done = tidemark("run", "-i", "50ms", "-o", "a.tide", "--", workload("linear"), "--steps", "400", "--step-ms", "10")
     assert "LEAK" in done.err and "per step" in done.err
     assert done.err.splitlines()[-2].split()[:4] == ["next", "tidemark", "run", "--heap"]
     done = tidemark("run", "-q", "-o", "b.tide", "--", workload("linear"), "--steps", "50", "--step-ms", "10")
