@@ -75,7 +75,7 @@ static const struct tide_option options[] = {
      1, 0},
     {0, "per-step", TIDE_OPTION_MEMORY, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
     {0, "against", TIDE_OPTION_TEXT, AT(against), "FILE",
-     "a recording beside the plan: planned, seen, unexplained; with --explain, the step at which it ended",
+     "a recording beside the plan: planned, seen, unexplained; with --explain, how many steps there were, and whether it ended well",
      NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, AT(json), NULL, "print one JSON document (schema tidemark.plan/1)", NULL, 0,
      0},
@@ -187,9 +187,11 @@ static int answer(const struct values *v, const struct tide_job *job)
     struct tide_err err = {{0}, {0}};
     struct tide_evidence evidence = {
         .bytes = v->explain, .device = v->on_device, .fails_at = v->fails_at, .per_step = v->per_step};
-    if (v->explain && v->against && !evidence.fails_at &&
-        tide_against_failure(v->against, &evidence.fails_at, &err))
+    bool well = true;
+    if (v->explain && v->against && tide_against_end(v->against, &evidence.steps, &well, &err))
         return tide_report(&err);
+    if (!well && !evidence.fails_at)
+        evidence.fails_at = evidence.steps;
     if (tide_forecast_make(job, TIDE_FULL, &forecast, &err) ||
         (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, &err)) ||
         (v->explain && tide_explain(job, &evidence, &found, &err)))

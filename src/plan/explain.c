@@ -13,14 +13,16 @@ static const double PAIR_PENALTY = 0.25;
 
 enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, BLOCKS_PLANNED = 384 };
 
+/* A mistake that grows has a count, which is fitted: of what one step may add any number of, or one. */
+enum growth { STAYS, GROWS, ONE_A_STEP };
+
 struct mistake {
     const char *key;
     double prior;
-    bool grows;
+    enum growth growth;
     /* Puts variant v of the mistake into the job and says it; false: there is no such variant, or the job has
-     * it already. For a mistake with a count (fitted), amount is the count. */
+     * it already. For a mistake with a count, amount is the count. */
     bool (*apply)(struct tide_job *job, int variant, int64_t amount, char *what, size_t size);
-    bool fitted;
 };
 
 static bool trains(const struct tide_job *job)
@@ -246,27 +248,27 @@ static bool keeps(struct tide_job *job, int v, int64_t amount, char *what, size_
 
 /* How common each is, among those who ask: from the questions in public trackers, roughly. */
 static const struct mistake mistakes[] = {
-    {"graphs", 0.15, true, graphs, true},
-    {"padding", 0.15, false, padding, false},
-    {"dtype", 0.18, false, wide, false},
-    {"autocast", 0.10, false, no_autocast, false},
-    {"eager", 0.12, false, eager, false},
-    {"untyped", 0.04, false, untyped, false},
-    {"batch", 0.12, false, batch, false},
-    {"logits", 0.08, false, upcast, false},
-    {"generation", 0.08, false, generation, false},
-    {"reference", 0.08, false, reference, false},
-    {"cache", 0.05, false, cache, false},
-    {"copies", 0.08, false, copies, false},
-    {"master", 0.06, false, master, false},
-    {"checkpointing", 0.15, false, unchecked, false},
-    {"evaluation", 0.06, false, evaluation, false},
-    {"train-cache", 0.05, false, train_cache, false},
-    {"outputs", 0.05, true, outputs, true},
-    {"unfrozen", 0.12, false, unfrozen, false},
-    {"infer-grad", 0.15, false, infer_graph, false},
-    {"prefill", 0.08, false, prefill, false},
-    {"keeps", 0.04, false, keeps, false},
+    {"graphs", 0.15, GROWS, graphs},
+    {"padding", 0.15, STAYS, padding},
+    {"dtype", 0.18, STAYS, wide},
+    {"autocast", 0.10, STAYS, no_autocast},
+    {"eager", 0.12, STAYS, eager},
+    {"untyped", 0.04, STAYS, untyped},
+    {"batch", 0.12, STAYS, batch},
+    {"logits", 0.08, STAYS, upcast},
+    {"generation", 0.08, STAYS, generation},
+    {"reference", 0.08, STAYS, reference},
+    {"cache", 0.05, STAYS, cache},
+    {"copies", 0.08, STAYS, copies},
+    {"master", 0.06, STAYS, master},
+    {"checkpointing", 0.15, STAYS, unchecked},
+    {"evaluation", 0.06, STAYS, evaluation},
+    {"train-cache", 0.05, STAYS, train_cache},
+    {"outputs", 0.05, ONE_A_STEP, outputs},
+    {"unfrozen", 0.12, STAYS, unfrozen},
+    {"infer-grad", 0.15, STAYS, infer_graph},
+    {"prefill", 0.08, STAYS, prefill},
+    {"keeps", 0.04, STAYS, keeps},
 };
 enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
@@ -278,8 +280,18 @@ struct tried {
     double unit; /* what one more of a count adds */
 };
 
+static bool any(const struct tried *t, enum growth growth)
+{
+    return mistakes[t->first].growth == growth || (t->second >= 0 && mistakes[t->second].growth == growth);
+}
+
+static bool grows(const struct tried *t)
+{
+    return any(t, GROWS) || any(t, ONE_A_STEP);
+}
+
 struct search {
-    const struct tide_job *job;
+    struct tide_job job; /* of as many steps as the run had */
     const struct tide_evidence *evidence;
     struct tried list[TRIED_MOST];
     int count;
@@ -290,7 +302,7 @@ static bool compose(const struct search *s, const struct tried *t, struct tide_j
                     size_t size)
 {
     char one[TIDE_WHAT] = "", two[TIDE_WHAT] = "";
-    *job = *s->job;
+    *job = s->job;
     if (!mistakes[t->first].apply(job, t->first_variant, t->amount, one, sizeof one) ||
         (t->second >= 0 && !mistakes[t->second].apply(job, t->second_variant, t->amount, two, sizeof two)))
         return false;
@@ -343,9 +355,8 @@ static double score_of(const struct search *s, const struct tried *t)
 {
     const struct tide_evidence *e = s->evidence;
     double off = fabs(t->bytes - (double)e->bytes), prior = mistakes[t->first].prior;
-    bool grows = mistakes[t->first].grows || (t->second >= 0 && mistakes[t->second].grows);
     /* Where it died it was on its way to one more: the number is a ceiling, not a demand. */
-    if (grows && e->fails_at > 2)
+    if (grows(t) && e->fails_at > 2)
         off = off > t->unit / 2 ? off - t->unit / 2 : 0;
     off /= (double)e->bytes * PLAN_ERROR;
     if (t->second >= 0)
@@ -354,9 +365,9 @@ static double score_of(const struct search *s, const struct tried *t)
     if (t->amount)
         prior /= 1 + 0.25 * (double)t->amount;
     if (e->fails_at)
-        prior *= (e->fails_at > 2) == grows ? 8 : 0.5;
+        prior *= (e->fails_at > 2) == grows(t) ? 8 : 0.5;
     if (e->per_step)
-        prior *= grows ? 20 : 0.05;
+        prior *= grows(t) ? 20 : 0.05;
     return log(prior) - off * off / 2;
 }
 
@@ -387,6 +398,8 @@ static void try_fitted(struct search *s, struct tried t)
     if (!(wanted >= 1.5 && wanted <= COUNT_MOST))
         return;
     t.amount = llround(wanted);
+    if (any(&t, ONE_A_STEP) && s->job.steps && t.amount > s->job.steps)
+        return;
     t.unit = slope;
     t.bytes = at[0] + slope * (double)(t.amount - 3);
     if (s->evidence->per_step && fabs(slope / (double)s->evidence->per_step - 1) > 0.1)
@@ -398,8 +411,7 @@ static void try_one(struct search *s, struct tried t)
 {
     struct tide_job job;
     char what[TIDE_WHAT];
-    bool fitted = mistakes[t.first].fitted || (t.second >= 0 && mistakes[t.second].fitted);
-    if (fitted) {
+    if (grows(&t)) {
         try_fitted(s, t);
         return;
     }
@@ -410,7 +422,7 @@ static void try_one(struct search *s, struct tried t)
 /* Whether a variant of a mistake is there for this job at all. */
 static bool exists(const struct search *s, int mistake, int variant)
 {
-    struct tide_job job = *s->job;
+    struct tide_job job = s->job;
     char what[TIDE_WHAT];
     return mistakes[mistake].apply(&job, variant, 2, what, sizeof what);
 }
@@ -430,7 +442,7 @@ static void try_all(struct search *s)
             try_one(s, (struct tried){.first = a, .first_variant = v, .second = -1});
             for (int b = a + 1; b < MISTAKES; b++)
                 for (int w = 0; w < VARIANTS_MOST; w++)
-                    if (!(mistakes[a].fitted && mistakes[b].fitted) && !told_apart(a, b) && exists(s, b, w))
+                    if (!(mistakes[a].growth && mistakes[b].growth) && !told_apart(a, b) && exists(s, b, w))
                         try_one(s, (struct tried){
                                        .first = a, .first_variant = v, .second = b, .second_variant = w});
         }
@@ -502,7 +514,7 @@ static void take(struct search *s, const struct tried *t, struct tide_explanatio
     e.bytes = (int64_t)exact.bytes;
     e.distance = exact.bytes / (double)s->evidence->bytes - 1;
     e.score = score_of(s, &exact);
-    e.grows = mistakes[t->first].grows || (t->second >= 0 && mistakes[t->second].grows);
+    e.grows = grows(t);
     snprintf(e.keys, sizeof e.keys, "%s%s%s", mistakes[t->first].key, t->second >= 0 ? "+" : "",
              t->second >= 0 ? mistakes[t->second].key : "");
     memcpy(e.phases, f.phases, sizeof e.phases);
@@ -585,13 +597,16 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
                  struct tide_explanations *ret, struct tide_err *err)
 {
     memset(ret, 0, sizeof *ret);
-    if (tide_forecast_make(job, TIDE_FULL, &ret->right, err))
-        return -1;
     struct search *s = calloc(1, sizeof *s);
     if (!s)
         return tide_err_set(err, "no memory left");
-    s->job = job;
+    s->job = *job;
+    s->job.steps = evidence->fails_at ? evidence->fails_at : evidence->steps;
     s->evidence = evidence;
+    if (tide_forecast_make(&s->job, TIDE_FULL, &ret->right, err)) {
+        free(s);
+        return -1;
+    }
     ret->naive = naive_bytes(job, &ret->right);
     ret->innocent = fabs(comparable(s, &ret->right) / (double)evidence->bytes - 1) < 2 * PLAN_ERROR;
     try_all(s);

@@ -4,7 +4,8 @@
  * Every mistake that the job could have (a wrong dtype, a graph held too long, ...) is planned, singly and in
  * pairs, and compared with the measured bytes. What fits is ranked by how near it comes and by how common the
  * mistake is; a count that was fitted (so many graphs) pays for the freedom. What is known besides (the step
- * at which the job died, what it grows per step) weighs in.
+ * at which the job died, what it grows per step) weighs in. Every plan is one of as many steps as the run
+ * had: what needs more of them is no explanation.
  */
 #ifndef TIDE_EXPLAIN_H
 #define TIDE_EXPLAIN_H
@@ -15,6 +16,7 @@ struct tide_evidence {
     int64_t bytes;    /* measured */
     bool device;      /* of the whole device, not of the allocator */
     int64_t fails_at; /* the step at which it died, 0: not known */
+    int64_t steps;    /* that it had, the last included, 0: not known */
     int64_t per_step; /* bytes of growth, 0: not known */
 };
 

@@ -579,10 +579,10 @@ static void release(struct run *run)
 static int steps_of(const struct tide_job *job, enum tide_detail detail)
 {
     enum { USUAL = 3, MOST = 24 };
-    int64_t kept = job->mistakes.logits_kept;
-    if (detail != TIDE_FULL)
-        return USUAL - 1;
-    return kept < USUAL ? USUAL : kept < MOST ? (int)kept : MOST;
+    int64_t steps = detail == TIDE_FULL ? USUAL : USUAL - 1, kept = job->mistakes.logits_kept;
+    if (detail == TIDE_FULL && kept > steps)
+        steps = kept < MOST ? kept : MOST;
+    return (int)(job->steps && job->steps < steps ? job->steps : steps);
 }
 
 static int run_once(const struct tide_job *job, enum tide_detail detail, long stop,

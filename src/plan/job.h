@@ -44,6 +44,7 @@ struct tide_job {
     enum tide_optimizer optimizer;
     enum tide_sharding sharding;
     int64_t batch, sequence, accumulation, generate, rank, degree;
+    int64_t steps; /* that the run has; 0: as many as it takes to need most */
     bool autocast, eager, checkpointing, keep_gradients, reference, compiled, padded, data_parallel;
     bool host; /* on the processor: resident bytes of the process, not of a device */
     bool own;  /* not PyTorch's: `tidemark train`, laid out exactly */

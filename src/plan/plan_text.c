@@ -159,19 +159,24 @@ void tide_explanations_print(const struct tide_job *job, const struct tide_evide
 {
     char text[2][TIDE_UNITS_TEXT];
     print_innocent(job, evidence, found, out);
+    if (!found->count && found->innocent)
+        return;
     if (!found->count) {
         fprintf(out, "Nothing that is known explains %s, singly or in pairs, to within 5 %%.\n",
                 size(evidence->bytes, text[0]));
         return;
     }
-    fprintf(out, "%s is what these would use:\n", size(evidence->bytes, text[0]));
+    if (found->innocent)
+        fprintf(out, "These mistakes would use about as much:\n");
+    else
+        fprintf(out, "%s is what these would use:\n", size(evidence->bytes, text[0]));
     for (int i = 0; i < found->count; i++) {
         const struct tide_explanation *e = &found->list[i];
         fprintf(out, "  %d. %s: %s (%+.1f %%)", i + 1, e->what, size(e->bytes, text[1]), 100 * e->distance);
         if (e->grows && evidence->fails_at > 2)
             fprintf(out, "; grows with steps, which fits a failure at step %lld",
                     (long long)evidence->fails_at);
-        else if (e->grows)
+        else if (e->grows && !evidence->fails_at)
             fprintf(out, "; grows with steps");
         fputc('\n', out);
     }

@@ -198,7 +198,7 @@ static int load(const char *path, struct tide_history **ret_history, struct tide
     return 0;
 }
 
-int tide_against_failure(const char *path, int64_t *ret_step, struct tide_err *err)
+int tide_against_end(const char *path, int64_t *ret_step, bool *ret_well, struct tide_err *err)
 {
     struct tide_history *history;
     int64_t step = 0;
@@ -207,7 +207,8 @@ int tide_against_failure(const char *path, int64_t *ret_step, struct tide_err *e
     for (size_t i = 0; i < history->mark_count; i++)
         if (history->marks[i].kind == TIDE_MARK_STEP && history->marks[i].number > step)
             step = history->marks[i].number;
-    *ret_step = history->exit_status == 0 ? 0 : step;
+    *ret_step = step;
+    *ret_well = history->exit_status == 0;
     tide_history_free(history);
     return 0;
 }

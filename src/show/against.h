@@ -31,9 +31,9 @@ struct tide_against {
 int tide_against_compare(bool host, const struct tide_forecast *forecast, const struct tide_history *history,
                          struct tide_against *ret, struct tide_err *err);
 
-/* What a recording says of how a run ended: the last step that it named, if it did not end well; 0: it does
- * not say. */
-int tide_against_failure(const char *path, int64_t *ret_step, struct tide_err *err);
+/* What a recording says of how far a run came: the last step that it named, 0: it names none; and whether it
+ * ended well there. */
+int tide_against_end(const char *path, int64_t *ret_step, bool *ret_well, struct tide_err *err);
 
 /* Reads the recording and prints, as text or as one JSON document (tidemark.against/1). */
 int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,

@@ -84,6 +84,43 @@ def test_a_number_that_nothing_explains_is_said_to_be_one(tidemark):
     assert "Nothing that is known explains" in got.out
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5, 12, 150])
+def test_no_cause_needs_more_steps_than_the_run_had(tidemark, steps):
+    logits = 8 * 174 * 50257 * 2
+    for bytes in (22650000000, 2675500000 + 11 * logits):
+        got = tidemark(*GRPO, "--explain", str(bytes), "--fails-at", str(steps), "--json")
+        found = json.loads(got.out)["explain"]["explanations"]
+        kept = [e["count"] for e in found if "outputs" in e["mistakes"]]
+        assert all(count <= steps for count in kept), kept
+        assert steps < 150 or kept, "a run of so many steps could have kept as many"
+    said = tidemark(*GRPO, "--explain", "22.65GB", "--fails-at", str(steps)).out
+    assert ("grows with steps" in said) == (steps > 2)
+
+
+def test_a_run_that_fails_in_its_first_step_has_no_optimizer_state(tidemark):
+    pretrain = ["plan", "--model", "gpt2", "--batch", "8", "--seq", "1024"]
+    planned = json.loads(tidemark(*pretrain, "--json").out)
+    without = planned["allocated_bytes"] - planned["at_peak"]["optimizer"]
+    for step, innocent in ((1, True), (2, False)):
+        got = tidemark(*pretrain, "--explain", str(without), "--fails-at", str(step), "--json")
+        assert json.loads(got.out)["explain"]["needs_no_mistake"] is innocent
+    # Gradients that were zeroed instead of freed are there from the second step on.
+    for step, count in ((1, 0), (2, 1)):
+        got = tidemark(*pretrain, "--explain", str(planned["allocated_bytes"] + 498 * 1000 * 1000), "--fails-at", str(step), "--json")
+        keys = [e["mistakes"] for e in json.loads(got.out)["explain"]["explanations"]]
+        assert keys.count("keeps") == count, keys
+
+
+def test_what_needs_no_mistake_is_not_said_to_be_unexplained(tidemark):
+    planned = json.loads(tidemark("plan", "--model", "resnet50", "--json").out)["allocated_bytes"]
+    got = tidemark("plan", "--model", "resnet50", "--explain", str(planned))
+    assert got.code == 0
+    assert "nothing has to be wrong" in got.out and "Nothing that is known" not in got.out
+    planned = json.loads(tidemark("plan", "--model", "gpt2", "--json").out)["allocated_bytes"]
+    got = tidemark("plan", "--model", "gpt2", "--explain", str(planned))
+    assert "nothing has to be wrong" in got.out and "These mistakes would use about as much:" in got.out
+
+
 def test_the_own_runtime_is_laid_out_exactly(tidemark):
     for more in ([], ["--batch", "3", "--budget", "4M"]):
         words = ["train", "lm", "--preset", "tiny", *more]
@@ -157,6 +194,21 @@ def test_a_recording_says_at_which_step_it_failed(tidemark, tmp_path):
     got = tidemark(*GRPO, "--explain", "22.65GB", "--against", recording.close())
     assert got.code == 0, got.err
     assert "fits a failure at step 12" in got.out
+
+
+def test_a_recording_says_how_many_steps_there_were(tidemark, tmp_path):
+    recording = Recording(tmp_path / "run.tide")
+    recording.meta(exit_status=0)
+    recording.process(100, "python3")
+    for second in range(13):
+        recording.tick(second, {1: 700 * MIB})
+        recording.mark(second, STEP, number=second)
+    path = recording.close()
+    for more, found in (([], True), (["--against", path], False)):
+        got = tidemark(*GRPO, "--explain", "22.65GB", *more)
+        assert got.code == 0, got.err
+        assert ("logits of 144 steps" in got.out) is found
+        assert "fits a failure" not in got.out
 
 
 @pytest.mark.parametrize("words, because, hint", [
