@@ -59,7 +59,7 @@ CASES     := $(B)/cases/001/train
 HEAP_LOADS := $(patsubst bench/heap/%.c,$(B)/heap-loads/%,$(sort $(wildcard bench/heap/*.c)))
 BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
-.PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python \
+.PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
         cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall wheel clean
 .SECONDARY:
@@ -187,6 +187,14 @@ cases cases-docs:
 	@$(MAKE) --no-print-directory -s -j$(JOBS) FLAVOUR=release build
 	@$(PYTHON) cases/check.py $(if $(filter cases-docs,$@),--docs) $(CASE)
 
+# What Tidemark says of real programs, healthy and leaking: an hour. ARGS are those of tests/reality/run.py.
+check-reality:
+	@tools/setup wheel
+	@tools/setup reality
+	@tools/reality-venv
+	@$(MAKE) --no-print-directory -s -j$(JOBS) FLAVOUR=release build
+	@$(PYTHON) tests/reality/run.py $(ARGS)
+
 check-unit:
 	@tools/check build unit
 check-cli:
@@ -204,7 +212,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/check-python tests/gpu/run tests/gpu/bundle
+SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/check-python tests/gpu/run tests/gpu/bundle
 # Each version of the formatter lays code out in another way. This is Debian 12's; with others the layout goes unchecked.
 CODE_LAYOUT  := 14
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-$(CODE_LAYOUT)),clang-format)
