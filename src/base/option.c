@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64 };
+enum { MAX_OPTIONS = 64, SMALL_BYTES = 1000000 };
 
 static const struct tide_option *by_name(const struct tide_option *table, const char *name, size_t len)
 {
@@ -81,7 +81,7 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     tide_err_set(err, "option '--%s': '%s' is not a valid %s", o->name, shown, o->arg);
     switch (o->kind) {
     case TIDE_OPTION_SIZE:
-    case TIDE_OPTION_MEMORY:
+    case TIDE_OPTION_BYTES:
         return tide_err_hint(err, "sizes look like 64K, 512M, 1.5G");
     case TIDE_OPTION_DURATION:
         return tide_err_hint(err, "durations look like 500ms, 5s, 2m");
@@ -92,26 +92,33 @@ static int bad_value(const struct tide_option *o, const char *value, struct tide
     }
 }
 
+/* Nobody's memory is measured in so few bytes; whoever means them writes 512B. */
+static bool is_bare_and_small(const char *text, int64_t bytes)
+{
+    return bytes > 0 && bytes < SMALL_BYTES && strspn(text, "0123456789.") == strlen(text);
+}
+
+/* Gigabytes of a machine and of a device are numbers of up to three digits; beyond, they are megabytes. */
+static int ask_for_unit(const struct tide_option *o, const char *text, struct tide_err *err)
+{
+    double number = 0;
+    tide_real_parse(text, &number);
+    tide_err_set(err, "option '--%s': %.32s is %.32s bytes", o->name, text, text);
+    return tide_err_hint(err, "did you mean '%.32s%c'?", text, number < 512 ? 'G' : 'M');
+}
+
 static int out_of_range(const struct tide_option *o, const char *text, struct tide_err *err)
 {
     int64_t least = o->least, most = o->most ? o->most : INT64_MAX;
     char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT], shown[96];
     tide_text_escape(text, strlen(text), shown, sizeof shown);
-    bool is_size = o->kind == TIDE_OPTION_SIZE || o->kind == TIDE_OPTION_MEMORY;
-    if (is_size && *text && strspn(text, "0123456789.") == strlen(text)) {
-        tide_err_set(err, "option '--%s': '%s' is so many bytes", o->name, shown);
-        return tide_err_hint(err, "did you mean '%sG'?", shown);
-    }
     tide_err_set(err, "option '--%s': '%s' is out of range", o->name, shown);
     if (o->kind == TIDE_OPTION_DURATION) {
         tide_duration_text((double)least / 1e9, low);
         tide_duration_text((double)most / 1e9, high);
-    } else if (o->kind == TIDE_OPTION_SIZE) {
-        tide_size_text((double)least, low);
-        tide_size_text((double)most, high);
-    } else if (o->kind == TIDE_OPTION_MEMORY) {
-        tide_memory_text((double)least, low);
-        tide_memory_text((double)most, high);
+    } else if (o->kind == TIDE_OPTION_SIZE || o->kind == TIDE_OPTION_BYTES) {
+        tide_typed_size_text((double)least, low);
+        tide_typed_size_text((double)most, high);
     } else {
         tide_count_text((double)least, low);
         tide_count_text((double)most, high);
@@ -145,10 +152,8 @@ static int store(const struct tide_option *o, const char *value, void *values, s
         *(double *)(void *)field = real;
         return 0;
     case TIDE_OPTION_SIZE:
+    case TIDE_OPTION_BYTES:
         bad = tide_size_parse(value, &number);
-        break;
-    case TIDE_OPTION_MEMORY:
-        bad = tide_memory_parse(value, &number);
         break;
     case TIDE_OPTION_DURATION:
         bad = tide_duration_parse(value, &number);
@@ -159,6 +164,8 @@ static int store(const struct tide_option *o, const char *value, void *values, s
     }
     if (bad)
         return bad_value(o, value, err);
+    if (o->kind == TIDE_OPTION_SIZE && is_bare_and_small(value, number))
+        return ask_for_unit(o, value, err);
     if (number < o->least || (o->most && number > o->most))
         return out_of_range(o, value, err);
     *(int64_t *)(void *)field = number;

@@ -20,8 +20,8 @@
 enum tide_option_kind {
     TIDE_OPTION_FLAG,     /* bool */
     TIDE_OPTION_TEXT,     /* const char *, borrowed from argv */
-    TIDE_OPTION_SIZE,     /* int64_t bytes */
-    TIDE_OPTION_MEMORY,   /* int64_t bytes of what a model takes: one letter is a power of 1000 */
+    TIDE_OPTION_SIZE,     /* int64_t bytes of memory; a small number without a unit is asked about */
+    TIDE_OPTION_BYTES,    /* int64_t bytes of anything: a number without a unit is what it says */
     TIDE_OPTION_DURATION, /* int64_t ns */
     TIDE_OPTION_COUNT,    /* int64_t */
     TIDE_OPTION_REAL,     /* double */

@@ -16,9 +16,9 @@ struct unit {
 };
 
 static const struct unit size_units[] = {
-    {"", 1},       {"B", 1},        {"K", 1024.},    {"KiB", 1024.}, {"KB", 1e3},
-    {"M", 0x1p20}, {"MiB", 0x1p20}, {"MB", 1e6},     {"G", 0x1p30},  {"GiB", 0x1p30},
-    {"GB", 1e9},   {"T", 0x1p40},   {"TiB", 0x1p40}, {"TB", 1e12},
+    {"", 1},        {"B", 1},        {"K", 1e3},     {"KB", 1e3},     {"Ki", 0x1p10}, {"KiB", 0x1p10},
+    {"M", 1e6},     {"MB", 1e6},     {"Mi", 0x1p20}, {"MiB", 0x1p20}, {"G", 1e9},     {"GB", 1e9},
+    {"Gi", 0x1p30}, {"GiB", 0x1p30}, {"T", 1e12},    {"TB", 1e12},    {"Ti", 0x1p40}, {"TiB", 0x1p40},
 };
 
 static const struct unit duration_units[] = {
@@ -90,14 +90,12 @@ int tide_size_parse(const char *text, int64_t *ret_bytes)
     return parse_with(size_units, sizeof size_units / sizeof *size_units, text, ret_bytes);
 }
 
-int tide_memory_parse(const char *text, int64_t *ret_bytes)
+double tide_size_unit(const char *name)
 {
-    char longer[64];
-    size_t len = strlen(text);
-    bool is_letter = len > 1 && len < sizeof longer - 2 && strchr("KMGTPkmgtp", text[len - 1]);
-    if (is_letter)
-        snprintf(longer, sizeof longer, "%sB", text);
-    return tide_size_parse(is_letter ? longer : text, ret_bytes);
+    for (size_t i = 1; i < sizeof size_units / sizeof *size_units; i++)
+        if (!strcasecmp(name, size_units[i].name))
+            return size_units[i].factor;
+    return NAN;
 }
 
 int tide_duration_parse(const char *text, int64_t *ret_ns)
@@ -163,6 +161,28 @@ char *tide_memory_text(double bytes, char out[static TIDE_UNITS_TEXT])
         snprintf(out, TIDE_UNITS_TEXT, "%s MB", tide_count_text(bytes / 1e6, count));
     else
         snprintf(out, TIDE_UNITS_TEXT, value < 99.995e9 ? "%.2f GB" : "%.1f GB", bytes / 1e9);
+    return out;
+}
+
+char *tide_typed_size_text(double bytes, char out[static TIDE_UNITS_TEXT])
+{
+    static const char *const names[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    if (!(fabs(bytes) < 1e21))
+        return tide_size_text(bytes, out);
+    int unit = 0;
+    double value = bytes;
+    while (fabs(value) >= 999.995 && unit < 6) {
+        value /= 1000;
+        unit++;
+    }
+    int len = snprintf(out, TIDE_UNITS_TEXT, "%.2f", value);
+    while (out[len - 1] == '0')
+        len--;
+    len -= out[len - 1] == '.';
+    char two[TIDE_UNITS_TEXT] = "";
+    if (unit)
+        tide_size_text(bytes, two);
+    snprintf(out + len, TIDE_UNITS_TEXT - (size_t)len, " %s%s%s", names[unit], unit ? " = " : "", two);
     return out;
 }
 

@@ -1,10 +1,10 @@
 /*
  * units.h - sizes, durations and counts, read from and written for people.
  *
- * Sizes are bytes. Read: "4096", "64K", "1.5G", "24GiB", "22.65GB". One letter and "KiB" are powers of 1024,
- * "KB" and friends powers of 1000. Written: powers of 1024 ("208 KiB", "4.1 GiB").
- * What a model takes is told in powers of 1000, as papers and price lists do: read, one letter is one of
- * these; written, "2,177 MB", so that plans of a few per cent of difference can be told apart.
+ * Sizes are bytes. Read: "4096", "64K", "1.5G", "24GiB". "G" and "GB" are powers of 1000, "Gi" and "GiB" of
+ * 1024, in every command. Written: what was measured in powers of 1024 ("208 KiB", "4.1 GiB"), what a model
+ * takes in powers of 1000, as papers and price lists do ("2,177 MB", so that plans of a few per cent of
+ * difference can be told apart), and what somebody typed as both ("80 GB = 74.5 GiB").
  * Durations are nanoseconds. Read: "500ms", "5s", "2m", "1h", "90" (seconds). Written: "9 h 10 m", "250 ms".
  */
 #ifndef TIDE_UNITS_H
@@ -15,8 +15,10 @@
 
 /* 0 and a value >= 0, or -1 when text is no size (empty, negative, trailing letters, over 2^62). */
 int tide_size_parse(const char *text, int64_t *ret_bytes);
-int tide_memory_parse(const char *text, int64_t *ret_bytes); /* the same, one letter a power of 1000 */
 int tide_duration_parse(const char *text, int64_t *ret_ns);
+
+/* Bytes in a unit by its name, in capitals or not; NAN when it is none. "" is none. */
+double tide_size_unit(const char *name);
 
 /* A whole decimal number with optional sign; digits may be grouped as 10_000. */
 int tide_count_parse(const char *text, int64_t *ret_count);
@@ -29,6 +31,7 @@ enum { TIDE_UNITS_TEXT = 32 };
 /* Each writes into out and returns it. bytes may be negative or fractional. */
 char *tide_size_text(double bytes, char out[static TIDE_UNITS_TEXT]);
 char *tide_memory_text(double bytes, char out[static TIDE_UNITS_TEXT]);
+char *tide_typed_size_text(double bytes, char out[static TIDE_UNITS_TEXT]);
 char *tide_duration_text(double seconds, char out[static TIDE_UNITS_TEXT]);
 /* 118400 -> "118,400"; rounded to whole. */
 char *tide_count_text(double count, char out[static TIDE_UNITS_TEXT]);

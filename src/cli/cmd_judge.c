@@ -31,7 +31,7 @@ static const struct tide_option options[] = {
     {0, "per-step", TIDE_OPTION_REAL, offsetof(struct values, per_step), "K", "items that one step takes",
      NULL, 0, 0},
     {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit), "SIZE",
-     "memory that may be used; the forecast says when it is reached", NULL, TIDE_LIMIT_LEAST, 0},
+     "memory that may be used; the forecast says when it is reached", NULL, 1, 0},
     {0, "unit", TIDE_OPTION_TEXT, offsetof(struct values, unit), "UNIT",
      "unit of the numbers in a plain series: B, KB, MB, GB, KiB, MiB or GiB", NULL, 0, 0},
     {0, "column", TIDE_OPTION_TEXT, offsetof(struct values, column), "NAME",

@@ -18,8 +18,8 @@ static const struct tide_option options[] = {
     TIDE_TRACK_OPTIONS,
     {0, "heap", TIDE_OPTION_FLAG, offsetof(struct values, heap), NULL,
      "also record which call stacks hold the memory: preloads a library into the command", NULL, 0, 0},
-    {0, "heap-interval", TIDE_OPTION_SIZE, offsetof(struct values, heap_interval_bytes), "SIZE",
-     "sample small allocations once every SIZE bytes in the mean (512K); implies --heap", NULL, 1,
+    {0, "heap-interval", TIDE_OPTION_BYTES, offsetof(struct values, heap_interval_bytes), "SIZE",
+     "sample small allocations once every SIZE bytes in the mean (512Ki); implies --heap", NULL, 1,
      INT64_C(1) << 40},
     {0, "python-objects", TIDE_OPTION_FLAG, offsetof(struct values, python_objects), NULL,
      "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "

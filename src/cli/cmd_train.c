@@ -65,7 +65,7 @@ static const struct tide_option options[] = {
      "the most that gradients have as their norm (1; 0: none)", NULL, 0, 0},
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
      "numbers in matrix products and between them (f32); weights are f32 always", "f32|bf16", 0, 0},
-    {0, "budget", TIDE_OPTION_MEMORY, TRAIN(budget_bytes), "SIZE",
+    {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
      "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
     {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
     {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",

@@ -17,10 +17,6 @@
 
 enum { TIDE_EXIT_OK = 0, TIDE_EXIT_FOUND = 1, TIDE_EXIT_TROUBLE = 2, TIDE_EXIT_UNDECIDED = 3 };
 
-/* The least that the memory of a process, a tree or a device may be given as: '24' is 24 bytes, and 24G is
- * what was meant. */
-enum { TIDE_LIMIT_LEAST = 1000000 };
-
 struct tide_command {
     const char *name;
     const char *synopsis; /* "[-o FILE] [options] -- CMD..." */

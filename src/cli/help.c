@@ -1,7 +1,6 @@
 /*
  * help.c - what -h says, from the tables.
  */
-#include "cli/command.h"
 #include "cli/help.h"
 #include "base/text.h"
 
@@ -80,11 +79,21 @@ static void print_examples(const char *examples, FILE *out)
     }
 }
 
+bool tide_help_takes_sizes(const struct tide_command *command)
+{
+    for (const struct tide_option *o = command->options; o->name; o++)
+        if (o->kind == TIDE_OPTION_SIZE || o->kind == TIDE_OPTION_BYTES)
+            return true;
+    return false;
+}
+
 void tide_help_command(const struct tide_command *command, FILE *out)
 {
     fprintf(out, "Usage: tidemark %s%s%s\n\n", command->name, command->synopsis[0] ? " " : "",
             command->synopsis);
     print_paragraphs(command->details, out);
+    if (tide_help_takes_sizes(command))
+        print_paragraphs(TIDE_HELP_SIZES, out);
     fputs("Options:\n", out);
     for (const struct tide_option *o = command->options; o->name; o++)
         print_row(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,

@@ -1,7 +1,6 @@
 /*
  * manual.c - manual pages in mdoc, from the same tables as -h.
  */
-#include "cli/command.h"
 #include "cli/help.h"
 
 #include <ctype.h>
@@ -185,6 +184,10 @@ void tide_help_manual(const struct tide_command *command, FILE *out)
     put_line(command->synopsis, strlen(command->synopsis), out);
     fputs(".Sh DESCRIPTION\n", out);
     put_paragraphs(command->details, out);
+    if (tide_help_takes_sizes(command)) {
+        fputs(".Pp\n", out);
+        put_paragraphs(TIDE_HELP_SIZES, out);
+    }
     fputs(".Sh OPTIONS\n.Bl -tag -width Ds\n", out);
     for (const struct tide_option *o = command->options; o->name; o++)
         put_option(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,

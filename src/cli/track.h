@@ -89,7 +89,7 @@ struct tide_track_options {
          "SIZE",                                                                                             \
          "forecast when the tree reaches SIZE, if no lower limit applies",                                   \
          NULL,                                                                                               \
-         TIDE_LIMIT_LEAST,                                                                                   \
+         1,                                                                                                  \
          INT64_C(1) << 62},                                                                                  \
         {0,                                                                                                  \
          "step-regex",                                                                                       \

@@ -79,7 +79,7 @@ static void print_layout_text(FILE *out, const struct tide_trainer *t, const str
             size(b->activations, text[3]), size(b->head, text[4]), size(b->inputs, text[5]),
             size(plan->total, text[6]));
     if (o->budget_bytes)
-        fprintf(out, " of %s", size((size_t)o->budget_bytes, text[7]));
+        fprintf(out, " of %s", tide_typed_size_text((double)o->budget_bytes, text[7]));
     fputc('\n', out);
     print_chosen(out, t);
 }

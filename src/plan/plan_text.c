@@ -103,7 +103,7 @@ static void print_room(const struct tide_job *job, const struct tide_capacity *r
     char text[TIDE_UNITS_TEXT];
     if (!room->device_bytes)
         return;
-    fprintf(out, "device        %s: %s", size(room->device_bytes, text),
+    fprintf(out, "device        %s: %s", tide_typed_size_text((double)room->device_bytes, text),
             room->fits ? "fits" : "does not fit");
     if (!room->batch)
         fprintf(out, "; no batch does");

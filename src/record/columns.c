@@ -65,18 +65,15 @@ enum tide_column_role tide_column_role(const char *name)
     return isnan(tide_column_bytes_scale(name)) ? TIDE_COLUMN_OTHER : TIDE_COLUMN_MEMORY;
 }
 
-double tide_column_unit_scale(const char *text)
+/* Bytes per unit in a log; NAN when text is no unit. One letter is a power of 1024 there: top, ps, du and
+ * Slurm write it so. */
+static double unit_scale(const char *text)
 {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"b", 1},        {"byte", 1},   {"bytes", 1},    {"kb", 1e3},    {"kib", 0x1p10},
-                 {"k", 0x1p10},   {"mb", 1e6},   {"mib", 0x1p20}, {"m", 0x1p20},  {"gb", 1e9},
-                 {"gib", 0x1p30}, {"g", 0x1p30}, {"tb", 1e12},    {"tib", 0x1p40}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcasecmp(text, units[i].name))
-            return units[i].bytes;
-    return NAN;
+    if (!strcasecmp(text, "byte") || !strcasecmp(text, "bytes"))
+        return 1;
+    if (text[0] && !text[1] && strcasecmp(text, "b") != 0)
+        return tide_size_unit((const char[]){text[0], 'i', '\0'});
+    return tide_size_unit(text);
 }
 
 double tide_column_bytes_scale(const char *name)
@@ -86,7 +83,7 @@ double tide_column_bytes_scale(const char *name)
     for (size_t i = count; i-- > 0;) {
         if (strlen(words[i]) < 2 && count > 1 && i + 1 < count)
             continue; /* a single letter is only a unit at the end */
-        double scale = tide_column_unit_scale(words[i]);
+        double scale = unit_scale(words[i]);
         if (!isnan(scale))
             return scale;
     }
@@ -154,7 +151,7 @@ static bool parse_size(const char *text, size_t len, double *ret_bytes)
     size_t digits = len;
     while (digits && isalpha((unsigned char)text[digits - 1]))
         digits--;
-    double scale = tide_column_unit_scale(text + digits), value;
+    double scale = unit_scale(text + digits), value;
     while (digits && text[digits - 1] == ' ')
         digits--;
     if (isnan(scale) || digits >= sizeof number)

@@ -21,9 +21,6 @@ enum tide_column_role tide_column_role(const char *name);
  * not say. */
 double tide_column_bytes_scale(const char *name);
 
-/* Bytes per unit; NAN when text is no unit. */
-double tide_column_unit_scale(const char *text);
-
 /* Seconds per unit of a time column by its name; where the name is silent, by the size of its first value (a
  * date in ms, us or ns). */
 double tide_column_seconds_scale(const char *name, double first);

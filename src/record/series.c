@@ -378,7 +378,7 @@ static int refuse_text(const struct table *t, size_t column, const char *what, s
 static double scale_of(const struct table *t, size_t column, const struct tide_series_options *options)
 {
     return holds(t, column, TIDE_CELL_SIZE) ? 1
-           : options->unit                  ? tide_column_unit_scale(options->unit)
+           : options->unit                  ? tide_size_unit(options->unit)
                                             : tide_column_bytes_scale(t->names[column]);
 }
 

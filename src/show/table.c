@@ -14,14 +14,11 @@ enum { CELL_TEXT = 4096, PAGE_TEXT = 320 };
 
 char *tide_table_size(double bytes, char out[static 32])
 {
-    char *space;
-
     tide_size_text(bytes, out);
-    space = strchr(out, ' ');
-    if (space) {
-        space[0] = space[1];
-        space[1] = '\0';
-    }
+    char *space = strchr(out, ' ');
+    memmove(space, space + 1, strlen(space));
+    if (space[1])
+        space[2] = '\0';
     return out;
 }
 

@@ -56,14 +56,11 @@ static void put_rate(struct tide_buf *b, const struct tide_judged *j)
     char text[TIDE_UNITS_TEXT];
     tide_size_text(v->slope, text);
     const char *unit = strchr(text, ' ');
-    int64_t scale = 1;
-    char one[TIDE_UNITS_TEXT];
-    snprintf(one, sizeof one, "1%s", unit);
-    tide_size_parse(one, &scale);
-    double low = v->slope_low / (double)scale, high = v->slope_high / (double)scale;
+    double scale = tide_size_unit(unit + 1);
+    double low = v->slope_low / scale, high = v->slope_high / scale;
     int digits = high - low >= 5 ? 0 : high - low >= 0.5 ? 1 : high - low >= 0.05 ? 2 : 3;
-    tide_buf_format(b, "%.*f%s per %s (95 %% interval %.*f..%.*f)", digits, v->slope / (double)scale, unit,
-                    per(j), digits, low, digits, high);
+    tide_buf_format(b, "%.*f%s per %s (95 %% interval %.*f..%.*f)", digits, v->slope / scale, unit, per(j),
+                    digits, low, digits, high);
 }
 
 static void put_leak(struct tide_buf *b, const struct tide_judged *j)
@@ -414,7 +411,8 @@ static void put_limit(struct tide_buf *b, const struct tide_judged *j, const str
     const struct tide_verdict *v = &j->verdict;
     char from[TIDE_UNITS_TEXT], to[TIDE_UNITS_TEXT];
     double limit = j->subject == TIDE_SUBJECT_GPU ? j->limit_bytes : a->limit_bytes;
-    put_size(b, limit);
+    bool typed = j->subject != TIDE_SUBJECT_GPU && !strcmp(a->limit_name, "--limit");
+    tide_buf_text(b, typed ? tide_typed_size_text(limit, from) : tide_size_text(limit, from));
     if (a->limit_name[0] && j->subject != TIDE_SUBJECT_GPU)
         tide_buf_format(b, " (%s)", a->limit_name);
     bool sooner =

@@ -221,7 +221,7 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
     const struct tide_train_options *o = &t->options;
     char budget[TIDE_UNITS_TEXT], least[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
     tide_err_set(err, "nothing exact fits into %s: the least possible is %s (%zu bytes)",
-                 tide_memory_text((double)o->budget_bytes, budget),
+                 tide_typed_size_text((double)o->budget_bytes, budget),
                  tide_memory_text((double)t->least.total, least), t->least.total);
     int64_t batch = most_that_fits(t, true, o->batch);
     if (batch)

@@ -120,7 +120,7 @@ def test_a_file_that_is_no_program_gives_126(tidemark, tmp_path):
     (["-i", "1ms", "--", "true"], "tidemark: run: option '--interval': '1ms' is out of range"),
     (["-i", "2h", "--", "true"], "tidemark: run: option '--interval': '2h' is out of range"),
     (["--limit", "lots", "--", "true"], "tidemark: run: option '--limit': 'lots' is not a valid SIZE"),
-    (["--limit", "24", "--", "true"], "tidemark: run: option '--limit': '24' is so many bytes\nhint: did you mean '24G'?"),
+    (["--limit", "24", "--", "true"], "tidemark: run: option '--limit': 24 is 24 bytes\nhint: did you mean '24G'?"),
     (["--items", "-4", "--", "true"], "tidemark: run: option '--items': '-4' is out of range"),
     (["--step-regex", "a(b", "--", "true"], "tidemark: option '--step-regex': 'a(b': Unmatched ( or \\("),
     (["--step-regex", "ab", "--", "true"], "tidemark: option '--step-regex': 'ab': it has no group (...) for the number"),
@@ -310,7 +310,7 @@ def test_the_recording_says_what_was_run(tidemark, tmp_path):
              "sleep 0.3")
     m = meta(tmp_path / "a.tide")
     assert m["command"] == "sh -c sleep 0.3"
-    assert (m["interval_ns"], m["limit_bytes"], m["items"], m["items_per_step"]) == (100_000_000, 2 << 30, 663, 8)
+    assert (m["interval_ns"], m["limit_bytes"], m["items"], m["items_per_step"]) == (100_000_000, 2_000_000_000, 663, 8)
     assert m["tool"].startswith("tidemark ")
     assert m["ended_ns"] > 250_000_000 and m["exit_status"] == 0
     assert abs(m["started_wall_s"] - time.time()) < TIMEOUT

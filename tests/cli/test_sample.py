@@ -246,7 +246,7 @@ def test_a_plan_has_room_for_a_decoder_that_takes_more_than_training(tidemark, t
     options = ("train", "lm", "--config", "deep.json", "--data", "corpus", "--steps", 2, "--batch", 1, "--seq", 64, "--threads", 1)
     told = tidemark(*options, "--sample-every", 1, "--budget", "1K").err
     least = int(told.split(" bytes)")[0].split("(")[-1])
-    done = tidemark(*options, "--sample-every", 1, "--budget", least, "--json")
+    done = tidemark(*options, "--sample-every", 1, "--budget", f"{least}B", "--json")
     assert done.code == 0, done.err
     last = json.loads(done.out.splitlines()[-1])
     assert last["plan_bytes"] == last["arena_high_bytes"] == least and last["sample"]

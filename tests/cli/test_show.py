@@ -80,42 +80,42 @@ def test_overview(tidemark, training):
 
 Peaks
   PEAK OF                        BYTES        AT      STEP  PROCS PHASE
-  tree, shared pages once         1.7G      20 s        80     22 validation
-  tree, sum of RSS                1.7G      20 s        80     22 validation
-  cgroup                          1.7G      20 s        80     22 validation
-  one process, by the kernel      900M         -         -      - -
+  tree, shared pages once        1.7Gi      20 s        80     22 validation
+  tree, sum of RSS               1.7Gi      20 s        80     22 validation
+  cgroup                         1.7Gi      20 s        80     22 validation
+  one process, by the kernel     900Mi         -         -      - -
   (PSS was known for 30 % of that RSS; the rest counts in full)
 
 Processes (RSS; PSS and USS as last read)
   NAME                        BEGAN    LASTED   PEAK  FIRST   LAST    PSS    USS
-  uv[100]                       0 s      25 s  20.0M  20.0M  20.0M      -      -
-    python[101]                 0 s      25 s   900M   100M   199M  90.0M  80.0M
-      20 x compile_worker     1.0 s      23 s   800M   800M   800M      -      -
+  uv[100]                       0 s      25 s 20.0Mi 20.0Mi 20.0Mi      -      -
+    python[101]                 0 s      25 s  900Mi  100Mi  199Mi 90.0Mi 80.0Mi
+      20 x compile_worker     1.0 s      23 s  800Mi  800Mi  800Mi      -      -
 
 Phases
   PHASE                           TIMES     TOTAL   LONGEST    PEAK    RISE
-  validation                          2     1.9 s    950 ms    1.7G    721M
+  validation                          2     1.9 s    950 ms   1.7Gi   721Mi
 
 Marks
   MARK    NAME                 TIMES     FIRST   LEAST    MOST      LAST   PER S
   step                           100         0       -       -        99       4
   epoch                            2         0       -       -         1   0.084
   items                          100         0       -       -       792      32
-  gauge   replay buffer          100        0B      0B    6.0M      1.0M       -
+  gauge   replay buffer          100        0B      0B   6.0Mi     1.0Mi       -
 
 Limits
        FROM    BYTES LIMIT
-        0 s    24.0G --limit
+        0 s   24.0Gi --limit
 
 GPU memory
    GPU MODEL                    USER                     PEAK   LAST     OF
-     0 NVIDIA H200              everybody               30.0G  30.0G   141G
-     0 NVIDIA H200              python[101]             20.0G  10.0G   141G
-     0 NVIDIA H200              unknown process          1.0G   1.0G   141G
+     0 NVIDIA H200              everybody              30.0Gi 30.0Gi  141Gi
+     0 NVIDIA H200              python[101]            20.0Gi 10.0Gi  141Gi
+     0 NVIDIA H200              unknown process         1.0Gi  1.0Gi  141Gi
 
 Heap (what the program holds, and what malloc keeps beside it)
   PROCESS                  MOST   LIVE   KEPT    PIECES SEEN
-  python[101]              199M   110M  50.0M     1,200 on
+  python[101]             199Mi  110Mi 50.0Mi     1,200 on
 
 Notes
          AT NOTE
@@ -262,7 +262,7 @@ def test_workers_that_follow_one_another_are_not_added_up(tidemark, tmp_path):
     for i, worker in enumerate(workers):
         r.tick(i + 0.5, {worker: MIB})
     line = [row for row in tidemark("show", r.close()).out.splitlines() if "10 x worker" in row][0]
-    assert line.split()[-5:] == ["1.0M", "1.0M", "1.0M", "-", "-"]
+    assert line.split()[-5:] == ["1.0Mi", "1.0Mi", "1.0Mi", "-", "-"]
 
 
 def test_phases_nest_overlap_and_stay_open(tidemark, tmp_path):

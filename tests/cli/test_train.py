@@ -84,7 +84,7 @@ def test_a_run_says_what_it_takes_and_how_it_goes(train):
 
 def test_a_dry_run_prints_the_layout_and_touches_nothing(train, tmp_path):
     result = train("--dry-run", "--out", "run", "--budget", "64M")
-    assert result.code == 0 and "of 64.0 MB" in result.out
+    assert result.code == 0 and "of 64 MB = 61.0 MiB" in result.out
     assert not re.search("^step", result.out, re.M) and list(tmp_path.iterdir()) == []
 
 

@@ -153,7 +153,7 @@ def test_a_leak_twenty_times_smaller_is_still_found(verdict):
     assert_leak(verdict, 4 * KIB)
 
 
-@runs("linear", options=["--limit", "256M"])
+@runs("linear", options=["--limit", "256MiB"])
 def test_the_step_at_which_a_limit_is_reached_is_forecast(verdict):
     top = verdict.document
     assert top["limit_bytes"] == 256 * MIB

@@ -61,6 +61,7 @@ static void try_numbers(const char *text)
         char out[TIDE_UNITS_TEXT];
         TIDE_CHECK_TRUE(real - real == 0);
         TIDE_CHECK(strlen(tide_size_text(real, out)), <, TIDE_UNITS_TEXT);
+        TIDE_CHECK(strlen(tide_typed_size_text(real, out)), <, TIDE_UNITS_TEXT);
         TIDE_CHECK(strlen(tide_duration_text(real, out)), <, TIDE_UNITS_TEXT);
         TIDE_CHECK(strlen(tide_count_text(real, out)), <, TIDE_UNITS_TEXT);
     }

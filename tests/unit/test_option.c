@@ -12,7 +12,7 @@
 struct values {
     bool json, quiet;
     const char *output, *unit;
-    int64_t limit_bytes, interval_ns, items;
+    int64_t limit_bytes, every_bytes, interval_ns, items;
     double ratio;
 };
 
@@ -22,6 +22,7 @@ static const struct tide_option table[] = {
     {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE", "file", NULL, 0, 0},
     {0, "unit", TIDE_OPTION_CHOICE, offsetof(struct values, unit), "UNIT", "unit", "b|kb|mb", 0, 0},
     {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit_bytes), "SIZE", "limit", NULL, 0, 0},
+    {0, "every", TIDE_OPTION_BYTES, offsetof(struct values, every_bytes), "SIZE", "every", NULL, 1, 1000000},
     {'i', "interval", TIDE_OPTION_DURATION, offsetof(struct values, interval_ns), "TIME", "interval", NULL,
      1000000, INT64_C(3600000000000)},
     {0, "items", TIDE_OPTION_COUNT, offsetof(struct values, items), "N", "items", NULL, 1, 0},
@@ -63,7 +64,7 @@ static void every_way_to_write_a_value_is_accepted(void **state)
                      0);
     assert_string_equal(v.output, "a");
     assert_int_equal(v.interval_ns, 250000000);
-    assert_int_equal(v.limit_bytes, INT64_C(2147483648));
+    assert_int_equal(v.limit_bytes, INT64_C(2000000000));
     assert_int_equal(v.items, 1000);
     assert_string_equal(v.unit, "mb");
     assert_true(v.ratio == 0.5);
@@ -73,6 +74,21 @@ static void every_way_to_write_a_value_is_accepted(void **state)
     assert_true(v.json && v.quiet);
     assert_string_equal(v.output, "file");
     assert_int_equal(v.items, 7);
+}
+
+static void a_number_without_a_unit_is_bytes_where_it_can_be_meant_so(void **state)
+{
+    (void)state;
+    struct values v;
+    char *operands[MOST];
+    int count, dashes;
+    struct tide_err err;
+    assert_int_equal(
+        parse(WORDS("--limit", "1000000", "--every", "16"), 0, &v, operands, &count, &dashes, &err), 0);
+    assert_int_equal(v.limit_bytes, 1000000);
+    assert_int_equal(v.every_bytes, 16);
+    assert_int_equal(parse(WORDS("--limit", "16B"), 0, &v, operands, &count, &dashes, &err), 0);
+    assert_int_equal(v.limit_bytes, 16);
 }
 
 static void options_may_follow_operands_unless_a_command_follows(void **state)
@@ -119,6 +135,11 @@ static void what_is_wrong_is_said_and_nothing_is_guessed(void **state)
          "option '--limit': 'big' is not a valid SIZE",
          "sizes look like 64K, 512M, 1.5G"},
         {{"--limit=-1"}, "option '--limit': '-1' is not a valid SIZE", "sizes look like 64K, 512M, 1.5G"},
+        {{"--limit", "16"}, "option '--limit': 16 is 16 bytes", "did you mean '16G'?"},
+        {{"--limit", "1.5"}, "option '--limit': 1.5 is 1.5 bytes", "did you mean '1.5G'?"},
+        {{"--limit", "640"}, "option '--limit': 640 is 640 bytes", "did you mean '640M'?"},
+        {{"--limit=64000"}, "option '--limit': 64000 is 64000 bytes", "did you mean '64000M'?"},
+        {{"--every", "2M"}, "option '--every': '2M' is out of range", "from 1 B to 1 MB = 977 KiB"},
         {{"-i", "10ns"}, "option '--interval': '10ns' is out of range", "from 1 ms to 1 h 0 m"},
         {{"--items", "0"}, "option '--items': '0' is out of range", "at least 1"},
         {{"--items=-5"}, "option '--items': '-5' is out of range", "at least 1"},
@@ -142,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_write_a_value_is_accepted),
+        cmocka_unit_test(a_number_without_a_unit_is_bytes_where_it_can_be_meant_so),
         cmocka_unit_test(options_may_follow_operands_unless_a_command_follows),
         cmocka_unit_test(what_is_wrong_is_said_and_nothing_is_guessed),
     };

@@ -95,14 +95,18 @@ static void sizes_are_read_as_people_write_them(void **state)
     } good[] = {
         {"0", 0},
         {"4096", 4096},
-        {"64K", 65536},
-        {"64k", 65536},
-        {"1.5G", 1610612736},
+        {"64K", 64000},
+        {"64k", 64000},
+        {"64Ki", 65536},
+        {"1.5G", 1500000000},
+        {"1.5g", 1500000000},
+        {"1.5Gi", 1610612736},
         {"24GiB", INT64_C(25769803776)},
         {"22.65GB", INT64_C(22650000000)},
         {"1 MiB", 1048576},
         {"1e3", 1000},
-        {"0.5T", INT64_C(549755813888)},
+        {"0.5T", INT64_C(500000000000)},
+        {"0.5TiB", INT64_C(549755813888)},
     };
     int64_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -116,12 +120,25 @@ static void sizes_are_read_as_people_write_them(void **state)
         assert_int_equal(tide_size_parse(bad[i], &bytes), -1);
         assert_int_equal(bytes, 77);
     }
-    assert_int_equal(tide_memory_parse("2.2G", &bytes), 0);
-    assert_int_equal(bytes, 2200000000);
-    assert_int_equal(tide_memory_parse("2.2GiB", &bytes), 0);
-    assert_int_equal(bytes, 2362232013);
-    assert_int_equal(tide_memory_parse("G", &bytes), -1);
-    assert_int_equal(tide_memory_parse("", &bytes), -1);
+    assert_true(tide_size_unit("gb") == 1e9 && tide_size_unit("KiB") == 1024 && tide_size_unit("b") == 1);
+    assert_true(isnan(tide_size_unit("")) && isnan(tide_size_unit("furlong")));
+}
+
+static void a_size_that_was_typed_is_said_in_both_units(void **state)
+{
+    (void)state;
+    static const struct {
+        double bytes;
+        const char *text;
+    } cases[] = {
+        {80e9, "80 GB = 74.5 GiB"},           {2.2e9, "2.2 GB = 2.0 GiB"},  {22.65e9, "22.65 GB = 21.1 GiB"},
+        {640e6, "640 MB = 610 MiB"},          {100e3, "100 KB = 97.7 KiB"}, {1, "1 B"},
+        {24 * 0x1p30, "25.77 GB = 24.0 GiB"}, {999999, "1 MB = 977 KiB"},   {0x1p62, "4.61 EB = 4.0 EiB"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[TIDE_UNITS_TEXT];
+        assert_string_equal(tide_typed_size_text(cases[i].bytes, text), cases[i].text);
+    }
 }
 
 static void durations_counts_and_numbers_are_read_strictly(void **state)
@@ -185,6 +202,7 @@ static void no_number_is_too_large_to_write(void **state)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char out[TIDE_UNITS_TEXT];
         assert_true(strlen(tide_size_text(values[i], out)) < sizeof out);
+        assert_true(strlen(tide_typed_size_text(values[i], out)) < sizeof out);
         assert_true(strlen(tide_count_text(values[i], out)) < sizeof out);
         assert_true(strlen(tide_duration_text(values[i], out)) < sizeof out);
     }
@@ -279,6 +297,7 @@ int main(void)
         cmocka_unit_test(columns_are_counted_as_a_terminal_counts_them),
         cmocka_unit_test(only_a_slip_gets_a_suggestion),
         cmocka_unit_test(sizes_are_read_as_people_write_them),
+        cmocka_unit_test(a_size_that_was_typed_is_said_in_both_units),
         cmocka_unit_test(durations_counts_and_numbers_are_read_strictly),
         cmocka_unit_test(numbers_are_written_for_people),
         cmocka_unit_test(no_number_is_too_large_to_write),
