@@ -24,6 +24,8 @@ struct maker {
     struct tide_schedule *to;
     struct track *tracks;
     struct tide_err *err;
+    int *awaited; /* of each value: how many tensors have it as the gradient that their producer will read */
+    int awaited_capacity;
     bool measures; /* this walk is for the norm */
     int from_loss; /* the gradient with which a second walk begins, which the first leaves as it is; else
                       TIDE_NONE */
@@ -47,13 +49,18 @@ static void *room_for_one(void *array, int count, int *capacity, size_t size)
 
 static int new_value(struct maker *m, enum tide_value_kind kind, int tensor, size_t bytes)
 {
-    struct tide_value *values =
-        room_for_one(m->to->values, m->to->value_count, &m->to->value_capacity, sizeof *values);
+    int new = m->to->value_count;
+    struct tide_value *values = room_for_one(m->to->values, new, &m->to->value_capacity, sizeof *values);
     if (!values)
         return no_memory(m);
     m->to->values = values;
-    values[m->to->value_count] =
+    int *awaited = room_for_one(m->awaited, new, &m->awaited_capacity, sizeof *awaited);
+    if (!awaited)
+        return no_memory(m);
+    m->awaited = awaited;
+    values[new] =
         (struct tide_value){.kind = kind, .tensor = tensor, .bytes = bytes, .first = -1, .last = -1};
+    awaited[new] = 0;
     return m->to->value_count++;
 }
 
@@ -190,27 +197,41 @@ static int compute_again(struct maker *m, int first, int last)
     return 0;
 }
 
-/* Whether the memory of a tensor's gradient is also that of another, which its producer, at `index` or
- * before, is still to read. */
-static bool is_shared(const struct maker *m, int tensor, int index)
+/* Whether the way back of a tensor's producer, which is still to be walked, reads its gradient. */
+static bool is_awaited(const struct maker *m, int tensor)
 {
-    int gradient = m->tracks[tensor].gradient;
-    for (int i = 0; i < m->graph->tensor_count; i++)
-        if (i != tensor && m->tracks[i].gradient == gradient && m->graph->tensors[i].producer >= 0 &&
-            m->graph->tensors[i].producer <= index)
-            return true;
-    return gradient == m->from_loss;
+    return m->graph->tensors[tensor].producer >= 0 && m->tracks[tensor].gradient >= 0;
 }
 
-/* Before `index` adds to it, a gradient gets memory of its own. */
-static int own_gradient(struct maker *m, int tensor, int index)
+/* Of an activation, before its producer is walked. */
+static void set_gradient(struct maker *m, int tensor, int value)
 {
-    if (!is_shared(m, tensor, index))
+    if (is_awaited(m, tensor))
+        m->awaited[m->tracks[tensor].gradient]--;
+    m->tracks[tensor].gradient = value;
+    if (is_awaited(m, tensor))
+        m->awaited[value]++;
+}
+
+static void end_wait(struct maker *m, int index)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    for (int i = 0; i < node->out_count; i++)
+        if (is_awaited(m, node->out[i]))
+            m->awaited[m->tracks[node->out[i]].gradient]--;
+}
+
+/* Before it is added to, a gradient gets memory of its own, if its memory is that of another, too, that is
+ * still to be read. */
+static int own_gradient(struct maker *m, int tensor)
+{
+    int shared = m->tracks[tensor].gradient;
+    if (m->awaited[shared] == is_awaited(m, tensor) && shared != m->from_loss)
         return 0;
     struct tide_instruction to = blank(TIDE_COPY, -1, tensor);
-    to.out_grad[0] = m->tracks[tensor].gradient;
+    to.out_grad[0] = shared;
     to.in_grad[0] = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
-    m->tracks[tensor].gradient = to.in_grad[0];
+    set_gradient(m, tensor, to.in_grad[0]);
     return to.in_grad[0] < 0 || emit(m, &to) ? -1 : 0;
 }
 
@@ -223,10 +244,10 @@ static int pass_gradient(struct maker *m, int index)
     for (int i = 0; i < node->in_count; i++) {
         struct track *t = &m->tracks[node->in[i]];
         if (t->gradient == TIDE_NONE) {
-            t->gradient = gradient;
+            set_gradient(m, node->in[i], gradient);
             continue;
         }
-        if (own_gradient(m, node->in[i], index))
+        if (own_gradient(m, node->in[i]))
             return -1;
         struct tide_instruction to = blank(TIDE_COPY, -1, node->in[i]);
         to.adds = 1;
@@ -253,16 +274,15 @@ static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instru
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
-static int gradient_of_activation(struct maker *m, int tensor, int index, struct tide_instruction *to,
-                                  int operand)
+static int gradient_of_activation(struct maker *m, int tensor, struct tide_instruction *to, int operand)
 {
-    struct track *t = &m->tracks[tensor];
+    const struct track *t = &m->tracks[tensor];
     if (t->gradient != TIDE_NONE) {
-        if (own_gradient(m, tensor, index))
+        if (own_gradient(m, tensor))
             return -1;
         to->adds |= 1U << operand;
     } else
-        t->gradient = new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+        set_gradient(m, tensor, new_value(m, TIDE_VALUE_GRADIENT, tensor, m->graph->tensors[tensor].bytes));
     to->in_grad[operand] = t->gradient;
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
@@ -322,7 +342,7 @@ static int run_back(struct maker *m, int index)
         const struct tide_tensor *tensor = &m->graph->tensors[node->in[i]];
         if (tensor->role == TIDE_PARAMETER && gradient_of_parameter(m, node->in[i], &to, i))
             return -1;
-        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], index, &to, i))
+        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], &to, i))
             return -1;
     }
     m->to->work += 2 * node->op->work(m->graph, node);
@@ -348,6 +368,7 @@ static int walk_back(struct maker *m, int end)
         }
         if (run_back(m, i))
             return -1;
+        end_wait(m, i);
     }
     return 0;
 }
@@ -397,7 +418,7 @@ static int make_train(struct maker *m)
     m->measures = false;
     m->from_loss = TIDE_NONE;
     forget_walk(m);
-    m->tracks[loss->in[0]].gradient = from_loss;
+    set_gradient(m, loss->in[0], from_loss);
     return walk_back(m, last) || update_settled(m) ? -1 : 0;
 }
 
@@ -425,6 +446,7 @@ static int begin(struct maker *m)
 static int finish(struct maker *m, int bad)
 {
     free(m->tracks);
+    free(m->awaited);
     /* What the caller reads afterwards stays to the end. */
     for (int i = 0; !bad && i < m->to->value_count; i++) {
         struct tide_value *v = &m->to->values[i];
