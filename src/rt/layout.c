@@ -1,6 +1,8 @@
 #include "rt/layout.h"
 #include "base/check.h"
+#include "rt/occupied.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +46,17 @@ static int earlier_first(const void *a, const void *b, void *values)
 static tide_value_order *const orders[] = {larger_first, longer_first, more_first, earlier_first};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
+/* For each value, in every order but the first; beyond it the order is given up. The presets take up to 103
+ * in all orders together. In a thousand blocks by bytes times lifetime it would be 2,700: free bytes then lie
+ * in thousands of stretches. */
+enum { MOST_LOOKS = 128 };
+
 /* What a layout is made in: room for as many of each as there are values. */
 struct room {
     int *order;
-    const struct tide_value **placed; /* lower ones first */
-    size_t *alive;                    /* of each instruction, and one more */
+    size_t *best;  /* offsets */
+    size_t *alive; /* of each instruction, and one more */
+    struct tide_occupied *occupied;
 };
 
 static size_t most_alive(const struct tide_schedule *s, size_t *alive, int *ret_at)
@@ -76,72 +84,94 @@ static size_t end_of(const struct tide_value *value)
     return value->offset + tide_aligned(value->bytes);
 }
 
-/* The lowest place for `value` between the placed ones whose lifetimes meet its own. */
-static size_t lowest_gap(const struct tide_value *value, const struct tide_value *const *placed, int count)
+/* Sets *ret_bytes to what it takes; to SIZE_MAX where it is given up, since it would take `limit` bytes or
+ * more, or more looks than that. */
+static int place_all(struct tide_schedule *s, tide_value_order *order, const struct room *room, size_t limit,
+                     uint64_t most_looks, size_t *ret_bytes)
 {
-    size_t at = 0, bytes = tide_aligned(value->bytes);
-    for (int i = 0; i < count && placed[i]->offset < at + bytes; i++)
-        if (end_of(placed[i]) > at && meet(value, placed[i]))
-            at = end_of(placed[i]);
-    return at;
-}
-
-/* Among the first `count`, which are in order. */
-static void insert(const struct tide_value **placed, int count, const struct tide_value *value)
-{
-    int at = count;
-    while (at > 0 && placed[at - 1]->offset > value->offset)
-        at--;
-    memmove(placed + at + 1, placed + at, (size_t)(count - at) * sizeof(const struct tide_value *));
-    placed[at] = value;
-}
-
-/* Returns the bytes it takes. */
-static size_t place_all(struct tide_schedule *s, tide_value_order *order, const struct room *room)
-{
-    size_t bytes = 0;
+    uint64_t before = tide_occupied_looks(room->occupied);
+    *ret_bytes = 0;
     for (int i = 0; i < s->value_count; i++)
         room->order[i] = i;
     qsort_r(room->order, (size_t)s->value_count, sizeof *room->order, order, s->values);
+    tide_occupied_clear(room->occupied);
     for (int i = 0; i < s->value_count; i++) {
         struct tide_value *value = &s->values[room->order[i]];
-        value->offset = lowest_gap(value, room->placed, i);
-        bytes = end_of(value) > bytes ? end_of(value) : bytes;
-        insert(room->placed, i, value);
+        size_t bytes = tide_aligned(value->bytes);
+        value->offset = tide_occupied_lowest(room->occupied, value->first, value->last, bytes);
+        *ret_bytes = end_of(value) > *ret_bytes ? end_of(value) : *ret_bytes;
+        if (*ret_bytes >= limit || tide_occupied_looks(room->occupied) - before > most_looks) {
+            *ret_bytes = SIZE_MAX;
+            return 0;
+        }
+        if (tide_occupied_take(room->occupied, value->first, value->last, value->offset, bytes))
+            return -1;
     }
-    return bytes;
+    return 0;
 }
 
-/* In the first order that takes least. */
-static void make(struct tide_schedule *s, const struct room *room, struct tide_layout *layout)
+/* In the first order that takes least, or at most `enough`. */
+static int make(struct tide_schedule *s, const struct room *room, size_t enough, struct tide_layout *layout)
 {
-    int best = 0, last = 0;
-    layout->lower_bound = most_alive(s, room->alive, &layout->peak);
-    layout->bytes = place_all(s, orders[0], room);
-    for (int i = 1; i < ORDERS && layout->bytes > layout->lower_bound; i++) {
-        size_t bytes = place_all(s, orders[i], room);
-        last = i;
-        if (bytes < layout->bytes) {
-            layout->bytes = bytes;
-            best = i;
-        }
+    size_t bytes;
+    layout->bytes = SIZE_MAX;
+    for (int i = 0; i < ORDERS && layout->bytes > enough; i++) {
+        uint64_t most_looks = i ? (uint64_t)s->value_count * MOST_LOOKS : UINT64_MAX;
+        if (place_all(s, orders[i], room, layout->bytes, most_looks, &bytes))
+            return -1;
+        if (bytes == SIZE_MAX)
+            continue;
+        layout->bytes = bytes;
+        for (int v = 0; v < s->value_count; v++)
+            room->best[v] = s->values[v].offset;
     }
-    if (last != best)
-        place_all(s, orders[best], room);
+    for (int v = 0; v < s->value_count; v++)
+        s->values[v].offset = room->best[v];
+    layout->looks = tide_occupied_looks(room->occupied);
+    return 0;
+}
+
+static void release(struct room *room)
+{
+    free(room->order);
+    free(room->best);
+    free(room->alive);
+    tide_occupied_free(room->occupied);
+}
+
+/* Not where more than `most` bytes are alive. */
+static int make_within(struct tide_schedule *s, size_t enough, size_t most, struct tide_layout *ret_layout,
+                       struct tide_err *err)
+{
+    size_t count = (size_t)s->value_count + 1;
+    struct room room = {malloc(count * sizeof *room.order), malloc(count * sizeof *room.best),
+                        malloc(((size_t)s->count + 1) * sizeof *room.alive), tide_occupied_new(s->count)};
+    struct tide_layout layout = {0};
+    int bad = room.order && room.best && room.alive && room.occupied ? 0 : -1;
+    if (!bad) {
+        layout.bytes = layout.lower_bound = most_alive(s, room.alive, &layout.peak);
+        enough = enough > layout.lower_bound ? enough : layout.lower_bound;
+        bad = layout.lower_bound <= most ? make(s, &room, enough, &layout) : 0;
+    }
+    release(&room);
+    if (bad)
+        return tide_err_set(err, "out of memory for the layout");
+    *ret_layout = layout;
+    return 0;
 }
 
 int tide_layout(struct tide_schedule *s, struct tide_layout *ret_layout, struct tide_err *err)
 {
-    size_t count = (size_t)s->value_count + 1;
-    struct room room = {malloc(count * sizeof *room.order), malloc(count * sizeof(const struct tide_value *)),
-                        malloc(((size_t)s->count + 1) * sizeof *room.alive)};
-    int bad = room.order && room.placed && room.alive ? 0 : tide_err_set(err, "out of memory for the layout");
-    if (!bad)
-        make(s, &room, ret_layout);
-    free(room.order);
-    free(room.placed);
-    free(room.alive);
-    return bad;
+    return make_within(s, 0, SIZE_MAX, ret_layout, err);
+}
+
+int tide_layout_fits(struct tide_schedule *s, size_t bytes, bool *ret_fits, struct tide_err *err)
+{
+    struct tide_layout layout;
+    if (make_within(s, bytes, bytes, &layout, err))
+        return -1;
+    *ret_fits = layout.bytes <= bytes;
+    return 0;
 }
 
 int tide_layout_check(const struct tide_schedule *s, size_t bytes, struct tide_err *err)
