@@ -200,6 +200,59 @@ static void computing_again_takes_less_memory(void **state)
 
 /* ---- many blocks */
 
+static void of_many_blocks_the_plan_with_least_work_is_found(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct model m = new_model_of(&presets[0], 24, TIDE_BF16);
+    struct tide_plan all, least, plan;
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, 0, &all, &least, &err), &err);
+    for (size_t i = 0; i <= 3; i++) {
+        size_t budget = least.total + (all.total - least.total) * i / 3, least_total;
+        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, 0, &plan, &least, &err), &err);
+        assert_true(plan.total <= budget);
+        assert_true(plan.work == least_work(&m, budget, true, &least_total));
+        assert_int_equal(least.total, least_total);
+    }
+    free_model(&m);
+}
+
+static const struct tide_op *counted;
+static int asked;
+
+static double counting_work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    asked++;
+    return counted->work(graph, node);
+}
+
+/* Each schedule asks for the work of the first node equally often. To try all would be 5,130. */
+static void planning_many_blocks_takes_few_schedules(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 512 };
+    struct tide_err err;
+    struct model m = new_model_of(&presets[0], BLOCKS, TIDE_F32);
+    struct tide_plan all, least, plan;
+    struct tide_schedule schedule;
+    struct tide_op counting = *m.graph->nodes[0].op;
+    counted = m.graph->nodes[0].op;
+    counting.work = counting_work;
+    m.graph->nodes[0].op = &counting;
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, false, 0, &all, &least, &err), &err);
+    asked = 0;
+    ok(tide_schedule_train(m.graph, m.matmuls, &all.choices, &schedule, &err), &err);
+    tide_schedule_release(&schedule);
+    int once = asked;
+    ok(tide_plan_choose(m.graph, m.matmuls, (all.total + least.total) / 2, 1, false, 0, &plan, &least, &err),
+       &err);
+    print_message("planning %d blocks takes %d schedules\n", BLOCKS, asked / once - 1);
+    assert_in_range(plan.choices.again, 1, BLOCKS - 1);
+    assert_in_range(asked / once - 1, 1, BLOCKS);
+    m.graph->nodes[0].op = counted;
+    free_model(&m);
+}
+
 static void the_layout_of_many_blocks_costs_little_for_each_value(void **state)
 {
     (void)state;
@@ -368,6 +421,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_preset_keeps_every_budget_to_the_byte),
         cmocka_unit_test(computing_again_takes_less_memory),
+        cmocka_unit_test(of_many_blocks_the_plan_with_least_work_is_found),
+        cmocka_unit_test(planning_many_blocks_takes_few_schedules),
         cmocka_unit_test(the_layout_of_many_blocks_costs_little_for_each_value),
         cmocka_unit_test(the_lowest_gap_is_found),
         cmocka_unit_test(layouts_of_presets_are_near_the_lower_bound),
