@@ -175,18 +175,22 @@ static bool is_due(int64_t every, int64_t step)
 }
 
 /* What it learns from sums can be checked: it is asked some. */
-static void evaluate(struct loop *l, int64_t questions)
+static int evaluate(struct loop *l, int64_t questions, struct tide_err *err)
 {
-    l->progress.val_loss = tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES);
+    if (tide_trainer_evaluate(l->trainer, EVALUATION_BATCHES, &l->progress.val_loss, err))
+        return -1;
     if (tide_data_kind(tide_trainer_data(l->trainer)) == TIDE_DATA_SUMS)
         l->progress.accuracy = tide_trainer_accuracy(l->trainer, questions);
     l->resident.evaluation = tide_train_rss(&l->view, NULL);
+    return 0;
 }
 
-static void speak(struct loop *l)
+static int speak(struct loop *l, struct tide_err *err)
 {
-    tide_trainer_sample(l->trainer, l->sample, sizeof l->sample);
+    if (tide_trainer_sample(l->trainer, l->sample, sizeof l->sample, err))
+        return -1;
     l->progress.sample = l->sample;
+    return 0;
 }
 
 /* Saves where there is a place. A failure is told; training goes on. */
@@ -248,10 +252,8 @@ static int train(struct loop *l, struct tide_err *err)
         int64_t step = l->progress.step;
         bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
         bool speaks = !last && is_due(v->sample_every, step);
-        if (evaluates)
-            evaluate(l, SOME_QUESTIONS);
-        if (speaks)
-            speak(l);
+        if ((evaluates && evaluate(l, SOME_QUESTIONS, err)) || (speaks && speak(l, err)))
+            return -1;
         look(l, evaluates || speaks);
         if (!last && is_due(v->save_every, step))
             save(l);
@@ -279,19 +281,7 @@ static int say_stopped(struct loop *l)
     return 128 + stop_signal;
 }
 
-/* Saved before it is looked at: the look may take minutes, and whoever does not wait for it loses nothing. */
-static int finish(struct loop *l)
-{
-    int unsaved = save(l);
-    evaluate(l, MANY_QUESTIONS);
-    if (l->values->sample_every)
-        speak(l);
-    l->progress.final = true;
-    report(l);
-    return unsaved ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
-}
-
-/* A step went wrong: what is on disk stays as it is. */
+/* A step or a look went wrong: what is on disk stays as it is. */
 static int say_broken(struct loop *l, struct tide_err *err)
 {
     const char *out = tide_trainer_options(l->trainer)->out;
@@ -302,6 +292,17 @@ static int say_broken(struct loop *l, struct tide_err *err)
         fprintf(stderr, "hint: the last good checkpoint is '%s'\n",
                 tide_text_escape(path, strlen(path), shown, sizeof shown));
     return TIDE_EXIT_TROUBLE;
+}
+
+/* Saved before it is looked at: the look may take minutes, and whoever does not wait for it loses nothing. */
+static int finish(struct loop *l, struct tide_err *err)
+{
+    int unsaved = save(l);
+    if (evaluate(l, MANY_QUESTIONS, err) || (l->values->sample_every && speak(l, err)))
+        return say_broken(l, err);
+    l->progress.final = true;
+    report(l);
+    return unsaved ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
 }
 
 static int run_loop(const struct values *v, struct tide_trainer *trainer, double peak, struct tide_err *err)
@@ -325,7 +326,7 @@ static int run_loop(const struct values *v, struct tide_trainer *trainer, double
     tide_train_view_init(&l.view, v->json);
     listen_for_stop();
     int status = train(&l, err);
-    int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l);
+    int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
     if (v->debug_memory)
         tide_train_print_memory(&l.view, trainer, &l.resident);
     tide_train_view_release(&l.view);

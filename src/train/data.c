@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 1024, TOKENS_MAGIC = 20240520, LARGEST = 100 };
+enum { HEAD_BYTES = 1024, TOKENS_MAGIC = 20240520, LARGEST = 100, CHUNK = 1 << 16 };
 
 static const char sum_symbols[] = "\n+0123456789=";
 
@@ -21,8 +20,10 @@ struct tide_data {
     uint64_t seed;
     int64_t sequence, words, symbol_count;
     int64_t count, train_count; /* tokens in all, and before the part that is held out */
-    const uint8_t *map;
-    size_t map_bytes;
+    int fd;                     /* -1: no file */
+    size_t file_bytes;
+    uint8_t *row;          /* of a file: one sequence and the token after it, as they lie there */
+    char shown[256];       /* the path, for messages */
     uint8_t symbols[256];  /* text, sums: the byte of each token */
     int16_t token_of[256]; /* -1: does not occur */
 };
@@ -52,27 +53,49 @@ static int open_sums(struct tide_data *d)
     return 0;
 }
 
-static uint16_t token_in_file(const struct tide_data *d, int64_t at)
+/* All of it, or an error: the file may become shorter at any time. */
+static int read_at(const struct tide_data *d, void *to, size_t count, size_t at, struct tide_err *err)
 {
-    uint16_t token;
-    memcpy(&token, d->map + HEAD_BYTES + 2 * at, sizeof token);
-    return token;
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(d->fd, (uint8_t *)to + done, count - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return tide_err_set(err, "cannot read it: %s", strerror(errno));
+        if (got == 0)
+            return tide_err_set(err, "it was cut while in use: it had %zu bytes, and ends before byte %zu",
+                                d->file_bytes, at + done + 1);
+        done += (size_t)got;
+    }
+    return 0;
 }
 
-static int open_tokens(struct tide_data *d, int64_t words, struct tide_err *err)
+static int highest_token(const struct tide_data *d, int64_t *ret_most, struct tide_err *err)
 {
-    int32_t head[3];
-    memcpy(head, d->map, sizeof head);
+    uint16_t tokens[CHUNK / 2];
+    *ret_most = 0;
+    for (int64_t at = 0, count; at < d->count; at += count) {
+        count = d->count - at < CHUNK / 2 ? d->count - at : CHUNK / 2;
+        if (read_at(d, tokens, 2 * (size_t)count, HEAD_BYTES + 2 * (size_t)at, err))
+            return -1;
+        for (int64_t i = 0; i < count; i++)
+            *ret_most = tokens[i] > *ret_most ? tokens[i] : *ret_most;
+    }
+    return 0;
+}
+
+static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_t words, struct tide_err *err)
+{
+    int64_t most;
     d->kind = TIDE_DATA_TOKENS;
     if (head[1] != 1)
         return tide_err_set(err, "it is a token file of version %d; only version 1 is known", head[1]);
-    if (head[2] < 0 || (size_t)head[2] > (d->map_bytes - HEAD_BYTES) / 2)
+    if (head[2] < 0 || (size_t)head[2] > (d->file_bytes - HEAD_BYTES) / 2)
         return tide_err_set(err, "its head promises %d tokens and there are %zu", head[2],
-                            (d->map_bytes - HEAD_BYTES) / 2);
+                            (d->file_bytes - HEAD_BYTES) / 2);
     d->count = head[2];
-    int64_t most = 0;
-    for (int64_t i = 0; i < d->count; i++)
-        most = token_in_file(d, i) > most ? token_in_file(d, i) : most;
+    if (highest_token(d, &most, err))
+        return -1;
     d->words = words ? words : most + 1;
     if (most >= d->words)
         return tide_err_set(err, "it has token %lld, and the model knows %lld", (long long)most,
@@ -83,10 +106,16 @@ static int open_tokens(struct tide_data *d, int64_t words, struct tide_err *err)
 static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
 {
     bool occurs[256] = {0};
+    uint8_t bytes[CHUNK];
     d->kind = TIDE_DATA_TEXT;
-    d->count = (int64_t)d->map_bytes;
-    for (size_t i = 0; i < d->map_bytes; i++)
-        occurs[d->map[i]] = true;
+    d->count = (int64_t)d->file_bytes;
+    for (size_t at = 0, count; at < d->file_bytes; at += count) {
+        count = d->file_bytes - at < CHUNK ? d->file_bytes - at : CHUNK;
+        if (read_at(d, bytes, count, at, err))
+            return -1;
+        for (size_t i = 0; i < count; i++)
+            occurs[bytes[i]] = true;
+    }
     know_symbols(d, occurs);
     if (d->words < 2)
         return tide_err_set(err, "it has one symbol only: there is nothing to learn");
@@ -97,34 +126,29 @@ static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
     return 0;
 }
 
-static int map_file(struct tide_data *d, const char *path, struct tide_err *err)
+static int open_regular(struct tide_data *d, const char *path, struct tide_err *err)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    d->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (d->fd < 0)
         return tide_err_set(err, "cannot open it: %s", strerror(errno));
-    if (fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-        close(fd);
+    if (fstat(d->fd, &info) || !S_ISREG(info.st_mode))
         return tide_err_set(err, "it is no regular file");
-    }
-    void *map = info.st_size ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    int why = errno;
-    close(fd);
-    if (map == MAP_FAILED)
-        return tide_err_set(err, "cannot read it: %s", info.st_size ? strerror(why) : "it is empty");
-    d->map = map;
-    d->map_bytes = (size_t)info.st_size;
-    return 0;
+    if (!info.st_size)
+        return tide_err_set(err, "cannot read it: it is empty");
+    d->file_bytes = (size_t)info.st_size;
+    d->row = malloc(((size_t)d->sequence + 1) * sizeof(uint16_t));
+    return d->row ? 0 : tide_err_set(err, "out of memory");
 }
 
 static int open_file(struct tide_data *d, const char *path, int64_t words, struct tide_err *err)
 {
-    int32_t magic = 0;
-    if (map_file(d, path, err))
+    int32_t head[3] = {0};
+    if (open_regular(d, path, err))
         return -1;
-    if (d->map_bytes >= HEAD_BYTES)
-        memcpy(&magic, d->map, sizeof magic);
-    if (magic == TOKENS_MAGIC ? open_tokens(d, words, err) : open_text(d, words, err))
+    if (d->file_bytes >= HEAD_BYTES && read_at(d, head, sizeof head, 0, err))
+        return -1;
+    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, words, err) : open_text(d, words, err))
         return -1;
     int64_t held_out = d->count / 10 > d->sequence + 1 ? d->count / 10 : d->sequence + 1;
     d->train_count = d->count - held_out;
@@ -140,15 +164,17 @@ int tide_data_open(const char *path, uint64_t seed, int64_t sequence, int64_t wo
                    struct tide_data **ret_data, struct tide_err *err)
 {
     struct tide_data *d = calloc(1, sizeof *d);
-    char shown[256];
     if (!d)
         return tide_err_set(err, "out of memory");
+    d->fd = -1;
     d->seed = seed;
     d->sequence = sequence;
-    int status = path ? open_file(d, path, words, err) : open_sums(d);
-    if (status) {
+    if (path)
+        tide_text_escape(path, strlen(path), d->shown, sizeof d->shown);
+    if (path ? open_file(d, path, words, err) : open_sums(d)) {
+        tide_err_wrap(err, "%s", d->shown);
         tide_data_free(d);
-        return tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown));
+        return -1;
     }
     if (!path && words > d->words)
         d->words = words;
@@ -160,8 +186,9 @@ void tide_data_free(struct tide_data *d)
 {
     if (!d)
         return;
-    if (d->map)
-        munmap((void *)d->map, d->map_bytes);
+    if (d->fd >= 0)
+        close(d->fd);
+    free(d->row);
     free(d);
 }
 
@@ -240,34 +267,51 @@ bool tide_data_is_right(const char *prompt, const char *answer)
 
 /* ---- batches */
 
-static int32_t token_at(const struct tide_data *d, int64_t at)
+/* A token of the row that was read last; -1: none that the model knows. */
+static int32_t token_in_row(const struct tide_data *d, int64_t at)
 {
-    return d->kind == TIDE_DATA_TOKENS ? token_in_file(d, at) : d->token_of[d->map[at]];
+    uint16_t token;
+    if (d->kind == TIDE_DATA_TEXT)
+        return d->token_of[d->row[at]];
+    memcpy(&token, d->row + 2 * at, sizeof token);
+    return token < d->words ? token : -1;
 }
 
-static void fill_from_file(const struct tide_data *d, uint64_t row, bool held_out, int32_t *tokens,
-                           int32_t *targets)
+/* Everything was looked at when the file was opened, and is again: somebody may have written to it since. */
+static int fill_from_file(const struct tide_data *d, uint64_t row, bool held_out, int32_t *tokens,
+                          int32_t *targets, struct tide_err *err)
 {
     int64_t first = held_out ? d->train_count : 0, end = held_out ? d->count : d->train_count;
     uint64_t places = (uint64_t)(end - first - d->sequence);
     int64_t at = first + (int64_t)(tide_random_at(d->seed, held_out, row) % places);
-    for (int64_t i = 0; i < d->sequence; i++) {
-        tokens[i] = token_at(d, at + i);
-        targets[i] = token_at(d, at + i + 1);
+    size_t width = d->kind == TIDE_DATA_TOKENS ? 2 : 1, head = d->kind == TIDE_DATA_TOKENS ? HEAD_BYTES : 0;
+    if (read_at(d, d->row, width * ((size_t)d->sequence + 1), head + width * (size_t)at, err))
+        return -1;
+    for (int64_t i = 0; i <= d->sequence; i++) {
+        int32_t token = token_in_row(d, i);
+        if (token < 0)
+            return tide_err_set(err, "it was changed while in use: token %lld is none that the model knows",
+                                (long long)(at + i));
+        if (i < d->sequence)
+            tokens[i] = token;
+        if (i > 0)
+            targets[i - 1] = token;
     }
+    return 0;
 }
 
-void tide_data_batch(const struct tide_data *d, uint64_t number, bool held_out, int64_t sequences,
-                     int32_t *tokens, int32_t *targets)
+int tide_data_batch(const struct tide_data *d, uint64_t number, bool held_out, int64_t sequences,
+                    int32_t *tokens, int32_t *targets, struct tide_err *err)
 {
     for (int64_t i = 0; i < sequences; i++) {
         uint64_t row = number * (uint64_t)sequences + (uint64_t)i;
         int32_t *to = tokens + i * d->sequence, *wanted = targets + i * d->sequence;
         if (d->kind == TIDE_DATA_SUMS)
             fill_sums(d, row, held_out, to, wanted);
-        else
-            fill_from_file(d, row, held_out, to, wanted);
+        else if (fill_from_file(d, row, held_out, to, wanted, err))
+            return tide_err_wrap(err, "%s", d->shown);
     }
+    return 0;
 }
 
 /* ---- text */

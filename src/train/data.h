@@ -2,8 +2,8 @@
  * data.h - where batches come from: a text file by characters, a token file of llm.c, or sums made up here.
  *
  * tide_data_open -> tide_data_batch() for any step, in any order: batch number n is a pure function of the
- * seed and n, so that a run that is resumed sees what it would have seen. Files are mapped, not read; after
- * _open nothing is allocated.
+ * seed and n, so that a run that is resumed sees what it would have seen. Files are read row by row, not
+ * mapped: one that is cut would kill who reads it. After _open nothing is allocated.
  *
  * The last tenth of a file (and sums whose hash says so) is held out for evaluation.
  */
@@ -35,9 +35,10 @@ int64_t tide_data_words(const struct tide_data *data);
 int64_t tide_data_count(const struct tide_data *data); /* tokens for training */
 
 /* `sequences` rows of `sequence` tokens, and for each the one that follows; -1: not asked for. held_out:
- * from the part that is never trained on. */
-void tide_data_batch(const struct tide_data *data, uint64_t number, bool held_out, int64_t sequences,
-                     int32_t *tokens, int32_t *targets);
+ * from the part that is never trained on. -1: the file was cut since it was opened, or has a token now that
+ * is none of the words; sums do not fail. One thread at a time. */
+int tide_data_batch(const struct tide_data *data, uint64_t number, bool held_out, int64_t sequences,
+                    int32_t *tokens, int32_t *targets, struct tide_err *err);
 
 /* The byte that a token stands for; -1: none, or there is no such token. */
 int tide_data_symbol(const struct tide_data *data, int32_t token);

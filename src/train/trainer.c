@@ -328,11 +328,11 @@ static double rate_at(const struct tide_train_options *o, int64_t step)
     return o->rate;
 }
 
-static void fill_batch(struct tide_trainer *t, int64_t number, bool held_out)
+static int fill_batch(struct tide_trainer *t, int64_t number, bool held_out, struct tide_err *err)
 {
-    tide_data_batch(t->data, (uint64_t)number, held_out, t->options.batch,
-                    tide_machine_data(t->machine, t->gpt.tokens),
-                    tide_machine_data(t->machine, t->gpt.targets));
+    return tide_data_batch(t->data, (uint64_t)number, held_out, t->options.batch,
+                           tide_machine_data(t->machine, t->gpt.tokens),
+                           tide_machine_data(t->machine, t->gpt.targets), err);
 }
 
 static int stop_at(int64_t step, const char *what, struct tide_err *err)
@@ -356,7 +356,8 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     tide_step(step);
     int64_t allocations = tide_allocations();
     for (int64_t i = 0; i < o->accumulate; i++) {
-        fill_batch(t, t->done * o->accumulate + i, false);
+        if (fill_batch(t, t->done * o->accumulate + i, false, err))
+            return tide_err_wrap(err, "step %lld", (long long)step);
         loss += (double)tide_machine_pass(t->machine, i, &rule);
         if (!isfinite(loss))
             return stop_at(step, "loss", err);
@@ -390,16 +391,20 @@ static void end_phase(const struct tide_trainer *t, const char *name, int64_t al
     tide_phase_end(name);
 }
 
-double tide_trainer_evaluate(struct tide_trainer *t, int64_t batches)
+int tide_trainer_evaluate(struct tide_trainer *t, int64_t batches, double *ret_loss, struct tide_err *err)
 {
     double sum = 0;
+    int bad = 0;
     int64_t allocations = begin_phase("evaluation");
-    for (int64_t i = 0; i < batches; i++) {
-        fill_batch(t, i, true);
-        sum += (double)tide_machine_evaluate(t->machine);
+    for (int64_t i = 0; !bad && i < batches; i++) {
+        bad = fill_batch(t, i, true, err);
+        if (!bad)
+            sum += (double)tide_machine_evaluate(t->machine);
     }
     end_phase(t, "evaluation", allocations);
-    return sum / (double)batches;
+    if (!bad)
+        *ret_loss = sum / (double)batches;
+    return bad;
 }
 
 double tide_trainer_accuracy(struct tide_trainer *t, int64_t questions)
@@ -410,16 +415,9 @@ double tide_trainer_accuracy(struct tide_trainer *t, int64_t questions)
     return share;
 }
 
-void tide_trainer_sample(struct tide_trainer *t, char *out, size_t size)
+static void show_tokens(const struct tide_trainer *t, const int32_t *tokens, int64_t count, char *out,
+                        size_t size)
 {
-    int32_t tokens[PROMPT + SAMPLE];
-    struct tide_sample_rule rule = {.temperature = 0.8, .top_p = 0.95, .seed = (uint64_t)t->done};
-    int64_t allocations = begin_phase("sampling");
-    int64_t prompt = t->options.sequence < PROMPT ? t->options.sequence : PROMPT;
-    fill_batch(t, 0, true);
-    memcpy(tokens, tide_machine_data(t->machine, t->gpt.tokens), (size_t)prompt * sizeof *tokens);
-    int64_t count =
-        prompt + tide_sampler_tokens(t->sampler, tokens, prompt, &rule, -1, tokens + prompt, SAMPLE);
     size_t used = 0;
     out[0] = '\0';
     for (int64_t i = 0; i < count; i++) {
@@ -430,7 +428,22 @@ void tide_trainer_sample(struct tide_trainer *t, char *out, size_t size)
             break;
         used += (size_t)len;
     }
+}
+
+int tide_trainer_sample(struct tide_trainer *t, char *out, size_t size, struct tide_err *err)
+{
+    int32_t tokens[PROMPT + SAMPLE];
+    struct tide_sample_rule rule = {.temperature = 0.8, .top_p = 0.95, .seed = (uint64_t)t->done};
+    int64_t allocations = begin_phase("sampling");
+    int64_t prompt = t->options.sequence < PROMPT ? t->options.sequence : PROMPT;
+    int bad = fill_batch(t, 0, true, err);
+    if (!bad) {
+        memcpy(tokens, tide_machine_data(t->machine, t->gpt.tokens), (size_t)prompt * sizeof *tokens);
+        int64_t said = tide_sampler_tokens(t->sampler, tokens, prompt, &rule, -1, tokens + prompt, SAMPLE);
+        show_tokens(t, tokens, prompt + said, out, size);
+    }
     end_phase(t, "sampling", allocations);
+    return bad;
 }
 
 /* ---- saving */

@@ -44,20 +44,22 @@ struct tide_train_report {
     int64_t tokens;          /* of this step */
 };
 
-/* One step. -1 when the loss or the norm is no number any more, with the step; the weights are then those
- * before it (with a fused update and no clip, only if it was the loss). */
+/* One step. -1 when the loss or the norm is no number any more, or the data are not what they were, with the
+ * step; the weights are then those before it (with a fused update and no clip, not if it was the norm). */
 int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
                       struct tide_err *err);
 
-/* The mean loss over `batches` of what is held out, the same ones every time. */
-double tide_trainer_evaluate(struct tide_trainer *trainer, int64_t batches);
+/* The mean loss over `batches` of what is held out, the same ones every time. -1: of _sample too, the data
+ * are not what they were. */
+int tide_trainer_evaluate(struct tide_trainer *trainer, int64_t batches, double *ret_loss,
+                          struct tide_err *err);
 
 /* Sums only: the share of `questions` held-out ones that are answered exactly. */
 double tide_trainer_accuracy(struct tide_trainer *trainer, int64_t questions);
 
 /* The beginning of something held out and how the model goes on from it, as text: bytes of a stranger, to be
  * escaped before they are shown. */
-void tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size);
+int tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size, struct tide_err *err);
 
 /* Into the directory of the options. -1: what was there stays. Weights that are no numbers are not saved. */
 int tide_trainer_save(struct tide_trainer *trainer, struct tide_err *err);

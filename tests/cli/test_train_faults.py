@@ -403,6 +403,36 @@ def test_a_directory_that_cannot_be_is_found_before_the_first_step(train, tmp_pa
     assert (tmp_path / "file").read_text() == "mine"
 
 
+# ---- data that change while they are learned
+
+
+def overwrite(path):
+    with path.open("r+b") as file:
+        file.seek(1024)
+        file.write(b"\xff" * (path.stat().st_size - 1024))
+
+
+def cut(path):
+    os.truncate(path, 1025)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("harm, words", [(overwrite, "it was changed while in use: token"), (cut, "it was cut while in use: it had 9024 bytes")])
+def test_a_corpus_that_changes_stops_the_run_and_keeps_the_last_checkpoint(background, tmp_path, harm, words, accumulate):
+    corpus = tmp_path / "corpus.bin"
+    corpus.write_bytes(struct.pack("<256i", 20240520, 1, 4000, *[0] * 253) + struct.pack("<4000H", *(i % 50 for i in range(4000))))
+    process = background("--data", corpus.name, "--steps", 10_000_000, "--out", "run", "--save-every", 5, "--accumulate", accumulate)
+    wait_for(lambda: steps(tmp_path / "run"))
+    harm(corpus)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 2, out + err
+    lines = err.splitlines()
+    last = tmp_path / "run" / f"step-{steps(tmp_path / 'run')[-1]:08}"
+    assert len(lines) == 2 and lines[0].startswith("tidemark: step ") and f"corpus.bin: {words}" in lines[0], err
+    assert lines[1] == f"hint: the last good checkpoint is 'run/{last.name}'"
+    assert is_whole(last)
+
+
 # ---- damage
 
 

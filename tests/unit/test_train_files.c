@@ -250,9 +250,9 @@ static void a_batch_is_a_function_of_its_number(void **state)
     (void)state;
     struct tide_data *data = open_data(NULL, 0), *same = open_data(NULL, 0);
     int32_t a[ROWS * SEQUENCE], b[ROWS * SEQUENCE], c[ROWS * SEQUENCE], wanted[ROWS * SEQUENCE];
-    tide_data_batch(data, 3, false, ROWS, a, wanted);
-    tide_data_batch(same, 9, false, ROWS, c, wanted);
-    tide_data_batch(same, 3, false, ROWS, b, wanted);
+    assert_int_equal(tide_data_batch(data, 3, false, ROWS, a, wanted, NULL), 0);
+    assert_int_equal(tide_data_batch(same, 9, false, ROWS, c, wanted, NULL), 0);
+    assert_int_equal(tide_data_batch(same, 3, false, ROWS, b, wanted, NULL), 0);
     assert_memory_equal(a, b, sizeof a);
     assert_memory_not_equal(a, c, sizeof a);
     tide_data_free(data);
@@ -267,7 +267,7 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
     static bool trained[100][100];
     int32_t tokens[ROWS * SEQUENCE], targets[ROWS * SEQUENCE];
     for (uint64_t batch = 0; batch < 400; batch++) {
-        tide_data_batch(data, batch, false, ROWS, tokens, targets);
+        assert_int_equal(tide_data_batch(data, batch, false, ROWS, tokens, targets, NULL), 0);
         for (int row = 0; row < ROWS; row++) {
             char text[SEQUENCE + 1] = "", *line = text;
             for (int i = 0; i < SEQUENCE; i++) {
@@ -321,7 +321,7 @@ static void a_text_is_read_by_its_bytes(void **state)
     assert_int_equal(tide_data_count(data), 1800);
     int32_t tokens[SEQUENCE], targets[SEQUENCE];
     for (int held_out = 0; held_out < 2; held_out++) {
-        tide_data_batch(data, 1, held_out, 1, tokens, targets);
+        assert_int_equal(tide_data_batch(data, 1, held_out, 1, tokens, targets, NULL), 0);
         for (int i = 0; i < SEQUENCE; i++) {
             assert_in_range(tokens[i], 0, 3);
             if (i + 1 < SEQUENCE)
@@ -379,10 +379,48 @@ static void a_token_file_is_read(void **state)
     assert_int_equal(tide_data_kind(data), TIDE_DATA_TOKENS);
     assert_int_equal(tide_data_words(data), 300);
     int32_t got[SEQUENCE], targets[SEQUENCE];
-    tide_data_batch(data, 2, false, 1, got, targets);
+    assert_int_equal(tide_data_batch(data, 2, false, 1, got, targets, NULL), 0);
     for (int i = 0; i < SEQUENCE; i++)
         assert_int_equal(targets[i], (got[i] + 1) % 300);
     tide_data_free(data);
+}
+
+static void refuse_batch(const struct tide_data *data, const char *says)
+{
+    struct tide_err err = {0};
+    int32_t guarded[SEQUENCE + 2], targets[SEQUENCE];
+    guarded[0] = guarded[SEQUENCE + 1] = 77;
+    assert_int_equal(tide_data_batch(data, 0, false, 1, guarded + 1, targets, &err), -1);
+    if (!strstr(err.text, says) || !strstr(err.text, path))
+        fail_msg("'%s' instead of '%s'", err.text, says);
+    assert_int_equal(guarded[0], 77);
+    assert_int_equal(guarded[SEQUENCE + 1], 77);
+}
+
+/* A file belongs to others, too. */
+static void a_file_that_changes_under_its_reader_is_refused(void **state)
+{
+    (void)state;
+    static int32_t file[1024] = {20240520, 1, 1500};
+    char text[2000];
+    write_file(file, sizeof file);
+    struct tide_data *tokens = open_data(path, 300);
+    memset(file + 256, 0xff, sizeof file - 1024);
+    write_file(file, sizeof file);
+    refuse_batch(tokens, "none that the model knows");
+    assert_int_equal(truncate(path, 1030), 0);
+    refuse_batch(tokens, "it had 4096 bytes");
+    tide_data_free(tokens);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "ab"[i % 2];
+    write_file(text, sizeof text);
+    struct tide_data *symbols = open_data(path, 0);
+    memset(text, 'c', sizeof text);
+    write_file(text, sizeof text);
+    refuse_batch(symbols, "none that the model knows");
+    assert_int_equal(truncate(path, 0), 0);
+    refuse_batch(symbols, "it had 2000 bytes");
+    tide_data_free(symbols);
 }
 
 int main(void)
@@ -400,6 +438,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_text_is_read_by_its_bytes, make_path, remove_path),
         cmocka_unit_test_setup_teardown(data_that_cannot_be_learned_from_is_refused, make_path, remove_path),
         cmocka_unit_test_setup_teardown(a_token_file_is_read, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(a_file_that_changes_under_its_reader_is_refused, make_path,
+                                        remove_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
