@@ -270,12 +270,13 @@ def right_001(outcome: Outcome) -> Iterator[Finding]:
 # ---- 002 and 003
 
 PHOTOGRAPH = 640 * 480 * 4
+TRAINER = r"train\.py\[\d+\] \(child of launch\.py"
 
 
 def plateau(outcome: Outcome, items: int) -> Iterator[Finding]:
     verdict = outcome.verdict
     yield is_verdict(outcome, "plateau")
-    yield says("where", "child of python", verdict["name"])
+    yield says("where", TRAINER, verdict["name"])
     yield near("knee at step", verdict["knee_step"], items / 4, 0.05, lambda v: f"{v:.1f}")
     yield is_true("one pass", f"over {items} items", verdict["one_pass"])
     yield near("per item", verdict["bytes_per_item"], PHOTOGRAPH, 0.08)
@@ -307,7 +308,7 @@ def wrong_003(outcome: Outcome) -> Iterator[Finding]:
 def right_vision(outcome: Outcome) -> Iterator[Finding]:
     """What is left is the first use of code, and pages that the trainer and its helpers no longer share: not the data set."""
     broken = outcome.others["broken"].verdict["growth_bytes"]
-    trainer = next(s for s in outcome.verdict["series"] if re.match(r"python3?\[\d+\] \(child of python", s["name"]))
+    trainer = next(s for s in outcome.verdict["series"] if re.match(TRAINER, s["name"]))
     # Level, with the spikes of validation; or it rose a little, at once or by and by, and has stopped.
     yield is_verdict(outcome, "flat", "spikes", "jump", "plateau")
     yield is_true("trainer", "flat, spikes, jump or plateau", trainer["verdict"] in ("flat", "spikes", "jump", "plateau"))
