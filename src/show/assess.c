@@ -406,7 +406,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     size_t before = s->a->count;
     int status = tide_assessing_judge(s, low, high, j);
     tide_arena_rewind(scratch, mark);
-    if (s->a->count > before) /* not of others: a name takes a look at all processes */
+    if (s->a->count > before)
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
     if (status == 0 && s->a->count > before && !own_pages)
         status = tide_assessing_retention(s, p, &s->a->judged[before]);

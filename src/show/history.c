@@ -12,6 +12,7 @@
 #include "show/history.h"
 #include "show/history_private.h"
 #include "show/mark_sort.h"
+#include "show/siblings.h"
 #include "show/thin.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -712,6 +713,8 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
     result = tide_reader_each_process(reader, on_process, &load, err);
     if (mend_parents(history, result == 0 ? err : NULL) != 0)
         result = -1;
+    if (result == 0)
+        result = tide_siblings_number(history, err);
     if (result == 0)
         result = load_lists(&load, reader);
     if (result == 0)

@@ -50,6 +50,7 @@ struct tide_history_heap_point {
 
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
+    int64_t number;          /* among its like, from 0; -1: none (siblings.h) */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
     struct tide_history_smaps *smaps;

@@ -7,50 +7,25 @@
 
 enum { TITLE = 56 }; /* two of them and the words between fit into a name */
 
-static bool alike(const struct tide_history_process *a, const struct tide_history_process *b)
-{
-    return a->row.parent == b->row.parent && !strcmp(a->row.role, b->row.role);
-}
-
-/* How many of its like its parent had when it began, which is its number among them, from 0; -1: it is the
- * only one there ever was. */
-static int64_t number_of(const struct tide_history *h, const struct tide_history_process *p)
-{
-    int64_t before = 0;
-    bool alone = true;
-    for (size_t i = 0; p->row.parent > 0 && i < h->process_count; i++) {
-        const struct tide_history_process *other = &h->processes[i];
-        if (other == p || !alike(other, p))
-            continue;
-        alone = false;
-        bool ended = other->row.ended_ns != TIDE_UNKNOWN && other->row.ended_ns <= p->row.began_ns;
-        before += other->row.id < p->row.id && !ended;
-    }
-    return alone ? -1 : before;
-}
-
-char *tide_process_title(const struct tide_history *h, const struct tide_history_process *p, char *out,
-                         size_t size)
+char *tide_process_title(const struct tide_history_process *p, char *out, size_t size)
 {
     char number[40] = "";
     const char *called = p->row.role[0] ? p->row.role : p->row.name;
-    int64_t among = p->row.rank == TIDE_UNKNOWN ? number_of(h, p) : -1;
     if (p->row.rank != TIDE_UNKNOWN)
         snprintf(number, sizeof number, " rank %lld", (long long)p->row.rank);
-    else if (among >= 0)
-        snprintf(number, sizeof number, " %lld", (long long)among);
+    else if (p->number >= 0)
+        snprintf(number, sizeof number, " %lld", (long long)p->number);
     size_t room = size > strlen(number) ? size - strlen(number) : 1;
     tide_text_escape(called, strlen(called), out, room); /* what is long is cut, its number is not */
     strcat(out, number);
     return out;
 }
 
-char *tide_process_short(const struct tide_history *h, const struct tide_history_process *p, char *out,
-                         size_t size)
+char *tide_process_short(const struct tide_history_process *p, char *out, size_t size)
 {
     char pid[32];
     snprintf(pid, sizeof pid, "[%lld]", (long long)p->row.pid);
-    tide_process_title(h, p, out, size - strlen(pid));
+    tide_process_title(p, out, size - strlen(pid));
     strcat(out, pid);
     return out;
 }
@@ -62,12 +37,12 @@ char *tide_process_name(const struct tide_history *h, const struct tide_history_
     int64_t id = p->row.parent;
     const struct tide_history_process *parent =
         id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
-    tide_process_short(h, p, own, sizeof own);
+    tide_process_short(p, own, sizeof own);
     if (!parent) {
         snprintf(out, size, "%s", own);
         return out;
     }
-    tide_process_short(h, parent, parent_own, sizeof parent_own);
+    tide_process_short(parent, parent_own, sizeof parent_own);
     snprintf(out, size, "%s (child of %s)", own, parent_own);
     return out;
 }

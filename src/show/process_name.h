@@ -17,12 +17,10 @@ char *tide_process_name(const struct tide_history *history, const struct tide_hi
                         char *out, size_t size);
 
 /* The same without its parent: what does not fit is cut off its title, never off its number and PID. */
-char *tide_process_short(const struct tide_history *history, const struct tide_history_process *process,
-                         char *out, size_t size);
+char *tide_process_short(const struct tide_history_process *process, char *out, size_t size);
 
 /* And without its PID. size: at least 56. */
-char *tide_process_title(const struct tide_history *history, const struct tide_history_process *process,
-                         char *out, size_t size);
+char *tide_process_title(const struct tide_history_process *process, char *out, size_t size);
 
 /* Whether it is an interpreter of Python's. */
 bool tide_process_is_python(const struct tide_history_process *process);

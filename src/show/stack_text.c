@@ -239,7 +239,7 @@ void tide_site_process_name(const struct tide_history *h, const struct tide_hist
     out[0] = 0;
     if (site->process < 1 || (size_t)site->process > h->process_count)
         return;
-    tide_process_short(h, &h->processes[site->process - 1], out, size);
+    tide_process_short(&h->processes[site->process - 1], out, size);
 }
 
 void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,

@@ -19,11 +19,11 @@ DAY = 24 * 3600 * LOOKS_PER_SECOND
 
 @pytest.fixture
 def judge(binary, plain_env, tmp_path):
-    """(exit code, output, processor seconds, peak memory in MiB) of `tidemark judge`."""
-    def run(path):
+    """(exit code, output, processor seconds, peak memory in MiB) of `tidemark judge`, or of another command."""
+    def run(path, *command):
         said = tmp_path / "said"
         actions = [(os.POSIX_SPAWN_OPEN, fd, str(said), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for fd in (1, 2)]
-        child = os.posix_spawn(binary, [str(binary), "judge", str(path)], plain_env, file_actions=actions)
+        child = os.posix_spawn(binary, [str(binary), *(command or ["judge"]), str(path)], plain_env, file_actions=actions)
         _, status, used = os.wait4(child, 0)
         return os.waitstatus_to_exitcode(status), said.read_text(), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
     return run
@@ -118,3 +118,18 @@ def test_of_many_limits_the_lowest_that_still_applies_is_found(judge, tmp_path):
     code, said, seconds, _ = judge(recording.close())
     assert code == 1 and "cgroup /job29999 memory.max" in said
     assert seconds < 10
+
+
+def test_sites_of_a_hundred_thousand_processes_are_named_in_seconds(judge, tmp_path):
+    recording = Recording(tmp_path / "sites.tide")
+    recording.process(100, "python")
+    looks(recording, 400, leak)
+    helpers(recording, 100_000, lambda i: "helper", looks_each=1)
+    recording.db.execute("UPDATE process SET began_ns = 0, ended_ns = NULL")
+    recording.hold(1, recording.site(1, [{"function": "keep"}]), MIB)
+    recording.db.executemany("INSERT INTO site(id, process, kind, stack) VALUES (?, ?, 1, 1)", ((i, i) for i in range(2, 100_001)))
+    recording.db.executemany("INSERT INTO site_sample(tick, site, live_bytes, live_blocks) VALUES (1, ?, 4096, 1)",
+                             ((i,) for i in range(2, 100_001)))
+    code, said, seconds, _ = judge(recording.close(), "export", "--format", "collapsed")
+    assert code == 0 and len(said.splitlines()) == 100_000 and "helper 99998[100998];keep 4096" in said
+    assert seconds < 20
