@@ -23,6 +23,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -339,18 +340,19 @@ static int watch_file(struct tide_screen_config *screen, const struct values *va
 {
     struct tide_err err = {0};
     char log_path[PATH_MAX + 8];
-    enum tide_screen_end end;
+    struct tide_screen_outcome outcome;
     snprintf(log_path, sizeof log_path, "%s.log", path);
     screen->path = path;
     screen->log_path = access(log_path, R_OK) == 0 ? log_path : NULL;
     screen->assess = (struct tide_assess_options){.items = known(values->track.items),
                                                   .items_per_step = known(values->track.items_per_step),
                                                   .limit_bytes = known(values->track.limit_bytes)};
-    if (tide_screen_run(screen, &end, &err)) {
+    if (tide_screen_run(screen, &outcome, &err)) {
         if (!err.hint[0] && access(path, F_OK))
             tide_err_hint(&err, "to watch a program: tidemark watch -- PROG");
         return tide_report(&err);
     }
+    free(outcome.said);
     return TIDE_EXIT_OK;
 }
 
@@ -383,24 +385,49 @@ static int name_recording(struct tracker *tracker, const struct values *values, 
     return tide_err_hint(err, "a recording is never overwritten: choose another name with -o");
 }
 
+/* Whether judging it anew takes longer than somebody who leaves would wait: about 10 ms per MB. */
+static bool is_large(const char *path)
+{
+    enum { LARGE = 16 << 20 };
+    char log[PATH_MAX + 8];
+    struct stat file = {0}, wal = {0};
+    snprintf(log, sizeof log, "%s-wal", path);
+    return (stat(path, &file) ? 0 : file.st_size) + (stat(log, &wal) ? 0 : wal.st_size) > LARGE;
+}
+
+/* The verdict on what was recorded; of a large recording the one that the view had last. */
+static void report(const struct tracker *tracker, const struct values *values, const char *said)
+{
+    struct tide_track_outcome outcome = {0};
+    snprintf(outcome.path, sizeof outcome.path, "%s", tracker->path);
+    if (values->dump || !is_large(tracker->path)) {
+        tide_track_report(&outcome, values->track.quiet);
+        return;
+    }
+    char shown[PATH_MAX];
+    tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
+    int len = said && values->track.quiet ? (int)strcspn(said, "\n") : INT_MAX;
+    fprintf(stderr, "%.*s", len, said ? said : "tidemark: not judged yet\n");
+    fprintf(stderr, "%srecording: %s\n", len < INT_MAX ? "\n" : "", shown);
+    fprintf(stderr, "hint: 'tidemark judge %s' judges all of it; that was the view's last verdict\n", shown);
+}
+
 /* After the view: what is left to do, and to say on the normal screen. */
 static int finish(struct tracker *tracker, const struct values *values, bool owns_program,
-                  enum tide_screen_end end)
+                  const struct tide_screen_outcome *seen)
 {
     if (!owns_program) {
         if (!tracker->ended)
             kill(tracker->pid, SIGTERM);
         tracker_ends(tracker, -1);
-    } else if (end == TIDE_SCREEN_STOP && !tracker->ended) {
+    } else if (seen->end == TIDE_SCREEN_STOP && !tracker->ended) {
         stop_program(tracker);
     }
-    struct tide_track_outcome outcome = {0};
-    snprintf(outcome.path, sizeof outcome.path, "%s", tracker->path);
     if (tracker->ended && tracker->farewell.failed)
         tide_report(&tracker->farewell.err);
     else if (tracker->ended && tracker->farewell.outcome.trouble.text[0])
         tide_report(&tracker->farewell.outcome.trouble);
-    tide_track_report(&outcome, values->track.quiet);
+    report(tracker, values, seen->said);
     if (tracker->ended)
         return owns_program ? tracker->farewell.outcome.exit_code : TIDE_EXIT_OK;
     char shown[PATH_MAX];
@@ -446,12 +473,14 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     screen->interrupt = command ? on_interrupt : NULL;
     /* cppcheck-suppress autoVariables ; the caller has no use for screen after this */
     screen->context = &tracker;
-    enum tide_screen_end end = TIDE_SCREEN_QUIT;
-    if (tide_screen_run(screen, &end, &err)) {
+    struct tide_screen_outcome seen = {.end = TIDE_SCREEN_QUIT};
+    if (tide_screen_run(screen, &seen, &err)) {
         tide_report(&err);
-        end = TIDE_SCREEN_QUIT; /* a view that fails must not take the program with it */
+        seen.end = TIDE_SCREEN_QUIT; /* a view that fails must not take the program with it */
     }
-    return finish(&tracker, values, command != NULL, end);
+    int code = finish(&tracker, values, command != NULL, &seen);
+    free(seen.said);
+    return code;
 }
 
 static bool is_number(const char *text)

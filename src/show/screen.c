@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "show/screen_door.h"
 #include "show/screen_draw.h"
 #include "show/screen_log.h"
 #include "show/screen_term.h"
@@ -48,15 +49,16 @@ struct stamp {
 };
 
 struct screen {
-    const struct tide_screen_config *config;
+    struct tide_screen_config config;
     struct tide_history *history;
     struct tide_assessment *assessment;
     struct judging judging;
     struct tide_model model;
     struct tide_view view;
-    struct tide_term *term; /* NULL: a dump */
+    struct tide_door *door; /* NULL: a dump */
     struct tide_log log;
     struct stamp stamp;
+    char path[PATH_MAX], log_path[PATH_MAX + 8];
     char sentence[1024], brief[256], message[160], recording[256];
     char *verdict_text; /* heap; NULL before the first */
     enum tide_style mood;
@@ -144,7 +146,7 @@ static void start_judging(struct screen *screen)
     struct judging *judging = &screen->judging;
     sigset_t all, old;
     judging->history = screen->history;
-    judging->options = screen->config->assess;
+    judging->options = screen->config.assess;
     judging->options.stop = &judging->stop;
     judging->ticks = screen->history->tick_count;
     judging->running = true;
@@ -153,7 +155,7 @@ static void start_judging(struct screen *screen)
     atomic_store(&judging->done, false);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool threaded = screen->term && !pthread_create(&judging->thread, NULL, judge, judging);
+    bool threaded = screen->door && !pthread_create(&judging->thread, NULL, judge, judging);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!threaded) {
         judge(judging);
@@ -216,6 +218,8 @@ static void put_into_words(struct screen *screen)
     if (!out)
         return;
     tide_assessment_print(assessment, NULL, out);
+    if (fflush(out) == 0 && screen->door)
+        tide_door_say(screen->door, screen->verdict_text);
     for (size_t i = 1; i < assessment->count && i <= ALSO_JUDGED; i++) {
         char sentence[1024];
         tide_judged_sentence(&assessment->judged[i], assessment, sentence, sizeof sentence);
@@ -245,14 +249,25 @@ static void end_judging(struct screen *screen)
 
 /* ---- reading */
 
+/* Whether the writer of the recording is known to be done. */
+static bool has_ended(struct screen *screen)
+{
+    const struct tide_screen_config *config = &screen->config;
+    if (!config->ended || (screen->door && !tide_door_hold(screen->door)))
+        return false;
+    bool ended = config->ended(config->context);
+    if (screen->door)
+        tide_door_let(screen->door);
+    return ended;
+}
+
 /* Opens the recording, or says why not. 1: a live one that is still on its way. */
 static int open_recording(struct screen *screen, int64_t now_ns, struct tide_reader **ret_reader,
                           struct tide_err *err)
 {
-    const struct tide_screen_config *config = screen->config;
-    bool coming = config->live && screen->history->tick_count == 0 && now_ns - screen->opened_ns < PATIENCE &&
-                  !(config->ended && config->ended(config->context));
-    if (tide_reader_new(config->path, ret_reader, err) == 0)
+    bool coming = screen->config.live && screen->history->tick_count == 0 &&
+                  now_ns - screen->opened_ns < PATIENCE && !has_ended(screen);
+    if (tide_reader_new(screen->path, ret_reader, err) == 0)
         return 0;
     return coming ? 1 : -1;
 }
@@ -279,8 +294,8 @@ static bool has_changed(struct screen *screen)
 {
     char log[PATH_MAX + 8];
     struct stat file = {0}, wal = {0};
-    snprintf(log, sizeof log, "%s-wal", screen->config->path);
-    bool there = stat(screen->config->path, &file) == 0;
+    snprintf(log, sizeof log, "%s-wal", screen->path);
+    bool there = stat(screen->path, &file) == 0;
     if (stat(log, &wal))
         wal = (struct stat){0};
     struct stamp now = {file.st_mtim, wal.st_mtim, file.st_size, wal.st_size, wal.st_ino};
@@ -293,8 +308,8 @@ static bool has_changed(struct screen *screen)
 static int load(struct screen *screen, struct tide_reader *reader, struct tide_err *err)
 {
     struct tide_history *history = screen->history;
-    int left = screen->config->dump ? tide_history_load(history, reader, err)
-                                    : tide_history_load_part(history, reader, PART_NS, err);
+    int left = screen->config.dump ? tide_history_load(history, reader, err)
+                                   : tide_history_load_part(history, reader, PART_NS, err);
     if (left < 0)
         return -1;
     if (left > 0 && !screen->assessment)
@@ -348,6 +363,15 @@ static bool reading_due(const struct screen *screen, int64_t now_ns)
 
 /* ---- keys */
 
+static void interrupt(struct screen *screen)
+{
+    if (screen->door && !tide_door_hold(screen->door))
+        return;
+    screen->config.interrupt(screen->config.context);
+    if (screen->door)
+        tide_door_let(screen->door);
+}
+
 static void press(struct screen *screen, int64_t now_ns, int key)
 {
     struct tide_model *model = &screen->model;
@@ -356,11 +380,15 @@ static void press(struct screen *screen, int64_t now_ns, int key)
     screen->dirty = screen->pressed = true;
     screen->message[0] = '\0';
     if (model->wish == TIDE_WISH_REDRAW) {
-        if (screen->term)
-            tide_term_redraw(screen->term);
+        if (screen->door)
+            tide_door_redraw(screen->door);
+        model->wish = TIDE_WISH_NONE;
+    } else if (model->wish == TIDE_WISH_ASK) {
+        if (screen->door)
+            tide_door_ask(screen->door);
         model->wish = TIDE_WISH_NONE;
     } else if (model->wish == TIDE_WISH_INTERRUPT) {
-        screen->config->interrupt(screen->config->context);
+        interrupt(screen);
         say(screen, now_ns, "Ctrl-C went to the program; once more asks what to do with it");
         model->wish = TIDE_WISH_NONE;
     }
@@ -370,16 +398,15 @@ static void press(struct screen *screen, int64_t now_ns, int key)
 static void look_at_program(struct screen *screen, int64_t now_ns)
 {
     struct tide_model *model = &screen->model;
-    if (!screen->config->ended || model->program_ended || screen->judging.running ||
-        !screen->config->ended(screen->config->context))
+    if (model->program_ended || screen->judging.running || !has_ended(screen))
         return;
     struct tide_err ignored;
     read_recording(screen, now_ns, &ignored); /* its last words, which say whether it was closed */
     bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
     model->program_ended = true;
+    if (screen->door)
+        tide_door_program_ended(screen->door);
     screen->dirty = true;
-    if (model->pane == TIDE_PANE_QUIT)
-        model->pane = TIDE_PANE_NONE;
     if (model->interrupted)
         model->wish = TIDE_WISH_QUIT;
     else
@@ -393,7 +420,7 @@ static void draw(struct screen *screen, int64_t now_ns)
     if (screen->message[0] && now_ns > screen->message_until_ns)
         screen->message[0] = '\0';
     if (screen->model.pane == TIDE_PANE_LOG)
-        tide_log_read(&screen->log, screen->config->log_path);
+        tide_log_read(&screen->log, screen->config.log_path ? screen->log_path : NULL);
     struct tide_view_info info = {.recording = screen->recording,
                                   .sentence = screen->sentence,
                                   .brief = screen->brief,
@@ -403,8 +430,8 @@ static void draw(struct screen *screen, int64_t now_ns)
                                   .message = screen->message,
                                   .mood = screen->mood};
     tide_view_draw(&screen->view, &screen->model, &info);
-    if (screen->term)
-        tide_term_show(screen->term, &screen->view.cells);
+    if (screen->door)
+        tide_door_show(screen->door, &screen->view.cells);
     screen->drawn_ns = now_ns;
     screen->dirty = screen->pressed = false;
     screen->frame++;
@@ -413,12 +440,12 @@ static void draw(struct screen *screen, int64_t now_ns)
 static int fit(struct screen *screen, struct tide_err *err)
 {
     int columns = 80, rows = 24;
-    if (screen->term)
-        tide_term_size(screen->term, &columns, &rows);
-    if (screen->config->columns > 0 && screen->config->columns < columns + (screen->term ? 0 : 1000))
-        columns = screen->config->columns;
-    if (screen->config->rows > 0 && screen->config->rows < rows + (screen->term ? 0 : 1000))
-        rows = screen->config->rows;
+    if (screen->door)
+        tide_door_size(screen->door, &columns, &rows);
+    if (screen->config.columns > 0 && screen->config.columns < columns + (screen->door ? 0 : 1000))
+        columns = screen->config.columns;
+    if (screen->config.rows > 0 && screen->config.rows < rows + (screen->door ? 0 : 1000))
+        rows = screen->config.rows;
     if (tide_cells_resize(&screen->view.cells, columns, rows))
         return tide_err_set(err, "not enough memory for a screen of %dx%d", columns, rows);
     screen->dirty = screen->pressed = true;
@@ -447,7 +474,7 @@ static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
         end_judging(screen);
     if (judging_due(screen, now_ns)) {
         start_judging(screen);
-        if (!screen->term)
+        if (!screen->door)
             end_judging(screen);
     }
     look_at_program(screen, now_ns);
@@ -468,8 +495,8 @@ static void next_key(struct screen *screen, int64_t now_ns)
 
 static bool over(const struct screen *screen)
 {
-    return screen->model.wish == TIDE_WISH_QUIT || screen->model.wish == TIDE_WISH_STOP ||
-           (screen->config->frames > 0 && screen->frame >= screen->config->frames);
+    return screen->model.wish == TIDE_WISH_QUIT ||
+           (screen->config.frames > 0 && screen->frame >= screen->config.frames);
 }
 
 static int run_on_terminal(struct screen *screen, struct tide_err *err)
@@ -480,8 +507,8 @@ static int run_on_terminal(struct screen *screen, struct tide_err *err)
             return -1;
         if (screen->message[0] && now_ns > screen->message_until_ns)
             screen->dirty = true;
-        bool log_moves = screen->model.pane == TIDE_PANE_LOG && screen->config->live;
-        bool counted = screen->config->frames > 0;
+        bool log_moves = screen->model.pane == TIDE_PANE_LOG && screen->config.live;
+        bool counted = screen->config.frames > 0;
         if (screen->pressed ||
             ((screen->dirty || log_moves || counted) && now_ns - screen->drawn_ns >= FRAME_NS)) {
             if (counted)
@@ -489,7 +516,7 @@ static int run_on_terminal(struct screen *screen, struct tide_err *err)
             draw(screen, now_ns);
         }
         int key = 0;
-        switch (tide_term_wait(screen->term, screen->unread ? 0 : FRAME_NS / 2, &key)) {
+        switch (tide_door_wait(screen->door, screen->unread ? 0 : FRAME_NS / 2, &key)) {
         case TIDE_TERM_KEY:
             press(screen, tide_clock_ns(), key);
             break;
@@ -511,25 +538,25 @@ static int run_into_dump(struct screen *screen, struct tide_err *err)
 {
     int64_t start_ns = screen->opened_ns;
     do {
-        int64_t now_ns = screen->config->live ? tide_clock_ns() : start_ns + screen->frame * FRAME_NS;
+        int64_t now_ns = screen->config.live ? tide_clock_ns() : start_ns + screen->frame * FRAME_NS;
         screen->loaded_ns = now_ns - FRAME_NS;
         screen->load_cost_ns = 0;
         if (go_on(screen, now_ns, err))
             return -1;
         next_key(screen, now_ns);
         draw(screen, now_ns);
-        if (screen->config->live && !over(screen)) {
+        if (screen->config.live && !over(screen)) {
             struct timespec frame = {.tv_nsec = FRAME_NS};
             nanosleep(&frame, NULL);
         }
-    } while (!over(screen) && screen->config->frames > 0);
-    tide_cells_dump(&screen->view.cells, screen->config->out);
+    } while (!over(screen) && screen->config.frames > 0);
+    tide_cells_dump(&screen->view.cells, screen->config.out);
     return 0;
 }
 
 static void name_recording(struct screen *screen)
 {
-    const char *path = screen->config->path, *slash = strrchr(path, '/');
+    const char *path = screen->path, *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     tide_text_escape(name, strlen(name), screen->recording, sizeof screen->recording);
 }
@@ -538,23 +565,49 @@ static int start(struct screen *screen, struct tide_err *err)
 {
     screen->opened_ns = screen->played_ns = tide_clock_ns();
     screen->loaded_ns = screen->drawn_ns = screen->opened_ns - FRAME_NS;
-    screen->keys = screen->config->keys;
+    screen->keys = screen->config.keys;
     screen->mood = TIDE_STYLE_DIM;
     snprintf(screen->sentence, sizeof screen->sentence, "waiting for the first sample");
     name_recording(screen);
     tide_model_init(&screen->model);
     tide_view_init(&screen->view, !tide_term_unicode());
     tide_log_init(&screen->log);
-    screen->model.live = screen->config->live;
-    screen->model.owns_program = screen->config->interrupt != NULL;
+    screen->model.live = screen->config.live;
+    screen->model.owns_program = screen->config.interrupt != NULL;
     if (tide_history_new(0, &screen->history, err))
         return -1;
     /* What cannot be opened is said before the screen changes. */
-    if (!screen->config->live && read_recording(screen, screen->opened_ns, err))
+    struct tide_reader *reader = NULL;
+    if (!screen->config.live && open_recording(screen, screen->opened_ns, &reader, err))
         return -1;
-    if (!screen->config->dump && tide_term_open(&screen->term, err))
-        return -1;
-    return fit(screen, err);
+    tide_reader_free(reader);
+    return 0;
+}
+
+static struct screen *screen_new(const struct tide_screen_config *config)
+{
+    struct screen *screen = calloc(1, sizeof *screen);
+    if (!screen)
+        return NULL;
+    screen->config = *config;
+    snprintf(screen->path, sizeof screen->path, "%s", config->path);
+    snprintf(screen->log_path, sizeof screen->log_path, "%s", config->log_path ? config->log_path : "");
+    return screen;
+}
+
+static void screen_free(struct screen *screen)
+{
+    atomic_store(&screen->judging.stop, true); /* nobody waits for it any more */
+    if (screen->judging.running)
+        end_judging(screen);
+    tide_assessment_free(screen->assessment);
+    tide_model_release(&screen->model);
+    tide_view_release(&screen->view);
+    tide_log_release(&screen->log);
+    tide_history_free(screen->history);
+    tide_door_close(screen->door);
+    free(screen->verdict_text);
+    free(screen);
 }
 
 int tide_screen_check(struct tide_err *err)
@@ -566,31 +619,77 @@ int tide_screen_check(struct tide_err *err)
 static enum tide_screen_end how_it_ended(const struct screen *screen)
 {
     bool counted_out = screen->model.wish == TIDE_WISH_NONE;
-    return screen->model.wish == TIDE_WISH_STOP || counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
+    return counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
 }
 
-int tide_screen_run(const struct tide_screen_config *config, enum tide_screen_end *ret_end,
+/* The thread of the view. Who waits at the terminal is told of the end before anything is tidied up. */
+static void *view(void *argument)
+{
+    struct screen *screen = argument;
+    struct tide_err err = {0};
+    int bad = fit(screen, &err);
+    if (!bad)
+        bad = run_on_terminal(screen, &err);
+    tide_door_end(screen->door, how_it_ended(screen), bad ? &err : NULL);
+    screen_free(screen);
+    return NULL;
+}
+
+/* Signals are for the terminal's thread, except those that are this one's own fault. */
+static int start_view(struct screen *screen)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    sigset_t others, old;
+    pthread_attr_t detached;
+    pthread_t thread;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&others, faults[i]);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &others, &old);
+    int bad = pthread_create(&thread, &detached, view, screen);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&detached);
+    return bad;
+}
+
+static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *ret_outcome,
+                            struct tide_err *err)
+{
+    struct tide_term *term;
+    if (tide_term_open(&term, err)) {
+        screen_free(screen);
+        return -1;
+    }
+    struct tide_door *door = screen->door = tide_door_new(term, screen->model.owns_program);
+    int bad = !door || start_view(screen);
+    if (bad) {
+        screen_free(screen);
+        tide_err_set(err, "the view cannot be started: out of memory or of threads");
+    } else {
+        bad = tide_door_serve(door, term, ret_outcome, err);
+    }
+    tide_term_close(term);
+    tide_door_close(door);
+    return bad ? -1 : 0;
+}
+
+int tide_screen_run(const struct tide_screen_config *config, struct tide_screen_outcome *ret_outcome,
                     struct tide_err *err)
 {
-    struct screen *screen = calloc(1, sizeof *screen);
+    struct screen *screen = screen_new(config);
     if (!screen)
         return tide_err_set(err, "out of memory");
-    screen->config = config;
-    int bad = start(screen, err);
+    if (start(screen, err)) {
+        screen_free(screen);
+        return -1;
+    }
+    if (!config->dump)
+        return show_on_terminal(screen, ret_outcome, err);
+    int bad = fit(screen, err) || run_into_dump(screen, err) ? -1 : 0;
     if (!bad)
-        bad = config->dump ? run_into_dump(screen, err) : run_on_terminal(screen, err);
-    tide_term_close(screen->term);
-    atomic_store(&screen->judging.stop, true); /* nobody waits for it any more */
-    if (screen->judging.running)
-        end_judging(screen);
-    if (!bad)
-        *ret_end = how_it_ended(screen);
-    tide_assessment_free(screen->assessment);
-    tide_model_release(&screen->model);
-    tide_view_release(&screen->view);
-    tide_log_release(&screen->log);
-    tide_history_free(screen->history);
-    free(screen->verdict_text);
-    free(screen);
+        *ret_outcome = (struct tide_screen_outcome){.end = how_it_ended(screen)};
+    screen_free(screen);
     return bad;
 }

@@ -4,7 +4,8 @@
  * One call, tide_screen_run(), until the user leaves. Everything shown comes from the recording, read again
  * and again, and from the assessment, made anew as often as it costs less than a twentieth of the time, in a
  * thread of its own so that keys never wait for it (the history is not touched meanwhile). The screen is
- * drawn when something changed, for new data at most four times a second.
+ * drawn when something changed, for new data at most four times a second. Who leaves waits for none of it:
+ * the view has a thread of its own as well, which may be left behind at its work (screen_door.h).
  *
  * With `dump` there is no terminal: `frames` frames are drawn into cells, one of the keys before each, and
  * the last is printed. Time then goes on by a quarter of a second per frame, whatever the clock says, unless
@@ -42,10 +43,16 @@ enum tide_screen_end {
     TIDE_SCREEN_STOP, /* the user wants the program ended */
 };
 
+struct tide_screen_outcome {
+    enum tide_screen_end end;
+    char *said; /* the last verdict, in lines; caller frees with free(). NULL: there was none yet */
+};
+
 /* Whether there is a terminal to draw on; -1 with a sentence and a hint when there is none. */
 int tide_screen_check(struct tide_err *err);
 
-int tide_screen_run(const struct tide_screen_config *config, enum tide_screen_end *ret_end,
+/* After the call nothing of `config` is used but `keys`. */
+int tide_screen_run(const struct tide_screen_config *config, struct tide_screen_outcome *ret_outcome,
                     struct tide_err *err);
 
 /* The first key of a text for `keys` ("z", "<enter>"), and where it ends; 0: none, or no such name. */

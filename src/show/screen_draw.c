@@ -348,9 +348,8 @@ static void draw_help_pane(struct tide_view *view, int top, int rows)
     }
 }
 
-static void draw_question(struct tide_view *view)
+void tide_view_question(struct tide_cells *cells)
 {
-    struct tide_cells *cells = &view->cells;
     static const char *const lines[] = {
         "",
         "The program is still running.",
@@ -381,9 +380,6 @@ static void draw_pane(struct tide_view *view, struct tide_model *model, const st
         draw_text_pane(view, model, top + rows / 2, rows - rows / 2, "What the program printed",
                        info->log_text[0] ? info->log_text : "nothing is known of what it printed", true);
         break;
-    case TIDE_PANE_QUIT:
-        draw_question(view);
-        break;
     default:
         break;
     }
@@ -406,8 +402,6 @@ void tide_view_draw(struct tide_view *view, struct tide_model *model, const stru
         snprintf(text, sizeof text, "%dx%d is too small: %dx%d is needed", cells->columns, cells->rows,
                  TIDE_VIEW_COLUMNS, TIDE_VIEW_ROWS);
         tide_cells_wrap(cells, 0, 0, cells->columns, cells->rows, 0, TIDE_STYLE_PLAIN, text);
-        if (model->pane == TIDE_PANE_QUIT)
-            draw_question(view);
         return;
     }
     if (!model->history || model->history->tick_count == 0 || model->row_count == 0) {

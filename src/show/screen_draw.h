@@ -33,6 +33,9 @@ struct tide_view {
 void tide_view_init(struct tide_view *view, bool ascii);
 void tide_view_release(struct tide_view *view);
 
+/* What becomes of the program, over whatever the cells show. */
+void tide_view_question(struct tide_cells *cells);
+
 void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info);
 
 #endif

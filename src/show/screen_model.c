@@ -504,7 +504,7 @@ static void do_quit(struct tide_model *model, int key)
             model->interrupted = true;
             model->wish = TIDE_WISH_INTERRUPT;
         } else {
-            model->pane = TIDE_PANE_QUIT;
+            model->wish = TIDE_WISH_ASK;
         }
         return;
     }
@@ -548,17 +548,6 @@ const struct tide_key_help *tide_model_help(size_t i)
     return i < BINDINGS ? &bindings[i].help : NULL;
 }
 
-/* The question what becomes of the program. Everything but its answers takes it back. */
-static bool answer(struct tide_model *model, int key)
-{
-    model->pane = TIDE_PANE_NONE;
-    if (key == 's')
-        model->wish = TIDE_WISH_STOP;
-    else if (key == 'd' || model->program_ended)
-        model->wish = TIDE_WISH_QUIT;
-    return true;
-}
-
 /* In a pane with text the keys that choose rows scroll. */
 static bool scroll_pane(struct tide_model *model, int key)
 {
@@ -583,8 +572,6 @@ static bool scroll_pane(struct tide_model *model, int key)
 
 bool tide_model_key(struct tide_model *model, int key)
 {
-    if (model->pane == TIDE_PANE_QUIT)
-        return answer(model, key);
     if (model->pane != TIDE_PANE_NONE && scroll_pane(model, key))
         return true;
     for (size_t b = 0; b < BINDINGS; b++)

@@ -43,20 +43,13 @@ struct tide_row {
 
 enum tide_sort { TIDE_SORT_TREE, TIDE_SORT_MEMORY, TIDE_SORT_GROWTH, TIDE_SORTS };
 enum tide_ended { TIDE_ENDED_LARGE, TIDE_ENDED_ALL, TIDE_ENDED_NONE, TIDE_ENDED_CHOICES };
-enum tide_pane {
-    TIDE_PANE_NONE,
-    TIDE_PANE_HELP,
-    TIDE_PANE_VERDICT,
-    TIDE_PANE_LOG,
-    TIDE_PANE_QUIT, /* asks what becomes of the program */
-    TIDE_PANES
-};
+enum tide_pane { TIDE_PANE_NONE, TIDE_PANE_HELP, TIDE_PANE_VERDICT, TIDE_PANE_LOG, TIDE_PANES };
 
 /* What the user wants the caller to do; the caller sets it back to TIDE_WISH_NONE. */
 enum tide_wish {
     TIDE_WISH_NONE,
-    TIDE_WISH_QUIT,      /* leave the view; a program that runs keeps running */
-    TIDE_WISH_STOP,      /* end the program, then leave */
+    TIDE_WISH_QUIT,      /* leave the view */
+    TIDE_WISH_ASK,       /* leave it, which needs an answer: what becomes of the program? */
     TIDE_WISH_INTERRUPT, /* Ctrl-C for the program */
     TIDE_WISH_REDRAW,    /* the terminal may have been scribbled on */
 };

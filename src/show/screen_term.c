@@ -436,23 +436,23 @@ static int translate(int key)
     return key < 0x80 ? key : 0;
 }
 
-enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int *ret_key)
+enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int wake, int *ret_key)
 {
     enum tide_term_event event = TIDE_TERM_NOTHING;
     if (take_signal(term, &event, ret_key))
         return event;
     int key = getch();
     if (key == ERR) {
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+        struct pollfd inputs[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
         if (timeout_ns < 0)
             timeout_ns = 0;
         struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-        int ready = ppoll(&input, 1, &timeout, &term->wait_mask);
+        int ready = ppoll(inputs, 2, &timeout, &term->wait_mask);
         if (take_signal(term, &event, ret_key))
             return event;
-        if (ready <= 0)
+        if (ready <= 0 || !inputs[0].revents)
             return TIDE_TERM_NOTHING;
-        if (input.revents & (POLLHUP | POLLERR | POLLNVAL))
+        if (inputs[0].revents & (POLLHUP | POLLERR | POLLNVAL))
             return TIDE_TERM_LEAVE;
         key = getch();
     }

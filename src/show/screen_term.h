@@ -40,6 +40,7 @@ void tide_term_show(struct tide_term *term, const struct tide_cells *cells);
 /* The next _show draws every cell, whatever the terminal is thought to show. */
 void tide_term_redraw(struct tide_term *term);
 
-enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int *ret_key);
+/* Also until `wake` can be read (-1: no such descriptor), which is nothing. */
+enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int wake, int *ret_key);
 
 #endif

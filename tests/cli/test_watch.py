@@ -495,6 +495,39 @@ def test_a_recording_that_is_spoilt_meanwhile_stays_on_the_screen(terminal, tmp_
     assert t.end() == 0
 
 
+def processor_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def large(path, looks=8400, processes=500):
+    """A recording that takes seconds to read."""
+    r = Recording(path)
+    for i in range(processes):
+        r.process(100 + i, "python", parent=min(i, 1))
+    count = f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {looks - 1})"
+    r.db.execute(f"INSERT INTO tick(id, t_ns, processes, rss_bytes, counted_bytes) {count}"
+                 f" SELECT i + 1, i * 250000000, {processes}, {processes << 20}, {processes << 20} FROM n")
+    r.db.execute("INSERT INTO sample(tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes, threads)"
+                 " SELECT tick.id, process.id, 1048576 + 4096 * (tick.id % 7), 0, 0, 0, 0, 1 FROM tick CROSS JOIN process")
+    return r.close()
+
+
+@pytest.mark.slow
+def test_who_leaves_does_not_wait_for_a_large_recording(terminal, tmp_path):
+    recording = large(tmp_path / "large.tide")
+    for key in "q", "\x03":
+        t = terminal("watch", recording)
+        t.wait("waiting for the first sample|reading the recording")
+        before = processor_seconds(t.process.pid)
+        t.keys(key)
+        _, status, used = os.wait4(t.process.pid, 0)
+        t.process.returncode = os.waitstatus_to_exitcode(status)
+        assert t.end() == 0
+        # Work from the key to the end, which a busy machine does not change: to read what is read at once takes longer.
+        assert used.ru_utime + used.ru_stime - before < 0.1
+
+
 def test_a_program_that_ends_passes_its_status_on(terminal, trainer, tmp_path):
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "60")
     t.wait("the program has ended|ended, status 5")
@@ -536,6 +569,27 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     assert again.end() == 0
     os.kill(tracker, signal.SIGTERM)
     wait_for((tmp_path / "ended").exists, "the program ending")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["d", "s"])
+def test_the_question_is_asked_while_the_view_is_busy(terminal, trainer, tmp_path, root, answer):
+    library = tmp_path / "busy.so"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, root / "tests/fake/busy_view.c"], check=True)
+    t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000", env={"LD_PRELOAD": str(library)})
+    t.wait("LIVE")
+    wait_for(lambda: (tmp_path / "job.tide.log").stat().st_size > 0, "the first step, before which it has no handler")
+    (tmp_path / "busy").touch()
+    t.keys("q")
+    t.wait("still running")
+    t.keys("x")
+    wait_for(lambda: t.read(0.1) and "still running" not in t.text(), "the question being taken back")
+    t.keys("q")
+    t.wait("still running")
+    t.keys(answer)
+    assert t.end() == (7 if answer == "s" else 0)
+    assert "recording: job.tide" in t.text()
+    assert (tmp_path / "ended").exists() == (answer == "s")
 
 
 @pytest.mark.parametrize("patient", [True, False])
