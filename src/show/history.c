@@ -426,13 +426,16 @@ static int on_sample(void *context, const struct tide_sample *row)
 
     if (row->tick > load->last)
         return 1;
-    if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
-        row->shmem_bytes == TIDE_UNKNOWN)
-        return 0;
     int64_t t_ns = tide_history_window_time(history, row->tick);
     struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
     if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
         return 0;
+    if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
+        row->shmem_bytes == TIDE_UNKNOWN) {
+        process->unread_ns = process->unread_ns ? process->unread_ns : t_ns;
+        return 0;
+    }
+    process->unread_ns = 0;
     if (tide_history_grow(history, &process->points, &process->point_count, &process->point_capacity,
                           sizeof *process->points, load->err) != 0)
         return -1;

@@ -53,6 +53,7 @@ struct tide_history_process {
     int64_t number;          /* among its like, from 0; -1: none (siblings.h) */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
+    int64_t unread_ns; /* since when its counters cannot be read: it is dying; 0: they can */
     struct tide_history_smaps *smaps;
     size_t smaps_count, smaps_capacity;
     struct tide_history_heap_point *heap; /* none without the hook */

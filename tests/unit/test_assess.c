@@ -278,6 +278,43 @@ static void what_a_process_gives_back_as_it_ends_is_no_training(void **state)
     tide_assessment_free(a);
 }
 
+/* A process of which only the end is to be seen has no memory any more. */
+static void sample_dying(struct made *m, int64_t process)
+{
+    struct tide_sample s = {.tick = m->tick,
+                            .process = process,
+                            .anon_bytes = TIDE_UNKNOWN,
+                            .file_bytes = TIDE_UNKNOWN,
+                            .shmem_bytes = TIDE_UNKNOWN,
+                            .swap_bytes = TIDE_UNKNOWN,
+                            .huge_bytes = TIDE_UNKNOWN,
+                            .threads = 1};
+    struct tide_err err;
+    ok(tide_writer_sample(m->writer, &s, &err), &err);
+}
+
+static void what_is_not_read_of_a_dying_process_does_not_stand_still(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t id = add_process(&m, 7, 0, "trainer", "trainer");
+    for (int64_t i = 0; i < 12; i++) {
+        look(&m, 1, (100 + 10 * i) * MIB);
+        sample(&m, id, (100 + 10 * i) * MIB);
+    }
+    for (int i = 0; i < 6; i++) {
+        look(&m, 1, 0);
+        sample_dying(&m, id);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    for (size_t i = 0; i < a->count; i++) {
+        assert_int_equal(a->judged[i].verdict.kind, TIDE_LEAK);
+        assert_true(fabs(a->judged[i].verdict.slope / (40.0 * MIB) - 1) < 0.01);
+    }
+    tide_assessment_free(a);
+}
+
 static void a_jump_names_the_mark_it_came_with(void **state)
 {
     (void)state;
@@ -510,6 +547,7 @@ int main(void)
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),
+        cmocka_unit_test(what_is_not_read_of_a_dying_process_does_not_stand_still),
         cmocka_unit_test(a_jump_names_the_mark_it_came_with),
         cmocka_unit_test(items_that_the_program_counts_give_bytes_per_item),
         cmocka_unit_test(hostile_names_are_escaped_everywhere),
