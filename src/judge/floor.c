@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STRAY_AMONG = 5 }; /* windows: itself and the four next to it */
+
 struct pair {
     double x, bytes;
     int phase;
@@ -204,6 +206,33 @@ static void drop_end_bump(struct tide_floor *f, double tall, double *scratch)
         f->kept[i] = false;
 }
 
+/* How far window i is above the line through two others. */
+static double above_line(const struct tide_floor *f, size_t i, size_t a, size_t b)
+{
+    double slope = (f->bytes[b] - f->bytes[a]) / (f->x[b] - f->x[a]);
+    return f->bytes[i] - f->bytes[a] - slope * (f->x[i] - f->x[a]);
+}
+
+/* A window alone above the line on which the four next to it lie. A look that came late, because the machine
+ * was busy, has what the program held some steps later; in a steep rise that is no bump. */
+static bool is_stray(const struct tide_floor *f, size_t i, double tall)
+{
+    size_t first = i < 2 ? 0 : i + 3 > f->count ? f->count - STRAY_AMONG : i - 2, near[4], n = 0;
+    for (size_t k = first; k < first + STRAY_AMONG; k++)
+        if (k != i)
+            near[n++] = k;
+    double off = above_line(f, i, near[0], near[3]), straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);
+    return off > tall && fabs(above_line(f, near[1], near[0], near[3])) <= straight &&
+           fabs(above_line(f, near[2], near[0], near[3])) <= straight;
+}
+
+static void drop_strays(struct tide_floor *f, double tall)
+{
+    for (size_t i = 0; f->count > STRAY_AMONG && i < f->count; i++)
+        if (is_stray(f, i, tall))
+            f->kept[i] = false;
+}
+
 /* A window is a bump when memory was lower both a little before it and a little after it, by more than the
  * noise. */
 static void drop_bumps(struct tide_floor *f, double *scratch)
@@ -222,6 +251,7 @@ static void drop_bumps(struct tide_floor *f, double *scratch)
         if (f->bytes[i] < fmin(f->bytes[i - 1], next) - TIDE_DIP_BUMPS * tall)
             f->kept[i] = false;
     }
+    drop_strays(f, tall);
 }
 
 static size_t kept_of(const struct tide_floor *f)

@@ -27,6 +27,9 @@
 #define TIDE_END_WOBBLES 3.0 /* at the end: times the largest move of the trend before */
 /* a single window this many bump heights lower than both neighbours is a broken sample */
 #define TIDE_DIP_BUMPS 2.0
+/* a single window a bump's height above the line of its neighbours, which lie on it to within this share of
+ * that height, is a look that came late */
+#define TIDE_STRAY_STRAIGHT 0.25
 
 /* Warm-up: the first part of a run may be left out, up to this share. */
 #define TIDE_WARMUP_SHARE  0.10

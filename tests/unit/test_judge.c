@@ -630,6 +630,25 @@ static void a_leak_of_which_some_is_given_back_now_and_then_is_one(void **state)
     assert_true(v.slope_low <= 0.0645 * (1 << 20) && v.slope_high >= 0.0535 * (1 << 20));
 }
 
+/* On a busy machine a look may be late: it has what the program held a few steps later. */
+static void a_look_that_came_late_does_not_change_the_rate(void **state)
+{
+    (void)state;
+    enum { RATE = 150000 };
+    static const size_t looks[] = {9, 12, 20, 30, 71};
+    for (size_t k = 0; k < sizeof looks / sizeof *looks; k++)
+        for (size_t late = 0; late < looks[k]; late++) {
+            for (size_t i = 0; i < looks[k]; i++) {
+                xs[i] = (double)(4 * i + i * i % 3);
+                ys[i] = RATE * (xs[i] + 1 + (i == late ? 3 : 0));
+            }
+            struct tide_verdict v = judge(input_of(looks[k]));
+            assert_int_equal(v.kind, TIDE_LEAK);
+            if (fabs(v.slope / RATE - 1) > 0.01)
+                fail_msg("look %zu of %zu: %.0f", late, looks[k], v.slope);
+        }
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -700,6 +719,7 @@ int main(void)
         cmocka_unit_test(a_rise_of_a_few_pages_that_has_stopped_is_flat),
         cmocka_unit_test(a_short_run_whose_first_half_stood_still_is_no_linear_leak),
         cmocka_unit_test(a_leak_of_which_some_is_given_back_now_and_then_is_one),
+        cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
