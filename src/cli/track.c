@@ -204,7 +204,7 @@ static void tick(struct tide_tracker *t, int64_t now)
     int64_t began = cpu_ns();
     if (t->heap)
         tide_heap_sense_hooks(t->heap, t->sense);
-    if (tide_sense_look(t->sense, t->writer, now, &t->view, &err))
+    if (tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &err))
         tide_tracker_trouble(t, &err);
     /* Reads of PSS have a budget of their own; waiting for a busy processor costs nobody anything. */
     int64_t look_ns = cpu_ns() - began;

@@ -585,11 +585,14 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
                     struct tide_sense_view *ret_view, struct tide_err *err)
 {
     int64_t began_ns = tide_clock_ns();
-    struct tide_tick tick = {.t_ns = since_base(sense, now_ns)};
     struct tide_err scan_err;
     if (tide_tree_scan(&sense->tree, now_ns, &scan_err) != 0)
         add_note(sense, "%s", scan_err.text);
+    /* What is read belongs to the moment of reading: on a busy machine the search may take many steps. */
+    int64_t found_ns = tide_clock_ns();
     tide_tree_read(&sense->tree, now_ns);
+    int64_t read_ns = found_ns + (tide_clock_ns() - found_ns) / 2;
+    struct tide_tick tick = {.t_ns = since_base(sense, now_ns + read_ns - began_ns)};
     int64_t smaps_ns = tide_smaps_spend(&sense->smaps, &sense->tree, now_ns);
     read_host(sense);
     add_up(sense, &tick);

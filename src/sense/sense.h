@@ -62,9 +62,10 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
                    struct tide_err *err);
 void tide_sense_free(struct tide_sense *sense);
 
-/* One look, at time now_ns (tide_clock_ns()). Writer errors are returned; everything about /proc that fails
- * is a process that ended or may not be read, and is handled: a process whose counters may not be read stays
- * in the tree, with unknown bytes and a note. */
+/* One look that begins at time now_ns (tide_clock_ns()); its tick has the moment at which counters were read.
+ * Writer errors are returned; everything about /proc that fails is a process that ended or may not be read,
+ * and is handled: a process whose counters may not be read stays in the tree, with unknown bytes and a note.
+ */
 int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
                     struct tide_sense_view *ret_view, struct tide_err *err);
 
