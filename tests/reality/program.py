@@ -33,7 +33,7 @@ class Program:
     load: str = ""  # the same, beside it: what a server is asked; the run ends when this does
     mechanism: str = ""  # of a leak: why memory is lost, in a few words
     rate: typing.Optional[Rate] = None  # None: the sampler's own slope is the truth
-    line: str = ""  # what the first culprit must show of a --heap run: "file.py:31", or a function; empty: not asked
+    line: str = ""  # what the first culprit must show of a --heap run: "file.py:31", or a function, or several with " or "; empty: not asked
     heap: bool = True  # whether a run with --heap makes sense
     options: tuple[str, ...] = ()  # of `tidemark run`, such as --step-regex
     environment: tuple[tuple[str, str], ...] = ()
