@@ -159,7 +159,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !SANITIZED && tide_threads() < 3 && !tide_matmuls_are_reference(m->matmuls);
+    bool every = !is_slow() && tide_threads() < 3 && !tide_matmuls_are_reference(m->matmuls);
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.again = 0; choices.again <= BLOCKS; choices.again++)
@@ -173,9 +173,9 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 static void recomputing_chunking_and_fusing_change_no_bit(void **state)
 {
     (void)state;
-    for (int threads = 1; threads <= (SANITIZED ? 2 : 3); threads++) {
+    for (int threads = 1; threads <= (is_slow() ? 2 : 3); threads++) {
         tide_threads_set(threads);
-        for (int which = SANITIZED && threads == 1 ? 2 : 0; which < (threads == 1 ? 3 : 2);
+        for (int which = is_slow() && threads == 1 ? 2 : 0; which < (threads == 1 ? 3 : 2);
              which++) { /* f32, bf16, f32 in plain C */
             struct model m = new_model(which == 1 ? TIDE_BF16 : TIDE_F32, which == 2);
             every_plan_gives_the_same_bits(&m, 0.5F, 1);
@@ -200,7 +200,7 @@ static void an_update_that_waits_gives_the_same_bits(void **state)
                                                  .blocks = 1,
                                                  .hidden = 2048,
                                                  .epsilon = 1e-5F};
-    for (int threads = SANITIZED ? 2 : 1; threads <= (SANITIZED ? 2 : 3); threads++) {
+    for (int threads = is_slow() ? 2 : 1; threads <= (is_slow() ? 2 : 3); threads++) {
         tide_threads_set(threads);
         struct model m = model_of(&large, TIDE_F32, false, 6);
         char *states[2];

@@ -368,7 +368,7 @@ static void every_operator_agrees_with_its_reference(void **state)
                          added = reference_of(&trials[t], compute, ~0U);
             for (int threads = 1; threads <= 3; threads += 2)
                 for (int plain = 0; plain < 2; plain++) {
-                    if (SANITIZED && plain == (threads > 1)) /* which is slow: each way once */
+                    if (is_slow() && plain == (threads > 1)) /* each way once */
                         continue;
                     tide_threads_set(threads);
                     compare(&trials[t], compute, plain, &written, &added);
