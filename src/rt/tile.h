@@ -10,7 +10,7 @@
 struct tide_tile {
     const uint32_t *a; /* cell k of row i at a[i * a_row + k * a_cell]; packed: 1 and 16, or squares */
     int64_t a_row, a_cell;
-    const uint32_t *b; /* cell k of column j at b[k * b_cell + j] */
+    const uint32_t *b; /* cell k of column j at b[k * b_cell + j]; or squares, as its kind packs them */
     int64_t b_cell, cells;
     char *c;
     int64_t c_stride;    /* in numbers */

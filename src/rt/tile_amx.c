@@ -52,20 +52,19 @@ TIDE_INLINE TIDE_AMX void multiply(const struct tide_tile *t, float *sums, bool 
     const uint32_t *a = t->a, *second = t->a + t->a_row, *b = t->b;
     struct tide_lines ask = t->ask, more = t->ask_more;
     int64_t asks = per_step(ask.count, t->cells), asks_more = per_step(more.count, t->cells);
-    const int64_t b_bytes = t->b_cell * (int64_t)sizeof *b;
     begin_sums(t, has_second);
-    for (int64_t cell = 0; cell < t->cells;
-         cell += STEP, a += SQUARE, second += SQUARE, b += STEP * t->b_cell) {
+    for (int64_t cell = 0; cell < t->cells; cell += STEP, a += SQUARE, second += SQUARE, b += 2 * SQUARE) {
+        _tile_loadd(6, b, ROW_BYTES);
         _tile_loadd(4, a, ROW_BYTES);
-        _tile_loadd(6, b, b_bytes);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + SIDE, b_bytes);
-        _tile_dpbf16ps(1, 4, 7);
         if (has_second) {
             _tile_loadd(5, second, ROW_BYTES);
             _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
         }
+        _tile_loadd(7, b + SQUARE, ROW_BYTES);
+        _tile_dpbf16ps(1, 4, 7);
+        if (has_second)
+            _tile_dpbf16ps(3, 5, 7);
         ask_for_c(t, cell);
         ask_some(&ask, asks);
         ask_some(&more, asks_more);
@@ -101,6 +100,16 @@ TIDE_AMX static void tile_amx(const struct tide_tile *t)
         write_sums(t, sums, TIDE_BF16);
 }
 
+/* Columns lie in squares, those of 16 cells beside each other: a tile is read from memory that is in one
+ * piece. */
+static void pack_columns(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
+{
+    for (int64_t cell = s.first; cell < s.last; cell += STEP)
+        for (int64_t v = 0; v < COLUMNS; v += SIDE)
+            tide_pack_avx512(o, (struct tide_strip){s.line + v, SIDE, cell, cell + STEP},
+                             to + (cell + v) * SIDE);
+}
+
 TIDE_AMX static void begin(void)
 {
     tide_amx_begin();
@@ -121,7 +130,7 @@ const struct tide_tile_kind tide_tile_amx = {.name = "AMX",
                                              .rows_to_pack_for = 4096,
                                              .more_per_cell = 1,
                                              .pack_a = tide_pack_squares,
-                                             .pack_b = tide_pack_avx512,
+                                             .pack_b = pack_columns,
                                              .tile = tile_amx,
                                              .begin = begin,
                                              .end = end};
