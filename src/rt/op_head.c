@@ -7,8 +7,9 @@
  * along; the second time these become gradients. Tiles for which there is memory are kept between the two
  * times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
  *
- * A tile of 256 x 1536 stays in the cache from one of these uses to the next; products of this size run
- * faster than those with all words at once. Tiles are f32, which products with bf16 round for themselves.
+ * A tile of a few hundred rows and words stays in the cache from one of these uses to the next; products of
+ * this size run faster than those with all words at once. The table and its gradient are read once for each
+ * chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
  */
 #include "base/check.h"
 #include "rt/kernel.h"

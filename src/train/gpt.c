@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { HEAD_ROWS = 256, HEAD_WORDS = 1536 };
+enum { HEAD_ROWS = 704, HEAD_WORDS = 1536 };
 
 struct maker {
     struct tide_graph *graph;
