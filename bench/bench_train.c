@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 struct values {
@@ -220,6 +221,17 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* As the arena of a run has. */
+static void *large_pages(size_t bytes)
+{
+    enum { PAGE = 2 << 20 };
+    size_t whole = (bytes / PAGE + 1) * PAGE;
+    void *room = aligned_alloc(PAGE, whole);
+    if (room)
+        madvise(room, whole, MADV_HUGEPAGE);
+    return room;
+}
+
 static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err)
 {
     int64_t rows = b->values.batch * b->values.sequence, C = b->config.channels, H = b->config.hidden;
@@ -240,11 +252,10 @@ static int peak_init(struct peak *p, const struct bench *b, struct tide_err *err
         bytes = most(bytes, 4 * (size_t)most((size_t)(x->m * x->n),
                                              most((size_t)(x->m * x->k), (size_t)(x->k * x->n))));
     }
-    bytes = tide_aligned(bytes);
-    p->a = aligned_alloc(TIDE_ALIGN, bytes);
-    p->b = aligned_alloc(TIDE_ALIGN, bytes);
-    p->c = aligned_alloc(TIDE_ALIGN, bytes);
-    p->scratch = aligned_alloc(TIDE_ALIGN, tide_aligned(scratch) + TIDE_ALIGN);
+    p->a = large_pages(bytes);
+    p->b = large_pages(bytes);
+    p->c = large_pages(bytes);
+    p->scratch = large_pages(scratch);
     if (!p->a || !p->b || !p->c || !p->scratch)
         return tide_err_set(err, "out of memory");
     uint64_t state = 1;
