@@ -3,7 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEWEST_STEPS = 12, FEWEST_TICKS = 48, FEWEST_BURSTS = 8, BURST_STEPS = 3, BURST_LOOKS = 3 };
+enum {
+    FEWEST_STEPS = 12,
+    FEWEST_TICKS = 48,
+    FEWEST_BURSTS = 8,
+    BURST_STEPS = 3,
+    BURST_LOOKS = 3,
+    FEWEST_EPOCHS = 3,
+    EPOCHS_SHARE = 4, /* of the run, at least a quarter */
+};
 
 static const double LAST_STEP =
     1.25; /* times the mean: how long the last one may take; then comes the program's end */
@@ -72,10 +80,24 @@ static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t 
     return bursts < 2 || (bursts < FEWEST_BURSTS && count >= BURST_STEPS * bursts && !close);
 }
 
+/* When the first epoch began, of several that a good part of the run was spent in; else 0. */
+static int64_t first_epoch_of(const struct tide_history *h)
+{
+    int64_t first_ns = 0, last_ns = 0, epochs = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        if (h->marks[i].kind != TIDE_MARK_EPOCH)
+            continue;
+        first_ns = epochs++ ? first_ns : h->marks[i].t_ns;
+        last_ns = h->marks[i].t_ns;
+    }
+    int64_t end_ns = h->tick_count ? h->ticks[h->tick_count - 1].t_ns : 0;
+    return epochs >= FEWEST_EPOCHS && last_ns - first_ns >= end_ns / EPOCHS_SHARE ? first_ns : 0;
+}
+
 int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err)
 {
-    *ret = (struct tide_axis){.seconds_per_step = 1, .end_ns = INT64_MAX};
+    *ret = (struct tide_axis){.seconds_per_step = 1, .begin_ns = first_epoch_of(h), .end_ns = INT64_MAX};
     size_t expected;
     int64_t stepper = stepper_of(h, &expected, arena);
     int64_t *t_ns = tide_arena_take(arena, expected + 1, sizeof *t_ns);
@@ -119,7 +141,7 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
 double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint)
 {
     if (!axis->is_steps)
-        return (double)t_ns / 1e9;
+        return t_ns < axis->begin_ns ? NAN : (double)t_ns / 1e9;
     size_t i = *hint < axis->count && axis->t_ns[*hint] <= t_ns ? *hint : 0;
     if (axis->t_ns[i] > t_ns || t_ns > axis->end_ns)
         return NAN;

@@ -20,16 +20,18 @@ struct tide_axis {
     const double *step;
     size_t count;
     double seconds_per_step; /* 1 when the axis is seconds */
-    int64_t end_ns; /* of a program that ended well: when its last step was over, or it gave back its memory
-                       for good; what follows is not training */
+    int64_t begin_ns; /* of an axis of seconds: when the first epoch began, if any did; what was before is not
+                         training, and on a busy machine takes as long as that */
+    int64_t end_ns;   /* of a program that ended well: when its last step was over, or it gave back its memory
+                         for good; what follows is not training */
 };
 
 /* Lives in the arena. Needs some steps, spread over some samples; else the axis is seconds. */
 int tide_axis_make(const struct tide_history *history, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err);
 
-/* Where on the axis a time is; NAN before the first step and after the end of the last. *hint speeds up calls
- * with growing times: start with 0. */
+/* Where on the axis a time is; NAN before the first step, or epoch, and after the end of the last. *hint
+ * speeds up calls with growing times: start with 0. */
 double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint);
 
 #endif
