@@ -126,10 +126,12 @@ static double now_counted(const struct tide_history_process *p, double *ret_rss)
     return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
 }
 
-/* Who was there towards the end beside the worst, not everyone who ever was. */
+/* Who was there towards the end of the steps, if there are any, beside the worst; not everyone who ever was.
+ * A program takes its time to end, on a busy machine a long one, without its helpers. */
 static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
 {
-    int64_t late_ns = s->bucket_ns[s->buckets] / 10 * 9;
+    int64_t end_ns = s->bucket_ns[s->buckets];
+    int64_t late_ns = (end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns) / 10 * 9;
     const struct tide_judged *worst = &s->a->judged[0];
     const struct tide_history_process *like = tide_assessing_process(s->h, worst->member);
     if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))

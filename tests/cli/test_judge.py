@@ -5,6 +5,8 @@ import math
 import pathlib
 import random
 
+from recording import EPOCH, MIB, SECOND, STEP, Recording
+
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures"
 
 REQUIRED = [
@@ -133,3 +135,28 @@ def test_hostile_column_names_reach_the_terminal_escaped(tidemark, tmp_path):
     got = tidemark("judge", path)
     assert got.code == 0
     assert "\x1b" not in got.out and "\\x1b[31mrss_mb" in got.out
+
+
+def test_what_comes_before_the_first_epoch_is_not_judged(tidemark, tmp_path):
+    """Loading PyTorch takes a minute on a busy machine."""
+    r = Recording(tmp_path / "a.tide")
+    r.process(100, "python")
+    for epoch in range(10):
+        r.mark(52 + 14 * epoch, EPOCH, epoch)
+    for i in range(4 * 192):
+        r.tick(i / 4, {1: int((120 if i / 4 >= 52 else 2.2 * i / 4) * MIB) + i % 5 * 4096})
+    r.meta(ended_ns=192 * SECOND, exit_status=0)
+    assert tidemark("judge", "--json", r.close()).json["verdict"] == "flat"
+
+
+def test_helpers_that_end_with_the_last_step_are_others(tidemark, tmp_path):
+    """A program takes its time to end."""
+    r = Recording(tmp_path / "a.tide")
+    main = r.process(100, "python", ended=100)
+    workers = [r.process(101 + i, "worker", parent=main, ended=84 + i) for i in range(3)]
+    for t in range(100):
+        r.tick(t, {main: (100 + (t if t < 80 else 80)) * MIB, **{w: 10 * MIB for w in workers if t < 84}})
+        if t < 84:
+            r.mark(t, STEP, t)
+    r.meta(ended_ns=100 * SECOND, exit_status=0)
+    assert tidemark("judge", "--json", r.close()).json["others"].startswith("3 x worker steady")
