@@ -28,7 +28,7 @@ from typing import Any, Callable, Iterator, Optional
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "cases"
 VENV = pathlib.Path(os.environ.get("TIDEMARK_CASES_VENV") or pathlib.Path.home() / ".cache/tidemark/cases-venv")
-LONGEST_S, KILLED_S = 120, 300  # of processor time that a run may take; of time, on a machine that has other work
+LONGEST_S, KILLED_S = 120, 1800  # of processor time that a run may take; of time, against one that hangs: a busy machine takes long
 MB = 1e6
 
 
