@@ -143,7 +143,7 @@ def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -
     shell = lambda text: ["/bin/sh", "-c", filled(text, values)]
     command = shell(program.command) if isinstance(program.command, str) else [filled(word, values) for word in program.command]
     env = environment(program)
-    output = open(work.with_suffix(".out"), "w")
+    output = open(f"{work}.out", "w")
     if program.prepare:
         subprocess.run(shell(program.prepare), cwd=work, env=env, stdout=output, stderr=output, check=True)
     if run.mode != ALONE:
@@ -154,15 +154,15 @@ def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -
     load = None
     if program.load:
         load = subprocess.Popen(shell(program.load), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
-    began = time.monotonic()
+    began, others = time.monotonic(), os.getloadavg()[0]
     status, overran = follow(run, process, load)
     took = time.monotonic() - began
     looks = watcher.stop()[:-1]
-    with open(work.with_suffix(".csv"), "w") as file:
+    with open(f"{work}.csv", "w") as file:
         file.write("second,processes,pss,rss,private\n")
         file.writelines(",".join(map(str, look)) + "\n" for look in looks)
     # As a shell tells it, and tidemark run: 128 and the number of the signal.
-    return {"status": 128 - status if status < 0 else status, "overran": overran, "took_s": round(took, 1), "growth": sampler.growth(looks), "slope": sampler.slope(looks),
+    return {"status": 128 - status if status < 0 else status, "overran": overran, "took_s": round(took, 1), "machine_load": round(others, 1), "growth": sampler.growth(looks), "slope": sampler.slope(looks),
             "private": looks[-1].private if looks else None, "load_status": load.returncode if load else None}
 
 
@@ -180,7 +180,7 @@ def judged(tidemark: pathlib.Path, recording: pathlib.Path) -> dict[str, typing.
 
 def execute(run: Run, place: Place) -> dict[str, typing.Any]:
     work = place.out / run.key
-    recording = work.with_suffix(".tide")
+    recording = place.out / f"{run.key}.tide"
     shutil.rmtree(work, ignore_errors=True)
     recording.unlink(missing_ok=True)
     work.mkdir(mode=0o777)
@@ -252,15 +252,18 @@ def choose(programs: list[Program], names: list[str]) -> list[Program]:
     return exact or [program for program in programs if any(name in program.name for name in names)]
 
 
-def missing(program: Program) -> list[str]:
-    ask = ["dpkg-query", "-W", "-f=${db:Status-Status}"]
-    state = lambda package: subprocess.run([*ask, package], capture_output=True, text=True).stdout
-    lacking = [package for package in program.needs if state(package) != "installed"]
-    return lacking + (["tools/reality-venv"] if program.pip and not (VENV / "ready").exists() else [])
+def lacking(programs: list[Program]) -> dict[str, list[str]]:
+    """What is not there, by the program that needs it."""
+    needed = sorted({package for program in programs for package in program.needs})
+    ask = ["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *needed]
+    lines = subprocess.run(ask, capture_output=True, text=True).stdout.splitlines() if needed else []
+    there = {line.split()[0] for line in lines if line.endswith(" installed")}
+    venv = [] if (VENV / "ready").exists() else ["tools/reality-venv"]
+    return {program.name: [package for package in program.needs if package not in there] + (venv if program.pip else []) for program in programs}
 
 
 def options_of(words: list[str]) -> argparse.Namespace:
-    listed = lambda text: text.split(",")
+    listed = lambda text: [word for word in text.split(",") if word]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/reality", help="folder of results")
@@ -293,11 +296,11 @@ def main(words: list[str]) -> int:
         done = {key: again(key, result) for key, result in done.items()}
         place.replace(done.values())
     elif not options.table:
-        lacking = {program.name: missing(program) for program in programs}
-        for name, packages in lacking.items():
+        lacks = lacking(programs)
+        for name, packages in lacks.items():
             if packages:
                 print(f"{name}: left out, for it needs {' '.join(packages)}: run 'tools/setup reality' and 'tools/reality-venv'", file=sys.stderr)
-        runs = [run for run in planned(programs, options) if run.key not in done and not lacking[run.program.name]]
+        runs = [run for run in planned(programs, options) if run.key not in done and not lacks[run.program.name]]
         perform(runs, place, options.jobs)
         done = place.results()
     return score.report(programs, done)
