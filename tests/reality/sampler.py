@@ -31,10 +31,10 @@ def parents() -> dict[int, int]:
         if not entry.name.isdigit():
             continue
         try:
-            stat = (entry / "stat").read_text()
+            stat = (entry / "stat").read_bytes()
         except OSError:
             continue
-        found[int(entry.name)] = int(stat[stat.rindex(")") + 2 :].split()[1])
+        found[int(entry.name)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
     return found
 
 
