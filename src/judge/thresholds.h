@@ -163,6 +163,10 @@
  */
 #define TIDE_SUM_EXPLAINED 0.5
 
+/* A process that rises leaks only if it asked for at least this share of that in the meantime; otherwise it
+ * touches what it had. */
+#define TIDE_ASKED_SHARE 0.5
+
 /* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
  * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
  * come in bursts. */

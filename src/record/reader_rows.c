@@ -254,6 +254,8 @@ static int deliver_sample(struct row *row, struct sink *sink)
         .swap_bytes = get_size(row, 5),
         .huge_bytes = get_size(row, 6),
         .threads = get_size(row, 7),
+        .asked_bytes = get_size(row, 8),
+        .mapped_bytes = get_size(row, 9),
     };
     return row->bad ? 0 : sink->on.sample(sink->context, &sample);
 }
@@ -263,10 +265,14 @@ int tide_reader_each_sample(struct tide_reader *reader, int64_t after, tide_on_s
 {
     struct sink sink = {.on.sample = on, .context = context};
 
-    return each(reader, TIDE_READER_SAMPLE,
-                "SELECT tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes, threads"
-                " FROM main.sample WHERE tick > ?1 ORDER BY tick, process",
-                after, deliver_sample, &sink, err);
+    return each(
+        reader, TIDE_READER_SAMPLE,
+        reader->version < 5
+            ? "SELECT tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes,"
+              " threads, NULL, NULL FROM main.sample WHERE tick > ?1 ORDER BY tick, process"
+            : "SELECT tick, process, anon_bytes, file_bytes, shmem_bytes, swap_bytes, huge_bytes,"
+              " threads, asked_bytes, mapped_bytes FROM main.sample WHERE tick > ?1 ORDER BY tick, process",
+        after, deliver_sample, &sink, err);
 }
 
 static int deliver_smaps(struct row *row, struct sink *sink)

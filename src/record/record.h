@@ -15,8 +15,9 @@
 #define TIDE_UNKNOWN ((int64_t)-1)
 
 /* PRAGMA user_version. Version 2 added what the heap hook sees, version 3 what a heap holds in all, version 4
- * ranks and lines of source; an older one is read as a recording without it. */
-enum { TIDE_RECORD_VERSION = 4 };
+ * ranks and lines of source, version 5 what processes have asked for; an older one is read as a recording
+ * without it. */
+enum { TIDE_RECORD_VERSION = 5 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -78,6 +79,8 @@ struct tide_sample {
     int64_t swap_bytes;  /* VmSwap */
     int64_t huge_bytes;  /* HugetlbPages: not part of RSS */
     int64_t threads;
+    int64_t asked_bytes;  /* VmData: private memory that may be written, touched or not */
+    int64_t mapped_bytes; /* VmSize: addresses that are taken, by whatever */
 };
 
 /* Expensive counters (smaps_rollup), read on a time budget. */

@@ -19,7 +19,7 @@ const char tide_schema_sql[] =
     "CREATE TABLE sample ("
     " tick INTEGER NOT NULL, process INTEGER NOT NULL, anon_bytes INTEGER, file_bytes INTEGER,"
     " shmem_bytes INTEGER, swap_bytes INTEGER, huge_bytes INTEGER, threads INTEGER,"
-    " PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+    " asked_bytes INTEGER, mapped_bytes INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
     "CREATE TABLE smaps ("
     " tick INTEGER NOT NULL, process INTEGER NOT NULL, pss_bytes INTEGER, uss_bytes INTEGER,"
     " swap_pss_bytes INTEGER, cost_ns INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
@@ -55,7 +55,7 @@ const char tide_schema_sql[] =
     "CREATE VIEW samples AS SELECT"
     " t.t_ns / 1e9 AS t_s, s.tick, s.process, p.pid, p.name, p.role,"
     " s.anon_bytes + s.file_bytes + s.shmem_bytes AS rss_bytes,"
-    " s.anon_bytes, s.file_bytes, s.shmem_bytes, s.swap_bytes, s.huge_bytes, s.threads"
+    " s.anon_bytes, s.file_bytes, s.shmem_bytes, s.swap_bytes, s.huge_bytes, s.threads, s.asked_bytes, s.mapped_bytes"
     " FROM sample AS s JOIN tick AS t ON t.id = s.tick LEFT JOIN process AS p ON p.id = s.process;"
     "CREATE VIEW marks AS SELECT"
     " m.t_ns / 1e9 AS t_s, m.process, p.pid,"
@@ -77,7 +77,7 @@ const char tide_schema_sql[] =
     " LEFT JOIN process AS p ON p.id = s.process;"
 
     "PRAGMA application_id = 0x54494445;"
-    "PRAGMA user_version = 4;";
+    "PRAGMA user_version = 5;";
 
 const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
                                           "gpu",  "gpu_device", "memory_limit", "note",   0};

@@ -72,7 +72,7 @@ static const char *const STATEMENT_SQL[STATEMENTS] = {
     [PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?,?)",
     [PUT_PROCESS] = "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?,?)",
     [PUT_TICK] = "INSERT INTO tick VALUES (?,?,?,?,?,?,?,?,?,?)",
-    [PUT_SAMPLE] = "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?)",
+    [PUT_SAMPLE] = "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?,?,?)",
     [PUT_SMAPS] = "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
     [PUT_MARK] = "INSERT INTO mark(t_ns, process, kind, source, number, name) VALUES (?,?,?,?,?,?)",
     /* Several processes that cannot be told apart are one row with their sum. */
@@ -518,7 +518,8 @@ static bool same_counters(const struct tide_sample *a, const struct tide_sample 
 {
     return a->process == b->process && a->anon_bytes == b->anon_bytes && a->file_bytes == b->file_bytes &&
            a->shmem_bytes == b->shmem_bytes && a->swap_bytes == b->swap_bytes &&
-           a->huge_bytes == b->huge_bytes && a->threads == b->threads;
+           a->huge_bytes == b->huge_bytes && a->threads == b->threads && a->asked_bytes == b->asked_bytes &&
+           a->mapped_bytes == b->mapped_bytes;
 }
 
 int tide_writer_sample(struct tide_writer *writer, const struct tide_sample *sample, struct tide_err *err)
@@ -536,6 +537,8 @@ int tide_writer_sample(struct tide_writer *writer, const struct tide_sample *sam
     bind_integer(statement, 6, sample->swap_bytes);
     bind_integer(statement, 7, sample->huge_bytes);
     bind_integer(statement, 8, sample->threads);
+    bind_integer(statement, 9, sample->asked_bytes);
+    bind_integer(statement, 10, sample->mapped_bytes);
     if (put(writer, PUT_SAMPLE, err) != 0)
         return -1;
     *last = *sample;

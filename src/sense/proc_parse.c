@@ -162,6 +162,8 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
         .shmem_bytes = TIDE_UNKNOWN,
         .swap_bytes = TIDE_UNKNOWN,
         .huge_bytes = TIDE_UNKNOWN,
+        .asked_bytes = TIDE_UNKNOWN,
+        .mapped_bytes = TIDE_UNKNOWN,
     };
     int64_t rss_bytes = TIDE_UNKNOWN;
     struct line rest = {text, len}, line;
@@ -201,6 +203,10 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
                 rss_bytes = kib_of(line);
             else if (skip_key(&line, "VmSwap"))
                 status.swap_bytes = kib_of(line);
+            else if (skip_key(&line, "VmData"))
+                status.asked_bytes = kib_of(line);
+            else if (skip_key(&line, "VmSize"))
+                status.mapped_bytes = kib_of(line);
             break;
         case 'R':
             if (skip_key(&line, "RssAnon"))

@@ -39,6 +39,8 @@ struct tide_proc_status {
     int64_t shmem_bytes;
     int64_t swap_bytes;
     int64_t huge_bytes;
+    int64_t asked_bytes;  /* VmData: private memory that may be written, touched or not */
+    int64_t mapped_bytes; /* VmSize: addresses that are taken, by whatever */
     int64_t namespace_pids[TIDE_PROC_NAMESPACES]; /* NSpid: this namespace's first, then the nested ones' */
     int namespace_count;
 };

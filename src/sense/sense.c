@@ -476,6 +476,8 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
             .swap_bytes = member->now.swap_bytes,
             .huge_bytes = member->now.huge_bytes,
             .threads = member->now.threads,
+            .asked_bytes = member->now.asked_bytes,
+            .mapped_bytes = member->now.mapped_bytes,
         };
         if (tide_writer_sample(writer, &sample, err) != 0)
             return -1;

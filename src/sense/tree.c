@@ -140,7 +140,7 @@ static void forget_counters(struct tide_member *member)
 {
     struct tide_proc_status *now = &member->now;
     now->anon_bytes = now->file_bytes = now->shmem_bytes = now->swap_bytes = now->huge_bytes = TIDE_UNKNOWN;
-    now->threads = TIDE_UNKNOWN;
+    now->asked_bytes = now->mapped_bytes = now->threads = TIDE_UNKNOWN;
 }
 
 /* 0, or -1 when out of memory or over the bound. */

@@ -327,6 +327,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
         return -1;
     tide_arena_rewind(s->scratch, mark);
     allow_for_start(s, j);
+    j->room_bytes = NAN;
     j->x_is_steps = s->axis.is_steps;
     j->seconds_per_step = s->axis.seconds_per_step;
     describe(s, j);
@@ -412,6 +413,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
     if (status == 0 && s->a->count > before && !own_pages)
         status = tide_assessing_retention(s, p, &s->a->judged[before]);
+    if (status == 0 && s->a->count > before && !own_pages)
+        tide_assessing_asked(s, p, &s->a->judged[before]);
     return status;
 }
 
@@ -634,6 +637,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
                                   .x_is_steps = set->x_is_steps,
                                   .seconds_per_step = set->x_is_steps ? set->seconds_per_step : 1,
                                   .limit_bytes = options->limit_bytes,
+                                  .room_bytes = NAN,
                                   .x = series->x,
                                   .bytes = series->bytes,
                                   .count = series->count};

@@ -53,20 +53,22 @@ struct tide_crest {
 
 struct tide_judged {
     enum tide_subject subject;
-    int64_t process;  /* id, for PROCESS and GPU; else 0 */
-    int64_t pid;      /* of that process; 0 without one */
-    int64_t device;   /* for GPU; else TIDE_UNKNOWN */
-    int32_t gauge;    /* for GAUGE: which of the history's names */
-    bool shared;      /* for GAUGE: not the program's own, but shared memory that the tracker saw */
-    int64_t member;   /* for ROLE: id of one of its processes; else 0 */
-    size_t members;   /* for ROLE and TREE: how many processes at most at one time */
-    bool starting;    /* undecided, because what grew may be the program's start */
-    bool unexplained; /* undecided, because a sum rose and no process in it surely did */
-    bool passing;     /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
-    bool python;      /* PROCESS: an interpreter of Python's */
-    bool own_pages;   /* the series is USS: pages that are the process's own */
-    char name[128];   /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
-                         tree" */
+    int64_t process;   /* id, for PROCESS and GPU; else 0 */
+    int64_t pid;       /* of that process; 0 without one */
+    int64_t device;    /* for GPU; else TIDE_UNKNOWN */
+    int32_t gauge;     /* for GAUGE: which of the history's names */
+    bool shared;       /* for GAUGE: not the program's own, but shared memory that the tracker saw */
+    int64_t member;    /* for ROLE: id of one of its processes; else 0 */
+    size_t members;    /* for ROLE and TREE: how many processes at most at one time */
+    bool starting;     /* undecided, because what grew may be the program's start */
+    bool unexplained;  /* undecided, because a sum rose and no process in it surely did */
+    double room_bytes; /* undecided, because it rose without having asked for more: what it had then that was
+                          not touched yet; NAN otherwise */
+    bool passing;      /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
+    bool python;       /* PROCESS: an interpreter of Python's */
+    bool own_pages;    /* the series is USS: pages that are the process's own */
+    char name[128];    /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
+                          tree" */
     bool x_is_steps;
     double seconds_per_step; /* 1 without steps; NAN: not known */
     double limit_bytes;      /* what the series itself may reach before the limit is hit; NAN: none known */

@@ -1,6 +1,7 @@
 /*
  * assessing.h - one assessment of a recording in progress: what assess.c (which series there are), gauges.c
- * (gauges and GPUs), sums.c (roles and the tree), retained.c (whether somebody holds what rises), crest.c
+ * (gauges and GPUs), sums.c (roles and the tree), retained.c (whether somebody holds what rises), asked.c
+ * (whether it was asked for), crest.c
  * (whether peaks rise) and worst.c (which of them is the answer) share. Nothing else includes it.
  */
 #ifndef TIDE_ASSESSING_H
@@ -83,6 +84,10 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
                              struct tide_judged *judged);
 /* No leak: growth that is bounded by what is held already. */
 void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
+
+/* Takes back what is said of a process that grows when it has asked for no more. (asked.c) */
+void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *process,
+                          struct tide_judged *judged);
 
 /* Fills bucket_phase. -1: no memory. (phase_at.c) */
 int tide_assessing_phases(struct tide_assessing *s);

@@ -445,6 +445,8 @@ static int on_sample(void *context, const struct tide_sample *row)
         .private_bytes = add(add(row->anon_bytes, row->shmem_bytes), add(row->swap_bytes, row->huge_bytes)),
         .shmem_bytes = add(row->shmem_bytes, 0),
         .swap_bytes = add(row->swap_bytes, 0),
+        .asked_bytes = row->asked_bytes,
+        .mapped_bytes = row->mapped_bytes,
         .threads = row->threads > INT32_MAX ? INT32_MAX : (int32_t)row->threads,
     };
     return 0;

@@ -29,6 +29,8 @@ struct tide_history_point {
                               judged */
     int64_t shmem_bytes;   /* of these */
     int64_t swap_bytes;
+    int64_t asked_bytes;  /* private memory that may be written, touched or not; TIDE_UNKNOWN */
+    int64_t mapped_bytes; /* addresses that are taken; TIDE_UNKNOWN */
     int32_t threads;
 };
 

@@ -534,6 +534,8 @@ static void write_look(struct roll *roll, const struct tide_tick *tick)
             {.number = sample->swap_bytes},
             {.number = sample->huge_bytes},
             {.number = sample->threads},
+            {.number = sample->asked_bytes},
+            {.number = sample->mapped_bytes},
         };
         tide_table_row(roll->table, cells);
     }
@@ -582,6 +584,8 @@ int tide_tables_samples(struct tide_table *table, const struct tide_summary *sum
         {"swap_bytes", "SWAP", 5, BYTES},
         {"huge_bytes", "", 0, BYTES},
         {"threads", "", 0, COUNT},
+        {"asked_bytes", "", 0, BYTES},
+        {"mapped_bytes", "", 0, BYTES},
         {NULL, NULL, 0, TEXT},
     };
     const struct tide_history *history = summary->history;

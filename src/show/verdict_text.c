@@ -134,6 +134,17 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
                         would(a, "would tell", "would have told"));
         return;
     }
+    if (isfinite(j->room_bytes)) {
+        tide_buf_text(b, "+");
+        put_size(b, v->growth_bytes);
+        tide_buf_text(b, " over ");
+        put_stretch(b, j, v->x_last - v->start_x);
+        tide_buf_text(b, " without asking for more: pages are touched that it had, of which ");
+        put_size(b, j->room_bytes);
+        tide_buf_text(b, would(a, " are left", " were left"));
+        tide_buf_text(b, " (a buffer that fills, a heap not yet collected, or a leak in one)");
+        return;
+    }
     if (j->unexplained) {
         tide_buf_text(b, "+");
         put_size(b, v->growth_bytes);

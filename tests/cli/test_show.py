@@ -157,7 +157,7 @@ def test_csv_has_one_row_per_process_and_look(tidemark, training):
     assert int(python[80]["rss_bytes"]) == 900 * MIB
     assert python[80]["t_s"] == "20.25"
     assert set(rows[0]) == {"step", "t_s", "process", "pid", "name", "rss_bytes", "anon_bytes", "file_bytes",
-                            "shmem_bytes", "swap_bytes", "huge_bytes", "threads"}
+                            "shmem_bytes", "swap_bytes", "huge_bytes", "threads", "asked_bytes", "mapped_bytes"}
 
 
 def test_csv_repeats_what_did_not_change(tidemark, tmp_path):
@@ -181,7 +181,7 @@ def test_csv_repeats_what_did_not_change(tidemark, tmp_path):
     ("peaks", "name,bytes,t_s,step,processes,phase,rss_bytes,pss_known_bytes"),
     ("ticks", "t_s,step,processes,rss_bytes,counted_bytes,pss_known_bytes,cgroup_bytes,cgroup_peak_bytes,pressure_ppm,"
               "available_bytes"),
-    ("samples", "step,t_s,process,pid,name,rss_bytes,anon_bytes,file_bytes,shmem_bytes,swap_bytes,huge_bytes,threads"),
+    ("samples", "step,t_s,process,pid,name,rss_bytes,anon_bytes,file_bytes,shmem_bytes,swap_bytes,huge_bytes,threads,asked_bytes,mapped_bytes"),
     ("limits", "t_s,bytes,name"),
     ("gpu", "device,name,process,user,peak_bytes,peak_t_s,last_bytes,total_bytes"),
     ("heap", "process,name,live_peak_bytes,live_last_bytes,free_bytes,free_blocks,top_bytes,state"),

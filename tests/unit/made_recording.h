@@ -87,12 +87,21 @@ static inline void look(struct made *m, int64_t processes, int64_t counted)
     look_at_shared(m, processes, counted, counted, 0);
 }
 
+static inline void put_sample(struct made *m, struct tide_sample s)
+{
+    struct tide_err err;
+    s.tick = m->tick;
+    s.file_bytes = 4 * MIB;
+    s.threads = 1;
+    ok(tide_writer_sample(m->writer, &s, &err), &err);
+}
+
 static inline void sample(struct made *m, int64_t process, int64_t anon)
 {
-    struct tide_sample s = {
-        .tick = m->tick, .process = process, .anon_bytes = anon, .file_bytes = 4 * MIB, .threads = 1};
-    struct tide_err err;
-    ok(tide_writer_sample(m->writer, &s, &err), &err);
+    put_sample(m, (struct tide_sample){.process = process,
+                                       .anon_bytes = anon,
+                                       .asked_bytes = TIDE_UNKNOWN,
+                                       .mapped_bytes = TIDE_UNKNOWN});
 }
 
 static inline void mark(struct made *m, int64_t process, enum tide_mark_kind kind, int64_t number,

@@ -197,6 +197,48 @@ static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
     tide_assessment_free(a);
 }
 
+/* Rises by 256 KiB a step for 300 steps: by memory of its own or by such as it shares. What it has asked for
+ * and mapped are 500 MiB at first. The verdict on it. */
+static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_t mapped_per_step, char *text,
+                                     size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t step = 0; step < 300; step++) {
+        int64_t more = step * MIB / 4;
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 100 * MIB + more);
+        put_sample(&m, (struct tide_sample){.process = process,
+                                            .anon_bytes = 100 * MIB + (shared ? 0 : more),
+                                            .shmem_bytes = shared ? more : 0,
+                                            .asked_bytes = 500 * MIB + step * asked_per_step,
+                                            .mapped_bytes = 500 * MIB + step * mapped_per_step});
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void who_asks_for_no_more_touches_what_he_had(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising(false, 0, 0, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "without asking for more: pages are touched that it had, of which 325 MiB"));
+    assert_int_equal(rising(false, MIB / 16, MIB, text, sizeof text), TIDE_UNDECIDED);
+    assert_int_equal(rising(true, MIB, 0, text, sizeof text), TIDE_UNDECIDED);
+}
+
+static void who_asks_for_what_he_grows_by_leaks(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising(false, MIB / 4, 0, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(rising(false, 8 * MIB, 8 * MIB, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(rising(true, 0, MIB / 4, text, sizeof text), TIDE_LEAK);
+}
+
 static void steps_that_start_over_make_one_axis(void **state)
 {
     (void)state;
@@ -544,6 +586,8 @@ int main(void)
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
+        cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),

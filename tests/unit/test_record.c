@@ -128,7 +128,12 @@ static int64_t put_process(struct tide_writer *writer, const char *name)
 
 static void put_sample(struct tide_writer *writer, int64_t tick, int64_t process, int64_t anon)
 {
-    struct tide_sample sample = {.tick = tick, .process = process, .anon_bytes = anon, .threads = 2};
+    struct tide_sample sample = {.tick = tick,
+                                 .process = process,
+                                 .anon_bytes = anon,
+                                 .threads = 2,
+                                 .asked_bytes = 2 * anon,
+                                 .mapped_bytes = 3 * anon};
 
     assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
 }
@@ -179,6 +184,8 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(seen.tick.available_bytes, 1 << 30);
     assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
     assert_int_equal(seen.sample.anon_bytes, 4096);
+    assert_int_equal(seen.sample.asked_bytes, 2 * 4096);
+    assert_int_equal(seen.sample.mapped_bytes, 3 * 4096);
     assert_int_equal(seen.sample.threads, 2);
     assert_int_equal(tide_reader_each_smaps(reader, 0, on_smaps, &seen, &err), 0);
     assert_int_equal(seen.smaps.uss_bytes, 6);
@@ -434,8 +441,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 5");
-    is_refused("of version 5, and this tidemark reads up to version 4", "a newer one");
+    run_sql("PRAGMA user_version = 6");
+    is_refused("of version 6, and this tidemark reads up to version 5", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -445,7 +452,7 @@ static void a_schema_that_would_run_something_is_refused(void **state)
     (void)state;
     static const char *const schemas[] = {
         "DROP TABLE sample; CREATE VIEW sample AS SELECT 1 AS tick, 1 AS process, randomblob(1000000000) AS anon_bytes,"
-        " 0 AS file_bytes, 0 AS shmem_bytes, 0 AS swap_bytes, 0 AS huge_bytes, 0 AS threads",
+        " 0 AS file_bytes, 0 AS shmem_bytes, 0 AS swap_bytes, 0 AS huge_bytes, 0 AS threads, 0 AS asked_bytes, 0 AS mapped_bytes",
         "DROP TABLE mark; CREATE VIRTUAL TABLE mark USING fts5(id, t_ns, process, kind, source, number, name)",
         "DROP TABLE note; CREATE TABLE note(id INTEGER PRIMARY KEY, t_ns INTEGER,"
         " text TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000))) VIRTUAL)",
@@ -683,7 +690,8 @@ static void a_recording_of_version_2_is_read_as_one_without_heap_samples(void **
     (void)state;
     struct heap_seen heap;
     make_heap_recording();
-    run_sql("DROP TABLE heap_sample; PRAGMA user_version = 2");
+    run_sql("DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
+            "ALTER TABLE sample DROP COLUMN asked_bytes; PRAGMA user_version = 2");
     read_heap(&heap);
     assert_int_equal(heap.samples, 1);
     assert_int_equal(heap.heaps, 0);

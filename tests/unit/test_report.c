@@ -185,7 +185,8 @@ static void set_scene(struct scene *s)
         int64_t id;
         ok(tide_writer_tick(s->writer, &tick, &id, &s->err), &s->err);
         ok(tide_writer_sample(s->writer,
-                              &(struct tide_sample){id, s->process, (100 + i) * MIB, 0, 0, 0, 0, 1}, &s->err),
+                              &(struct tide_sample){id, s->process, (100 + i) * MIB, 0, 0, 0, 0, 1, 0, 0},
+                              &s->err),
            &s->err);
         int64_t held[4] = {(i + 1) * MIB, 50 * MIB, i % 10 == 5 ? 20 * MIB : 0, 4096};
         for (int k = 0; k < 4; k++)

@@ -83,12 +83,13 @@ static void the_counters_of_a_status_are_bytes(void **state)
 {
     (void)state;
     struct tide_proc_status status;
-    assert_int_equal(parse_status("Name:\tpython3\nState:\tR (running)\nPPid:\t12\nNSpid:\t100\t7\n"
-                                  "VmHWM:\t    4000 kB\nVmRSS:\t    3000 kB\nRssAnon:\t    2000 kB\n"
-                                  "RssFile:\t     900 kB\nRssShmem:\t     100 kB\nVmSwap:\t       8 kB\n"
-                                  "HugetlbPages:\t    2048 kB\nThreads:\t9\n",
-                                  &status),
-                     0);
+    assert_int_equal(
+        parse_status("Name:\tpython3\nState:\tR (running)\nPPid:\t12\nNSpid:\t100\t7\n"
+                     "VmHWM:\t    4000 kB\nVmRSS:\t    3000 kB\nRssAnon:\t    2000 kB\n"
+                     "RssFile:\t     900 kB\nRssShmem:\t     100 kB\nVmSwap:\t       8 kB\n"
+                     "HugetlbPages:\t    2048 kB\nVmSize:\t    9000 kB\nVmData:\t    7000 kB\nThreads:\t9\n",
+                     &status),
+        0);
     assert_string_equal(status.name, "python3");
     assert_int_equal(status.state, 'R');
     assert_int_equal(status.parent_pid, 12);
@@ -98,6 +99,8 @@ static void the_counters_of_a_status_are_bytes(void **state)
     assert_int_equal(status.shmem_bytes, 100 * 1024);
     assert_int_equal(status.swap_bytes, 8 * 1024);
     assert_int_equal(status.huge_bytes, 2048 * 1024);
+    assert_int_equal(status.asked_bytes, 7000 * 1024);
+    assert_int_equal(status.mapped_bytes, 9000 * 1024);
     assert_int_equal(status.threads, 9);
     assert_int_equal(status.namespace_count, 2);
     assert_int_equal(status.namespace_pids[1], 7);
