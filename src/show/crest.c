@@ -4,7 +4,8 @@
  * Workers that are made anew in every epoch give back what they took, so no floor rises; but when every epoch
  * takes more than the one before, it is the peaks that will hit the limit. A line is fitted to the highest
  * value of each epoch. It counts when its slope is CREST_Z standard errors above zero, the rise matters
- * against the level, and the later half still rises.
+ * against the level, and the later half still rises. Without epochs the same is asked of processes that come
+ * and go.
  */
 #include "show/assessing.h"
 #include "base/text.h"
@@ -14,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096 };
+enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 
 static const double CREST_Z = 4;
 static const double MATTERS = 0.1; /* of the mean height: less is no finding */
@@ -60,6 +61,22 @@ static double slope_of(const double *y, size_t n, double *ret_error, double *ret
     *ret_error = sqrt(left / (double)(n - 2) / sxx);
     *ret_mean = mean;
     return slope;
+}
+
+/* Highest value of each process of a role, in the order in which they began; how many. */
+static size_t generations_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes)
+{
+    size_t n = 0, role = s->role_of[j->member - 1];
+    for (size_t i = 0; i < s->h->process_count && n < EPOCHS_MOST; i++) {
+        const struct tide_history_process *p = &s->h->processes[i];
+        if (s->role_of[i] != role || p->point_count == 0)
+            continue;
+        bytes[n] = 0;
+        for (size_t k = 0; k < p->point_count; k++)
+            bytes[n] = fmax(bytes[n], (double)p->points[k].private_bytes);
+        n++;
+    }
+    return n;
 }
 
 /* The phase that runs at x; -1: none. */
@@ -116,9 +133,22 @@ static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
     return true;
 }
 
+/* Processes that come and go, one like the other, without epochs: a compiler that is called for each file.
+ * What they took they gave back, and no floor is theirs. Where they become larger that is not said. */
+static void find_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes)
+{
+    struct tide_crest rise;
+    size_t n = generations_of(s, j, bytes);
+    bool grows = tide_verdict_grows(&j->verdict); /* more and more of them at once */
+    if (!grows && n >= GENERATIONS_LEAST && !fit_crest(bytes, n, &rise))
+        say_generations(s, j, bytes, NAN, n);
+}
+
 static void find_crest(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double *where)
 {
     size_t n = crests_of(s, j, bytes, where);
+    if (n < EPOCHS_LEAST && j->passing)
+        find_generations(s, j, bytes);
     if (n < EPOCHS_LEAST)
         return;
     bool rises = fit_crest(bytes, n, &j->crest);

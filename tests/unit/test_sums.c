@@ -182,6 +182,41 @@ static void a_job_does_not_leak_when_none_of_its_ranks_does(void **state)
 }
 
 /* Three workers that leak are named as such, and not as the tree they make up nearly all of. */
+/* A compiler that is called for one file after another, each growing to another size; one look in ten falls
+ * between two of them. The verdict on all of them, with sizes that become larger by the step. */
+static enum tide_verdict_kind compiling(int64_t larger, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t make = add_process(&m, 100, 0, "make", "make"), compiler = 0, began_ns = 0;
+    for (int64_t i = 0; i < 130; i++) {
+        int64_t file = i / 13, grown = (i % 13 + 1) * (3 + file * 7 % 4 + file * larger) * MIB;
+        bool running = i % 13 < 12;
+        if (i % 13 == 0) {
+            began_ns = m.t_ns;
+            compiler = add_process(&m, 200 + file, make, "cc1", "cc1");
+        }
+        look(&m, running ? 2 : 1, (running ? grown : 0) + MIB);
+        sample(&m, make, MIB);
+        if (running)
+            sample(&m, compiler, grown);
+        if (i % 13 == 11)
+            end_process(&m, compiler, 200 + file, make, "cc1", "cc1", began_ns);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = find(a, TIDE_SUBJECT_ROLE)->verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void processes_that_come_and_go_alike_are_spikes(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(compiling(0, text, sizeof text), TIDE_SPIKES);
+    assert_non_null(strstr(text, "10 of about"));
+    assert_int_not_equal(compiling(20, text, sizeof text), TIDE_SPIKES);
+}
+
 static void workers_that_leak_together_come_before_the_tree(void **state)
 {
     (void)state;
@@ -212,6 +247,7 @@ int main(void)
         cmocka_unit_test(a_tree_that_jumps_and_falls_retains_nothing),
         cmocka_unit_test(new_workers_of_a_larger_parent_have_not_jumped),
         cmocka_unit_test(a_job_does_not_leak_when_none_of_its_ranks_does),
+        cmocka_unit_test(processes_that_come_and_go_alike_are_spikes),
         cmocka_unit_test(workers_that_leak_together_come_before_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
