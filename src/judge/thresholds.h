@@ -168,8 +168,8 @@
 #define TIDE_ASKED_SHARE 0.5
 
 /* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
- * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
- * come in bursts. */
+ * only if it is linear, its rate is known to this share of it, and the process was not over soon after.
+ * Libraries that load and data that is read come in bursts; a compiler grows as long as it reads. */
 #define TIDE_STARTING_SECONDS 20.0
 #define TIDE_STARTING_STEADY  0.1
 

@@ -261,12 +261,20 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
     return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
 }
 
+/* Whether it was over before the recording was: by how much it would have gone on to grow nobody can say. */
+static bool has_ended_before(const struct tide_assessing *s, int64_t process)
+{
+    const struct tide_history_process *p = tide_assessing_process(s->h, process);
+    return p && p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns < s->bucket_ns[s->buckets - 1];
+}
+
 /* Growth that may be no more than the program's start is not called a leak yet. */
 static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
-    double elapsed = v->x_last, width = (v->slope_high - v->slope_low) / 2;
-    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    bool ended = has_ended_before(s, j->process);
+    double elapsed = v->x_last - (ended ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope && !ended;
     if (s->axis.is_steps || v->kind != TIDE_LEAK || elapsed >= TIDE_STARTING_SECONDS || steady)
         return;
     j->starting = true;

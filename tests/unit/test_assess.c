@@ -239,6 +239,25 @@ static void who_asks_for_what_he_grows_by_leaks(void **state)
     assert_int_equal(rising(true, 0, MIB / 4, text, sizeof text), TIDE_LEAK);
 }
 
+static void what_a_process_takes_that_is_done_soon_is_no_leak(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t shell = add_process(&m, 100, 0, "sh", "sh"), compiler = add_process(&m, 101, shell, "cc1", "cc1");
+    for (int64_t i = 0; i < 240; i++) {
+        look(&m, i < 60 ? 2 : 1, i < 60 ? 10 * MIB + i * MIB : MIB);
+        sample(&m, shell, MIB);
+        if (i < 60)
+            sample(&m, compiler, 9 * MIB + i * MIB);
+        if (i == 59)
+            end_process(&m, compiler, 101, shell, "cc1", "cc1", 0);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_not_equal(tide_assessment_exit_code(a), 1);
+    tide_assessment_free(a);
+}
+
 static void steps_that_start_over_make_one_axis(void **state)
 {
     (void)state;
@@ -588,6 +607,7 @@ int main(void)
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
         cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
+        cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),
