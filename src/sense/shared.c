@@ -15,8 +15,10 @@ enum {
     FILES_MOST = 4096, /* of a look, in /dev/shm */
     OPEN_MOST = 4096,  /* descriptors of a look, of all processes together: about 2 us each */
     LINES_MOST = 8192, /* of maps of a look, likewise: about 1 us each */
-    OURS_MOST = 65536,
+    OWNERS_MOST = 65536,
 };
+
+enum { OURS = 1, THEIRS };
 
 static const int64_t said_again_ns = TIDE_NS_PER_S;
 static const int64_t cost_share = 200; /* looks may take one part in so many of the time */
@@ -25,13 +27,15 @@ void tide_shared_init(struct tide_shared *shared, const char *path)
 {
     *shared = (struct tide_shared){.path = path, .looked_ns = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
     tide_map_init(&shared->seen, OPEN_MOST);
-    tide_map_init(&shared->ours, OURS_MOST);
+    tide_map_init(&shared->owners, OWNERS_MOST);
+    tide_map_init(&shared->stems, OWNERS_MOST);
 }
 
 void tide_shared_release(struct tide_shared *shared)
 {
     tide_map_release(&shared->seen);
-    tide_map_release(&shared->ours);
+    tide_map_release(&shared->owners);
+    tide_map_release(&shared->stems);
 }
 
 static int64_t size_of(const struct stat *info)
@@ -39,10 +43,33 @@ static int64_t size_of(const struct stat *info)
     return (int64_t)info->st_blocks * 512;
 }
 
-static bool has(const struct tide_map *map, uint64_t key)
+/* OURS, THEIRS, or 0: nothing is known. */
+static uint64_t owner_of(const struct tide_map *map, uint64_t key)
 {
-    uint64_t ignored;
-    return tide_map_get(map, key, &ignored);
+    uint64_t owner = 0;
+    return tide_map_get(map, key, &owner) ? owner : 0;
+}
+
+static bool is_in(const char *name, const char *path)
+{
+    size_t len = strlen(path);
+    return !strncmp(name, path, len) && name[len] == '/';
+}
+
+/* What a segment's name begins with; 0: it has no such part. */
+static uint64_t stem_of(const char *name)
+{
+    size_t len = strcspn(name, "_-.");
+    return len && name[len] ? tide_map_key(TIDE_MAP_SEED, name, len + 1) : 0;
+}
+
+/* A segment, by its path, is used by the tree. */
+static void take(struct tide_shared *shared, const char *path, uint64_t inode)
+{
+    uint64_t stem = stem_of(path + strlen(shared->path) + 1);
+    tide_map_put(&shared->owners, inode, OURS);
+    if (stem && !owner_of(&shared->stems, stem))
+        tide_map_put(&shared->stems, stem, OURS);
 }
 
 static DIR *open_directory(int at, const char *path)
@@ -68,31 +95,75 @@ static bool names_member(const struct tide_tree *tree, const char *name)
     return false;
 }
 
+/* Names that begin as those which others have open tell nothing of whose they are. */
+static void leave_to_others(struct tide_shared *shared, const struct tide_tree *tree)
+{
+    int left = OPEN_MOST;
+    DIR *processes = open_directory(tree->proc_fd, ".");
+    const struct dirent *process, *entry;
+    while (processes && left > 0 && (process = readdir(processes))) {
+        char path[64], link[256];
+        int64_t pid = strtoll(process->d_name, NULL, 10);
+        if (pid < 1 || tide_tree_find(tree, pid))
+            continue;
+        snprintf(path, sizeof path, "%lld/fd", (long long)pid);
+        DIR *open = open_directory(tree->proc_fd, path);
+        while (open && left-- > 0 && (entry = readdir(open))) {
+            ssize_t len = readlinkat(dirfd(open), entry->d_name, link, sizeof link - 1);
+            link[len > 0 ? len : 0] = '\0';
+            uint64_t stem = is_in(link, shared->path) ? stem_of(link + strlen(shared->path) + 1) : 0;
+            if (stem)
+                tide_map_put(&shared->stems, stem, THEIRS);
+        }
+        if (open)
+            closedir(open);
+    }
+    if (processes)
+        closedir(processes);
+}
+
+/* The user that the tree runs as. */
+static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info)
+{
+    char path[32];
+    struct stat process;
+    for (size_t i = 0; i < tree->member_count; i++) {
+        snprintf(path, sizeof path, "%lld", (long long)tree->members[i]->pid);
+        if (!tree->members[i]->ended && fstatat(tree->proc_fd, path, &process, 0) == 0)
+            return process.st_uid == info->st_uid;
+    }
+    return false;
+}
+
 /* What the directory holds of the tree's. */
-static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree *tree)
+static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
 {
     DIR *directory = open_directory(AT_FDCWD, shared->path);
     const struct dirent *entry;
+    bool asked = false;
     int64_t bytes = 0;
     for (int i = 0; directory && i < FILES_MOST && (entry = readdir(directory)); i++) {
         struct stat info;
         if (entry->d_name[0] == '.' || fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(info.st_mode))
             continue;
-        if (!has(&shared->ours, info.st_ino) && names_member(tree, entry->d_name))
-            tide_map_put(&shared->ours, info.st_ino, 1);
-        if (has(&shared->ours, info.st_ino))
-            bytes += size_of(&info);
+        uint64_t owner = owner_of(&shared->owners, info.st_ino), stem = stem_of(entry->d_name);
+        if (!owner && names_member(tree, entry->d_name))
+            tide_map_put(&shared->owners, info.st_ino, owner = OURS);
+        if (!owner && first)
+            tide_map_put(&shared->owners, info.st_ino, owner = THEIRS);
+        if (!owner && owner_of(&shared->stems, stem) == OURS && is_by_its_user(tree, &info)) {
+            if (!asked)
+                leave_to_others(shared, tree);
+            asked = true;
+            if (owner_of(&shared->stems, stem) == OURS)
+                tide_map_put(&shared->owners, info.st_ino, owner = OURS);
+        }
+        bytes += owner == OURS ? size_of(&info) : 0;
     }
     if (directory)
         closedir(directory);
     return bytes;
-}
-
-static bool is_in(const char *name, const char *path)
-{
-    size_t len = strlen(path);
-    return !strncmp(name, path, len) && name[len] == '/';
 }
 
 /* What a process has open: files of the directory become the tree's, and memory that no directory names
@@ -115,8 +186,8 @@ static int64_t bytes_open(struct tide_shared *shared, const struct tide_tree *tr
         if ((!file && strncmp(link, "/memfd:", 7) != 0) || fstatat(dirfd(directory), entry->d_name, &info, 0))
             continue;
         if (file && info.st_nlink > 0)
-            tide_map_put(&shared->ours, info.st_ino, 1);
-        else if (!has(&shared->seen, info.st_ino) && tide_map_put(&shared->seen, info.st_ino, 1) == 0)
+            take(shared, link, info.st_ino);
+        else if (!owner_of(&shared->seen, info.st_ino) && tide_map_put(&shared->seen, info.st_ino, 1) == 0)
             bytes += size_of(&info);
     }
     if (directory)
@@ -137,7 +208,7 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
         int name = 0;
         if (strstr(line, shared->path) && sscanf(line, "%*s %*s %*s %*s %llu %n", &inode, &name) == 1 &&
             name > 0 && is_in(line + name, shared->path))
-            tide_map_put(&shared->ours, inode, 1);
+            take(shared, line + name, inode);
     }
     free(line);
     if (maps)
@@ -152,6 +223,7 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
         (shared->looked_ns != TIDE_UNKNOWN && now_ns - shared->looked_ns < cost_share * shared->cost_ns))
         return false;
     int64_t began_ns = tide_clock_ns();
+    bool first = shared->looked_ns == TIDE_UNKNOWN;
     int open_left = OPEN_MOST, lines_left = LINES_MOST;
     shared->looked_ns = now_ns;
     shared->bytes = 0;
@@ -164,7 +236,7 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
         if (member->now.shmem_bytes > 0)
             find_mapped(shared, tree, member->pid, &lines_left);
     }
-    shared->bytes += bytes_of_files(shared, tree);
+    shared->bytes += bytes_of_files(shared, tree, first);
     shared->cost_ns = tide_clock_ns() - began_ns;
     if (shared->written_bytes == TIDE_UNKNOWN)
         return shared->bytes > 0;

@@ -5,8 +5,9 @@
  * unlinked, or a memfd that was never closed, is nobody's memory, and still there.
  *
  * /dev/shm is everybody's. A segment is the tree's from when one of its processes was seen to map it or to
- * have it open, or when its name has a PID of the tree in it; one that was made and left between two looks
- * under another name is missed.
+ * have it open, or when its name has a PID of the tree in it. One that is made and left between two looks is
+ * the tree's if its name begins as that of another which was, up to the first '_', '-' or '.', and nobody
+ * else was seen with such a name; the first that a program leaves so quickly are missed.
  *
  * tide_shared_init -> tide_shared_look() every look, which looks as often as it costs little ->
  * tide_shared_release().
@@ -23,10 +24,11 @@ struct tide_shared {
     int64_t cost_ns;   /* of the last look */
     struct tide_map
         seen; /* memory without a name that this look has counted: several processes have it open */
-    struct tide_map ours;  /* inodes of segments of the tree's */
-    int64_t bytes;         /* of the last look */
-    int64_t written_bytes; /* as it stands in the recording; TIDE_UNKNOWN: not there */
-    int64_t written_ns;    /* since when */
+    struct tide_map owners; /* of inodes: whether a segment is the tree's, or was there before it */
+    struct tide_map stems;  /* of what names begin with: likewise, or used by others too */
+    int64_t bytes;          /* of the last look */
+    int64_t written_bytes;  /* as it stands in the recording; TIDE_UNKNOWN: not there */
+    int64_t written_ns;     /* since when */
 };
 
 void tide_shared_init(struct tide_shared *shared, const char *path);

@@ -627,6 +627,51 @@ static void shared_memory_is_a_gauge_of_the_trackers(void **state)
     assert_int_equal(bytes[6], -1);
 }
 
+/* Segments that are closed before anybody looks, and whose names tell no PID. */
+static void segments_are_the_trees_by_names_that_only_it_uses(void **state)
+{
+    (void)state;
+    static const int64_t root = 100;
+    static char page[4096];
+    char shm[128], ours[192], theirs[192], link[192];
+    struct stat info;
+    snprintf(shm, sizeof shm, "%s/shm", fake_root);
+    snprintf(ours, sizeof ours, "%s/psm_b2", shm);
+    snprintf(theirs, sizeof theirs, "%s/psm_x9", shm);
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4 * MIB});
+    fake_put(&(struct fake_process){.pid = 300, .parent = 1, .start = 7, .anon = 4 * MIB});
+    fake_write_bytes("100/fd/0", "", 0);
+    fake_write_bytes("300/fd/0", "", 0);
+    fake_write_bytes("shm/psm_a1", page, sizeof page); /* there before */
+    struct tide_sense_config config = config_for(&root);
+    config.shared_path = shm;
+    assert_int_equal(tide_writer_new(recording, &writer, &err), 0);
+    assert_int_equal(tide_sense_new(&config, &sense, &err), 0);
+    look();
+    fake_write_bytes("shm/psm_b2", page, sizeof page);
+    fake_write_bytes("shm/psm_c3", page, sizeof page);
+    fake_write_bytes("shm/other_c3", page, sizeof page);
+    assert_int_equal(stat(ours, &info), 0);
+    look(); /* nobody knows whose they are */
+    snprintf(link, sizeof link, "%s/100/fd/3", fake_root);
+    assert_int_equal(symlink(ours, link), 0);
+    look(); /* the tree has one of them open: two are its own */
+    assert_int_equal(unlink(link), 0);
+    fake_write_bytes("shm/psm_d4", page, sizeof page);
+    look();
+    fake_write_bytes("shm/psm_x9", page, sizeof page);
+    snprintf(link, sizeof link, "%s/300/fd/3", fake_root);
+    assert_int_equal(symlink(theirs, link), 0);
+    look(); /* others have such names too */
+    open_reader();
+    int64_t bytes[16] = {-1}, last = 0, one = (int64_t)info.st_blocks * 512;
+    assert_int_equal(tide_reader_each_mark(reader, 0, &last, keep_shared, bytes, &err), 0);
+    static const int told[] = {2, 3, 3};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(bytes[i], told[i] * one);
+    assert_int_equal(bytes[3], -1);
+}
+
 static void a_root_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -695,6 +740,7 @@ int main(void)
         TEST(five_thousand_processes_are_recorded),
         TEST(a_full_disk_is_reported_once_and_looking_goes_on),
         TEST(shared_memory_is_a_gauge_of_the_trackers),
+        TEST(segments_are_the_trees_by_names_that_only_it_uses),
         TEST(a_root_that_is_not_there_is_refused),
 #if HAVE_FAILING_MALLOC
         TEST(whichever_allocation_fails_nothing_breaks),
