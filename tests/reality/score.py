@@ -31,6 +31,8 @@ def rate_error(program: Program, result: Result) -> typing.Optional[float]:
     per = program.rate.per if program.rate else SECOND
     true = program.rate.bytes if program.rate else result["slope"]
     said = result.get(f"bytes_per_{per}")
+    several = re.match(r"(\d+) x ", result.get("name") or "")  # what is known is what each of them loses
+    said = said / int(several[1]) if said is not None and several else said
     return abs(said - true) / abs(true) if said is not None and true else None
 
 

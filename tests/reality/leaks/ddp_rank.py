@@ -2,11 +2,11 @@
 
 import os
 import sys
+import time
 
 import torch
 import torch.distributed
 import torch.multiprocessing
-from pace import steps
 
 
 def train(rank, seconds):
@@ -25,9 +25,8 @@ def train(rank, seconds):
         if rank == 1:
             kept.append(output.detach())
         torch.distributed.barrier()
-        import time
-
         time.sleep(0.07)
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ struct Child;
 
 struct Parent {
     std::shared_ptr<Child> child;
-    std::vector<char> data = std::vector<char>(131072, 'x'); /* LEAK: 128 KiB */
+    std::vector<char> data;
+    Parent()
+    {
+        data.resize(131072, 'x'); /* LEAK: 128 KiB */
+    }
 };
 
 struct Child {

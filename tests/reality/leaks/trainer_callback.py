@@ -6,7 +6,6 @@ import time
 import torch
 import transformers
 
-end = time.monotonic() + float(sys.argv[1])
 kept = []
 
 
@@ -18,10 +17,13 @@ class Keeping(transformers.Trainer):
 
 
 class Clock(transformers.TrainerCallback):
+    def on_train_begin(self, args, state, control, **_):
+        self.end = time.monotonic() + float(sys.argv[1])
+
     def on_step_end(self, args, state, control, **_):
         print(f"step {state.global_step}", flush=True)
         time.sleep(0.05)
-        control.should_training_stop = time.monotonic() >= end
+        control.should_training_stop = time.monotonic() >= self.end
 
 
 class Texts(torch.utils.data.Dataset):
