@@ -286,7 +286,7 @@ static void touch_arena(struct tide_machine *m)
 /* Reads the pages of code and constants of the program and of the libraries that steps call. */
 static int touch_object(struct dl_phdr_info *info, size_t size, void *context)
 {
-    static const char *const names[] = {"/libc.so", "/libm.so", "/libgomp.so"};
+    static const char *const names[] = {"/libc.so", "/libm.so"};
     bool is_one = !info->dlpi_name[0]; /* the program */
     (void)size;
     (void)context;
