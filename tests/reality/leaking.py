@@ -110,8 +110,8 @@ NATIVE = [
     native("xml_documents.c", "XML documents", 200_000, "$(pkg-config --cflags --libs libxml-2.0)", ("libxml2-dev", "pkg-config")),
     native("ssl_contexts.c", "TLS contexts", 219_300, "-lssl -lcrypto", ("libssl-dev",)),
     native("zlib_streams.c", "zlib streams", 268_000, "-lz", ("zlib1g-dev",)),
-    native("mappings.c", "mmap without munmap", 256 * KIB),
-    native("threads.c", "threads that are not joined", 208_000, "-lpthread"),
+    native("no_munmap.c", "mmap without munmap", 256 * KIB),
+    native("no_join.c", "threads that are not joined", 208_000, "-lpthread"),
     leak("rust-forget", "forget.rs", ("{work}/program", "{seconds}"), "a cycle of Rc", 2 * 128 * KIB,
          prepare=f"rustc -g -o program {HERE / 'forget.rs'}", needs=("rustc",)),
 ]
