@@ -279,6 +279,8 @@ int main(int argc, char **argv)
     size_t runs = argc > 1 ? strtoul(argv[1], NULL, 10) : 3600;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 20261115;
     struct board *b = calloc(1, sizeof *b);
+    if (!b)
+        return 2;
     b->errors = calloc(runs, sizeof(double));
     b->knee_errors = calloc(runs, sizeof(double));
     struct tide_arena arena;

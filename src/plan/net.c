@@ -374,6 +374,7 @@ void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf
     int starts[TIDE_LAYERS_MOST];
     for (int i = 0; i < blocks; i++)
         starts[i] = net->layers[i].before.weight;
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
     net->group = tide_shard_net(tape, first_leaf, tape->leaf_count, starts, blocks,
                                 text ? net->last.weight : tape->leaf_count, stays);
 }

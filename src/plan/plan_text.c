@@ -60,6 +60,7 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
         if (f->phases[i].peak && strcmp(f->phases[i].name, "start") != 0 &&
             strcmp(f->phases[i].name, "model") != 0)
             columns[count++] = i;
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
     print_columns(f, columns, count, out);
     for (int part = 0; part < TIDE_PARTS; part++) {
         bool any = f->owned[part] > 0;
@@ -72,6 +73,7 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
     }
     for (int i = 0; i < count; i++)
         cells[i] = f->phases[columns[i]].peak;
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
     print_row("total", f->allocated, cells, count, out);
 }
 

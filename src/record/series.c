@@ -593,7 +593,7 @@ static int make_set(const struct table *t, const struct picked *p, struct tide_s
     set->series = tide_arena_take(&set->arena, TIDE_SERIES_MOST + 1, sizeof *set->series);
     int status = rows && set->series ? 0 : out_of_memory(err);
     for (size_t i = 0; status == 0 && i < t->rows; i++)
-        rows[i] = i;
+        rows[i] = i; /* cppcheck-suppress nullPointerOutOfMemory ; status is 0 only with rows */
     if (status == 0 && p->pid != SIZE_MAX) {
         struct pid_order order = {t, p->pid};
         qsort_r(rows, t->rows, sizeof *rows, by_pid, &order);

@@ -259,6 +259,7 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
         count += is_phase && look_at(&f, (int32_t)name, least, &found[count]);
     }
     tide_arena_rewind(arena, mark);
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
     qsort(found, count, sizeof *found, larger_first);
     count = count < most ? count : most;
     memcpy(out, found, count * sizeof *found);

@@ -136,6 +136,7 @@ static int write_sites(struct tide_report_page *page, size_t room, struct piece 
     for (size_t most = SITES_MOST;;) {
         struct tide_arena_mark mark = tide_arena_mark(&page->arena);
         struct tide_report_sites sites;
+        /* cppcheck-suppress uninitvar ; as many are set as are read */
         if (tide_report_sites_make(page->h, page->a, page->growth, extra_ns, extra, most, &page->arena,
                                    &sites, page->err))
             return -1;

@@ -62,6 +62,7 @@ static void take_line(struct tide_log *log, const char *line, size_t len)
         if (count == sizeof kept)
             count--;
     }
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
     tide_buf_text(&log->text, tide_text_escape(kept, count, shown, sizeof shown));
     tide_buf_text(&log->text, "\n");
 }
