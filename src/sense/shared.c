@@ -25,7 +25,8 @@ static const int64_t cost_share = 200; /* looks may take one part in so many of 
 
 void tide_shared_init(struct tide_shared *shared, const char *path)
 {
-    *shared = (struct tide_shared){.path = path, .looked_ns = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
+    *shared = (struct tide_shared){
+        .path = path, .looked_ns = TIDE_UNKNOWN, .asked_ns = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
     tide_map_init(&shared->seen, OPEN_MOST);
     tide_map_init(&shared->owners, OWNERS_MOST);
     tide_map_init(&shared->stems, OWNERS_MOST);
@@ -122,6 +123,25 @@ static void leave_to_others(struct tide_shared *shared, const struct tide_tree *
         closedir(processes);
 }
 
+static bool is_due(int64_t last_ns, int64_t cost_ns, int64_t now_ns)
+{
+    return last_ns == TIDE_UNKNOWN || now_ns - last_ns >= cost_share * cost_ns;
+}
+
+/* Whether such names are the tree's alone, as far as is known. */
+static bool is_its_stem(struct tide_shared *shared, const struct tide_tree *tree, uint64_t stem)
+{
+    if (owner_of(&shared->stems, stem) != OURS)
+        return false;
+    if (is_due(shared->asked_ns, shared->asking_ns, shared->looked_ns)) {
+        int64_t began_ns = tide_clock_ns();
+        leave_to_others(shared, tree);
+        shared->asked_ns = shared->looked_ns;
+        shared->asking_ns = tide_clock_ns() - began_ns;
+    }
+    return owner_of(&shared->stems, stem) == OURS;
+}
+
 /* The user that the tree runs as. */
 static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info)
 {
@@ -140,7 +160,6 @@ static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree
 {
     DIR *directory = open_directory(AT_FDCWD, shared->path);
     const struct dirent *entry;
-    bool asked = false;
     int64_t bytes = 0;
     for (int i = 0; directory && i < FILES_MOST && (entry = readdir(directory)); i++) {
         struct stat info;
@@ -152,13 +171,8 @@ static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree
             tide_map_put(&shared->owners, info.st_ino, owner = OURS);
         if (!owner && first)
             tide_map_put(&shared->owners, info.st_ino, owner = THEIRS);
-        if (!owner && owner_of(&shared->stems, stem) == OURS && is_by_its_user(tree, &info)) {
-            if (!asked)
-                leave_to_others(shared, tree);
-            asked = true;
-            if (owner_of(&shared->stems, stem) == OURS)
-                tide_map_put(&shared->owners, info.st_ino, owner = OURS);
-        }
+        if (!owner && is_by_its_user(tree, &info) && is_its_stem(shared, tree, stem))
+            tide_map_put(&shared->owners, info.st_ino, owner = OURS);
         bytes += owner == OURS ? size_of(&info) : 0;
     }
     if (directory)
@@ -219,10 +233,9 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
 
 bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, int64_t now_ns)
 {
-    if (!shared->path ||
-        (shared->looked_ns != TIDE_UNKNOWN && now_ns - shared->looked_ns < cost_share * shared->cost_ns))
+    if (!shared->path || !is_due(shared->looked_ns, shared->cost_ns, now_ns))
         return false;
-    int64_t began_ns = tide_clock_ns();
+    int64_t began_ns = tide_clock_ns(), asked_ns = shared->asked_ns;
     bool first = shared->looked_ns == TIDE_UNKNOWN;
     int open_left = OPEN_MOST, lines_left = LINES_MOST;
     shared->looked_ns = now_ns;
@@ -237,7 +250,7 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
             find_mapped(shared, tree, member->pid, &lines_left);
     }
     shared->bytes += bytes_of_files(shared, tree, first);
-    shared->cost_ns = tide_clock_ns() - began_ns;
+    shared->cost_ns = tide_clock_ns() - began_ns - (shared->asked_ns != asked_ns ? shared->asking_ns : 0);
     if (shared->written_bytes == TIDE_UNKNOWN)
         return shared->bytes > 0;
     return shared->bytes != shared->written_bytes || now_ns - shared->written_ns >= said_again_ns;

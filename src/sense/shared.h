@@ -26,6 +26,8 @@ struct tide_shared {
         seen; /* memory without a name that this look has counted: several processes have it open */
     struct tide_map owners; /* of inodes: whether a segment is the tree's, or was there before it */
     struct tide_map stems;  /* of what names begin with: likewise, or used by others too */
+    int64_t asked_ns;       /* when others were last asked which names they use; TIDE_UNKNOWN: never */
+    int64_t asking_ns;      /* what that cost, which has a share of the time of its own */
     int64_t bytes;          /* of the last look */
     int64_t written_bytes;  /* as it stands in the recording; TIDE_UNKNOWN: not there */
     int64_t written_ns;     /* since when */
