@@ -85,7 +85,7 @@ PYTHON = [
     script("shared_memory.py", "shared memory that is not unlinked", 256 * KIB, line=""),
     script("memfds.py", "files in memory that stay open", 256 * KIB, line=""),
     script("tmpfs_files.py", "temporary files on a memory file system", 256 * KIB, line=""),
-    script("pool_workers.py", "a pool's two workers", 2 * 128 * KIB),
+    script("pool_workers.py", "a pool's worker", 2 * 128 * KIB),
     script("parent_only.py", "a pool's parent", 256 * KIB, line="_handle_results"),  # the thread that receives them
     script("copy_on_write.py", "pages that a forked worker un-shares", 400 * 272, seconds=60),
     script("arrow_tables.py", "tables in a library's own pool", 256 * KIB, ("pyarrow",)),

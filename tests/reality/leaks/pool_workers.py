@@ -1,4 +1,4 @@
-"""The workers of a pool keep what they computed in a table of their module."""
+"""The worker of a pool keeps what it computed in a table of its module."""
 
 import multiprocessing
 
@@ -13,6 +13,6 @@ def work(job):
 
 
 if __name__ == "__main__":
-    with multiprocessing.Pool(2) as pool:
+    with multiprocessing.Pool(1) as pool:
         for step in steps():
-            pool.map(work, range(4 * step, 4 * step + 4), chunksize=2)
+            pool.map(work, range(2 * step, 2 * step + 2))
