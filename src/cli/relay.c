@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +33,11 @@ int64_t tide_relay_pid(const struct tide_relay *relay)
     return relay->pid;
 }
 
+int64_t tide_relay_deputy(const struct tide_relay *relay)
+{
+    return relay->deputy;
+}
+
 int tide_relay_keeper_end(const struct tide_relay *relay)
 {
     return relay->hold[0];
@@ -49,23 +55,46 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
+/* Starts a process that lives in `both`. Returns its PID, 0 when there is none to be had. */
+static pid_t start_process(struct tide_relay *both, void (*live)(struct tide_relay *relay))
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        live(both);
+    return pid > 0 ? pid : 0;
+}
+
 int tide_relay_start(struct tide_relay *relay, struct tide_err *err)
 {
     relay->done = !relay->stream_count;
     if (relay->done)
         return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, relay->socket))
+    struct tide_relay *both =
+        mmap(NULL, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (both == MAP_FAILED)
+        return tide_err_set(err, "not enough memory");
+    int watch[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, relay->socket) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, watch)) {
+        munmap(both, sizeof *both);
         return tide_err_set(err, "cannot make a socket: %s", strerror(errno));
-    relay->pid = fork();
-    if (relay->pid < 0) {
-        relay->pid = 0;
-        return tide_err_set(err, "cannot start a process: %s", strerror(errno));
     }
-    if (relay->pid == 0)
-        tide_relay_live(relay);
+    memcpy(both, relay, sizeof *both);
+    memcpy(both->watch, watch, sizeof watch);
+    both->line.context = both;
+    relay->pid = start_process(both, tide_relay_live);
+    relay->deputy = relay->pid ? start_process(both, tide_relay_stand_by) : 0; /* works without one */
+    munmap(both, sizeof *both);
+    close_end(&watch[0]);
+    close_end(&watch[1]);
+    if (!relay->pid)
+        return tide_err_set(err, "cannot start a process: %s", strerror(errno));
     close_end(&relay->socket[1]);
-    for (size_t i = 0; i < relay->stream_count; i++)
+    for (size_t i = 0; i < relay->stream_count; i++) {
         close_end(&relay->streams[i].from);
+        close_end(&relay->streams[i].copy[0]);
+        close_end(&relay->streams[i].copy[1]);
+    }
     return 0;
 }
 
@@ -252,6 +281,8 @@ void tide_relay_free(struct tide_relay *relay)
     for (int i = 0; i < 2; i++) {
         close_end(&relay->streams[i].from);
         close_end(&relay->streams[i].child_end);
+        close_end(&relay->streams[i].copy[0]);
+        close_end(&relay->streams[i].copy[1]);
         close_end(&relay->tails[i].fd);
         close_end(&relay->hold[i]);
         close_end(&relay->socket[i]);

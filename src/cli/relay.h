@@ -9,7 +9,8 @@
  * What passes bytes on is a small process of its own (relay_process.c). A slow look at the process tree never
  * holds the program up, and the program outlives its tracker: when this process is killed, the other
  * gives the terminal back and goes on passing output until nobody is left to write any. So it does for
- * processes that are still there when the tracker has ended.
+ * processes that are still there when the tracker has ended. When the relay itself is killed, its deputy goes
+ * on in its place (relay_private.h).
  *
  * What a descriptor is decides what the command gets:
  *   devices                       the same descriptor
@@ -55,8 +56,9 @@ bool tide_relay_wants_status_line(void);
 /* The descriptor of the user's terminal, -1 when the relay does not own it. */
 int tide_relay_terminal(const struct tide_relay *relay);
 
-/* The relay's process, 0 when there is none. */
+/* The relay's process and its deputy's, 0 when there is none. */
 int64_t tide_relay_pid(const struct tide_relay *relay);
+int64_t tide_relay_deputy(const struct tide_relay *relay);
 
 /* The pipe that holds the keeper (spawn.h): the end that it reads, and the end that this process and the
  * relay's both have, so that it closes when both are gone. -1 when the relay does not own the terminal. */

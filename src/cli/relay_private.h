@@ -5,6 +5,14 @@
  *
  * The tracker sends orders over a socket, one message each, and hears single bytes back. What is printed
  * comes through relay_tap.h. Nothing that either does waits for the other.
+ *
+ * The relay has a deputy, a second process with the same descriptors that does nothing as long as the first
+ * is there. What the relay knows and has not passed on yet lies in memory that both share, so that the deputy
+ * goes on where the first was killed: killing any one process of ours ends no program. Nor is any output lost
+ * or repeated: from pipe to pipe the kernel moves it in one call, and what is looked at is a copy. From a
+ * pseudo-terminal and to a socket it has to be read and written, and what is in such a call at the moment of
+ * the kill is lost (at most CHUNK bytes) or repeated (at most PIECE). Only the keeper (spawn.h) has no
+ * deputy: a session has one leader, and the kernel hangs up when it dies.
  */
 #ifndef TIDE_RELAY_PRIVATE_H
 #define TIDE_RELAY_PRIVATE_H
@@ -13,6 +21,7 @@
 #include "cli/relay_tap.h"
 #include "cli/status_line.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 enum {
@@ -30,7 +39,9 @@ struct stream {
     int child_end; /* -1 after the fork */
     bool out, err; /* which of the command's descriptors it is */
     bool is_pty, is_socket;
-    size_t at, len; /* what is left to write */
+    int copy[2]; /* of what goes from pipe to pipe, to look at: a pipe; -1 where bytes are read and written */
+    size_t looked;            /* at the beginning of what is in `from` */
+    _Atomic uint32_t at, end; /* what is left to write is bytes[at .. end); whoever dies leaves it so */
     char bytes[CHUNK];
 };
 
@@ -66,8 +77,11 @@ enum reply {
     REPLY_DONE = 'd'
 };
 
+/* How far the relay's process has come. */
+enum stage { RUNNING, FINISHING, LEFT_ALONE };
+
 struct tide_relay {
-    /* Before the fork, and in both afterwards. */
+    /* Before the fork, and in all afterwards. */
     bool read_output, owns_terminal, has_status, stdin_on_pty;
     int log_fd; /* -1: none */
     struct stream streams[2];
@@ -76,15 +90,18 @@ struct tide_relay {
     struct tide_tap *tap;
     int hold[2];   /* see tide_relay_keeper_end */
     int socket[2]; /* the tracker's end, the relay's end; -1 where it is closed */
+    int watch[2];  /* the relay's end, its deputy's: hears of streams that end, and of the relay's end */
     struct tide_status_line line;
 
     /* Of the tracker. */
-    pid_t pid; /* 0: there is no relay process, nor was one needed */
+    pid_t pid, deputy; /* 0: there is no relay process, nor was one needed */
     bool done, suspended, interrupted, finishing;
     bool is_showing; /* a status text is on its way */
     char status_text[ORDER_TEXT];
 
-    /* Of the relay's process. */
+    /* Of the relay's process and its deputy, in memory that they share. */
+    enum stage stage;
+    bool all_ended, over;
     bool holds_keyboard, is_suspended, command_ended;
     char keys[KEYS];
     size_t key_at, key_len;
@@ -96,7 +113,8 @@ struct tide_relay {
 /* Writes all of it to the user's terminal, waiting as long as that takes. context: the relay. */
 tide_status_put tide_relay_put_on_terminal;
 
-/* The life of the relay's process. */
+/* The life of the relay's process, and that of its deputy. */
 _Noreturn void tide_relay_live(struct tide_relay *relay);
+_Noreturn void tide_relay_stand_by(struct tide_relay *relay);
 
 #endif

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,21 +23,34 @@ enum {
     QUIET_MS = 50,
 };
 
-/* How far it has come. */
-enum stage { RUNNING, FINISHING, LEFT_ALONE };
-
 static void reply(struct tide_relay *relay, enum reply what)
 {
     char byte = (char)what;
     send(relay->socket[1], &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a tracker that is gone needs none */
 }
 
-static void close_stream(struct stream *s)
+static void set_pending(struct stream *s, size_t len)
+{
+    atomic_store(&s->end, 0);
+    atomic_store(&s->at, 0);
+    atomic_store(&s->end, (uint32_t)len);
+}
+
+static size_t pending(const struct stream *s)
+{
+    uint32_t at = atomic_load(&s->at), end = atomic_load(&s->end);
+    return at < end ? end - at : 0;
+}
+
+/* The deputy lets go of it too: whoever writes to it must see that nobody reads any more. */
+static void close_stream(struct tide_relay *relay, struct stream *s)
 {
     if (s->from >= 0)
         close(s->from);
     s->from = -1;
-    s->len = 0;
+    s->looked = 0;
+    set_pending(s, 0);
+    send(relay->watch[0], "c", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void tide_relay_put_on_terminal(void *context, const char *bytes, size_t len)
@@ -56,18 +70,56 @@ void tide_relay_put_on_terminal(void *context, const char *bytes, size_t len)
     }
 }
 
-/* Writes what poll says can be written without blocking. */
-static void write_some(struct stream *s)
+static bool is_moved(const struct stream *s)
 {
-    size_t piece = s->len < PIECE ? s->len : PIECE;
-    ssize_t done = s->is_socket ? send(s->to, s->bytes + s->at, piece, MSG_DONTWAIT | MSG_NOSIGNAL)
-                                : write(s->to, s->bytes + s->at, piece);
-    if (done >= 0) {
-        s->at += (size_t)done;
-        s->len -= (size_t)done;
-    } else if (errno != EAGAIN && errno != EINTR) {
-        close_stream(s);
-    }
+    return s->copy[0] >= 0;
+}
+
+/* What waits for `to`. */
+static size_t waiting(const struct stream *s)
+{
+    return is_moved(s) ? s->looked : pending(s);
+}
+
+static bool is_over(ssize_t done)
+{
+    return done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Looks at what is in a pipe, which stays there. */
+static void look_at(struct tide_relay *relay, struct stream *s)
+{
+    ssize_t there = tee(s->from, s->copy[1], CHUNK, SPLICE_F_NONBLOCK);
+    if (is_over(there))
+        close_stream(relay, s);
+    if (there <= 0)
+        return;
+    ssize_t got = read(s->copy[0], s->bytes, CHUNK);
+    if (relay->read_output && got > 0)
+        tide_tap_put(relay->tap, s->out ? 0 : 1, s->bytes, (size_t)got, tide_clock_ns());
+    s->looked = (size_t)there;
+}
+
+static void move_some(struct tide_relay *relay, struct stream *s)
+{
+    ssize_t moved = splice(s->from, NULL, s->to, NULL, s->looked, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (is_over(moved))
+        close_stream(relay, s);
+    else if (moved > 0)
+        s->looked -= (size_t)moved;
+}
+
+/* Writes what poll says can be written without blocking. */
+static void write_some(struct tide_relay *relay, struct stream *s)
+{
+    const char *bytes = s->bytes + s->at;
+    size_t piece = pending(s) < PIECE ? pending(s) : PIECE;
+    ssize_t done =
+        s->is_socket ? send(s->to, bytes, piece, MSG_DONTWAIT | MSG_NOSIGNAL) : write(s->to, bytes, piece);
+    if (done >= 0)
+        s->at += (uint32_t)done;
+    else if (errno != EAGAIN && errno != EINTR)
+        close_stream(relay, s);
 }
 
 static bool more_to_read(int fd)
@@ -89,25 +141,38 @@ static void draw_status(struct tide_relay *relay)
                                                      : "");
 }
 
+static bool is_on_terminal(const struct tide_relay *relay, const struct stream *s)
+{
+    return s == &relay->streams[0] && relay->owns_terminal;
+}
+
+/* What was read, onto the terminal that the status line shares. */
+static void show_pending(struct tide_relay *relay, struct stream *s)
+{
+    while (pending(s) && !relay->broken) {
+        size_t piece = pending(s) < PIECE ? pending(s) : PIECE;
+        tide_status_line_feed(&relay->line, s->bytes + s->at, piece);
+        s->at += (uint32_t)piece;
+    }
+}
+
 static void read_stream(struct tide_relay *relay, struct stream *s)
 {
     ssize_t got = read(s->from, s->bytes, CHUNK);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) { /* a pseudo-terminal ends with EIO */
-        close_stream(s);
+        close_stream(relay, s);
         return;
     }
+    set_pending(s, (size_t)got);
     if (relay->read_output)
         tide_tap_put(relay->tap, s->out ? 0 : 1, s->bytes, (size_t)got, tide_clock_ns());
-    if (s != &relay->streams[0] || !relay->owns_terminal) {
-        s->at = 0;
-        s->len = (size_t)got;
+    if (!is_on_terminal(relay, s))
         return;
-    }
-    tide_status_line_feed(&relay->line, s->bytes, (size_t)got);
+    show_pending(relay, s);
     if (relay->broken)
-        close_stream(s);
+        close_stream(relay, s);
     else if ((relay->undrawn || relay->line.stale || !relay->line.shown) && !more_to_read(s->from))
         draw_status(relay);
 }
@@ -213,45 +278,53 @@ static void become_plain(struct tide_relay *relay)
     }
 }
 
-/* What the tracker has asked for; without a tracker, LEFT_ALONE. */
-static enum stage obey(struct tide_relay *relay, enum stage stage, bool *all_ended)
+static void do_order(struct tide_relay *relay, const struct order *order)
+{
+    switch (order->kind) {
+    case ORDER_STATUS:
+        memcpy(relay->shown_text, order->text, ORDER_TEXT);
+        draw_status(relay);
+        reply(relay, REPLY_SHOWN);
+        break;
+    case ORDER_SAY:
+        tide_status_line_say(&relay->line, order->text);
+        break;
+    case ORDER_RESIZE:
+        resize(relay);
+        break;
+    case ORDER_SUSPEND:
+        suspend(relay);
+        break;
+    case ORDER_RESUME:
+        resume(relay);
+        break;
+    case ORDER_ENDED:
+        relay->command_ended = true;
+        break;
+    case ORDER_FINISH:
+        relay->all_ended = order->all_ended;
+        relay->stage = FINISHING;
+    }
+}
+
+/* What the tracker has asked for; without a tracker, LEFT_ALONE. An order is taken away when it is done: one
+ * that is cut off is done again by the deputy. */
+static void obey(struct tide_relay *relay)
 {
     struct order order;
     for (;;) {
-        ssize_t got = recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT);
+        ssize_t got = recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT | MSG_PEEK);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EAGAIN)
-            return stage;
+            return;
         if (got <= 0) {
             become_plain(relay);
-            return LEFT_ALONE;
+            relay->stage = LEFT_ALONE;
+            return;
         }
-        switch (order.kind) {
-        case ORDER_STATUS:
-            memcpy(relay->shown_text, order.text, ORDER_TEXT);
-            draw_status(relay);
-            reply(relay, REPLY_SHOWN);
-            break;
-        case ORDER_SAY:
-            tide_status_line_say(&relay->line, order.text);
-            break;
-        case ORDER_RESIZE:
-            resize(relay);
-            break;
-        case ORDER_SUSPEND:
-            suspend(relay);
-            break;
-        case ORDER_RESUME:
-            resume(relay);
-            break;
-        case ORDER_ENDED:
-            relay->command_ended = true;
-            break;
-        case ORDER_FINISH:
-            *all_ended = order.all_ended;
-            stage = FINISHING;
-        }
+        do_order(relay, &order);
+        recv(relay->socket[1], &order, sizeof order, MSG_DONTWAIT);
     }
 }
 
@@ -266,40 +339,40 @@ static bool all_closed(const struct tide_relay *relay)
 static bool any_pending(const struct tide_relay *relay)
 {
     for (size_t i = 0; i < relay->stream_count; i++)
-        if (relay->streams[i].from >= 0 && relay->streams[i].len)
+        if (relay->streams[i].from >= 0 && waiting(&relay->streams[i]))
             return true;
     return false;
 }
 
 /* How long to wait for something to happen, in ms; FINISHING: how long nothing must happen until all is
  * passed on. */
-static int patience(struct tide_relay *relay, enum stage stage, bool all_ended)
+static int patience(const struct tide_relay *relay)
 {
-    if (stage == RUNNING)
+    if (relay->stage == RUNNING)
         return relay->owns_terminal && !relay->holds_keyboard ? BACKGROUND_CHECK_MS : -1;
-    if (stage == LEFT_ALONE || any_pending(relay))
+    if (relay->stage == LEFT_ALONE || any_pending(relay))
         return -1;
     for (size_t i = 0; i < relay->stream_count; i++)
         if (relay->streams[i].is_pty && relay->streams[i].from >= 0)
-            return all_ended ? PTY_END_MS : QUIET_MS;
+            return relay->all_ended ? PTY_END_MS : QUIET_MS;
     return 0;
 }
 
 enum { POLL_ORDERS, POLL_KEYS, POLL_STREAMS, POLL_COUNT = POLL_STREAMS + 2 };
 
-static void fill_poll(const struct tide_relay *relay, enum stage stage, struct pollfd fds[static POLL_COUNT])
+static void fill_poll(const struct tide_relay *relay, struct pollfd fds[static POLL_COUNT])
 {
     for (int i = 0; i < POLL_COUNT; i++)
         fds[i] = (struct pollfd){.fd = -1};
-    if (stage != LEFT_ALONE)
+    if (relay->stage != LEFT_ALONE)
         fds[POLL_ORDERS] = (struct pollfd){.fd = relay->socket[1], .events = POLLIN};
-    if (relay->owns_terminal && relay->holds_keyboard && !relay->key_len && stage == RUNNING)
+    if (relay->owns_terminal && relay->holds_keyboard && !relay->key_len && relay->stage == RUNNING)
         fds[POLL_KEYS] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     for (size_t i = 0; i < relay->stream_count; i++) {
         const struct stream *s = &relay->streams[i];
         if (s->from >= 0)
             fds[POLL_STREAMS + i] =
-                s->len
+                waiting(s)
                     ? (struct pollfd){.fd = s->to, .events = POLLOUT}
                     : (struct pollfd){.fd = s->from,
                                       .events = (short)(POLLIN | (i == 0 && relay->key_len ? POLLOUT : 0))};
@@ -315,8 +388,12 @@ static void serve(struct tide_relay *relay, const struct pollfd fds[static POLL_
         short events = fds[POLL_STREAMS + i].revents;
         if (s->from < 0 || !events)
             continue;
-        if (s->len)
-            write_some(s);
+        if (waiting(s) && is_moved(s))
+            move_some(relay, s);
+        else if (waiting(s))
+            write_some(relay, s);
+        else if (events & (POLLIN | POLLHUP | POLLERR) && is_moved(s))
+            look_at(relay, s);
         else if (events & (POLLIN | POLLHUP | POLLERR))
             read_stream(relay, s);
     }
@@ -325,14 +402,17 @@ static void serve(struct tide_relay *relay, const struct pollfd fds[static POLL_
 }
 
 /* Closes what is not the relay's: nobody sees the end of what it holds open. */
-static void keep_own_descriptors(struct tide_relay *relay)
+static void keep_own_descriptors(const struct tide_relay *relay, int watch)
 {
-    int kept[] = {relay->socket[1], relay->hold[1], relay->owns_terminal ? STDIN_FILENO : -1, -1, -1, -1, -1};
+    int kept[12] = {watch, relay->socket[1], relay->hold[1], relay->owns_terminal ? STDIN_FILENO : -1};
+    size_t count = 4;
     for (size_t i = 0; i < relay->stream_count; i++) {
-        kept[3 + 2 * i] = relay->streams[i].from;
-        kept[4 + 2 * i] = relay->streams[i].to;
+        const struct stream *s = &relay->streams[i];
+        const int own[] = {s->from, s->to, s->copy[0], s->copy[1]};
+        for (size_t j = 0; j < sizeof own / sizeof *own; j++)
+            kept[count++] = own[j];
     }
-    tide_close_all_but(0, kept, sizeof kept / sizeof *kept);
+    tide_close_all_but(0, kept, count);
 }
 
 static void block_signals(void)
@@ -347,14 +427,37 @@ static void block_signals(void)
 
 /* All was passed on that is there: says so. Whoever can still write goes on being heard, except through a
  * pseudo-terminal of which all users have ended. */
-static enum stage settle(struct tide_relay *relay, bool all_ended)
+static void settle(struct tide_relay *relay)
 {
     become_plain(relay);
     reply(relay, REPLY_DONE);
-    for (size_t i = 0; all_ended && i < relay->stream_count; i++)
+    for (size_t i = 0; relay->all_ended && i < relay->stream_count; i++)
         if (relay->streams[i].is_pty)
-            close_stream(&relay->streams[i]);
-    return LEFT_ALONE;
+            close_stream(relay, &relay->streams[i]);
+    relay->stage = LEFT_ALONE;
+}
+
+static _Noreturn void pass_on(struct tide_relay *relay)
+{
+    while (relay->stage == RUNNING || !all_closed(relay)) {
+        if (relay->owns_terminal && !relay->holds_keyboard && !relay->is_suspended &&
+            relay->stage == RUNNING && !relay->broken)
+            take_keyboard(relay);
+        struct pollfd fds[POLL_COUNT];
+        fill_poll(relay, fds);
+        int ready = poll(fds, POLL_COUNT, patience(relay));
+        if (ready > 0 && fds[POLL_ORDERS].revents)
+            obey(relay);
+        if (ready > 0)
+            serve(relay, fds);
+        else if (ready == 0 && relay->stage == FINISHING)
+            settle(relay);
+    }
+    become_plain(relay);
+    if (relay->hold[1] >= 0)
+        tide_spawn_dismiss(relay->hold[1]);
+    relay->over = true;
+    _exit(0);
 }
 
 _Noreturn void tide_relay_live(struct tide_relay *relay)
@@ -362,27 +465,52 @@ _Noreturn void tide_relay_live(struct tide_relay *relay)
     /* Not called tidemark: who kills that by its name means the tracker. */
     prctl(PR_SET_NAME, "output-relay");
     block_signals();
-    keep_own_descriptors(relay);
+    keep_own_descriptors(relay, relay->watch[0]);
     if (relay->owns_terminal)
         take_keyboard(relay);
-    enum stage stage = RUNNING;
-    bool all_ended = false;
-    while (stage == RUNNING || !all_closed(relay)) {
-        if (relay->owns_terminal && !relay->holds_keyboard && !relay->is_suspended && stage == RUNNING &&
-            !relay->broken)
-            take_keyboard(relay);
-        struct pollfd fds[POLL_COUNT];
-        fill_poll(relay, stage, fds);
-        int ready = poll(fds, POLL_COUNT, patience(relay, stage, all_ended));
-        if (ready > 0 && fds[POLL_ORDERS].revents)
-            stage = obey(relay, stage, &all_ended);
-        if (ready > 0)
-            serve(relay, fds);
-        else if (ready == 0 && stage == FINISHING)
-            stage = settle(relay, all_ended);
+    pass_on(relay);
+}
+
+/* The relay was killed: this process is it now, on a terminal that may look like anything. */
+static _Noreturn void take_over(struct tide_relay *relay)
+{
+    struct stream *first = &relay->streams[0];
+    for (size_t i = 0; i < relay->stream_count; i++) {
+        struct stream *s = &relay->streams[i];
+        while (is_moved(s) && read(s->copy[0], s->bytes, CHUNK) > 0)
+            ; /* what was not looked at yet is still in `from` */
+        s->looked = 0;
     }
-    become_plain(relay);
-    if (relay->hold[1] >= 0)
-        tide_spawn_dismiss(relay->hold[1]);
-    _exit(0);
+    relay->watch[0] = -1;
+    relay->holds_keyboard = relay->line.shown = false;
+    if (relay->owns_terminal)
+        tide_terminal_rescue();
+    if (relay->owns_terminal && !relay->is_suspended)
+        take_keyboard(relay);
+    if (is_on_terminal(relay, first))
+        show_pending(relay, first);
+    pass_on(relay);
+}
+
+_Noreturn void tide_relay_stand_by(struct tide_relay *relay)
+{
+    int from[] = {relay->streams[0].from, relay->streams[1].from};
+    char word;
+    prctl(PR_SET_NAME, "relay-deputy");
+    block_signals();
+    keep_own_descriptors(relay, relay->watch[1]);
+    for (;;) {
+        ssize_t got = recv(relay->watch[1], &word, 1, 0);
+        for (int i = 0; i < 2; i++)
+            if (from[i] >= 0 && relay->streams[i].from < 0) {
+                close(from[i]);
+                from[i] = -1;
+            }
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 && relay->over)
+            _exit(0);
+        if (got <= 0)
+            take_over(relay);
+    }
 }

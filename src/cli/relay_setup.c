@@ -63,6 +63,8 @@ static int add_pipe(struct tide_relay *relay, int to, bool is_socket, struct tid
     s->child_end = ends[1];
     s->to = to;
     s->is_socket = is_socket;
+    if (!is_socket && pipe2(s->copy, O_CLOEXEC | O_NONBLOCK))
+        return tide_err_set(err, "cannot make a pipe: %s", strerror(errno));
     return 0;
 }
 
@@ -186,6 +188,7 @@ int tide_relay_new(const struct tide_relay_config *config, struct tide_relay **r
     relay->log_fd = -1;
     for (int i = 0; i < 2; i++) {
         relay->streams[i].from = relay->streams[i].child_end = relay->tails[i].fd = -1;
+        relay->streams[i].copy[0] = relay->streams[i].copy[1] = -1;
         relay->hold[i] = relay->socket[i] = -1;
     }
     relay->read_output = config->read_output;

@@ -420,21 +420,21 @@ static int start_command(struct tide_tracker *t, struct tide_err *err)
 static int start_sense(struct tide_tracker *t, struct tide_err *err)
 {
     int64_t root = t->config->command ? t->spawned.pid : t->config->pid;
-    struct tide_sense_config config = {.roots = &root,
-                                       .root_count = 1,
-                                       .adopt_orphans = t->config->command != NULL,
-                                       .hidden_pids = {t->spawned.keeper,
-                                                       t->heap ? tide_heap_sense_helper(t->heap) : 0,
-                                                       t->relay ? tide_relay_pid(t->relay) : 0,
-                                                       t->channel ? tide_channel_helper(t->channel) : 0},
-                                       .smaps_budget_ppm = 10000,
-                                       .limit_bytes = t->config->limit_bytes,
-                                       .gpu = true,
-                                       .proc_path = "/proc",
-                                       .cgroup_path = "/sys/fs/cgroup",
-                                       .shared_path = "/dev/shm",
-                                       .base_ns = t->base_ns,
-                                       .descriptors = &t->descriptors};
+    struct tide_sense_config config = {
+        .roots = &root,
+        .root_count = 1,
+        .adopt_orphans = t->config->command != NULL,
+        .hidden_pids = {t->spawned.keeper, t->heap ? tide_heap_sense_helper(t->heap) : 0,
+                        t->relay ? tide_relay_pid(t->relay) : 0, t->relay ? tide_relay_deputy(t->relay) : 0,
+                        t->channel ? tide_channel_helper(t->channel) : 0},
+        .smaps_budget_ppm = 10000,
+        .limit_bytes = t->config->limit_bytes,
+        .gpu = true,
+        .proc_path = "/proc",
+        .cgroup_path = "/sys/fs/cgroup",
+        .shared_path = "/dev/shm",
+        .base_ns = t->base_ns,
+        .descriptors = &t->descriptors};
     return tide_sense_new(&config, &t->sense, err);
 }
 

@@ -168,7 +168,7 @@ static void reap(struct tide_tracker *t)
     struct tide_spawn_event event;
     for (pid_t pid; (pid = tide_spawn_reap(&event)) > 0;) {
         if (pid == t->spawned.keeper || (t->heap && pid == tide_heap_sense_helper(t->heap)) ||
-            (t->relay && pid == tide_relay_pid(t->relay)))
+            (t->relay && (pid == tide_relay_pid(t->relay) || pid == tide_relay_deputy(t->relay))))
             continue;
         note_peak(t, pid, &event);
         if (pid == t->spawned.pid)

@@ -28,15 +28,15 @@
 
 struct tide_sense;
 
-enum { TIDE_SENSE_HIDDEN = 4 };
+enum { TIDE_SENSE_HIDDEN = 5 };
 
 struct tide_sense_config {
     const int64_t *roots;
     size_t root_count;
     bool adopt_orphans;                     /* children of this process are members too */
     int64_t hidden_pids[TIDE_SENSE_HIDDEN]; /* children of this process that are never members (the keeper of
-                                               a pseudo-terminal, the relay, the server of symbols, the
-                                               sweeper); 0: none */
+                                               a pseudo-terminal, the relay and its deputy, the server of
+                                               symbols, the sweeper); 0: none */
     int64_t smaps_budget_ppm;               /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
     int64_t limit_bytes;                    /* --limit, or TIDE_UNKNOWN */
     bool gpu;                               /* look for NVML */

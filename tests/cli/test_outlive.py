@@ -56,6 +56,15 @@ def tracked(binary, env, tmp_path):
         process.wait()
 
 
+def helper(tracker, name):
+    """The child of that name."""
+    def find():
+        children = pathlib.Path(f"/proc/{tracker.pid}/task/{tracker.pid}/children").read_text().split()
+        return [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{name}\n"]
+    until(find, name)
+    return find()[0]
+
+
 def ended(tmp_path):
     until((tmp_path / "ended").exists, "the end of the program")
     return (tmp_path / "ended").read_text()
@@ -208,3 +217,69 @@ def test_a_tracker_killed_by_name_takes_nobody_along(tracked, training, tmp_path
     (tmp_path / "go").touch()
     tracker.communicate()
     assert tracker.returncode == 0
+
+
+HELPERS = ["output-relay", "relay-deputy"]
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_what_passes_output_on_may_be_killed(tracked, training, tmp_path, name):
+    tracker = tracked(training(errors=True), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert os.read(tracker.stdout.fileno(), 3) == b"pid"
+    os.kill(helper(tracker, name), signal.SIGKILL)
+    (tmp_path / "go").touch()
+    out, err = tracker.communicate()
+    count = int(ended(tmp_path).split()[1])
+    assert tracker.returncode == 0
+    assert re.findall(rb"step (\d+)", out) == [b"%d" % i for i in range(0, count, 2)]
+    assert re.findall(rb"^step (\d+)$", err, re.M) == [b"%d" % i for i in range(1, count, 2)]
+    assert b"tidemark: " in err
+
+
+def test_nothing_is_lost_with_a_relay_that_waits_for_its_reader(tracked, script, tmp_path):  # noqa: F811
+    """It is killed with its pipes full, in the midst of what it has read."""
+    prog = script("block = bytes(range(256)) * 256\n"
+                  "for i in range(100): put(i.to_bytes(4, 'little') + block)\n")
+    tracker = tracked(prog, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    first = os.read(tracker.stdout.fileno(), 1)
+    relay = helper(tracker, "output-relay")
+    until(lambda: pathlib.Path(f"/proc/{relay}/wchan").read_text() not in ("0", ""), "the relay to wait")
+    os.kill(relay, signal.SIGKILL)
+    block = bytes(range(256)) * 256
+    assert first + tracker.stdout.read() == b"".join(i.to_bytes(4, "little") + block for i in range(100))
+    assert tracker.wait(TIMEOUT) == 0
+
+
+def test_a_deputy_passes_on_that_nobody_reads(tracked, training, tmp_path):
+    tracker = tracked(training(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    tracker.stdout.readline()
+    os.kill(helper(tracker, "output-relay"), signal.SIGKILL)
+    tracker.stdout.close()
+    assert ended(tmp_path) == "nobody reads"
+
+
+def test_a_deputy_goes_on_when_the_tracker_is_killed_after_the_relay(tracked, training, tmp_path):
+    tracker = tracked(training(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    text = tracker.stdout.readline()
+    os.kill(helper(tracker, "output-relay"), signal.SIGKILL)
+    text += tracker.stdout.readline()
+    kill(tracker)
+    (tmp_path / "go").touch()
+    assert_all_printed((text + tracker.stdout.read()).decode(), ended(tmp_path))
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_on_a_terminal_what_passes_output_on_may_be_killed(terminal, binary, script, tmp_path, name):  # noqa: F811
+    t = terminal(binary, "run", "-o", "a.tide", "--", *script(
+        "for i in range(50): print('step', i, flush=True)\n"
+        "wait('go')\n"
+        "for i in range(50, 250): print('step', i, flush=True)\n"))
+    t.wait_for("step 49\r\n")
+    t.wait(lambda: is_status(t.lines[-1]), "a status line")
+    os.kill(helper(t.process, name), signal.SIGKILL)
+    (tmp_path / "go").touch()
+    t.wait_for("step 249\r\n")
+    t.wait_end()
+    assert t.process.returncode == 0 and t.settings == t.settings_before
+    shown = re.sub(rb"\x1b7.*?\x1b8|\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", bytes(t.bytes))  # without the status line
+    assert [int(i) for i in re.findall(rb"^step (\d+)$", shown, re.M)] == list(range(250))
