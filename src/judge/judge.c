@@ -124,6 +124,9 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_level(j);
     if (!tide_judging_is_change(j, height))
         return decide_level(j);
+    if (fit->model == TIDE_MODEL_JUMP_LINE && tide_judging_matters(j, fit->tail) &&
+        fit->tail > TIDE_FLAT_Z * fit->tail_error) /* neither level before and after, nor surely a leak */
+        return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     j->v->kind = TIDE_JUMP;
     j->v->shape = TIDE_SHAPE_STEP;
     j->v->confidence = tide_judging_weight(j, jumps);

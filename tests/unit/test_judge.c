@@ -649,6 +649,36 @@ static void a_look_that_came_late_does_not_change_the_rate(void **state)
         }
 }
 
+/* What a Java program took that keeps 1 MiB a step, as steps and MiB: its collector moves everything now and
+ * then. */
+static void a_rise_with_a_jump_in_it_is_not_level_before_and_after(void **state)
+{
+    (void)state;
+    static const short looks[][2] = {
+        {0, 20},    {2, 23},    {4, 25},    {6, 28},    {9, 30},    {11, 33},   {13, 36},   {16, 38},
+        {18, 40},   {20, 44},   {23, 46},   {25, 49},   {28, 51},   {30, 86},   {33, 87},   {35, 89},
+        {38, 91},   {40, 93},   {42, 95},   {45, 96},   {47, 99},   {50, 100},  {52, 101},  {55, 104},
+        {57, 105},  {59, 107},  {62, 109},  {64, 111},  {67, 113},  {69, 115},  {71, 117},  {74, 118},
+        {76, 121},  {79, 122},  {81, 124},  {84, 126},  {86, 127},  {88, 129},  {91, 131},  {93, 132},
+        {95, 134},  {97, 136},  {100, 138}, {102, 140}, {105, 142}, {107, 144}, {110, 145}, {112, 160},
+        {114, 208}, {114, 244}, {115, 244}, {117, 245}, {119, 245}, {122, 245}, {124, 246}, {126, 246},
+        {128, 246}, {130, 247}, {133, 247}, {135, 248}, {137, 248}, {139, 248}, {141, 249}, {144, 249},
+        {146, 249}, {148, 250}, {150, 250}, {153, 250}, {155, 251}, {157, 251}, {159, 251}, {161, 252},
+        {163, 252}, {166, 253}, {167, 253}, {169, 253}, {171, 253}, {171, 254}, {173, 254}, {176, 254},
+        {177, 254}, {178, 255}, {181, 255}, {182, 255}, {183, 256}, {185, 256}, {187, 256}, {189, 256},
+        {189, 257}, {191, 257}, {193, 257}, {196, 258}, {198, 258}, {200, 258}, {203, 258}, {204, 258},
+        {206, 259}, {208, 259}, {209, 260}, {212, 262}, {214, 264}, {216, 266}, {218, 268}, {220, 269},
+        {220, 271}, {222, 274}, {226, 274}, {226, 276}, {227, 279}, {229, 281}, {231, 283}, {233, 285},
+        {235, 287}, {238, 290}, {239, 292}, {241, 294}, {244, 298}, {246, 300}};
+    enum { LOOKS = sizeof looks / sizeof *looks };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = looks[i][0];
+        ys[i] = 1048576.0 * looks[i][1];
+    }
+    struct tide_verdict v = judge(input_of(LOOKS));
+    assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -720,6 +750,7 @@ int main(void)
         cmocka_unit_test(a_short_run_whose_first_half_stood_still_is_no_linear_leak),
         cmocka_unit_test(a_leak_of_which_some_is_given_back_now_and_then_is_one),
         cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
+        cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
