@@ -41,9 +41,10 @@ def native(source: str, mechanism: str, step: typing.Optional[float], libraries:
 
 
 def java(source: str, mechanism: str, step: float, *options: str) -> Program:
+    """With a small nursery, so that a minute holds many collections."""
     name = source[: -len(".java")]
     return leak(f"java-{name}", source, ("java", *options, "-cp", "{work}", name, "{seconds}"), mechanism, step,
-                prepare=f"javac -d . {HERE / source}", needs=("default-jdk-headless",))
+                prepare=f"javac -d . {HERE / source}", needs=("default-jdk-headless",), seconds=60)
 
 
 def golang(source: str, mechanism: str, step: float) -> Program:
@@ -88,7 +89,7 @@ PYTHON = [
     script("pool_workers.py", "a pool's worker", 2 * 128 * KIB),
     script("parent_only.py", "a pool's parent", 256 * KIB, line="_handle_results"),  # the thread that receives them
     script("copy_on_write.py", "pages that a forked worker un-shares", 400 * 272, seconds=60),
-    script("arrow_tables.py", "tables in a library's own pool", 256 * KIB, ("pyarrow",)),
+    script("arrow_tables.py", "tables in a library's own pool", 4 * MIB / 12, ("pyarrow",)),  # twelve fit into a segment of mimalloc
     script("slow.py", "a slow leak beside much memory", 16 * KIB, ("numpy",)),
     script("stairs.py", "a leak in stairs", 256 * KIB, ("numpy",)),
     script("sawtooth.py", "a leak below a sawtooth", 128 * KIB, ("numpy",), environment=MAPPED),
@@ -116,9 +117,9 @@ NATIVE = [
          prepare=f"rustc -g -o program {HERE / 'forget.rs'}", needs=("rustc",)),
 ]
 RUNTIMES = [
-    java("StaticList.java", "a static list", MIB),
-    java("Listeners.java", "listeners that are never removed", MIB, "-XX:+UseSerialGC"),
-    java("ThreadLocals.java", "thread locals", MIB, "-XX:+UseParallelGC"),
+    java("StaticList.java", "a static list", MIB, "-Xmn16m", "-XX:+UseG1GC"),
+    java("Listeners.java", "listeners that are never removed", MIB, "-Xmn16m", "-XX:+UseSerialGC"),
+    java("ThreadLocals.java", "thread locals", MIB, "-Xmn16m", "-XX:+UseParallelGC"),
     golang("slice.go", "a slice of the package", 256 * KIB),
     golang("goroutines.go", "goroutines that wait for ever", 4 * 64 * KIB),
     other("node", "closures.js", "closures of listeners", 256 * KIB, "nodejs"),

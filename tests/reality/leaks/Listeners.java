@@ -8,8 +8,10 @@ public class Listeners {
         long end = System.nanoTime() + Long.parseLong(arguments[0]) * 1_000_000_000L;
         for (int step = 0; System.nanoTime() < end; step++) {
             System.out.println("step " + step);
-            byte[] window = new byte[1 << 20];
-            MODEL.addPropertyChangeListener(change -> window[0]++);
+            for (int i = 0; i < 16; i++) {
+                byte[] window = new byte[1 << 16];
+                MODEL.addPropertyChangeListener(change -> window[0]++);
+            }
             Thread.sleep(100);
         }
     }

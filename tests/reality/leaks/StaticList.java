@@ -9,7 +9,7 @@ public class StaticList {
         long end = System.nanoTime() + Long.parseLong(arguments[0]) * 1_000_000_000L;
         for (int step = 0; System.nanoTime() < end; step++) {
             System.out.println("step " + step);
-            RESULTS.add(new byte[1 << 20]);
+            for (int i = 0; i < 16; i++) RESULTS.add(new byte[1 << 16]);
             Thread.sleep(100);
         }
     }

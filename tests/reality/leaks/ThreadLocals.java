@@ -2,7 +2,7 @@ import java.util.concurrent.CountDownLatch;
 
 /** Threads that wait for ever, each with a buffer in a ThreadLocal. */
 public class ThreadLocals {
-    static final ThreadLocal<byte[]> BUFFER = ThreadLocal.withInitial(() -> new byte[1 << 20]);
+    static final ThreadLocal<byte[][]> BUFFERS = ThreadLocal.withInitial(() -> new byte[16][1 << 16]);
 
     public static void main(String[] arguments) throws InterruptedException {
         long end = System.nanoTime() + Long.parseLong(arguments[0]) * 1_000_000_000L;
@@ -10,7 +10,7 @@ public class ThreadLocals {
         for (int step = 0; System.nanoTime() < end; step++) {
             System.out.println("step " + step);
             Thread thread = new Thread(() -> {
-                BUFFER.get()[0] = 1;
+                BUFFERS.get()[0][0] = 1;
                 try {
                     never.await();
                 } catch (InterruptedException stop) {
