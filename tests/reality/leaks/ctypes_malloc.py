@@ -4,7 +4,7 @@ import ctypes
 
 from pace import steps
 
-libc = ctypes.CDLL("libc.so.6")
+libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = [ctypes.c_size_t]
 

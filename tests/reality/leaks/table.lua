@@ -7,7 +7,7 @@ while socket.gettime() < stop do
   print("step " .. step)
   io.flush()
   for i = 1, 20 do
-    messages[#messages + 1] = string.rep(string.char(65 + i), 12800) .. step
+    messages[#messages + 1] = string.rep(string.format("%08d", 20 * step + i), 1600)
   end
   step = step + 1
   socket.sleep(0.1)
