@@ -104,7 +104,7 @@ static void check_values(const struct tide_heap_values *site)
         TIDE_CHECK(values[i], <=, INT64_C(1) << 62);
     }
     TIDE_CHECK(site->kind, >=, TIDE_HEAP_MALLOC);
-    TIDE_CHECK(site->kind, <=, TIDE_HEAP_POOL);
+    TIDE_CHECK(site->kind, <=, TIDE_HEAP_TENSOR);
 }
 
 static void check_table(const struct tide_heap_table *table)

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tide_model_parse((const char *)data, size, &job.model, &err))
         return 0;
     if (job.model.layers > 24)
-        job.model.layers = 24;
+        return 0; /* as any other, and slower */
     job.task = size % 2 ? TIDE_TASK_PRETRAIN : TIDE_TASK_INFER;
     job.eager = size % 3 == 0 && job.model.family != TIDE_FAMILY_RESNET;
     job.sequence = tide_job_sequence(&job, 0);
