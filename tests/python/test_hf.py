@@ -103,11 +103,13 @@ def test_evaluating_without_training_is_no_trouble(tmp_path, marks):
     assert marks() == {}
 
 
-def test_evaluating_after_training_is_no_trouble(tmp_path, binary):
+def test_training_goes_on_being_marked_after_an_evaluation_of_its_own(tmp_path, marks, said, binary):
     trainer = trainer_of(tmp_path, hf.TidemarkCallback(out=lambda _: None), num_train_epochs=1)
     trainer.train()
     trainer.evaluate()
     trainer.train()
+    assert named(marks()[os.getpid()], "step") == [("step", n) for n in range(1, 6)] * 2
+    assert "left out" not in said()
 
 
 def test_an_exception_in_the_training_is_the_users_alone(tmp_path, marks, said, binary):

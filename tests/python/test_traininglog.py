@@ -1,5 +1,6 @@
 """The training log: what it marks, what it says, and that no fault of it reaches the loop."""
 
+import collections
 import os
 import subprocess
 import sys
@@ -195,17 +196,19 @@ def test_a_place_for_lines_that_raises_is_no_trouble(said):
 
 
 @pytest.mark.parametrize("wrong", [None, "three", float("nan"), object()])
-def test_steps_that_are_no_numbers_are_no_trouble(log, said, wrong):
+def test_steps_that_are_no_numbers_are_said_and_left_out(log, lines, marks, said, wrong):
     log.step(wrong)
     log.epoch(wrong)
     log.items(wrong)
-    log.phase_begin(None)
-    log.step(1)
+    log.step(1), log.step(2), log.step(3)
+    assert [mark for mark in marks()[os.getpid()] if mark[0] in ("step", "epoch", "items")] == [("step", 1), ("step", 2), ("step", 3)]
+    assert said().count("is left out") >= 1
+    assert [line.split(":")[0] for line in lines] == ["step 2"]
 
 
-def test_threads_may_share_a_log(log):
+def test_threads_may_share_a_log(log, marks, said):
     def work():
-        for step in range(300):
+        for step in range(60):
             log.step(step)
             with log.phase("inside"):
                 pass
@@ -213,6 +216,10 @@ def test_threads_may_share_a_log(log):
     crew = [threading.Thread(target=work) for _ in range(4)]
     [each.start() for each in crew]
     [each.join() for each in crew]
+    found = collections.Counter(marks()[os.getpid()])
+    assert found["begin", "inside"] == found["end", "inside"] == 4 * 60
+    assert {number for kind, number in found if kind == "step"} == set(range(60))
+    assert said() == ""
 
 
 def test_samples_stay_bounded(monkeypatch):
