@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "python").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "python").rglob("*.md")])
 CODE = re.compile(r"^```[^\n]*\n(.*?)^```|((?:^    [^\n]*\n)+)|`([^`\n]+)`", re.M | re.S)
 
 
