@@ -256,11 +256,23 @@ bool tide_judging_matters(const struct tide_judging *j, double bytes)
     return bytes >= least_leak(j);
 }
 
+/* How far the floor ever came down again after it had been higher. */
+static double retreat(const struct tide_judging *j)
+{
+    double highest = -INFINITY, most = 0;
+    for (size_t i = j->start; i < j->n; i++) {
+        highest = fmax(highest, j->y[i]);
+        most = fmax(most, highest - j->y[i]);
+    }
+    return most;
+}
+
 /* Whether a slope is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
-    return tide_judging_matters(j, tail * share) && is_sure(j, tail / fmax(tail_error, 1e-300), df);
+    return tide_judging_matters(j, tail * share) && is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
+           retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
 }
 
 /* A change of level counts when it stands out of the noise and matters against the level. */

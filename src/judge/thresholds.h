@@ -41,6 +41,9 @@
 #define TIDE_LEAK_Z     4.0
 #define TIDE_LEAK_LEAST (512.0 * 1024)
 #define TIDE_LEAK_SHARE 2e-3 /* of the level */
+/* ... and never to have come down again by more than this share of the rise: what does is a level that
+ * wanders, as an allocator's that gives back a few megabytes now and then. */
+#define TIDE_LEAK_RETREAT 0.25
 /* ... and to rise in its last third at no less than this share of the mean rate; less is a plateau, or
  * undecided. */
 #define TIDE_LEAK_STILL    0.25
@@ -156,6 +159,7 @@
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
  * can be asked, what it keeps free must have grown by at least this share of it. */
 #define TIDE_RETENTION_LIVE  0.2
+#define TIDE_RETENTION_LEAST 0.02 /* of the process: retention that has stopped below that is no finding */
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 
