@@ -182,7 +182,9 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         return known;
     j->live_known = true;
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
-    if (j->retention.retains)
+    /* What has stopped after a small part of the process was kept is no finding. */
+    bool matters = v->kind == TIDE_LEAK || v->growth_bytes >= TIDE_RETENTION_LEAST * v->floor_last;
+    if (j->retention.retains && matters)
         v->kind = TIDE_RETENTION;
     else if (j->retention.fills && v->kind == TIDE_LEAK)
         tide_assessing_fill(

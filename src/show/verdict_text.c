@@ -550,7 +550,7 @@ void tide_assessment_print(const struct tide_assessment *a, const char *next, FI
     if (is_live_said(j)) {
         put_live(&b, j);
         if (j->retention.live_is_flat && !j->retention.crest_rises && !j->retention.managed &&
-            j->retention.not_live_bytes > 0 && j->verdict.kind != TIDE_RETENTION)
+            j->retention.not_live_bytes > 0 && !j->retention.retains)
             put_elsewhere(&b);
         print_line(out, "live", &b);
     }

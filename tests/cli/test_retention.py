@@ -71,6 +71,14 @@ def test_retention_that_has_stopped_is_no_failure(tidemark, tmp_path):
     assert tidemark("judge", path).out.startswith("tidemark: RETENTION, bounded, in train[100]\n  floor   grew until step ")
 
 
+def test_retention_of_a_small_part_that_has_stopped_is_no_finding(tidemark, tmp_path):
+    grows = lambda i: min(i, 60) * MIB // 16
+    path = recorded(tmp_path / "r.tide", lambda i: 200 * MIB + grows(i), flat, free=grows, pieces=lambda i: 1 + i)
+    got = tidemark("judge", "--json", path)
+    assert (got.code, got.json["verdict"]) == (0, "plateau")
+    assert "does not keep it" not in tidemark("judge", path).out
+
+
 def test_what_the_program_holds_is_a_leak(tidemark, tmp_path):
     path = recorded(tmp_path / "r.tide", rising, lambda i: 150 * MIB + i * MIB, free=lambda i: MIB, pieces=lambda i: 4)
     d = tidemark("judge", "--json", path).json
