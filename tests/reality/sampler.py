@@ -109,11 +109,11 @@ def low(looks: list[Look]) -> float:
 
 
 def growth(looks: list[Look]) -> typing.Optional[int]:
-    """By how many bytes the floor of the last fifth lies over that of the fifth which begins at two fifths."""
+    """By how many bytes the floor rose from the third fifth of the time to the fourth: programs start and end in the others."""
     if len(looks) < 10:
         return None
-    middle, end = stretch(looks, 0.4, 0.6), stretch(looks, 0.8, 1)
-    return int(low(end) - low(middle)) if middle and end else None
+    earlier, later = stretch(looks, 0.4, 0.6), stretch(looks, 0.6, 0.8)
+    return int(low(later) - low(earlier)) if earlier and later else None
 
 
 def slope(looks: list[Look]) -> typing.Optional[float]:
