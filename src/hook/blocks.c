@@ -38,10 +38,11 @@ static void clear_chunk(struct tide_heap_head *table, uintptr_t key)
     struct tide_range chunk;
     uintptr_t start = key & ~TIDE_POINTERS_DEVICE;
     enum tide_ranges_kind kind = key & TIDE_POINTERS_DEVICE ? TIDE_RANGES_DEVICE : TIDE_RANGES_CHUNKS;
-    if (!tide_ranges_find(kind, start, start + 1, &chunk) || chunk.start != start)
-        return;
-    tide_blocks_clear(table, start, chunk.end);
-    tide_ranges_cut(kind, start, chunk.end, NULL, NULL);
+    int taken = tide_ranges_take(kind, start, &chunk);
+    if (taken > 0)
+        tide_blocks_clear(table, start, chunk.end);
+    else if (taken < 0) /* a pool's chunk may have been freed, and nobody can tell */
+        tide_ledger_count(&table->lost_frees);
 }
 
 struct tide_pointers_block tide_blocks_forget(struct tide_heap_head *table, const void *key)

@@ -144,6 +144,25 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
     return 0;
 }
 
+int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, struct tide_range *ret_range)
+{
+    struct list *list = &ranges.of[kind];
+    if (!count_of(list))
+        return 0;
+    if (!tide_latch_take(&list->latch))
+        return -1;
+    size_t i = first_after(list, start);
+    bool found = i < count_of(list) && list->at[i].start == start;
+    if (found) {
+        *ret_range = list->at[i];
+        if (kind == TIDE_RANGES_DEVICE)
+            forget_seen(ret_range->start, ret_range->end);
+        erase(list, i, 1);
+    }
+    tide_latch_release(&list->latch);
+    return found;
+}
+
 bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
                       struct tide_range *ret_range)
 {

@@ -52,6 +52,10 @@ int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range);
 int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, tide_ranges_change *on_change,
                     void *context);
 
+/* Removes the range that begins there, whole. 1: it is in *ret_range; 0: there is none; -1: the latch could
+ * not be had. */
+int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, struct tide_range *ret_range);
+
 /* The first range that has addresses of [start, end). false: none, or the latch could not be had. */
 bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
                       struct tide_range *ret_range);

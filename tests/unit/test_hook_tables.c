@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "hook/blocks.h"
 #include "hook/draw.h"
 #include "hook/latch.h"
 #include "hook/pointers.h"
@@ -495,6 +496,52 @@ static void what_continues_a_range_of_its_site_joins_it(void **state)
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 0, UINTPTR_MAX, on_change, NULL), 0);
 }
 
+static void a_range_is_taken_by_its_beginning(void **state)
+{
+    (void)state;
+    struct tide_range found;
+    assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 4096, &found), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){4096, 12288, 3}), 0);
+    assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 8192, &found), 0);
+    assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 4096, &found), 1);
+    assert_true(found.end == 12288 && found.site == 3);
+    assert_false(tide_ranges_any(TIDE_RANGES_CHUNKS));
+}
+
+static void leave(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
+{
+    (void)context;
+    (void)gone;
+    (void)bytes;
+    (void)pieces;
+    pthread_exit(NULL);
+}
+
+static void *leave_under_the_latch(void *argument)
+{
+    tide_ranges_cut(TIDE_RANGES_CHUNKS, 4096, 8192, leave, NULL);
+    return argument;
+}
+
+/* In a process of its own: the latch is never free again. */
+static void a_free_that_finds_the_latch_given_up_is_counted(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        static struct tide_heap_head table;
+        pthread_t thread;
+        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){4096, 12288, 3});
+        if (pthread_create(&thread, NULL, leave_under_the_latch, NULL) || pthread_join(thread, NULL))
+            _exit(2);
+        tide_blocks_forget(&table, (const void *)8192);
+        _exit(atomic_load(&table.lost_frees) != 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* ---- sampling */
 
 static void logarithm_and_probability_are_accurate(void **state)
@@ -582,6 +629,8 @@ int main(void)
         cmocka_unit_test(a_range_is_found_by_any_of_its_addresses),
         cmocka_unit_test(device_memory_that_was_found_is_known_until_it_goes),
         cmocka_unit_test(what_continues_a_range_of_its_site_joins_it),
+        cmocka_unit_test(a_range_is_taken_by_its_beginning),
+        cmocka_unit_test(a_free_that_finds_the_latch_given_up_is_counted),
         cmocka_unit_test(logarithm_and_probability_are_accurate),
         cmocka_unit_test(gaps_between_samples_are_exponential),
         cmocka_unit_test(what_is_counted_is_unbiased_for_every_size),
