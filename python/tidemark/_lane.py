@@ -66,7 +66,7 @@ def _reopen_lane(directory: int, name: str) -> int:
     return os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
 
 
-def _has_room(directory: int) -> bool:
+def _has_room(directory: int, size: int) -> bool:
     """src/channel/space.h: with a spare place beside it, three quarters of a file system must stay free; otherwise no more than
     a quarter of what is free is taken."""
     about = os.fstatvfs(directory)
@@ -74,8 +74,8 @@ def _has_room(directory: int) -> bool:
     try:
         os.readlink(_SPARE, dir_fd=directory)
     except OSError:
-        return about.f_blocks == 0 or free // 4 >= _LANE_BYTES
-    return about.f_blocks == 0 or free - _LANE_BYTES >= about.f_blocks * about.f_frsize // 4 * 3
+        return about.f_blocks == 0 or free // 4 >= size
+    return about.f_blocks == 0 or free - size >= about.f_blocks * about.f_frsize // 4 * 3
 
 
 def _create_lane(directory: int, name: str) -> int:
@@ -84,6 +84,8 @@ def _create_lane(directory: int, name: str) -> int:
     try:
         os.fchmod(fd, 0o600)
         os.posix_fallocate(fd, 0, _LANE_BYTES)
+        if not _has_room(directory, 0):
+            raise OSError("others took the room at the same moment")
     except OSError:
         os.close(fd)
         os.unlink(name, dir_fd=directory)
@@ -93,7 +95,7 @@ def _create_lane(directory: int, name: str) -> int:
 
 def _open_lane(places: list[int], name: str) -> int:
     """The lane that this process made before it called exec, or a new one where there is room."""
-    roomy = [place for place in places if _has_room(place)]
+    roomy = [place for place in places if _has_room(place, _LANE_BYTES)]
     for attempt, there in ((_reopen_lane, places), (_create_lane, roomy)):
         for place in there:
             try:

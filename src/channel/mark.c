@@ -112,17 +112,21 @@ static struct tide_lane_head *map_lane(int fd)
     return lane == MAP_FAILED ? NULL : lane;
 }
 
-static struct tide_lane_head *create_lane(int directory, const char *name, uint64_t start_ticks)
+/* *ret_full: there is no room for one after all. */
+static struct tide_lane_head *create_lane(int directory, const char *name, uint64_t start_ticks,
+                                          bool *ret_full)
 {
     int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return NULL;
     struct tide_lane_head *lane = NULL;
-    if (!fchmod(fd, 0600) && !allocate_lane(fd))
+    bool taken = !fchmod(fd, 0600) && !allocate_lane(fd), kept = taken && tide_space_keeps(directory);
+    if (kept)
         lane = map_lane(fd);
     if (!lane)
         unlinkat(directory, name, 0);
     close(fd);
+    *ret_full = taken && !kept;
     if (!lane)
         return NULL;
     lane->pid = (uint32_t)getpid();
@@ -178,13 +182,13 @@ static struct tide_lane_head *make_lane(void)
     struct tide_lane_head *lane = reopen_lane(directory, name, start_ticks);
     if (!lane && spare >= 0)
         lane = reopen_lane(spare, name, start_ticks);
-    bool here = tide_space_for(directory, tide_space_is_shared(directory), TIDE_LANE_BYTES);
-    bool there = spare >= 0 && tide_space_for(spare, false, TIDE_LANE_BYTES);
-    if (!lane && here)
-        lane = create_lane(directory, name, start_ticks);
-    if (!lane && there)
-        lane = create_lane(spare, name, start_ticks);
-    if (!lane && !here && !there)
+    bool full = !tide_space_for(directory, tide_space_is_shared(directory), TIDE_LANE_BYTES);
+    bool spare_full = spare < 0 || !tide_space_for(spare, false, TIDE_LANE_BYTES);
+    if (!lane && !full)
+        lane = create_lane(directory, name, start_ticks, &full);
+    if (!lane && !spare_full)
+        lane = create_lane(spare, name, start_ticks, &spare_full);
+    if (!lane && full && spare_full)
         say_full(directory, name);
     if (spare >= 0)
         close(spare);

@@ -4,8 +4,10 @@
  * /dev/shm belongs to the job: when it is full, the job's own mappings there die of SIGBUS, and a container
  * has 64 MB of it. So where the tracker has put the channel on a memory file system it leaves a link in it,
  * TIDE_SPACE_SPARE, to a directory elsewhere: whoever would leave less than three quarters of the file system
- * free goes there. Without the link, and there, nobody takes more than a quarter of what is free. Who finds
- * no room at all leaves an empty file TIDE_SPACE_FULL PID-START behind, so that it can be said.
+ * free goes there. Without the link, and there, nobody takes more than a quarter of what is free. Several may
+ * ask at the same moment: so whoever has taken something asks again whether it may keep it, and gives it back
+ * if not. Who finds no room at all leaves an empty file TIDE_SPACE_FULL PID-START behind, so that it can be
+ * said.
  *
  * Used on both ends of the channel: system calls only.
  */
@@ -40,6 +42,12 @@ static inline bool tide_space_for(int directory, bool shared, uint64_t bytes)
 static inline bool tide_space_is_shared(int directory)
 {
     return !faccessat(directory, TIDE_SPACE_SPARE, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Whether what was taken may be kept. */
+static inline bool tide_space_keeps(int directory)
+{
+    return tide_space_for(directory, tide_space_is_shared(directory), 0);
 }
 
 /* A directory, to be closed; -1: there is none. Not by the C library's open(), where a thread can be

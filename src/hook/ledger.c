@@ -142,6 +142,10 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     char *from = (char *)table + areas[area].at + self.backed[area];
     if (!has_room(want - self.backed[area]) || madvise(from, want - self.backed[area], MADV_POPULATE_WRITE))
         return -1;
+    if (!has_room(0)) { /* others took some at the same moment */
+        madvise(from, want - self.backed[area], MADV_REMOVE);
+        return -1;
+    }
     self.backed[area] = want;
     return 0;
 }
