@@ -149,9 +149,11 @@ static void decide_jump(struct tide_judging *j, const struct tide_fit *fit)
 /* A rise that has stopped, or next to nothing: pages that a process touches here and there. */
 static void decide_stopping(struct tide_judging *j, const struct tide_fit *fit)
 {
-    if (tide_judging_is_change(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
-        return tide_judging_decide_plateau(j, fit);
-    decide_level(j);
+    if (!tide_judging_is_change(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)))
+        return decide_level(j);
+    if (tide_judging_ends_low(j, fit))
+        return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
+    tide_judging_decide_plateau(j, fit);
 }
 
 static void decide(struct tide_judging *j)

@@ -79,6 +79,8 @@ void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, d
 
 /* ---- decisions; those that return bool leave the verdict alone when they return false */
 
+/* Whether a plateau rests on the last few windows alone, and before them memory rose as ever. */
+bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit);
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit);
 bool tide_judging_decide_one_pass(struct tide_judging *j);
 bool tide_judging_decide_staircase(struct tide_judging *j);

@@ -5,17 +5,29 @@
 
 #include <math.h>
 
+/* Windows behind the knee at k. */
+static size_t points_behind(const struct tide_judging *j, double k)
+{
+    size_t behind = 0;
+    for (size_t i = 0; i < tide_judging_points(j); i++)
+        behind += j->u[i] > k;
+    return behind;
+}
+
 /* Whether the floor is level behind the knee at k, or as far behind it as there are points enough to tell. */
 static bool has_stopped(const struct tide_judging *j, double k, double rate)
 {
     double still, error, freedom, from = TIDE_LATELY;
-    size_t behind = 0;
-    for (size_t i = 0; i < tide_judging_points(j); i++)
-        behind += j->u[i] > k;
-    if (k > from && behind >= TIDE_BEHIND_KNEE)
+    if (k > from && points_behind(j, k) >= TIDE_BEHIND_KNEE)
         from = k;
     tide_judging_line_from(j, from, &still, &error, &freedom);
     return still <= fmax(TIDE_PLATEAU_STILL * rate, TIDE_STILL_Z * error);
+}
+
+bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    return fit->model == TIDE_MODEL_PLATEAU && points_behind(j, fit->k) < TIDE_BEHIND_KNEE &&
+           !has_stopped(j, fit->k, fit->beta[1]);
 }
 
 void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit)

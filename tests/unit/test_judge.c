@@ -708,6 +708,31 @@ static void a_rise_with_a_jump_in_it_is_not_level_before_and_after(void **state)
     assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
 }
 
+/* A training loop that keeps 512 KiB a step, as steps and MiB. The last look saw it give back a part. */
+static void a_leak_whose_last_window_is_low_has_not_stopped(void **state)
+{
+    (void)state;
+    static const double looks[][2] = {
+        {1, 439.5},  {2, 440.7},  {3, 440.8},  {4, 441.3},  {5, 442.7},  {6, 442.6},  {7, 442.8},
+        {8, 445.2},  {9, 443.9},  {10, 444.4}, {11, 445.8}, {12, 446.1}, {13, 446.0}, {14, 446.6},
+        {15, 447.9}, {16, 447.9}, {17, 449.6}, {18, 448.3}, {19, 448.4}, {20, 449.5}, {21, 451.5},
+        {22, 453.2}, {23, 456.6}, {24, 452.5}, {25, 457.4}, {26, 452.8}, {27, 452.9}, {28, 454.4},
+        {29, 454.3}, {30, 454.4}, {31, 454.9}, {32, 456.0}, {34, 459.2}, {35, 460.2}, {36, 457.9},
+        {37, 461.0}, {38, 458.6}, {39, 459.1}, {40, 459.6}, {41, 463.0}, {42, 460.6}, {43, 463.7},
+        {44, 461.6}, {45, 463.9}, {46, 467.2}, {48, 467.9}, {49, 464.6}, {51, 468.5}, {52, 469.1},
+        {53, 466.6}, {55, 470.0}, {56, 468.5}, {57, 469.6}, {58, 470.0}, {59, 475.1}, {60, 469.6},
+        {61, 470.1}, {62, 472.3}, {63, 475.9}, {64, 471.6}, {65, 472.8}, {66, 475.9}, {67, 473.1},
+        {68, 477.5}, {69, 471.1}};
+    enum { LOOKS = sizeof looks / sizeof *looks };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = looks[i][0];
+        ys[i] = 1048576 * looks[i][1];
+    }
+    struct tide_verdict v = judge(input_of(LOOKS));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.slope / (512 * 1024) - 1) < 0.05);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -781,6 +806,7 @@ int main(void)
         cmocka_unit_test(a_leak_of_which_some_is_given_back_now_and_then_is_one),
         cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
+        cmocka_unit_test(a_leak_whose_last_window_is_low_has_not_stopped),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
