@@ -421,7 +421,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
         tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
     if (status == 0 && s->a->count > before && !own_pages)
         status = tide_assessing_retention(s, p, &s->a->judged[before]);
-    if (status == 0 && s->a->count > before && !own_pages)
+    if (status == 0 && s->a->count > before)
         tide_assessing_asked(s, p, &s->a->judged[before]);
     return status;
 }

@@ -230,6 +230,38 @@ static void who_asks_for_no_more_touches_what_he_had(void **state)
     assert_int_equal(rising(true, MIB, 0, text, sizeof text), TIDE_UNDECIDED);
 }
 
+/* A child, whose own pages are read as well: by 256 KiB a step more are there, or more of those that were
+ * there are its own. */
+static enum tide_verdict_kind rising_in_a_child(bool there, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "timeout", "timeout"),
+            child = add_process(&m, 101, parent, "xz", "xz");
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t more = i * MIB / 4, resident = (there ? 20 * MIB + more : 120 * MIB);
+        look(&m, 2, MIB + resident);
+        sample(&m, parent, MIB);
+        put_sample(&m, (struct tide_sample){.process = child,
+                                            .anon_bytes = resident,
+                                            .asked_bytes = 200 * MIB,
+                                            .mapped_bytes = 200 * MIB});
+        read_shared(&m, child, 20 * MIB + more, 20 * MIB + more);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void pages_that_become_its_own_were_there_before(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising_in_a_child(true, text, sizeof text), TIDE_UNDECIDED);
+    assert_int_equal(rising_in_a_child(false, text, sizeof text), TIDE_LEAK);
+    assert_non_null(strstr(text, "copy-on-write"));
+}
+
 static void who_asks_for_what_he_grows_by_leaks(void **state)
 {
     (void)state;
@@ -606,6 +638,7 @@ int main(void)
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(pages_that_become_its_own_were_there_before),
         cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
         cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
