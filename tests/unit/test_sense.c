@@ -175,9 +175,14 @@ static int count_samples(void *context, const struct tide_sample *row)
     return 0;
 }
 
-static int sum_pss(void *context, const struct tide_smaps *row)
+enum { MOST_NOTED = 8 };
+
+/* The last of each process. */
+static int note_pss(void *context, const struct tide_smaps *row)
 {
-    *(int64_t *)context += row->pss_bytes;
+    int64_t *last = context;
+    assert_in_range(row->process, 0, MOST_NOTED - 1);
+    last[row->process] = row->pss_bytes;
     return 0;
 }
 
@@ -187,7 +192,7 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
 {
     (void)state;
     int samples = 0;
-    int64_t pss = 0;
+    int64_t pss[MOST_NOTED] = {0};
     fake_put(&(struct fake_process){.pid = 100,
                                     .parent = 1,
                                     .start = 7,
@@ -239,8 +244,9 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
     assert_int_equal(child.row.peak_rss_bytes, 51 * MIB * 1024);
     assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
     assert_int_equal(samples, 2); /* nothing changed after the first look */
-    assert_int_equal(tide_reader_each_smaps(reader, 0, sum_pss, &pss, &err), 0);
-    assert_int_equal(pss, 51 * MIB * 1024);
+    assert_int_equal(tide_reader_each_smaps(reader, 0, note_pss, pss, &err), 0);
+    assert_int_equal(pss[process(100).row.id], 11 * MIB * 1024);
+    assert_int_equal(pss[child.row.id], 40 * MIB * 1024);
 }
 
 static void ends_are_recorded_and_the_tree_can_be_seen_to_have_ended(void **state)
