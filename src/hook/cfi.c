@@ -121,6 +121,16 @@ static int64_t take_sleb(struct cursor *c)
     return (int64_t)value;
 }
 
+/* An offset in units of the table's own. */
+static int64_t factored(struct cursor *c, int64_t value, int64_t factor)
+{
+    int64_t offset;
+    if (!__builtin_mul_overflow(value, factor, &offset))
+        return offset;
+    c->bad = true;
+    return 0;
+}
+
 static struct cursor take_block(struct cursor *c)
 {
     uint64_t bytes = take_uleb(c);
@@ -302,7 +312,7 @@ static void set_cfa_expression(struct row *row, struct cursor e, uintptr_t addre
     int64_t offset = take_sleb(&e);
     size_t rest = (size_t)(e.end - e.at);
     row->cfa = (struct tide_cfi_rule){.kind = TIDE_CFI_NONE};
-    if (e.bad || offset < INT32_MIN || offset > INT32_MAX)
+    if (e.bad || offset < INT32_MIN || offset > INT32_MAX - 8)
         return;
     if (first == DW_OP_breg6 && rest == 1 && e.at[0] == DW_OP_deref) {
         row->cfa = (struct tide_cfi_rule){.kind = TIDE_CFI_BP_DEREF, .offset = (int32_t)offset};
@@ -350,11 +360,11 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
         return true;
     case DW_CFA_offset_extended:
         number = take_uleb(c);
-        set_register(&m->row, number, AT_CFA, (int64_t)take_uleb(c) * factor);
+        set_register(&m->row, number, AT_CFA, factored(c, (int64_t)take_uleb(c), factor));
         return true;
     case DW_CFA_offset_extended_sf:
         number = take_uleb(c);
-        set_register(&m->row, number, AT_CFA, take_sleb(c) * factor);
+        set_register(&m->row, number, AT_CFA, factored(c, take_sleb(c), factor));
         return true;
     case DW_CFA_restore_extended:
         restore(m, take_uleb(c));
@@ -386,7 +396,7 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
         return true;
     case DW_CFA_def_cfa_sf:
         number = take_uleb(c);
-        set_cfa(&m->row, number, take_sleb(c) * factor);
+        set_cfa(&m->row, number, factored(c, take_sleb(c), factor));
         return true;
     case DW_CFA_def_cfa_register:
         set_cfa(&m->row, take_uleb(c), m->row.cfa.offset);
@@ -395,7 +405,7 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
         m->row.cfa.offset = (int32_t)take_uleb(c);
         return true;
     case DW_CFA_def_cfa_offset_sf:
-        m->row.cfa.offset = (int32_t)(take_sleb(c) * factor);
+        m->row.cfa.offset = (int32_t)factored(c, take_sleb(c), factor);
         return true;
     case DW_CFA_def_cfa_expression:
         set_cfa_expression(&m->row, take_block(c), m->address);
@@ -454,7 +464,8 @@ static bool execute(struct machine *m, struct cursor c)
             if (m->location > m->address)
                 return !c.bad;
         } else if ((code & 0xc0) == DW_CFA_offset) {
-            set_register(&m->row, code & 0x3f, AT_CFA, (int64_t)take_uleb(&c) * m->common->data_align);
+            set_register(&m->row, code & 0x3f, AT_CFA,
+                         factored(&c, (int64_t)take_uleb(&c), m->common->data_align));
         } else if ((code & 0xc0) == DW_CFA_restore) {
             restore(m, code & 0x3f);
         } else if (!execute_other(m, code, &c)) {
@@ -474,7 +485,7 @@ static struct tide_cfi_rule rule_of(const struct row *row)
     if (row->bp == AT_BP) {
         rule.saved = TIDE_CFI_BP_AT_BP;
     } else if (row->bp == AT_CFA) {
-        if (row->bp_at >= 0 || row->bp_at % 8 || -row->bp_at / 8 > TIDE_CFI_SAVED_MOST)
+        if (row->bp_at >= 0 || row->bp_at % 8 || row->bp_at / 8 < -TIDE_CFI_SAVED_MOST)
             return none;
         rule.saved = (uint32_t)(-row->bp_at / 8);
     }
