@@ -13,6 +13,7 @@ import time
 import pytest
 
 KIB, MIB = 1024, 1024 * 1024
+MANY = 4000  # rounds of a program that is to be ended: 20 s and 1.2 GiB, should it not be
 
 LEAK = r"""
 #include <stdio.h>
@@ -141,7 +142,7 @@ def test_mappings_and_what_is_freed(tidemark, leak, tmp_path):
 def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, number):
     """Killed in the middle: the recording has everything up to the kill, read from what the program left behind."""
     with subprocess.Popen([binary, "run", "--heap", "-i", "10s", "-o", "a.tide", "--", "sh", "-c",
-                           f"{leak} 100000 say & echo $!; wait $!"], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+                           f"{leak} {MANY} say & echo $!; wait $!"], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as tracker:
         pid = int(tracker.stdout.readline())
         assert tracker.stdout.readline() == "twenty\n"
@@ -156,7 +157,7 @@ def test_a_killed_program_leaves_what_it_held(binary, env, leak, tmp_path, numbe
 
 def test_a_program_that_runs_into_its_limit(tidemark, leak, tmp_path):
     """malloc fails at last, and the program dies of it."""
-    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"ulimit -v 400000; exec {leak} 100000")
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"ulimit -v 400000; exec {leak} {MANY}")
     assert done.code == 128 + signal.SIGSEGV, done.err
     heap = Heap(tmp_path / "a.tide")
     live, blocks, *_ = heap.last(heap.site_of("leak_here")[0])
@@ -165,7 +166,7 @@ def test_a_program_that_runs_into_its_limit(tidemark, leak, tmp_path):
 
 
 def test_a_program_that_the_kernel_kills_for_its_memory(tidemark, leak, small_cgroup, tmp_path):
-    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"echo $$ > {small_cgroup}/cgroup.procs; exec {leak} 100000")
+    done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", f"echo $$ > {small_cgroup}/cgroup.procs; exec {leak} {MANY}")
     assert done.code == 128 + signal.SIGKILL, done.err
     heap = Heap(tmp_path / "a.tide")
     site, _ = heap.site_of("leak_here")
@@ -438,7 +439,7 @@ def test_no_process_stays_behind(binary, env, leak, tmp_path):
                 found.append(int(stat.parent.name))
         return found
 
-    with subprocess.Popen([binary, "run", "--heap", "-o", "a.tide", "--", leak, "100000", "say"], cwd=tmp_path, env=env,
+    with subprocess.Popen([binary, "run", "--heap", "-o", "a.tide", "--", leak, str(MANY), "say"], cwd=tmp_path, env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tracker:
         assert tracker.stdout.readline() == "twenty\n"
         server, = servers(tracker.pid)

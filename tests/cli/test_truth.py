@@ -234,13 +234,13 @@ def test_killed_outright(blamed, script):
 def test_out_of_address_space(blamed, script):
     """malloc fails under the limit, Python raises MemoryError and ends."""
     program = script(GROW)
-    first = blamed("sh", "-c", f"ulimit -v 150000; exec /usr/bin/python3 {program} 100000", code=1)[0]
+    first = blamed("sh", "-c", f"ulimit -v 150000; exec /usr/bin/python3 {program} 2000", code=1)[0]
     assert first.is_at(program, "kept.append(") and first.row["live_bytes"] > 20 * MIB
 
 
 def test_killed_by_the_kernel_for_its_memory(blamed, script, small_cgroup):
     program = script(GROW)
-    first = blamed("sh", "-c", f"echo $$ > {small_cgroup}/cgroup.procs; exec /usr/bin/python3 {program} 100000",
+    first = blamed("sh", "-c", f"echo $$ > {small_cgroup}/cgroup.procs; exec /usr/bin/python3 {program} 2000",
                    code=128 + signal.SIGKILL)[0]
     assert first.is_at(program, "kept.append(") and first.row["live_bytes"] > 20 * MIB
 
