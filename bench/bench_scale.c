@@ -1,7 +1,8 @@
 /*
  * bench_scale.c - what a verdict costs when a run is long, when many processes came and went, and when a
  * recording is full of marks: seconds and memory of `tidemark judge` on recordings made for it. What is asked
- * is held against processor time, which other programs hardly change; it has one thread.
+ * is held against processor time, which other programs hardly change; it has one thread. Of the largest also
+ * how long `tidemark watch` takes to leave when `q` is pressed at whatever it is doing.
  *
  *   bench_scale TIDEMARK                              the curve; exits 1 when a line misses what is asked
  *   bench_scale --make FILE HOURS ALIVE SEEN GAUGES LIMITS   one such recording, for a profiler
@@ -14,6 +15,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
+#include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HZ = 4, SMAPS_PER_LOOK = 5, STEP_LOOKS = 8, COMMIT_LOOKS = 4096, MIB = 1 << 20 };
+enum { HZ = 4, SMAPS_PER_LOOK = 5, STEP_LOOKS = 8, COMMIT_LOOKS = 4096, WATCHED = 100, MIB = 1 << 20 };
 
 struct scale {
     const char *what;
@@ -202,6 +205,55 @@ static int judge(const char *tidemark, const char *path, double *ret_wall_s, dou
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Takes what the view draws, for so long or until it has ended. Returns whether it has. */
+static bool look_on(int terminal, double seconds)
+{
+    char drawn[4096];
+    int64_t until = tide_clock_ns() + (int64_t)(seconds * 1e9);
+    for (int64_t now = tide_clock_ns(); now < until; now = tide_clock_ns()) {
+        struct pollfd fd = {.fd = terminal, .events = POLLIN};
+        poll(&fd, 1, (int)((until - now) / TIDE_NS_PER_MS) + 1);
+        if (fd.revents && read(terminal, drawn, sizeof drawn) <= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Seconds from the key `q`, pressed after so many, to the end of `tidemark watch FILE`. */
+static double leave(const char *tidemark, const char *path, double after_s)
+{
+    struct winsize size = {.ws_row = 40, .ws_col = 132};
+    int terminal, status;
+    pid_t child = forkpty(&terminal, NULL, NULL, &size);
+    if (child == 0) {
+        setenv("TERM", "xterm", 1);
+        execl(tidemark, tidemark, "watch", path, (char *)NULL);
+        _exit(127);
+    }
+    bool ended = child < 0 || look_on(terminal, after_s) || write(terminal, "q", 1) != 1;
+    int64_t pressed = tide_clock_ns();
+    if (ended || !look_on(terminal, 600) || waitpid(child, &status, 0) != child || status) {
+        fprintf(stderr, "bench_scale: '%s watch' failed\n", tidemark);
+        exit(2);
+    }
+    close(terminal);
+    return (double)(tide_clock_ns() - pressed) / 1e9;
+}
+
+static bool measure_leaving(const char *tidemark, const char *path)
+{
+    static const double moments[] = {0.1, 1, 3, 5, 8, 12, 16, 20, 25, 30};
+    enum { MOMENTS = sizeof moments / sizeof *moments };
+    const double asked_s = 1;
+    double worst_s = 0;
+    for (int i = 0; i < MOMENTS; i++)
+        worst_s = fmax(worst_s, leave(tidemark, path, moments[i]));
+    bool ok = worst_s < asked_s;
+    printf("%-28s watch: q leaves within %.2f s, the worst of %d moments up to 30 s  asked: %.0f s%s\n", "",
+           worst_s, MOMENTS, asked_s, ok ? "" : "  MISSED");
+    return ok;
+}
+
 static bool measure(const char *tidemark, const struct scale *s)
 {
     char path[64];
@@ -211,7 +263,6 @@ static bool measure(const char *tidemark, const struct scale *s)
     make(path, s);
     stat(path, &about);
     int status = judge(tidemark, path, &wall_s, &cpu_s, &mib);
-    unlink(path);
     bool ok = (status == 0 || status == 1 || status == 3) && (s->most_s == 0 || cpu_s <= s->most_s) &&
               (s->most_mib == 0 || mib <= s->most_mib);
     char asked[64] = "";
@@ -222,6 +273,8 @@ static bool measure(const char *tidemark, const struct scale *s)
     printf("%-28s %8.1f MB   judge %6.2f s of processor time, %6.2f s in all, %5.0f MiB, exit %d%s%s\n",
            s->what, (double)about.st_size / 1e6, cpu_s, wall_s, mib, status, asked, ok ? "" : "  MISSED");
     fflush(stdout);
+    ok = (s->alive < WATCHED || measure_leaving(tidemark, path)) && ok;
+    unlink(path);
     return ok;
 }
 
