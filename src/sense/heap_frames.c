@@ -70,17 +70,6 @@ void tide_heap_frames_free(struct tide_heap_frames *frames)
     free(frames);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *p = bytes;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 29;
-}
-
-static const uint64_t SEED = UINT64_C(0xcbf29ce484222325);
-
 /* Room for one more element, or NULL; *array is as it was then. */
 static void *grown(void *array, size_t count, size_t *capacity, size_t most, size_t size)
 {
@@ -95,8 +84,8 @@ static void *grown(void *array, size_t count, size_t *capacity, size_t most, siz
 
 static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const struct tide_heap_range *range)
 {
-    uint64_t key = hash_bytes(hash_bytes(SEED, range->path, strlen(range->path) + 1), range->build_id,
-                              range->build_id_bytes);
+    uint64_t key = tide_map_key(tide_map_key(TIDE_MAP_SEED, range->path, strlen(range->path) + 1),
+                                range->build_id, range->build_id_bytes);
     uint64_t found;
 
     if (tide_map_get(&frames->module_by_key, key, &found)) {
@@ -162,7 +151,7 @@ int32_t tide_heap_frames_native(struct tide_heap_frames *frames, int64_t pid,
         uint64_t address;
         int64_t module;
     } key = {frame.address, frame.module};
-    return add_frame(frames, hash_bytes(SEED, &key, sizeof key), frame, &fresh);
+    return add_frame(frames, tide_map_key(TIDE_MAP_SEED, &key, sizeof key), frame, &fresh);
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------- */
@@ -221,9 +210,10 @@ int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *fil
                                 uint32_t line, struct tide_writer *writer, struct tide_err *err)
 {
     struct frame frame = {.module = -2, .state = WANTED};
-    uint64_t key = hash_bytes(hash_bytes(SEED ^ 1, file, strlen(file) + 1), function, strlen(function) + 1);
+    uint64_t key =
+        tide_map_key(tide_map_key(TIDE_MAP_SEED ^ 1, file, strlen(file) + 1), function, strlen(function) + 1);
     bool fresh;
-    int32_t number = add_frame(frames, hash_bytes(key, &line, sizeof line), frame, &fresh);
+    int32_t number = add_frame(frames, tide_map_key(key, &line, sizeof line), frame, &fresh);
     struct tide_frame row = {.function = function,
                              .file = file,
                              .line = line > 0 ? (int64_t)line : TIDE_UNKNOWN,

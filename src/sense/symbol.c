@@ -404,15 +404,6 @@ static struct module *open_module(const struct tide_symbol_module *about)
     return module;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-    const unsigned char *p = bytes;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static void forget_modules(struct tide_symbols *symbols)
 {
     for (size_t i = 0; i < symbols->module_count; i++)
@@ -423,9 +414,9 @@ static void forget_modules(struct tide_symbols *symbols)
 
 static struct module *find_module(struct tide_symbols *symbols, const struct tide_symbol_module *about)
 {
-    uint64_t key = hash_bytes(UINT64_C(0xcbf29ce484222325), about->build_id, about->build_id_bytes), found;
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, about->build_id, about->build_id_bytes), found;
 
-    key = hash_bytes(key, about->path, strlen(about->path));
+    key = tide_map_key(key, about->path, strlen(about->path));
     if (tide_map_get(&symbols->by_key, key, &found))
         return symbols->modules[found];
     if (symbols->module_count == TIDE_SYMBOL_MODULES)
