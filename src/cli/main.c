@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "rt/processor.h"
+#include "sense/symbol_worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +149,8 @@ static int start(int argc, char **argv)
     }
     const char *word = argv[1];
     struct tide_err err = {0};
+    if (!strcmp(word, TIDE_SYMBOL_WORKER))
+        return tide_symbol_worker_run(); /* no command of the table: nobody is to type it */
     if (!strcmp(word, "-h") || !strcmp(word, "--help"))
         word = "help";
     else if (!strcmp(word, "-V") || !strcmp(word, "--version"))

@@ -424,9 +424,11 @@ static int start_sense(struct tide_tracker *t, struct tide_err *err)
         .roots = &root,
         .root_count = 1,
         .adopt_orphans = t->config->command != NULL,
-        .hidden_pids = {t->spawned.keeper, t->heap ? tide_heap_sense_helper(t->heap) : 0,
-                        t->relay ? tide_relay_pid(t->relay) : 0, t->relay ? tide_relay_deputy(t->relay) : 0,
-                        t->channel ? tide_channel_helper(t->channel) : 0},
+        .hidden_pids = {[TIDE_SENSE_KEEPER] = t->spawned.keeper,
+                        [TIDE_SENSE_SYMBOLS] = t->heap ? tide_heap_sense_helper(t->heap) : 0,
+                        [TIDE_SENSE_RELAY] = t->relay ? tide_relay_pid(t->relay) : 0,
+                        [TIDE_SENSE_DEPUTY] = t->relay ? tide_relay_deputy(t->relay) : 0,
+                        [TIDE_SENSE_SWEEPER] = t->channel ? tide_channel_helper(t->channel) : 0},
         .smaps_budget_ppm = 10000,
         .limit_bytes = t->config->limit_bytes,
         .gpu = true,
@@ -453,14 +455,13 @@ static void open_output_of(struct tide_tracker *t)
     }
 }
 
-/* --heap: before there are threads. */
 static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 {
     if (!t->config->heap_interval_bytes)
         return 0;
     if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, t->config->python_objects, err))
         return -1;
-    return tide_heap_sense_new(&t->heap, err);
+    return tide_heap_sense_new("/proc/self/exe", &t->heap, err);
 }
 
 /* The hook needs the channel, marks can do without. */

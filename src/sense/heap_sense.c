@@ -37,7 +37,7 @@ _Static_assert((int)TIDE_HEAP_MALLOC == (int)TIDE_SITE_MALLOC &&
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
 
-int tide_heap_sense_new(struct tide_heap_sense **ret_heap, struct tide_err *err)
+int tide_heap_sense_new(const char *program, struct tide_heap_sense **ret_heap, struct tide_err *err)
 {
     struct tide_heap_sense *heap = calloc(1, sizeof *heap);
 
@@ -45,7 +45,7 @@ int tide_heap_sense_new(struct tide_heap_sense **ret_heap, struct tide_err *err)
         free(heap);
         return tide_err_set(err, "not enough memory to follow allocations");
     }
-    if (tide_symbol_server_new(&heap->server, err) != 0)
+    if (tide_symbol_server_new(program, &heap->server, err) != 0)
         heap->server = NULL;
     tide_map_init(&heap->stacks, STACKS_MOST);
     heap->rows = ROWS_BURST;
@@ -274,6 +274,7 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
 
 void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense)
 {
+    tide_sense_hide(sense, TIDE_SENSE_SYMBOLS, tide_heap_sense_helper(heap));
     for (size_t i = 0; i < tide_heap_tables_count(heap->tables); i++) {
         const struct tide_heap_table *table = tide_heap_tables_at(heap->tables, i);
         int64_t own_bytes, table_bytes;

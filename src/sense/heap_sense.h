@@ -1,8 +1,8 @@
 /*
  * heap_sense.h - copies the tables of live memory (heap_read.h) into the recording.
  *
- * tide_heap_sense_new (before this process has threads: symbol_server.h) -> _open (the
- * channel is there) -> _look() after each look of sense.h -> _finish() -> _free.
+ * tide_heap_sense_new -> _open (the channel is there) -> _look() after each look of sense.h -> _finish() ->
+ * _free.
  *
  * A look reads as many tables as 1 % of wall time allows, those of processes that are gone first and then in
  * turn; a table that has ended is read to its end and then dropped. A call stack becomes a site of the
@@ -26,8 +26,8 @@
 
 struct tide_heap_sense;
 
-/* Starts the server of symbols; when that fails, addresses stay addresses. */
-int tide_heap_sense_new(struct tide_heap_sense **ret_heap, struct tide_err *err);
+/* program: which looks up symbols (symbol_server.h); when it cannot be started, addresses stay addresses. */
+int tide_heap_sense_new(const char *program, struct tide_heap_sense **ret_heap, struct tide_err *err);
 void tide_heap_sense_free(struct tide_heap_sense *heap);
 
 /* base_ns: tide_clock_ns() at t = 0 of the recording. descriptors: shared with who else keeps files open;
@@ -35,7 +35,7 @@ void tide_heap_sense_free(struct tide_heap_sense *heap);
 int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
                          struct tide_descriptors *descriptors, int64_t base_ns, struct tide_err *err);
 
-/* Before a look at the processes: tells it what the hook has in each. */
+/* Before a look at the processes: tells it what the hook has in each, and which is the server of symbols. */
 void tide_heap_sense_hooks(const struct tide_heap_sense *heap, struct tide_sense *sense);
 
 /* tick: id of the look that was just written, at now_ns. Writer errors are returned. */
@@ -47,7 +47,7 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
                            struct tide_writer *writer, int64_t tick, int64_t now_ns, int wait_ms,
                            struct tide_err *err);
 
-/* PID of the server of symbols, a child of this process; 0: there is none. */
+/* PID of the server of symbols, a child of this process, until the next look; 0: there is none. */
 int64_t tide_heap_sense_helper(const struct tide_heap_sense *heap);
 
 /* Tables ever seen. */

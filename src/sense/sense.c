@@ -224,6 +224,11 @@ void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks
     member->hook_shmem_bytes = shmem_bytes;
 }
 
+void tide_sense_hide(struct tide_sense *sense, enum tide_sense_hidden which, int64_t pid)
+{
+    sense->tree.hidden_pids[which] = pid;
+}
+
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);

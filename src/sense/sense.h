@@ -28,15 +28,21 @@
 
 struct tide_sense;
 
-enum { TIDE_SENSE_HIDDEN = 5 };
+/* Children of this process that are never members. */
+enum tide_sense_hidden {
+    TIDE_SENSE_KEEPER, /* of a pseudo-terminal */
+    TIDE_SENSE_SYMBOLS,
+    TIDE_SENSE_RELAY,
+    TIDE_SENSE_DEPUTY, /* of the relay */
+    TIDE_SENSE_SWEEPER,
+    TIDE_SENSE_HIDDEN,
+};
 
 struct tide_sense_config {
     const int64_t *roots;
     size_t root_count;
     bool adopt_orphans;                     /* children of this process are members too */
-    int64_t hidden_pids[TIDE_SENSE_HIDDEN]; /* children of this process that are never members (the keeper of
-                                               a pseudo-terminal, the relay and its deputy, the server of
-                                               symbols, the sweeper); 0: none */
+    int64_t hidden_pids[TIDE_SENSE_HIDDEN]; /* 0: none */
     int64_t smaps_budget_ppm;               /* of wall time; 10000 = 1 %; 0: never read smaps_rollup */
     int64_t limit_bytes;                    /* --limit, or TIDE_UNKNOWN */
     bool gpu;                               /* look for NVML */
@@ -81,6 +87,9 @@ const char *tide_sense_name(const struct tide_sense *sense, int64_t pid, uint64_
  * that much less is the process said to have. Of shared memory it is the hook's table. */
 void tide_sense_hook(struct tide_sense *sense, int64_t pid, uint64_t start_ticks, int64_t anon_bytes,
                      int64_t shmem_bytes);
+
+/* Says which child is not to be a member from the next look on, in the place of the last one. 0: none. */
+void tide_sense_hide(struct tide_sense *sense, enum tide_sense_hidden which, int64_t pid);
 
 /* Says that a process was reaped with this peak (ru_maxrss), which may be higher than any look saw. */
 void tide_sense_reaped(struct tide_sense *sense, int64_t pid, int64_t peak_rss_bytes);

@@ -3,7 +3,8 @@
  *
  * A module is opened at its first question and stays open. Of its symbols only those of functions are kept,
  * sorted by address. Units of debug information are found by .debug_aranges, and where there is none (clang
- * writes none) by a table of their ranges, which is made once.
+ * writes none) by a table of their ranges, which is made once. libdwfl would do both, by going through all
+ * symbols for each address and without units that .debug_aranges does not name: docs/HOOK.md has the figures.
  */
 #include "sense/symbol.h"
 
@@ -29,14 +30,9 @@ enum {
     RANGES_MOST = 8 << 20,     /* of units, in one file */
     RANGES_PER_UNIT = 1 << 20, /* a unit whose list does not end */
     REFERENCES_MOST = 8,       /* from a copy of a function to its declaration */
-    SECTIONS_MOST = 1 << 16,
-    DIGIT_BITS = 11, /* of an address, sorted by at a time */
+    DIGIT_BITS = 11,           /* of an address, sorted by at a time */
     DIGITS = 1 << DIGIT_BITS,
 };
-
-static const uint64_t FILE_BYTES_MOST = UINT64_C(16) << 30;
-/* Unpacked, when it is stored compressed; what is not is only mapped. */
-static const uint64_t UNPACKED_BYTES_MOST = UINT64_C(2) << 30;
 
 struct symbol {
     uint64_t value, size;
@@ -75,7 +71,6 @@ struct tide_symbols {
     struct module *modules[TIDE_SYMBOL_MODULES];
     size_t module_count;
     struct tide_map by_key; /* hash of path and build-id -> index */
-    bool demangler_tried;
     void *demangler_library;
     demangle_function *demangle; /* NULL: names stay as they are */
     struct tide_arena texts;     /* of the last answer */
@@ -116,8 +111,7 @@ static int open_file(const char *path, const uint8_t *build_id, size_t build_id_
 
     if (file.fd < 0)
         return -1;
-    if (fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0 ||
-        (uint64_t)about.st_size > FILE_BYTES_MOST)
+    if (fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0)
         goto refuse;
     file.elf = elf_begin(file.fd, ELF_C_READ_MMAP, NULL);
     if (!file.elf || elf_kind(file.elf) != ELF_K_ELF || !gelf_getehdr(file.elf, &header) ||
@@ -130,26 +124,6 @@ static int open_file(const char *path, const uint8_t *build_id, size_t build_id_
 refuse:
     close_file(&file);
     return -1;
-}
-
-/* The name of a section's compressed contents may promise anything: whether unpacking stays within bounds. */
-static bool is_bounded(Elf *elf)
-{
-    uint64_t unpacked = 0;
-    size_t sections = 0;
-
-    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-        GElf_Shdr header;
-        GElf_Chdr packed;
-        if (++sections > SECTIONS_MOST || !gelf_getshdr(section, &header))
-            return false;
-        if ((header.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &packed) &&
-            __builtin_add_overflow(unpacked, packed.ch_size, &unpacked))
-            return false;
-        if (unpacked > UNPACKED_BYTES_MOST)
-            return false;
-    }
-    return true;
 }
 
 /* The link to the file that is mapped at an address of a process, which works for one that was deleted too.
@@ -435,7 +409,7 @@ static struct module *find_module(struct tide_symbols *symbols, const struct tid
 
 static Dwarf *open_dwarf(struct file *file)
 {
-    Dwarf *dwarf = file->elf && is_bounded(file->elf) ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
+    Dwarf *dwarf = file->elf ? dwarf_begin_elf(file->elf, DWARF_C_READ, NULL) : NULL;
     Dwarf_CU *unit = NULL;
     Dwarf_Half version;
     uint8_t type;
@@ -547,24 +521,12 @@ static const char *keep(struct tide_symbols *symbols, const char *text)
     return copy ? copy : "";
 }
 
-/* There is no C++ in this program; who profiles C++ has its library. */
-static void find_demangler(struct tide_symbols *symbols)
-{
-    if (symbols->demangler_tried)
-        return;
-    symbols->demangler_tried = true;
-    symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
-    if (symbols->demangler_library)
-        *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");
-}
-
 static const char *demangled(struct tide_symbols *symbols, const char *name)
 {
     int status = -1;
 
     if (!name || name[0] != '_' || name[1] != 'Z' || strnlen(name, TIDE_SYMBOL_TEXT) == TIDE_SYMBOL_TEXT)
         return keep(symbols, name);
-    find_demangler(symbols);
     if (!symbols->demangle)
         return keep(symbols, name);
     char *plain = symbols->demangle(name, NULL, NULL, &status);
@@ -761,6 +723,10 @@ struct tide_symbols *tide_symbols_new(void)
     elf_version(EV_CURRENT);
     tide_map_init(&symbols->by_key, TIDE_SYMBOL_MODULES);
     tide_arena_init(&symbols->texts, 1 << 20);
+    /* There is no C++ in this program; who profiles C++ has its library. */
+    symbols->demangler_library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+    if (symbols->demangler_library)
+        *(void **)&symbols->demangle = dlsym(symbols->demangler_library, "__cxa_demangle");
     return symbols;
 }
 

@@ -11,8 +11,7 @@
  *
  * Files are strangers': they are mapped, so that one that is cut off while it is read means SIGBUS, and
  * libdw, which reads them, is large. So a tracker does not call this in its own process but through
- * symbol_server.h. All sizes are bounded all the same (symbol.c), and errors of libelf and libdw mean less
- * knowledge.
+ * symbol_server.h, where memory and time are limited. Errors of libelf and libdw mean less knowledge.
  *
  * One thread.
  */

@@ -7,6 +7,7 @@
 #include "failing_malloc.h"
 #include "heap_fixture.h"
 #include "recording_fixture.h"
+#include "sense/symbol_worker.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -32,6 +33,7 @@ int64_t tide_clock_wall_s(void)
     return 1700000000;
 }
 
+static const char *own_program; /* argv[0]: under valgrind, /proc/self/exe is valgrind */
 static struct heap_fixture f;
 static struct tide_heap_sense *heap;
 static struct tide_sense *sense;
@@ -47,7 +49,7 @@ static int set_up(void **state)
     uint64_t start = 0;
     f = (struct heap_fixture){.fd = -1};
     name_recording(state);
-    assert_int_equal(tide_heap_sense_new(&heap, &err), 0);
+    assert_int_equal(tide_heap_sense_new(own_program, &heap, &err), 0);
     child = fork();
     if (child == 0)
         for (;;)
@@ -347,8 +349,11 @@ static void without_memory_less_is_written_and_nothing_breaks(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], TIDE_SYMBOL_WORKER) == 0)
+        return tide_symbol_worker_run();
+    own_program = argv[0];
     const struct CMUnitTest tests[] = {
         TEST(a_site_is_written_when_it_changes),
         TEST(small_sites_beyond_2000_are_one_sum),

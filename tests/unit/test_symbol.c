@@ -4,6 +4,7 @@
  */
 #include "sense/symbol.h"
 #include "sense/symbol_server.h"
+#include "sense/symbol_worker.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -212,6 +214,7 @@ static void a_file_under_the_root_of_its_process_is_found(void **state)
 
 /* --- the server ---------------------------------------------------------------------------------------- */
 
+static const char *own_program; /* argv[0]: under valgrind, /proc/self/exe is valgrind */
 static char copy_path[64];
 
 /* The first `bytes` bytes of this program; 0: all. Returns its size. */
@@ -252,7 +255,7 @@ static void the_server_answers_in_order(void **state)
     struct tide_err err;
     struct tide_symbol_module module = own_module();
     struct tide_symbol_answer answer;
-    assert_int_equal(tide_symbol_server_new(&server, &err), 0);
+    assert_int_equal(tide_symbol_server_new(own_program, &server, &err), 0);
     assert_int_equal(tide_symbol_server_hear(server, 0, &answer), 0);
     for (uint64_t i = 0; i < 20; i++)
         assert_int_equal(
@@ -280,7 +283,7 @@ static void a_file_that_kills_its_reader_costs_one_answer(void **state)
     struct tide_err err;
     uint64_t address = a_plain_function() - base - 1;
     copy_self(0);
-    assert_int_equal(tide_symbol_server_new(&server, &err), 0);
+    assert_int_equal(tide_symbol_server_new(own_program, &server, &err), 0);
     struct tide_symbol_answer answer = ask(server, copy_path, address, false);
     assert_int_equal(answer.count, 1);
     /* The file is mapped by now; its debug information is looked at for the first time. */
@@ -295,6 +298,33 @@ static void a_file_that_kills_its_reader_costs_one_answer(void **state)
     unlink(copy_path);
 }
 
+static void only_the_question_it_died_of_is_lost(void **state)
+{
+    (void)state;
+    struct tide_symbol_server *server;
+    struct tide_err err;
+    struct tide_symbol_module good = own_module(), bad = {.path = copy_path};
+    struct tide_symbol_answer answer;
+    uint64_t address = a_plain_function() - base - 1;
+    copy_self(0);
+    assert_int_equal(tide_symbol_server_new(own_program, &server, &err), 0);
+    ask(server, copy_path, address, false);
+    assert_int_equal(truncate(copy_path, 0), 0);
+    for (uint64_t i = 0; i < 20; i++)
+        assert_int_equal(tide_symbol_server_ask(server, i, i == 7 ? &bad : &good, address, true), 0);
+    /* Answers are there when it is dead, and so are questions that it never read. */
+    siginfo_t about;
+    assert_int_equal(waitid(P_PID, (id_t)tide_symbol_server_pid(server), &about, WEXITED | WNOWAIT), 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(tide_symbol_server_hear(server, 30000, &answer), 1);
+        assert_int_equal(answer.tag, i);
+        assert_int_equal(answer.crashed, i == 7);
+        assert_int_equal(answer.count, i == 7 ? 0 : 1);
+    }
+    tide_symbol_server_free(server);
+    unlink(copy_path);
+}
+
 static void truncated_and_scribbled_files_are_survived(void **state)
 {
     (void)state;
@@ -302,7 +332,7 @@ static void truncated_and_scribbled_files_are_survived(void **state)
     struct tide_err err;
     uint64_t address = the_function_around() - base - 1;
     size_t whole = copy_self(0);
-    assert_int_equal(tide_symbol_server_new(&server, &err), 0);
+    assert_int_equal(tide_symbol_server_new(own_program, &server, &err), 0);
     unsigned random = 12345;
     for (int round = 0; round < 60; round++) {
         /* A new name each time: the server remembers files. */
@@ -325,8 +355,11 @@ static void truncated_and_scribbled_files_are_survived(void **state)
     tide_symbol_server_free(server);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], TIDE_SYMBOL_WORKER) == 0)
+        return tide_symbol_worker_run();
+    own_program = argv[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_has_its_function_file_and_line),
         cmocka_unit_test(what_was_inlined_is_a_frame_of_its_own),
@@ -338,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_file_under_the_root_of_its_process_is_found),
         cmocka_unit_test(the_server_answers_in_order),
         cmocka_unit_test(a_file_that_kills_its_reader_costs_one_answer),
+        cmocka_unit_test(only_the_question_it_died_of_is_lost),
         cmocka_unit_test(truncated_and_scribbled_files_are_survived),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

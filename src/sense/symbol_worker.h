@@ -1,0 +1,40 @@
+/*
+ * symbol_worker.h - the program that answers what symbol_server.h asks: symbol.h behind a socket.
+ *
+ * `tidemark symbol-worker`, which no help mentions, is this. It is started by symbol_server.c with a socket
+ * as its standard input, confines itself (confine.h), and answers one question after the other until nobody
+ * holds the other end. A question that takes longer than 20 seconds ends it (SIGALRM). A worker that has
+ * grown too large says so in an answer, which is then its last.
+ */
+#ifndef TIDE_SYMBOL_WORKER_H
+#define TIDE_SYMBOL_WORKER_H
+
+#include "sense/symbol.h"
+
+#include <stdint.h>
+
+#define TIDE_SYMBOL_WORKER "symbol-worker"
+
+enum { TIDE_SYMBOL_REPLY_BYTES = 64 * 1024 };
+
+/* One packet; the path follows, without a NUL. */
+struct tide_symbol_question {
+    uint64_t tag;
+    uint64_t address, start, end;
+    int64_t pid;
+    uint32_t build_id_bytes;
+    uint32_t debug_info;
+    uint8_t build_id[TIDE_SYMBOL_BUILD_ID];
+};
+
+/* One packet; count times { int64_t line; uint8_t inlined; function NUL; file NUL } follow. */
+struct tide_symbol_reply {
+    uint64_t tag;
+    uint32_t last; /* of this worker: it ends now */
+    uint32_t count;
+};
+
+/* Answers what comes in on standard input. Returns the exit status of the process. */
+int tide_symbol_worker_run(void);
+
+#endif
