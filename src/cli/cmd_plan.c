@@ -12,11 +12,12 @@
 #include <string.h>
 
 struct values {
-    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against, *where;
+    const char *model, *task, *framework, *dtype, *attention, *optimizer, *shard, *against, *where, *loss;
     int64_t batch, sequence, accumulation, generate, rank, processes;
     int64_t device_memory, explain, fails_at, per_step;
     double dropout;
     bool autocast, checkpointing, keep_gradients, no_reference, compile, padded, on_device, json;
+    bool no_cache, hold_output;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -44,6 +45,15 @@ static const struct tide_option options[] = {
     {0, "dtype", TIDE_OPTION_CHOICE, AT(dtype), "TYPE", "of the weights (fp32)", "fp32|bf16|fp16", 0, 0},
     {0, "autocast", TIDE_OPTION_FLAG, AT(autocast), NULL,
      "torch.autocast to bf16, or to fp16 with a GradScaler", NULL, 0, 0},
+    {0, "loss", TIDE_OPTION_CHOICE, AT(loss), "WHOSE",
+     "of text: the model's (model(x, labels=x).loss), the program's own cross entropy of model(x).logits, or that of Hugging Face's Trainer or TRL's SFTTrainer (hf)",
+     "hf|own|trainer|trl", 0, 0},
+    {0, "no-cache", TIDE_OPTION_FLAG, AT(no_cache), NULL,
+     "use_cache=False; transformers keeps keys and values in training too, but for checkpointing and its Trainer",
+     NULL, 0, 0},
+    {0, "hold-output", TIDE_OPTION_FLAG, AT(hold_output), NULL,
+     "a variable holds the model's output until the next: output = model(...), loss = output.loss", NULL, 0,
+     0},
     {0, "attention", TIDE_OPTION_CHOICE, AT(attention), "KIND",
      "one kernel (sdpa, flash) or operator by operator (sdpa)", "sdpa|flash|eager", 0, 0},
     {0, "checkpointing", TIDE_OPTION_FLAG, AT(checkpointing), NULL,
@@ -91,6 +101,9 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     job->dtype = (enum tide_precision)tide_name_find(tide_precision_names, v->dtype);
     job->optimizer = (enum tide_optimizer)tide_name_find(tide_optimizer_names, v->optimizer);
     job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, v->shard);
+    job->loss = (enum tide_loss)tide_name_find(tide_loss_names, v->loss);
+    job->no_cache = v->no_cache;
+    job->held = v->hold_output;
     job->batch = v->batch;
     job->sequence = v->sequence ? v->sequence : tide_job_sequence(job, v->generate);
     job->accumulation = v->accumulation;
@@ -219,6 +232,7 @@ static int plan_main(int argc, char **argv)
                        .optimizer = "adamw",
                        .shard = "none",
                        .where = "gpu",
+                       .loss = "hf",
                        .batch = 8,
                        .accumulation = 1,
                        .rank = 16,
@@ -251,6 +265,9 @@ const struct tide_command tide_command_plan = {
         "Plans the memory of a PyTorch run before it runs: the operators of the model, of autograd and of the optimizer are gone through by their sizes "
         "alone, on a model of PyTorch's caching allocator. The table says who owns the bytes at the peak and at the peak of every phase. docs/PLAN.md "
         "derives each term and says how near it comes to what was measured.\n"
+        "\n"
+        "Planned is the loop that people run: `model(x, labels=x).loss`, whose keys and values transformers keeps in training too. `--loss`, `--no-cache` and "
+        "`--hold-output` say what is done otherwise; `--loss trainer` and `--loss trl` are the loops of Hugging Face's Trainer and TRL's SFTTrainer.\n"
         "\n"
         "`--explain SIZE` searches the usual mistakes, singly and in pairs, for those that make the run need that much, ranks them by how near they come "
         "and how common they are, and says which single measurement would tell the first two apart.\n"

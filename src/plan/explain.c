@@ -186,14 +186,14 @@ static bool evaluation(struct tide_job *job, int v, int64_t amount, char *what, 
     return true;
 }
 
-static bool train_cache(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
+static bool held(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     (void)amount;
-    if (v || !trains(job) || job->task == TIDE_TASK_GRPO || tide_model_sees(&job->model) ||
-        job->checkpointing)
+    if (v || job->held || !trains(job) || job->task == TIDE_TASK_GRPO || tide_model_sees(&job->model) ||
+        job->loss > TIDE_LOSS_OWN)
         return false;
-    job->mistakes.cache_in_training = true;
-    snprintf(what, size, "use_cache=True in training, and its output held");
+    job->held = true;
+    snprintf(what, size, "the model's output held through the backward pass and the next forward");
     return true;
 }
 
@@ -263,7 +263,7 @@ static const struct mistake mistakes[] = {
     {"master", 0.06, STAYS, master},
     {"checkpointing", 0.15, STAYS, unchecked},
     {"evaluation", 0.06, STAYS, evaluation},
-    {"train-cache", 0.05, STAYS, train_cache},
+    {"held", 0.05, STAYS, held},
     {"outputs", 0.05, ONE_A_STEP, outputs},
     {"unfrozen", 0.12, STAYS, unfrozen},
     {"infer-grad", 0.15, STAYS, infer_graph},

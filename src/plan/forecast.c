@@ -1,5 +1,5 @@
 #include "plan/forecast.h"
-#include "plan/net.h"
+#include "plan/loss.h"
 #include "plan/shard.h"
 
 #include <limits.h>
@@ -14,14 +14,14 @@ struct run {
     struct tide_tape tape;
     struct tide_net policy, reference;
     bool has_reference;
-    struct tide_sized in, labels, mask;
+    struct tide_batch batch;
+    struct tide_sized mask;
     int first_trained; /* leaves of the policy */
     int policy_leaves;
-    struct tide_sized *scratch;        /* of an update: two per leaf */
-    struct tide_sized *states;         /* STATES per leaf, the last for an fp32 master copy */
-    bool *elsewhere;                   /* leaves whose state another process has */
-    struct tide_sized held, held_wide; /* what a mistake holds: logits, and their fp32 copy */
-    int old_nodes;                     /* of a graph that a mistake holds from the step before */
+    struct tide_sized *scratch; /* of an update: two per leaf */
+    struct tide_sized *states;  /* STATES per leaf, the last for an fp32 master copy */
+    bool *elsewhere;            /* leaves whose state another process has */
+    int old_nodes;              /* of a graph that a mistake holds from the step before */
 };
 
 static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
@@ -78,124 +78,19 @@ static void make_inputs(struct run *run)
     if (tide_model_sees(&job->model)) {
         int64_t pixels =
             tide_times(tide_times(job->batch, job->model.planes), tide_times(job->sequence, job->sequence));
-        run->in = tide_tape_take(tape, pixels, width_of(job->dtype), TIDE_PART_INPUT);
-        run->labels = tide_tape_take(tape, job->batch, 8, TIDE_PART_INPUT);
+        run->batch.in = tide_tape_take(tape, pixels, width_of(job->dtype), TIDE_PART_INPUT);
+        run->batch.labels = tide_tape_take(tape, job->batch, 8, TIDE_PART_INPUT);
         return;
     }
-    run->in = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
+    run->batch.in = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
+    if (job->loss == TIDE_LOSS_OWN)
+        run->batch.labels = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
     run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : NOTHING;
 }
 
 static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
 {
     return (struct tide_net_call){.batch = job->batch, .rows = rows, .masked = job->padded};
-}
-
-/* A compiler computes the loss again on the way back. Of 16 bits the gradient is made in fp32; a vocabulary
- * that is no multiple of 8 is padded for the product, and its result is then there at the same time. */
-static struct tide_sized compiled_loss(struct run *run, struct tide_sized logits)
-{
-    const struct tide_architecture *m = &run->job->model;
-    int64_t scratch = logits.width == 4 ? 0 : tide_times(logits.count, 2);
-    if (logits.width < 4 && m->words % 8)
-        scratch += tide_times(tide_times(m->words, m->channels), 2);
-    struct tide_sized loss = tide_torch_fused_loss(&run->tape, logits, scratch);
-    tide_tape_drop(&run->tape, logits);
-    return loss;
-}
-
-/* Cross entropy as the framework does it: in fp32. Returns the loss; drops the logits. */
-static struct tide_sized cross_entropy(struct run *run, struct tide_sized logits, int64_t rows, bool shifts)
-{
-    struct tide_tape *tape = &run->tape;
-    if (run->job->compiled && shifts)
-        return compiled_loss(run, logits);
-    struct tide_sized targets = shifts ? tide_tape_take(tape, rows, 8, TIDE_PART_HEAD) : NOTHING;
-    bool wide = !tide_model_sees(&run->job->model) || tape->cast_width;
-    struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
-    struct tide_sized shares = tide_torch_log_softmax(tape, in);
-    struct tide_sized loss = tide_torch_pick(tape, shares, 1, true);
-    tide_tape_drop(tape, shares);
-    tide_tape_drop(tape, in);
-    tide_tape_drop(tape, targets);
-    tide_tape_drop(tape, logits);
-    return loss;
-}
-
-/* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
-static void hold_on(struct run *run, struct tide_sized *held, struct tide_sized tensor)
-{
-    tide_tape_keep(&run->tape, tensor);
-    tide_tape_drop(&run->tape, *held);
-    *held = tensor;
-}
-
-/* self.float = self.logits.float(); cross_entropy(self.float[:, :-1].flatten(0, 1), ...) */
-static struct tide_sized held_loss(struct run *run, struct tide_sized logits)
-{
-    struct tide_tape *tape = &run->tape;
-    const struct tide_job *job = run->job;
-    int64_t rows = tide_times(job->batch, job->sequence - 1);
-    hold_on(run, &run->held, logits);
-    struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
-    hold_on(run, &run->held_wide, wide);
-    struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.words));
-    struct tide_sized flat = tide_torch_copy(tape, part, TIDE_PART_HEAD);
-    tide_tape_drop(tape, part);
-    tide_tape_drop(tape, wide);
-    tide_tape_drop(tape, logits);
-    return cross_entropy(run, flat, rows, true);
-}
-
-static struct tide_sized plain_loss(struct run *run)
-{
-    const struct tide_job *job = run->job;
-    struct tide_net_call call = call_of(job, job->sequence);
-    struct tide_tape *tape = &run->tape;
-    bool sees = tide_model_sees(&job->model);
-    call.caches = job->mistakes.cache_in_training && !sees;
-    if (call.caches)
-        tide_net_set_cache_aside(&run->policy, tape);
-    struct tide_sized logits = tide_net_forward(&run->policy, tape, run->in, &call);
-    if (job->mistakes.upcast_logits) {
-        tide_net_done(&run->policy, tape);
-        return held_loss(run, logits);
-    }
-    if (call.caches) {
-        tide_tape_keep(tape, logits);
-        struct tide_sized loss = cross_entropy(run, logits, tide_times(job->batch, job->sequence), true);
-        hold_on(run, &run->held, logits);
-        tide_tape_drop(tape, logits);
-        tide_net_drop_old_cache(&run->policy, tape);
-        tide_net_done(&run->policy, tape);
-        return loss;
-    }
-    struct tide_sized loss =
-        cross_entropy(run, logits, sees ? job->batch : tide_times(job->batch, job->sequence), !sees);
-    tide_net_done(&run->policy, tape);
-    return loss;
-}
-
-/* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs of a model. */
-static struct tide_sized log_probabilities(struct run *run, struct tide_net *net)
-{
-    const struct tide_job *job = run->job;
-    struct tide_tape *tape = &run->tape;
-    struct tide_net_call call = call_of(job, job->sequence);
-    int64_t rows = tide_times(job->batch, job->sequence - 1);
-    struct tide_sized logits = tide_net_forward(net, tape, run->in, &call);
-    tide_net_done(net, tape);
-    struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.words));
-    tide_tape_drop(tape, logits);
-    struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
-    struct tide_sized shares = tide_torch_log_softmax(tape, wide);
-    if (logits.width == 4) /* all rows but the last do not lie together, and are put so for a moment */
-        tide_tape_drop(tape, tide_tape_take(tape, wide.count, wide.width, TIDE_PART_HEAD));
-    tide_tape_drop(tape, wide);
-    struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);
-    tide_tape_drop(tape, shares);
-    tide_tape_drop(tape, part);
-    return picked;
 }
 
 static struct tide_sized grpo_loss(struct run *run)
@@ -206,12 +101,12 @@ static struct tide_sized grpo_loss(struct run *run)
         bool grad = tape->grad;
         tape->grad = run->job->mistakes.reference_grad;
         tide_tape_phase(tape, "reference forward");
-        old = log_probabilities(run, &run->reference);
+        old = tide_loss_log_probabilities(tape, run->job, &run->reference, run->batch.in);
         tide_tape_end_cast(tape);
         tape->grad = grad;
     }
     tide_tape_phase(tape, "forward");
-    struct tide_sized new = log_probabilities(run, &run->policy);
+    struct tide_sized new = tide_loss_log_probabilities(tape, run->job, &run->policy, run->batch.in);
     tide_tape_end_cast(tape);
     struct tide_sized loss = old.storage >= 0 ? tide_torch_add(tape, new, old, TIDE_PART_HEAD) : new;
     if (old.storage >= 0) {
@@ -240,7 +135,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
         call.caches = true;
         call.masked = false;
         call.logits = job->mistakes.prefill_logits && !i ? 0 : 1;
-        struct tide_sized logits = tide_net_forward(&run->policy, tape, run->in, &call);
+        struct tide_sized logits = tide_net_forward(&run->policy, tape, run->batch.in, &call);
         if (keeps_graph) {
             struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
             struct tide_sized shares = tide_torch_log_softmax(tape, wide);
@@ -434,7 +329,7 @@ static void evaluate(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
     tide_tape_phase(tape, "evaluation");
-    tide_tape_drop(tape, plain_loss(run));
+    tide_tape_drop(tape, tide_loss(tape, run->job, &run->policy, &run->batch));
     tide_tape_end_cast(tape);
     tide_tape_forget(tape, 0, run->old_nodes);
 }
@@ -452,7 +347,7 @@ static void keep_logits(struct run *run, int step)
     if (!step && unseen > 0)
         tide_tape_take(tape, tide_times(count, unseen), width_of(job->dtype), TIDE_PART_HEAD);
     tape->grad = false;
-    tide_net_forward(&run->policy, tape, run->in, &call);
+    tide_net_forward(&run->policy, tape, run->batch.in, &call);
     tide_net_done(&run->policy, tape);
     tape->grad = true;
 }
@@ -468,7 +363,9 @@ static void passes(struct run *run)
     struct tide_sized sum = NOTHING;
     for (int64_t i = 0; i < count && !tape->failed; i++) {
         tide_tape_phase(tape, "forward");
-        struct tide_sized loss = job->task == TIDE_TASK_GRPO ? grpo_loss(run) : plain_loss(run);
+        struct tide_sized loss = job->task == TIDE_TASK_GRPO
+                                     ? grpo_loss(run)
+                                     : tide_loss(tape, run->job, &run->policy, &run->batch);
         tide_tape_end_cast(tape);
         if (!retains) {
             tide_tape_phase(tape, "backward");
@@ -516,7 +413,7 @@ static void infer_step(struct run *run)
         tide_net_drop_cache(&run->policy, tape);
     } else {
         struct tide_net_call call = call_of(job, job->sequence);
-        tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->in, &call));
+        tide_tape_drop(tape, tide_net_forward(&run->policy, tape, run->batch.in, &call));
         tide_net_done(&run->policy, tape);
     }
     tide_tape_end_cast(tape);
@@ -590,11 +487,8 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
 {
     struct run run = {.job = job,
                       .steps = steps_of(job, detail),
-                      .in = NOTHING,
-                      .labels = NOTHING,
-                      .mask = NOTHING,
-                      .held = NOTHING,
-                      .held_wide = NOTHING};
+                      .batch = {NOTHING, NOTHING, NOTHING, NOTHING},
+                      .mask = NOTHING};
     tide_tape_init(&run.tape, detail != TIDE_ROUGH);
     if (job->host)
         tide_cacher_init_heap(&run.tape.cacher);

@@ -36,6 +36,11 @@ int tide_job_check(const struct tide_job *job, struct tide_err *err)
         bounded("the rank", job->rank, 1, 1 << 16, err) ||
         bounded("the number of processes", job->degree, 1, 1 << 20, err))
         return -1;
+    if (job->loss && (sees || job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_INFER))
+        return tide_err_set(
+            err, "a loss other than the model's is known for text that is trained on: pretrain, sft, lora");
+    if (job->held && (job->loss == TIDE_LOSS_TRAINER || job->loss == TIDE_LOSS_TRL))
+        return tide_err_set(err, "a Trainer does not hold the model's output");
     if (sees && (job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_LORA || job->generate))
         return tide_err_set(
             err, "'%s' is a model of pictures: it can be trained (pretrain, sft) or run (infer)", m->name);
@@ -63,6 +68,7 @@ const char *const tide_optimizer_names[] = {"sgd",        "momentum",   "adamw",
                                             "adamw-loop", "adamw-8bit", "adafactor", NULL};
 const char *const tide_precision_names[] = {"fp32", "bf16", "fp16", NULL};
 const char *const tide_sharding_names[] = {"none", "optimizer", "gradients", "full", NULL};
+const char *const tide_loss_names[] = {"hf", "own", "trainer", "trl", NULL};
 
 int tide_name_find(const char *const *names, const char *word)
 {

@@ -386,18 +386,18 @@ void tide_net_done(struct tide_net *net, struct tide_tape *tape)
     tide_shard_done(tape, outer_group(net));
 }
 
-/* Keys or values join those of before: a new tensor of both, which stays. */
+/* Keys or values join those of before: a new tensor of both, which stays; width: the cache's. */
 static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, struct tide_sized *kept,
-                                struct tide_sized x)
+                                struct tide_sized x, int width)
 {
     if (!net->caches)
         return x;
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
     int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_CACHE, 0) : -1;
-    struct tide_sized joined = tide_tape_take(tape, count, x.width, TIDE_PART_CACHE);
+    struct tide_sized joined = tide_tape_take(tape, count, width, TIDE_PART_CACHE);
     joined.node = node;
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
-    tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, x.width));
+    tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, width));
     tide_tape_drop(tape, *kept);
     tide_tape_drop(tape, x);
     *kept = joined;
@@ -413,8 +413,8 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
     struct tide_sized all = tide_net_apply(tape, &l->q, x, TIDE_PART_ATTENTION), parts[3];
     tide_torch_split3(tape, all, parts);
     tide_tape_drop(tape, all);
-    parts[1] = extend(net, tape, &net->keys[layer], parts[1]);
-    parts[2] = extend(net, tape, &net->values[layer], parts[2]);
+    parts[1] = extend(net, tape, &net->keys[layer], parts[1], parts[1].width);
+    parts[2] = extend(net, tape, &net->values[layer], parts[2], parts[2].width);
     struct tide_sized out = tide_net_attend(net, tape, parts[0], parts[1], parts[2]);
     struct tide_sized projected = tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, out);
@@ -501,8 +501,8 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
         struct tide_sized alone = v; /* what is joined goes when both are */
         tide_tape_keep(tape, turned_k);
         tide_tape_keep(tape, alone);
-        k = extend(net, tape, &net->keys[layer], turned_k);
-        v = extend(net, tape, &net->values[layer], v);
+        k = extend(net, tape, &net->keys[layer], turned_k, turned_k.width);
+        v = extend(net, tape, &net->values[layer], v, turned_k.width); /* the keys' type is the cache's */
         tide_tape_drop(tape, turned_k);
         tide_tape_drop(tape, alone);
     }
@@ -627,6 +627,8 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     tide_tape_drop(tape, embedded);
     if (!net->how.checkpoint)
         leave(net, tape);
+    if (call->headless)
+        return normal;
     int64_t rows = call->logits ? call->logits : call->rows;
     struct tide_sized wanted =
         tide_torch_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));

@@ -78,9 +78,10 @@ struct tide_net_call {
     int64_t logits;            /* of how many rows per sequence; 0: all */
     bool masked;               /* sequences of different length in one batch */
     bool caches;               /* keys and values are kept (text) */
+    bool headless;             /* no logits: what the head would get (text) */
 };
 
-/* Logits of in (token ids, or pictures). */
+/* Logits of in (token ids, or pictures), or the last hidden states. */
 struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
                                    const struct tide_net_call *call);
 /* Lets go of the keys and values. */

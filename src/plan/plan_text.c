@@ -13,14 +13,22 @@ static const char *size(int64_t bytes, char out[static TIDE_UNITS_TEXT])
 
 void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
 {
-    char more[160] = "";
+    char more[192] = "";
     size_t used = 0;
     const struct {
         bool on;
         const char *text;
-    } extras[] = {{job->autocast, ", autocast"},           {job->eager, ", eager attention"},
-                  {job->checkpointing, ", checkpointing"}, {job->compiled, ", compiled"},
-                  {job->padded, ", padded rows"},          {job->keep_gradients, ", gradients kept"}};
+    } extras[] = {{job->autocast, ", autocast"},
+                  {job->eager, ", eager attention"},
+                  {job->checkpointing, ", checkpointing"},
+                  {job->compiled, ", compiled"},
+                  {job->padded, ", padded rows"},
+                  {job->keep_gradients, ", gradients kept"},
+                  {job->loss == TIDE_LOSS_OWN, ", own loss"},
+                  {job->loss == TIDE_LOSS_TRAINER, ", Trainer"},
+                  {job->loss == TIDE_LOSS_TRL, ", SFTTrainer"},
+                  {job->no_cache, ", no cache"},
+                  {job->held, ", output held"}};
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
         if (extras[i].on)
             used += (size_t)snprintf(more + used, sizeof more - used, "%s", extras[i].text);
@@ -209,6 +217,9 @@ static void put_job(struct tide_json *json, const struct tide_job *job)
     tide_json_text(json, "dtype", tide_precision_names[job->dtype]);
     tide_json_bool(json, "autocast", job->autocast);
     tide_json_text(json, "where", job->host ? "cpu" : "gpu");
+    tide_json_text(json, "loss", tide_loss_names[job->loss]);
+    tide_json_bool(json, "use_cache", !job->no_cache);
+    tide_json_bool(json, "output_held", job->held);
     tide_json_text(json, "attention", job->eager ? "eager" : "sdpa");
     tide_json_bool(json, "checkpointing", job->checkpointing);
     tide_json_text(json, "optimizer",

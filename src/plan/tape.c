@@ -30,6 +30,12 @@ int64_t tide_times(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
+int64_t tide_plus(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 void tide_tape_init(struct tide_tape *tape, bool exact)
 {
     *tape = (struct tide_tape){.storage_unused = -1, .grad = true, .phase = -1, .group = -1, .processes = 1};
@@ -392,6 +398,8 @@ static void step_back(struct tide_tape *tape, int at)
     int second = twice ? new_storage(tape, node->scratch, TIDE_PART_BACKWARD) : -1;
     for (int i = 0; i < node->edge_count; i++) {
         struct tide_edge *edge = &node->edges[i];
+        if (node->again >= 0) /* what was computed again goes when it was read, before a gradient is cast */
+            let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
         results[i] = edge->kind == TIDE_EDGE_SAME ? node->grads[0]
                                                   : new_storage(tape, edge->bytes, TIDE_PART_BACKWARD);
         if (edge->kind == TIDE_EDGE_SAME)
@@ -400,7 +408,8 @@ static void step_back(struct tide_tape *tape, int at)
             tape->product_ran_back = true;
             workspace(tape, WORKSPACE);
         }
-        let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
+        if (node->again < 0)
+            let_go(tape, new_storage(tape, edge->scratch, TIDE_PART_BACKWARD));
     }
     if (node->scratch_use == TIDE_SCRATCH_ONCE)
         first = new_storage(tape, node->scratch, TIDE_PART_BACKWARD);

@@ -196,7 +196,8 @@ void tide_tape_forget(struct tide_tape *tape, int from, int to);
 /* Ends autocast's scope: its copies of weights are let go. */
 void tide_tape_end_cast(struct tide_tape *tape);
 
-/* a * b, or 2^63 - 1, which no allocation survives. */
+/* a * b and a + b, or 2^63 - 1, which no allocation survives. */
 int64_t tide_times(int64_t a, int64_t b);
+int64_t tide_plus(int64_t a, int64_t b);
 
 #endif

@@ -96,7 +96,8 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     if (bias >= 0)
         b = weight_of(tape, bias);
     bool trains = tape->leaves[weight].trains;
-    int64_t sums = bias >= 0 && tape->leaves[bias].trains && !tape->host ? column_sums(x.count / in, out) : 0;
+    bool sums_up = bias >= 0 && tape->leaves[bias].trains && !tape->host;
+    int64_t sums = sums_up ? column_sums(x.count / in, out) : 0;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
     struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
     tide_tape_product(tape, node);
@@ -160,9 +161,13 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
-    /* The second factor's gradient is made first. */
+    /* The second factor's gradient is made first; a narrow one's is wide before it is cast. */
     tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
+    if (b.node >= 0 && b.width < out.width)
+        tide_tape_edge_scratch(tape, node, bytes_of(out));
     tide_tape_edge(tape, node, a, TIDE_EDGE_NEW, bytes_of(a));
+    if (a.node >= 0 && a.width < out.width)
+        tide_tape_edge_scratch(tape, node, bytes_of(out));
     return out;
 }
 
@@ -223,11 +228,12 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
  * Scratch of a table's gradient: what sorts the ids, and past 3072 of them partial sums in fp32, one row per
  * ten ids and one per id that can differ.
  */
-static int64_t table_sums(const struct tide_leaf *table, int64_t rows, int64_t channels)
+static int64_t table_sums(const struct tide_tape *tape, const struct tide_leaf *table, int64_t rows,
+                          int64_t channels)
 {
     enum { SORTED_FROM = 3072, EACH = 10 };
     int64_t words = table->count / channels, differ = rows < words ? rows : words;
-    if (rows <= SORTED_FROM)
+    if (rows <= SORTED_FROM || tape->host)
         return tide_times(rows, 32);
     return tide_times(tide_times(rows / EACH + differ, channels), 4);
 }
@@ -239,10 +245,7 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
         return ids;
     struct tide_leaf *leaf = &tape->leaves[table];
     int width = leaf->width;
-    int node = leaf->trains
-                   ? tide_tape_node(tape, owner,
-                                    tape->host ? tide_times(rows, 32) : table_sums(leaf, rows, channels))
-                   : -1;
+    int node = leaf->trains ? tide_tape_node(tape, owner, table_sums(tape, leaf, rows, channels)) : -1;
     tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
     tide_tape_save(tape, node, ids);
     return made(tape, node, tide_times(rows, channels), width, owner);
@@ -307,6 +310,50 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
     return made(tape, node, 1, 4, TIDE_PART_HEAD);
 }
 
+/* The buffer of the tiles, and narrow copies of what they are made of. */
+static int64_t tile_bytes(const struct tide_torch_tiles *tiles, int64_t channels, struct tide_sized x,
+                          struct tide_sized weight, int64_t words)
+{
+    int64_t bytes = tide_times(tide_times(tiles->rows, tiles->words), tiles->width);
+    int64_t rows = x.count / channels < 2 * tiles->rows ? x.count / channels : 2 * tiles->rows;
+    if (x.width != tiles->width)
+        bytes = tide_plus(bytes, tide_times(tide_times(rows, channels), tiles->width));
+    if (weight.width != tiles->width)
+        bytes = tide_plus(bytes, tide_times(tide_times(words, channels), tiles->width));
+    return bytes;
+}
+
+struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
+                                        int64_t channels, const struct tide_torch_tiles *tiles)
+{
+    if (tape->failed)
+        return x;
+    struct tide_leaf *leaf = &tape->leaves[weight];
+    bool trains = leaf->trains;
+    struct tide_sized whole = {.storage = leaf->group < 0 ? leaf->storage : -1,
+                               .node = -1,
+                               .count = leaf->count,
+                               .width = leaf->width};
+    int64_t all = whole.count / channels, once = tiles->words < all ? tiles->words : all,
+            twice = 2 * tiles->words < all ? 2 * tiles->words : all;
+    int64_t back = tile_bytes(tiles, channels, x, whole, twice);
+    if (x.node >= 0 && x.width < 4)
+        back = tide_plus(back, tide_times(x.count, 4));
+    if (trains && whole.width < 4)
+        back = tide_plus(back, tide_times(whole.count, 4));
+    tide_tape_drop(tape,
+                   tide_tape_take(tape, tile_bytes(tiles, channels, x, whole, once), 1, TIDE_PART_HEAD));
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_HEAD, back) : -1;
+    if (node >= 0)
+        tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
+    tide_tape_product(tape, node);
+    tide_tape_save(tape, node, x);
+    tide_tape_save(tape, node, whole);
+    tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
+    tide_tape_leaf_edge(tape, node, weight, bytes_of(whole), false);
+    return made(tape, node, x.count / channels, 4, TIDE_PART_HEAD);
+}
+
 struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized x, int weight,
                                       int64_t channels)
 {
@@ -369,7 +416,12 @@ struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a
 
 struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_sized logits)
 {
-    return tide_torch_map(tape, logits, TIDE_SAVES_OUTPUT, TIDE_PART_HEAD);
+    int node = follow(tape, logits, TIDE_PART_HEAD);
+    struct tide_sized out =
+        made(tape, node, logits.count, tape->cast_width ? 4 : logits.width, TIDE_PART_HEAD);
+    tide_tape_save(tape, node, out);
+    tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
+    return out;
 }
 
 struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, int64_t rows, bool keeps)

@@ -60,11 +60,25 @@ struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_size
                                         int64_t channels);
 struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch);
 
+/*
+ * A head whose logits are made tile by tile and not kept, and made again on the way back, where its gradients
+ * are summed in fp32. Where x or the weight have another type than the tiles, their parts are cast; Python
+ * holds the part before until it has the next one. Returns one value per row, in fp32; saves x and the
+ * weight.
+ */
+struct tide_torch_tiles {
+    int width;
+    int64_t rows, words;
+};
+struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
+                                        int64_t channels, const struct tide_torch_tiles *tiles);
+
 /* A product of two tensors, batched: saves both. */
 struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                      int64_t count, enum tide_part owner);
 
-/* Log-probabilities over the vocabulary, in fp32: saves its output. */
+/* Log-probabilities over the vocabulary, which autocast has computed in fp32 of narrow logits, without a copy
+ * of these: saves its output. */
 struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_sized logits);
 /* One value per row: saves the index (and x where `keeps`, as a loss does). */
 struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, int64_t rows, bool keeps);

@@ -30,6 +30,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/tmp/plan-measure-inductor")
 
+import plan_loops
 import plan_rows
 import torch
 import torch.nn.functional as functional
@@ -256,6 +257,10 @@ class Run:
     def prepare(self):
         row = self.row
         self.model = make_model(row, self.device)
+        if row["loss"] in ("trainer", "trl"):
+            self.optimizer = None
+            self.mark("model")
+            return
         if row["task"] == "lora":
             add_adapters(self.model, row["rank"], row["mistake"] != "lora-unfrozen")
         self.model.train(row["task"] != "infer")
@@ -290,6 +295,8 @@ class Run:
         if row["compile"]:
             self.called = torch.compile(self.model)
         self.batch = self.make_batch()
+        self.asked = {"use_cache": None if row["cache"] else False}
+        self.next = torch.roll(self.batch["input_ids"], -1, 1).flatten() if row["loss"] == "own" else None
         self.mark("prepared")
 
     def make_batch(self):
@@ -314,15 +321,19 @@ class Run:
             logits = self.called(batch["pixel_values"])
             logits = getattr(logits, "logits", logits)
             return functional.cross_entropy(logits, batch["labels"])
-        if self.row["mistake"] == "train-cache":
-            output = self.called(**batch, labels=batch["input_ids"], use_cache=True)
-            self.output = output
-            return output.loss
         if self.row["mistake"] == "logits-kept":
             self.output = self.called(**batch, use_cache=False).logits
             self.float = self.output.float()
             return functional.cross_entropy(self.float[:, :-1].flatten(0, 1), batch["input_ids"][:, 1:].flatten())
-        return self.called(**batch, labels=batch["input_ids"], use_cache=False).loss
+        if self.row["loss"] == "own" and self.row["held"]:
+            self.output = self.called(**batch, **self.asked).logits
+            return functional.cross_entropy(self.output.flatten(0, 1), self.next)
+        if self.row["loss"] == "own":
+            return functional.cross_entropy(self.called(**batch, **self.asked).logits.flatten(0, 1), self.next)
+        if self.row["held"]:
+            self.output = self.called(**batch, labels=batch["input_ids"], **self.asked)
+            return self.output.loss
+        return self.called(**batch, labels=batch["input_ids"], **self.asked).loss
 
     @staticmethod
     def logprobs(model, ids):
@@ -419,6 +430,10 @@ class Run:
         return total
 
     def steps(self):
+        if self.row["loss"] in ("trainer", "trl"):
+            losses = plan_loops.train(self.row, self.model, self.device)
+            self.mark("trained")
+            return losses
         losses = []
         for step in range(self.row["steps"]):
             self.mark.step = step
@@ -545,6 +560,8 @@ def child(row, device, pipe):
             if row["model"].startswith(("vit", "resnet")):
                 row["seq"] = 224
             torch.set_num_threads(1)
+        if row["compile"]:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] += "/" + row["name"]
         result = measure(row, "cpu" if device == "host" else device)
     except BaseException as error:
         result = {"name": row["name"], "options": row, "error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()[-1500:]}
@@ -612,6 +629,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--limit", type=float, default=460)
     parser.add_argument("--only", default="*")
+    parser.add_argument("--beside", action="store_true", help="others use the device too: what it has in use is not said")
     parser.add_argument("--one", help="measure this configuration in this process and print it")
     asked = parser.parse_args()
     if asked.one:
@@ -632,11 +650,13 @@ def main():
         if asked.device == "host":
             result = in_fresh(row, asked.device, min(left, 120))
         else:
-            result = in_child(row, asked.device, min(left, 75 if row["compile"] else 25)) if forks else {"error": "initialization"}
+            result = in_child(row, asked.device, min(left, 180 if row["compile"] else 60)) if forks else {"error": "initialization"}
         if "nitializ" in result.get("error", "") and asked.device == "cuda":
             forks = False
             result = in_fresh(row, asked.device, min(left, 60))
         result["idle"] = gpu_used_idle() if number % 16 == 0 else None
+        if asked.beside:
+            result["device_end"] = 0
         document["rows"].append(result)
         peak = result.get("peak_allocated", 0)
         print(f"{number + 1}/{len(rows)} {row['name']}: {peak / 1e9:.3f} GB, {result.get('seconds', 0)} s, "

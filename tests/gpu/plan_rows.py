@@ -6,7 +6,7 @@ import json
 DEFAULTS = dict(task="pretrain", batch=8, seq=256, accumulation=1, generate=0, dtype="fp32", autocast=False, attention="sdpa",
                 checkpointing=False, optimizer="adamw", set_to_none=True, reference=True, compile=False, ddp=False, dropout=None,
                 layers=None, rank=16, steps=3, trace=False, mistake=None, k=0, padded=False, vocabulary=None, processes=1, shard="none",
-                backend=None, scaler=False)
+                backend=None, scaler=False, loss="hf", cache=False, held=False)
 
 
 def conf(name, model, **options):
@@ -105,7 +105,7 @@ def wanted():
         m("double-medium", "gpt2-medium", "double", **tune),
         m("outputs-kept", "gpt2", "outputs-kept", **dict(rl, steps=12)),
         m("eval-grad", "gpt2", "eval-grad", **tune),
-        m("train-cache", "gpt2", "train-cache", **dict(tune, batch=8, seq=1024)),
+        m("train-cache", "gpt2", "held", **dict(tune, batch=8, seq=1024, cache=True, held=True)),
         m("fp32-state", "gpt2-medium", "fp32-state", **tune),
         m("ckpt-off", "gpt2-medium", "ckpt-off", **tune),
         m("accum-as-batch", "gpt2", "batch", **dict(tune, batch=16)),
@@ -139,7 +139,7 @@ def wanted():
         t("g-grpo-gengrad", "gpt2", task="grpo", batch=4, seq=64, generate=4, dtype="bf16", mistake="gen-grad"),
         t("g-lora", "gpt2", task="lora", batch=4, seq=256, dtype="bf16"),
         t("g-padded", "gpt2", task="sft", batch=4, seq=256, dtype="bf16", padded=True),
-        t("g-traincache", "gpt2", task="sft", batch=4, seq=256, dtype="bf16", mistake="train-cache"),
+        t("g-traincache", "gpt2", task="sft", batch=4, seq=256, dtype="bf16", cache=True, held=True),
         t("t-fp32", "tinyllama-1.1b", batch=2, seq=256),
         t("t-bf16", "tinyllama-1.1b", batch=2, seq=256, dtype="bf16"),
         t("t-auto", "tinyllama-1.1b", batch=2, seq=256, autocast=True),
@@ -191,7 +191,7 @@ def wanted():
         h("r50-infer-bf16", "resnet50", task="infer", batch=96, seq=224, dtype="bf16"),
         h("g-ddp-auto", "gpt2", batch=4, seq=600, ddp=True, autocast=True),
     ]
-    rows += several() + narrow() + resident()
+    rows += several() + narrow() + resident() + loops()
     # Compilation takes long, so it comes last.
     rows += [
         c("g-pre-compile", "gpt2", batch=8, seq=512, dtype="bf16", compile=True, layers=6),
@@ -289,7 +289,7 @@ def narrow():
         t("t-eager-all", "tinyllama-1.1b", batch=2, seq=256, attention="eager", dtype="bf16"),
         t("q-fp32-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd"),
         t("g-logits-all", "gpt2", task="sft", batch=16, seq=512, dtype="bf16", mistake="logits-kept"),
-        t("g-traincache-all", "gpt2", task="sft", batch=8, seq=1024, dtype="bf16", mistake="train-cache"),
+        t("g-traincache-all", "gpt2", task="sft", batch=8, seq=1024, dtype="bf16", cache=True, held=True),
         c("x-g-group-all", "gpt2", task="grpo", batch=32, seq=174, dtype="bf16", trace="all"),
         c("x-g-fused-all", "gpt2", batch=2, seq=128, optimizer="adamw-fused", trace="all"),
         c("x-q-whole-all", "qwen2.5-0.5b", batch=2, seq=400, optimizer="sgd", trace="all"),
@@ -299,6 +299,69 @@ def narrow():
         c("x-r18-fp16-all", "resnet18", batch=64, seq=224, dtype="fp16", trace="all", steps=2),
         c("x-r50-fp32-all", "resnet50", batch=24, seq=256, optimizer="adamw-fused", trace="all", steps=2),
         t("r50-bf16-all", "resnet50", batch=128, seq=224, dtype="bf16", optimizer="adamw"),
+    ]
+
+
+def loops():
+    """The loops that people run: a model's own loss with its cache, which is there unless use_cache=False; the output held in a variable;
+    a loss of the program's own on the logits; and the loops of Trainer and SFTTrainer."""
+    c = conf
+    hf = lambda name, model, **options: c(name, model, **dict(dict(cache=True), **options))
+    t = lambda name, model, **options: c("x-" + name, model, trace="all", layers=2, steps=2, **options)
+    return [
+        t("g-hf-auto", "gpt2", batch=4, seq=256, autocast=True, cache=True),
+        t("g-held-auto", "gpt2", batch=4, seq=256, autocast=True, cache=True, held=True),
+        t("g-own-auto", "gpt2", batch=4, seq=256, autocast=True, cache=True, loss="own", held=True),
+        t("g-own-bf16", "gpt2", batch=4, seq=256, dtype="bf16", cache=True, loss="own"),
+        t("g-trainer-auto", "gpt2", batch=4, seq=256, autocast=True, loss="trainer", optimizer="adamw-fused"),
+        t("g-trl-auto", "gpt2", batch=4, seq=256, autocast=True, loss="trl", optimizer="adamw-fused"),
+        t("q-trl-bf16", "qwen2.5-0.5b", batch=2, seq=256, dtype="bf16", loss="trl", optimizer="adamw-fused"),
+        hf("g-hf-fp32", "gpt2", batch=8, seq=512),
+        hf("g-hf-fp32-nodrop", "gpt2", batch=8, seq=512, dropout=0.0),
+        hf("g-hf-auto", "gpt2", batch=16, seq=1024, autocast=True),
+        hf("g-hf-auto-nodrop", "gpt2", batch=16, seq=1024, autocast=True, dropout=0.0),
+        hf("g-hf-bf16", "gpt2", batch=8, seq=512, dtype="bf16"),
+        hf("g-hf-eager", "gpt2", batch=4, seq=512, attention="eager"),
+        hf("g-hf-ckpt-auto", "gpt2", batch=8, seq=512, autocast=True, checkpointing=True),
+        hf("g-hf-padded", "gpt2", task="sft", batch=8, seq=512, dtype="bf16", padded=True),
+        hf("gm-hf-auto", "gpt2-medium", batch=4, seq=512, autocast=True),
+        hf("s-hf-fp32", "smollm-135m", batch=4, seq=512),
+        hf("s-hf-auto", "smollm-135m", batch=8, seq=512, autocast=True),
+        hf("q-hf-bf16", "qwen2.5-0.5b", batch=2, seq=1024, dtype="bf16"),
+        hf("t-hf-bf16", "tinyllama-1.1b", task="sft", batch=4, seq=512, dtype="bf16", optimizer="adamw-fused"),
+        hf("h-gm-hf-bf16", "gpt2-medium", batch=7, seq=600, dtype="bf16", optimizer="adamw-fused"),
+        hf("h-gl-hf-auto", "gpt2-large", task="sft", batch=3, seq=700, autocast=True, optimizer="sgd"),
+        hf("h-g-hf-lora", "gpt2", task="lora", batch=8, seq=450, dtype="bf16"),
+        hf("h-l-hf-auto", "llama-3.2-1b", batch=1, seq=900, autocast=True, optimizer="momentum"),
+        hf("h-q-hf-fp32", "qwen2.5-0.5b", batch=2, seq=350, optimizer="sgd"),
+        hf("g-held-auto", "gpt2", batch=8, seq=1024, autocast=True, held=True),
+        hf("g-held-fp32", "gpt2", batch=4, seq=512, held=True),
+        hf("q-held-bf16", "qwen2.5-0.5b", batch=2, seq=1024, dtype="bf16", held=True),
+        hf("h-s-held-auto", "smollm-135m", batch=6, seq=600, autocast=True, held=True),
+        c("h-gm-held-nocache", "gpt2-medium", batch=5, seq=400, dtype="bf16", held=True),
+        hf("g-own-fp32", "gpt2", batch=8, seq=512, loss="own"),
+        hf("g-own-auto", "gpt2", batch=16, seq=1024, autocast=True, loss="own"),
+        hf("g-own-bf16", "gpt2", batch=8, seq=512, dtype="bf16", loss="own"),
+        hf("g-own-held-auto", "gpt2", batch=8, seq=1024, autocast=True, loss="own", held=True),
+        hf("g-own-held-bf16", "gpt2", batch=8, seq=1024, dtype="bf16", loss="own", held=True),
+        hf("s-own-auto", "smollm-135m", batch=8, seq=512, autocast=True, loss="own"),
+        c("q-own-bf16", "qwen2.5-0.5b", batch=2, seq=1024, dtype="bf16", loss="own"),
+        hf("h-gm-own-held", "gpt2-medium", batch=3, seq=500, loss="own", held=True),
+        hf("h-q-own-held", "qwen2.5-0.5b", batch=3, seq=450, dtype="bf16", loss="own", held=True, optimizer="adamw-fused"),
+        c("h-s-own-ckpt", "smollm-135m", batch=6, seq=700, autocast=True, loss="own", checkpointing=True),
+        c("g-trainer-fp32", "gpt2", batch=8, seq=512, loss="trainer", optimizer="adamw-fused"),
+        c("g-trainer-auto", "gpt2", batch=16, seq=1024, autocast=True, loss="trainer", optimizer="adamw-fused"),
+        c("g-trainer-bf16", "gpt2", batch=8, seq=512, dtype="bf16", loss="trainer", optimizer="adamw"),
+        c("q-trainer-auto", "qwen2.5-0.5b", batch=4, seq=512, autocast=True, loss="trainer", optimizer="adamw-fused"),
+        c("h-s-trainer-auto", "smollm-135m", batch=6, seq=700, autocast=True, loss="trainer", optimizer="adamw-fused", accumulation=2),
+        c("h-gm-trainer-ckpt", "gpt2-medium", batch=8, seq=600, autocast=True, loss="trainer", optimizer="adamw-fused", checkpointing=True),
+        c("g-trl-fp32", "gpt2", batch=8, seq=512, loss="trl", optimizer="adamw-fused"),
+        c("g-trl-auto", "gpt2", batch=16, seq=1024, autocast=True, loss="trl", optimizer="adamw-fused"),
+        c("g-trl-ckpt-auto", "gpt2", batch=16, seq=1024, autocast=True, loss="trl", optimizer="adamw-fused", checkpointing=True),
+        c("q-trl-bf16", "qwen2.5-0.5b", batch=2, seq=1024, dtype="bf16", loss="trl", optimizer="adamw-fused"),
+        c("h-s-trl-auto", "smollm-135m", batch=6, seq=700, autocast=True, loss="trl", optimizer="adamw-fused"),
+        c("h-t-trl-ckpt", "tinyllama-1.1b", batch=3, seq=800, dtype="bf16", loss="trl", optimizer="adamw-fused", checkpointing=True),
+        c("h-gm-trl", "gpt2-medium", batch=4, seq=450, autocast=True, loss="trl", optimizer="adamw-fused"),
     ]
 
 
@@ -325,13 +388,14 @@ def resident():
 MEANT = {"m-pad-1024": {"seq": 174}, "m-fp32": {"dtype": "bf16"}, "m-eager": {"attention": "sdpa"}, "m-group-times-4": {"batch": 8},
          "m-ckpt-off": {"checkpointing": True}, "m-accum-as-batch": {"batch": 4}, "m-s-fp32": {"dtype": "bf16"},
          "m-s-eager": {"attention": "sdpa"}, "m-s-pad-2048": {"seq": 512}, "m-t-fp32": {"dtype": "bf16"}, "m-v-fp32": {"dtype": "bf16"},
-         "m-keepgrad": {"set_to_none": True}}
+         "m-keepgrad": {"set_to_none": True}, "m-train-cache": {"held": False}}
 # Names of the mistakes in the plan.
 KEYS = {"padded": "padding", "retain": "graphs", "gen-grad": "generation", "ref-grad": "reference", "cache-kept": "cache", "double": "copies",
         "third-model": "copies", "outputs-kept": "outputs", "eval-grad": "evaluation", "fp32-state": "master", "ckpt-off": "checkpointing",
         "lora-unfrozen": "unfrozen", "prefill-logits": "prefill", "logits-kept": "logits", "keepgrad": "keeps"}
 COLUMNS = ("model", "layers", "task", "batch", "seq", "accumulation", "generate", "dtype", "autocast", "attention", "checkpointing", "optimizer",
-           "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k", "processes", "shard", "scaler")
+           "set_to_none", "reference", "compile", "ddp", "dropout", "rank", "padded", "k", "processes", "shard", "scaler", "loss", "cache",
+           "held")
 
 
 def line_of(options, found):

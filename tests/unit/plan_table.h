@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_CELLS = 29, PLAN_ROWS = 256 };
+enum { PLAN_CELLS = 32, PLAN_ROWS = 384 };
 
 struct plan_row {
     char name[40], use[16], mistake[24];
@@ -68,8 +68,11 @@ static inline void plan_fill(struct plan_row *row, char **c)
     row->k = plan_number(c[22]);
     job->degree = plan_number(c[23]);
     job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, c[24]);
-    row->allocated = plan_number(c[26]);
-    row->device = plan_number(c[28]);
+    job->loss = (enum tide_loss)tide_name_find(tide_loss_names, c[26]);
+    job->no_cache = !plan_number(c[27]);
+    job->held = plan_number(c[28]);
+    row->allocated = plan_number(c[29]);
+    row->device = plan_number(c[31]);
 }
 
 /* The row's job with its mistake made, as it was when it was measured. */
@@ -79,7 +82,7 @@ static inline struct tide_job plan_mistaken(const struct plan_row *row)
         const char *mistake, *name; /* name: of the row, where the mistake needs a number */
         struct tide_mistakes made;
         int64_t sequence, batch; /* 0: as meant */
-        bool wide, eager, checkpoints_not, keeps;
+        bool wide, eager, checkpoints_not, keeps, held;
     } table[] = {
         {.mistake = "padding", .name = "m-pad-1024", .sequence = 1024},
         {.mistake = "padding", .name = "m-s-pad-2048", .sequence = 2048},
@@ -96,7 +99,7 @@ static inline struct tide_job plan_mistaken(const struct plan_row *row)
         {.mistake = "reference", .made = {.reference_grad = true}},
         {.mistake = "cache", .made = {.cache_kept = true}},
         {.mistake = "evaluation", .made = {.evaluate_grad = true}},
-        {.mistake = "train-cache", .made = {.cache_in_training = true}},
+        {.mistake = "held", .held = true},
         {.mistake = "master", .made = {.master = true}},
         {.mistake = "unfrozen", .made = {.unfrozen = true}},
         {.mistake = "infer-grad", .made = {.infer_grad = true}},
@@ -118,6 +121,7 @@ static inline struct tide_job plan_mistaken(const struct plan_row *row)
     job.eager |= table[i].eager;
     job.checkpointing &= !table[i].checkpoints_not;
     job.keep_gradients |= table[i].keeps;
+    job.held |= table[i].held;
     return job;
 }
 

@@ -98,6 +98,27 @@ static void plans_come_near_what_was_measured(void **state)
     free(rows);
 }
 
+static void loops_that_people_run_come_nearer(void **state)
+{
+    (void)state;
+    static struct tide_forecast forecast;
+    struct tide_err err;
+    struct errors loops = {.count = 0};
+    int count;
+    struct plan_row *rows = plan_table(&count);
+    for (int i = 0; i < count; i++) {
+        const struct tide_job *job = &rows[i].job;
+        if (*rows[i].mistake || (job->no_cache && !job->loss && !job->held))
+            continue;
+        assert_int_equal(tide_forecast_make(job, TIDE_POOLED, &forecast, &err), 0);
+        add_error(&loops, (double)forecast.allocated, rows[i].allocated);
+    }
+    printf("loops: %d configurations, worst %.2f %%\n", loops.count, 100 * worst(&loops));
+    assert_true(loops.count >= 50);
+    assert_true(worst(&loops) <= 0.01);
+    free(rows);
+}
+
 /* Where the true mistake stands among the explanations; 0: nowhere. */
 static int place_of(const struct tide_explanations *found, const char *mistake)
 {
@@ -224,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_come_near_what_was_measured),
+        cmocka_unit_test(loops_that_people_run_come_nearer),
         cmocka_unit_test(resident_bytes_on_the_host_come_near_too),
         cmocka_unit_test(planted_mistakes_are_found),
         cmocka_unit_test(a_plan_is_quick),

@@ -1,0 +1,184 @@
+#include "plan/loss.h"
+
+static struct tide_net_call call_of(const struct tide_job *job)
+{
+    return (struct tide_net_call){.batch = job->batch, .rows = job->sequence, .masked = job->padded};
+}
+
+/* Replaces what is held, as an assignment does: the new one is there before the old one goes. */
+static void hold_on(struct tide_tape *tape, struct tide_sized *held, struct tide_sized tensor)
+{
+    tide_tape_keep(tape, tensor);
+    tide_tape_drop(tape, *held);
+    *held = tensor;
+}
+
+/* transformers makes a cache of keys and values unless it is told not to, or blocks are computed again. */
+static bool makes_cache(const struct tide_job *job)
+{
+    return (job->loss == TIDE_LOSS_HF || job->loss == TIDE_LOSS_OWN) && !job->no_cache && !job->checkpointing;
+}
+
+/* A compiler computes the loss again on the way back. Of 16 bits the gradient is made in fp32; a vocabulary
+ * that is no multiple of 8 is padded for the product, and its result is then there at the same time. */
+static struct tide_sized compiled_entropy(struct tide_tape *tape, const struct tide_architecture *m,
+                                          struct tide_sized logits)
+{
+    int64_t scratch = logits.width == 4 ? 0 : tide_times(logits.count, 2);
+    if (logits.width < 4 && m->words % 8)
+        scratch = tide_plus(scratch, tide_times(tide_times(m->words, m->channels), 2));
+    return tide_torch_fused_loss(tape, logits, scratch);
+}
+
+/* Cross entropy; wide: of a copy of the logits in fp32. */
+static struct tide_sized entropy(struct tide_tape *tape, struct tide_sized logits, bool wide)
+{
+    struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
+    struct tide_sized shares = tide_torch_log_softmax(tape, in);
+    struct tide_sized loss = tide_torch_pick(tape, shares, 1, true);
+    tide_tape_drop(tape, shares);
+    tide_tape_drop(tape, in);
+    return loss;
+}
+
+/* What a model of transformers computes of its logits and labels, in fp32: the labels are shifted, in a copy,
+ * and not the logits. */
+static struct tide_sized shifted_entropy(struct tide_tape *tape, const struct tide_job *job,
+                                         struct tide_sized logits, int64_t rows)
+{
+    if (job->compiled)
+        return compiled_entropy(tape, &job->model, logits);
+    struct tide_sized targets = tide_tape_take(tape, rows, 8, TIDE_PART_HEAD);
+    struct tide_sized loss = entropy(tape, logits, true);
+    tide_tape_drop(tape, targets);
+    return loss;
+}
+
+/* self.float = self.logits.float(); cross_entropy(self.float[:, :-1].flatten(0, 1), ...) */
+static struct tide_sized upcast_loss(struct tide_tape *tape, const struct tide_job *job,
+                                     struct tide_sized logits, struct tide_batch *batch)
+{
+    int64_t rows = tide_times(job->batch, job->sequence - 1);
+    hold_on(tape, &batch->held, logits);
+    struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
+    hold_on(tape, &batch->held_wide, wide);
+    struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.words));
+    struct tide_sized flat = tide_torch_copy(tape, part, TIDE_PART_HEAD);
+    tide_tape_drop(tape, part);
+    tide_tape_drop(tape, wide);
+    struct tide_sized loss = shifted_entropy(tape, job, flat, rows);
+    tide_tape_drop(tape, flat);
+    return loss;
+}
+
+/* cross_entropy(model(x).logits.flatten(0, 1), next), with or without a variable for the logits. */
+static struct tide_sized own_loss(struct tide_tape *tape, const struct tide_job *job,
+                                  struct tide_sized logits, struct tide_batch *batch)
+{
+    if (job->held)
+        hold_on(tape, &batch->held, logits);
+    return entropy(tape, logits, false);
+}
+
+/* model(x, labels=x).loss, or output = model(x, labels=x) and output.loss. The Trainer has Accelerate turn
+ * what autocast left narrow into fp32. */
+static struct tide_sized model_loss(struct tide_tape *tape, const struct tide_job *job,
+                                    struct tide_sized logits, struct tide_batch *batch)
+{
+    struct tide_sized loss = shifted_entropy(tape, job, logits, tide_times(job->batch, job->sequence));
+    if (job->loss == TIDE_LOSS_TRAINER && tape->cast_width)
+        tide_tape_drop(tape, tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD));
+    if (job->held)
+        hold_on(tape, &batch->held, logits);
+    return loss;
+}
+
+/*
+ * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 words, which are
+ * made again on the way back; there the gradients are summed in fp32.
+ */
+static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
+                                    struct tide_sized hidden)
+{
+    enum { TILE_ROWS = 4096, TILE_WORDS = 32768, STATISTICS = 7, KEPT = 2 };
+    const struct tide_architecture *m = &job->model;
+    int64_t rows = tide_times(job->batch, job->sequence - 1);
+    struct tide_sized part = tide_torch_part(tape, hidden, tide_times(rows, m->channels));
+    struct tide_sized chosen = tide_torch_map(tape, part, TIDE_SAVES_NOTHING, TIDE_PART_HEAD);
+    struct tide_sized targets = tide_tape_take(tape, rows, 8, TIDE_PART_HEAD);
+    struct tide_sized kept = tide_tape_take(tape, tide_times(rows, KEPT), 4, TIDE_PART_HEAD);
+    struct tide_torch_tiles tiles = {.width = tape->cast_width ? tape->cast_width : hidden.width,
+                                     .rows = rows < TILE_ROWS ? rows : TILE_ROWS,
+                                     .words = TILE_WORDS};
+    struct tide_sized statistics = tide_tape_take(tape, tide_times(rows, STATISTICS), 4, TIDE_PART_HEAD);
+    struct tide_sized sums = tide_torch_tiled_head(tape, chosen, net->head.weight, m->channels, &tiles);
+    tide_tape_save(tape, sums.node, targets);
+    tide_tape_save(tape, sums.node, kept);
+    struct tide_sized done[] = {statistics, kept, targets, chosen, part};
+    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
+        tide_tape_drop(tape, done[i]);
+    struct tide_sized loss = tide_torch_mean(tape, sums, 1);
+    tide_tape_drop(tape, sums);
+    return loss;
+}
+
+static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
+                                   struct tide_batch *batch)
+{
+    struct tide_net_call call = call_of(job);
+    bool own = job->loss == TIDE_LOSS_OWN || job->mistakes.upcast_logits;
+    call.caches = makes_cache(job);
+    call.headless = job->loss == TIDE_LOSS_TRL;
+    tide_net_set_cache_aside(net, tape);
+    struct tide_sized out = tide_net_forward(net, tape, batch->in, &call), loss;
+    if (own) { /* the model has returned, and its output but for the logits is gone */
+        tide_net_done(net, tape);
+        tide_net_drop_cache(net, tape);
+    }
+    if (job->mistakes.upcast_logits)
+        loss = upcast_loss(tape, job, out, batch);
+    else if (call.headless)
+        loss = tiled_loss(tape, job, net, out);
+    else
+        loss = own ? own_loss(tape, job, out, batch) : model_loss(tape, job, out, batch);
+    tide_tape_drop(tape, out);
+    tide_net_drop_old_cache(net, tape);
+    if (!own)
+        tide_net_done(net, tape);
+    if (!job->held)
+        tide_net_drop_cache(net, tape);
+    return loss;
+}
+
+struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
+                            struct tide_batch *batch)
+{
+    if (!tide_model_sees(&job->model))
+        return text_loss(tape, job, net, batch);
+    struct tide_net_call call = call_of(job);
+    struct tide_sized logits = tide_net_forward(net, tape, batch->in, &call);
+    struct tide_sized loss = entropy(tape, logits, false);
+    tide_tape_drop(tape, logits);
+    tide_net_done(net, tape);
+    return loss;
+}
+
+struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const struct tide_job *job,
+                                              struct tide_net *net, struct tide_sized in)
+{
+    struct tide_net_call call = call_of(job);
+    int64_t rows = tide_times(job->batch, job->sequence - 1);
+    struct tide_sized logits = tide_net_forward(net, tape, in, &call);
+    tide_net_done(net, tape);
+    struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.words));
+    tide_tape_drop(tape, logits);
+    struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
+    struct tide_sized shares = tide_torch_log_softmax(tape, wide);
+    if (logits.width == 4) /* all rows but the last do not lie together, and are put so for a moment */
+        tide_tape_drop(tape, tide_tape_take(tape, wide.count, wide.width, TIDE_PART_HEAD));
+    tide_tape_drop(tape, wide);
+    struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);
+    tide_tape_drop(tape, shares);
+    tide_tape_drop(tape, part);
+    return picked;
+}

@@ -1,0 +1,25 @@
+/*
+ * loss.h - from a batch to the loss, as the loops that people run do it: which of a model's outputs are made,
+ * and how long Python holds them.
+ */
+#ifndef TIDE_LOSS_H
+#define TIDE_LOSS_H
+
+#include "plan/job.h"
+#include "plan/net.h"
+
+struct tide_batch {
+    struct tide_sized in, labels; /* labels: of pictures, or the next tokens that the program gives itself */
+    /* What a variable of the loop holds until it is assigned again: logits, and a mistake's fp32 copy. */
+    struct tide_sized held, held_wide;
+};
+
+/* One forward pass and its loss; what is not held is let go. */
+struct tide_sized tide_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
+                            struct tide_batch *batch);
+
+/* log_softmax(logits[:, :-1].float()).gather(...): what GRPO needs of a model. */
+struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const struct tide_job *job,
+                                              struct tide_net *net, struct tide_sized in);
+
+#endif
