@@ -493,6 +493,7 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
     if (job->host)
         tide_cacher_init_heap(&run.tape.cacher);
     run.tape.host = job->host;
+    run.tape.compiled = job->compiled;
     run.tape.fp16 = job->dtype == TIDE_DTYPE_FP16;
     run.tape.product_ran = run.tape.product_ran_back = run.tape.bias_ran = job->host;
     run.tape.stop_tick = stop;

@@ -19,15 +19,54 @@ static bool makes_cache(const struct tide_job *job)
     return (job->loss == TIDE_LOSS_HF || job->loss == TIDE_LOSS_OWN) && !job->no_cache && !job->checkpointing;
 }
 
-/* A compiler computes the loss again on the way back. Of 16 bits the gradient is made in fp32; a vocabulary
- * that is no multiple of 8 is padded for the product, and its result is then there at the same time. */
-static struct tide_sized compiled_entropy(struct tide_tape *tape, const struct tide_architecture *m,
-                                          struct tide_sized logits)
+/*
+ * A compiled graph's way back begins with gradients of zeros for its outputs that no loss comes from: keys
+ * and values, and the logits, if the loss is in the graph too. GPT-2's is not: that transformers warns of its
+ * missing loss_type ends the graph before, and the last hidden states leave it beside the logits.
+ */
+static int64_t zeros(const struct tide_tape *tape, const struct tide_job *job, const struct tide_net *net,
+                     struct tide_sized logits)
 {
-    int64_t scratch = logits.width == 4 ? 0 : tide_times(logits.count, 2);
-    if (logits.width < 4 && m->words % 8)
-        scratch = tide_plus(scratch, tide_times(tide_times(m->words, m->channels), 2));
-    return tide_torch_fused_loss(tape, logits, scratch);
+    const struct tide_architecture *m = &job->model;
+    bool gpt = m->family == TIDE_FAMILY_GPT2;
+    int width = tape->cast_width && !gpt ? 4 : logits.width; /* what is rotated, is so in fp32 */
+    struct tide_sized more = gpt ? net->hidden : logits;
+    int64_t bytes = job->loss == TIDE_LOSS_OWN ? 0 : tide_times(more.count, more.width);
+    int64_t row = tide_times(m->kv_heads, m->head_channels), rows = tide_times(net->batch, net->rows);
+    return makes_cache(job) ? tide_plus(bytes, tide_times(rows, tide_times(row, 2 * m->layers * width)))
+                            : bytes;
+}
+
+/*
+ * Products with a gradient of 16 bits whose rows are no multiple of 8 are padded: there are two copies of the
+ * gradient with rows of whole 128 bytes, and one of the weight in place of autocast's.
+ */
+static int64_t padding(const struct tide_tape *tape, const struct tide_architecture *m,
+                       struct tide_sized logits)
+{
+    enum { EVEN = 8, ROW = 64, COPIES = 2 };
+    if (logits.width == 4 || m->words % EVEN == 0)
+        return 0;
+    int64_t row = (m->words + ROW - 1) / ROW * ROW * logits.width;
+    int64_t weight = tape->cast_width ? tide_times(tide_times(m->words, m->channels), tape->cast_width) : 0;
+    return tide_times(logits.count / m->words, COPIES * row) - weight;
+}
+
+static void begin_back(struct tide_tape *tape, int node, int64_t scratch)
+{
+    if (node < 0 || tape->failed)
+        return;
+    tape->nodes[node].scratch = scratch;
+    tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
+}
+
+static void begin_compiled(struct tide_tape *tape, const struct tide_job *job, const struct tide_net *net,
+                           struct tide_sized logits, struct tide_sized loss)
+{
+    int64_t made = zeros(tape, job, net, logits);
+    begin_back(tape, logits.node, tide_plus(made, padding(tape, &job->model, logits)));
+    if (job->loss != TIDE_LOSS_OWN && job->model.family != TIDE_FAMILY_GPT2)
+        begin_back(tape, loss.node, made);
 }
 
 /* Cross entropy; wide: of a copy of the logits in fp32. */
@@ -47,7 +86,7 @@ static struct tide_sized shifted_entropy(struct tide_tape *tape, const struct ti
                                          struct tide_sized logits, int64_t rows)
 {
     if (job->compiled)
-        return compiled_entropy(tape, &job->model, logits);
+        return tide_torch_fused_loss(tape, logits);
     struct tide_sized targets = tide_tape_take(tape, rows, 8, TIDE_PART_HEAD);
     struct tide_sized loss = entropy(tape, logits, true);
     tide_tape_drop(tape, targets);
@@ -141,6 +180,8 @@ static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job
         loss = tiled_loss(tape, job, net, out);
     else
         loss = own ? own_loss(tape, job, out, batch) : model_loss(tape, job, out, batch);
+    if (job->compiled)
+        begin_compiled(tape, job, net, out, loss);
     tide_tape_drop(tape, out);
     tide_net_drop_old_cache(net, tape);
     if (!own)

@@ -193,14 +193,7 @@ static struct tide_sized activate(struct tide_net *net, struct tide_tape *tape, 
 {
     if (net->model->activation == TIDE_GELU_NEW && !net->how.compiled)
         return gelu_new(tape, x);
-    struct tide_sized out = tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
-    /* The compiler keeps the input of an exact GELU of 16 bits in fp32 as well. */
-    if (net->how.compiled && net->model->family == TIDE_FAMILY_VIT && x.width < 4) {
-        struct tide_sized wide = tide_tape_take(tape, x.count, 4, TIDE_PART_MLP);
-        tide_tape_save(tape, out.node, wide);
-        tide_tape_drop(tape, wide);
-    }
-    return out;
+    return tide_torch_map(tape, x, TIDE_SAVES_INPUT, TIDE_PART_MLP);
 }
 
 /* One kernel: keeps q, k, v, its output and a number per row and head. */
@@ -229,7 +222,9 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
         tide_tape_drop(tape, in[i]);
     }
     tide_tape_drop(tape, sums);
-    if (net->mask.storage >= 0) { /* as numbers to add, for this layer alone */
+    if (net->mask.storage >= 0 && net->how.compiled)
+        tide_tape_save(tape, node, net->mask);
+    else if (net->mask.storage >= 0) { /* as numbers to add, for this layer alone */
         struct tide_sized bias = tide_tape_take(tape, net->mask.count, width, TIDE_PART_ATTENTION);
         tide_tape_save(tape, node, bias);
         tide_tape_drop(tape, bias);
@@ -327,6 +322,32 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     return joined;
 }
 
+/*
+ * Compiled, pictures get a mask that hides nothing, of a shape that no kernel takes: plain products, in fp32
+ * but for autocast. Keeps queries, keys, values and the shares.
+ */
+static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
+                                         struct tide_sized k, struct tide_sized v)
+{
+    enum tide_part owner = TIDE_PART_ATTENTION;
+    int64_t pairs = tide_times(tide_times(net->batch, net->model->heads), tide_times(net->rows, net->rows));
+    int width = tape->cast_width ? tape->cast_width : 4;
+    struct tide_sized in[] = {tide_torch_cast(tape, q, width, owner), tide_torch_cast(tape, k, width, owner),
+                              tide_torch_cast(tape, v, width, owner)};
+    int node = in[0].node >= 0 ? tide_tape_node(tape, owner, tide_times(pairs, 4)) : -1;
+    struct tide_sized shares = tide_tape_take(tape, pairs, 4, owner);
+    struct tide_sized out = tide_tape_take(tape, q.count, q.width, owner);
+    out.node = node;
+    tide_tape_save(tape, node, shares);
+    tide_tape_drop(tape, shares);
+    for (int i = 0; i < 3; i++) {
+        tide_tape_save(tape, node, in[i]);
+        tide_tape_edge(tape, node, in[i], TIDE_EDGE_NEW, tide_times(in[i].count, width));
+        tide_tape_drop(tape, in[i]);
+    }
+    return out;
+}
+
 struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, struct tide_sized q,
                                   struct tide_sized k, struct tide_sized v)
 {
@@ -335,6 +356,8 @@ struct tide_sized tide_net_attend(struct tide_net *net, struct tide_tape *tape, 
         tide_times(tide_times(net->batch, net->rows + net->past), tide_times(m->heads, m->head_channels));
     if (net->how.eager)
         return attend_eager(net, tape, q, k, v);
+    if (net->how.compiled && tide_model_sees(m))
+        return attend_compiled(net, tape, q, k, v);
     if (k.count < wide && q.width == 4 && !tape->cast_width && !tape->host)
         return attend_plain(net, tape, q, k, v);
     return attend_fused(net, tape, q, k, v);
@@ -528,10 +551,11 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
 static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape, struct tide_layer *l,
                                    struct tide_sized x)
 {
-    (void)net;
-    struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP);
-    struct tide_sized open = tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP);
-    tide_tape_drop(tape, gate);
+    struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
+    if (!net->how.compiled) { /* else what opens is computed again */
+        open = tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP);
+        tide_tape_drop(tape, gate);
+    }
     struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
     tide_tape_drop(tape, open);
@@ -592,6 +616,9 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
     int64_t pairs = tide_times(tide_times(net->batch, net->rows), net->rows + net->past);
     if (net->how.eager)
         net->mask = tide_tape_take(tape, pairs, x.width, TIDE_PART_ATTENTION);
+    else if (net->how.compiled) /* whether it hides anything is not known when compiling */
+        net->mask =
+            tide_tape_take(tape, pairs, tape->cast_width ? tape->cast_width : x.width, TIDE_PART_ATTENTION);
     else if (net->masked && !one_row)
         net->mask = tide_tape_take(tape, pairs, 1, TIDE_PART_ATTENTION);
     return x;

@@ -145,6 +145,7 @@ struct tide_tape {
     bool grad;         /* a graph is kept */
     bool discards;     /* a checkpoint: the graph is kept, what it saves is not */
     bool host;         /* no libraries of a GPU */
+    bool compiled;     /* sums over rows are kernels of their own, and need no scratch */
     bool fp16;         /* 16 bits are fp16's, for which cuDNN has other kernels than for bf16 */
     bool product_ran, product_ran_back, bias_ran;
     bool failed;

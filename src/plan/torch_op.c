@@ -35,11 +35,13 @@ struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, i
     return made(tape, node, x.count, width, owner);
 }
 
-/* The weight as the product gets it. Autocast keeps its copy of a weight that trains until the scope ends. */
+/* The weight as the product gets it. Autocast keeps its copy of a weight that
+ * trains until the scope ends. */
 static struct tide_sized weight_of(struct tide_tape *tape, int number)
 {
     struct tide_leaf *leaf = &tape->leaves[number];
-    /* What is shared out is saved by name alone: fully_shard takes its memory away and gives it back. */
+    /* What is shared out is saved by name alone: fully_shard takes its memory
+     * away and gives it back. */
     struct tide_sized whole = {.storage = leaf->group < 0 ? leaf->storage : -1,
                                .node = -1,
                                .count = leaf->count,
@@ -68,9 +70,10 @@ static void weight_edge(struct tide_tape *tape, int node, struct tide_sized weig
 }
 
 /*
- * Scratch of the sum over rows that is a bias' gradient: PyTorch splits the rows over several blocks of 128
- * columns, 4 rows at a time, such that each sums 16 values, but no more blocks than the device runs at once,
- * and no more than 256 values.
+ * Scratch of the sum over rows that is a bias' gradient: PyTorch splits the
+ * rows over several blocks of 128 columns, 4 rows at a time, such that each
+ * sums 16 values, but no more blocks than the device runs at once, and no more
+ * than 256 values.
  */
 static int64_t column_sums(int64_t rows, int64_t columns)
 {
@@ -96,7 +99,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     if (bias >= 0)
         b = weight_of(tape, bias);
     bool trains = tape->leaves[weight].trains;
-    bool sums_up = bias >= 0 && tape->leaves[bias].trains && !tape->host;
+    bool sums_up = bias >= 0 && tape->leaves[bias].trains && !tape->host && !tape->compiled;
     int64_t sums = sums_up ? column_sums(x.count / in, out) : 0;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
     struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
@@ -161,7 +164,8 @@ struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized 
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
         tide_tape_save(tape, node, b);
-    /* The second factor's gradient is made first; a narrow one's is wide before it is cast. */
+    /* The second factor's gradient is made first; a narrow one's is wide before
+     * it is cast. */
     tide_tape_edge(tape, node, b, TIDE_EDGE_NEW, bytes_of(b));
     if (b.node >= 0 && b.width < out.width)
         tide_tape_edge_scratch(tape, node, bytes_of(out));
@@ -225,14 +229,17 @@ void tide_torch_split3(struct tide_tape *tape, struct tide_sized x, struct tide_
 }
 
 /*
- * Scratch of a table's gradient: what sorts the ids, and past 3072 of them partial sums in fp32, one row per
- * ten ids and one per id that can differ.
+ * Scratch of a table's gradient: what sorts the ids, and past 3072 of them
+ * partial sums in fp32, one row per ten ids and one per id that can differ.
+ * Compiled, a whole table in fp32.
  */
 static int64_t table_sums(const struct tide_tape *tape, const struct tide_leaf *table, int64_t rows,
                           int64_t channels)
 {
     enum { SORTED_FROM = 3072, EACH = 10 };
     int64_t words = table->count / channels, differ = rows < words ? rows : words;
+    if (tape->compiled)
+        return table->width < 4 ? tide_times(table->count, 4) : 0;
     if (rows <= SORTED_FROM || tape->host)
         return tide_times(rows, 32);
     return tide_times(tide_times(rows / EACH + differ, channels), 4);
@@ -251,8 +258,8 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     return made(tape, node, tide_times(rows, channels), width, owner);
 }
 
-/* What every norm in one kernel has: it saves its input and some numbers per row or channel, which are
- * dropped here. */
+/* What every norm in one kernel has: it saves its input and some numbers per
+ * row or channel, which are dropped here. */
 static void norm_node(struct tide_tape *tape, int node, struct tide_sized in, struct tide_sized numbers,
                       int weight, int bias, int64_t channels)
 {
@@ -300,11 +307,9 @@ struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_size
                            bias, channels);
 }
 
-struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch)
+struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits)
 {
     int node = follow(tape, logits, TIDE_PART_HEAD);
-    if (node >= 0)
-        tape->nodes[node].scratch = scratch;
     tide_tape_save(tape, node, logits);
     tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
     return made(tape, node, 1, 4, TIDE_PART_HEAD);
@@ -371,7 +376,8 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized scale = tide_torch_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
     tide_tape_drop(tape, sum);
     tide_tape_drop(tape, mean);
-    /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over a full product. */
+    /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over
+     * a full product. */
     node = follow(tape, wide, owner);
     struct tide_sized normal = made(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
@@ -435,9 +441,10 @@ struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, i
 }
 
 /*
- * cuDNN's scratch: it turns all operands so that channels lie together, three planes of bf16 as eight, of
- * fp16 as four. Single pixels are a product, and need none where there are enough of them to a picture; nor
- * do every second pixels but in bf16, where they need no turned weight.
+ * cuDNN's scratch: it turns all operands so that channels lie together, three
+ * planes of bf16 as eight, of fp16 as four. Single pixels are a product, and
+ * need none where there are enough of them to a picture; nor do every second
+ * pixels but in bf16, where they need no turned weight.
  */
 static int64_t turned_bytes(const struct tide_tape *tape, struct tide_sized in, struct tide_sized weight,
                             int64_t out, enum tide_window window, bool even)
@@ -458,7 +465,8 @@ static int64_t turned_bytes(const struct tide_tape *tape, struct tide_sized in, 
 struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized x, int weight, int64_t count,
                                       int64_t pixels, enum tide_window window)
 {
-    /* Pixels that a product of 16 bits, and a sum over them, need a multiple of; what is summed in parts. */
+    /* Pixels that a product of 16 bits, and a sum over them, need a multiple of;
+     * what is summed in parts. */
     enum { EVEN = 4, EVEN_SUM = 8, SUMS = 2 << 20, HALF_SUMS = 1 << 20, PLANE_SUMS = 6 << 20 };
     if (tape->failed)
         return x;

@@ -58,7 +58,7 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
  * logits as they are. */
 struct tide_sized tide_torch_fused_norm(struct tide_tape *tape, struct tide_sized x, int weight, int bias,
                                         int64_t channels);
-struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits, int64_t scratch);
+struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_sized logits);
 
 /*
  * A head whose logits are made tile by tile and not kept, and made again on the way back, where its gradients

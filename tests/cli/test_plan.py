@@ -45,6 +45,7 @@ def allocated(tidemark, *words):
 @pytest.mark.parametrize("words, measured, within", [
     (["--autocast", "--batch", "16", "--seq", "1024"], 25.08e9, 0.01),
     (["--batch", "8", "--seq", "512"], 8.61e9, 0.01),
+    (["--autocast", "--batch", "16", "--seq", "1024", "--compile"], 13.61e9, 0.03),
 ])
 def test_the_loop_that_people_run_is_the_one_that_is_planned(tidemark, words, measured, within):
     # model(x, labels=x).loss on an H200 with torch 2.11 and transformers 5, without dropout.

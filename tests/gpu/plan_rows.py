@@ -199,7 +199,7 @@ def wanted():
         c("s-pre-compile-auto", "smollm-135m", batch=8, seq=512, autocast=True, compile=True, layers=6),
         c("v-pre-compile", "vit-base", batch=32, seq=224, dtype="bf16", compile=True, layers=4),
     ]
-    return rows
+    return rows + compiled()
 
 
 def several():
@@ -362,6 +362,47 @@ def loops():
         c("h-s-trl-auto", "smollm-135m", batch=6, seq=700, autocast=True, loss="trl", optimizer="adamw-fused"),
         c("h-t-trl-ckpt", "tinyllama-1.1b", batch=3, seq=800, dtype="bf16", loss="trl", optimizer="adamw-fused", checkpointing=True),
         c("h-gm-trl", "gpt2-medium", batch=4, seq=450, autocast=True, loss="trl", optimizer="adamw-fused"),
+    ]
+
+
+def compiled():
+    """torch.compile of the model; the code that the compiler made stays in its cache, by the row's name."""
+    c = lambda name, model, **options: conf(name, model, **dict(dict(compile=True, cache=True), **options))
+    t = lambda name, model, **options: c("x-k-" + name, model, trace=True, layers=2, **options)
+    return [
+        t("g-auto", "gpt2", batch=8, seq=512, autocast=True),
+        t("g-auto-nocache", "gpt2", batch=8, seq=512, autocast=True, cache=False),
+        t("g-fp32", "gpt2", batch=8, seq=512),
+        t("g-bf16", "gpt2", batch=8, seq=512, dtype="bf16"),
+        t("g-bf16-nodrop", "gpt2", batch=8, seq=512, dtype="bf16", dropout=0.0, cache=False),
+        t("g-own-auto", "gpt2", batch=8, seq=512, autocast=True, loss="own"),
+        t("g-own-bf16", "gpt2", batch=8, seq=512, dtype="bf16", loss="own"),
+        t("g-ckpt", "gpt2", batch=8, seq=512, autocast=True, checkpointing=True),
+        t("g-eager", "gpt2", batch=8, seq=512, autocast=True, attention="eager"),
+        t("s-auto", "smollm-135m", batch=8, seq=512, autocast=True),
+        t("s-fp32", "smollm-135m", batch=8, seq=512),
+        t("s-bf16", "smollm-135m", batch=8, seq=512, dtype="bf16"),
+        t("q-auto", "qwen2.5-0.5b", batch=4, seq=512, autocast=True),
+        t("t-bf16", "tinyllama-1.1b", batch=4, seq=512, dtype="bf16"),
+        t("v-auto", "vit-base", batch=32, seq=224, autocast=True, cache=False),
+        t("v-bf16", "vit-base", batch=32, seq=224, dtype="bf16", cache=False),
+        t("v-fp32", "vit-base", batch=32, seq=224, cache=False),
+        c("k-g-auto-16", "gpt2", batch=16, seq=1024, autocast=True),
+        c("k-g-auto-16-nodrop", "gpt2", batch=16, seq=1024, autocast=True, dropout=0.0),
+        c("k-g-auto-4", "gpt2", batch=4, seq=1024, autocast=True),
+        c("k-g-fp32", "gpt2", batch=8, seq=512),
+        c("k-g-bf16", "gpt2", batch=8, seq=1024, dtype="bf16"),
+        c("k-g-own-auto", "gpt2", batch=8, seq=1024, autocast=True, loss="own", held=True),
+        c("k-gm-auto", "gpt2-medium", batch=4, seq=512, autocast=True),
+        c("k-s-auto", "smollm-135m", batch=8, seq=512, autocast=True),
+        c("k-q-bf16", "qwen2.5-0.5b", batch=4, seq=512, dtype="bf16", optimizer="adamw-fused"),
+        c("h-k-g-fp32", "gpt2", batch=6, seq=700, optimizer="sgd"),
+        c("h-k-gm-bf16", "gpt2-medium", batch=6, seq=700, dtype="bf16", cache=False),
+        c("h-k-g-own-bf16", "gpt2", batch=12, seq=450, dtype="bf16", loss="own", held=True),
+        c("h-k-s-bf16", "smollm-135m", batch=12, seq=700, dtype="bf16", optimizer="adamw-fused"),
+        c("h-k-q-auto", "qwen2.5-0.5b", batch=3, seq=600, autocast=True, optimizer="adamw-fused"),
+        c("h-k-t-bf16", "tinyllama-1.1b", task="sft", batch=3, seq=900, dtype="bf16", optimizer="adafactor"),
+        c("h-k-v-auto", "vit-base", batch=50, seq=224, autocast=True, cache=False),
     ]
 
 

@@ -98,24 +98,40 @@ static void plans_come_near_what_was_measured(void **state)
     free(rows);
 }
 
-static void loops_that_people_run_come_nearer(void **state)
+/* Bytes of a copy of the logits' gradient with rows of whole 128 bytes, which a compiler may do without. */
+static int64_t padded_copy(const struct tide_job *job)
+{
+    return job->batch * job->sequence * ((job->model.words + 63) / 64 * 64) * 2;
+}
+
+/* The loops that people run, and compiled runs. */
+static void loops_and_compiled_runs_come_nearer(void **state)
 {
     (void)state;
     static struct tide_forecast forecast;
     struct tide_err err;
-    struct errors loops = {.count = 0};
+    struct errors loops = {.count = 0}, compiled = {.count = 0};
     int count;
     struct plan_row *rows = plan_table(&count);
     for (int i = 0; i < count; i++) {
         const struct tide_job *job = &rows[i].job;
-        if (*rows[i].mistake || (job->no_cache && !job->loss && !job->held))
+        if (*rows[i].mistake || (job->no_cache && !job->loss && !job->held && !job->compiled))
             continue;
         assert_int_equal(tide_forecast_make(job, TIDE_POOLED, &forecast, &err), 0);
-        add_error(&loops, (double)forecast.allocated, rows[i].allocated);
+        if (!strcmp(rows[i].use, "unpadded")) {
+            int64_t above = forecast.allocated - rows[i].allocated;
+            printf("%s: %.1f MB above what was measured, with one padded copy less\n", rows[i].name,
+                   (double)above / 1e6);
+            assert_true(above > 0 && above < padded_copy(job));
+            continue;
+        }
+        add_error(job->compiled ? &compiled : &loops, (double)forecast.allocated, rows[i].allocated);
     }
-    printf("loops: %d configurations, worst %.2f %%\n", loops.count, 100 * worst(&loops));
-    assert_true(loops.count >= 50);
+    printf("loops: %d configurations, worst %.2f %%; compiled: %d, worst %.2f %%\n", loops.count,
+           100 * worst(&loops), compiled.count, 100 * worst(&compiled));
+    assert_true(loops.count >= 50 && compiled.count >= 36);
     assert_true(worst(&loops) <= 0.01);
+    assert_true(worst(&compiled) <= 0.03);
     free(rows);
 }
 
@@ -245,7 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_come_near_what_was_measured),
-        cmocka_unit_test(loops_that_people_run_come_nearer),
+        cmocka_unit_test(loops_and_compiled_runs_come_nearer),
         cmocka_unit_test(resident_bytes_on_the_host_come_near_too),
         cmocka_unit_test(planted_mistakes_are_found),
         cmocka_unit_test(a_plan_is_quick),
