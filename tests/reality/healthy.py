@@ -19,24 +19,29 @@ done
 """
 
 
+def program(name: str, command: typing.Union[str, tuple[str, ...]], **more: typing.Any) -> Program:
+    """Long enough to be past its start, short enough that all take an hour."""
+    return Program(name, command, **{"seconds": 25, **more})
+
+
 def python(name: str, *arguments: typing.Any, packages: tuple[str, ...] = (), called: str = "", **more: typing.Any) -> Program:
     """A driver in Python: its first argument is the seconds."""
     words = ("{python}", "{drivers}/" + name + ".py", "{seconds}", *map(str, arguments))
-    return Program(called or name, words, pip=packages, **more)
+    return program(called or name, words, pip=packages, **more)
 
 
 def server(name: str, command: str, path: str = "/", **more: typing.Any) -> Program:
     """Something that is asked for a page by four clients."""
-    return Program(name, f"exec {command}", load=ASK + path, needs=more.pop("needs", ()) + AB, **more)
+    return program(name, f"exec {command}", load=ASK + path, needs=more.pop("needs", ()) + AB, **more)
 
 
 def repeat(name: str, command: str, **more: typing.Any) -> Program:
     """A program that is done soon, and is therefore run again and again."""
-    return Program(name, f"exec {REPEAT} {command}", **more)
+    return program(name, f"exec {REPEAT} {command}", **more)
 
 
 def java(collector: str) -> Program:
-    return Program(f"java-{collector.lower()}", ("java", f"-XX:+Use{collector}", "-Xmx256m", "-cp", "{work}", "Churn", "{seconds}"),
+    return program(f"java-{collector.lower()}", ("java", f"-XX:+Use{collector}", "-Xmx256m", "-cp", "{work}", "Churn", "{seconds}"),
                    prepare="javac -d . {drivers}/Churn.java", needs=("openjdk-17-jdk-headless",))
 
 
@@ -45,7 +50,7 @@ COMPILERS = [
     repeat("g++", "g++ -O1 -c big.cc", prepare="""printf '#include <regex>\\n#include <map>\\n#include <iostream>\\nint main() { std::regex r("a+"); std::map<int, std::regex> m; m[1] = r; std::cout << std::regex_match("a", m[1]); }' > big.cc""",
            needs=("g++",)),
     repeat("clang", "clang -O2 -c big.c", prepare="/usr/bin/python3 {drivers}/source.py > big.c", needs=("clang",)),
-    Program("make-j2", "exec {drivers}/repeat {seconds} make -B -j2 -s", needs=("make", "gcc"),
+    program("make-j2", "exec {drivers}/repeat {seconds} make -B -j2 -s", needs=("make", "gcc"),
             prepare="for i in $(seq 20); do /usr/bin/python3 {drivers}/source.py 40 > u$i.c; done; printf 'all: $(patsubst %%.c,%%.o,$(wildcard u*.c))\\n' > Makefile"),
     repeat("go-build", "go build -a -p 1 -o churn churn.go", prepare="cp {drivers}/churn.go .", needs=("golang-go",), heap=False,
            environment=(("GOCACHE", "/tmp/tidemark-reality-go"), ("GOFLAGS", "-mod=mod"), ("GO111MODULE", "off"))),
@@ -56,7 +61,7 @@ COMPILERS = [
 
 FILES = [
     repeat("sort", "sort -S 100M -o sorted numbers", prepare="seq 1 1000000 | shuf > numbers", needs=("coreutils",)),
-    Program("xz", "exec timeout {seconds} xz -6 -c /dev/urandom > out.xz", needs=("xz-utils",)),
+    program("xz", "exec timeout {seconds} xz -6 -c /dev/urandom > out.xz", needs=("xz-utils",)),
     repeat("zstd", "zstd -q -f -15 numbers", prepare="seq 1 800000 | shuf > numbers", needs=("zstd",)),
     repeat("bzip2", "bzip2 -k -f numbers", prepare="seq 1 500000 | shuf > numbers", needs=("bzip2",)),
     repeat("tar", "tar -czf out.tar.gz /usr/share/perl", needs=("tar", "perl")),
@@ -66,22 +71,22 @@ FILES = [
            needs=("jq", "python3")),
     repeat("git-gc", "git -C repository gc -q --aggressive", prepare=REPOSITORY, needs=("git",)),
     repeat("git-clone", "sh -c 'rm -rf copy && git clone -q --no-local repository copy && git -C copy log -p > log'", prepare=REPOSITORY, needs=("git",)),
-    Program("ffmpeg", "exec timeout {seconds} ffmpeg -nostdin -v error -y -f lavfi -i testsrc2=size=640x360:rate=30 -threads 2 -c:v libx264 -preset veryfast -f null -", needs=("ffmpeg",)),
+    program("ffmpeg", "exec timeout {seconds} ffmpeg -nostdin -v error -y -f lavfi -i testsrc2=size=640x360:rate=30 -threads 2 -c:v libx264 -preset veryfast -f null -", needs=("ffmpeg",)),
     repeat("imagemagick", "convert -size 800x600 plasma:red-blue -blur 0x3 -rotate 17 -resize 50% out.png", needs=("imagemagick",)),
-    Program("openssl", "exec timeout {seconds} openssl speed -seconds 3 sha256 rsa2048 aes-256-cbc", needs=("openssl",)),
+    program("openssl", "exec timeout {seconds} openssl speed -seconds 3 sha256 rsa2048 aes-256-cbc", needs=("openssl",)),
 ]
 
 SERVERS = [
-    Program("sqlite", "exec timeout {seconds} sh -c '(echo \"create table t (i integer primary key, v text);\"; i=0; while :; do i=$((i + 1)); "
+    program("sqlite", "exec timeout {seconds} sh -c '(echo \"create table t (i integer primary key, v text);\"; i=0; while :; do i=$((i + 1)); "
             "echo \"begin; insert or replace into t values ($i % 20000, hex(randomblob(50))); commit;\"; done) | sqlite3 base.db'", needs=("sqlite3",)),
-    Program("redis", "exec redis-server --port {port} --save '' --dir {work}", needs=("redis-server", "redis-tools"),
+    program("redis", "exec redis-server --port {port} --save '' --dir {work}", needs=("redis-server", "redis-tools"),
             load="end=$(($(date +%s) + {seconds})); sleep 1; while [ $(date +%s) -lt $end ]; do redis-benchmark -p {port} -q -n 50000 -r 10000 -t set,get,lpush,lpop,hset; done"),
-    Program("memcached", "exec memcached -u nobody -l 127.0.0.1 -p {port} -m 64", needs=("memcached", "python3"),
+    program("memcached", "exec memcached -u nobody -l 127.0.0.1 -p {port} -m 64", needs=("memcached", "python3"),
             load="exec /usr/bin/python3 {drivers}/ask_memcached.py {seconds} {port}"),
     server("nginx", "nginx -p {work} -c {work}/nginx.conf", prepare="mkdir -p html && seq 2000 > html/index.html && echo \"daemon off; worker_processes 2; pid {work}/pid; "
            "error_log stderr; events { } http { access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s; "
            "server { listen 127.0.0.1:{port}; root {work}/html; } }\" > nginx.conf && chmod -R a+rX .", needs=("nginx-light",)),
-    Program("postgres", f"exec {POSTGRES} $(ls -d /usr/lib/postgresql/*/bin)/postgres -D data -p {{port}} -k {{work}} -c listen_addresses= -c shared_buffers=32MB -c fsync=off",
+    program("postgres", f"exec {POSTGRES} $(ls -d /usr/lib/postgresql/*/bin)/postgres -D data -p {{port}} -k {{work}} -c listen_addresses= -c shared_buffers=32MB -c fsync=off",
             prepare=f"chmod 777 . && {POSTGRES} $(ls -d /usr/lib/postgresql/*/bin)/initdb -D data > /dev/null", needs=("postgresql",),
             load="bin=$(ls -d /usr/lib/postgresql/*/bin); until $bin/pg_isready -q -h {work} -p {port}; do sleep 0.2; done; "
             "$bin/pgbench -i -q -U postgres -h {work} -p {port} postgres && exec $bin/pgbench -U postgres -h {work} -p {port} -c 4 -T {seconds} postgres"),
@@ -94,17 +99,17 @@ SERVERS = [
 
 LANGUAGES = [
     java("SerialGC"), java("ParallelGC"), java("G1GC"), java("ZGC"),
-    Program("node", ("node", "{drivers}/churn.js", "{seconds}"), needs=("nodejs",)),
-    Program("go", ("./churn", "{seconds}"), prepare="go build -o churn {drivers}/churn.go", needs=("golang-go",), heap=False,
+    program("node", ("node", "{drivers}/churn.js", "{seconds}"), needs=("nodejs",)),
+    program("go", ("./churn", "{seconds}"), prepare="go build -o churn {drivers}/churn.go", needs=("golang-go",), heap=False,
             environment=(("GOCACHE", "/tmp/tidemark-reality-go"), ("GO111MODULE", "off"))),
-    Program("haskell", ("./sum", "{seconds}"), prepare="cp {drivers}/sum.hs . && ghc -O1 sum.hs > /dev/null", needs=("ghc",)),
-    Program("ocaml", ("./churn", "{seconds}"), prepare="cp {drivers}/churn.ml . && ocamlfind ocamlopt -package unix -linkpkg churn.ml -o churn 2>/dev/null || ocamlopt unix.cmxa churn.ml -o churn", needs=("ocaml-nox",)),
-    Program("r", ("Rscript", "{drivers}/models.R", "{seconds}"), needs=("r-base-core",)),
-    Program("ruby", ("ruby", "{drivers}/churn.rb", "{seconds}"), needs=("ruby",)),
-    Program("php", ("php", "{drivers}/churn.php", "{seconds}"), needs=("php-cli",)),
-    Program("perl", ("perl", "{drivers}/churn.pl", "{seconds}"), needs=("perl",)),
-    Program("lua", ("lua5.4", "{drivers}/churn.lua", "{seconds}"), needs=("lua5.4",)),
-    Program("qemu-user", ("qemu-x86_64", "/usr/bin/perl", "{drivers}/churn.pl", "{seconds}"), needs=("qemu-user", "perl")),
+    program("haskell", ("./sum", "{seconds}"), prepare="cp {drivers}/sum.hs . && ghc -O1 sum.hs > /dev/null", needs=("ghc",)),
+    program("ocaml", ("./churn", "{seconds}"), prepare="cp {drivers}/churn.ml . && ocamlfind ocamlopt -package unix -linkpkg churn.ml -o churn 2>/dev/null || ocamlopt unix.cmxa churn.ml -o churn", needs=("ocaml-nox",)),
+    program("r", ("Rscript", "{drivers}/models.R", "{seconds}"), needs=("r-base-core",)),
+    program("ruby", ("ruby", "{drivers}/churn.rb", "{seconds}"), needs=("ruby",)),
+    program("php", ("php", "{drivers}/churn.php", "{seconds}"), needs=("php-cli",)),
+    program("perl", ("perl", "{drivers}/churn.pl", "{seconds}"), needs=("perl",)),
+    program("lua", ("lua5.4", "{drivers}/churn.lua", "{seconds}"), needs=("lua5.4",)),
+    program("qemu-user", ("qemu-x86_64", "/usr/bin/perl", "{drivers}/churn.pl", "{seconds}"), needs=("qemu-user", "perl")),
 ]
 
 LIBRARIES = [
@@ -138,7 +143,7 @@ TRAINING = [
     python("torch_loop", 4, called="torch-4", seconds=60),
     python("torch_loop", 2, "persistent", called="torch-2-persistent", seconds=60),
     python("torch_loop", 4, "persistent", called="torch-4-persistent", seconds=60),
-    Program("torch-ddp", ("{python}", "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port={port}", "{drivers}/torch_ddp.py", "{seconds}"), seconds=60),
+    program("torch-ddp", ("{python}", "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port={port}", "{drivers}/torch_ddp.py", "{seconds}"), seconds=60),
     python("torch_hogwild", seconds=60),
     python("hf_trainer", 0, packages=("transformers", "accelerate"), seconds=60),
     python("hf_trainer", 2, packages=("transformers", "accelerate"), called="hf_trainer-2", seconds=60),

@@ -41,7 +41,7 @@ ROOT = HERE.parent.parent
 VENV = pathlib.Path(os.environ.get("TIDEMARK_REALITY_VENV") or pathlib.Path.home() / ".cache/tidemark/reality-venv")
 ALONE, PLAIN, HEAP = "alone", "plain", "heap"
 QUIET, BUSY = "quiet", "busy"
-ALONE_S = 10  # what exit status a program has does not take its whole time to see
+ALONE_S = 5  # what exit status a program has does not take its whole time to see
 LATE_S, DEAD_S = 60, 30  # a busy machine is slow; after this, and after that, a program is ended
 BUSY_LOOP = "while True: pass"
 
@@ -274,7 +274,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=("healthy", "leaking"))
     parser.add_argument("--seconds", type=int, help="instead of each program's own")
     parser.add_argument("--turns", type=int, default=1, help="how often each run is made")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=3, help="runs at a time")
     parser.add_argument("--judge", action="store_true", help="judge the recordings that are there, run nothing")
     parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     parser.add_argument("--needs", action="store_true", help="print the Debian packages that programs need")
