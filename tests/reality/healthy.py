@@ -47,8 +47,7 @@ def java(collector: str) -> Program:
 
 COMPILERS = [
     repeat("gcc", "gcc -O2 -c big.c", prepare="/usr/bin/python3 {drivers}/source.py > big.c", needs=("gcc",)),
-    repeat("g++", "g++ -O1 -c big.cc", prepare="""printf '#include <regex>\\n#include <map>\\n#include <iostream>\\nint main() { std::regex r("a+"); std::map<int, std::regex> m; m[1] = r; std::cout << std::regex_match("a", m[1]); }' > big.cc""",
-           needs=("g++",)),
+    repeat("g++", "g++ -O1 -c {drivers}/regex.cc", needs=("g++",)),
     repeat("clang", "clang -O2 -c big.c", prepare="/usr/bin/python3 {drivers}/source.py > big.c", needs=("clang",)),
     program("make-j2", "exec {drivers}/repeat {seconds} make -B -j2 -s", needs=("make", "gcc"),
             prepare="for i in $(seq 20); do /usr/bin/python3 {drivers}/source.py 40 > u$i.c; done; printf 'all: $(patsubst %%.c,%%.o,$(wildcard u*.c))\\n' > Makefile"),
@@ -103,7 +102,8 @@ LANGUAGES = [
     program("go", ("./churn", "{seconds}"), prepare="go build -o churn {drivers}/churn.go", needs=("golang-go",), heap=False,
             environment=(("GOCACHE", "/tmp/tidemark-reality-go"), ("GO111MODULE", "off"))),
     program("haskell", ("./sum", "{seconds}"), prepare="cp {drivers}/sum.hs . && ghc -O1 sum.hs > /dev/null", needs=("ghc",)),
-    program("ocaml", ("./churn", "{seconds}"), prepare="cp {drivers}/churn.ml . && ocamlfind ocamlopt -package unix -linkpkg churn.ml -o churn 2>/dev/null || ocamlopt unix.cmxa churn.ml -o churn", needs=("ocaml-nox",)),
+    program("ocaml", ("./churn", "{seconds}"), prepare="cp {drivers}/churn.ml . && ocamlopt -I +unix unix.cmxa churn.ml -o churn",
+            needs=("ocaml-nox",)),
     program("r", ("Rscript", "{drivers}/models.R", "{seconds}"), needs=("r-base-core",)),
     program("ruby", ("ruby", "{drivers}/churn.rb", "{seconds}"), needs=("ruby",)),
     program("php", ("php", "{drivers}/churn.php", "{seconds}"), needs=("php-cli",)),

@@ -153,7 +153,8 @@ def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -
     watcher = sampler.Sampler(process.pid, str(place.tidemark) if run.mode != ALONE else None)
     load = None
     if program.load:
-        load = subprocess.Popen(shell(program.load), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        load = subprocess.Popen(shell(program.load), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                start_new_session=True)
     began, others = time.monotonic(), os.getloadavg()[0]
     status, overran = follow(run, process, load)
     took = time.monotonic() - began
@@ -162,7 +163,8 @@ def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -
         file.write("second,processes,pss,rss,private\n")
         file.writelines(",".join(map(str, look)) + "\n" for look in looks)
     # As a shell tells it, and tidemark run: 128 and the number of the signal.
-    return {"status": 128 - status if status < 0 else status, "overran": overran, "took_s": round(took, 1), "machine_load": round(others, 1), "growth": sampler.growth(looks), "slope": sampler.slope(looks),
+    return {"status": 128 - status if status < 0 else status, "overran": overran, "took_s": round(took, 1),
+            "machine_load": round(others, 1), "growth": sampler.growth(looks), "slope": sampler.slope(looks),
             "private": looks[-1].private if looks else None, "load_status": load.returncode if load else None}
 
 
