@@ -172,9 +172,11 @@
 #define TIDE_ASKED_SHARE 0.5
 
 /* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
- * only if it is linear, its rate is known to this share of it, and the process was not over soon after.
- * Libraries that load and data that is read come in bursts; a compiler grows as long as it reads. */
+ * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
+ * come in bursts. Where processes take over from each other, or one is over before this last share of the
+ * recording, even that is not enough: a compiler grows evenly as long as it reads. */
 #define TIDE_STARTING_SECONDS 20.0
 #define TIDE_STARTING_STEADY  0.1
+#define TIDE_STARTING_OVER    0.1
 
 #endif

@@ -261,21 +261,35 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
     return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
 }
 
-/* Whether it was over before the recording was: by how much it would have gone on to grow nobody can say. */
-static bool has_ended_before(const struct tide_assessing *s, int64_t process)
+/* Whether it was over long before the recording was, or took over from one of its role that was: then it had
+ * a piece of work to do, and what it needed for that says nothing of a longer one. */
+static bool was_one_of_several(const struct tide_assessing *s, const struct tide_judged *j)
 {
-    const struct tide_history_process *p = tide_assessing_process(s->h, process);
-    return p && p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns < s->bucket_ns[s->buckets - 1];
+    const struct tide_history *h = s->h;
+    const struct tide_history_process *p = tide_assessing_process(h, j->process);
+    if (!p)
+        return false;
+    int64_t from_ns = s->bucket_ns[0], to_ns = s->bucket_ns[s->buckets];
+    int64_t ended_ns = p->row.ended_ns == TIDE_UNKNOWN ? to_ns : p->row.ended_ns;
+    if ((double)(to_ns - ended_ns) > TIDE_STARTING_OVER * (double)(to_ns - from_ns))
+        return true;
+    for (size_t i = 0; i < h->process_count; i++)
+        if (s->role_of[i] == s->role_of[p->row.id - 1] &&
+            tide_assessing_end(s, &h->processes[i]) <= p->row.began_ns)
+            return true;
+    return false;
 }
 
 /* Growth that may be no more than the program's start is not called a leak yet. */
 static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
-    bool ended = has_ended_before(s, j->process);
-    double elapsed = v->x_last - (ended ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
-    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope && !ended;
-    if (s->axis.is_steps || v->kind != TIDE_LEAK || elapsed >= TIDE_STARTING_SECONDS || steady)
+    if (s->axis.is_steps || v->kind != TIDE_LEAK)
+        return;
+    bool several = was_one_of_several(s, j);
+    double elapsed = v->x_last - (several ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    if (elapsed >= TIDE_STARTING_SECONDS || (steady && !several))
         return;
     j->starting = true;
     v->kind = TIDE_UNDECIDED;
