@@ -172,12 +172,13 @@ def judged(tidemark: pathlib.Path, recording: pathlib.Path) -> dict[str, typing.
     """What tidemark says of a recording."""
     as_json = subprocess.run([tidemark, "judge", "--json", recording], capture_output=True, text=True)
     as_text = subprocess.run([tidemark, "judge", recording], capture_output=True, text=True)
+    culprits = subprocess.run([tidemark, "blame", recording], capture_output=True, text=True)  # none without --heap
     if not as_json.stdout:
         return {"verdict": "none", "code": as_json.returncode, "text": as_json.stderr}
     said = json.loads(as_json.stdout)
     wanted = ("verdict", "shape", "subject", "name", "axis", "sentence", "confidence", "growth_bytes", "bounded",
               "bytes_per_step", "bytes_per_second")
-    return {**{key: said[key] for key in wanted}, "code": as_json.returncode, "text": as_text.stdout}
+    return {**{key: said[key] for key in wanted}, "code": as_json.returncode, "text": culprits.stdout or as_text.stdout}
 
 
 def execute(run: Run, place: Place) -> dict[str, typing.Any]:
