@@ -221,7 +221,10 @@ static bool is_stray(const struct tide_floor *f, size_t i, double tall)
     for (size_t k = first; k < first + STRAY_AMONG; k++)
         if (k != i)
             near[n++] = k;
-    double off = above_line(f, i, near[0], near[3]), straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);
+    double off = above_line(f, i, near[0], near[3]);
+    if (i + 1 == f->count) /* the last look may have seen the program end: one window is no end of a rise */
+        off = fabs(off);
+    double straight = fmax(TIDE_STRAY_STRAIGHT * off, tall / 2);
     return off > tall && fabs(above_line(f, near[1], near[0], near[3])) <= straight &&
            fabs(above_line(f, near[2], near[0], near[3])) <= straight;
 }

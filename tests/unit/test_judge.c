@@ -733,6 +733,19 @@ static void a_leak_whose_last_window_is_low_has_not_stopped(void **state)
     assert_true(fabs(v.slope / (512 * 1024) - 1) < 0.05);
 }
 
+static void a_last_look_that_is_low_does_not_change_the_rate(void **state)
+{
+    (void)state;
+    enum { LOOKS = 48, RATE = 272000 };
+    for (size_t i = 0; i < LOOKS; i++) {
+        xs[i] = (double)(4 * i);
+        ys[i] = RATE * (xs[i] - (i + 1 == LOOKS ? 1.5 : 0)) + 1e8 + 1e4 * noise();
+    }
+    struct tide_verdict v = judge(input_of(LOOKS));
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.slope / RATE - 1) < 0.01);
+}
+
 static void retention_is_not_asked_of_what_did_not_rise(void **state)
 {
     (void)state;
@@ -807,6 +820,7 @@ int main(void)
         cmocka_unit_test(a_look_that_came_late_does_not_change_the_rate),
         cmocka_unit_test(a_rise_with_a_jump_in_it_is_not_level_before_and_after),
         cmocka_unit_test(a_leak_whose_last_window_is_low_has_not_stopped),
+        cmocka_unit_test(a_last_look_that_is_low_does_not_change_the_rate),
         cmocka_unit_test(retention_is_not_asked_of_what_did_not_rise),
         cmocka_unit_test(the_median_is_the_middle),
         cmocka_unit_test(quantiles_are_those_of_the_tables),
