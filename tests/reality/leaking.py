@@ -41,7 +41,7 @@ def native(source: str, mechanism: str, step: typing.Optional[float], libraries:
 
 
 def java(source: str, mechanism: str, step: float, *options: str) -> Program:
-    """With a small nursery, so that a minute holds many collections."""
+    """With a small nursery, so that a minute holds many collections. What regions, cards and threads add was measured beside it."""
     name = source[: -len(".java")]
     return leak(f"java-{name}", source, ("java", *options, "-cp", "{work}", name, "{seconds}"), mechanism, step,
                 prepare=f"javac -d . {HERE / source}", needs=("default-jdk-headless",), seconds=60)
@@ -118,9 +118,9 @@ NATIVE = [
          prepare=f"rustc -g -o program {HERE / 'forget.rs'}", needs=("rustc",)),
 ]
 RUNTIMES = [
-    java("StaticList.java", "a static list", MIB, "-Xmn16m", "-XX:+UseG1GC"),
+    java("StaticList.java", "a static list", 1.14 * MIB, "-Xmn16m", "-XX:+UseG1GC"),
     java("Listeners.java", "listeners that are never removed", MIB, "-Xmn16m", "-XX:+UseSerialGC"),
-    java("ThreadLocals.java", "thread locals", MIB, "-Xmn16m", "-XX:+UseParallelGC"),
+    java("ThreadLocals.java", "thread locals", 1.1 * MIB, "-Xmn16m", "-XX:+UseParallelGC"),
     golang("slice.go", "a slice of the package", 256 * KIB),
     golang("goroutines.go", "goroutines that wait for ever", 4 * 69 * KIB),
     other("node", "closures.js", "closures of listeners", 256 * KIB, "nodejs"),
