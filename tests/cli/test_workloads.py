@@ -233,7 +233,8 @@ def test_a_run_too_short_to_tell_is_undecided_and_says_how_much_longer(verdict):
     top = verdict.document
     assert top["verdict"] == "undecided", top["sentence"]
     assert verdict.code == 3
-    assert top["steps_needed"] > 0
+    # By time, where a busy machine let the tracker look too seldom to see two steps.
+    assert (top["steps_needed"] or top["seconds_needed"]) > 0
 
 
 @pytest.mark.long
