@@ -264,7 +264,7 @@ def test_what_the_user_preloads_stays(tidemark, leak, build, tmp_path):
 
 
 def test_an_interval_of_ones_own(tidemark, leak, tmp_path):
-    assert tidemark("run", "--heap-interval", "4K", "-o", "a.tide", "--", leak).code == 0
+    assert tidemark("run", "--heap-interval", "4KiB", "-o", "a.tide", "--", leak).code == 0
     heap = Heap(tmp_path / "a.tide")
     assert heap.db.execute("SELECT DISTINCT interval_bytes FROM heap_state").fetchall() == [(4 * KIB,)]
 
