@@ -216,12 +216,34 @@ def self_play(task: tuple[Net, int, int, bool]) -> tuple[list[tuple[np.ndarray, 
     return records, len(engine.plans), sum(p.bytes() for p in engine.plans.values())
 
 
-def train(net: Net, optimizer: torch.optim.Optimizer, positions: list[tuple[np.ndarray, np.ndarray]]) -> float:
+class Replay:
+    """The last positions, the newest at the end, in memory that the parent has from the beginning: it is flat."""
+
+    def __init__(self) -> None:
+        self.boards = np.full((REPLAY, 2, BOARD, BOARD), 0, np.float32)
+        self.targets = np.full((REPLAY, BOARD * BOARD), 0, np.float32)
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def add(self, played: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        for board, target in played:
+            for buffer, new in (self.boards, board), (self.targets, target):
+                buffer[:-1] = buffer[1:]
+                buffer[-1] = new
+        self.count = min(self.count + len(played), REPLAY)
+
+    def sample(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen = [REPLAY - self.count + i for i in random.sample(range(self.count), min(count, self.count))]
+        return torch.from_numpy(self.boards[chosen]), torch.from_numpy(self.targets[chosen])
+
+
+def train(net: Net, optimizer: torch.optim.Optimizer, replay: Replay) -> float:
     last = 0.0
     for _ in range(50):
-        chosen = random.sample(positions, min(32, len(positions)))
-        policy, value = net(torch.from_numpy(np.stack([b for b, _ in chosen])))
-        target = torch.from_numpy(np.stack([c for _, c in chosen]))
+        boards, target = replay.sample(32)
+        policy, value = net(boards)
         loss = -(target * policy.log_softmax(1)).sum(1).mean() + value.square().mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -254,7 +276,7 @@ def main() -> None:
     torch.set_num_threads(1)  # forked workers must not inherit a pool of threads
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    positions: list[tuple[np.ndarray, np.ndarray]] = []
+    replay = Replay()
     for epoch in range(options.epochs):
         tidemark.epoch(epoch)
         simulations = 4 + 4 * epoch
@@ -262,14 +284,15 @@ def main() -> None:
             tasks = [(net, 100 * epoch + w, simulations, options.fix == "buckets") for w in range(options.workers)]
             results = pool.map(self_play, tasks, chunksize=1)
         for played, shapes, plan_bytes in results:
-            positions = (positions + played)[-REPLAY:]
+            replay.add(played)
             print(f"  worker: {shapes} shapes, {plan_bytes / 1e6:.1f} MB", flush=True)
+        del results, played
         if options.fix == "cleanup":
             clean_up()
         with tidemark.phase("training"):
-            loss = train(net, optimizer, positions)
+            loss = train(net, optimizer, replay)
         tidemark.gauge("torch allocated", allocated())
-        print(f"Epoch {epoch + 1}/{options.epochs} loss {loss:.3f} positions {len(positions)}", flush=True)
+        print(f"Epoch {epoch + 1}/{options.epochs} loss {loss:.3f} positions {len(replay)}", flush=True)
 
 
 if __name__ == "__main__":
