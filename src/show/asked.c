@@ -73,9 +73,10 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
     double own = last.own - first.own, shared = last.shared - first.shared;
     double asked = asked_of(own, last.asked - first.asked) + asked_of(shared, last.mapped - first.mapped);
     double touched = fmax(own, 0) + fmax(shared, 0);
-    /* Pages that it no longer has in common with others were there before. */
-    bool unshared = j->own_pages && touched < TIDE_ASKED_SHARE * v->growth_bytes;
-    if (unshared || asked >= TIDE_ASKED_SHARE * touched)
+    /* Pages that it no longer has in common with others were there before, and what was given back as it
+     * ended tells nothing. */
+    bool elsewhere = touched < TIDE_ASKED_SHARE * v->growth_bytes;
+    if (elsewhere || asked >= TIDE_ASKED_SHARE * touched)
         return;
     j->room_bytes = room_at(p, to_ns);
     v->kind = TIDE_UNDECIDED;

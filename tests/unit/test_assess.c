@@ -230,6 +230,26 @@ static void who_asks_for_no_more_touches_what_he_had(void **state)
     assert_int_equal(rising(true, MIB, 0, text, sizeof text), TIDE_UNDECIDED);
 }
 
+/* The last look sees all but two pages given back. */
+static void what_is_given_back_at_the_end_was_asked_for(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t more = i < 299 ? i * MIB / 4 : 0;
+        look(&m, 1, 100 * MIB + more);
+        put_sample(&m, (struct tide_sample){.process = process,
+                                            .anon_bytes = 100 * MIB + more + (i < 299 ? 0 : 8192),
+                                            .asked_bytes = 500 * MIB + more,
+                                            .mapped_bytes = 500 * MIB + more});
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
 /* A child, whose own pages are read as well: by 256 KiB a step more are there, or more of those that were
  * there are its own. */
 static enum tide_verdict_kind rising_in_a_child(bool there, char *text, size_t size)
@@ -653,6 +673,7 @@ int main(void)
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(what_is_given_back_at_the_end_was_asked_for),
         cmocka_unit_test(pages_that_become_its_own_were_there_before),
         cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
         cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
