@@ -77,7 +77,7 @@ PYTHON = [
     script("models_kept.py", "fitted models with their data", 272_000, ("scikit-learn",)),
     script("figures.py", "figures that are not closed", 1_920_000, ("matplotlib",)),
     script("log_records.py", "log records with their arguments", 256 * KIB, ("numpy",)),
-    script("log_handlers.py", "log handlers that are added anew", 5_850),
+    script("log_handlers.py", "log handlers that are added anew", 5_850, seconds=60),
     script("threads_wait.py", "threads that wait for ever", 276 * KIB),  # 20 KiB of stack among them
     script("tasks.py", "asyncio tasks that wait for ever", 128 * KIB),
     script("cycles.py", "cycles without a collector", 200_000),
