@@ -134,6 +134,7 @@ struct loop {
     int64_t busy_ns, tokens, steps; /* in steps since the last line */
     struct tide_train_resident resident;
     double peak; /* of matrix products, operations per second */
+    int threads; /* that steps were fastest with; 0: none was made yet */
     char sample[512];
 };
 
@@ -209,6 +210,17 @@ static int save(struct loop *l)
     return -1;
 }
 
+static void say_threads(struct loop *l)
+{
+    int now = tide_trainer_threads(l->trainer);
+    if (l->values->verbose && l->threads && now != l->threads) {
+        tide_train_clear(&l->view);
+        fprintf(stderr, "tidemark: step %lld: %d thread%s faster here than %d\n", (long long)l->progress.step,
+                now, now == 1 ? " is" : "s are", l->threads);
+    }
+    l->threads = now;
+}
+
 static int one_step(struct loop *l, struct tide_err *err)
 {
     struct tide_train_report made;
@@ -222,6 +234,7 @@ static int one_step(struct loop *l, struct tide_err *err)
     l->progress.loss = made.loss;
     l->progress.norm = made.norm;
     l->progress.rate = made.rate;
+    say_threads(l);
     return 0;
 }
 

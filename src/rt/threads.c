@@ -22,6 +22,7 @@ struct seat {
 
 static struct {
     int wanted, made; /* threads, with the caller; 0: not set */
+    int used;         /* of those that are wanted; 0: all */
     atomic_int spins; /* before a thread that waits sleeps */
     uint32_t turn;
     tide_work *work;
@@ -109,6 +110,7 @@ static void make_threads(void)
 void tide_threads_set(int count)
 {
     pool.wanted = count < 1 ? 1 : count > TIDE_THREADS_MOST ? TIDE_THREADS_MOST : count;
+    pool.used = 0;
 }
 
 int tide_threads(void)
@@ -118,9 +120,15 @@ int tide_threads(void)
     return pool.wanted;
 }
 
+void tide_threads_use(int count)
+{
+    pool.used = count;
+}
+
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context)
 {
     int64_t parts = grain > 0 ? count / grain : count, most = is_inside ? 1 : tide_threads();
+    most = pool.used && pool.used < most ? pool.used : most;
     parts = parts > most ? most : parts;
     if (parts > 1 && pool.made < most) {
         make_threads();

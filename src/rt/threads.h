@@ -20,6 +20,10 @@ enum { TIDE_THREADS_MOST = 256 };
 void tide_threads_set(int count);
 int tide_threads(void);
 
+/* Of those, how many work from now on; all unless it is said. What was planned for all of them stays as it
+ * is, and so does every bit. */
+void tide_threads_use(int count);
+
 /* Calls work on parts of [0, count), at least `grain` each, and returns when all are done. From within such
  * work it does it all at once, on the calling thread. */
 void tide_parallel(int64_t count, int64_t grain, tide_work *work, void *context);

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 #include "base/allocations.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "rt/processor.h"
@@ -10,6 +11,7 @@
 #include "train/config.h"
 #include "train/initial.h"
 #include "train/sample.h"
+#include "train/tuning.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +46,7 @@ struct tide_trainer {
     struct tide_machine *machine;
     struct tide_sampler *sampler; /* NULL: it does not speak */
     int64_t done;
+    struct tide_tuning tuning;
     bool is_warm; /* after the first step of this process: nothing is allocated any more */
 };
 
@@ -248,6 +251,7 @@ static void settle_threads(struct tide_trainer *t)
     tide_threads_set(o->threads > 0 ? (int)o->threads : tide_processors());
     if (o->threads <= 0)
         tide_threads_set(tide_tiles_threads(most));
+    tide_tuning_init(&t->tuning, o->threads > 0 ? 1 : tide_threads());
     o->threads = tide_threads();
 }
 
@@ -354,7 +358,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     };
     double loss = 0;
     tide_step(step);
-    int64_t allocations = tide_allocations();
+    int64_t allocations = tide_allocations(), start = tide_clock_ns();
     for (int64_t i = 0; i < o->accumulate; i++) {
         if (fill_batch(t, t->done * o->accumulate + i, false, err))
             return tide_err_wrap(err, "step %lld", (long long)step);
@@ -363,6 +367,8 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
             return stop_at(step, "loss", err);
     }
     double norm = tide_machine_update(t->machine, &rule);
+    if (t->tuning.most > 1)
+        tide_threads_use(tide_tuning_step(&t->tuning, tide_clock_ns() - start));
     if (t->is_warm)
         TIDE_CHECK(tide_allocations(), ==, allocations);
     t->is_warm = true;
@@ -535,6 +541,11 @@ int64_t tide_trainer_done(const struct tide_trainer *t)
 const char *tide_trainer_resumed(const struct tide_trainer *t)
 {
     return t->resumed[0] ? t->resumed : NULL;
+}
+
+int tide_trainer_threads(const struct tide_trainer *t)
+{
+    return t->tuning.most > 1 ? t->tuning.now : (int)t->options.threads;
 }
 
 int64_t tide_trainer_other_threads(const struct tide_trainer *t)

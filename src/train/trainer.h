@@ -75,6 +75,9 @@ struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *trainer);
 struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
 int64_t tide_trainer_done(const struct tide_trainer *trainer); /* steps, those before a resume included */
 const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from where; NULL: from nothing */
+/* How many threads steps are fastest with, as far as was found; of those that the options have. */
+int tide_trainer_threads(const struct tide_trainer *trainer);
+
 /* How many threads computed what is gone on with, where they are not as many as now: the result then has
  * other bits than a run that had not stopped. 0: as many, or not known. */
 int64_t tide_trainer_other_threads(const struct tide_trainer *trainer);

@@ -188,6 +188,33 @@ static void recomputing_chunking_and_fusing_change_no_bit(void **state)
     }
 }
 
+/* However many there are, and however many of them work. */
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    for (int dtype = TIDE_F32; dtype <= TIDE_BF16; dtype++) {
+        char *first = NULL;
+        for (int threads = 1; threads <= 3; threads++)
+            for (int used = 1; used <= threads; used++) {
+                struct tide_err err;
+                struct tide_choices choices = {.clips = true};
+                struct tide_plan plan;
+                float loss = NAN;
+                tide_threads_set(threads);
+                tide_threads_use(used);
+                struct model m = new_model((enum tide_dtype)dtype, false);
+                ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
+                char *trained = train(&m, &plan, 0.5F, 1, &loss);
+                first = first ? first : trained;
+                assert_memory_equal(trained, first, plan.weights + plan.optimizer);
+                if (trained != first)
+                    free(trained);
+                free_model(&m);
+            }
+        free(first);
+    }
+}
+
 /* Large enough for tiles, which do some of the last step's update while they multiply; fused, it is done at
  * once. */
 static void an_update_that_waits_gives_the_same_bits(void **state)
@@ -418,6 +445,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recomputing_chunking_and_fusing_change_no_bit),
+        cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(an_update_that_waits_gives_the_same_bits),
         cmocka_unit_test(micro_batches_add_up_to_one_batch),
         cmocka_unit_test(every_parameter_gets_a_gradient),
