@@ -6,8 +6,8 @@ what an autograd graph keeps, the rest. A census keeps numbers and words, never 
 
 The time goes into three parts: about 2 us per tensor, the search for
 holders (_holders.py) and the walk over autograd graphs (_graphs.py). The last two are bounded; when the bounds cut something
-off, the census says so: ``complete`` is False. Before the first one all Python objects are gone through once, when this
-module is imported: 0.2 us for each.
+off, the census says so: ``complete`` is False. Before the first one all Python objects are gone through once, by
+``prepare()``: 0.2 us for each.
 
 No code of the program runs in a census, neither that of classes it defines nor that of its kinds of tensor.
 """
@@ -20,12 +20,13 @@ import functools
 import gc
 import itertools
 from time import perf_counter
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 import torch.utils.data
 
 from . import _graphs, _growth, _holders, _owners, _storage
+from ._fault import from_handler
 from ._loader import Watched
 from ._roster import Roster, subclasses_of
 from ._units import size_text
@@ -34,6 +35,7 @@ _ITERATORS = (Watched, *filter(None, [getattr(torch.utils.data.dataloader, "_Bas
 _NoPythonOfTensors: Any = getattr(getattr(torch, "_C"), "DisableTorchFunction", contextlib.nullcontext)
 
 roster = Roster((torch.Tensor, torch.nn.Module, torch.optim.Optimizer, *_ITERATORS))
+_GRAPH_OF = "autograd graph of "
 _UNKNOWN: _owners.Owner = (_owners.UNKNOWN, "nothing that was found")
 
 
@@ -68,6 +70,8 @@ class Census:
     complete: bool
     seconds: float
     holders_complete: bool = True  # though perhaps not every graph was looked at
+    places: Dict[str, _holders.Holder] = dataclasses.field(default_factory=dict)  # by the words of a held tensor's key
+    nodes: Dict[str, int] = dataclasses.field(default_factory=dict)  # of graphs, by the same, where a few stand for all
 
     @property
     def tensors(self) -> int:
@@ -126,13 +130,17 @@ _OWNED = (_owners.PARAMETER, _owners.BUFFER, _owners.GRADIENT, _owners.STATE)
 class _Count:
     """The work of one census; lives only while it is made, because it holds tensors."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, step: Optional[int], seconds: float) -> None:
+        self.began = perf_counter()
+        self.step = step
         self.seconds = seconds
         self.groups: Dict[Tuple[Any, Any, Any, bool, _owners.Owner], List[int]] = {}  # count, bytes, shared
         self.claimed: Set[int] = set()
         self.tensors: List[Any] = []
         self.iterators: List[Any] = []
         self.owners: Dict[int, _owners.Owner] = {}
+        self.places: Dict[str, _holders.Holder] = {}
+        self.nodes: Dict[str, int] = {}
         self.complete = self.holders_complete = True
 
     def gather(self) -> None:
@@ -161,10 +169,21 @@ class _Count:
     def find_holders(self) -> None:
         wanted = set(map(id, self.tensors)) - self.owners.keys()
         search = _holders.Search(self.tensor_types, self.seconds * 0.4)
-        places = search.find(wanted, self.iterators)
-        self.complete = self.holders_complete = search.complete
+        self._name(search.find(wanted, self.iterators), search.complete)
+
+    def reach(self) -> None:
+        """Instead of these two: the tensors that names of the program lead to, and no others."""
+        self.tensor_types = subclasses_of(torch.Tensor)
+        search = _holders.Search(self.tensor_types, self.seconds * 0.4)
+        self.tensors = search.reach()
+        self._name(search.places, search.complete)
+
+    def _name(self, places: Dict[int, _holders.Place], complete: bool) -> None:
+        self.complete = self.holders_complete = complete
         distinct = dict(zip(map(id, places.values()), places.values()))
-        words = {key: (_owners.HELD, _holders.words(place)) for key, place in distinct.items()}
+        holders = {key: _holders.holder_of(place) for key, place in distinct.items()}
+        words = {key: (_owners.HELD, str(holder)) for key, holder in holders.items()}
+        self.places = {words[key][1]: holder for key, holder in holders.items()}
         self.owners.update(zip(places, map(words.__getitem__, map(id, places.values()))))
 
     def _add(self, tensors: Iterable[Any], owner: Optional[_owners.Owner] = None, only_fresh: bool = False) -> None:
@@ -178,7 +197,9 @@ class _Count:
                 alone = identity not in claimed
                 fresh = storage.nbytes() if alone else 0
                 claimed.add(identity)
-            except Exception:  # noqa: BLE001 - no plain tensor
+            except Exception as error:  # noqa: BLE001 - no plain tensor
+                if from_handler(error):
+                    raise
                 pieces = [piece for piece in _storage.pieces_of(tensor) if piece[0] not in claimed]
                 claimed.update(piece[0] for piece in pieces)
                 alone, fresh = bool(pieces), sum(piece[1] for piece in pieces)
@@ -200,9 +221,32 @@ class _Count:
 
     def _graph_owner(self, tensor: Any) -> _owners.Owner:
         owner = self.owners.get(id(tensor))
-        return _owners.GRAPH, f"autograd graph of {owner[1]}" if owner else "an autograd graph"
+        return _owners.GRAPH, f"{_GRAPH_OF}{owner[1]}" if owner else "an autograd graph"
 
-    def count(self) -> _graphs.Graphs:
+    def _choose(self, roots: List[Any], most: Optional[int]) -> Tuple[List[Any], Dict[_owners.Owner, float]]:
+        """At most so many roots of each owner, and for how many each of them stands."""
+        chosen = []
+        all_of: Dict[_owners.Owner, int] = {}
+        taken: Dict[_owners.Owner, int] = {}
+        for tensor in roots:
+            owner = self._graph_owner(tensor)
+            all_of[owner] = all_of.get(owner, 0) + 1
+            if most is None or taken.get(owner, 0) < most:
+                taken[owner] = taken.get(owner, 0) + 1
+                chosen.append(tensor)
+        return chosen, {owner: all_of[owner] / count for owner, count in taken.items() if count < all_of[owner]}
+
+    def _scale(self, stands_for: Dict[_owners.Owner, float], nodes: List[int]) -> None:
+        """Those roots that were looked at stand for the others of their owner."""
+        for key, numbers in self.groups.items():
+            self.groups[key] = [round(number * stands_for.get(key[4], 1)) for number in numbers]
+        for owner, count in zip(self.root_owners, nodes):
+            if owner[1].startswith(_GRAPH_OF):
+                words = owner[1][len(_GRAPH_OF) :]
+                self.nodes[words] = self.nodes.get(words, 0) + round(count * stands_for.get(owner, 1))
+
+    def count(self, most: Optional[int] = None) -> _graphs.Graphs:
+        """``most``: so many graphs of one owner are looked at, and stand for the others; None: all are."""
         owners = self.owners
         owned, held, views, unknown = [], [], [], []
         for tensor, owner in zip(self.tensors, map(owners.get, map(id, self.tensors))):
@@ -219,12 +263,32 @@ class _Count:
         self._add(held)
         # Newest first: a loss comes after what it was computed from, and then its whole graph is counted as its own.
         roots = [tensor for tensor in itertools.chain(reversed(held), reversed(unknown)) if tensor.grad_fn is not None]
+        roots, stands_for = self._choose(roots, most)
         self.root_owners = [self._graph_owner(tensor) for tensor in roots]
-        graphs = _graphs.walk_roots((tensor.grad_fn for tensor in roots), self.seconds * 0.4, self._keep)
+        starts = [tensor.grad_fn for tensor in roots]
+        # What hooks have packed must not be unpacked by surprise.
+        readable = starts if most is None or _graphs.TELLS_HOOKS else []
+        graphs = _graphs.walk_roots(readable, self.seconds * 0.4, self._keep)
+        if most is not None:
+            self._scale(stands_for, _graphs.nodes_behind(starts, self.seconds * 0.1))
         self.complete &= graphs.complete
         # Tensors of graphs and bases of views become Python objects when they are looked at; they are counted by then.
         self._add(unknown, _UNKNOWN, only_fresh=True)
         return graphs
+
+    def result(self, graphs: _graphs.Graphs) -> Census:
+        groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): Group(*numbers) for k, numbers in self.groups.items()}
+        return Census(
+            self.step,
+            groups,
+            graphs.roots,
+            graphs.passes,
+            self.complete,
+            perf_counter() - self.began,
+            self.holders_complete,
+            self.places,
+            self.nodes,
+        )
 
 
 def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
@@ -233,17 +297,31 @@ def census(step: Optional[int] = None, seconds: float = 1.0) -> Census:
     Best called where a step ends: between forward and backward it sees, rightly, everything the step needs. The search for
     holders and the walk over graphs take at most 80 % of ``seconds``, which a program of ordinary size does not need.
     """
-    start = perf_counter()
+    prepare()
+    with _counting(step, seconds) as work:
+        work.gather()
+        work.find_holders()
+        return work.result(work.count())
+
+
+def reach(seconds: float, graphs_most: int) -> Census:
+    """The tensors that names of the program lead to, and what they keep: no more than is needed to say who holds what.
+
+    So many graphs of one holder are looked at, and stand for the others. Nothing is left behind, and tensors
+    that hooks have packed are not unpacked, whatever the version of torch.
+    """
+    with _counting(None, seconds) as work:
+        work.reach()
+        return work.result(work.count(graphs_most))
+
+
+@contextlib.contextmanager
+def _counting(step: Optional[int], seconds: float) -> Iterator[_Count]:
     collecting = gc.isenabled()
     gc.disable()  # a collection in the middle of it would cost more than the census
     try:
-        work = _Count(seconds)
         with _NoPythonOfTensors():
-            work.gather()
-            work.find_holders()
-            graphs = work.count()
-        groups = {Key(tuple(k[0]), k[1], k[2], k[3], *k[4]): Group(*numbers) for k, numbers in work.groups.items()}
-        return Census(step, groups, graphs.roots, graphs.passes, work.complete, perf_counter() - start, work.holders_complete)
+            yield _Count(step, seconds)
     finally:
         if collecting:
             gc.enable()
@@ -263,5 +341,8 @@ def _forget_before_swaps() -> None:
     setattr(torch.utils, "swap_tensors", swap_tensors)
 
 
-_forget_before_swaps()
-roster.prepare()
+@functools.lru_cache(maxsize=None)
+def prepare() -> None:
+    """What the first census would otherwise have to do first."""
+    _forget_before_swaps()
+    roster.prepare()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -29,6 +30,22 @@ def _renew() -> None:
 
 
 os.register_at_fork(after_in_child=_renew)
+
+
+def _code_of(handler: Any) -> Any:
+    function = getattr(handler, "__func__", handler)
+    return getattr(function, "__code__", None) or getattr(getattr(type(handler), "__call__", None), "__code__", None)
+
+
+def from_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the program raised it: then it is meant for the program, wherever it came up."""
+    codes = {_code_of(signal.getsignal(number)) for number in range(1, signal.NSIG)} - {None}
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code in codes:
+            return True
+        at = at.tb_next
+    return False
 
 
 def say(line: str) -> None:

@@ -47,8 +47,8 @@ def _watch_for_hooks() -> None:
 
 
 _SavedTensor = getattr(getattr(torch, "_C")._autograd, "SavedTensor", None)
-_TELLS_HOOKS = hasattr(_SavedTensor, "unpack_hook")
-if not _TELLS_HOOKS:
+TELLS_HOOKS = hasattr(_SavedTensor, "unpack_hook")
+if not TELLS_HOOKS:
     _watch_for_hooks()
 
 _saved_names: Dict[type, Tuple[Tuple[str, str], ...]] = {}
@@ -64,7 +64,7 @@ def _names_of(node: Any) -> Tuple[Tuple[str, str], ...]:
 
 
 def _packed(raw: Any) -> bool:
-    if not _TELLS_HOOKS:
+    if not TELLS_HOOKS:
         return _hooks_seen
     pieces = raw if isinstance(raw, (tuple, list)) else (raw,)
     return any(getattr(piece, "unpack_hook", None) is not None for piece in pieces)
@@ -103,7 +103,7 @@ class Walk:
     def __init__(self, seconds: float) -> None:
         self.complete = True
         self._deadline = thread_time() + seconds  # of the processor: a busy machine must not cut it short
-        self._size = 0  # of what was seen, before the next edge
+        self.size = 0  # of what was seen, before the next edge
         self._seen: Dict[Any, int] = {}  # node: the number of the root from which it was met first
         self._reached: Set[Any] = set()
         self._roots: List[Any] = []
@@ -128,9 +128,9 @@ class Walk:
             met = self._seen.setdefault(following, number)
             if met != number:
                 self._alive[number] |= self._alive[met]
-            elif len(self._seen) != self._size:
+            elif len(self._seen) != self.size:
                 left.append(following)
-            self._size = len(self._seen)
+            self.size = len(self._seen)
 
     def root(self, start: Any, saved: Optional[Callable[[Any], None]]) -> None:
         """Walks from one node; ``saved`` gets each tensor that is kept, or None leaves them unread."""
@@ -140,7 +140,7 @@ class Walk:
         self._roots.append(start)
         self._alive.append(saved is None)
         self._seen[start] = number
-        self._size = len(self._seen)
+        self.size = len(self._seen)
         uses: List[Any] = []
         self._from(start, number, uses, saved)
         if self._alive[number]:
@@ -246,6 +246,16 @@ def walk_roots(nodes: Iterable[Any], seconds: float, saved: Callable[[Any, int],
     for number, node in enumerate(nodes):
         walk.root(node, functools.partial(_with_number, saved, number))
     return walk.counts()
+
+
+def nodes_behind(starts: Iterable[Any], seconds: float) -> List[int]:
+    """How many nodes are first met from each start, without those that stand for parameters. No saved tensor is read."""
+    walk, counts = Walk(seconds), []
+    for start in starts:
+        before = walk.size
+        walk.root(start, None)
+        counts.append(walk.size - before)
+    return counts
 
 
 def _with_number(saved: Callable[[Any, int], None], number: int, tensor: Any) -> None:

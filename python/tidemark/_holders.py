@@ -1,10 +1,10 @@
 """Who holds a tensor: the variable, list, dict, attribute or closure through which the program still reaches it.
 
-The search goes forward, from where a program's names are: the locals of every frame of every thread, and the globals
-of the program's own modules; then the loaders that a ``for`` loop holds without a name, when something is still not
-found. From there it follows lists, dicts, attributes, closures and generators, breadth first,
-so that the shortest way to a tensor is the one that is named. It is bounded in time: a data set of a million
-dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
+The search goes forward, from where a program's names are: the locals of its frames in every thread, and the globals
+of its modules; when something is still not found, the loaders that a ``for`` loop holds without a name, and then the frames
+of libraries. So a holder is the program's line wherever there is one. From there it follows lists, dicts, attributes,
+closures and generators, breadth first, so that the shortest way to a tensor is the one that is named. It is bounded in
+time: a data set of a million dicts must not stop a training loop. What was not reached has no holder here: a cache inside an installed package, say, to
 which no variable of the program leads, or the variables of a generator that a ``for`` loop alone has.
 
 No code of the program runs: what its classes define (``__getattr__``, ``__class__``, ``__len__``, ``items``) is never asked,
@@ -27,6 +27,8 @@ import sysconfig
 import types
 from time import thread_time
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+
+from ._fault import from_handler
 
 _DEPTH_MOST = 10
 _LONG = 200_000  # of a longer sequence only both ends are looked at
@@ -64,6 +66,7 @@ class Place(NamedTuple):
     kind: str  # of the object found here
     where: Union[str, types.CodeType]  # of a name: a file, or the code that gives it a value
     depth: int
+    inside: int = 0  # id() of what the object was found in
 
 
 # Of a class, whatever its metaclass defines.
@@ -101,7 +104,7 @@ def _first_line(code: types.CodeType, name: str) -> int:
     return code.co_firstlineno
 
 
-_NOT_THE_PROGRAM = ("<", sysconfig.get_path("stdlib"), _HERE)
+_NOT_THE_PROGRAM = ("<frozen", "<eval_with_key", sysconfig.get_path("stdlib"), _HERE)
 _INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 
 
@@ -129,19 +132,22 @@ def _frame_places(frame: types.FrameType) -> Iterator[Tuple[Any, Place]]:
     _empty_copy(frame, names)
 
 
-def _frames(most: int = 400) -> List[types.FrameType]:
-    """Of all threads, innermost first; this package's own are left out."""
+def _frames(most: int = 400) -> Tuple[List[types.FrameType], List[types.FrameType]]:
+    """The program's own and those of libraries, of all threads; this package's are left out. The outermost come first, because
+    their names last: of two ways to a tensor that are equally long, the name that is there in every step is found."""
     found: List[types.FrameType] = []
+    of_libraries: List[types.FrameType] = []
     at: Optional[types.FrameType] = None
     for at in sys._current_frames().values():
         while at is not None and most > 0:
             most -= 1
-            if not at.f_code.co_filename.startswith(_HERE):
-                found.append(at)
+            path = at.f_code.co_filename
+            if not path.startswith(_HERE):
+                (of_libraries if _is_library(path) else found).append(at)
             at = at.f_back
     # Of this thread the innermost is this very frame. Held by its own variable it would stay, and the whole census with it.
     del at
-    return found
+    return found[::-1], of_libraries[::-1]
 
 
 def _global_places() -> Iterator[Tuple[Any, Place]]:
@@ -155,7 +161,7 @@ def _global_places() -> Iterator[Tuple[Any, Place]]:
         if name != "__main__" and (type(path) is not str or _is_library(path)):
             _libraries[name] = identity
             continue
-        where = os.path.basename(path) if type(path) is str else name
+        where = path if type(path) is str else name
         for key, value in list(names.items()):
             if type(value) not in _ATOMS and type(key) is str and not key.startswith("__"):
                 yield value, Place(None, key, _name_of(type(value)), where, 0)
@@ -238,8 +244,23 @@ def _children(value: Any) -> Iterator[Tuple[Any, str]]:
         yield from _of_object(value)
 
 
-def words(place: Place) -> str:
-    """``list `losses` in train.py:88 train()``; the kind is that of the outermost thing that has a name."""
+class Holder(NamedTuple):
+    """Who holds a tensor, for a person. ``str()`` gives ``list `losses` in train.py:88 train()``."""
+
+    kind: str  # of the outermost thing that has a name
+    name: str
+    path: str
+    line: int  # where it is first given a value; 0: not known
+    function: str  # "" outside of functions
+    inside: int  # id() of what holds the tensor itself, under whatever name; 0: a variable does
+
+    def __str__(self) -> str:
+        line = f":{self.line}" if self.line else ""
+        function = f" {self.function}()" if self.function else ""
+        return f"{self.kind} `{self.name}` in {os.path.basename(self.path)}{line}{function}"
+
+
+def holder_of(place: Place) -> Holder:
     labels: List[str] = []
     at = place
     while at.above is not None:
@@ -250,11 +271,11 @@ def words(place: Place) -> str:
     while labels and labels[-1] == "[*]":  # "in list `losses`" says that it is one of its elements
         labels.pop()
     kind = "variable" if place.above is None else at.kind
-    where = at.where
-    if isinstance(where, types.CodeType):
-        function = f" {where.co_name}()" if where.co_flags & _OPTIMIZED else ""
-        where = f"{os.path.basename(where.co_filename)}:{_first_line(where, at.label)}{function}"
-    return f"{kind} `{at.label}{''.join(labels)}` in {where}"
+    where, name = at.where, f"{at.label}{''.join(labels)}"
+    if not isinstance(where, types.CodeType):
+        return Holder(kind, name, where, 0, "", place.inside)
+    function = where.co_name if where.co_flags & _OPTIMIZED else ""
+    return Holder(kind, name, where.co_filename, _first_line(where, at.label), function, place.inside)
 
 
 class Search:
@@ -266,16 +287,27 @@ class Search:
         self._deadline = thread_time() + seconds
         self._queue: Deque[Tuple[Any, Place]] = collections.deque()
         self._seen: Set[int] = set()
-        self._wanted: Set[int] = set()
-        self._found: Dict[int, Place] = {}
+        self._wanted: Optional[Set[int]] = set()  # None: every tensor is
+        self._reached: List[Any] = []
+        self.places: Dict[int, Place] = {}  # of tensors by their id()
+
+    def _take(self, tensor: Any, place: Place) -> None:
+        if self._wanted is None:
+            if id(tensor) not in self.places:
+                self._reached.append(tensor)
+                self.places[id(tensor)] = place
+        elif id(tensor) in self._wanted:
+            self.places.setdefault(id(tensor), place)
+
+    def _is_done(self) -> bool:
+        return self._wanted is not None and len(self.places) == len(self._wanted)
 
     def _meet(self, value: Any, place: Place) -> None:
         kind = type(value)
         if kind in _ATOMS:
             return
         if kind in self._tensor_types:
-            if id(value) in self._wanted:
-                self._found.setdefault(id(value), place)
+            self._take(value, place)
             return
         if place.depth >= _DEPTH_MOST or id(value) in self._seen or issubclass(kind, _PASSED_OVER):
             return
@@ -292,21 +324,25 @@ class Search:
         return True
 
     def _spread(self) -> None:
-        while self._queue and len(self._found) < len(self._wanted):
+        while self._queue and not self._is_done():
             value, place = self._queue.popleft()
             if self._late():
                 return
             try:
                 self._visit(value, place)
-            except Exception:  # noqa: BLE001 - another thread changed it while it was read
+            except Exception as error:  # noqa: BLE001 - another thread changed it while it was read
+                if from_handler(error):
+                    raise
                 self.complete = False
 
     def _visit(self, value: Any, above: Place) -> None:
-        place, wanted, found, tensor_types = above, self._wanted, self._found, self._tensor_types
+        place, wanted, found, tensor_types = above, self._wanted, self.places, self._tensor_types
         if type(value) in (list, tuple) and len(value) > 64 and set(map(type, value)) <= tensor_types:
-            place = Place(above, "[*]", "Tensor", "", above.depth + 1)
-            here = wanted.intersection(map(id, value))
+            place = Place(above, "[*]", "Tensor", "", above.depth + 1, id(value))
+            here = set(map(id, value)) if wanted is None else wanted.intersection(map(id, value))
             found.update(dict.fromkeys(here - found.keys() if found else here, place))
+            if wanted is None:
+                self._reached.extend(value)
             return
         for count, (each, label) in enumerate(_children(value), 1):
             if count % 256 == 0 and self._late():
@@ -315,28 +351,39 @@ class Search:
             if kind in _ATOMS:
                 continue
             if place is above or place.label != label:  # the elements of a list share one
-                place = Place(above, label, _name_of(kind), "", above.depth + 1)
+                place = Place(above, label, _name_of(kind), "", above.depth + 1, id(value))
             if kind in tensor_types:
-                if id(each) in wanted:
-                    found.setdefault(id(each), place)
+                self._take(each, place)
             else:
                 self._meet(each, place if place.kind == _name_of(kind) else place._replace(kind=_name_of(kind)))
+
+    def _follow(self, places: Iterable[Tuple[Any, Place]]) -> None:
+        if self._is_done():
+            return
+        for value, place in places:
+            self._meet(value, place)
+        self._spread()
 
     def find(self, wanted: Set[int], iterators: Iterable[Any] = ()) -> Dict[int, Place]:
         """Places of the tensors whose ids are wanted. ``iterators``: where to look when names do not lead to all of them."""
         self._wanted = wanted
-        self._seen.update((id(self), id(self._queue), id(self._seen), id(self._found), id(self._wanted)))
         if not wanted:
-            return self._found
-        for frame in _frames():
-            for value, place in _frame_places(frame):
-                self._meet(value, place)
-        for value, place in _global_places():
-            self._meet(value, place)
-        self._spread()
-        if len(self._found) < len(wanted):
-            for value, place in _iterator_places(iterators):
-                self._meet(value, place)
-            self._spread()
+            return self.places
+        self._search(iterators)
+        return self.places
+
+    def reach(self) -> List[Any]:
+        """Every tensor that a name of the program leads to, each once."""
+        self._wanted = None
+        self._search(())
+        reached, self._reached = self._reached, []
+        return list({id(tensor): tensor for tensor in reached}.values())
+
+    def _search(self, iterators: Iterable[Any]) -> None:
+        self._seen.update(map(id, (self, self._queue, self._seen, self.places, self._wanted, self._reached)))
+        own, of_libraries = _frames()
+        self._follow(itertools.chain(*map(_frame_places, own), _global_places()))
+        self._follow(_iterator_places(iterators))
+        if self._wanted is not None:
+            self._follow(itertools.chain(*map(_frame_places, of_libraries)))
         self._queue.clear()
-        return self._found

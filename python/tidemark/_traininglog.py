@@ -134,7 +134,9 @@ class TrainingLog:
         atexit.register(self._at_exit)
         if census and "torch" in sys.modules:
             with quietly("preparing the census"):
-                from . import _census  # noqa: F401 - now rather than in the third step
+                from . import _census
+
+                _census.prepare()  # now rather than in the third step
 
     def _at_exit(self) -> None:
         with quietly("the summary at the end"):

@@ -13,10 +13,12 @@ system counts.
 
 from __future__ import annotations
 
-from ._census import Census, Group, Key, census
+from ._census import Census, Group, Key, census, prepare
 from ._counters import counters, publish
 from ._graphs import GraphCounter
 from ._growth import Growth
 from ._padding import PaddingMeter
+
+prepare()
 
 __all__ = ["Census", "GraphCounter", "Group", "Growth", "Key", "PaddingMeter", "census", "counters", "publish"]

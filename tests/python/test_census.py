@@ -517,3 +517,37 @@ def test_two_counters_do_not_disturb_each_other():
     assert (outer.calls, inner.calls) == (1, 2)
     with pytest.raises(RuntimeError):
         torch.zeros(3).sum().backward()
+
+
+def test_a_holder_is_the_programs_name_even_if_a_library_has_a_shorter_way():
+    library = {}
+    source = "def call(function, tensor):\n    shorter = tensor\n    return function()\n"
+    exec(compile(source, "/usr/lib/python3/site-packages/framework/loop.py", "exec"), library)  # noqa: S102
+    mine = {"kept": [torch.zeros(3, 107)]}
+    seen = library["call"](census_of.census, mine["kept"][0])
+    assert len(groups(seen, (3, 107))) == 1
+    assert next(iter(groups(seen, (3, 107)))).startswith("dict `mine['kept']` in test_census.py:")
+
+
+def test_what_only_a_library_holds_is_said_to_be_held_there():
+    library = {}
+    source = "def call(function, make):\n    inner = make()\n    return function()\n"
+    exec(compile(source, "/usr/lib/python3/site-packages/framework/loop.py", "exec"), library)  # noqa: S102
+    seen = library["call"](census_of.census, lambda: torch.zeros(3, 109))
+    assert list(groups(seen, (3, 109))) == ["variable `inner` in loop.py:2 call()"]
+
+
+def test_a_few_graphs_of_a_holder_stand_for_the_others_when_names_are_followed():
+    from tidemark._census import reach
+
+    model = nn.Linear(113, 113)
+    losses = [model(torch.randn(5, 113)).pow(2).mean() for _ in range(48)]
+    seen = reach(5.0, 4)
+    words = next(words for words in seen.places if words.startswith("list `losses`"))
+    kept = [group.bytes for key, group in seen.groups.items() if key.holder == f"autograd graph of {words}"]
+    if kept:  # torch that tells which saved tensors are packed by hooks
+        each = 2 * 5 * 113 * 4  # what Linear and pow saved
+        assert abs(sum(kept) - 48 * each) <= 48 * each * 0.05
+    assert seen.nodes[words] >= 48 * 3
+    assert not any("parameter" in key.kind for key in seen.groups)
+    del losses
