@@ -588,6 +588,11 @@ static bool ends_itself(void)
     return first && atomic_load_explicit(&python.begun_by, memory_order_relaxed) == FIRST_THREAD;
 }
 
+bool tide_pyframes_is_main_thread(void)
+{
+    return atomic_load_explicit(&python.ready, memory_order_acquire) && ends_itself();
+}
+
 /* Whether the state may be read, and how (pyframes.h). */
 static bool is_readable(uintptr_t thread, bool *ret_guarded)
 {

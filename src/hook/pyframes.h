@@ -32,6 +32,9 @@ void tide_pyframes_consider(const struct tide_object *object);
 /* The object may have been unloaded, and the interpreter with it. */
 void tide_pyframes_unloaded(void);
 
+/* Whether the calling thread began the interpreter and is the process's first: the one that will end it. */
+bool tide_pyframes_is_main_thread(void);
+
 /* What there is to read of the calling thread. */
 struct tide_pyframes_view {
     uintptr_t thread; /* its state in the interpreter; 0: there is none, or it must not be read */

@@ -5,6 +5,7 @@
 #include "hook/allocator.h"
 #include "hook/device.h"
 #include "hook/blocks.h"
+#include "hook/census.h"
 #include "hook/draw.h"
 #include "hook/object.h"
 #include "hook/pyframes.h"
@@ -217,11 +218,8 @@ static void publish(struct tide_heap_head *table, uint64_t took_ns)
 }
 
 /* What the hook takes up itself grows as its tables fill, and must not be taken for the program's. */
-static void count_own(struct tide_heap_head *table)
+static void count_own(struct tide_heap_head *table, uint64_t now)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
     if (now < atomic_load_explicit(&counting.next_ns, memory_order_relaxed) ||
         atomic_exchange_explicit(&counting.is_busy, true, memory_order_acquire))
         return;
@@ -229,6 +227,15 @@ static void count_own(struct tide_heap_head *table)
     atomic_store_explicit(&table->own_bytes, tide_wiped_resident(), memory_order_relaxed);
     atomic_store_explicit(&table->table_bytes, tide_ledger_resident(table), memory_order_relaxed);
     atomic_store_explicit(&counting.is_busy, false, memory_order_release);
+}
+
+static void do_what_is_due(struct tide_heap_head *table)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    count_own(table, now);
+    tide_census_ask(now);
 }
 
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
@@ -254,7 +261,7 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kin
     }
     if (from)
         publish(table, now_ns() - from);
-    count_own(table);
+    do_what_is_due(table);
     return site;
 }
 
@@ -472,9 +479,16 @@ void tide_recorder_unloaded(void)
     tide_recall_forget();
     tide_ledger_unloaded();
     tide_pyframes_unloaded();
+    tide_census_unloaded();
 }
 
 /* ---- the beginning */
+
+static void consider_object(const struct tide_object *object)
+{
+    tide_pyframes_consider(object);
+    tide_census_consider(object);
+}
 
 static int consider(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -483,7 +497,7 @@ static int consider(struct dl_phdr_info *info, size_t size, void *context)
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X &&
             tide_object_find(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, &object)) {
-            tide_pyframes_consider(&object);
+            consider_object(&object);
             break;
         }
     return 0;
@@ -495,14 +509,14 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     seed_wanted = first_seed;
     if (tide_wiped_init() || tide_wiped_declare(&counting, sizeof counting) || tide_latch_init() ||
         tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
-        tide_recall_init() || tide_unwind_init())
+        tide_recall_init() || tide_unwind_init() || tide_census_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;
         own_end = own.end;
     }
     dl_iterate_phdr(consider, NULL);
-    tide_ledger_on_object = tide_pyframes_consider;
+    tide_ledger_on_object = consider_object;
     tide_ledger_setup.interval_bytes = interval_bytes;
     tide_ledger_setup.exact_bytes = interval_bytes / 4 ? interval_bytes / 4 : 1;
     atomic_store(&interval, interval_bytes);

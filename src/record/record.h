@@ -112,6 +112,10 @@ enum tide_mark_source {
 /* The tracker's own gauge: shared memory that lives whether or not a process maps it. */
 #define TIDE_GAUGE_SHARED "shared memory (/dev/shm, memfd)"
 
+/* Names of gauges that a census of the program's tensors leaves begin so: bytes of a holder that grows. */
+#define TIDE_GAUGE_HELD        "held by "
+#define TIDE_GAUGE_HELD_ON_GPU "held on the GPU by "
+
 struct tide_mark {
     int64_t t_ns;
     int64_t process; /* id, or 0: not known which */

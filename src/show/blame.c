@@ -318,6 +318,7 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
         tide_blaming_accuse(g);
         if (take_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
             return -1;
+        tide_blaming_hold(g);
         if (b->count > g->options->most)
             b->count = g->options->most;
     }

@@ -30,6 +30,8 @@ struct tide_blame_options {
     bool every_site;     /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
 };
 
+enum { TIDE_HOLDERS = 2 };
+
 struct tide_culprit {
     const struct tide_history_site *site;
     int64_t process;       /* id */
@@ -52,6 +54,9 @@ struct tide_culprit {
         *callers; /* sites that meet in one line of the program are one culprit: what each
                      of its callers has of it, the largest first; NULL: it is one site */
     size_t caller_count;
+    const char *holders[TIDE_HOLDERS]; /* who holds what grows, as a census of the program's tensors said, the
+                                          largest first; borrowed from the history, unescaped */
+    size_t holder_count;
     size_t common; /* frames of the program's own, from the innermost, that all callers have in common */
 };
 

@@ -4,6 +4,7 @@
 #include "show/blame.h"
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "show/stack_text.h"
 
@@ -112,6 +113,14 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
     tide_buf_release(&b);
 }
 
+static void print_holders(const struct tide_culprit *c, FILE *out)
+{
+    char text[TEXT];
+    for (size_t i = 0; i < c->holder_count; i++)
+        fprintf(out, "    held by   %s\n",
+                tide_text_escape(c->holders[i], strlen(c->holders[i]), text, sizeof text));
+}
+
 /* Whether it must be said whose they are. */
 static bool are_of_several(const struct tide_blame *blame)
 {
@@ -158,6 +167,7 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
             print_callers(history, c, frames, out);
         else
             tide_stack_print(history, c->site, frames, "              ", out);
+        print_holders(c, out);
     }
     if (said == 0)
         fprintf(out, "  culprit none: %s\n", why_none(blame));
@@ -231,6 +241,12 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
         tide_stack_json(&json, "frames", history, c->site->stack);
         if (c->caller_count)
             json_callers(&json, history, c, steps);
+        if (c->holder_count) {
+            tide_json_array(&json, "held_by");
+            for (size_t k = 0; k < c->holder_count; k++)
+                tide_json_text(&json, NULL, c->holders[k]);
+            tide_json_end(&json);
+        }
         tide_json_end(&json);
     }
     tide_json_end(&json);

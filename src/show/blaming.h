@@ -1,6 +1,6 @@
 /*
- * blaming.h - one look for culprits in progress: what blame.c (which sites grow) and accuse.c (which of them
- * explain what is accused) share. Nothing else includes it.
+ * blaming.h - one look for culprits in progress: what blame.c (which sites grow), accuse.c (which of them
+ * explain what is accused) and holders.c (who holds it) share. Nothing else includes it.
  */
 #ifndef TIDE_BLAMING_H
 #define TIDE_BLAMING_H
@@ -22,5 +22,8 @@ void tide_blaming_accuse(struct tide_blaming *blaming);
 
 /* Makes one culprit of those that meet in one line, with the others as its callers. -1: no memory. */
 int tide_blaming_join(struct tide_blaming *blaming);
+
+/* Finds out who holds what the culprits allocate. */
+void tide_blaming_hold(struct tide_blaming *blaming);
 
 #endif

@@ -51,6 +51,13 @@ static bool is_gauge(const struct tide_history *h, const struct tide_history_mar
     return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
 }
 
+/* Whether a gauge says who holds what grows: holders.c joins it with call sites, and it is no series. */
+static bool is_of_census(const char *name)
+{
+    return !strncmp(name, TIDE_GAUGE_HELD, strlen(TIDE_GAUGE_HELD)) ||
+           !strncmp(name, TIDE_GAUGE_HELD_ON_GPU, strlen(TIDE_GAUGE_HELD_ON_GPU));
+}
+
 /* Fills rows with the gauges by name, each in the order of time; those of a name begin at first[name]. */
 static void sort_gauges(const struct tide_history *h, struct tide_level *rows, size_t *first)
 {
@@ -76,7 +83,7 @@ static int judge_gauges(struct tide_assessing *s)
     sort_gauges(h, rows, first);
     for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST - 1; name++) {
         size_t count = first[name + 1] - first[name];
-        if (count < TIDE_LEAST_MOMENTS)
+        if (count < TIDE_LEAST_MOMENTS || is_of_census(h->names[name]))
             continue;
         struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
                                 .device = TIDE_UNKNOWN,

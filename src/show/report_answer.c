@@ -293,6 +293,11 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     put_stack(page, c->site);
     if (c->caller_count)
         put_callers(page, c);
+    for (size_t i = 0; i < c->holder_count; i++) {
+        fputs("<p class=\"more\">held by ", out);
+        tide_html_text(out, c->holders[i], 0);
+        fputs("</p>\n", out);
+    }
     fputs("</li>\n", out);
     tide_buf_release(&b);
 }
