@@ -12,7 +12,9 @@
 
 #include <math.h>
 
-static const double END = 0.1; /* of the stretch: where it begins, and where it ends */
+/* Of the stretch: what is taken in one piece is taken before the first of these, and what a process gives
+ * back as it ends after the second; beside each, so much is looked at. */
+static const double STARTED = 0.25, ENDING = 0.95, BESIDE = 0.1;
 
 /* Bytes of a process: what is there, and what was asked for that it could be part of. Shared memory may be
  * part of any mapping. */
@@ -64,21 +66,22 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
                           struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
-    int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
-    int64_t tenth = (int64_t)(END * (double)(to_ns - from_ns));
+    int64_t began_ns = tide_assessing_time(s, v->start_x), ended_ns = tide_assessing_time(s, v->x_last);
+    double length = (double)(ended_ns - began_ns);
+    int64_t from_ns = began_ns + (int64_t)(STARTED * length), to_ns = began_ns + (int64_t)(ENDING * length),
+            beside = (int64_t)(BESIDE * length);
     struct had first, last;
-    if (!tide_verdict_grows(v) || !find_lowest(p, from_ns, from_ns + tenth, &first) ||
-        !find_lowest(p, to_ns - tenth, to_ns, &last))
+    if (!tide_verdict_grows(v) || !find_lowest(p, from_ns, from_ns + beside, &first) ||
+        !find_lowest(p, to_ns - beside, to_ns, &last))
         return;
     double own = last.own - first.own, shared = last.shared - first.shared;
     double asked = asked_of(own, last.asked - first.asked) + asked_of(shared, last.mapped - first.mapped);
-    double touched = fmax(own, 0) + fmax(shared, 0);
+    double touched = fmax(own, 0) + fmax(shared, 0), least = TIDE_ASKED_SHARE * (ENDING - STARTED - BESIDE);
     /* Pages that it no longer has in common with others were there before, and what was given back as it
      * ended tells nothing. */
-    bool elsewhere = touched < TIDE_ASKED_SHARE * v->growth_bytes;
-    if (elsewhere || asked >= TIDE_ASKED_SHARE * touched)
+    if (touched < least * v->growth_bytes || asked >= TIDE_ASKED_SHARE * touched)
         return;
-    j->room_bytes = room_at(p, to_ns);
+    j->room_bytes = room_at(p, ended_ns);
     v->kind = TIDE_UNDECIDED;
     v->shape = TIDE_SHAPE_UNKNOWN;
     v->confidence = 0.5;
