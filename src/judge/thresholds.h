@@ -175,7 +175,7 @@
  * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
  * come in bursts. Where processes take over from each other, or one is over before this last share of the
  * recording, even that is not enough: a compiler grows evenly as long as it reads. */
-#define TIDE_STARTING_SECONDS 20.0
+#define TIDE_STARTING_SECONDS 60.0
 #define TIDE_STARTING_STEADY  0.1
 #define TIDE_STARTING_OVER    0.1
 

@@ -192,7 +192,7 @@ static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
     assert_int_equal(tide_assessment_exit_code(a), 3);
     assert_non_null(strstr(text, "as programs grow when they start"));
     tide_assessment_free(a);
-    a = grow_in_bursts(100, text, sizeof text);
+    a = grow_in_bursts(300, text, sizeof text);
     assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
     tide_assessment_free(a);
 }
