@@ -35,7 +35,7 @@ static unsigned char *empty_recording(size_t *ret_len)
     unsigned char *bytes = NULL;
     if (sqlite3_open(":memory:", &db) == SQLITE_OK &&
         sqlite3_exec(db, "PRAGMA page_size = 4096;", NULL, NULL, NULL) == SQLITE_OK &&
-        sqlite3_exec(db, tide_schema_sql, NULL, NULL, NULL) == SQLITE_OK)
+        tide_schema_create(db) == SQLITE_OK)
         bytes = sqlite3_serialize(db, "main", &len, 0);
     sqlite3_close(db);
     if (bytes)

@@ -5,15 +5,26 @@
 #include "record/pending.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "record/record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PROCESSES = TIDE_PENDING_BYTES / 64 };
 
+/* What was put at once. */
+struct batch {
+    struct batch *next;
+    enum tide_schema table;
+    size_t count;
+    char rows[]; /* aligned for any of them */
+};
+
+_Static_assert(offsetof(struct batch, rows) % sizeof(int64_t) == 0, "rows begin with numbers of 8 bytes");
+
 struct tide_pending {
     struct tide_arena arena;
-    struct tide_pending_row *first, *last;
+    struct batch *first, *last;
     struct tide_map processes; /* id -> its row */
     bool lost;
 };
@@ -54,13 +65,12 @@ bool tide_pending_lost(const struct tide_pending *pending)
     return pending->lost;
 }
 
-int tide_pending_each(const struct tide_pending *pending, int (*on)(void *, const struct tide_pending_row *),
-                      void *context)
+int tide_pending_each(const struct tide_pending *pending, tide_on_pending *on, void *context)
 {
     int result = 0;
 
-    for (const struct tide_pending_row *row = pending->first; row && result == 0; row = row->next)
-        result = on(context, row);
+    for (const struct batch *batch = pending->first; batch && result == 0; batch = batch->next)
+        result = on(context, batch->table, batch->rows, batch->count);
     return result;
 }
 
@@ -75,137 +85,64 @@ static const char *keep(struct tide_pending *pending, const char *old, const cha
     return copy ? copy : "";
 }
 
-/* A new row at the end of the list, or NULL. */
-static struct tide_pending_row *append(struct tide_pending *pending, enum tide_pending_kind kind)
+/* Makes `copy`, which has an older row or zeros, a copy of row. */
+static void copy_row(struct tide_pending *pending, const struct tide_schema_table *table, const char *row,
+                     char *copy)
 {
-    struct tide_pending_row *row = tide_arena_take(&pending->arena, 1, sizeof *row);
+    for (size_t i = 0; i < table->column_count; i++) {
+        const struct tide_schema_column *column = &table->columns[i];
+        const void *from = row + column->offset;
+        void *to = copy + column->offset;
+        bool text = column->type >= TIDE_TYPE_TEXT; /* or begins with one */
+        const char *old = text ? *(const char **)to : NULL;
+        memcpy(to, from, column->bytes);
+        if (text)
+            *(const char **)to = keep(pending, old, *(const char *const *)from);
+    }
+}
 
-    if (!row) {
+/* A new batch of zeros at the end of the list, or NULL. */
+static struct batch *append(struct tide_pending *pending, enum tide_schema table, size_t count)
+{
+    struct batch *batch =
+        tide_arena_take(&pending->arena, 1, sizeof *batch + count * tide_schema_tables[table].row_bytes);
+
+    if (!batch) {
         pending->lost = true;
         return NULL;
     }
-    row->kind = kind;
+    batch->table = table;
+    batch->count = count;
     if (pending->last)
-        pending->last->next = row;
+        pending->last->next = batch;
     else
-        pending->first = row;
-    pending->last = row;
-    return row;
+        pending->first = batch;
+    pending->last = batch;
+    return batch;
 }
 
-void tide_pending_process(struct tide_pending *pending, const struct tide_process *process)
+/* The batch of a process, which is new if there is none; or NULL. */
+static struct batch *find_process(struct tide_pending *pending, int64_t id)
 {
-    struct tide_pending_row *row;
     uint64_t found;
 
-    if (tide_map_get(&pending->processes, (uint64_t)process->id, &found)) {
-        row = (struct tide_pending_row *)(uintptr_t)found;
-    } else {
-        row = append(pending, TIDE_PENDING_PROCESS);
-        if (!row)
-            return;
-        /* Without an entry in the map the next update appends a second row, which is written after this one.
-         */
-        (void)tide_map_put(&pending->processes, (uint64_t)process->id, (uint64_t)(uintptr_t)row);
-    }
-    struct tide_process old = row->process;
-    row->process = *process;
-    row->process.name = keep(pending, old.name, process->name);
-    row->process.command = keep(pending, old.command, process->command);
-    row->process.role = keep(pending, old.role, process->role);
+    if (tide_map_get(&pending->processes, (uint64_t)id, &found))
+        return (struct batch *)(uintptr_t)found;
+    struct batch *batch = append(pending, TIDE_SCHEMA_PROCESS, 1);
+    /* Without an entry in the map the next update appends a second row, which is written after this one. */
+    if (batch)
+        (void)tide_map_put(&pending->processes, (uint64_t)id, (uint64_t)(uintptr_t)batch);
+    return batch;
 }
 
-void tide_pending_meta(struct tide_pending *pending, const char *key, const char *text, int64_t value)
+void tide_pending_put(struct tide_pending *pending, enum tide_schema which, const void *rows, size_t count)
 {
-    struct tide_pending_row *row;
+    const struct tide_schema_table *table = &tide_schema_tables[which];
+    struct batch *batch = which == TIDE_SCHEMA_PROCESS
+                              ? find_process(pending, ((const struct tide_process *)rows)->id)
+                              : append(pending, which, count);
 
-    for (row = pending->first; row; row = row->next)
-        if (row->kind == TIDE_PENDING_META && strcmp(row->meta.key, key) == 0)
-            break;
-    if (!row) {
-        const char *name = keep(pending, NULL, key);
-        row = append(pending, TIDE_PENDING_META);
-        if (!row)
-            return;
-        row->meta.key = name;
-    }
-    row->meta.text = keep(pending, row->meta.text, text);
-    row->meta.value = value;
-}
-
-void tide_pending_gpu_device(struct tide_pending *pending, const struct tide_gpu_device *device)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_GPU_DEVICE);
-
-    if (!row)
-        return;
-    row->gpu_device = *device;
-    row->gpu_device.name = keep(pending, NULL, device->name);
-    row->gpu_device.uuid = keep(pending, NULL, device->uuid);
-}
-
-void tide_pending_limit(struct tide_pending *pending, const struct tide_limit *limit)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_LIMIT);
-
-    if (!row)
-        return;
-    row->limit = *limit;
-    row->limit.name = keep(pending, NULL, limit->name);
-}
-
-void tide_pending_note(struct tide_pending *pending, const struct tide_note *note)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_NOTE);
-
-    if (!row)
-        return;
-    row->note = *note;
-    row->note.text = keep(pending, NULL, note->text);
-}
-
-void tide_pending_frame(struct tide_pending *pending, const struct tide_frame *frame)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_FRAME);
-
-    if (!row)
-        return;
-    row->frame = *frame;
-    row->frame.function = keep(pending, NULL, frame->function);
-    row->frame.file = keep(pending, NULL, frame->file);
-    row->frame.module = keep(pending, NULL, frame->module);
-    row->frame.source = keep(pending, NULL, frame->source ? frame->source : "");
-}
-
-void tide_pending_stack(struct tide_pending *pending, int64_t id, const int64_t *frames, size_t depth)
-{
-    int64_t *copy = tide_arena_take(&pending->arena, depth, sizeof *copy);
-    struct tide_pending_row *row = copy ? append(pending, TIDE_PENDING_STACK) : NULL;
-
-    if (!row) {
-        pending->lost = true;
-        return;
-    }
-    memcpy(copy, frames, depth * sizeof *copy);
-    row->stack.id = id;
-    row->stack.frames = copy;
-    row->stack.depth = depth;
-}
-
-void tide_pending_site(struct tide_pending *pending, const struct tide_site *site)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_SITE);
-
-    if (row)
-        row->site = *site;
-}
-
-void tide_pending_heap_status(struct tide_pending *pending, const struct tide_heap_status *state)
-{
-    struct tide_pending_row *row = append(pending, TIDE_PENDING_HEAP_STATE);
-
-    if (!row)
-        return;
-    row->heap_state = *state;
-    row->heap_state.state = keep(pending, NULL, state->state);
+    for (size_t i = 0; batch && i < count; i++)
+        copy_row(pending, table, (const char *)rows + i * table->row_bytes,
+                 batch->rows + i * table->row_bytes);
 }

@@ -12,7 +12,6 @@
  * makes it if it may. Only a killed recording whose -shm was lost, on a read-only medium, is refused.
  */
 #include "record/reader_private.h"
-#include "record/schema.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/text.h"
@@ -105,9 +104,10 @@ static int query_integer(struct tide_reader *reader, const char *sql, int64_t *r
     return result;
 }
 
-/* Every table that we query is an ordinary table with ordinary columns. */
-static int check_tables(struct tide_reader *reader, const char *const *tables, struct tide_err *err)
+/* Every table that the version has is an ordinary table with ordinary columns. */
+static int check_tables(struct tide_reader *reader, struct tide_err *err)
 {
+    const struct tide_schema_table *table = tide_schema_tables, *behind = table + TIDE_SCHEMA_TABLES;
     sqlite3_stmt *statement = NULL;
     bool proper = true;
     bool known =
@@ -116,9 +116,11 @@ static int check_tables(struct tide_reader *reader, const char *const *tables, s
             "SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 1) = 1"
             " AND (SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden <> 0) = 0",
             -1, &statement, NULL) == SQLITE_OK;
-    for (; known && proper && *tables; tables += proper) {
+    for (; known && proper && table < behind; table += proper) {
+        if (table->columns[0].since > reader->version)
+            continue;
         sqlite3_reset(statement);
-        known = sqlite3_bind_text(statement, 1, *tables, -1, SQLITE_STATIC) == SQLITE_OK &&
+        known = sqlite3_bind_text(statement, 1, table->name, -1, SQLITE_STATIC) == SQLITE_OK &&
                 sqlite3_step(statement) == SQLITE_ROW;
         proper = known && sqlite3_column_int(statement, 0);
     }
@@ -126,7 +128,7 @@ static int check_tables(struct tide_reader *reader, const char *const *tables, s
         tide_reader_explain(reader, err);
     else if (!proper)
         tide_err_set(err, "the recording '%s' is damaged: it has no proper table '%s'", reader->name,
-                     *tables);
+                     table->name);
     sqlite3_finalize(statement);
     return known && proper ? 0 : -1;
 }
@@ -151,11 +153,7 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
         return tide_err_set(err, "the recording '%s' is damaged: it has version %lld", reader->name,
                             (long long)version);
     reader->version = version;
-    if (check_tables(reader, tide_schema_tables, err) != 0)
-        return -1;
-    if (version >= 2 && check_tables(reader, tide_schema_heap_tables, err) != 0)
-        return -1;
-    return version < 3 ? 0 : check_tables(reader, tide_schema_retention_tables, err);
+    return check_tables(reader, err);
 }
 
 static struct tide_reader *reader_alloc(const char *path)
@@ -166,7 +164,7 @@ static struct tide_reader *reader_alloc(const char *path)
     if (!reader)
         return NULL;
     tide_arena_init(&reader->arena, META_BYTES);
-    for (int i = 0; i < TIDE_READER_TABLES; i++)
+    for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
         reader->counted[i] = INT64_MIN;
     tide_text_escape(path, strlen(path), shown, sizeof shown);
     reader->name = strdup(shown);

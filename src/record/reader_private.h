@@ -7,27 +7,7 @@
 
 #include "base/arena.h"
 #include "record/reader.h"
-
-#include <sqlite3.h>
-
-enum tide_reader_table {
-    TIDE_READER_PROCESS,
-    TIDE_READER_TICK,
-    TIDE_READER_SAMPLE,
-    TIDE_READER_SMAPS,
-    TIDE_READER_MARK,
-    TIDE_READER_GPU,
-    TIDE_READER_GPU_DEVICE,
-    TIDE_READER_LIMIT,
-    TIDE_READER_NOTE,
-    TIDE_READER_FRAME,
-    TIDE_READER_STACK,
-    TIDE_READER_SITE,
-    TIDE_READER_SITE_SAMPLE,
-    TIDE_READER_HEAP_STATE,
-    TIDE_READER_HEAP_SAMPLE,
-    TIDE_READER_TABLES
-};
+#include "record/schema.h"
 
 struct tide_reader_meta {
     struct tide_reader_meta *next;
@@ -42,7 +22,7 @@ struct tide_reader {
     struct tide_reader_meta *metas; /* texts that were handed out */
     int64_t skipped;
     /* Largest key of a row that is in `skipped`: one that is seen again counts once. */
-    int64_t counted[TIDE_READER_TABLES];
+    int64_t counted[TIDE_SCHEMA_TABLES];
 };
 
 /* Takes over db: closes it when the reader is freed, and also on failure. name is what error sentences call

@@ -14,9 +14,8 @@
 
 #define TIDE_UNKNOWN ((int64_t)-1)
 
-/* PRAGMA user_version. Version 2 added what the heap hook sees, version 3 what a heap holds in all, version 4
- * ranks and lines of source, version 5 what processes have asked for; an older one is read as a recording
- * without it. */
+/* PRAGMA user_version. What each version added is in schema.c; an older one is read as a recording without
+ * it. */
 enum { TIDE_RECORD_VERSION = 5 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
@@ -35,6 +34,15 @@ enum { TIDE_RECORD_VERSION = 5 };
 #define TIDE_META_ITEMS    "items"          /* --items */
 #define TIDE_META_PER_STEP "items_per_step" /* --per-step */
 #define TIDE_META_LIMIT    "limit_bytes"    /* --limit */
+
+/* A fact about the run. */
+struct tide_meta {
+    const char *key;
+    struct tide_meta_value {
+        const char *text; /* NULL: it is number */
+        int64_t number;
+    } value;
+};
 
 /* One process, from its first sight to its last. Strings are borrowed, as they are in the system: unescaped.
  */
@@ -167,7 +175,7 @@ struct tide_frame {
  * first.
  */
 struct tide_stack_row {
-    int64_t stack; /* 1, 2, ... */
+    int64_t id; /* of the stack: 1, 2, ... */
     int64_t depth;
     int64_t frame;
 };

@@ -1,57 +1,190 @@
 /*
- * schema.c - the text of schema.h.
+ * schema.c - see schema.h: the columns of each table, the tables, the views, and the SQL that follows.
  *
- * sample, smaps and gpu are clustered on (tick, ...), so that writing appends at one end and reading a
- * stretch of time is one scan. Kinds are small integers in the tables (a long run has a million marks) and
- * words in the views; the views are for people: nothing in Tidemark reads them.
+ * Rows of a moment are clustered on (tick, ...), so that writing appends at one end and reading a stretch of
+ * time is one scan. Kinds are small integers in the tables (a long run has a million marks) and words in the
+ * views; the views are for people: nothing in Tidemark reads them.
  */
 #include "record/schema.h"
+#include "base/check.h"
+#include "record/record.h"
 
-const char tide_schema_sql[] =
-    "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value) WITHOUT ROWID;"
-    "CREATE TABLE process ("
-    " id INTEGER PRIMARY KEY, pid INTEGER, parent INTEGER, start_ticks INTEGER, name TEXT, command TEXT,"
-    " role TEXT, began_ns INTEGER, ended_ns INTEGER, peak_rss_bytes INTEGER, rank INTEGER);"
-    "CREATE TABLE tick ("
-    " id INTEGER PRIMARY KEY, t_ns INTEGER, processes INTEGER, rss_bytes INTEGER, counted_bytes INTEGER,"
-    " pss_known_bytes INTEGER, cgroup_bytes INTEGER, cgroup_peak_bytes INTEGER, pressure_ppm INTEGER,"
-    " available_bytes INTEGER);"
-    "CREATE TABLE sample ("
-    " tick INTEGER NOT NULL, process INTEGER NOT NULL, anon_bytes INTEGER, file_bytes INTEGER,"
-    " shmem_bytes INTEGER, swap_bytes INTEGER, huge_bytes INTEGER, threads INTEGER,"
-    " asked_bytes INTEGER, mapped_bytes INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
-    "CREATE TABLE smaps ("
-    " tick INTEGER NOT NULL, process INTEGER NOT NULL, pss_bytes INTEGER, uss_bytes INTEGER,"
-    " swap_pss_bytes INTEGER, cost_ns INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
-    "CREATE TABLE mark ("
-    " id INTEGER PRIMARY KEY, t_ns INTEGER, process INTEGER, kind INTEGER, source INTEGER, number INTEGER,"
-    " name TEXT);"
-    "CREATE TABLE gpu ("
-    " tick INTEGER NOT NULL, device INTEGER NOT NULL, process INTEGER NOT NULL, bytes INTEGER,"
-    " PRIMARY KEY (tick, device, process)) WITHOUT ROWID;"
-    "CREATE TABLE gpu_device ("
-    " device INTEGER PRIMARY KEY, name TEXT, uuid TEXT, total_bytes INTEGER);"
-    "CREATE TABLE memory_limit (id INTEGER PRIMARY KEY, t_ns INTEGER, name TEXT, bytes INTEGER);"
-    "CREATE TABLE note (id INTEGER PRIMARY KEY, t_ns INTEGER, text TEXT);"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
-    "CREATE TABLE frame ("
-    " id INTEGER PRIMARY KEY, function TEXT, file TEXT, line INTEGER, module TEXT, offset INTEGER,"
-    " python INTEGER, inlined INTEGER, source TEXT);"
-    "CREATE TABLE stack ("
-    " id INTEGER NOT NULL, depth INTEGER NOT NULL, frame INTEGER, PRIMARY KEY (id, depth)) WITHOUT ROWID;"
-    "CREATE TABLE site (id INTEGER PRIMARY KEY, process INTEGER, kind INTEGER, stack INTEGER);"
-    "CREATE TABLE site_sample ("
-    " tick INTEGER NOT NULL, site INTEGER NOT NULL, live_bytes INTEGER, live_blocks INTEGER,"
-    " total_bytes INTEGER, total_blocks INTEGER, PRIMARY KEY (tick, site)) WITHOUT ROWID;"
-    "CREATE TABLE heap_state ("
-    " id INTEGER PRIMARY KEY, process INTEGER, t_ns INTEGER, state TEXT, interval_bytes INTEGER,"
-    " sampled INTEGER, dropped_sites INTEGER, dropped_blocks INTEGER, truncated_stacks INTEGER,"
-    " unwinds INTEGER, unwind_ns INTEGER);"
-    "CREATE TABLE heap_sample ("
-    " tick INTEGER NOT NULL, process INTEGER NOT NULL, live_bytes INTEGER, live_blocks INTEGER,"
-    " system_bytes INTEGER, mapped_bytes INTEGER, free_bytes INTEGER, free_blocks INTEGER,"
-    " top_bytes INTEGER, PRIMARY KEY (tick, process)) WITHOUT ROWID;"
+#define LARGEST ((int64_t)1 << 62)
 
+const struct tide_schema_range tide_schema_ranges[TIDE_TYPES] = {
+    [TIDE_TYPE_ID] = {1, LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_COUNT] = {0, LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SIZE] = {0, LARGEST, TIDE_UNKNOWN},
+    [TIDE_TYPE_LINK] = {0, LARGEST, 0},
+    [TIDE_TYPE_HOLDER] = {TIDE_UNKNOWN, LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SIGNED] = {-LARGEST, LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_FLAG] = {0, LARGEST, false},
+    [TIDE_TYPE_MARK] = {TIDE_MARK_STEP, TIDE_MARK_KINDS - 1, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SOURCE] = {TIDE_SOURCE_PROGRAM, TIDE_SOURCE_TRACKER, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SITE] = {TIDE_SITE_MALLOC, TIDE_SITE_KINDS - 1, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_ANYTHING] = {0, LARGEST, TIDE_UNKNOWN},
+};
+
+/* --- columns ------------------------------------------------------------------------------------------- */
+
+#define COLUMN(row, member, kept_as, version)                                                                \
+    {                                                                                                        \
+        .name = #member, .type = TIDE_TYPE_##kept_as, .offset = offsetof(struct row, member),                \
+        .bytes = sizeof(((struct row *)0)->member), .since = (version)                                       \
+    }
+
+static const struct tide_schema_column META[] = {
+    COLUMN(tide_meta, key, TEXT, 1),
+    COLUMN(tide_meta, value, ANYTHING, 1),
+};
+
+static const struct tide_schema_column PROCESS[] = {
+    COLUMN(tide_process, id, ID, 1),         COLUMN(tide_process, pid, SIZE, 1),
+    COLUMN(tide_process, parent, LINK, 1),   COLUMN(tide_process, start_ticks, SIZE, 1),
+    COLUMN(tide_process, name, TEXT, 1),     COLUMN(tide_process, command, TEXT, 1),
+    COLUMN(tide_process, role, TEXT, 1),     COLUMN(tide_process, began_ns, SIZE, 1),
+    COLUMN(tide_process, ended_ns, SIZE, 1), COLUMN(tide_process, peak_rss_bytes, SIZE, 1),
+    COLUMN(tide_process, rank, SIZE, 4),
+};
+
+static const struct tide_schema_column TICK[] = {
+    COLUMN(tide_tick, id, ID, 1),
+    COLUMN(tide_tick, t_ns, COUNT, 1),
+    COLUMN(tide_tick, processes, SIZE, 1),
+    COLUMN(tide_tick, rss_bytes, SIZE, 1),
+    COLUMN(tide_tick, counted_bytes, SIZE, 1),
+    COLUMN(tide_tick, pss_known_bytes, SIZE, 1),
+    COLUMN(tide_tick, cgroup_bytes, SIZE, 1),
+    COLUMN(tide_tick, cgroup_peak_bytes, SIZE, 1),
+    COLUMN(tide_tick, pressure_ppm, SIZE, 1),
+    COLUMN(tide_tick, available_bytes, SIZE, 1),
+};
+
+static const struct tide_schema_column SAMPLE[] = {
+    COLUMN(tide_sample, tick, ID, 1),          COLUMN(tide_sample, process, ID, 1),
+    COLUMN(tide_sample, anon_bytes, SIZE, 1),  COLUMN(tide_sample, file_bytes, SIZE, 1),
+    COLUMN(tide_sample, shmem_bytes, SIZE, 1), COLUMN(tide_sample, swap_bytes, SIZE, 1),
+    COLUMN(tide_sample, huge_bytes, SIZE, 1),  COLUMN(tide_sample, threads, SIZE, 1),
+    COLUMN(tide_sample, asked_bytes, SIZE, 5), COLUMN(tide_sample, mapped_bytes, SIZE, 5),
+};
+
+static const struct tide_schema_column SMAPS[] = {
+    COLUMN(tide_smaps, tick, ID, 1),
+    COLUMN(tide_smaps, process, ID, 1),
+    COLUMN(tide_smaps, pss_bytes, SIZE, 1),
+    COLUMN(tide_smaps, uss_bytes, SIZE, 1),
+    COLUMN(tide_smaps, swap_pss_bytes, SIZE, 1),
+    COLUMN(tide_smaps, cost_ns, SIZE, 1),
+};
+
+static const struct tide_schema_column MARK[] = {
+    COLUMN(tide_mark, t_ns, COUNT, 1),    COLUMN(tide_mark, process, LINK, 1),
+    COLUMN(tide_mark, kind, MARK, 1),     COLUMN(tide_mark, source, SOURCE, 1),
+    COLUMN(tide_mark, number, SIGNED, 1), COLUMN(tide_mark, name, TEXT, 1),
+};
+
+static const struct tide_schema_column GPU[] = {
+    COLUMN(tide_gpu_sample, tick, ID, 1),
+    COLUMN(tide_gpu_sample, device, COUNT, 1),
+    COLUMN(tide_gpu_sample, process, HOLDER, 1),
+    COLUMN(tide_gpu_sample, bytes, SIZE, 1),
+};
+
+static const struct tide_schema_column GPU_DEVICE[] = {
+    COLUMN(tide_gpu_device, device, COUNT, 1),
+    COLUMN(tide_gpu_device, name, TEXT, 1),
+    COLUMN(tide_gpu_device, uuid, TEXT, 1),
+    COLUMN(tide_gpu_device, total_bytes, SIZE, 1),
+};
+
+static const struct tide_schema_column LIMIT[] = {
+    COLUMN(tide_limit, t_ns, COUNT, 1),
+    COLUMN(tide_limit, name, TEXT, 1),
+    COLUMN(tide_limit, bytes, SIZE, 1),
+};
+
+static const struct tide_schema_column NOTE[] = {
+    COLUMN(tide_note, t_ns, COUNT, 1),
+    COLUMN(tide_note, text, TEXT, 1),
+};
+
+static const struct tide_schema_column FRAME[] = {
+    COLUMN(tide_frame, id, ID, 2),       COLUMN(tide_frame, function, TEXT, 2),
+    COLUMN(tide_frame, file, TEXT, 2),   COLUMN(tide_frame, line, SIZE, 2),
+    COLUMN(tide_frame, module, TEXT, 2), COLUMN(tide_frame, offset, SIZE, 2),
+    COLUMN(tide_frame, python, FLAG, 2), COLUMN(tide_frame, inlined, FLAG, 2),
+    COLUMN(tide_frame, source, TEXT, 4),
+};
+
+static const struct tide_schema_column STACK[] = {
+    COLUMN(tide_stack_row, id, ID, 2),
+    COLUMN(tide_stack_row, depth, COUNT, 2),
+    COLUMN(tide_stack_row, frame, ID, 2),
+};
+
+static const struct tide_schema_column SITE[] = {
+    COLUMN(tide_site, id, ID, 2),
+    COLUMN(tide_site, process, ID, 2),
+    COLUMN(tide_site, kind, SITE, 2),
+    COLUMN(tide_site, stack, COUNT, 2),
+};
+
+static const struct tide_schema_column SITE_SAMPLE[] = {
+    COLUMN(tide_site_sample, tick, ID, 2),          COLUMN(tide_site_sample, site, ID, 2),
+    COLUMN(tide_site_sample, live_bytes, COUNT, 2), COLUMN(tide_site_sample, live_blocks, COUNT, 2),
+    COLUMN(tide_site_sample, total_bytes, SIZE, 2), COLUMN(tide_site_sample, total_blocks, SIZE, 2),
+};
+
+static const struct tide_schema_column HEAP_STATE[] = {
+    COLUMN(tide_heap_status, process, COUNT, 2),       COLUMN(tide_heap_status, t_ns, COUNT, 2),
+    COLUMN(tide_heap_status, state, TEXT, 2),          COLUMN(tide_heap_status, interval_bytes, SIZE, 2),
+    COLUMN(tide_heap_status, sampled, SIZE, 2),        COLUMN(tide_heap_status, dropped_sites, SIZE, 2),
+    COLUMN(tide_heap_status, dropped_blocks, SIZE, 2), COLUMN(tide_heap_status, truncated_stacks, SIZE, 2),
+    COLUMN(tide_heap_status, unwinds, SIZE, 2),        COLUMN(tide_heap_status, unwind_ns, SIZE, 2),
+};
+
+static const struct tide_schema_column HEAP_SAMPLE[] = {
+    COLUMN(tide_heap_sample, tick, ID, 3),           COLUMN(tide_heap_sample, process, ID, 3),
+    COLUMN(tide_heap_sample, live_bytes, COUNT, 3),  COLUMN(tide_heap_sample, live_blocks, COUNT, 3),
+    COLUMN(tide_heap_sample, system_bytes, SIZE, 3), COLUMN(tide_heap_sample, mapped_bytes, SIZE, 3),
+    COLUMN(tide_heap_sample, free_bytes, SIZE, 3),   COLUMN(tide_heap_sample, free_blocks, SIZE, 3),
+    COLUMN(tide_heap_sample, top_bytes, SIZE, 3),
+};
+
+/* --- tables -------------------------------------------------------------------------------------------- */
+
+#define COLUMNS(array, row) (array), sizeof(array) / sizeof *(array), sizeof(struct row)
+#define BY_TIME             "t_ns, id"
+
+const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES] = {
+    [TIDE_SCHEMA_META] = {"meta", COLUMNS(META, tide_meta), 1, .waits = true},
+    [TIDE_SCHEMA_PROCESS] = {"process", COLUMNS(PROCESS, tide_process), 1, .waits = true},
+    [TIDE_SCHEMA_TICK] = {"tick", COLUMNS(TICK, tide_tick), 1},
+    [TIDE_SCHEMA_SAMPLE] = {"sample", COLUMNS(SAMPLE, tide_sample), 2},
+    [TIDE_SCHEMA_SMAPS] = {"smaps", COLUMNS(SMAPS, tide_smaps), 2},
+    [TIDE_SCHEMA_MARK] = {"mark", COLUMNS(MARK, tide_mark), 0},
+    /* Several processes that cannot be told apart are one row with their sum. */
+    [TIDE_SCHEMA_GPU] = {"gpu", COLUMNS(GPU, tide_gpu_sample), 3,
+                         .conflict =
+                             " ON CONFLICT DO UPDATE SET bytes ="
+                             " CASE WHEN process = -1 THEN bytes + excluded.bytes ELSE excluded.bytes END"},
+    [TIDE_SCHEMA_GPU_DEVICE] = {"gpu_device", COLUMNS(GPU_DEVICE, tide_gpu_device), 1, .waits = true},
+    [TIDE_SCHEMA_LIMIT] = {"memory_limit", COLUMNS(LIMIT, tide_limit), 0, .waits = true, .order = BY_TIME},
+    [TIDE_SCHEMA_NOTE] = {"note", COLUMNS(NOTE, tide_note), 0, .waits = true, .order = BY_TIME},
+    [TIDE_SCHEMA_FRAME] = {"frame", COLUMNS(FRAME, tide_frame), 1, .waits = true},
+    [TIDE_SCHEMA_STACK] = {"stack", COLUMNS(STACK, tide_stack_row), 2, .waits = true},
+    [TIDE_SCHEMA_SITE] = {"site", COLUMNS(SITE, tide_site), 1, .waits = true},
+    [TIDE_SCHEMA_SITE_SAMPLE] = {"site_sample", COLUMNS(SITE_SAMPLE, tide_site_sample), 2},
+    [TIDE_SCHEMA_HEAP_STATE] = {"heap_state", COLUMNS(HEAP_STATE, tide_heap_status), 0, .waits = true,
+                                .order = BY_TIME},
+    [TIDE_SCHEMA_HEAP_SAMPLE] = {"heap_sample", COLUMNS(HEAP_SAMPLE, tide_heap_sample), 2},
+};
+
+static const char VIEWS[] =
     "CREATE VIEW samples AS SELECT"
     " t.t_ns / 1e9 AS t_s, s.tick, s.process, p.pid, p.name, p.role,"
     " s.anon_bytes + s.file_bytes + s.shmem_bytes AS rss_bytes,"
@@ -64,7 +197,6 @@ const char tide_schema_sql[] =
     " CASE m.source WHEN 1 THEN 'program' WHEN 2 THEN 'output' WHEN 3 THEN 'tracker' END AS source,"
     " m.number, m.name"
     " FROM mark AS m LEFT JOIN process AS p ON p.id = m.process;"
-
     "CREATE VIEW frames AS SELECT"
     " s.id AS stack, s.depth, f.id AS frame, CASE WHEN f.function <> '' THEN f.function"
     " ELSE printf('%s+0x%x', f.module, f.offset) END AS function, f.file, f.line, f.module, f.python, f.inlined"
@@ -74,14 +206,98 @@ const char tide_schema_sql[] =
     " CASE s.kind WHEN 1 THEN 'malloc' WHEN 2 THEN 'mmap' WHEN 3 THEN 'cuda' WHEN 4 THEN 'pool' WHEN 5 THEN 'tensor' END AS kind,"
     " s.stack, h.live_bytes, h.live_blocks, h.total_bytes, h.total_blocks"
     " FROM site_sample AS h JOIN tick AS t ON t.id = h.tick LEFT JOIN site AS s ON s.id = h.site"
-    " LEFT JOIN process AS p ON p.id = s.process;"
+    " LEFT JOIN process AS p ON p.id = s.process;";
 
-    "PRAGMA application_id = 0x54494445;"
-    "PRAGMA user_version = 5;";
+/* --- SQL ----------------------------------------------------------------------------------------------- */
 
-const char *const tide_schema_tables[] = {"meta", "process",    "tick",         "sample", "smaps", "mark",
-                                          "gpu",  "gpu_device", "memory_limit", "note",   0};
+__attribute__((format(printf, 2, 3))) static void append(char sql[TIDE_SCHEMA_SQL], const char *format, ...)
+{
+    size_t len = strlen(sql);
+    va_list arguments;
 
-const char *const tide_schema_heap_tables[] = {"frame", "stack", "site", "site_sample", "heap_state", 0};
+    va_start(arguments, format);
+    len += (size_t)vsnprintf(sql + len, TIDE_SCHEMA_SQL - len, format, arguments);
+    va_end(arguments);
+    TIDE_CHECK(len, <, TIDE_SCHEMA_SQL);
+}
 
-const char *const tide_schema_retention_tables[] = {"heap_sample", 0};
+/* The names of the first columns of a table. */
+static void append_names(char sql[TIDE_SCHEMA_SQL], const struct tide_schema_table *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        append(sql, "%s%s", i ? ", " : "", table->columns[i].name);
+}
+
+/* Whether the key is SQLite's own number of a row. */
+static bool is_numbered(const struct tide_schema_table *table)
+{
+    return table->keys == 0 || (table->keys == 1 && table->columns[0].type != TIDE_TYPE_TEXT);
+}
+
+static void create_table(const struct tide_schema_table *table, char ret_sql[TIDE_SCHEMA_SQL])
+{
+    sprintf(ret_sql, "CREATE TABLE %s (%s", table->name, table->keys ? "" : "id INTEGER PRIMARY KEY, ");
+    for (size_t i = 0; i < table->column_count; i++) {
+        enum tide_schema_type type = table->columns[i].type;
+        append(ret_sql, "%s%s%s", i ? ", " : "", table->columns[i].name,
+               type == TIDE_TYPE_TEXT       ? " TEXT"
+               : type == TIDE_TYPE_ANYTHING ? ""
+                                            : " INTEGER");
+        append(ret_sql, "%s%s", i < table->keys && table->keys == 1 ? " PRIMARY KEY" : "",
+               i < table->keys && !is_numbered(table) ? " NOT NULL" : "");
+    }
+    if (table->keys > 1) {
+        append(ret_sql, ", PRIMARY KEY (");
+        append_names(ret_sql, table, table->keys);
+        append(ret_sql, ")");
+    }
+    append(ret_sql, ")%s", is_numbered(table) ? "" : " WITHOUT ROWID");
+}
+
+int tide_schema_create(sqlite3 *db)
+{
+    char sql[TIDE_SCHEMA_SQL];
+    int code = SQLITE_OK;
+
+    for (size_t i = 0; i < TIDE_SCHEMA_TABLES && code == SQLITE_OK; i++) {
+        create_table(&tide_schema_tables[i], sql);
+        code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db, VIEWS, NULL, NULL, NULL);
+    sprintf(sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", TIDE_APPLICATION_ID,
+            TIDE_RECORD_VERSION);
+    return code == SQLITE_OK ? sqlite3_exec(db, sql, NULL, NULL, NULL) : code;
+}
+
+void tide_schema_insert(enum tide_schema which, size_t rows, char ret_sql[TIDE_SCHEMA_SQL])
+{
+    const struct tide_schema_table *table = &tide_schema_tables[which];
+
+    sprintf(ret_sql, "INSERT%s INTO %s(", table->conflict ? "" : " OR REPLACE", table->name);
+    append_names(ret_sql, table, table->column_count);
+    append(ret_sql, ") VALUES");
+    for (size_t row = 0; row < rows; row++) {
+        append(ret_sql, row ? ", (?" : " (?");
+        for (size_t i = 1; i < table->column_count; i++)
+            append(ret_sql, ",?");
+        append(ret_sql, ")");
+    }
+    append(ret_sql, "%s", table->conflict ? table->conflict : "");
+}
+
+void tide_schema_select(enum tide_schema which, int64_t version, char ret_sql[TIDE_SCHEMA_SQL])
+{
+    const struct tide_schema_table *table = &tide_schema_tables[which];
+    const char *key = table->keys ? table->columns[0].name : "id";
+
+    sprintf(ret_sql, "SELECT %s", table->keys ? "" : "id, ");
+    for (size_t i = 0; i < table->column_count; i++)
+        append(ret_sql, "%s%s", i ? ", " : "",
+               table->columns[i].since <= version ? table->columns[i].name : "NULL");
+    append(ret_sql, " FROM main.%s WHERE %s > ?1 ORDER BY ", table->name, key);
+    if (table->order || !table->keys)
+        append(ret_sql, "%s", table->order ? table->order : key);
+    else
+        append_names(ret_sql, table, table->keys);
+}

@@ -1,6 +1,10 @@
 /*
- * schema.h - the tables of a recording, shared by its writer and its reader. docs/RECORDING.md explains them
- * to users.
+ * schema.h - the recording, described once: which table has which columns, of what type, where they are in
+ * the structs of record.h, and since which version. SQL, binding (row.h), reading and the copies of rows that
+ * wait (pending.h) follow from this; docs/RECORDING.md explains it to users, and a test holds it to this.
+ *
+ * To add a column: the member in record.h, its line in schema.c with the next TIDE_RECORD_VERSION, and the
+ * document.
  *
  * The main file holds the schema from the first moment (it is made before the database enters WAL mode), so a
  * recording is recognisable even when its -wal was lost.
@@ -9,22 +13,92 @@
 #define TIDE_SCHEMA_H
 
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* PRAGMA application_id: "TIDE" in ASCII. Tells a recording from any other SQLite database. */
 enum { TIDE_APPLICATION_ID = 0x54494445 };
 
-/* In the table gpu, where process is part of the key and so cannot be NULL: a process that could not be told.
- */
-enum { TIDE_GPU_PROCESS_UNKNOWN = -1 };
+/* How a value is kept: numbers first, then what has text. A row with a value that its column cannot have is
+ * left out when it is read. */
+enum tide_schema_type {
+    TIDE_TYPE_ID,       /* 1, 2, ... */
+    TIDE_TYPE_COUNT,    /* a size, a time, a number of something: 0 or more */
+    TIDE_TYPE_SIZE,     /* the same, or NULL for TIDE_UNKNOWN */
+    TIDE_TYPE_LINK,     /* an id, or 0 for none; NULL is none too */
+    TIDE_TYPE_HOLDER,   /* an id, or 0 for none; TIDE_UNKNOWN is -1, since a key cannot be NULL */
+    TIDE_TYPE_SIGNED,   /* any number: TIDE_UNKNOWN has no meaning here, a step may well be -1 */
+    TIDE_TYPE_FLAG,     /* bool: 0 or 1; NULL is false */
+    TIDE_TYPE_MARK,     /* enum tide_mark_kind */
+    TIDE_TYPE_SOURCE,   /* enum tide_mark_source */
+    TIDE_TYPE_SITE,     /* enum tide_site_kind */
+    TIDE_TYPE_TEXT,     /* text; a blob where it is no UTF-8; NULL is "" */
+    TIDE_TYPE_ANYTHING, /* struct tide_meta_value: text or TIDE_TYPE_SIZE */
+    TIDE_TYPES
+};
 
-/* Makes all tables and views in an empty database. Ends with a statement that sets application_id and
- * user_version. */
-extern const char tide_schema_sql[];
+/* What a number of a type may be. */
+struct tide_schema_range {
+    int64_t least, most;
+    int64_t null; /* that NULL stands for, or TIDE_SCHEMA_NEVER */
+};
 
-/* The tables that a reader queries, NULL-terminated: of every version, and those that versions 2 and 3
- * added. */
-extern const char *const tide_schema_tables[];
-extern const char *const tide_schema_heap_tables[];
-extern const char *const tide_schema_retention_tables[];
+#define TIDE_SCHEMA_NEVER INT64_MIN
+
+extern const struct tide_schema_range tide_schema_ranges[TIDE_TYPES];
+
+struct tide_schema_column {
+    const char *name;
+    enum tide_schema_type type;
+    size_t offset, bytes; /* in the struct */
+    int since;            /* version of the schema */
+};
+
+struct tide_schema_table {
+    const char *name;
+    const struct tide_schema_column *columns; /* a table is as old as its first */
+    size_t column_count;
+    size_t row_bytes; /* of the struct */
+    size_t keys;      /* so many columns are the key; 0: a number that SQLite gives, which is in no struct */
+    bool waits;       /* later rows depend on its rows, which therefore outlive a failure to write */
+    const char *order, *conflict; /* instead of "by key" and "the newer row replaces"; NULL: these */
+};
+
+/* The order is that of the tables in the file. */
+enum tide_schema {
+    TIDE_SCHEMA_META,
+    TIDE_SCHEMA_PROCESS,
+    TIDE_SCHEMA_TICK,
+    TIDE_SCHEMA_SAMPLE,
+    TIDE_SCHEMA_SMAPS,
+    TIDE_SCHEMA_MARK,
+    TIDE_SCHEMA_GPU,
+    TIDE_SCHEMA_GPU_DEVICE,
+    TIDE_SCHEMA_LIMIT,
+    TIDE_SCHEMA_NOTE,
+    TIDE_SCHEMA_FRAME,
+    TIDE_SCHEMA_STACK,
+    TIDE_SCHEMA_SITE,
+    TIDE_SCHEMA_SITE_SAMPLE,
+    TIDE_SCHEMA_HEAP_STATE,
+    TIDE_SCHEMA_HEAP_SAMPLE,
+    TIDE_SCHEMA_TABLES
+};
+
+extern const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES];
+
+/* Makes all tables and views in an empty database. Returns SQLite's code. */
+int tide_schema_create(sqlite3 *db);
+
+/* The longest statement about one table. */
+enum { TIDE_SCHEMA_SQL = 1024 };
+
+/* Puts so many rows, whose columns are the parameters. */
+void tide_schema_insert(enum tide_schema table, size_t rows, char ret_sql[TIDE_SCHEMA_SQL]);
+
+/* Gives the rows of a recording of that version whose key (its first column) is over ?1: SQLite's number
+ * where that is the key, then all columns, NULL for those that the version does not have. */
+void tide_schema_select(enum tide_schema table, int64_t version, char ret_sql[TIDE_SCHEMA_SQL]);
 
 #endif

@@ -145,18 +145,18 @@ static int on_stack(void *context, const struct tide_stack_row *row)
     struct tide_history *history = load->history;
     struct tide_history_heap *heap = &history->private->heap;
 
-    if (row->stack > MAX_FRAMES || row->depth >= MAX_DEPTH || (uint64_t)row->frame > history->frame_count ||
+    if (row->id > MAX_FRAMES || row->depth >= MAX_DEPTH || (uint64_t)row->frame > history->frame_count ||
         heap->stack_frame_count >= MAX_STACK_FRAMES) {
         history->private->skipped++;
         return 0;
     }
-    while (heap->stack_count < (size_t)row->stack) {
+    while (heap->stack_count < (size_t)row->id) {
         if (tide_history_grow(history, &heap->stacks, &heap->stack_count, &heap->stack_capacity,
                               sizeof *heap->stacks, load->err) != 0)
             return -1;
         heap->stacks[heap->stack_count++] = (struct tide_history_stack){heap->stack_frame_count, 0};
     }
-    struct tide_history_stack *stack = &heap->stacks[row->stack - 1];
+    struct tide_history_stack *stack = &heap->stacks[row->id - 1];
     if ((uint64_t)row->depth < stack->count)
         return 0; /* of a load that failed in the middle of it */
     if (tide_history_grow(history, &heap->stack_frames, &heap->stack_frame_count, &heap->stack_frame_capacity,
@@ -164,7 +164,7 @@ static int on_stack(void *context, const struct tide_stack_row *row)
         return -1;
     heap->stack_frames[heap->stack_frame_count++] = (int32_t)(row->frame - 1);
     stack->count++;
-    load->stack = row->stack;
+    load->stack = row->id;
     return 0;
 }
 

@@ -92,44 +92,28 @@ static size_t bind_value(sqlite3_stmt *statement, int column, const uint8_t *dat
 
 static sqlite3 *open_rows(const uint8_t *data, size_t size)
 {
-    static const char *const inserts[] = {
-        "INSERT OR REPLACE INTO meta VALUES (?,?)",
-        "INSERT OR REPLACE INTO process VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO tick VALUES (?,?,?,?,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO sample VALUES (?,?,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO smaps VALUES (?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO mark VALUES (NULL,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO gpu VALUES (?,?,?,?)",
-        "INSERT OR REPLACE INTO gpu_device VALUES (?,?,?,?)",
-        "INSERT OR REPLACE INTO memory_limit VALUES (NULL,?,?,?)",
-        "INSERT OR REPLACE INTO note VALUES (NULL,?,?)",
-        "INSERT OR REPLACE INTO frame VALUES (?,?,?,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO stack VALUES (?,?,?)",
-        "INSERT OR REPLACE INTO site VALUES (?,?,?,?)",
-        "INSERT OR REPLACE INTO site_sample VALUES (?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO heap_state VALUES (NULL,?,?,?,?,?,?,?,?,?,?)",
-        "INSERT OR REPLACE INTO heap_sample VALUES (?,?,?,?,?,?,?,?,?)",
-    };
-    enum { TABLES = sizeof inserts / sizeof *inserts };
-    sqlite3_stmt *statements[TABLES] = {0};
+    sqlite3_stmt *statements[TIDE_SCHEMA_TABLES] = {0};
     sqlite3 *db = NULL;
 
     if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY, NULL) != SQLITE_OK ||
-        sqlite3_exec(db, tide_schema_sql, NULL, NULL, NULL) != SQLITE_OK)
+        tide_schema_create(db) != SQLITE_OK)
         abort();
     sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
     for (size_t at = 0; at < size;) {
-        size_t table = data[at++] % TABLES;
-        if (!statements[table] &&
-            sqlite3_prepare_v2(db, inserts[table], -1, &statements[table], NULL) != SQLITE_OK)
-            abort();
+        size_t table = data[at++] % TIDE_SCHEMA_TABLES;
+        if (!statements[table]) {
+            char sql[TIDE_SCHEMA_SQL];
+            tide_schema_insert((enum tide_schema)table, 1, sql);
+            if (sqlite3_prepare_v2(db, sql, -1, &statements[table], NULL) != SQLITE_OK)
+                abort();
+        }
         for (int i = 1; i <= sqlite3_bind_parameter_count(statements[table]); i++)
             at += bind_value(statements[table], i, data + at, size - at);
         sqlite3_step(statements[table]);
         sqlite3_reset(statements[table]);
     }
     sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-    for (size_t i = 0; i < TABLES; i++)
+    for (size_t i = 0; i < TIDE_SCHEMA_TABLES; i++)
         sqlite3_finalize(statements[i]);
     return db;
 }
