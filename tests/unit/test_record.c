@@ -819,6 +819,40 @@ static void the_document_has_the_schema_that_is_written(void **state)
     assert_int_equal(count_of(document, "CREATETABLE") + count_of(document, "CREATEVIEW"), count);
 }
 
+/* "|2|`frame`,`stack`", whatever that version added. */
+static void version_row(int version, char *ret_row, size_t size)
+{
+    size_t len = (size_t)snprintf(ret_row, size, "|%d|", version);
+    const char *comma = "";
+    for (size_t t = 0; t < TIDE_SCHEMA_TABLES; t++) {
+        const struct tide_schema_table *table = &tide_schema_tables[t];
+        bool whole = table->columns[0].since == version;
+        for (size_t i = 0; i < (whole ? 1 : table->column_count); i++) {
+            if (table->columns[i].since != version)
+                continue;
+            len += (size_t)snprintf(ret_row + len, size - len, "%s`%s%s%s`", comma, table->name,
+                                    whole ? "" : ".", whole ? "" : table->columns[i].name);
+            assert_true(len < size);
+            comma = ",";
+        }
+    }
+}
+
+static void the_document_says_what_each_version_added(void **state)
+{
+    (void)state;
+    char row[1024];
+    const char *document = squeezed_document();
+    for (int version = 2; version <= TIDE_RECORD_VERSION; version++) {
+        version_row(version, row, sizeof row);
+        const char *found = strstr(document, row);
+        if (!found || !strchr("|;", found[strlen(row)])) /* views follow a semicolon */
+            fail_msg("docs/RECORDING.md lacks: %s", row);
+    }
+    snprintf(row, sizeof row, "theversionofthisschema,%d.", TIDE_RECORD_VERSION);
+    assert_non_null(strstr(document, row));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, name_recording, drop_recording)
 
 int main(void)
@@ -844,6 +878,7 @@ int main(void)
         TEST(a_recording_of_version_3_has_no_ranks_and_no_lines_of_source),
         TEST(every_member_of_a_row_is_a_column),
         TEST(the_document_has_the_schema_that_is_written),
+        TEST(the_document_says_what_each_version_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
