@@ -163,10 +163,10 @@ static const struct tide_schema_column HEAP_SAMPLE[] = {
 const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES] = {
     [TIDE_SCHEMA_META] = {"meta", COLUMNS(META, tide_meta), 1, .waits = true},
     [TIDE_SCHEMA_PROCESS] = {"process", COLUMNS(PROCESS, tide_process), 1, .waits = true},
-    [TIDE_SCHEMA_TICK] = {"tick", COLUMNS(TICK, tide_tick), 1},
-    [TIDE_SCHEMA_SAMPLE] = {"sample", COLUMNS(SAMPLE, tide_sample), 2},
-    [TIDE_SCHEMA_SMAPS] = {"smaps", COLUMNS(SMAPS, tide_smaps), 2},
-    [TIDE_SCHEMA_MARK] = {"mark", COLUMNS(MARK, tide_mark), 0},
+    [TIDE_SCHEMA_TICK] = {"tick", COLUMNS(TICK, tide_tick), 1, .waits = false},
+    [TIDE_SCHEMA_SAMPLE] = {"sample", COLUMNS(SAMPLE, tide_sample), 2, .waits = false},
+    [TIDE_SCHEMA_SMAPS] = {"smaps", COLUMNS(SMAPS, tide_smaps), 2, .waits = false},
+    [TIDE_SCHEMA_MARK] = {"mark", COLUMNS(MARK, tide_mark), 0, .waits = false},
     /* Several processes that cannot be told apart are one row with their sum. */
     [TIDE_SCHEMA_GPU] = {"gpu", COLUMNS(GPU, tide_gpu_sample), 3,
                          .conflict =
@@ -178,10 +178,10 @@ const struct tide_schema_table tide_schema_tables[TIDE_SCHEMA_TABLES] = {
     [TIDE_SCHEMA_FRAME] = {"frame", COLUMNS(FRAME, tide_frame), 1, .waits = true},
     [TIDE_SCHEMA_STACK] = {"stack", COLUMNS(STACK, tide_stack_row), 2, .waits = true},
     [TIDE_SCHEMA_SITE] = {"site", COLUMNS(SITE, tide_site), 1, .waits = true},
-    [TIDE_SCHEMA_SITE_SAMPLE] = {"site_sample", COLUMNS(SITE_SAMPLE, tide_site_sample), 2},
+    [TIDE_SCHEMA_SITE_SAMPLE] = {"site_sample", COLUMNS(SITE_SAMPLE, tide_site_sample), 2, .waits = false},
     [TIDE_SCHEMA_HEAP_STATE] = {"heap_state", COLUMNS(HEAP_STATE, tide_heap_status), 0, .waits = true,
                                 .order = BY_TIME},
-    [TIDE_SCHEMA_HEAP_SAMPLE] = {"heap_sample", COLUMNS(HEAP_SAMPLE, tide_heap_sample), 2},
+    [TIDE_SCHEMA_HEAP_SAMPLE] = {"heap_sample", COLUMNS(HEAP_SAMPLE, tide_heap_sample), 2, .waits = false},
 };
 
 static const char VIEWS[] =
