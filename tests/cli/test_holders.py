@@ -150,6 +150,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 @pytest.mark.parametrize("how", HOLDERS)
 def test_what_grows_is_said_with_who_holds_it(held, tmp_path, python, how):
@@ -161,6 +162,7 @@ def test_what_grows_is_said_with_who_holds_it(held, tmp_path, python, how):
     assert said.index("  culprit 1 ") < said.index("    held by "), "where it was allocated, and below who holds it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", PYTHONS[1:])
 @pytest.mark.parametrize("how", ["a dict", "a list of losses, after backward"])
 def test_an_older_pytorch_is_asked_too(held, tmp_path, python, how):
@@ -169,6 +171,7 @@ def test_an_older_pytorch_is_asked_too(held, tmp_path, python, how):
     assert holders(said) == [words.format(line=line_of(tmp_path, filled))], said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 def test_a_worker_that_keeps_what_it_loaded_is_named(held, tmp_path, tidemark, python):
     said = held(python, """
