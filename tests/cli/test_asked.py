@@ -17,6 +17,7 @@ def output(held, tmp_path):  # noqa: F811
     return run
 
 
+@pytest.mark.long
 def test_what_a_signal_handler_raises_during_a_census_reaches_the_program(output):
     lines, said = output("""
         import signal
@@ -51,6 +52,7 @@ def test_what_a_signal_handler_raises_during_a_census_reaches_the_program(output
     assert within == "True", "no alarm came while a census was taken: the test shows nothing"
 
 
+@pytest.mark.long
 def test_nothing_of_a_census_stays_in_the_program(output, tmp_path):
     lines, said = output("""
         import gc, sys, threading, warnings, weakref
@@ -67,6 +69,7 @@ def test_nothing_of_a_census_stays_in_the_program(output, tmp_path):
     assert told(tmp_path) == ["held by list `kept`, train.py:20"], "it was asked, and more than once"
 
 
+@pytest.mark.long
 def test_somebody_elses_module_of_our_name_is_not_imported(output, tmp_path):
     (tmp_path / "tidemark.py").write_text("open('imported', 'w')\n")
     lines, said = output("""
@@ -79,6 +82,7 @@ def test_somebody_elses_module_of_our_name_is_not_imported(output, tmp_path):
     assert "held by" not in said
 
 
+@pytest.mark.long
 def test_code_that_is_traced_is_left_alone(output):
     lines, said = output("""
         import sys
