@@ -195,6 +195,7 @@ def test_a_worker_that_keeps_what_it_loaded_is_named(held, tmp_path, tidemark, p
     assert len(pids) == 1 and main not in pids
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 def test_a_healthy_program_gets_no_word_about_holders(held, tmp_path, python):
     said = held(python, """
