@@ -105,6 +105,7 @@ def test_growth_per_step_points_at_what_grows(tidemark):
     assert first["mistakes"] == "outputs" and first["grows"]
 
 
+@pytest.mark.slow
 def test_two_that_grow_to_the_same_height_are_told_apart_by_what_one_pass_adds(tidemark):
     got = tidemark("plan", "--model", "gpt2", "--explain", "5TB")
     assert got.code == 0
@@ -117,6 +118,7 @@ def test_a_number_that_nothing_explains_is_said_to_be_one(tidemark):
     assert "Nothing that is known explains" in got.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2, 5, 12, 150])
 def test_no_cause_needs_more_steps_than_the_run_had(tidemark, steps):
     logits = 8 * 174 * 50257 * 2

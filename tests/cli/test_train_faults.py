@@ -122,6 +122,7 @@ def test_a_checkpoint_has_the_names_and_shapes_of_hugging_face(train, tmp_path):
     assert any(moments["transformer.wte.weight.exp_avg_sq"][2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, tmp_path, dtype):
     more = ("--dtype", dtype, "--seed", 7, "--accumulate", 2, "--lr", 0.0123, "--warmup", 17, "--weight-decay", 0.3, "--clip", 0.7)
