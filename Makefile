@@ -32,7 +32,7 @@ LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
 LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
-LAYERS  := base record channel sense judge plan show rt train
+LAYERS  := base record channel sense judge plan assess show/text show/screen show/report show/export rt train
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
@@ -78,7 +78,7 @@ $(B)/flags: FORCE
 	@echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' | cmp -s - $@ || echo '$(CFLAGS_$(FLAVOUR)) $(HARDENED)' > $@
 FORCE:
 
-$(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report_assets.o
+$(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report/assets.o
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
 # The hook's parts, for tests and benchmarks: the objects that ship, or with a sanitizer what it can look into.
@@ -110,7 +110,7 @@ $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 $(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
 # With the sanitizers only what tests spend their time in is worth optimizing: the rest compiles in half the time.
 ifeq ($(FLAVOUR),asan)
-$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/show/%.o src/train/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
+$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/train/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
 endif
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -119,14 +119,14 @@ $(B)/%.o: %.c $(B)/flags
 # What the page is made of goes into the program as it is, with the hashes that its security policy names it by.
 $(ASSETS)/d3.js: $(D3)
 $(ASSETS)/d3.licence: $(D3_LICENCE)
-$(ASSETS)/report.js: src/show/report.js
-$(ASSETS)/report.css: src/show/report.css
+$(ASSETS)/report.js: src/show/report/report.js
+$(ASSETS)/report.css: src/show/report/report.css
 $(ASSETS)/d3.js $(ASSETS)/d3.licence $(ASSETS)/report.js $(ASSETS)/report.css:
 	@mkdir -p $(@D)
 	cp $< $@
 $(ASSETS)/%.hash: $(ASSETS)/%
 	sha256sum < $< | cut -c 1-64 | tr a-f A-F | basenc --base16 -d | base64 -w 0 > $@
-$(B)/src/show/report_assets.o: src/show/report_assets.S $(addprefix $(ASSETS)/,d3.js d3.js.hash d3.licence report.js report.js.hash report.css report.css.hash)
+$(B)/src/show/report/assets.o: src/show/report/assets.S $(addprefix $(ASSETS)/,d3.js d3.js.hash d3.licence report.js report.js.hash report.css report.css.hash)
 	@mkdir -p $(@D)
 	$(CC) -c -Wa,-I$(ASSETS) -o $@ $<
 $(D3) $(D3_LICENCE):
@@ -211,7 +211,7 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
+C_FILES = $(sort $(wildcard src/*/*.[ch] src/show/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
 SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/check-python tests/gpu/run tests/gpu/bundle
 # Each version of the formatter lays code out in another way. This is Debian 12's; with others the layout goes unchecked.
 CODE_LAYOUT  := 14
@@ -233,7 +233,7 @@ lint-cppcheck:
 lint-shell:
 	shellcheck $(wildcard $(SHELL_FILES))
 lint-clang:
-	@printf '%s\n' $(wildcard src/*/*.c tests/workloads/*.c) | xargs -P$(JOBS) -n16 clang $(CPPFLAGS) -std=c11 \
+	@printf '%s\n' $(wildcard src/*/*.c src/show/*/*.c tests/workloads/*.c) | xargs -P$(JOBS) -n16 clang $(CPPFLAGS) -std=c11 \
 	    $(filter-out $(GCC_WARN),$(WARN)) -Werror -Wno-psabi -fsyntax-only
 format:
 	@$(CLANG_FORMAT) --version | grep -q 'version $(CODE_LAYOUT)\.' || \

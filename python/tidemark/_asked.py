@@ -10,7 +10,7 @@ program. So nothing may be left behind, printed or raised, and no code of the pr
 - a lane is made when there is something to say: a holder whose tensors became more from census to census.
 
 What is said is a gauge, "held by list `losses`, train.py:31; keep `loss.item()`", with the bytes that are held. The judge
-joins it with the call sites that grow (src/show/holders.c).
+joins it with the call sites that grow (src/assess/holders.c).
 """
 
 from __future__ import annotations

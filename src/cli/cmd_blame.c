@@ -2,9 +2,11 @@
  * cmd_blame.c - tidemark blame: which code holds the bytes.
  */
 #include "cli/command.h"
+#include "assess/answer.h"
+#include "assess/blame.h"
 #include "base/units.h"
-#include "show/answer.h"
-#include "show/blame.h"
+#include "show/text/blame_text.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -2,7 +2,8 @@
  * cmd_diff.c - tidemark diff: what is different between two runs, or two moments of one.
  */
 #include "cli/command.h"
-#include "show/diff.h"
+#include "assess/diff.h"
+#include "show/text/diff_text.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -2,10 +2,10 @@
  * cmd_export.c - tidemark export: a recording in the formats of other tools.
  */
 #include "cli/command.h"
+#include "assess/answer.h"
 #include "base/outfile.h"
 #include "base/text.h"
-#include "show/answer.h"
-#include "show/export.h"
+#include "show/export/export.h"
 
 #include <math.h>
 #include <stdbool.h>

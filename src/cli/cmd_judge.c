@@ -2,10 +2,11 @@
  * cmd_judge.c - tidemark judge: the verdict of a recording, or of a series that somebody already has.
  */
 #include "cli/command.h"
+#include "assess/answer.h"
 #include "base/text.h"
 #include "record/reader.h"
 #include "record/series.h"
-#include "show/answer.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdbool.h>

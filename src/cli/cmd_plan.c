@@ -1,12 +1,12 @@
 /*
  * cmd_plan.c - tidemark plan: what a training run will need, before it runs, and what explains what it used.
  */
-#include "base/text.h"
 #include "cli/command.h"
+#include "assess/plan_compared.h"
+#include "base/text.h"
 #include "cli/cmd_train.h"
 #include "cli/train_forecast.h"
 #include "plan/plan_text.h"
-#include "show/against.h"
 
 #include <stdlib.h>
 #include <string.h>

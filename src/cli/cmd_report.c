@@ -4,12 +4,12 @@
  * What is replaced without asking is only a page of ours.
  */
 #include "cli/command.h"
+#include "assess/answer.h"
 #include "base/outfile.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_text.h"
-#include "show/answer.h"
-#include "show/report.h"
+#include "show/report/report.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "record/reader.h"
-#include "show/tables.h"
+#include "show/text/recording_tables.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,19 +1,19 @@
 /*
  * cmd_watch.c - `tidemark watch`: the full-screen view of a recording, of a running tree, or of a command.
  *
- * The view only reads recordings (show/screen.h). For a PID and for a command a second process, the tracker,
- * writes one: forked before the view begins, in a session of its own, so that nothing typed at the terminal
- * and nothing that happens to the view reaches it, or the program, except what is sent on purpose. It reports
- * its end through a pipe.
+ * The view only reads recordings (show/screen/screen.h). For a PID and for a command a second process, the
+ * tracker, writes one: forked before the view begins, in a session of its own, so that nothing typed at the
+ * terminal and nothing that happens to the view reaches it, or the program, except what is sent on purpose.
+ * It reports its end through a pipe.
  */
 #include "cli/command.h"
-#include "cli/recname.h"
-#include "cli/track.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/recname.h"
+#include "cli/track.h"
 #include "record/reader.h"
 #include "record/writer.h"
-#include "show/screen.h"
+#include "show/screen/screen.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,9 +1,11 @@
 #include "cli/track.h"
 
+#include "assess/answer.h"
+#include "assess/blame.h"
+#include "assess/stacks.h"
 #include "base/text.h"
-#include "show/answer.h"
-#include "show/blame.h"
-#include "show/stack_text.h"
+#include "show/text/blame_text.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdio.h>

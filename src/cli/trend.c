@@ -1,10 +1,11 @@
 #include "cli/trend.h"
 
+#include "assess/assessment.h"
+#include "assess/history.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "record/reader.h"
-#include "show/assess.h"
-#include "show/history.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdio.h>

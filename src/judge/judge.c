@@ -10,7 +10,7 @@
  * much longer would do.
  */
 #include "judge/judge.h"
-#include "judge/judging.h"
+#include "judge/judge_private.h"
 #include "judge/spikes.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
  * plateau.c - growth that has stopped: after a while, with one pass over the data, or early in a long run.
  */
-#include "judge/judging.h"
+#include "judge/judge_private.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * neighbours. Stairs make a staircase when they explain the growth, none of them alone does, they are spread
  * over the run, and they have not stopped.
  */
-#include "judge/judging.h"
+#include "judge/judge_private.h"
 
 #include <math.h>
 

@@ -27,6 +27,9 @@ def tree(root, tmp_path):
         ("src/judge/a.c", '#include "record/record.h"\n', "src/judge/a.c:1: src/judge may not include 'record/record.h'"),
         ("src/base/a.h", "\n#include <sqlite3.h>\n", "src/base/a.h:2: <sqlite3.h> belongs to src/record"),
         ("src/judge/a.c", "#include <unistd.h>\n", "src/judge/a.c:1: src/judge does no I/O, so no <unistd.h>"),
+        ("src/assess/a.c", '#include "show/text/html.h"\n', "src/assess/a.c:1: src/assess may not include 'show/text/html.h'"),
+        ("src/show/screen/a.c", '#include "show/report/page.h"\n',
+         "src/show/screen/a.c:1: src/show/screen may not include 'show/report/page.h'"),
         ("src/rt/a.c", '#include "sense/sense.h"\n', "src/rt/a.c:1: src/rt may not include 'sense/sense.h'"),
         ("src/hook/a.c", '#include "record/record.h"\n', "src/hook/a.c:1: src/hook may not include 'record/record.h'"),
         ("src/hook/a.c", '#include "base/buf.h"\n', "src/hook/a.c:1: src/hook may not include 'base/buf.h'"),
@@ -56,7 +59,7 @@ def test_what_the_layers_allow_is_no_offence(tree, run):
     done = run(tree({
         "src/base/a.h": "/* never calls printf( or exit( */\n",
         "src/judge/b.c": '#include "base/a.h"\n#include <stdio.h>\nconst char *f(void) { return "exit("; }\n',
-        "src/show/c.c": '#include "record/d.h"\n#include "base/a.h"\nvoid g(FILE *o) { fprintf(o, "x"); }\n',
+        "src/show/text/c.c": '#include "assess/i.h"\n#include "record/d.h"\n#include "base/a.h"\nvoid g(FILE *o) { fprintf(o, "x"); }\n',
         "src/cli/e.c": '#include "sense/f.h"\nvoid h(void) { printf("x"); exit(0); }\n',
     }) / "tools" / "layers")
     assert (done.out, done.code) == ("", 0)

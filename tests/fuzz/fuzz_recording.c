@@ -5,16 +5,19 @@
  * The database is in memory. There it cannot have a log, so the two bytes that say "WAL mode" are set to say
  * otherwise.
  */
+#include "assess/blame.h"
+#include "assess/diff.h"
+#include "assess/history.h"
+#include "assess/summary.h"
 #include "base/check.h"
 #include "record/reader_private.h"
 #include "record/schema.h"
-#include "show/diff.h"
-#include "show/export.h"
-#include "show/blame.h"
-#include "show/history.h"
-#include "show/report.h"
-#include "show/summary.h"
-#include "show/tables.h"
+#include "show/export/export.h"
+#include "show/report/report.h"
+#include "show/text/blame_text.h"
+#include "show/text/diff_text.h"
+#include "show/text/recording_tables.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdlib.h>

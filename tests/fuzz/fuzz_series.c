@@ -1,8 +1,9 @@
 /*
  * fuzz_series.c - any bytes as a log, then judged: what a person may paste into `tidemark judge -`.
  */
+#include "assess/assessment.h"
 #include "record/series.h"
-#include "show/assess.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdint.h>

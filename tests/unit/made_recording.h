@@ -4,8 +4,9 @@
 #ifndef MADE_RECORDING_H
 #define MADE_RECORDING_H
 
+#include "assess/answer.h"
 #include "record/writer.h"
-#include "show/answer.h"
+#include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdarg.h>

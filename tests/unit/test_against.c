@@ -1,8 +1,8 @@
 /*
  * test_against.c - a recording beside a plan.
  */
+#include "assess/plan_compared.h"
 #include "plan/plan_text.h"
-#include "show/against.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * test_assess.c - whole recordings, written here with a known truth, and what is said about them.
  */
 #include "made_recording.h"
+#include "show/text/verdict_text.h"
 
 static void a_leak_behind_a_wrapper_is_found_in_the_child(void **state)
 {

@@ -2,8 +2,9 @@
  * test_blame.c - which of the call sites of a recording are culprits of its verdict, and which explain
  * nothing.
  */
+#include "assess/blame.h"
 #include "made_recording.h"
-#include "show/blame.h"
+#include "show/text/blame_text.h"
 
 static struct tide_blame *blame_growth(const struct tide_answer *answer)
 {

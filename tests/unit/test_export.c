@@ -2,10 +2,10 @@
  * test_export.c - exports and comparisons when memory runs out: a sentence, and never half an answer that is
  * called whole.
  */
+#include "assess/diff.h"
 #include "failing_malloc.h"
 #include "record/writer.h"
-#include "show/diff.h"
-#include "show/export.h"
+#include "show/export/export.h"
 
 #include <math.h>
 #include <setjmp.h>

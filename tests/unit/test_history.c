@@ -1,9 +1,9 @@
 /*
  * test_history.c - a recording in memory: complete, incremental, and bounded.
  */
+#include "assess/downsample.h"
+#include "assess/history.h"
 #include "record/schema.h"
-#include "show/history.h"
-#include "show/thin.h"
 
 #include "recording_fixture.h"
 #include "sanitized.h"

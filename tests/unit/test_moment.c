@@ -1,7 +1,7 @@
 /*
  * test_moment.c - what call sites hold at a moment, and which moment is the peak.
  */
-#include "show/moment.h"
+#include "assess/moment.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -6,11 +6,11 @@
  * sanitizer has it: the Nth allocation can be made to fail, and what is not given back is counted. A
  * sanitizer's build makes SQLite's allocations fail instead, and finds what leaks by itself.
  */
+#include "assess/history.h"
 #include "base/clock.h"
 #include "record/reader.h"
 #include "record/schema.h"
 #include "record/writer.h"
-#include "show/history.h"
 #include "sanitized.h"
 
 #include <errno.h>

@@ -2,15 +2,15 @@
  * test_report.c - the parts of a page: text that cannot act, lines that stay short, stacks merged into a
  * tree, and a page that is whole or not there.
  */
+#include "assess/answer.h"
 #include "failing_malloc.h"
 #include "record/writer.h"
-#include "show/answer.h"
-#include "show/html.h"
-#include "show/report.h"
-#include "show/report_marks.h"
-#include "show/report_series.h"
-#include "show/report_sites.h"
-#include "show/report_svg.h"
+#include "show/report/page_marks.h"
+#include "show/report/page_series.h"
+#include "show/report/page_sites.h"
+#include "show/report/report.h"
+#include "show/report/svg.h"
+#include "show/text/html.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,9 +2,9 @@
  * The terminal view without a terminal: a recording made by hand is put into the model, keys are pressed, and
  * rows, columns and drawn cells are looked at.
  */
-#include "show/screen.h"
-#include "show/screen_draw.h"
-#include "show/screen_log.h"
+#include "show/screen/log.h"
+#include "show/screen/screen.h"
+#include "show/screen/view.h"
 
 #include <math.h>
 #include <setjmp.h>

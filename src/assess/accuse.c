@@ -1,0 +1,308 @@
+/*
+ * accuse.c - which of the sites that grow explain the growth that the verdict is about, and how much of it.
+ *
+ * A site is a culprit of a leak if its process is accused and it takes part in the growth over the stretch in
+ * which that leaks. What was imported before, what grows in a process that does not, what is next to nothing:
+ * all of that grows, and explains nothing.
+ */
+#include "assess/blame_private.h"
+#include "assess/moment.h"
+#include "assess/stacks.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LEAST_SHARE = 0.005; /* of the growth: less is said as 0 % */
+
+/* ---- shares */
+
+/* Growth of which a culprit's is a part. */
+struct whole {
+    double per_x, bytes;
+    double from_x, to_x; /* in which it grew */
+};
+
+/* What was assessed as a leak: the process, or for device memory that process on all its GPUs; where the
+ * driver does not tell processes apart, the GPUs. per_x 0: none. */
+static struct whole leak_around(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    struct whole own = {0}, shared = {0};
+    bool device = tide_site_is_on_device(c->site);
+    for (size_t i = 0; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->verdict.kind != TIDE_LEAK ||
+            j->subject != (device ? TIDE_SUBJECT_GPU : TIDE_SUBJECT_PROCESS) || (!device && own.per_x > 0))
+            continue;
+        struct whole *to = j->process == c->process ? &own : &shared;
+        if (to == &shared && j->process != 0)
+            continue;
+        to->per_x += j->verdict.slope;
+        to->bytes += fmax(j->verdict.growth_bytes, 0);
+        to->from_x = j->verdict.start_x;
+        to->to_x = j->verdict.x_last;
+    }
+    return own.per_x > 0 || !device ? own : shared;
+}
+
+/* What the sites of a culprit's process ask for in its kind of memory, per step. */
+static double asked_around(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < g->b->count; i++) {
+        const struct tide_culprit *other = &g->b->culprits[i];
+        if (other->process == c->process &&
+            tide_site_is_on_device(other->site) == tide_site_is_on_device(c->site))
+            sum += fmax(other->bytes_per_x, 0);
+    }
+    return sum;
+}
+
+/* What a site that is not decided about grew by while its process leaked, as a share of that. NAN: it is more
+ * than that, beyond the error of its samples, so that it must have been something else. */
+static double share_undecided(const struct tide_blaming *g, struct tide_culprit *c, const struct whole *leak)
+{
+    int64_t from_ns = tide_assess_time_of(g->a, leak->from_x), to_ns = tide_assess_time_of(g->a, leak->to_x);
+    if (from_ns != TIDE_UNKNOWN)
+        c->bytes = fmax(tide_moment_growth(c->site, from_ns, to_ns == TIDE_UNKNOWN ? g->to_ns : to_ns), 0);
+    double error = isfinite(c->samples) ? c->bytes / sqrt(fmax(c->samples, 1)) : 0;
+    return c->bytes - 2 * error > leak->bytes ? NAN : fmin(c->bytes / leak->bytes, 1);
+}
+
+/* Growth is explained against what leaks, as it was assessed; else against all sites that grow in the same
+ * memory. Sites count what was asked for, which may be more than the pages that were touched: then against
+ * their sum, so that shares never add up to more than all. */
+static void share_growth(struct tide_blaming *g, const double sum[2], struct tide_culprit *c)
+{
+    struct whole leak = leak_around(g, c);
+    if (leak.bytes > 0 && c->judged && c->on.verdict.kind == TIDE_UNDECIDED)
+        c->share = share_undecided(g, c, &leak);
+    if (!(c->bytes_per_x > 0))
+        return;
+    double whole =
+        leak.per_x > 0 ? fmax(leak.per_x, asked_around(g, c)) : sum[tide_site_is_on_device(c->site)];
+    c->share = fmin(c->bytes_per_x / fmax(whole, 1e-9), 1);
+}
+
+/* ---- who is accused */
+
+static bool has_role(const struct tide_history *h, int64_t process, int64_t like)
+{
+    size_t p = (size_t)process - 1, l = (size_t)like - 1;
+    return p < h->process_count && l < h->process_count &&
+           !strcmp(h->processes[p].row.role, h->processes[l].row.role);
+}
+
+/* Whether the verdict is about a process, or about all, or that process grows by itself. */
+static bool is_accused(const struct tide_blaming *g, int64_t process)
+{
+    const struct tide_judged *worst = &g->a->judged[0];
+    enum tide_verdict_kind kind = worst->verdict.kind;
+    bool finding = kind == TIDE_LEAK || kind == TIDE_RETENTION || kind == TIDE_JUMP || kind == TIDE_PLATEAU;
+    bool of_some = worst->process > 0 || worst->subject == TIDE_SUBJECT_ROLE;
+    if (!finding || !of_some || worst->process == process || has_role(g->h, process, worst->member))
+        return true;
+    for (size_t i = 1; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->process == process && !j->passing && tide_verdict_grows(&j->verdict))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a site has a part in what its process is accused of. What is bounded is kept: it is said as
+ * healthy.
+ */
+static bool explains(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    if (!is_accused(g, c->process))
+        return false;
+    if (c->bounded || !(leak_around(g, c).per_x > 0))
+        return true;
+    return c->on.verdict.kind != TIDE_JUMP && c->share >= LEAST_SHARE;
+}
+
+/* ---- in which order */
+
+/* Which memory the verdict is about. */
+enum memory { ANY, HOST, DEVICE };
+
+/* What leaks comes first, and of that what the verdict is about. */
+static int faster_first(const void *a, const void *b, void *context)
+{
+    const struct tide_culprit *left = a, *right = b;
+    enum memory about = *(const enum memory *)context;
+    double l = isnan(left->bytes_per_x) ? -1 : left->bytes_per_x,
+           r = isnan(right->bytes_per_x) ? -1 : right->bytes_per_x;
+    bool left_device = tide_site_is_on_device(left->site), right_device = tide_site_is_on_device(right->site);
+    if (about != ANY && l > 0 && r > 0 && left_device != right_device)
+        return left_device == (about == DEVICE) ? -1 : 1;
+    if (l != r)
+        return (l < r) - (l > r);
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static enum memory memory_of(const struct tide_judged *worst)
+{
+    return worst->verdict.kind != TIDE_LEAK ? ANY : worst->subject == TIDE_SUBJECT_GPU ? DEVICE : HOST;
+}
+
+static void put_in_order(const struct tide_blaming *g, struct tide_culprit *culprits, size_t count)
+{
+    enum memory about = memory_of(&g->a->judged[0]);
+    qsort_r(culprits, count, sizeof *culprits, faster_first, &about);
+}
+
+void tide_blaming_accuse(struct tide_blaming *g)
+{
+    struct tide_blame *b = g->b;
+    double sum[2] = {0};
+    for (size_t i = 0; i < b->count; i++)
+        sum[tide_site_is_on_device(b->culprits[i].site)] += fmax(b->culprits[i].bytes_per_x, 0);
+    for (size_t i = 0; i < b->count; i++)
+        share_growth(g, sum, &b->culprits[i]);
+    size_t kept = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (g->options->every_site || explains(g, &b->culprits[i]))
+            b->culprits[kept++] = b->culprits[i];
+    b->count = kept;
+    put_in_order(g, b->culprits, b->count);
+}
+
+/* ---- one allocator, several callers */
+
+static bool is_same_line(const struct tide_frame *a, const struct tide_frame *b)
+{
+    return a == b || (a && b && a->line == b->line && !strcmp(a->function, b->function) &&
+                      !strcmp(a->file, b->file) && (a->line > 0 || a->offset == b->offset));
+}
+
+/* The n-th frame of the program's own in the stack of a site, from 0, the innermost; NULL: there are not so
+ * many. */
+static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site,
+                                          size_t n)
+{
+    const struct tide_frame *frame = NULL;
+    for (size_t depth = 0, i = 0; i <= n && (frame = tide_stack_own(h, site->stack, &depth)); i++)
+        depth++;
+    return frame;
+}
+
+const struct tide_frame *tide_culprit_caller(const struct tide_history *h, const struct tide_culprit *c)
+{
+    return own_frame(h, c->site, c->common);
+}
+
+static bool do_meet(const struct tide_history *h, const struct tide_culprit *a, const struct tide_culprit *b)
+{
+    const struct tide_frame *line = own_frame(h, a->site, 0);
+    return line && a->process == b->process && a->site->kind == b->site->kind && !a->bounded && !b->bounded &&
+           is_same_line(line, own_frame(h, b->site, 0));
+}
+
+/* How many of the program's own frames, from the innermost, the stacks of two sites have in common. */
+static size_t common_frames(const struct tide_history *h, const struct tide_culprit *a,
+                            const struct tide_culprit *b, size_t most)
+{
+    size_t n = 0;
+    const struct tide_frame *frame;
+    while (n < most && (frame = own_frame(h, a->site, n)) && is_same_line(frame, own_frame(h, b->site, n)))
+        n++;
+    return n;
+}
+
+static void add_known(double *to, double more)
+{
+    if (isfinite(more))
+        *to = isfinite(*to) ? *to + more : more;
+}
+
+static void add_culprit(struct tide_culprit *to, const struct tide_culprit *more)
+{
+    double all = to->bytes + more->bytes;
+    if (isfinite(to->freed_share) && isfinite(more->freed_share) && all > 0)
+        to->freed_share = (to->freed_share * to->bytes + more->freed_share * more->bytes) / all;
+    if (more->bytes_per_x > 0) {
+        bool first = !(to->bytes_per_x > 0);
+        to->on.verdict.slope_low = more->on.verdict.slope_low + (first ? 0 : to->on.verdict.slope_low);
+        to->on.verdict.slope_high = more->on.verdict.slope_high + (first ? 0 : to->on.verdict.slope_high);
+    }
+    add_known(&to->bytes_per_x, more->bytes_per_x);
+    add_known(&to->blocks_per_x, more->blocks_per_x);
+    add_known(&to->share, more->share);
+    to->share = isfinite(to->share) ? fmin(to->share, 1) : to->share;
+    to->bytes = all;
+    to->blocks += more->blocks;
+    to->live_bytes += more->live_bytes;
+    to->samples += more->samples;
+    to->factor = NAN;
+}
+
+/* Takes the sites that meet in a culprit's line, it first, out of the list and into `met`. */
+static size_t take_met(struct tide_blaming *g, size_t at, struct tide_culprit *met)
+{
+    struct tide_blame *b = g->b;
+    size_t count = 0, kept = at + 1, common = SIZE_MAX;
+    for (size_t i = at; i < b->count; i++) {
+        struct tide_culprit *c = &b->culprits[i];
+        if (i > at && !do_meet(g->h, &met[0], c)) {
+            b->culprits[kept++] = *c;
+            continue;
+        }
+        met[count++] = *c;
+        common = common_frames(g->h, &met[0], c, common);
+    }
+    b->count = kept;
+    for (size_t k = 0; k < count; k++)
+        met[k].common = common;
+    return count;
+}
+
+/* Of those that meet, the ones that the same line called become one. */
+static size_t join_callers(const struct tide_history *h, struct tide_culprit *met, size_t count)
+{
+    size_t callers = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < callers && !is_same_line(tide_culprit_caller(h, &met[k]), tide_culprit_caller(h, &met[i])))
+            k++;
+        if (k == callers)
+            met[callers++] = met[i];
+        else
+            add_culprit(&met[k], &met[i]);
+    }
+    return callers;
+}
+
+static bool is_met(const struct tide_blaming *g, size_t at)
+{
+    for (size_t i = at + 1; i < g->b->count; i++)
+        if (do_meet(g->h, &g->b->culprits[at], &g->b->culprits[i]))
+            return true;
+    return false;
+}
+
+int tide_blaming_join(struct tide_blaming *g)
+{
+    struct tide_blame *b = g->b;
+    for (size_t at = 0; at < b->count; at++) {
+        if (!is_met(g, at))
+            continue;
+        struct tide_culprit *callers = tide_arena_take(b->arena, b->count - at, sizeof *callers);
+        if (!callers)
+            return tide_err_set(g->err, "not enough memory for %zu culprits", b->count);
+        size_t count = join_callers(g->h, callers, take_met(g, at, callers));
+        struct tide_culprit all = callers[0];
+        for (size_t k = 1; k < count; k++)
+            add_culprit(&all, &callers[k]);
+        put_in_order(g, callers, count);
+        if (count > 1) {
+            all.callers = callers;
+            all.caller_count = count;
+        }
+        b->culprits[at] = all;
+    }
+    put_in_order(g, b->culprits, b->count);
+    return 0;
+}

@@ -1,0 +1,91 @@
+/*
+ * asked.c - whether a process that grows has asked for more.
+ *
+ * Memory is asked for first and touched later, and what leaks must be asked for again and again. A process
+ * that rises while what it has asked for stays as it was touches pages that it had: a buffer that is filled,
+ * memory that others share with it, the heap that a runtime took in one piece and fills with garbage until it
+ * has to collect. That ends when all of it is touched. What leaks inside of such a piece looks the same, so
+ * this is not decided.
+ */
+#include "assess/assessment_private.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+
+/* Of the stretch: what is taken in one piece is taken before the first of these, and what a process gives
+ * back as it ends after the second; beside each, so much is looked at. */
+static const double STARTED = 0.25, ENDING = 0.95, BESIDE = 0.1;
+
+/* Bytes of a process: what is there, and what was asked for that it could be part of. Shared memory may be
+ * part of any mapping. */
+struct had {
+    double own, asked;
+    double shared, mapped;
+};
+
+/* Stacks, and pages that may no longer be written, are not counted in what was asked for: it can be somewhat
+ * less than is there, and is not known when it is much less. */
+static bool is_known(const struct tide_history_point *p)
+{
+    return p->asked_bytes >= (p->private_bytes - p->shmem_bytes) / 2 && p->mapped_bytes >= p->shmem_bytes;
+}
+
+/* The lowest of each between two times. False: not known. */
+static bool find_lowest(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns,
+                        struct had *ret_had)
+{
+    struct had low = {INFINITY, INFINITY, INFINITY, INFINITY};
+    size_t i = tide_history_points_until(p, from_ns);
+    for (i = i > 0 ? i - 1 : 0; i < p->point_count && p->points[i].t_ns <= to_ns; i++) {
+        const struct tide_history_point *now = &p->points[i];
+        if (!is_known(now))
+            return false;
+        low.own = fmin(low.own, (double)(now->private_bytes - now->shmem_bytes));
+        low.asked = fmin(low.asked, (double)now->asked_bytes);
+        low.shared = fmin(low.shared, (double)now->shmem_bytes);
+        low.mapped = fmin(low.mapped, (double)now->mapped_bytes);
+    }
+    *ret_had = low;
+    return isfinite(low.own);
+}
+
+/* What more is there, as far as so much more was asked for. */
+static double asked_of(double more, double asked)
+{
+    return fmin(fmax(more, 0), fmax(asked, 0));
+}
+
+/* What of its memory the process has not touched at a time. */
+static double room_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    const struct tide_history_point *now = &p->points[tide_history_points_until(p, t_ns) - 1];
+    return fmax((double)(now->asked_bytes - (now->private_bytes - now->shmem_bytes)), 0);
+}
+
+void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *p,
+                          struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    int64_t began_ns = tide_assessing_time(s, v->start_x), ended_ns = tide_assessing_time(s, v->x_last);
+    double length = (double)(ended_ns - began_ns);
+    int64_t from_ns = began_ns + (int64_t)(STARTED * length), to_ns = began_ns + (int64_t)(ENDING * length),
+            beside = (int64_t)(BESIDE * length);
+    struct had first, last;
+    if (!tide_verdict_grows(v) || !find_lowest(p, from_ns, from_ns + beside, &first) ||
+        !find_lowest(p, to_ns - beside, to_ns, &last))
+        return;
+    double own = last.own - first.own, shared = last.shared - first.shared;
+    double asked = asked_of(own, last.asked - first.asked) + asked_of(shared, last.mapped - first.mapped);
+    double touched = fmax(own, 0) + fmax(shared, 0), least = TIDE_ASKED_SHARE * (ENDING - STARTED - BESIDE);
+    /* Pages that it no longer has in common with others were there before, and what was given back as it
+     * ended tells nothing. */
+    if (touched < least * v->growth_bytes || asked >= TIDE_ASKED_SHARE * touched)
+        return;
+    j->room_bytes = room_at(p, ended_ns);
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->steps_needed = j->room_bytes / v->slope;
+    v->needed_for = v->detectable = v->slope;
+}

@@ -1,0 +1,693 @@
+#include "assess/assessment_private.h"
+#include "assess/gap.h"
+#include "assess/process_name.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUCKETS = 4096,     /* points of a series: more cannot change a verdict, whose floor has at most a hundred
+                           windows */
+    SPANS_MOST = 65536, /* phases */
+    LEAST_SMAPS = 12,
+};
+
+#define ARENA_MOST ((size_t)1 << 30)
+
+struct tide_assessment_private {
+    struct tide_arena arena;     /* series, names: as long as the assessment */
+    struct tide_arena scratch;   /* the judge's */
+    struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
+};
+
+static int no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to judge the recording");
+}
+
+/* ---------------------------------------------------------------------------------------------------- the
+ * frame */
+
+static int make_buckets(struct tide_assessing *s)
+{
+    size_t ticks = s->h->tick_count;
+    s->buckets = ticks < BUCKETS ? ticks : BUCKETS;
+    s->bucket_ns = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_ns);
+    s->bucket_x = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_x);
+    if (!s->bucket_ns || !s->bucket_x)
+        return no_memory(s->err);
+    size_t hint = 0;
+    for (size_t b = 0; b < s->buckets; b++) {
+        s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
+        s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b], &hint);
+    }
+    s->bucket_ns[s->buckets] = s->buckets ? s->h->ticks[ticks - 1].t_ns + 1 : 0;
+    return 0;
+}
+
+/* Phases as stretches of the axis; one that was never ended lasts to the end. */
+static int make_spans(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    size_t begins = 0, epochs = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        begins += h->marks[i].kind == TIDE_MARK_PHASE_BEGIN;
+        epochs += h->marks[i].kind == TIDE_MARK_EPOCH;
+    }
+    begins = begins < SPANS_MOST ? begins : SPANS_MOST;
+    s->spans = tide_arena_take(s->arena, begins + 1, sizeof *s->spans);
+    s->epochs = tide_arena_take(s->arena, epochs + 1, sizeof *s->epochs);
+    size_t *open = tide_arena_take(s->arena, h->name_count + 1,
+                                   sizeof *open); /* span number + 1 of the phase that runs */
+    if (!s->spans || !s->epochs || !open)
+        return no_memory(s->err);
+    size_t hint = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
+        if (isnan(x))
+            continue;
+        if (m->kind == TIDE_MARK_EPOCH)
+            s->epochs[s->epoch_count++] = x;
+        if (m->name < 0 || (size_t)m->name >= h->name_count)
+            continue;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN && s->span_count < begins) {
+            if (open[m->name]) /* whose end is lost */
+                s->spans[open[m->name] - 1].to = x;
+            s->spans[s->span_count] = (struct tide_span){x, INFINITY, m->name};
+            open[m->name] = ++s->span_count;
+        } else if (m->kind == TIDE_MARK_PHASE_END && open[m->name]) {
+            s->spans[open[m->name] - 1].to = x;
+            open[m->name] = 0;
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- limits
+ */
+
+static uint64_t key_of(const char *text)
+{
+    return tide_map_key(TIDE_MAP_SEED, text, strlen(text));
+}
+
+/* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
+ * are not the tree's. */
+static int find_limit(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_assessment *a = s->a;
+    struct tide_map last;
+    a->limit_bytes = NAN;
+    if (isfinite(s->options->limit_bytes)) {
+        a->limit_bytes = s->options->limit_bytes;
+        snprintf(a->limit_name, sizeof a->limit_name, "--limit");
+        return 0;
+    }
+    int status = 0;
+    tide_map_init(&last, h->limit_count + 1);
+    for (size_t i = 0; i < h->limit_count && status == 0; i++)
+        status = tide_map_put(&last, key_of(h->limits[i].name), i) ? no_memory(s->err) : 0;
+    for (size_t i = 0; i < h->limit_count && status == 0; i++) {
+        const struct tide_limit *l = &h->limits[i];
+        uint64_t newest = i;
+        tide_map_get(&last, key_of(l->name), &newest);
+        bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
+        if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
+            continue;
+        a->limit_bytes = (double)l->bytes;
+        tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
+    }
+    tide_map_release(&last);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- roles
+ */
+
+static int find_roles(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_map known;
+    s->role_of = tide_arena_take(s->arena, h->process_count + 1, sizeof *s->role_of);
+    int status = s->role_of ? 0 : no_memory(s->err);
+    tide_map_init(&known, h->process_count + 1);
+    for (size_t i = 0; i < h->process_count && status == 0; i++) {
+        uint64_t key = key_of(h->processes[i].row.role), number = s->role_count;
+        if (!tide_map_get(&known, key, &number)) {
+            status = tide_map_put(&known, key, number) ? no_memory(s->err) : 0;
+            s->role_count++;
+        }
+        s->role_of[i] = (size_t)number;
+    }
+    tide_map_release(&known);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- one
+ * series */
+
+/* The bucket that holds a time, or the first; as many as there are when it is later than all. */
+static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
+{
+    size_t low = 0, high = s->buckets;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->bucket_ns[middle + 1] <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began, int64_t ended, double *low, double *high)
+{
+    if (count == 0)
+        return;
+    int64_t first = levels[0].t_ns > began ? levels[0].t_ns : began;
+    for (size_t b = bucket_at(s, first), at = 0; b < s->buckets && s->bucket_ns[b] < ended; b++) {
+        int64_t from = s->bucket_ns[b], to = s->bucket_ns[b + 1];
+        while (at + 1 < count && levels[at + 1].t_ns <= from)
+            at++;
+        double least = levels[at].bytes, most = least;
+        for (size_t i = at + 1; i < count && levels[i].t_ns < to; i++) {
+            least = fmin(least, levels[i].bytes);
+            most = fmax(most, levels[i].bytes);
+        }
+        low[b] = isnan(low[b]) ? least : low[b] + least;
+        high[b] = isnan(high[b]) ? most : high[b] + most;
+    }
+}
+
+double *tide_assessing_nans(struct tide_arena *arena, size_t count)
+{
+    double *values = tide_arena_take(arena, count + 1, sizeof *values);
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = NAN;
+    return values;
+}
+
+/* The process's levels: private bytes, or the pages that are its own. Lives in the scratch arena. */
+static struct tide_level *levels_of(struct tide_arena *scratch, const struct tide_history_process *p,
+                                    bool own_pages, size_t *ret_count)
+{
+    size_t count = own_pages ? p->smaps_count : p->point_count;
+    struct tide_level *levels = tide_arena_take(scratch, count + 1, sizeof *levels);
+    for (size_t i = 0; levels && i < count; i++)
+        levels[i] = own_pages ? (struct tide_level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
+                              : (struct tide_level){p->points[i].t_ns, (double)p->points[i].private_bytes};
+    *ret_count = levels ? count : 0;
+    return levels;
+}
+
+static void describe(const struct tide_assessing *s, struct tide_judged *j)
+{
+    const struct tide_history *h = s->h;
+    int phase = j->verdict.spikes.phase;
+    if (phase >= 0 && (size_t)phase < h->name_count)
+        tide_text_escape(h->names[phase], strlen(h->names[phase]), j->phase, sizeof j->phase);
+    if (isfinite(j->verdict.jump_x))
+        tide_assessing_jump_mark(s, j);
+}
+
+/* Lowest and highest per bucket as points of the axis. Returns as tide_assessing_series(). */
+static size_t spread(struct tide_assessing *s, struct tide_arena *arena, const double *low,
+                     const double *high, double **ret_x, double **ret_bytes, int **ret_phase,
+                     size_t *ret_moments)
+{
+    double *x = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *x);
+    double *bytes = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *bytes);
+    int *phase = tide_arena_take(arena, 2 * s->buckets + 1, sizeof *phase);
+    if (!x || !bytes || !phase)
+        return SIZE_MAX;
+    size_t n = 0, moments = 0;
+    for (size_t b = 0; b < s->buckets; b++) {
+        if (isnan(low[b]) || isnan(s->bucket_x[b]))
+            continue;
+        moments += n == 0 || x[n - 1] != s->bucket_x[b];
+        x[n] = s->bucket_x[b];
+        phase[n] = s->bucket_phase[b];
+        bytes[n++] = low[b];
+        if (high[b] == low[b])
+            continue;
+        x[n] = s->bucket_x[b];
+        phase[n] = s->bucket_phase[b];
+        bytes[n++] = high[b];
+    }
+    *ret_x = x;
+    *ret_bytes = bytes;
+    *ret_phase = phase;
+    *ret_moments = moments;
+    return n;
+}
+
+size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
+                             const struct tide_level *levels, size_t count, int64_t began_ns,
+                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments)
+{
+    double *low = tide_assessing_nans(arena, s->buckets), *high = tide_assessing_nans(arena, s->buckets);
+    if (!low || !high)
+        return SIZE_MAX;
+    tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
+    int *phase;
+    return spread(s, arena, low, high, ret_x, ret_bytes, &phase, ret_moments);
+}
+
+/* Whether it was over long before the recording was, or took over from one of its role that was: then it had
+ * a piece of work to do, and what it needed for that says nothing of a longer one. */
+static bool was_one_of_several(const struct tide_assessing *s, const struct tide_judged *j)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_history_process *p = tide_assessing_process(h, j->process);
+    if (!p)
+        return false;
+    int64_t from_ns = s->bucket_ns[0], to_ns = s->bucket_ns[s->buckets];
+    int64_t ended_ns = p->row.ended_ns == TIDE_UNKNOWN ? to_ns : p->row.ended_ns;
+    if ((double)(to_ns - ended_ns) > TIDE_STARTING_OVER * (double)(to_ns - from_ns))
+        return true;
+    for (size_t i = 0; i < h->process_count; i++)
+        if (s->role_of[i] == s->role_of[p->row.id - 1] &&
+            tide_assessing_end(s, &h->processes[i]) <= p->row.began_ns)
+            return true;
+    return false;
+}
+
+/* Growth that may be no more than the program's start is not called a leak yet. */
+static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    if (s->axis.is_steps || v->kind != TIDE_LEAK)
+        return;
+    bool several = was_one_of_several(s, j);
+    double elapsed = v->x_last - (several ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    if (elapsed >= TIDE_STARTING_SECONDS || (steady && !several))
+        return;
+    j->starting = true;
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->steps_needed = TIDE_STARTING_SECONDS - elapsed;
+    v->needed_for = v->slope;
+    v->detectable = NAN;
+}
+
+/* Puts what was judged where it lives as long as the assessment. */
+static int keep_series(struct tide_assessing *s, const double *x, const double *bytes, size_t count,
+                       struct tide_judged *j)
+{
+    double *kept_x = tide_arena_take(s->arena, count + 1, sizeof *kept_x);
+    double *kept_bytes = tide_arena_take(s->arena, count + 1, sizeof *kept_bytes);
+    if (!kept_x || !kept_bytes)
+        return no_memory(s->err);
+    memcpy(kept_x, x, count * sizeof *x);
+    memcpy(kept_bytes, bytes, count * sizeof *bytes);
+    j->x = kept_x;
+    j->bytes = kept_bytes;
+    j->count = count;
+    return 0;
+}
+
+/* Judges the series given by lowest and highest per bucket. 1: judged; 0: too short to be; -1. */
+static int judge_series(struct tide_assessing *s, const double *low, const double *high,
+                        struct tide_judged *j)
+{
+    double *x, *bytes;
+    int *phase;
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    size_t moments, n = spread(s, s->scratch, low, high, &x, &bytes, &phase, &moments);
+    if (n == SIZE_MAX)
+        return no_memory(s->err);
+    size_t least =
+        j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* of the tree there is always an answer */
+    if (moments < least) {
+        tide_arena_rewind(s->scratch, mark);
+        return 0;
+    }
+    struct tide_judge_input input = {.x = x,
+                                     .bytes = bytes,
+                                     .count = n,
+                                     .x_is_steps = s->axis.is_steps,
+                                     .phase_of = phase,
+                                     .phases = s->spans,
+                                     .phase_count = s->span_count,
+                                     .epochs = s->epochs,
+                                     .epoch_count = s->epoch_count,
+                                     .items = s->a->items,
+                                     .items_per_step = s->a->items_per_step,
+                                     .limit_bytes = j->limit_bytes};
+    if (tide_judge(&input, s->scratch, &j->verdict, s->err) || keep_series(s, x, bytes, n, j))
+        return -1;
+    tide_arena_rewind(s->scratch, mark);
+    allow_for_start(s, j);
+    j->room_bytes = NAN;
+    j->x_is_steps = s->axis.is_steps;
+    j->seconds_per_step = s->axis.seconds_per_step;
+    describe(s, j);
+    return 1;
+}
+
+int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
+                         struct tide_judged j)
+{
+    if (s->options->stop && atomic_load_explicit(s->options->stop, memory_order_relaxed))
+        return tide_err_set(s->err, "judging was stopped");
+    /* The tree comes last and always has its place. */
+    if (s->a->count >= TIDE_JUDGED_MOST - (j.subject == TIDE_SUBJECT_TREE ? 0 : 1))
+        return 0;
+    int judged = judge_series(s, low, high, &j);
+    if (judged > 0)
+        s->a->judged[s->a->count++] = j;
+    return judged < 0 ? -1 : 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------
+ * subjects */
+
+const struct tide_history_process *tide_assessing_process(const struct tide_history *h, int64_t id)
+{
+    return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
+}
+
+int64_t tide_assessing_time(const struct tide_assessing *s, double x)
+{
+    size_t b = 0;
+    while (b + 1 < s->buckets && !(s->bucket_x[b] >= x))
+        b++;
+    return s->bucket_ns[b];
+}
+
+int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    if (p->unread_ns) /* its last level is no level of the time since */
+        return p->unread_ns;
+    return p->row.ended_ns == TIDE_UNKNOWN ? s->bucket_ns[s->buckets] : p->row.ended_ns;
+}
+
+double tide_assessing_limit(const struct tide_assessing *s, double now)
+{
+    return s->a->limit_bytes - fmax(s->tree_now - now, 0);
+}
+
+/* Whether these times are in so few buckets that nothing can be judged by them. */
+static bool is_brief(const struct tide_assessing *s, int64_t began_ns, int64_t ended_ns)
+{
+    size_t first = bucket_at(s, began_ns);
+    return first + TIDE_LEAST_MOMENTS > s->buckets ||
+           s->bucket_ns[first + TIDE_LEAST_MOMENTS - 1] >= ended_ns;
+}
+
+static int judge_process(struct tide_assessing *s, const struct tide_history_process *p, bool own_pages)
+{
+    int64_t ended =
+        own_pages && p->smaps_count ? p->smaps[p->smaps_count - 1].t_ns + 1 : tide_assessing_end(s, p);
+    if (is_brief(s, p->row.began_ns, ended))
+        return 0;
+    struct tide_arena *scratch = &s->a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    size_t count;
+    struct tide_level *levels = levels_of(scratch, p, own_pages, &count);
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
+    if (!levels || !low || !high)
+        return no_memory(s->err);
+    tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
+    double now = count ? levels[count - 1].bytes : 0;
+    struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
+                            .process = p->row.id,
+                            .pid = p->row.pid,
+                            .device = TIDE_UNKNOWN,
+                            .own_pages = own_pages,
+                            .python = tide_process_is_python(p),
+                            .limit_bytes = tide_assessing_limit(s, now)};
+    size_t before = s->a->count;
+    int status = tide_assessing_judge(s, low, high, j);
+    tide_arena_rewind(scratch, mark);
+    if (s->a->count > before)
+        tide_process_name(s->h, p, s->a->judged[before].name, sizeof j.name);
+    if (status == 0 && s->a->count > before && !own_pages)
+        status = tide_assessing_retention(s, p, &s->a->judged[before]);
+    if (status == 0 && s->a->count > before)
+        tide_assessing_asked(s, p, &s->a->judged[before]);
+    return status;
+}
+
+double tide_assess_own_share(const struct tide_history_process *p)
+{
+    if (p->smaps_count == 0)
+        return NAN;
+    const struct tide_history_smaps *last = &p->smaps[p->smaps_count - 1];
+    size_t at = tide_history_points_until(p, last->t_ns);
+    if (at == 0 || p->points[at - 1].rss_bytes <= 0)
+        return NAN;
+    return fmin((double)last->pss_bytes / (double)p->points[at - 1].rss_bytes, 1);
+}
+
+/* ---------------------------------------------------------------------------------------------------- the
+ * whole */
+
+static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
+{
+    struct tide_assessment *a = calloc(1, sizeof *a);
+    struct tide_assessment_private *private = calloc(1, sizeof *private);
+    if (!a || !private) {
+        free(a);
+        free(private);
+        no_memory(err);
+        return NULL;
+    }
+    tide_arena_init(&private->arena, ARENA_MOST);
+    tide_arena_init(&private->scratch, ARENA_MOST);
+    a->private = private;
+    a->steps_told = TIDE_UNKNOWN;
+    a->limit_bytes = a->items = a->items_per_step = a->pss_known = a->steps = NAN;
+    a->judged = tide_arena_take(&private->arena, most, sizeof *a->judged);
+    if (!a->judged) {
+        tide_assessment_free(a);
+        no_memory(err);
+        return NULL;
+    }
+    return a;
+}
+
+void tide_assessment_free(struct tide_assessment *a)
+{
+    if (!a)
+        return;
+    tide_arena_release(&a->private->arena);
+    tide_arena_release(&a->private->scratch);
+    free(a->private);
+    free(a);
+}
+
+static double either(double option, int64_t recorded)
+{
+    return isfinite(option) ? option : recorded == TIDE_UNKNOWN ? NAN : (double)recorded;
+}
+
+/* Processes by peak, so that the small ones are left out when there are too many. */
+static int by_peak(const void *a, const void *b)
+{
+    const struct tide_history_process *left = *(const struct tide_history_process *const *)a;
+    const struct tide_history_process *right = *(const struct tide_history_process *const *)b;
+    return (left->row.peak_rss_bytes < right->row.peak_rss_bytes) -
+           (left->row.peak_rss_bytes > right->row.peak_rss_bytes);
+}
+
+static int judge_processes(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_history_process **order =
+        tide_arena_take(s->arena, h->process_count + 1, sizeof *order);
+    if (!order)
+        return no_memory(s->err);
+    for (size_t i = 0; i < h->process_count; i++)
+        order[i] = &h->processes[i];
+    qsort(order, h->process_count, sizeof *order, by_peak);
+    for (size_t i = 0; i < h->process_count && s->a->count < TIDE_JUDGED_MOST - 16; i++) {
+        size_t before = s->a->count;
+        if (judge_process(s, order[i], false))
+            return -1;
+        bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);
+        bool forked = tide_assessing_process(h, order[i]->row.parent) != NULL;
+        if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
+            return -1;
+    }
+    return 0;
+}
+
+/*
+ * Items per step from what the process that told the steps counted itself; NAN when it did not. Loader
+ * processes count too, ahead of the training.
+ */
+static double counted_items_per_step(const struct tide_assessing *s)
+{
+    const struct tide_history_mark *first = NULL, *last = NULL;
+    for (size_t i = 0; i < s->h->mark_count; i++) {
+        if (s->h->marks[i].kind != TIDE_MARK_ITEMS ||
+            (s->axis.process > 0 && s->h->marks[i].process != s->axis.process))
+            continue;
+        first = first ? first : &s->h->marks[i];
+        last = &s->h->marks[i];
+    }
+    if (!first || !s->axis.is_steps)
+        return NAN;
+    size_t hint = 0;
+    double from = tide_axis_at(&s->axis, first->t_ns, &hint), to = tide_axis_at(&s->axis, last->t_ns, &hint);
+    double items = (double)(last->number - first->number);
+    return to > from && items > 0 ? items / (to - from) : NAN;
+}
+
+static int assess(struct tide_assessing *s)
+{
+    struct tide_assessment *a = s->a;
+    a->items = either(s->options->items, s->h->items);
+    a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
+    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
+        tide_assessing_phases(s) || find_roles(s))
+        return -1;
+    a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
+    tide_death_find(s->h, &s->axis, &a->death);
+    a->gap_seconds = tide_gap_find(s->h, &a->gap_from);
+    a->steps_told = (int64_t)s->axis.told;
+    a->steps_in_bursts = s->axis.bursts;
+    a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
+    if (isnan(a->items_per_step))
+        a->items_per_step = counted_items_per_step(s);
+    if (find_limit(s))
+        return -1;
+    const struct tide_tick *last = s->h->tick_count ? &s->h->ticks[s->h->tick_count - 1] : NULL;
+    for (size_t i = s->h->tick_count; last && i-- > 0 && s->h->ticks[i].processes == 0;)
+        last = &s->h->ticks[i > 0 ? i - 1 : 0]; /* the looks after everyone had ended say nothing */
+    s->tree_now = last ? (double)last->counted_bytes : 0;
+    a->pss_known =
+        last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
+    if (!last)
+        return tide_err_set(s->err, "the recording is empty: no look was written before it ended");
+    if (judge_processes(s) || tide_assessing_sums(s) || tide_assessing_rows(s))
+        return -1;
+    if (a->count == 0) /* no look saw a living process, or none came after the first step */
+        return tide_err_set(s->err, "the recording holds no memory of any process");
+    tide_assessing_explain_sums(s);
+    if (tide_assessing_crests(s))
+        return -1;
+    tide_assessing_rank(a);
+    return tide_assessing_describe(s);
+}
+
+int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
+                        struct tide_assessment **ret_assessment, struct tide_err *err)
+{
+    struct tide_assessment *a = new_assessment(TIDE_JUDGED_MOST, err);
+    if (!a)
+        return -1;
+    struct tide_assessing s = {.h = history,
+                               .options = options,
+                               .a = a,
+                               .arena = &a->private->arena,
+                               .scratch = &a->private->scratch,
+                               .err = err};
+    if (assess(&s)) {
+        tide_assessment_free(a);
+        return -1;
+    }
+    a->private->frame = s;
+    *ret_assessment = a;
+    return 0;
+}
+
+int tide_assess_levels(struct tide_assessment *a, const struct tide_level *levels, size_t count,
+                       int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
+                       struct tide_err *err)
+{
+    struct tide_assessing *s = &a->private->frame;
+    struct tide_arena *scratch = &a->private->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    s->err = err;
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
+    int judged = -1;
+    if (!low || !high)
+        no_memory(err);
+    else {
+        tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
+        judged = judge_series(s, low, high, ret_judged);
+    }
+    tide_arena_rewind(scratch, mark);
+    return judged;
+}
+
+int64_t tide_assess_time_of(const struct tide_assessment *a, double x)
+{
+    const struct tide_assessing *s = &a->private->frame;
+    if (!s->axis.is_steps)
+        return x >= 0 && x * 1e9 < (double)s->bucket_ns[s->buckets] ? (int64_t)(x * 1e9) : TIDE_UNKNOWN;
+    for (size_t i = 0; i < s->axis.count; i++)
+        if (s->axis.step[i] >= x)
+            return i == 0 && s->axis.step[0] > x ? TIDE_UNKNOWN : s->axis.t_ns[i];
+    return TIDE_UNKNOWN;
+}
+
+double tide_assess_x_of(const struct tide_assessment *a, int64_t t_ns)
+{
+    size_t hint = 0;
+    return tide_axis_at(&a->private->frame.axis, t_ns, &hint);
+}
+
+int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
+                       struct tide_assessment **ret_assessment, struct tide_err *err)
+{
+    struct tide_assessment *a = new_assessment(set->count, err);
+    if (!a)
+        return -1;
+    a->items = options->items;
+    a->items_per_step = options->items_per_step;
+    a->limit_bytes = options->limit_bytes;
+    snprintf(a->limit_name, sizeof a->limit_name, "--limit");
+    for (size_t i = 0; i < set->count; i++) {
+        const struct tide_series *series = &set->series[i];
+        struct tide_judged *j = &a->judged[a->count];
+        *j = (struct tide_judged){.subject = TIDE_SUBJECT_COLUMN,
+                                  .device = TIDE_UNKNOWN,
+                                  .x_is_steps = set->x_is_steps,
+                                  .seconds_per_step = set->x_is_steps ? set->seconds_per_step : 1,
+                                  .limit_bytes = options->limit_bytes,
+                                  .room_bytes = NAN,
+                                  .x = series->x,
+                                  .bytes = series->bytes,
+                                  .count = series->count};
+        tide_text_escape(series->name, strlen(series->name), j->name, sizeof j->name);
+        struct tide_judge_input input = {.x = series->x,
+                                         .bytes = series->bytes,
+                                         .count = series->count,
+                                         .x_is_steps = set->x_is_steps,
+                                         .items = options->items,
+                                         .items_per_step = options->items_per_step,
+                                         .limit_bytes = options->limit_bytes};
+        if (tide_judge(&input, &a->private->scratch, &j->verdict, err)) {
+            tide_assessment_free(a);
+            return -1;
+        }
+        a->count++;
+        if (set->x_is_steps)
+            a->steps = fmax(isnan(a->steps) ? 0 : a->steps, j->verdict.x_last - j->verdict.x_first);
+    }
+    tide_assessing_rank(a);
+    *ret_assessment = a;
+    return 0;
+}
+
+int tide_assessment_exit_code(const struct tide_assessment *assessment)
+{
+    const struct tide_verdict *worst = &assessment->judged[0].verdict;
+    bool found = tide_verdict_grows(worst) || assessment->judged[0].crest.epochs > 0 ||
+                 assessment->death.cause == TIDE_DEATH_OOM;
+    return found ? 1 : worst->kind == TIDE_UNDECIDED ? 3 : 0;
+}

@@ -1,0 +1,147 @@
+/*
+ * assessment.h - the verdict on a whole recording: which series are judged, which is the worst, and how to
+ * say it.
+ *
+ * From a history it makes one series per process (private bytes), per role with several members (their sum),
+ * for the tree (counted bytes), per process and device for GPUs, and per gauge; for a forked process also of
+ * the pages that are its own (USS), which is where copy-on-write growth shows; on the axis of steps where
+ * there are any, else of seconds. It judges each, picks the worst, and forecasts when the lowest limit is
+ * reached. Text and JSON for people and for CI come from here, for recordings and for plain series alike, so
+ * that `run`, `attach`, `watch` and `judge` say the same thing.
+ *
+ * Where the heap hook knew what a process holds, memory that rises without it is called retention.
+ */
+#ifndef TIDE_ASSESSMENT_H
+#define TIDE_ASSESSMENT_H
+
+#include "assess/death.h"
+#include "assess/history.h"
+#include "base/err.h"
+#include "judge/judge.h"
+#include "judge/retention.h"
+#include "record/series.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum tide_subject {
+    TIDE_SUBJECT_PROCESS,
+    TIDE_SUBJECT_ROLE,
+    TIDE_SUBJECT_TREE,
+    TIDE_SUBJECT_GPU,
+    TIDE_SUBJECT_GAUGE,
+    TIDE_SUBJECT_COLUMN, /* of a plain series */
+};
+
+/* What an allocator has free and keeps, and what malloc_trim would give back of it. NAN: it cannot be asked.
+ */
+struct tide_kept {
+    double free_bytes, pieces;
+    double top_bytes;           /* of free_bytes: at the end of the heap, in one piece */
+    double trim_low, trim_high; /* between these: whole pages inside the pieces, and all of them */
+    double threads;             /* of the process: each may have an arena of its own */
+};
+
+/* Peaks that rise from epoch to epoch over a floor that does not. */
+struct tide_crest {
+    size_t epochs;                  /* how many were compared; 0: they do not rise */
+    double per_epoch, low, high;    /* bytes, with a 95 % interval */
+    double first_bytes, last_bytes; /* of the fitted line */
+    char phase[64];                 /* escaped name of the phase that holds the last one; "" if none */
+};
+
+struct tide_judged {
+    enum tide_subject subject;
+    int64_t process;   /* id, for PROCESS and GPU; else 0 */
+    int64_t pid;       /* of that process; 0 without one */
+    int64_t device;    /* for GPU; else TIDE_UNKNOWN */
+    int32_t gauge;     /* for GAUGE: which of the history's names */
+    bool shared;       /* for GAUGE: not the program's own, but shared memory that the tracker saw */
+    int64_t member;    /* for ROLE: id of one of its processes; else 0 */
+    size_t members;    /* for ROLE and TREE: how many processes at most at one time */
+    bool starting;     /* undecided, because what grew may be the program's start */
+    bool unexplained;  /* undecided, because a sum rose and no process in it surely did */
+    double room_bytes; /* undecided, because it rose without having asked for more: what it had then that was
+                          not touched yet; NAN otherwise */
+    bool passing;      /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
+    bool python;       /* PROCESS: an interpreter of Python's */
+    bool own_pages;    /* the series is USS: pages that are the process's own */
+    char name[128];    /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
+                          tree" */
+    bool x_is_steps;
+    double seconds_per_step; /* 1 without steps; NAN: not known */
+    double limit_bytes;      /* what the series itself may reach before the limit is hit; NAN: none known */
+    char phase[64];          /* escaped name of the phase that holds most spikes; "" if none */
+    char
+        jump_mark[80]; /* escaped: what happened at the jump ("epoch 3", "phase validation"); "" if nothing */
+    struct tide_crest crest;
+    struct tide_verdict verdict;
+    bool live_known;                 /* what the program holds is known, and its memory rose: */
+    struct tide_retention retention; /* what that says */
+    bool filling; /* a plateau that is still to come: memory that is held is being touched */
+    struct tide_kept kept;
+    const double *x, *bytes; /* the series that was judged; lives in the assessment */
+    size_t count;
+};
+
+struct tide_assessment {
+    struct tide_judged *judged; /* the worst first */
+    size_t count;               /* at least 1 */
+    double limit_bytes;         /* lowest that applies to the tree; NAN: none known */
+    char limit_name[96];        /* escaped */
+    double items, items_per_step;
+    double pss_known; /* share of the tree's RSS whose PSS is known at the end; NAN for plain series */
+    double steps;     /* seen; NAN without steps */
+    bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
+    struct tide_death death;
+    double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
+    int64_t steps_told;           /* by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
+    bool steps_in_bursts;         /* steps were told, but in bursts: time is the axis */
+    char others[256];   /* one line about the processes that are not the worst; "" when there are none */
+    char evidence[256]; /* one line from the program's own gauges, where they disagree with the worst; "" */
+    struct tide_assessment_private *private;
+};
+
+struct tide_assess_options {
+    double items, items_per_step; /* NAN: what the recording says, else unknown */
+    double limit_bytes;           /* NAN: what the recording says */
+    const atomic_bool *stop;      /* once true, judging a history fails within milliseconds; NULL: never */
+};
+
+/* Caller frees with tide_assessment_free. Fails when there is nothing to judge. */
+int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
+                        struct tide_assessment **ret_assessment, struct tide_err *err);
+int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,
+                       struct tide_assessment **ret_assessment, struct tide_err *err);
+void tide_assessment_free(struct tide_assessment *assessment);
+
+/* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
+ * per process. NAN: not known. */
+double tide_assess_own_share(const struct tide_history_process *process);
+
+/* A value that holds from its time until the next one. */
+struct tide_level {
+    int64_t t_ns;
+    double bytes;
+};
+
+/*
+ * Judges one more series on the assessment's own axis: levels from began_ns to ended_ns. 1: judged,
+ * *ret_judged has verdict and series (which lives in the assessment); 0: seen too rarely to judge; -1. The
+ * history that was assessed must still be there.
+ */
+int tide_assess_levels(struct tide_assessment *assessment, const struct tide_level *levels, size_t count,
+                       int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
+                       struct tide_err *err);
+
+/* The time at which a step began (or that second); TIDE_UNKNOWN when it lies outside the recording. */
+int64_t tide_assess_time_of(const struct tide_assessment *assessment, double x);
+
+/* The axis itself: where a time is on it; NAN outside. */
+double tide_assess_x_of(const struct tide_assessment *assessment, int64_t t_ns);
+
+/* 0 nothing found, 1 leak or retention that goes on, or killed for lack of memory, 3 undecided. */
+int tide_assessment_exit_code(const struct tide_assessment *assessment);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * assessment_private.h - one assessment of a recording in progress: what assessment.c (which series there
+ * are), gauges.c (gauges and GPUs), sums.c (roles and the tree), retained.c (whether somebody holds what
+ * rises), asked.c (whether it was asked for), crest.c (whether peaks rise) and worst.c (which of them is the
+ * answer) share. Nothing else includes it.
+ */
+#ifndef TIDE_ASSESSMENT_PRIVATE_H
+#define TIDE_ASSESSMENT_PRIVATE_H
+
+#include "assess/assessment.h"
+#include "assess/axis.h"
+
+enum {
+    TIDE_LEAST_MOMENTS = 8, /* a process seen less often is not judged by itself */
+    TIDE_JUDGED_MOST = 512, /* series per recording; the largest processes first */
+};
+
+struct tide_assessing {
+    const struct tide_history *h;
+    const struct tide_assess_options *options;
+    struct tide_assessment *a;
+    struct tide_arena *arena;
+    struct tide_arena *scratch;
+    struct tide_axis axis;
+    struct tide_span *spans;
+    size_t span_count;
+    double *epochs;
+    size_t epoch_count;
+    int64_t *bucket_ns; /* when each bucket begins; one more for the end */
+    double *bucket_x;   /* NAN: before the first step */
+    int *bucket_phase;  /* name of the innermost phase where the tree was highest in it; -1: none ran */
+    size_t buckets;
+    size_t *role_of; /* per process: the number of its role, from 0 in the order of first sight */
+    size_t role_count;
+    double tree_now; /* counted bytes at the end */
+    double *rest;    /* per process: what is added to its private bytes in a sum (sums.c) */
+    struct tide_err *err;
+};
+
+/* NULL when there is none of that id. Borrowed. */
+const struct tide_history_process *tide_assessing_process(const struct tide_history *history, int64_t id);
+
+/* When a process ended, or the end of the recording. */
+int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *process);
+
+/* The time at which the axis reaches x. */
+int64_t tide_assessing_time(const struct tide_assessing *s, double x);
+
+/* What a part of the tree may grow to before the whole tree hits its limit. */
+double tide_assessing_limit(const struct tide_assessing *s, double now);
+
+/* Room for a value per bucket, all NAN: nothing was seen. NULL without memory. */
+double *tide_assessing_nans(struct tide_arena *arena, size_t count);
+
+/* Adds levels, lowest and highest of each bucket, to a series (which may be a sum of several). */
+void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
+                        int64_t began_ns, int64_t ended_ns, double *low, double *high);
+
+/* Judges the series given by lowest and highest per bucket and adds it to the assessment, unless it is too
+ * short. -1: no memory. */
+int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,
+                         struct tide_judged judged);
+
+/* Judges gauges, shared memory and GPUs. -1: no memory. (gauges.c) */
+int tide_assessing_rows(struct tide_assessing *s);
+
+/* Judges the sums over the processes of each role and of the tree. -1: no memory. (sums.c) */
+int tide_assessing_sums(struct tide_assessing *s);
+/* Takes back what is said of a sum and of none of its processes, once all are judged: a sum leaks only if
+ * they explain it, and retains, or fills what it has, if they do. */
+void tide_assessing_explain_sums(struct tide_assessing *s);
+
+/*
+ * A series of the axis from levels: lowest and, where it differs, highest of each bucket. x and bytes live in
+ * the arena. Returns the number of points and through ret_moments that of places; SIZE_MAX without memory.
+ */
+size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
+                             const struct tide_level *levels, size_t count, int64_t began_ns,
+                             int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments);
+
+/* Fills what is known of live memory into the verdict on a process, which may become retention. -1: no
+ * memory. (retained.c) */
+int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
+                             struct tide_judged *judged);
+/* No leak: growth that is bounded by what is held already. */
+void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
+
+/* Takes back what is said of a process that grows when it has asked for no more. (asked.c) */
+void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *process,
+                          struct tide_judged *judged);
+
+/* Fills bucket_phase. -1: no memory. (phases.c) */
+int tide_assessing_phases(struct tide_assessing *s);
+
+/* Fills `jump_mark` and puts the jump where that is. (jump_mark.c) */
+void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
+
+/* Fills `crest` and `passing` of all that was judged. -1: no memory. (crest.c) */
+int tide_assessing_crests(struct tide_assessing *s);
+
+/* Puts the worst first. */
+void tide_assessing_rank(struct tide_assessment *assessment);
+
+/* Fills `others` and `evidence`, once ranked. -1: no memory. */
+int tide_assessing_describe(struct tide_assessing *s);
+
+#endif

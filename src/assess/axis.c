@@ -1,0 +1,158 @@
+#include "assess/axis.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    FEWEST_STEPS = 12,
+    FEWEST_TICKS = 48,
+    FEWEST_BURSTS = 8,
+    BURST_STEPS = 3,
+    BURST_LOOKS = 3,
+    FEWEST_EPOCHS = 3,
+    EPOCHS_SHARE = 4, /* of the run, at least a quarter */
+};
+
+static const double LAST_STEP =
+    1.25; /* times the mean: how long the last one may take; then comes the program's end */
+
+/* The process whose step marks are followed; 0 for those of the output (or of no known process). */
+static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struct tide_arena *arena)
+{
+    size_t *counts = tide_arena_take(arena, h->process_count + 1, sizeof *counts);
+    *ret_count = 0;
+    if (!counts)
+        return -1;
+    int64_t best = 0;
+    bool program = false;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind != TIDE_MARK_STEP || m->process < 0 || (size_t)m->process > h->process_count)
+            continue;
+        bool said = m->source == TIDE_SOURCE_PROGRAM;
+        counts[m->process]++;
+        if ((said && !program) || (said == program && counts[m->process] > counts[best]))
+            best = m->process;
+        program |= said;
+    }
+    *ret_count = counts[best];
+    return best;
+}
+
+/* When a process began to give back its memory for good: the first of the falls in a row that end its levels,
+ * where these are later than its last step. INT64_MAX: it did not. */
+static int64_t fall_of(const struct tide_history *h, int64_t process, int64_t last_step_ns)
+{
+    if (process < 1 || (size_t)process > h->process_count)
+        return INT64_MAX;
+    const struct tide_history_process *p = &h->processes[process - 1];
+    size_t i = p->point_count;
+    while (i > 1 && p->points[i - 1].t_ns > last_step_ns &&
+           p->points[i - 1].private_bytes < p->points[i - 2].private_bytes)
+        i--;
+    return i < p->point_count ? p->points[i].t_ns : INT64_MAX;
+}
+
+/* When training was over, of a program that ended well. Of one that was killed in its last step, that step is
+ * what matters most. */
+static int64_t end_of(const struct tide_history *h, int64_t process, int64_t last_step_ns, double step_ns)
+{
+    if (h->exit_status != 0)
+        return INT64_MAX;
+    int64_t over_ns = last_step_ns + (int64_t)(LAST_STEP * step_ns),
+            fall_ns = fall_of(h, process, last_step_ns);
+    return fall_ns <= over_ns ? fall_ns - 1 : over_ns;
+}
+
+/* Whether steps came in so few looks, several in each and none in those between, that where memory was when
+ * they were made is not known. */
+static bool is_bursts(const struct tide_history *h, const int64_t *t_ns, size_t count)
+{
+    size_t tick = 0, bursts = 0, first = SIZE_MAX, before = SIZE_MAX;
+    for (size_t i = 0; i < count && bursts < FEWEST_BURSTS; i++) {
+        while (tick < h->tick_count && h->ticks[tick].t_ns <= t_ns[i])
+            tick++;
+        first = first == SIZE_MAX ? tick : first;
+        bursts += tick != before;
+        before = tick;
+    }
+    bool close = tick - first < BURST_LOOKS * bursts; /* steps in most looks: a short run and no buffer */
+    return bursts < 2 || (bursts < FEWEST_BURSTS && count >= BURST_STEPS * bursts && !close);
+}
+
+/* When the first epoch began, of several that a good part of the run was spent in; else 0. */
+static int64_t first_epoch_of(const struct tide_history *h)
+{
+    int64_t first_ns = 0, last_ns = 0, epochs = 0;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        if (h->marks[i].kind != TIDE_MARK_EPOCH)
+            continue;
+        first_ns = epochs++ ? first_ns : h->marks[i].t_ns;
+        last_ns = h->marks[i].t_ns;
+    }
+    int64_t end_ns = h->tick_count ? h->ticks[h->tick_count - 1].t_ns : 0;
+    return epochs >= FEWEST_EPOCHS && last_ns - first_ns >= end_ns / EPOCHS_SHARE ? first_ns : 0;
+}
+
+int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struct tide_axis *ret,
+                   struct tide_err *err)
+{
+    *ret = (struct tide_axis){.seconds_per_step = 1, .begin_ns = first_epoch_of(h), .end_ns = INT64_MAX};
+    size_t expected;
+    int64_t stepper = stepper_of(h, &expected, arena);
+    int64_t *t_ns = tide_arena_take(arena, expected + 1, sizeof *t_ns);
+    double *step = tide_arena_take(arena, expected + 1, sizeof *step);
+    if (stepper < 0 || !t_ns || !step)
+        return tide_err_set(err, "not enough memory for %zu marks", h->mark_count);
+    size_t n = 0;
+    double shift = 0, before = 0;
+    for (size_t i = 0; i < h->mark_count && n < expected; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind != TIDE_MARK_STEP || m->process != stepper)
+            continue;
+        double raw = (double)m->number;
+        if (n && raw < before)
+            shift += before - raw + 1;
+        before = raw;
+        if (n && step[n - 1] == raw + shift)
+            continue;
+        t_ns[n] = m->t_ns;
+        step[n++] = raw + shift;
+    }
+    ret->told = n;
+    if (n < 2 || (n < FEWEST_STEPS && h->tick_count >= FEWEST_TICKS))
+        return 0;
+    ret->bursts = is_bursts(h, t_ns, n);
+    if (ret->bursts)
+        return 0;
+    double seconds = (double)(t_ns[n - 1] - t_ns[0]) / 1e9;
+    double mark_gap = (double)(t_ns[n - 1] - t_ns[0]) / (double)(n - 1);
+    *ret = (struct tide_axis){.is_steps = true,
+                              .told = n,
+                              .process = stepper,
+                              .t_ns = t_ns,
+                              .step = step,
+                              .count = n,
+                              .end_ns = end_of(h, stepper, t_ns[n - 1], mark_gap),
+                              .seconds_per_step = seconds > 0 ? seconds / (step[n - 1] - step[0]) : NAN};
+    return 0;
+}
+
+double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint)
+{
+    if (!axis->is_steps)
+        return t_ns < axis->begin_ns ? NAN : (double)t_ns / 1e9;
+    size_t i = *hint < axis->count && axis->t_ns[*hint] <= t_ns ? *hint : 0;
+    if (axis->t_ns[i] > t_ns || t_ns > axis->end_ns)
+        return NAN;
+    size_t jump = 1; /* gallop, then bisect */
+    while (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns) {
+        i += jump;
+        jump *= 2;
+    }
+    for (; jump; jump /= 2)
+        if (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns)
+            i += jump;
+    *hint = i;
+    return axis->step[i];
+}

@@ -1,0 +1,171 @@
+#include "assess/bins.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t load(const char *base, size_t stride, size_t i)
+{
+    int64_t value;
+    memcpy(&value, base + i * stride, sizeof value);
+    return value;
+}
+
+int64_t tide_strided_time(const struct tide_strided *series, size_t i)
+{
+    return load(series->times, series->time_stride, i);
+}
+
+int64_t tide_strided_value(const struct tide_strided *series, size_t i)
+{
+    return load(series->values, series->value_stride, i);
+}
+
+/* How many values began at or before t_ns. */
+static size_t begun(const struct tide_strided *series, int64_t t_ns)
+{
+    size_t low = 0, high = series->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tide_strided_time(series, middle) <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int64_t tide_strided_at(const struct tide_strided *series, int64_t t_ns)
+{
+    size_t n = begun(series, t_ns);
+    return n == 0 || t_ns > series->end_ns ? TIDE_UNKNOWN : tide_strided_value(series, n - 1);
+}
+
+size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns)
+{
+    size_t low = from, stride = 1;
+    while (low < series->count && tide_strided_time(series, low) < t_ns) {
+        from = low + 1;
+        low += stride;
+        stride *= 2;
+    }
+    size_t high = low < series->count ? low : series->count;
+    while (from < high) {
+        size_t middle = from + (high - from) / 2;
+        if (tide_strided_time(series, middle) < t_ns)
+            from = middle + 1;
+        else
+            high = middle;
+    }
+    return from;
+}
+
+static void widen(struct tide_bin *bin, int64_t value)
+{
+    if (value < 0)
+        return;
+    if (bin->low < 0 || value < bin->low)
+        bin->low = value;
+    if (value > bin->high)
+        bin->high = value;
+}
+
+void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, size_t count,
+                    struct tide_bin *ret_bins)
+{
+    size_t next = count ? begun(series, edges[0]) : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tide_bin bin = {TIDE_UNKNOWN, TIDE_UNKNOWN};
+        bool last = i + 1 == count; /* the last column includes its right edge */
+        if (next > 0 && edges[i] <= series->end_ns)
+            widen(&bin, tide_strided_value(series, next - 1));
+        while (next < series->count) {
+            int64_t t = tide_strided_time(series, next);
+            if (t > series->end_ns || t > edges[i + 1] || (t == edges[i + 1] && !last))
+                break;
+            widen(&bin, tide_strided_value(series, next++));
+        }
+        ret_bins[i] = bin;
+    }
+}
+
+/* For each i the smallest (sign 1) or largest (sign -1) of from[i..i+reach-1] in the direction of `forward`.
+ * A deque of indices whose values increase keeps it linear. */
+static void slide(const int64_t *from, size_t count, size_t reach, int sign, bool forward, size_t *deque,
+                  int64_t *to)
+{
+    size_t head = 0, tail = 0;
+    for (size_t k = 0; k < count; k++) {
+        size_t i = forward ? count - 1 - k : k;
+        while (tail > head && sign * from[deque[tail - 1]] >= sign * from[i])
+            tail--;
+        deque[tail++] = i;
+        size_t oldest = deque[head];
+        if ((forward ? oldest - i : i - oldest) >= reach)
+            head++;
+        to[i] = from[deque[head]];
+    }
+}
+
+int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int64_t *ret_floor)
+{
+    if (count == 0)
+        return 0;
+    size_t *deque = calloc(count, sizeof *deque);
+    int64_t *known = calloc(count, sizeof *known), *eroded = calloc(count, sizeof *eroded);
+    int bad = !deque || !known || !eroded ? -1 : 0;
+    /* Unknown stretches (before a process began, after it ended) split the series: each is opened alone. */
+    for (size_t from = 0; !bad && from < count;) {
+        size_t to = from;
+        while (to < count && bins[to].low >= 0) {
+            known[to - from] = bins[to].low;
+            to++;
+        }
+        if (to == from) {
+            ret_floor[from++] = TIDE_UNKNOWN;
+            continue;
+        }
+        slide(known, to - from, reach ? reach : 1, 1, true, deque, eroded);
+        slide(eroded, to - from, reach ? reach : 1, -1, false, deque, ret_floor + from);
+        from = to;
+    }
+    free(deque);
+    free(known);
+    free(eroded);
+    return bad;
+}
+
+/* How many entries are at or before the key: a time, or a step. */
+static size_t upto(const struct tide_axis *axis, bool by_time, double step, int64_t t_ns)
+{
+    size_t low = 0, high = axis->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_time ? axis->t_ns[middle] <= t_ns : axis->step[middle] <= step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double tide_axis_between(const struct tide_axis *axis, int64_t t_ns)
+{
+    size_t n = upto(axis, true, 0, t_ns);
+    if (n == 0)
+        return axis->step[0];
+    if (n == axis->count)
+        return axis->step[n - 1];
+    double share = (double)(t_ns - axis->t_ns[n - 1]) / (double)(axis->t_ns[n] - axis->t_ns[n - 1]);
+    return axis->step[n - 1] + share * (axis->step[n] - axis->step[n - 1]);
+}
+
+int64_t tide_axis_time(const struct tide_axis *axis, double step)
+{
+    size_t n = upto(axis, false, step, 0);
+    if (n == 0)
+        return axis->t_ns[0];
+    if (n == axis->count)
+        return axis->t_ns[n - 1];
+    double share = (step - axis->step[n - 1]) / (axis->step[n] - axis->step[n - 1]);
+    return axis->t_ns[n - 1] + (int64_t)(share * (double)(axis->t_ns[n] - axis->t_ns[n - 1]));
+}

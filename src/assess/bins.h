@@ -1,0 +1,57 @@
+/*
+ * bins.h - series of memory over time, cut into the columns of a chart.
+ *
+ * Pure: no I/O, no clock. A series is a view of somebody else's array: value i holds from its time until the
+ * time of value i + 1, the last one until end_ns. A bin is one column: the lowest and highest value that held
+ * at some moment of it. The axis of steps is the axis of time with other edges, found through axis.h,
+ * so everything below knows only times.
+ */
+#ifndef TIDE_BINS_H
+#define TIDE_BINS_H
+
+#include "assess/axis.h"
+#include "assess/history.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Borrowed: valid as long as the arrays are. Negative values are unknown and are left out. */
+struct tide_strided {
+    const char *times, *values; /* the first int64_t of each */
+    size_t time_stride, value_stride;
+    size_t count;
+    int64_t end_ns;
+};
+
+struct tide_bin {
+    int64_t low, high; /* bytes; TIDE_UNKNOWN where nothing is known */
+};
+
+int64_t tide_strided_time(const struct tide_strided *series, size_t i);
+int64_t tide_strided_value(const struct tide_strided *series, size_t i);
+
+/* The value that holds at t_ns, or TIDE_UNKNOWN before the first and after the end. */
+int64_t tide_strided_at(const struct tide_strided *series, int64_t t_ns);
+
+/* The first value from `from` on whose time is not before t_ns; count when there is none. Near `from` is
+ * fast. */
+size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns);
+
+/* edges has count + 1 times that do not decrease. */
+void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, size_t count,
+                    struct tide_bin *ret_bins);
+
+/*
+ * The floor under the bins: what is left of `low` when every rise that comes back within `reach` bins is
+ * taken away (a morphological opening). A rise that lasts to the last bin stays: nobody can know yet whether
+ * it comes back. TIDE_UNKNOWN where low is. 0, or -1 without memory.
+ */
+int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int64_t *ret_floor);
+
+/* The step that ran at t_ns, with its fraction. Before the first mark the first, after the last the last. */
+double tide_axis_between(const struct tide_axis *axis, int64_t t_ns);
+/* The time at which a step was reached, between the first mark and the last. Both need axis->is_steps. */
+int64_t tide_axis_time(const struct tide_axis *axis, double step);
+
+#endif

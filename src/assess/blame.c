@@ -1,0 +1,396 @@
+#include "assess/blame_private.h"
+#include "assess/moment.h"
+#include "assess/stacks.h"
+#include "base/text.h"
+#include "judge/doubling.h"
+#include "judge/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_GROWTH = 16 * 1024, /* bytes: below that a site is not judged */
+    CULPRITS_MOST = 1000,
+    HEALTHY_MOST = 3,   /* of each kind */
+    SAMPLES_LEAST = 64, /* below that many a site's shape is not believed: sqrt(64) is 12 % of noise */
+};
+
+struct candidate {
+    size_t site;
+    double bytes, blocks;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static bool is_phase(const struct tide_blaming *g, const struct tide_history_mark *m,
+                     enum tide_mark_kind kind)
+{
+    return m->kind == kind && m->name >= 0 && (size_t)m->name < g->h->name_count &&
+           !strcmp(g->h->names[m->name], g->options->phase);
+}
+
+/* Most that a site held in a stretch of time, over what it held when that began. */
+static double most_over(const struct tide_blaming *g, const struct tide_history_site *site, int64_t from_ns,
+                        int64_t to_ns, double *ret_blocks)
+{
+    double most = 0, before = tide_moment_live(g->h, site, from_ns, NULL);
+    for (size_t k = 0; k < site->point_count; k++) {
+        const struct tide_history_site_point *p = &site->points[k];
+        if (p->t_ns < from_ns || p->t_ns > to_ns || (double)p->live_bytes - before <= most)
+            continue;
+        most = (double)p->live_bytes - before;
+        *ret_blocks = (double)p->live_blocks;
+    }
+    return most;
+}
+
+/* The same of all stretches of the phase; one that did not end, because the program died in it, counts. */
+static double in_phase(const struct tide_blaming *g, const struct tide_history_site *site, double *ret_blocks)
+{
+    double most = 0;
+    int64_t began = TIDE_UNKNOWN;
+    *ret_blocks = 0;
+    for (size_t i = 0; i <= g->h->mark_count; i++) {
+        const struct tide_history_mark *m = i < g->h->mark_count ? &g->h->marks[i] : NULL;
+        if (m && is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+            began = m->t_ns;
+        if (began == TIDE_UNKNOWN || (m && !is_phase(g, m, TIDE_MARK_PHASE_END)))
+            continue;
+        double blocks = 0, held = most_over(g, site, began, m ? m->t_ns : INT64_MAX, &blocks);
+        if (held > most) {
+            most = held;
+            *ret_blocks = blocks;
+        }
+        began = TIDE_UNKNOWN;
+    }
+    return most;
+}
+
+static int check_phase(const struct tide_blaming *g)
+{
+    char shown[64];
+    const char *other = NULL;
+    for (size_t i = 0; i < g->h->mark_count; i++) {
+        const struct tide_history_mark *m = &g->h->marks[i];
+        if (is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+            return 0;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN && m->name >= 0 && (size_t)m->name < g->h->name_count)
+            other = g->h->names[m->name];
+    }
+    tide_err_set(g->err, "the recording has no phase '%s'",
+                 tide_text_escape(g->options->phase, strlen(g->options->phase), shown, sizeof shown));
+    if (!other)
+        return tide_err_hint(g->err, "the program told none");
+    return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",
+                         tide_text_escape(other, strlen(other), shown, sizeof shown));
+}
+
+static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
+                      double *ret_blocks)
+{
+    const struct tide_history_site_point *last;
+    switch (g->options->by) {
+    case TIDE_BLAME_GROWTH:
+        last = tide_moment_point(site, g->to_ns);
+        *ret_blocks = last ? (double)last->live_blocks : 0;
+        return tide_moment_growth(site, g->from_ns, g->to_ns);
+    case TIDE_BLAME_PHASE:
+        return in_phase(g, site, ret_blocks);
+    case TIDE_BLAME_BETWEEN:
+        tide_moment_live(g->h, site, g->to_ns, ret_blocks);
+        return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
+    default:
+        return tide_moment_live(g->h, site, at_ns, ret_blocks);
+    }
+}
+
+/* How many samples a site's growth rests on; INFINITY where every block is seen. */
+static double samples_of(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    double size = c->blocks > 0 ? c->live_bytes / c->blocks : 0;
+    double p = size > 0 ? tide_moment_sampled(g->h, c->site, size) : 1;
+    return p < 1 ? c->bytes * p / size : INFINITY;
+}
+
+/* To how well the samples lie on a line comes how many there are. Their number is Poisson's; its square root
+ * has a standard deviation of 1/2, whatever the number. */
+static void widen_interval(struct tide_culprit *c)
+{
+    if (!isfinite(c->samples))
+        return;
+    struct tide_verdict *v = &c->on.verdict;
+    double root = sqrt(fmax(c->samples, 1)), slope = v->slope;
+    double low = slope * pow(fmax(root - 0.98, 0) / root, 2), high = slope * pow((root + 0.98) / root, 2);
+    v->slope_low = fmax(slope - tide_error_of_both(slope - v->slope_low, slope - low), 0);
+    v->slope_high = slope + tide_error_of_both(v->slope_high - slope, high - slope);
+}
+
+/* Whether a site came to hold more by larger blocks, as a container does, rather than by more of them. */
+static bool blocks_become_larger(const struct tide_history_site *site)
+{
+    const struct tide_history_site_point *first = NULL, *last = NULL;
+    for (size_t i = 0; i < site->point_count; i++) {
+        const struct tide_history_site_point *p = &site->points[i];
+        if (p->live_bytes <= 0 || p->live_blocks <= 0)
+            continue;
+        first = first ? first : p;
+        last = p;
+    }
+    if (!first)
+        return false;
+    double bytes = (double)last->live_bytes / (double)first->live_bytes;
+    double blocks = (double)last->live_blocks / (double)first->live_blocks;
+    return bytes > blocks * blocks; /* most of the factor is the blocks' own */
+}
+
+/* A container that grows by a factor is no jump and has no end, however rare its jumps have become. */
+static void find_container(struct tide_blaming *g, struct tide_culprit *c)
+{
+    struct tide_verdict *v = &c->on.verdict;
+    struct tide_judge_input series = {.x = c->on.x, .bytes = c->on.bytes, .count = c->on.count};
+    struct tide_doubling doubling;
+    if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES || v->shape == TIDE_SHAPE_LINEAR ||
+        c->samples < SAMPLES_LEAST || !blocks_become_larger(c->site) ||
+        !tide_doubling_find(&series, g->b->arena, &doubling))
+        return;
+    v->kind = TIDE_LEAK;
+    v->shape = TIDE_SHAPE_STAIRCASE;
+    v->slope = doubling.slope;
+    v->slope_low = doubling.slope_low;
+    v->slope_high = doubling.slope_high;
+    c->factor = doubling.factor;
+}
+
+/* Whether the process of a site rose and stopped with it: then few samples are enough to believe that the
+ * site did. */
+static bool stops_with_process(const struct tide_blaming *g, const struct tide_culprit *c)
+{
+    const double near = 0.15; /* of the run */
+    const struct tide_verdict *v = &c->on.verdict;
+    for (size_t i = 0; i < g->a->count; i++) {
+        const struct tide_judged *j = &g->a->judged[i];
+        if (j->subject == TIDE_SUBJECT_PROCESS && j->process == c->process && !j->own_pages)
+            return v->kind == TIDE_PLATEAU && j->verdict.kind == TIDE_PLATEAU &&
+                   c->bytes > j->verdict.growth_bytes / 2 &&
+                   fabs(v->knee_x - j->verdict.knee_x) < near * (v->x_last - v->x_first);
+    }
+    return false;
+}
+
+/* Judges a site on the assessment's axis and fills what follows from that. */
+static int judge_site(struct tide_blaming *g, struct tide_culprit *c)
+{
+    const struct tide_history_site *site = c->site;
+    struct tide_level *levels = malloc((site->point_count + 1) * sizeof *levels);
+    if (!levels)
+        return tide_err_set(g->err, "not enough memory to judge %zu call sites", g->h->site_count);
+    levels[0] = (struct tide_level){0, 0}; /* before its first sample a site held nothing */
+    for (size_t i = 0; i < site->point_count; i++)
+        levels[i + 1] =
+            (struct tide_level){site->points[i].t_ns, fmax((double)site->points[i].live_bytes, 0)};
+    c->on = (struct tide_judged){
+        .subject = TIDE_SUBJECT_PROCESS, .process = c->process, .device = TIDE_UNKNOWN, .limit_bytes = NAN};
+    int judged = tide_assess_levels(g->a, levels, site->point_count + 1, 0, g->to_ns + 1, &c->on, g->err);
+    free(levels);
+    if (judged < 0)
+        return -1;
+    c->judged = judged > 0;
+    if (!c->judged)
+        return 0;
+    c->samples = samples_of(g, c);
+    find_container(g, c);
+    bool has_end = c->on.verdict.kind == TIDE_PLATEAU || c->on.verdict.kind == TIDE_JUMP;
+    if (has_end && c->samples < SAMPLES_LEAST && !stops_with_process(g, c))
+        c->on.verdict.kind = TIDE_UNDECIDED; /* a few samples that did not come look like an end */
+    c->bounded = c->on.verdict.kind == TIDE_PLATEAU;
+    if (c->on.verdict.kind != TIDE_LEAK)
+        return 0;
+    c->bytes_per_x = c->on.verdict.slope;
+    widen_interval(c);
+    if (c->blocks > 0 && c->live_bytes > 0)
+        c->blocks_per_x = c->bytes_per_x * c->blocks / c->live_bytes;
+    return 0;
+}
+
+static void fill_culprit(const struct tide_blaming *g, const struct candidate *from, struct tide_culprit *c)
+{
+    const struct tide_history_site *site = &g->h->sites[from->site];
+    *c = (struct tide_culprit){.site = site,
+                               .process = site->process,
+                               .bytes_per_x = NAN,
+                               .blocks_per_x = NAN,
+                               .share = NAN,
+                               .bytes = from->bytes,
+                               .blocks = from->blocks,
+                               .freed_share = NAN,
+                               .factor = NAN,
+                               .samples = INFINITY};
+    tide_site_process_name(g->h, site, c->process_name, sizeof c->process_name);
+    const struct tide_history_site_point *first = tide_moment_point(site, g->from_ns),
+                                         *last = tide_moment_point(site, g->to_ns);
+    c->live_bytes = last ? fmax((double)last->live_bytes, 0) : 0;
+    c->arenas = last && last->live_blocks > 0 &&
+                tide_moment_is_arena(g->h, site, c->live_bytes / (double)last->live_blocks);
+    double allocated = last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
+    double kept = last ? (double)(last->live_bytes - (first ? first->live_bytes : 0)) : 0;
+    if (allocated > 0)
+        c->freed_share = fmin(fmax(1 - kept / allocated, 0), 1);
+}
+
+/* Leaves out what rose before training began and has been level since, what comes and goes, and what is one
+ * sample, which any of thousands of sites may have. */
+static size_t keep_growing(struct tide_culprit *culprits, size_t count, size_t *ret_unjudged)
+{
+    size_t kept = 0;
+    *ret_unjudged = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum tide_verdict_kind kind = culprits[i].on.verdict.kind;
+        *ret_unjudged += !culprits[i].judged;
+        if (culprits[i].judged && kind != TIDE_FLAT && kind != TIDE_SPIKES && culprits[i].samples > 1.5)
+            culprits[kept++] = culprits[i];
+    }
+    return kept;
+}
+
+/* Whether it is a heap that a runtime mapped for itself: no cache, whatever it did so far. */
+static bool is_managed(const struct tide_history *h, const struct tide_history_site *site)
+{
+    return site->kind == TIDE_SITE_MMAP && !tide_stack_is_asked_for(h, site->stack);
+}
+
+/* The largest of the sites that rose and stopped, and phases that give everything back. */
+static int take_healthy(struct tide_blaming *g)
+{
+    struct tide_blame *b = g->b;
+    b->healthy = tide_arena_take(b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
+    if (!b->healthy)
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
+    int phases = tide_healthy_phases(g->h, g->a, b->arena, b->healthy, HEALTHY_MOST, g->err);
+    if (phases < 0)
+        return -1;
+    b->healthy_count = (size_t)phases;
+    for (size_t i = 0; i < b->count && b->healthy_count < (size_t)phases + HEALTHY_MOST; i++)
+        if (b->culprits[i].bounded && !is_managed(g->h, b->culprits[i].site))
+            b->healthy[b->healthy_count++] =
+                (struct tide_healthy){.kind = TIDE_HEALTHY_CACHE,
+                                      .site = b->culprits[i].site,
+                                      .bytes = b->culprits[i].on.verdict.ceiling_bytes,
+                                      .part = NAN,
+                                      .knee_x = b->culprits[i].on.verdict.knee_x,
+                                      .x_is_steps = b->x_is_steps};
+    return 0;
+}
+
+static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t count)
+{
+    struct tide_blame *b = g->b;
+    bool growth = g->options->by == TIDE_BLAME_GROWTH;
+    size_t most = growth ? TIDE_BLAME_JUDGED : g->options->most;
+    most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
+    b->culprits = tide_arena_take(b->arena, most + 1, sizeof *b->culprits);
+    if (!b->culprits)
+        return tide_err_set(g->err, "not enough memory for %zu culprits", most);
+    double all[2] = {0};
+    for (size_t i = 0; i < count; i++)
+        all[tide_site_is_on_device(&g->h->sites[list[i].site])] += fmax(list[i].bytes, 0);
+    b->all_bytes = all[false];
+    b->all_device_bytes = all[true];
+    for (size_t i = 0; i < count && b->count < most && list[i].bytes > 0; i++) {
+        if (growth && list[i].bytes < LEAST_GROWTH)
+            break;
+        struct tide_culprit *c = &b->culprits[b->count];
+        fill_culprit(g, &list[i], c);
+        if (growth && judge_site(g, c))
+            return -1;
+        if (!growth)
+            c->share = list[i].bytes / all[tide_site_is_on_device(c->site)];
+        b->count++;
+    }
+    for (size_t i = b->count; growth && i < count && list[i].bytes >= LEAST_GROWTH; i++)
+        b->beyond++;
+    if (growth) {
+        b->count = keep_growing(b->culprits, b->count, &b->unjudged);
+        tide_blaming_accuse(g);
+        if (take_healthy(g) || (!g->options->every_site && tide_blaming_join(g)))
+            return -1;
+        tide_blaming_hold(g);
+        if (b->count > g->options->most)
+            b->count = g->options->most;
+    }
+    return 0;
+}
+
+static int set_stretch(struct tide_blaming *g)
+{
+    if (g->options->by != TIDE_BLAME_BETWEEN) {
+        tide_moment_training(g->h, g->a, &g->from_ns, &g->to_ns);
+        return 0;
+    }
+    struct tide_moment from = {TIDE_MOMENT_STEP, g->options->from_x},
+                       to = {TIDE_MOMENT_STEP, g->options->to_x};
+    if (tide_moment_find(&from, g->h, g->a, &g->from_ns, g->err))
+        return -1;
+    return tide_moment_find(&to, g->h, g->a, &g->to_ns, g->err);
+}
+
+static int blame(struct tide_blaming *g)
+{
+    struct tide_blame *b = g->b;
+    if (g->h->site_count == 0)
+        return tide_sites_missing(g->h, g->err);
+    b->x_is_steps = isfinite(g->a->steps);
+    if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && check_phase(g)))
+        return -1;
+    struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
+    if (!list)
+        return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
+    int64_t at_ns[2] = {g->to_ns, g->to_ns}; /* on the host, on devices */
+    for (int i = 0; g->options->by == TIDE_BLAME_PEAK && i < 2; i++)
+        if (tide_moment_peak(g->h, i, &at_ns[i], g->err))
+            return -1;
+    for (size_t i = 0; i < g->h->site_count; i++) {
+        const struct tide_history_site *site = &g->h->sites[i];
+        list[i].site = i;
+        list[i].bytes = measure(g, site, at_ns[tide_site_is_on_device(site)], &list[i].blocks);
+    }
+    b->sites = g->h->site_count;
+    qsort(list, g->h->site_count, sizeof *list, larger_first);
+    return take_culprits(g, list, g->h->site_count);
+}
+
+int tide_blame_new(const struct tide_history *history, struct tide_assessment *assessment,
+                   const struct tide_blame_options *options, struct tide_blame **ret_blame,
+                   struct tide_err *err)
+{
+    struct tide_blame *b = calloc(1, sizeof *b);
+    struct tide_arena *arena = malloc(sizeof *arena);
+    if (!b || !arena) {
+        free(b);
+        free(arena);
+        return tide_err_set(err, "not enough memory");
+    }
+    tide_arena_init(arena, (size_t)256 << 20);
+    b->arena = arena;
+    b->by = options->by;
+    struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
+    if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
+        tide_blame_free(b);
+        return -1;
+    }
+    *ret_blame = b;
+    return 0;
+}
+
+void tide_blame_free(struct tide_blame *blame_)
+{
+    if (!blame_)
+        return;
+    tide_arena_release(blame_->arena);
+    free(blame_->arena);
+    free(blame_);
+}

@@ -1,0 +1,233 @@
+/*
+ * crest.c - peaks that rise: what each epoch reaches, where the floor does not tell.
+ *
+ * Workers that are made anew in every epoch give back what they took, so no floor rises; but when every epoch
+ * takes more than the one before, it is the peaks that will hit the limit. A line is fitted to the highest
+ * value of each epoch. It counts when its slope is CREST_Z standard errors above zero, the rise matters
+ * against the level, and the later half still rises. Without epochs the same is asked of processes that come
+ * and go.
+ */
+#include "assess/assessment_private.h"
+#include "base/text.h"
+#include "judge/fit.h"
+#include "judge/floor.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
+
+static const double CREST_Z = 4;
+static const double MATTERS = 0.1; /* of the mean height: less is no finding */
+static const double LEAST_BYTES = 1 << 20;
+static const double STILL = 0.3;        /* of the slope: what the later half must have */
+static const double LIVES_LEAST = 0.25; /* of the run: who lives as long is judged by itself */
+
+/* Highest value of each epoch that was seen; how many. where[i]: at which x. */
+static size_t crests_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes,
+                        double *where)
+{
+    size_t at = 0, n = 0;
+    for (size_t e = 0; e < s->epoch_count && n < EPOCHS_MOST; e++) {
+        double until = e + 1 < s->epoch_count ? s->epochs[e + 1] : INFINITY;
+        bool seen = false;
+        for (; at < j->count && j->x[at] < until; at++) {
+            if (j->x[at] < s->epochs[e] || (seen && j->bytes[at] <= bytes[n]))
+                continue;
+            bytes[n] = j->bytes[at];
+            where[n] = j->x[at];
+            seen = true;
+        }
+        n += seen;
+    }
+    return n;
+}
+
+/* Least squares of y over 0, 1, ...; the standard error of the slope. */
+static double slope_of(const double *y, size_t n, double *ret_error, double *ret_mean)
+{
+    double middle = (double)(n - 1) / 2, mean = 0, sxx = 0, sxy = 0, left = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        sxx += ((double)i - middle) * ((double)i - middle);
+        sxy += ((double)i - middle) * (y[i] - mean);
+    }
+    double slope = sxy / sxx;
+    for (size_t i = 0; i < n; i++) {
+        double off = y[i] - mean - slope * ((double)i - middle);
+        left += off * off;
+    }
+    *ret_error = sqrt(left / (double)(n - 2) / sxx);
+    *ret_mean = mean;
+    return slope;
+}
+
+/* Highest value of each process of a role, in the order in which they began; how many. */
+static size_t generations_of(const struct tide_assessing *s, const struct tide_judged *j, double *bytes)
+{
+    size_t n = 0, role = s->role_of[j->member - 1];
+    for (size_t i = 0; i < s->h->process_count && n < EPOCHS_MOST; i++) {
+        const struct tide_history_process *p = &s->h->processes[i];
+        if (s->role_of[i] != role || p->point_count == 0)
+            continue;
+        bytes[n] = 0;
+        for (size_t k = 0; k < p->point_count; k++)
+            bytes[n] = fmax(bytes[n], (double)p->points[k].private_bytes);
+        n++;
+    }
+    return n;
+}
+
+/* The phase that runs at x; -1: none. */
+static int name_phase(const struct tide_assessing *s, double x, char *out, size_t size)
+{
+    for (size_t i = 0; i < s->span_count; i++) {
+        const struct tide_span *span = &s->spans[i];
+        if (span->from > x || span->to < x || span->name < 0 || (size_t)span->name >= s->h->name_count)
+            continue;
+        const char *name = s->h->names[span->name];
+        tide_text_escape(name, strlen(name), out, size);
+        return span->name;
+    }
+    return -1;
+}
+
+/* The n highest values as spikes over nothing: what is said of processes that all ended again. Sorts them. */
+static void say_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double x,
+                            size_t n)
+{
+    struct tide_verdict *v = &j->verdict;
+    double largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, bytes[i]);
+    v->kind = TIDE_SPIKES;
+    v->shape = TIDE_SHAPE_LEVEL;
+    v->growth_bytes = v->floor_first = v->floor_last = 0;
+    v->slope = v->slope_low = v->slope_high = v->detectable = v->knee_x = v->jump_x = NAN;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    j->phase[0] = 0;
+    v->spikes = (struct tide_spikes){.count = n,
+                                     .typical_bytes = tide_median(bytes, n),
+                                     .largest_bytes = largest,
+                                     .phase = name_phase(s, x, j->phase, sizeof j->phase),
+                                     .in_phase = n,
+                                     .returned = n};
+}
+
+/* A line through them that counts as a rise. */
+static bool fit_crest(const double *bytes, size_t n, struct tide_crest *ret)
+{
+    double error, mean, ignored, half_mean;
+    double slope = slope_of(bytes, n, &error, &mean);
+    double later = slope_of(bytes + n / 2, n - n / 2, &ignored, &half_mean);
+    double rise = slope * (double)(n - 1), width = tide_t_quantile95((double)(n - 2)) * error;
+    if (!(slope > CREST_Z * error) || rise < MATTERS * mean || rise < LEAST_BYTES || later < STILL * slope)
+        return false;
+    *ret = (struct tide_crest){.epochs = n,
+                               .per_epoch = slope,
+                               .low = slope - width,
+                               .high = slope + width,
+                               .first_bytes = mean - rise / 2,
+                               .last_bytes = mean + rise / 2};
+    return true;
+}
+
+/* Processes that come and go, one like the other, without epochs: a compiler that is called for each file.
+ * What they took they gave back, and no floor is theirs. Where they become larger that is not said. */
+static void find_generations(const struct tide_assessing *s, struct tide_judged *j, double *bytes)
+{
+    struct tide_crest rise;
+    size_t n = generations_of(s, j, bytes);
+    bool grows = tide_verdict_grows(&j->verdict); /* more and more of them at once */
+    if (!grows && n >= GENERATIONS_LEAST && !fit_crest(bytes, n, &rise))
+        say_generations(s, j, bytes, NAN, n);
+}
+
+static void find_crest(const struct tide_assessing *s, struct tide_judged *j, double *bytes, double *where)
+{
+    size_t n = crests_of(s, j, bytes, where);
+    if (n < EPOCHS_LEAST && j->passing)
+        find_generations(s, j, bytes);
+    if (n < EPOCHS_LEAST)
+        return;
+    bool rises = fit_crest(bytes, n, &j->crest);
+    if (j->passing) /* whatever a floor under them would say */
+        say_generations(s, j, bytes, where[n - 1], n);
+    if (!rises)
+        return;
+    name_phase(s, where[n - 1], j->crest.phase, sizeof j->crest.phase);
+    j->verdict.kind = TIDE_SPIKES;
+}
+
+/* Of the processes of a role. */
+struct lives {
+    int64_t first_end, last_begin;
+    bool passing; /* all of them */
+};
+
+/* Whether it is one of a role whose processes come and go: another ended before it began, or began after it
+ * had ended. Then what matters is what they all do. */
+static bool is_passing(const struct tide_assessing *s, const struct lives *role,
+                       const struct tide_history_process *p)
+{
+    int64_t end = tide_assessing_end(s, p), run = s->bucket_ns[s->buckets] - s->bucket_ns[0];
+    return (double)(end - p->row.began_ns) < LIVES_LEAST * (double)run &&
+           (role->last_begin >= end || role->first_end <= p->row.began_ns);
+}
+
+/* What is known of each role; lives in the scratch arena. NULL without memory. */
+static struct lives *lives_of_roles(const struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct lives *lives = tide_arena_take(s->scratch, s->role_count + 1, sizeof *lives);
+    for (size_t i = 0; lives && i < s->role_count; i++)
+        lives[i] = (struct lives){INT64_MAX, INT64_MIN, true};
+    for (size_t i = 0; lives && i < h->process_count; i++) {
+        struct lives *role = &lives[s->role_of[i]];
+        int64_t end = tide_assessing_end(s, &h->processes[i]), begin = h->processes[i].row.began_ns;
+        role->first_end = end < role->first_end ? end : role->first_end;
+        role->last_begin = begin > role->last_begin ? begin : role->last_begin;
+    }
+    for (size_t i = 0; lives && i < h->process_count; i++) {
+        struct lives *role = &lives[s->role_of[i]];
+        role->passing = role->passing && is_passing(s, role, &h->processes[i]);
+    }
+    return lives;
+}
+
+static bool is_passing_subject(const struct tide_assessing *s, const struct lives *lives,
+                               const struct tide_judged *j)
+{
+    bool role = j->subject == TIDE_SUBJECT_ROLE;
+    const struct tide_history_process *p = tide_assessing_process(s->h, role ? j->member : j->process);
+    if (!p || (!role && j->subject != TIDE_SUBJECT_PROCESS))
+        return false;
+    const struct lives *its = &lives[s->role_of[p->row.id - 1]];
+    return role ? its->passing : is_passing(s, its, p);
+}
+
+int tide_assessing_crests(struct tide_assessing *s)
+{
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    double *bytes = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *bytes);
+    double *where = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *where);
+    struct lives *lives = lives_of_roles(s);
+    if (!bytes || !where || !lives)
+        return tide_err_set(s->err, "not enough memory to judge the recording");
+    for (size_t i = 0; i < s->a->count; i++) {
+        struct tide_judged *j = &s->a->judged[i];
+        enum tide_verdict_kind kind = j->verdict.kind;
+        bool process = j->subject == TIDE_SUBJECT_PROCESS, role = j->subject == TIDE_SUBJECT_ROLE;
+        j->passing = is_passing_subject(s, lives, j);
+        if (j->passing && process) {
+            j->verdict.limit_x = j->verdict.limit_x_low = j->verdict.limit_x_high = NAN; /* it never will */
+            continue;
+        }
+        bool level = kind == TIDE_FLAT || kind == TIDE_SPIKES || kind == TIDE_UNDECIDED;
+        if (((process || j->subject == TIDE_SUBJECT_TREE) && level) || (role && (level || j->passing)))
+            find_crest(s, j, bytes, where);
+    }
+    tide_arena_rewind(s->scratch, mark);
+    return 0;
+}

@@ -1,0 +1,214 @@
+#include "assess/death.h"
+
+#include "assess/phases.h"
+#include "assess/process_name.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SIGNAL_STATUS = 128, /* a status above it is a shell's word for a signal */
+    SIGNAL_MOST = 64,
+    NEAR_MS = 2000, /* between a kill and when a look sees it, for a process that takes long to die */
+};
+
+static const double among_the_largest = 0.5; /* of the largest: the kernel kills large ones */
+static const double at_the_limit = 0.8;      /* of it, at some look: the last pages come fast */
+
+static double last_bytes(const struct tide_history_process *p)
+{
+    return p->point_count ? (double)p->points[p->point_count - 1].private_bytes : NAN;
+}
+
+static bool ended_between(const struct tide_history_process *p, int64_t from_ns, int64_t to_ns)
+{
+    return p->row.ended_ns != TIDE_UNKNOWN && p->row.ended_ns >= from_ns && p->row.ended_ns <= to_ns;
+}
+
+static bool lived_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    return p->row.began_ns <= t_ns && (p->row.ended_ns == TIDE_UNKNOWN || p->row.ended_ns >= t_ns);
+}
+
+/* The largest of those that ended between the two times, the root only if allowed; NULL: none did. */
+static const struct tide_history_process *largest_ended(const struct tide_history *h, int64_t from_ns,
+                                                        int64_t to_ns, bool root_too)
+{
+    const struct tide_history_process *largest = NULL;
+    for (size_t i = root_too ? 0 : 1; i < h->process_count; i++) {
+        const struct tide_history_process *p = &h->processes[i];
+        if (ended_between(p, from_ns, to_ns) && (!largest || !(last_bytes(p) <= last_bytes(largest))))
+            largest = p;
+    }
+    return largest;
+}
+
+static bool is_among_the_largest(const struct tide_history *h, const struct tide_history_process *p,
+                                 int64_t t_ns)
+{
+    double most = 0;
+    for (size_t i = 0; i < h->process_count; i++)
+        if (lived_at(&h->processes[i], t_ns))
+            most = fmax(most, last_bytes(&h->processes[i]));
+    return last_bytes(p) >= among_the_largest * most;
+}
+
+static int64_t near_ns(const struct tide_history *h)
+{
+    int64_t least = NEAR_MS * (int64_t)TIDE_NS_PER_MS;
+    return h->interval_ns != TIDE_UNKNOWN && 2 * h->interval_ns > least ? 2 * h->interval_ns : least;
+}
+
+/* Who the kernel killed for lack of memory, of this tree; NULL: nobody. The first of them is who counts. */
+static const struct tide_history_process *killed_for_memory(const struct tide_history *h)
+{
+    for (size_t i = 0; i < h->note_count; i++) {
+        const struct tide_note *note = &h->notes[i];
+        if (strncmp(note->text, "the kernel killed ", 18) != 0 || !strstr(note->text, "(oom_kill)"))
+            continue;
+        int64_t from = note->t_ns - near_ns(h);
+        const struct tide_history_process *p = largest_ended(h, from, note->t_ns + near_ns(h), true);
+        if (p && is_among_the_largest(h, p, from))
+            return p;
+    }
+    return NULL;
+}
+
+/* Who a signal killed, and which; NULL: nobody. */
+static const struct tide_history_process *killed_by_signal(const struct tide_history *h, int *ret_signal)
+{
+    if (h->exit_status <= SIGNAL_STATUS || h->exit_status > SIGNAL_STATUS + SIGNAL_MOST || !h->process_count)
+        return NULL;
+    const struct tide_history_process *root = &h->processes[0];
+    *ret_signal = (int)(h->exit_status - SIGNAL_STATUS);
+    if (h->exit_signal > 0)
+        return root;
+    /* The command ended by itself and passes on what became of its child. */
+    int64_t ended = root->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : root->row.ended_ns;
+    return largest_ended(h, ended - near_ns(h), ended, h->exit_signal == TIDE_UNKNOWN);
+}
+
+/* Whether a limit was replaced, or lifted, well before a time. What the last look says of it counts for
+ * nothing: a process that dies leaves its group. */
+static bool is_replaced(const struct tide_history *h, size_t limit, int64_t t_ns)
+{
+    for (size_t i = limit + 1; i < h->limit_count && h->limits[i].t_ns < t_ns; i++)
+        if (strcmp(h->limits[i].name, h->limits[limit].name) == 0)
+            return true;
+    return false;
+}
+
+/* The limit of a cgroup that memory came to, if there is one. */
+static void find_limit(const struct tide_history *h, struct tide_death *d)
+{
+    int64_t from = d->t_ns - near_ns(h);
+    double most = 0;
+    for (size_t i = 0; i < h->tick_count && h->ticks[i].t_ns <= d->t_ns; i++)
+        if (h->ticks[i].t_ns >= from)
+            most = fmax(most, fmax((double)h->ticks[i].cgroup_bytes, (double)h->ticks[i].counted_bytes));
+    for (size_t i = 0; i < h->limit_count && h->limits[i].t_ns <= d->t_ns; i++) {
+        const struct tide_limit *l = &h->limits[i];
+        if (strncmp(l->name, "cgroup ", 7) != 0 || l->bytes <= 0 || most < at_the_limit * (double)l->bytes ||
+            is_replaced(h, i, from))
+            continue;
+        d->limit_bytes = (double)l->bytes;
+        tide_text_escape(l->name, strlen(l->name), d->limit_name, sizeof d->limit_name);
+    }
+}
+
+static void find_place(const struct tide_history *h, const struct tide_axis *axis, int64_t process,
+                       struct tide_death *d)
+{
+    for (size_t i = 0; axis->is_steps && i < axis->count && axis->t_ns[i] <= d->t_ns; i++)
+        d->step = axis->step[i];
+    int phase = tide_phase_at(h, process, d->t_ns);
+    if (phase >= 0 && (size_t)phase < h->name_count)
+        tide_text_escape(h->names[phase], strlen(h->names[phase]), d->phase, sizeof d->phase);
+}
+
+void tide_death_find(const struct tide_history *h, const struct tide_axis *axis, struct tide_death *ret_death)
+{
+    struct tide_death d = {
+        .cause = TIDE_DEATH_OOM, .signal = SIGKILL, .bytes = NAN, .step = NAN, .limit_bytes = NAN};
+    const struct tide_history_process *p = killed_for_memory(h);
+    if (!p) {
+        d.cause = TIDE_DEATH_SIGNAL;
+        p = killed_by_signal(h, &d.signal);
+    }
+    if (!p) {
+        *ret_death = (struct tide_death){.cause = TIDE_DEATH_NONE, .bytes = NAN, .step = NAN};
+        return;
+    }
+    d.pid = p->row.pid;
+    d.t_ns = p->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : p->row.ended_ns;
+    d.bytes = last_bytes(p);
+    tide_process_name(h, p, d.name, sizeof d.name);
+    find_place(h, axis, p->row.id, &d);
+    if (d.cause == TIDE_DEATH_OOM)
+        find_limit(h, &d);
+    *ret_death = d;
+}
+
+/* "SIGKILL"; "signal 42" where it has no name. */
+static void put_signal(struct tide_buf *b, int number)
+{
+    const char *name = sigabbrev_np(number);
+    if (name)
+        tide_buf_format(b, "SIG%s", name);
+    else
+        tide_buf_format(b, "signal %d", number);
+}
+
+char *tide_death_sentence(const struct tide_death *d, char *out, size_t size)
+{
+    char text[TIDE_UNITS_TEXT];
+    struct tide_buf b;
+    tide_buf_init(&b, 1024);
+    bool asked = d->signal == SIGINT || d->signal == SIGTERM || d->signal == SIGHUP;
+    tide_buf_text(&b, asked ? "ENDED by " : "KILLED by ");
+    if (d->cause == TIDE_DEATH_OOM)
+        tide_buf_text(&b, "the OOM killer");
+    else
+        put_signal(&b, d->signal);
+    tide_buf_format(&b, ": %s", d->name);
+    if (isfinite(d->bytes))
+        tide_buf_format(&b, " with %s", tide_size_text(d->bytes, text));
+    if (isfinite(d->step))
+        tide_buf_format(&b, ", at step %s", tide_count_text(d->step, text));
+    else if (d->t_ns >= 0)
+        tide_buf_format(&b, ", %s after the start",
+                        tide_duration_text((double)d->t_ns / TIDE_NS_PER_S, text));
+    if (d->phase[0])
+        tide_buf_format(&b, " in phase \"%s\"", d->phase);
+    if (isfinite(d->limit_bytes))
+        tide_buf_format(&b, ", at the limit of %s (%s)", tide_size_text(d->limit_bytes, text), d->limit_name);
+    snprintf(out, size, "%s", tide_buf_view(&b));
+    tide_buf_release(&b);
+    return out;
+}
+
+void tide_death_json(struct tide_json *json, const struct tide_death *d)
+{
+    if (d->cause == TIDE_DEATH_NONE) {
+        tide_json_null(json, "death");
+        return;
+    }
+    tide_json_object(json, "death");
+    tide_json_text(json, "cause", d->cause == TIDE_DEATH_OOM ? "oom" : "signal");
+    tide_json_integer(json, "signal", d->signal);
+    tide_json_integer(json, "pid", d->pid);
+    tide_json_text(json, "name", d->name);
+    tide_json_whole(json, "bytes", d->bytes);
+    tide_json_real(json, "step", d->step);
+    tide_json_real(json, "second", d->t_ns >= 0 ? (double)d->t_ns / TIDE_NS_PER_S : NAN);
+    tide_json_text(json, "phase", d->phase[0] ? d->phase : NULL);
+    tide_json_whole(json, "limit_bytes", d->limit_bytes);
+    tide_json_text(json, "limit_name", d->limit_name[0] ? d->limit_name : NULL);
+    tide_json_end(json);
+}

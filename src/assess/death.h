@@ -1,0 +1,42 @@
+/*
+ * death.h - who of a recorded tree was killed, by what, where in the training and how large it was.
+ *
+ * The kernel's OOM killer leaves a count in the cgroup, which the recorder notes; who it was is the
+ * process that was gone at that moment and was among the largest. Other signals are known of the command
+ * alone, and of what a shell that waited for it passes on as its status.
+ */
+#ifndef TIDE_DEATH_H
+#define TIDE_DEATH_H
+
+#include "assess/axis.h"
+#include "assess/history.h"
+#include "base/json.h"
+
+#include <stddef.h>
+
+enum tide_death_cause { TIDE_DEATH_NONE, TIDE_DEATH_OOM, TIDE_DEATH_SIGNAL };
+
+struct tide_death {
+    enum tide_death_cause cause;
+    int signal;
+    int64_t pid;
+    int64_t t_ns;
+    double bytes;   /* private, at the last look; NAN: never seen */
+    double step;    /* that it was in; NAN: not known */
+    char name[128]; /* escaped, as the phase and the limit's name */
+    char phase[64];
+    double limit_bytes; /* OOM: the limit that was reached; NAN: not known, or the host's memory */
+    char limit_name[96];
+};
+
+/* cause NONE when nobody was. */
+void tide_death_find(const struct tide_history *history, const struct tide_axis *axis,
+                     struct tide_death *ret_death);
+
+/* "KILLED by the OOM killer: train.py[4711] with 89 MiB, at step 59 in phase "forward"". Escaped. */
+char *tide_death_sentence(const struct tide_death *death, char *out, size_t size);
+
+/* The member "death": an object, or null. */
+void tide_death_json(struct tide_json *json, const struct tide_death *death);
+
+#endif

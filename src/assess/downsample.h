@@ -1,0 +1,28 @@
+/*
+ * downsample.h - makes an array of moments shorter without losing what matters about it.
+ *
+ * Elements are in order of time and belong to series told apart by a key. Time is cut into cells; of each
+ * series, a cell keeps the element with the lowest value, the one with the highest, and the last (which holds
+ * until the next cell). Thinning what was thinned with the same cell, or with one that divides it, changes
+ * nothing more than thinning once.
+ */
+#ifndef TIDE_DOWNSAMPLE_H
+#define TIDE_DOWNSAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct tide_thin_moment {
+    int64_t t_ns;
+    int64_t value;
+    uint64_t key;
+};
+
+/* Says when, what and of which series element is. */
+typedef struct tide_thin_moment tide_thin_describe(const void *element);
+
+/* Returns how many elements are left, at the front of the array, in their old order. cell_ns >= 1. Out of
+ * memory it thins less. */
+size_t tide_thin(void *elements, size_t count, size_t size, int64_t cell_ns, tide_thin_describe *describe);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * gauges.c - series that come as rows of their own: gauges of the program, shared memory, and GPUs.
+ */
+#include "assess/assessment_private.h"
+#include "assess/process_name.h"
+#include "base/map.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int no_memory(struct tide_assessing *s)
+{
+    return tide_err_set(s->err, "not enough memory to judge the recording");
+}
+
+/* What is read more rarely than the tree is looked at: it is known in the buckets in which it was read, and
+ * not to have stayed in between. */
+static void put_readings(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                         double *low, double *high)
+{
+    for (size_t i = 0, b = 0; i < count; i++) {
+        while (b + 1 < s->buckets && rows[i].t_ns >= s->bucket_ns[b + 1])
+            b++;
+        low[b] = isnan(low[b]) ? rows[i].bytes : fmin(low[b], rows[i].bytes);
+        high[b] = isnan(high[b]) ? rows[i].bytes : fmax(high[b], rows[i].bytes);
+    }
+}
+
+/* Rows of one gauge, or of one process on one GPU: a series by itself. */
+static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                      struct tide_judged j)
+{
+    struct tide_arena *scratch = s->scratch;
+    struct tide_arena_mark mark = tide_arena_mark(scratch);
+    double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
+    if (!low || !high)
+        return no_memory(s);
+    if (j.shared)
+        put_readings(s, rows, count, low, high);
+    else
+        tide_assessing_add(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
+    int status = tide_assessing_judge(s, low, high, j);
+    tide_arena_rewind(scratch, mark);
+    return status;
+}
+
+static bool is_gauge(const struct tide_history *h, const struct tide_history_mark *m)
+{
+    return m->kind == TIDE_MARK_GAUGE && m->name >= 0 && (size_t)m->name < h->name_count;
+}
+
+/* Whether a gauge says who holds what grows: holders.c joins it with call sites, and it is no series. */
+static bool is_of_census(const char *name)
+{
+    return !strncmp(name, TIDE_GAUGE_HELD, strlen(TIDE_GAUGE_HELD)) ||
+           !strncmp(name, TIDE_GAUGE_HELD_ON_GPU, strlen(TIDE_GAUGE_HELD_ON_GPU));
+}
+
+/* Fills rows with the gauges by name, each in the order of time; those of a name begin at first[name]. */
+static void sort_gauges(const struct tide_history *h, struct tide_level *rows, size_t *first)
+{
+    for (size_t i = 0; i < h->mark_count; i++)
+        if (is_gauge(h, &h->marks[i]))
+            first[h->marks[i].name + 2]++;
+    for (size_t name = 0; name < h->name_count; name++)
+        first[name + 1] += first[name];
+    /* first[name + 1] is where the next row of that name goes, and after the last of them as it should be. */
+    for (size_t i = 0; i < h->mark_count; i++)
+        if (is_gauge(h, &h->marks[i]))
+            rows[first[h->marks[i].name + 1]++] =
+                (struct tide_level){h->marks[i].t_ns, (double)h->marks[i].number};
+}
+
+static int judge_gauges(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
+    size_t *first = tide_arena_take(s->arena, h->name_count + 2, sizeof *first);
+    if (!rows || !first)
+        return no_memory(s);
+    sort_gauges(h, rows, first);
+    for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST - 1; name++) {
+        size_t count = first[name + 1] - first[name];
+        if (count < TIDE_LEAST_MOMENTS || is_of_census(h->names[name]))
+            continue;
+        struct tide_judged j = {.subject = TIDE_SUBJECT_GAUGE,
+                                .device = TIDE_UNKNOWN,
+                                .gauge = (int32_t)name,
+                                .limit_bytes = NAN};
+        char shown[80];
+        tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
+        snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
+        j.shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
+        if (j.shared) {
+            snprintf(j.name, sizeof j.name, "%s", TIDE_GAUGE_SHARED);
+            j.limit_bytes = tide_assessing_limit(s, rows[first[name + 1] - 1].bytes);
+        }
+        if (judge_rows(s, rows + first[name], count, j))
+            return -1;
+    }
+    return 0;
+}
+
+static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of,
+                     const struct tide_level *rows, size_t count)
+{
+    const struct tide_history *h = s->h;
+    struct tide_judged j = {
+        .subject = TIDE_SUBJECT_GPU, .process = of->process, .device = of->device, .limit_bytes = NAN};
+    for (size_t d = 0; d < h->device_count; d++)
+        if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
+            j.limit_bytes = (double)h->devices[d].total_bytes;
+    const struct tide_history_process *p = tide_assessing_process(h, j.process);
+    char who[96] = "all processes";
+    j.pid = p ? p->row.pid : 0;
+    if (p)
+        tide_process_name(h, p, who, sizeof who);
+    else if (j.process == TIDE_UNKNOWN)
+        snprintf(who, sizeof who, "processes that could not be told");
+    snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
+    return judge_rows(s, rows, count, j);
+}
+
+/* Rows of one device and process, as a list. */
+struct gpu_series {
+    size_t first, last;
+};
+
+/* Links the rows of each series: next[i] is the row after row i, 0 when that is the last. */
+static int link_gpus(struct tide_assessing *s, struct gpu_series *series, size_t *next, size_t *ret_count)
+{
+    const struct tide_history *h = s->h;
+    struct tide_map known;
+    size_t count = 0;
+    int status = 0;
+    tide_map_init(&known, h->gpu_count + 1);
+    for (size_t i = 0; i < h->gpu_count && status == 0; i++) {
+        int64_t who[] = {h->gpu[i].device, h->gpu[i].process};
+        uint64_t key = tide_map_key(TIDE_MAP_SEED, who, sizeof who), number = count;
+        if (tide_map_get(&known, key, &number))
+            next[series[number].last] = i;
+        else if (tide_map_put(&known, key, count))
+            status = no_memory(s);
+        else
+            series[count++].first = i;
+        series[number].last = i;
+    }
+    tide_map_release(&known);
+    *ret_count = count;
+    return status;
+}
+
+static int judge_gpus(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    struct tide_level *rows = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *rows);
+    struct gpu_series *series = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *series);
+    size_t *next = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *next), series_count;
+    if (!rows || !series || !next)
+        return no_memory(s);
+    if (link_gpus(s, series, next, &series_count))
+        return -1;
+    for (size_t i = 0; i < series_count && s->a->count < TIDE_JUDGED_MOST - 1; i++) {
+        size_t count = 0;
+        for (size_t at = series[i].first;; at = next[at]) {
+            rows[count++] = (struct tide_level){h->gpu[at].t_ns, (double)h->gpu[at].bytes};
+            if (at == series[i].last)
+                break;
+        }
+        if (judge_gpu(s, &h->gpu[series[i].first], rows, count))
+            return -1;
+    }
+    return 0;
+}
+
+int tide_assessing_rows(struct tide_assessing *s)
+{
+    return judge_gpus(s) || judge_gauges(s) ? -1 : 0;
+}

@@ -1,0 +1,331 @@
+#include "assess/healthy.h"
+#include "assess/moment.h"
+#include "assess/stacks.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAMES_MOST = 16, /* phases that are looked at */
+    TIMES_MOST = 64, /* and how often each */
+};
+static const double LEAST_BYTES = 1 << 20; /* less is not worth a line, */
+static const double LEAST_SHARE = 0.02;    /* nor is less than this share of the largest process */
+static const double KEPT_MOST = 0.05;      /* of what a phase takes may stay: a list, a result, a log */
+static const double PHASE_LONGEST = 0.8;   /* of training: what is longer is no excursion */
+static const double ALL_OF_IT = 0.8;       /* a place with this part of the bytes is where they come from */
+
+/* One time that a phase ran, and until when it had not begun again. */
+struct stretch {
+    int64_t began_ns, ended_ns, until_ns;
+};
+
+/* What a place, a line of the program's own, takes in a phase. */
+struct place {
+    const struct tide_frame *frame; /* NULL: none is known */
+    const struct tide_history_site *largest;
+    double bytes, largest_bytes;
+};
+
+/* What a site took or gave back between two looks. */
+struct change {
+    int64_t t_ns;
+    double bytes;
+};
+
+struct finding {
+    const struct tide_history *h;
+    int64_t from_ns, to_ns; /* training */
+    struct stretch *times;
+    size_t count;
+    struct place *places;
+    size_t place_count;
+    struct change *changes; /* room for those of one time */
+    double by_place, kept;  /* by all sites: what each usually takes, and what stays each time on average */
+};
+
+/* ---- when it ran */
+
+static void find_times(struct finding *f, int32_t name)
+{
+    int64_t began = TIDE_UNKNOWN;
+    f->count = 0;
+    for (size_t i = 0; i < f->h->mark_count; i++) {
+        const struct tide_history_mark *m = &f->h->marks[i];
+        if (m->name != name)
+            continue;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN) {
+            began = m->t_ns;
+            if (f->count)
+                f->times[f->count - 1].until_ns = m->t_ns;
+        } else if (m->kind == TIDE_MARK_PHASE_END && began != TIDE_UNKNOWN) {
+            if (f->count == TIMES_MOST)
+                return;
+            f->times[f->count++] = (struct stretch){began, m->t_ns, f->to_ns};
+            began = TIDE_UNKNOWN;
+        }
+    }
+    /* Nothing is known of what stays when the last time ends with training. */
+    if (f->count && f->times[f->count - 1].ended_ns >= f->times[f->count - 1].until_ns)
+        f->count--;
+}
+
+static bool is_excursion(const struct finding *f)
+{
+    double inside = 0;
+    for (size_t i = 0; i < f->count; i++)
+        inside += (double)(f->times[i].ended_ns - f->times[i].began_ns);
+    return f->count > 0 && inside <= PHASE_LONGEST * (double)(f->to_ns - f->from_ns);
+}
+
+/* ---- what it took */
+
+static void lowest_and_highest(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
+                               double *ret_lowest, double *ret_highest)
+{
+    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
+    size_t i = p ? (size_t)(p - site->points) + 1 : 0;
+    double low = p ? fmax((double)p->live_bytes, 0) : 0, high = low;
+    for (; i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
+        low = fmin(low, fmax((double)site->points[i].live_bytes, 0));
+        high = fmax(high, (double)site->points[i].live_bytes);
+    }
+    *ret_lowest = low;
+    *ret_highest = high;
+}
+
+static struct place *place_of(struct finding *f, const struct tide_history_site *site)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    const struct tide_frame *frame = tide_stack_choose(f->h, site->stack, 1, shown) ? shown[0] : NULL;
+    for (size_t i = 0; i < f->place_count; i++)
+        if (f->places[i].frame == frame)
+            return &f->places[i];
+    f->places[f->place_count] = (struct place){.frame = frame};
+    return &f->places[f->place_count++];
+}
+
+static int lower_first(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* What a site takes is the median over the times: one that ended before anybody looked is not a smaller one.
+ */
+static void add_site(struct finding *f, const struct tide_history_site *site)
+{
+    double each[TIMES_MOST] = {0}, kept = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct stretch *t = &f->times[i];
+        const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
+        double before = p ? fmax((double)p->live_bytes, 0) : 0, lowest, highest, ignored;
+        lowest_and_highest(site, t->began_ns, t->ended_ns, &ignored, &highest);
+        lowest_and_highest(site, t->ended_ns, t->until_ns, &lowest, &ignored);
+        each[i] = highest - before;
+        kept += fmax(lowest - before, 0) / (double)f->count;
+    }
+    qsort(each, f->count, sizeof *each, lower_first);
+    double taken = f->count ? each[f->count / 2] : 0;
+    if (taken <= 0)
+        return;
+    struct place *place = place_of(f, site);
+    place->bytes += taken;
+    f->by_place += taken;
+    f->kept += kept;
+    if (taken <= place->largest_bytes)
+        return;
+    place->largest = site;
+    place->largest_bytes = taken;
+}
+
+static int earlier_first(const void *a, const void *b)
+{
+    int64_t left = ((const struct change *)a)->t_ns, right = ((const struct change *)b)->t_ns;
+    return (left > right) - (left < right);
+}
+
+/* The most that all sites together took at one moment of a time: less than what each takes at its highest,
+ * where one takes what another has given back. */
+static double taken_at_once(struct finding *f, const struct stretch *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < f->h->site_count; i++) {
+        const struct tide_history_site *site = &f->h->sites[i];
+        if (tide_site_is_on_device(site))
+            continue;
+        const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
+        double before = p ? fmax((double)p->live_bytes, 0) : 0;
+        size_t at = p ? (size_t)(p - site->points) + 1 : 0;
+        for (; at < site->point_count && site->points[at].t_ns <= t->ended_ns; at++) {
+            double live = fmax((double)site->points[at].live_bytes, 0);
+            f->changes[count++] = (struct change){site->points[at].t_ns, live - before};
+            before = live;
+        }
+    }
+    if (count)
+        qsort(f->changes, count, sizeof *f->changes, earlier_first);
+    double level = 0, highest = 0;
+    for (size_t i = 0; i < count; i++) {
+        level += f->changes[i].bytes;
+        if (i + 1 == count || f->changes[i + 1].t_ns != f->changes[i].t_ns)
+            highest = fmax(highest, level);
+    }
+    return highest;
+}
+
+static double usually_taken(struct finding *f)
+{
+    double each[TIMES_MOST] = {0};
+    for (size_t i = 0; i < f->count; i++)
+        each[i] = taken_at_once(f, &f->times[i]);
+    qsort(each, f->count, sizeof *each, lower_first);
+    return each[f->count / 2];
+}
+
+static const struct place *largest_place(const struct finding *f)
+{
+    const struct place *largest = NULL;
+    for (size_t i = 0; i < f->place_count; i++)
+        if (f->places[i].frame && (!largest || f->places[i].bytes > largest->bytes))
+            largest = &f->places[i];
+    return largest;
+}
+
+/* Whether the phase gives back what it takes, and from where that comes. */
+static bool look_at(struct finding *f, int32_t name, double least, struct tide_healthy *ret)
+{
+    find_times(f, name);
+    if (!is_excursion(f))
+        return false;
+    f->place_count = 0;
+    f->by_place = f->kept = 0;
+    for (size_t i = 0; i < f->h->site_count; i++)
+        if (!tide_site_is_on_device(&f->h->sites[i]))
+            add_site(f, &f->h->sites[i]);
+    const struct place *place = largest_place(f);
+    double taken = usually_taken(f);
+    if (!place || taken < least || f->kept > KEPT_MOST * taken)
+        return false;
+    *ret = (struct tide_healthy){.kind = TIDE_HEALTHY_PHASE,
+                                 .site = place->largest,
+                                 .bytes = taken,
+                                 .part = fmin(place->bytes / f->by_place, 1),
+                                 .times = f->count,
+                                 .knee_x = NAN};
+    tide_text_escape(f->h->names[name], strlen(f->h->names[name]), ret->phase, sizeof ret->phase);
+    return true;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tide_healthy *left = a, *right = b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static double largest_peak(const struct tide_assessment *a)
+{
+    double peak = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == TIDE_SUBJECT_PROCESS)
+            peak = fmax(peak, a->judged[i].verdict.peak);
+    return peak;
+}
+
+int tide_healthy_phases(const struct tide_history *h, const struct tide_assessment *a,
+                        struct tide_arena *arena, struct tide_healthy *out, size_t most, struct tide_err *err)
+{
+    struct tide_healthy found[NAMES_MOST];
+    struct stretch times[TIMES_MOST];
+    struct finding f = {.h = h, .times = times};
+    size_t count = 0, looked = 0, points = 0;
+    for (size_t i = 0; i < h->site_count; i++)
+        points += h->sites[i].point_count;
+    struct tide_arena_mark mark = tide_arena_mark(arena);
+    f.places = tide_arena_take(arena, h->site_count + 1, sizeof *f.places);
+    f.changes = tide_arena_take(arena, points + 1, sizeof *f.changes);
+    if (!f.places || !f.changes)
+        return tide_err_set(err, "not enough memory for %zu call sites", h->site_count);
+    tide_moment_training(h, a, &f.from_ns, &f.to_ns);
+    double least = fmax(LEAST_BYTES, LEAST_SHARE * largest_peak(a));
+    for (size_t name = 0; name < h->name_count && looked < NAMES_MOST; name++) {
+        bool is_phase = false;
+        for (size_t i = 0; i < h->mark_count && !is_phase; i++)
+            is_phase = h->marks[i].kind == TIDE_MARK_PHASE_BEGIN && h->marks[i].name == (int32_t)name;
+        looked += is_phase;
+        count += is_phase && look_at(&f, (int32_t)name, least, &found[count]);
+    }
+    tide_arena_rewind(arena, mark);
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
+    qsort(found, count, sizeof *found, larger_first);
+    count = count < most ? count : most;
+    memcpy(out, found, count * sizeof *found);
+    return (int)count;
+}
+
+/* ---- how it is said */
+
+static void put_place(struct tide_buf *b, const struct tide_history *h, const struct tide_history_site *site)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    if (tide_stack_choose(h, site->stack, 1, shown))
+        tide_frame_put(b, shown[0], false);
+    else
+        tide_buf_text(b, "code without a name");
+}
+
+static void put_cache(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *c)
+{
+    char size[TIDE_UNITS_TEXT], place[TIDE_UNITS_TEXT];
+    put_place(b, h, c->site);
+    tide_buf_format(b, " rises to %s in the first ", tide_size_text(c->bytes, size));
+    if (c->x_is_steps)
+        tide_buf_format(b, "%s steps", tide_count_text(fmax(c->knee_x, 1), place));
+    else
+        tide_buf_text(b, tide_duration_text(c->knee_x, place));
+    tide_buf_text(b, " and stops: a cache, not a leak");
+}
+
+void tide_healthy_put(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *healthy)
+{
+    char size[TIDE_UNITS_TEXT];
+    if (healthy->kind == TIDE_HEALTHY_CACHE) {
+        put_cache(b, h, healthy);
+        return;
+    }
+    tide_buf_format(b, "%s's +%s ", healthy->phase, tide_size_text(healthy->bytes, size));
+    bool all = healthy->part >= ALL_OF_IT;
+    if (all)
+        tide_buf_text(b, "comes from ");
+    else
+        tide_buf_format(b, "(%.0f %% from ", 100 * healthy->part);
+    put_place(b, h, healthy->site);
+    tide_buf_format(b, "%s is freed %s", all ? " and" : ")", healthy->times > 1 ? "each time" : "again");
+}
+
+void tide_healthy_json(struct tide_json *json, const struct tide_history *h,
+                       const struct tide_healthy *healthy)
+{
+    bool phase = healthy->kind == TIDE_HEALTHY_PHASE;
+    char process[TIDE_SITE_PROCESS];
+    struct tide_buf sentence;
+    tide_buf_init(&sentence, 1024);
+    tide_healthy_put(&sentence, h, healthy);
+    tide_site_process_name(h, healthy->site, process, sizeof process);
+    tide_json_object(json, NULL);
+    tide_json_text(json, "kind", phase ? "phase" : "cache");
+    tide_json_text(json, "sentence", tide_buf_view(&sentence));
+    tide_json_text(json, "process", process);
+    tide_json_whole(json, "bytes", healthy->bytes);
+    tide_json_text(json, "phase", phase ? healthy->phase : NULL);
+    tide_json_whole(json, "times", phase ? (double)healthy->times : NAN);
+    tide_json_real(json, "share", phase ? healthy->part : NAN);
+    tide_json_real(json, "knee_step", healthy->x_is_steps ? healthy->knee_x : NAN);
+    tide_json_real(json, "knee_second", healthy->x_is_steps ? NAN : healthy->knee_x);
+    tide_stack_json(json, "frames", h, healthy->site->stack);
+    tide_json_end(json);
+    tide_buf_release(&sentence);
+}

@@ -1,0 +1,758 @@
+/*
+ * history.c - see history.h.
+ *
+ * A load reads processes, then a window of ticks at a time: the window's ticks give the times of its samples,
+ * so the time table stays small however long the recording is. Everything is read in one transaction. After a
+ * failure the cursors stand at the last window that was read whole; what a second reading of the same window
+ * would give twice is recognised by its time and left out.
+ *
+ * Memory is counted in `bytes`. An array that would grow past max_bytes has everything thinned first
+ * (make_room), with cells of time that double in length until at least half of the room is free.
+ */
+#include "assess/history.h"
+#include "assess/downsample.h"
+#include "assess/history_private.h"
+#include "assess/mark_order.h"
+#include "assess/siblings.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW = 1 << 12,     /* ticks */
+    MARK_BATCH = 1 << 18, /* marks read before they are sorted in */
+    MAX_NAMES = 1 << 16,  /* distinct names of phases and gauges; further ones become OTHER_NAMES */
+    MAX_LIST = 1 << 16,   /* limits, notes, devices */
+    COARSEST = 1 << 24,   /* no thinning beyond this */
+    CELL_TICKS = 4,       /* a cell keeps up to 3 of what is merged, so `thinned` = 1 / what is left, about */
+    STRING_OVERHEAD = 32, /* of the allocator, about */
+};
+
+static const int64_t LARGEST = (int64_t)1 << 62;
+static const char OTHER_NAMES[] = "(more names)";
+
+/* Marks of several processes interleave: puts those after sorted_marks where they belong. */
+static void settle_marks(struct tide_history *history)
+{
+    struct tide_history_private *p = history->private;
+    struct tide_history_mark *marks = history->marks;
+    size_t begin = p->sorted_marks, first = begin;
+    bool sorted = true;
+
+    for (size_t i = begin; i < history->mark_count; i++) {
+        sorted = sorted && (i == 0 || marks[i - 1].t_ns <= marks[i].t_ns);
+        if (marks[i].t_ns < marks[first].t_ns)
+            first = i;
+    }
+    while (!sorted && begin > 0 && marks[begin - 1].t_ns > marks[first].t_ns)
+        begin--;
+    if (!sorted)
+        tide_mark_sort(marks + begin, history->mark_count - begin);
+    p->sorted_marks = history->mark_count;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------- */
+
+int tide_history_no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to load the recording");
+}
+
+static struct tide_thin_moment describe_point(const void *element)
+{
+    const struct tide_history_point *point = element;
+    return (struct tide_thin_moment){point->t_ns, point->private_bytes, 0};
+}
+
+static struct tide_thin_moment describe_smaps(const void *element)
+{
+    const struct tide_history_smaps *smaps = element;
+    return (struct tide_thin_moment){smaps->t_ns, smaps->pss_bytes, 0};
+}
+
+static struct tide_thin_moment describe_tick(const void *element)
+{
+    const struct tide_tick *tick = element;
+    return (struct tide_thin_moment){tick->t_ns, tick->counted_bytes, 0};
+}
+
+static struct tide_thin_moment describe_gpu(const void *element)
+{
+    const struct tide_history_gpu *gpu = element;
+    return (struct tide_thin_moment){gpu->t_ns, gpu->bytes,
+                                     (uint64_t)gpu->device << 48 ^ (uint64_t)gpu->process};
+}
+
+/* Of a phase, a cell keeps the first begin and end and the last: their numbers mean nothing. */
+static struct tide_thin_moment describe_mark(const void *element)
+{
+    const struct tide_history_mark *mark = element;
+    bool phase = mark->kind == TIDE_MARK_PHASE_BEGIN || mark->kind == TIDE_MARK_PHASE_END;
+    uint64_t key = (uint64_t)mark->process << 20 ^ (uint64_t)(mark->name + 1) << 3 ^ (uint64_t)mark->kind;
+
+    return (struct tide_thin_moment){mark->t_ns, phase ? 0 : mark->number, key};
+}
+
+/* Thins one array and gives the rest of its storage back. `array` is the address of a pointer, of whatever
+ * type, here and in tide_history_grow(). */
+void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
+                       size_t size, int64_t cell_ns, tide_thin_describe *describe)
+{
+    void *elements;
+
+    if (*count == 0)
+        return;
+    memcpy(&elements, array, sizeof elements);
+    *count = tide_thin(elements, *count, size, cell_ns, describe);
+    if (*count == *capacity || !(elements = realloc(elements, *count * size)))
+        return;
+    memcpy(array, &elements, sizeof elements);
+    history->private->bytes -= (*capacity - *count) * size;
+    *capacity = *count;
+}
+
+static void thin_all(struct tide_history *history, int64_t cell_ns)
+{
+    struct tide_history_private *p = history->private;
+
+    for (size_t i = 0; i < history->process_count; i++) {
+        struct tide_history_process *process = &history->processes[i];
+        tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity,
+                          sizeof *process->points, cell_ns, describe_point);
+        tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
+                          sizeof *process->smaps, cell_ns, describe_smaps);
+    }
+    tide_history_thin(history, &history->ticks, &history->tick_count, &p->tick_capacity,
+                      sizeof *history->ticks, cell_ns, describe_tick);
+    tide_history_thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, sizeof *history->gpu,
+                      cell_ns, describe_gpu);
+    tide_history_heap_thin(history, cell_ns);
+    settle_marks(history);
+    tide_history_thin(history, &history->marks, &history->mark_count, &p->mark_capacity,
+                      sizeof *history->marks, cell_ns, describe_mark);
+    p->sorted_marks = history->mark_count;
+}
+
+/* Mean time between ticks. */
+static int64_t tick_spacing(const struct tide_history *history)
+{
+    if (history->tick_count < 2)
+        return 1;
+    int64_t span = history->ticks[history->tick_count - 1].t_ns - history->ticks[0].t_ns;
+    int64_t mean = span / (int64_t)(history->tick_count - 1);
+    return mean > 0 ? mean : 1;
+}
+
+/* Makes sure that `more` bytes fit under max_bytes, thinning if need be. */
+int tide_history_make_room(struct tide_history *history, size_t more, struct tide_err *err)
+{
+    struct tide_history_private *p = history->private;
+
+    if (more <= p->max_bytes && p->bytes <= p->max_bytes - more)
+        return 0;
+    if (p->cell_base_ns == 0) {
+        p->cell_base_ns = tick_spacing(history);
+        history->thinned = 2;
+    }
+    for (;; history->thinned *= 2) {
+        int64_t cell_ns = p->cell_base_ns > LARGEST / CELL_TICKS / history->thinned
+                              ? LARGEST
+                              : p->cell_base_ns * CELL_TICKS * history->thinned;
+        thin_all(history, cell_ns);
+        if (p->bytes <= p->max_bytes / 2 || history->thinned >= COARSEST)
+            break;
+    }
+    if (more <= p->max_bytes && p->bytes <= p->max_bytes - more)
+        return 0;
+    return tide_err_set(err, "the recording does not fit into the %zu MiB that may be used for it",
+                        p->max_bytes >> 20);
+}
+
+/* Makes sure that *array has room for one more element. */
+int tide_history_grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
+                      struct tide_err *err)
+{
+    if (*count < *capacity)
+        return 0;
+    size_t more = *capacity / 2 + 8;
+    if (tide_history_make_room(history, more * size, err) != 0)
+        return -1;
+    /* Thinning may have made it shorter; it is then full to the last element again. */
+    more = *capacity / 2 + 8;
+    void *elements;
+    memcpy(&elements, array, sizeof elements);
+    elements = realloc(elements, (*capacity + more) * size);
+    if (!elements)
+        return tide_history_no_memory(err);
+    memcpy(array, &elements, sizeof elements);
+    *capacity += more;
+    history->private->bytes += more * size;
+    return 0;
+}
+
+/* --- lifecycle ----------------------------------------------------------------------------------------- */
+
+int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct tide_err *err)
+{
+    struct tide_history *history = calloc(1, sizeof *history);
+    struct tide_history_private *p = calloc(1, sizeof *p);
+    struct tide_history_window_tick *window = malloc(WINDOW * sizeof *window);
+    char *command = calloc(1, 1);
+
+    if (!history || !p || !window || !command) {
+        free(history);
+        free(p);
+        free(window);
+        free(command);
+        return tide_history_no_memory(err);
+    }
+    p->max_bytes = max_bytes ? max_bytes : (size_t)1 << 30;
+    p->window = window;
+    tide_map_init(&p->names, MAX_NAMES);
+    tide_arena_init(&p->lists, p->max_bytes / 8);
+    history->private = p;
+    tide_history_heap_init(history);
+    history->command = command;
+    history->thinned = 1;
+    history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
+        history->exit_signal = history->kernel_peak_bytes = history->items = history->items_per_step =
+            history->limit_bytes = TIDE_UNKNOWN;
+    *ret_history = history;
+    return 0;
+}
+
+void tide_history_free(struct tide_history *history)
+{
+    if (!history)
+        return;
+    for (size_t i = 0; i < history->process_count; i++) {
+        struct tide_history_process *process = &history->processes[i];
+        free((char *)process->row.name);
+        free((char *)process->row.command);
+        free((char *)process->row.role);
+        free(process->points);
+        free(process->smaps);
+        free(process->heap);
+    }
+    for (size_t i = 0; i < history->name_count; i++)
+        free(history->names[i]);
+    free(history->processes);
+    free(history->ticks);
+    free(history->marks);
+    free(history->names);
+    free(history->gpu);
+    free(history->devices);
+    free(history->limits);
+    free(history->notes);
+    free(history->command);
+    tide_history_heap_release(history);
+    tide_map_release(&history->private->names);
+    tide_arena_release(&history->private->lists);
+    free(history->private->window);
+    free(history->private);
+    free(history);
+}
+
+/* --- processes ----------------------------------------------------------------------------------------- */
+
+/* Makes *owned say `text`. */
+static int replace_text(struct tide_history *history, const char **owned, const char *text,
+                        struct tide_err *err)
+{
+    size_t old = *owned ? strlen(*owned) + STRING_OVERHEAD : 0, need = strlen(text) + STRING_OVERHEAD;
+    char *copy;
+
+    if (*owned && strcmp(*owned, text) == 0)
+        return 0;
+    if (tide_history_make_room(history, need, err) != 0)
+        return -1;
+    copy = strdup(text);
+    if (!copy)
+        return tide_history_no_memory(err);
+    free((char *)*owned);
+    *owned = copy;
+    history->private->bytes += need - old;
+    return 0;
+}
+
+/* Adds a process of which nothing is known yet. */
+static int add_process(struct tide_history *history, struct tide_err *err)
+{
+    struct tide_history_private *p = history->private;
+
+    if (tide_history_grow(history, &history->processes, &history->process_count, &p->process_capacity,
+                          sizeof *history->processes, err) != 0)
+        return -1;
+    struct tide_process row = {.id = (int64_t)history->process_count + 1,
+                               .pid = TIDE_UNKNOWN,
+                               .start_ticks = TIDE_UNKNOWN,
+                               .began_ns = TIDE_UNKNOWN,
+                               .ended_ns = TIDE_UNKNOWN,
+                               .peak_rss_bytes = TIDE_UNKNOWN,
+                               .rank = TIDE_UNKNOWN};
+    if (tide_history_make_room(history, 3 * STRING_OVERHEAD, err) != 0)
+        return -1;
+    row.name = calloc(1, 1);
+    row.command = calloc(1, 1);
+    row.role = calloc(1, 1);
+    if (!row.name || !row.command || !row.role) {
+        free((char *)row.name);
+        free((char *)row.command);
+        free((char *)row.role);
+        return tide_history_no_memory(err);
+    }
+    p->bytes += 3 * STRING_OVERHEAD;
+    history->processes[history->process_count++] = (struct tide_history_process){.row = row};
+    return 0;
+}
+
+static int on_process(void *context, const struct tide_process *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    /* Ids count from 1; one that is far off would only cost memory. */
+    if ((uint64_t)row->id > history->private->max_bytes / 4 / sizeof *history->processes) {
+        load->strays++;
+        return 0;
+    }
+    while (history->process_count < (size_t)row->id)
+        if (add_process(history, load->err) != 0)
+            return -1;
+    struct tide_process *mine = &history->processes[row->id - 1].row;
+    if (replace_text(history, &mine->name, row->name, load->err) != 0 ||
+        replace_text(history, &mine->command, row->command, load->err) != 0 ||
+        replace_text(history, &mine->role, row->role, load->err) != 0)
+        return -1;
+    struct tide_process copy = *row;
+    copy.name = mine->name;
+    copy.command = mine->command;
+    copy.role = mine->role;
+    *mine = copy;
+    return 0;
+}
+
+/* Makes parents a forest: one that does not exist, or that would close a circle, is none. */
+static int mend_parents(struct tide_history *history, struct tide_err *err)
+{
+    enum { UNSEEN, ON_PATH, DONE };
+    size_t count = history->process_count;
+    struct tide_history_process *processes = history->processes;
+    unsigned char *state = calloc(count + 1, 1);
+
+    if (!state)
+        return tide_history_no_memory(err);
+    state[0] = DONE;
+    for (size_t i = 1; i <= count; i++) {
+        size_t at = i;
+        while (state[at] == UNSEEN) {
+            struct tide_process *row = &processes[at - 1].row;
+            state[at] = ON_PATH;
+            if ((uint64_t)row->parent > count || state[row->parent] == ON_PATH)
+                row->parent = 0;
+            at = (size_t)row->parent;
+        }
+        for (at = i; state[at] == ON_PATH; at = (size_t)processes[at - 1].row.parent)
+            state[at] = DONE;
+    }
+    free(state);
+    return 0;
+}
+
+static struct tide_history_process *find_process(struct tide_history *history, int64_t id)
+{
+    if (id < 1 || (uint64_t)id > history->process_count) {
+        history->private->skipped++;
+        return NULL;
+    }
+    return &history->processes[id - 1];
+}
+
+/* --- ticks and what belongs to them ----------------------------------------------------------------------
+ */
+
+static int on_tick(void *context, const struct tide_tick *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    struct tide_history_private *p = history->private;
+    bool known = row->id <= p->tick_read;
+
+    if (p->window_count == WINDOW)
+        return 1;
+    if (!known && history->tick_count > 0 && row->t_ns < history->ticks[history->tick_count - 1].t_ns) {
+        p->skipped++; /* time goes forward only */
+        return 0;
+    }
+    if (!known) {
+        if (tide_history_grow(history, &history->ticks, &history->tick_count, &p->tick_capacity,
+                              sizeof *history->ticks, load->err) != 0)
+            return -1;
+        history->ticks[history->tick_count++] = *row;
+        p->tick_read = row->id;
+    }
+    p->window[p->window_count++] = (struct tide_history_window_tick){row->id, row->t_ns};
+    return 0;
+}
+
+/* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
+int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
+{
+    struct tide_history_private *p = history->private;
+
+    while (p->window_at < p->window_count && p->window[p->window_at].id < tick)
+        p->window_at++;
+    if (p->window_at < p->window_count && p->window[p->window_at].id == tick)
+        return p->window[p->window_at].t_ns;
+    p->skipped++;
+    return TIDE_UNKNOWN;
+}
+
+/* Sums without overflow; what is unknown counts as nothing. */
+static int64_t add(int64_t a, int64_t b)
+{
+    a = a > 0 ? a : 0;
+    b = b > 0 ? b : 0;
+    return a > LARGEST - b ? LARGEST : a + b;
+}
+
+static int on_sample(void *context, const struct tide_sample *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
+    if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
+        return 0;
+    if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
+        row->shmem_bytes == TIDE_UNKNOWN) {
+        process->unread_ns = process->unread_ns ? process->unread_ns : t_ns;
+        return 0;
+    }
+    process->unread_ns = 0;
+    if (tide_history_grow(history, &process->points, &process->point_count, &process->point_capacity,
+                          sizeof *process->points, load->err) != 0)
+        return -1;
+    process->points[process->point_count++] = (struct tide_history_point){
+        .t_ns = t_ns,
+        .rss_bytes = add(add(row->anon_bytes, row->file_bytes), row->shmem_bytes),
+        .private_bytes = add(add(row->anon_bytes, row->shmem_bytes), add(row->swap_bytes, row->huge_bytes)),
+        .shmem_bytes = add(row->shmem_bytes, 0),
+        .swap_bytes = add(row->swap_bytes, 0),
+        .asked_bytes = row->asked_bytes,
+        .mapped_bytes = row->mapped_bytes,
+        .threads = row->threads > INT32_MAX ? INT32_MAX : (int32_t)row->threads,
+    };
+    return 0;
+}
+
+static int on_smaps(void *context, const struct tide_smaps *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
+    if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
+        return 0;
+    if (tide_history_grow(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
+                          sizeof *process->smaps, load->err) != 0)
+        return -1;
+    process->smaps[process->smaps_count++] =
+        (struct tide_history_smaps){.t_ns = t_ns, .pss_bytes = row->pss_bytes, .uss_bytes = row->uss_bytes};
+    return 0;
+}
+
+static int on_gpu(void *context, const struct tide_gpu_sample *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    if (t_ns == TIDE_UNKNOWN || (row->process > 0 && !find_process(history, row->process)))
+        return 0;
+    if (tide_history_grow(history, &history->gpu, &history->gpu_count, &history->private->gpu_capacity,
+                          sizeof *history->gpu, load->err) != 0)
+        return -1;
+    history->gpu[history->gpu_count++] =
+        (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes};
+    return 0;
+}
+
+/* GPU rows of a window that could not be read whole would come a second time. */
+static void forget_gpu_after(struct tide_history *history, int64_t t_ns)
+{
+    while (history->gpu_count > 0 && history->gpu[history->gpu_count - 1].t_ns > t_ns)
+        history->gpu_count--;
+}
+
+/* Reads the next window. 1: there may be more; 0: that was the last; -1. */
+static int load_window(struct tide_history_load *load, struct tide_reader *reader)
+{
+    struct tide_history *history = load->history;
+    struct tide_history_private *p = history->private;
+    int64_t gpu_t_ns = history->gpu_count > 0 ? history->gpu[history->gpu_count - 1].t_ns : TIDE_UNKNOWN;
+
+    p->window_count = 0;
+    if (tide_reader_each_tick(reader, p->window_read, on_tick, load, load->err) < 0)
+        return -1;
+    if (p->window_count == 0)
+        return 0;
+    load->last = p->window[p->window_count - 1].id;
+    p->window_at = 0;
+    if (tide_reader_each_sample(reader, p->window_read, on_sample, load, load->err) < 0)
+        return -1;
+    p->window_at = 0;
+    if (tide_reader_each_smaps(reader, p->window_read, on_smaps, load, load->err) < 0)
+        return -1;
+    p->window_at = 0;
+    if (tide_reader_each_gpu(reader, p->window_read, on_gpu, load, load->err) < 0) {
+        forget_gpu_after(history, gpu_t_ns);
+        return -1;
+    }
+    p->window_at = 0;
+    if (tide_history_heap_window(load, reader) < 0) {
+        forget_gpu_after(history, gpu_t_ns);
+        return -1;
+    }
+    p->window_read = load->last;
+    return p->window_count == WINDOW;
+}
+
+/* --- marks --------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    return hash;
+}
+
+/* Index of text in names, which it joins if it is new. -1: none (empty); -2: out of memory. */
+static int32_t intern(struct tide_history *history, const char *text, struct tide_err *err)
+{
+    struct tide_history_private *p = history->private;
+    uint64_t hash, found;
+    const char *copy = NULL;
+
+    if (!*text)
+        return -1;
+    if (history->name_count >= MAX_NAMES - 1)
+        text = OTHER_NAMES;
+    for (hash = hash_text(text); tide_map_get(&p->names, hash, &found); hash++)
+        if (strcmp(history->names[found], text) == 0)
+            return (int32_t)found;
+    if (history->name_count >= MAX_NAMES)
+        return -1;
+    if (tide_history_grow(history, &history->names, &history->name_count, &p->name_capacity,
+                          sizeof *history->names, err) != 0 ||
+        replace_text(history, &copy, text, err) != 0)
+        return -2;
+    if (tide_map_put(&p->names, hash, history->name_count) != 0) {
+        free((char *)copy);
+        tide_history_no_memory(err);
+        return -2;
+    }
+    history->names[history->name_count] = (char *)copy;
+    return (int32_t)history->name_count++;
+}
+
+static int on_mark(void *context, const struct tide_mark *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    int32_t name;
+
+    name = intern(history, row->name, load->err);
+    if (name == -2 ||
+        tide_history_grow(history, &history->marks, &history->mark_count, &history->private->mark_capacity,
+                          sizeof *history->marks, load->err) != 0)
+        return -1;
+    int64_t process = (uint64_t)row->process <= history->process_count ? row->process : 0;
+    history->marks[history->mark_count++] =
+        (struct tide_history_mark){row->t_ns, process, row->number, row->kind, row->source, name};
+    return ++load->batch == MARK_BATCH ? 1 : 0;
+}
+
+static int load_marks(struct tide_history_load *load, struct tide_reader *reader)
+{
+    struct tide_history_private *p = load->history->private;
+    int64_t last = p->mark_read;
+
+    load->batch = 0;
+    int result = tide_reader_each_mark(reader, p->mark_read, &last, on_mark, load, load->err);
+    settle_marks(load->history);
+    p->mark_read = last;
+    return result;
+}
+
+/* --- what every load reads whole --------------------------------------------------------------------------
+ */
+
+/* A copy of text that lives until the next load, or NULL. */
+static const char *list_text(struct tide_history *history, const char *text)
+{
+    return tide_arena_text(&history->private->lists, text, strlen(text));
+}
+
+static int on_device(void *context, const struct tide_gpu_device *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    const char *name = list_text(history, row->name), *uuid = list_text(history, row->uuid);
+
+    if (!name || !uuid || history->device_count == MAX_LIST) {
+        load->strays++;
+        return 0;
+    }
+    if (tide_history_grow(history, &history->devices, &history->device_count,
+                          &history->private->device_capacity, sizeof *history->devices, load->err) != 0)
+        return -1;
+    history->devices[history->device_count++] =
+        (struct tide_gpu_device){row->device, name, uuid, row->total_bytes};
+    return 0;
+}
+
+static int on_limit(void *context, const struct tide_limit *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    const char *name = list_text(history, row->name);
+
+    if (!name || history->limit_count == MAX_LIST) {
+        load->strays++;
+        return 0;
+    }
+    if (tide_history_grow(history, &history->limits, &history->limit_count, &history->private->limit_capacity,
+                          sizeof *history->limits, load->err) != 0)
+        return -1;
+    history->limits[history->limit_count++] = (struct tide_limit){row->t_ns, name, row->bytes};
+    return 0;
+}
+
+static int on_note(void *context, const struct tide_note *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    const char *text = list_text(history, row->text);
+
+    if (!text || history->note_count == MAX_LIST) {
+        load->strays++;
+        return 0;
+    }
+    if (tide_history_grow(history, &history->notes, &history->note_count, &history->private->note_capacity,
+                          sizeof *history->notes, load->err) != 0)
+        return -1;
+    history->notes[history->note_count++] = (struct tide_note){row->t_ns, text};
+    return 0;
+}
+
+static int load_meta(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
+{
+    const char *command = tide_reader_meta_text(reader, TIDE_META_COMMAND);
+
+    if (command && strcmp(command, history->command) != 0) {
+        char *copy = strdup(command);
+        if (!copy)
+            return tide_history_no_memory(err);
+        free(history->command);
+        history->command = copy;
+    }
+    history->started_wall_s = tide_reader_meta_integer(reader, TIDE_META_STARTED);
+    history->interval_ns = tide_reader_meta_integer(reader, TIDE_META_INTERVAL);
+    history->ended_ns = tide_reader_meta_integer(reader, TIDE_META_ENDED);
+    history->exit_status = tide_reader_meta_integer(reader, TIDE_META_EXIT);
+    history->exit_signal = tide_reader_meta_integer(reader, TIDE_META_SIGNAL);
+    history->kernel_peak_bytes = tide_reader_meta_integer(reader, TIDE_META_KERNEL_PEAK);
+    history->items = tide_reader_meta_integer(reader, TIDE_META_ITEMS);
+    history->items_per_step = tide_reader_meta_integer(reader, TIDE_META_PER_STEP);
+    history->limit_bytes = tide_reader_meta_integer(reader, TIDE_META_LIMIT);
+    return 0;
+}
+
+static int load_lists(struct tide_history_load *load, struct tide_reader *reader)
+{
+    struct tide_history *history = load->history;
+
+    history->device_count = history->limit_count = history->note_count = history->heap_status_count = 0;
+    tide_arena_release(&history->private->lists);
+    if (tide_reader_each_gpu_device(reader, on_device, load, load->err) != 0 ||
+        tide_reader_each_limit(reader, on_limit, load, load->err) != 0 ||
+        tide_reader_each_note(reader, on_note, load, load->err) != 0)
+        return -1;
+    return load_meta(history, reader, load->err);
+}
+
+/* Piece by piece until there is no more or it is late: 1. */
+static int load_pieces(struct tide_history_load *load, struct tide_reader *reader, int64_t until_ns,
+                       int (*piece)(struct tide_history_load *load, struct tide_reader *reader))
+{
+    int result;
+
+    while ((result = piece(load, reader)) == 1)
+        if (tide_clock_ns() >= until_ns)
+            break;
+    return result;
+}
+
+static int load_until(struct tide_history *history, struct tide_reader *reader, int64_t until_ns,
+                      struct tide_err *err)
+{
+    struct tide_history_load load = {.history = history, .err = err};
+    int result;
+
+    if (tide_reader_begin(reader, err) != 0)
+        return -1;
+    result = tide_reader_each_process(reader, on_process, &load, err);
+    if (mend_parents(history, result == 0 ? err : NULL) != 0)
+        result = -1;
+    if (result == 0)
+        result = tide_siblings_number(history, err);
+    if (result == 0)
+        result = load_lists(&load, reader);
+    if (result == 0)
+        result = tide_history_heap_load(&load, reader);
+    if (result == 0)
+        result = load_pieces(&load, reader, until_ns, load_window);
+    if (result == 0)
+        result = load_pieces(&load, reader, until_ns, load_marks);
+    tide_reader_end(reader);
+    history->skipped_rows = tide_reader_skipped(reader) + history->private->skipped + load.strays;
+    return result;
+}
+
+int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
+{
+    return load_until(history, reader, INT64_MAX, err);
+}
+
+int tide_history_load_part(struct tide_history *history, struct tide_reader *reader, int64_t budget_ns,
+                           struct tide_err *err)
+{
+    return load_until(history, reader, tide_clock_ns() + budget_ns, err);
+}
+
+size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns)
+{
+    size_t low = 0, high = process->point_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (process->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,86 @@
+/*
+ * history_private.h - the inside of a history, for history.c and history_sites.c.
+ */
+#ifndef TIDE_HISTORY_PRIVATE_H
+#define TIDE_HISTORY_PRIVATE_H
+
+#include "assess/downsample.h"
+#include "assess/history.h"
+#include "base/arena.h"
+#include "base/map.h"
+
+/* What the heap hook saw (history_sites.c). */
+struct tide_history_heap {
+    struct tide_arena texts;           /* of frames */
+    struct tide_map text_by_key;       /* hash -> a text in the arena: files and modules repeat */
+    struct tide_history_stack *stacks; /* stacks[id - 1] */
+    size_t stack_count, stack_capacity;
+    int32_t *stack_frames; /* of all stacks, one after another */
+    size_t stack_frame_count, stack_frame_capacity;
+    size_t frame_capacity, site_capacity, status_capacity;
+    int64_t frame_read, stack_read, site_read; /* ids of the newest that were read */
+};
+
+struct tide_history_stack {
+    size_t first, count; /* in stack_frames */
+};
+
+struct tide_history_window_tick {
+    int64_t id, t_ns;
+};
+
+struct tide_history_private {
+    size_t max_bytes, bytes;
+    size_t process_capacity, tick_capacity, mark_capacity, name_capacity, gpu_capacity, device_capacity,
+        limit_capacity, note_capacity;
+    int64_t tick_read;    /* id of the newest tick in ticks */
+    int64_t window_read;  /* id of the newest tick whose window was read whole */
+    int64_t mark_read;    /* row number */
+    int64_t cell_base_ns; /* mean time between ticks when thinning began; 0: it has not */
+    int64_t skipped;      /* rows that make no sense beside the others */
+    size_t sorted_marks;
+    struct tide_map names;                   /* hash of the text -> index */
+    struct tide_arena lists;                 /* strings of devices, limits, notes; filled anew by each load */
+    struct tide_history_window_tick *window; /* WINDOW of them */
+    size_t window_count, window_at;
+    struct tide_history_heap heap;
+};
+
+/* One load in progress. */
+struct tide_history_load {
+    struct tide_history *history;
+    struct tide_err *err;
+    int64_t last;   /* tick at which the window ends */
+    size_t batch;   /* marks read in this batch */
+    int64_t stack;  /* the newest that was read */
+    int64_t strays; /* rows left out of tables that every load reads whole */
+};
+
+/* Returns -1 with a sentence. */
+int tide_history_no_memory(struct tide_err *err);
+
+/* Makes sure that `more` bytes fit under max_bytes, thinning if need be. */
+int tide_history_make_room(struct tide_history *history, size_t more, struct tide_err *err);
+
+/* Makes sure that *array has room for one more element. `array` is the address of a pointer, of whatever
+ * type. */
+int tide_history_grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
+                      struct tide_err *err);
+
+/* Thins one array and gives the rest of its storage back. */
+void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
+                       size_t size, int64_t cell_ns, tide_thin_describe *describe);
+
+/* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
+int64_t tide_history_window_time(struct tide_history *history, int64_t tick);
+
+/* history_sites.c */
+void tide_history_heap_init(struct tide_history *history);
+void tide_history_heap_release(struct tide_history *history);
+void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);
+/* Frames, stacks, sites and states that are new; before the windows. */
+int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader);
+/* Samples of the window's ticks. */
+int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * history_sites.c - what the heap hook saw, in a history: frames, stacks, sites and their points.
+ *
+ * Frames, stacks and sites are read before the samples that refer to them; what refers to nothing is counted
+ * and left out. Files and modules, which repeat, are kept once.
+ */
+#include "assess/history_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_FRAMES = 1 << 21,
+    MAX_STACK_FRAMES = 1 << 25,
+    MAX_TEXTS = 1 << 20, /* distinct files and modules; further ones are kept again and again */
+    MAX_STATUS = 1 << 16,
+    MAX_DEPTH = 1 << 12,
+};
+
+void tide_history_heap_init(struct tide_history *history)
+{
+    struct tide_history_heap *heap = &history->private->heap;
+
+    tide_arena_init(&heap->texts, history->private->max_bytes / 2);
+    tide_map_init(&heap->text_by_key, MAX_TEXTS);
+}
+
+void tide_history_heap_release(struct tide_history *history)
+{
+    struct tide_history_heap *heap = &history->private->heap;
+
+    for (size_t i = 0; i < history->site_count; i++)
+        free(history->sites[i].points);
+    free(history->sites);
+    free(history->frames);
+    free(history->heap_status);
+    free(heap->stacks);
+    free(heap->stack_frames);
+    tide_arena_release(&heap->texts);
+    tide_map_release(&heap->text_by_key);
+}
+
+static struct tide_thin_moment describe_point(const void *element)
+{
+    const struct tide_history_site_point *point = element;
+    return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
+}
+
+static struct tide_thin_moment describe_heap(const void *element)
+{
+    const struct tide_history_heap_point *point = element;
+    return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
+}
+
+void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
+{
+    for (size_t i = 0; i < history->process_count; i++) {
+        struct tide_history_process *process = &history->processes[i];
+        tide_history_thin(history, &process->heap, &process->heap_count, &process->heap_capacity,
+                          sizeof *process->heap, cell_ns, describe_heap);
+    }
+    for (size_t i = 0; i < history->site_count; i++) {
+        struct tide_history_site *site = &history->sites[i];
+        tide_history_thin(history, &site->points, &site->point_count, &site->point_capacity,
+                          sizeof *site->points, cell_ns, describe_point);
+    }
+}
+
+/* --- frames -------------------------------------------------------------------------------------------- */
+
+/* A copy that lives as long as the history, or NULL. */
+static const char *keep_text(struct tide_history *history, const char *text, struct tide_err *err)
+{
+    size_t len = strlen(text);
+
+    if (!*text)
+        return "";
+    if (tide_history_make_room(history, len + 1, err) != 0)
+        return NULL;
+    const char *copy = tide_arena_text(&history->private->heap.texts, text, len);
+    if (!copy) {
+        tide_history_no_memory(err);
+        return NULL;
+    }
+    history->private->bytes += len + 1;
+    return copy;
+}
+
+/* The same, once for all that are alike. */
+static const char *share_text(struct tide_history *history, const char *text, struct tide_err *err)
+{
+    struct tide_map *by_key = &history->private->heap.text_by_key;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325), found;
+
+    for (const char *p = text; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+    if (tide_map_get(by_key, hash, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
+        return (const char *)(uintptr_t)found;
+    const char *copy = keep_text(history, text, err);
+    if (copy)
+        tide_map_put(by_key, hash, (uint64_t)(uintptr_t)copy);
+    return copy;
+}
+
+static int on_frame(void *context, const struct tide_frame *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    struct tide_history_heap *heap = &history->private->heap;
+
+    heap->frame_read = row->id;
+    /* Ids count from 1; one that is far off would only cost memory. */
+    if (row->id > MAX_FRAMES) {
+        history->private->skipped++;
+        return 0;
+    }
+    while (history->frame_count < (size_t)row->id) {
+        if (tide_history_grow(history, &history->frames, &history->frame_count, &heap->frame_capacity,
+                              sizeof *history->frames, load->err) != 0)
+            return -1;
+        history->frames[history->frame_count++] = (struct tide_frame){.function = "",
+                                                                      .file = "",
+                                                                      .module = "",
+                                                                      .source = "",
+                                                                      .line = TIDE_UNKNOWN,
+                                                                      .offset = TIDE_UNKNOWN};
+    }
+    struct tide_frame frame = *row;
+    frame.function = share_text(history, row->function, load->err);
+    frame.file = share_text(history, row->file, load->err);
+    frame.module = share_text(history, row->module, load->err);
+    frame.source = share_text(history, row->source, load->err);
+    if (!frame.function || !frame.file || !frame.module || !frame.source)
+        return -1;
+    history->frames[row->id - 1] = frame;
+    return 0;
+}
+
+/* --- stacks -------------------------------------------------------------------------------------------- */
+
+/* Rows of one stack come together, in order of depth; what is missing within it closes up. */
+static int on_stack(void *context, const struct tide_stack_row *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    struct tide_history_heap *heap = &history->private->heap;
+
+    if (row->id > MAX_FRAMES || row->depth >= MAX_DEPTH || (uint64_t)row->frame > history->frame_count ||
+        heap->stack_frame_count >= MAX_STACK_FRAMES) {
+        history->private->skipped++;
+        return 0;
+    }
+    while (heap->stack_count < (size_t)row->id) {
+        if (tide_history_grow(history, &heap->stacks, &heap->stack_count, &heap->stack_capacity,
+                              sizeof *heap->stacks, load->err) != 0)
+            return -1;
+        heap->stacks[heap->stack_count++] = (struct tide_history_stack){heap->stack_frame_count, 0};
+    }
+    struct tide_history_stack *stack = &heap->stacks[row->id - 1];
+    if ((uint64_t)row->depth < stack->count)
+        return 0; /* of a load that failed in the middle of it */
+    if (tide_history_grow(history, &heap->stack_frames, &heap->stack_frame_count, &heap->stack_frame_capacity,
+                          sizeof *heap->stack_frames, load->err) != 0)
+        return -1;
+    heap->stack_frames[heap->stack_frame_count++] = (int32_t)(row->frame - 1);
+    stack->count++;
+    load->stack = row->id;
+    return 0;
+}
+
+/* --- sites --------------------------------------------------------------------------------------------- */
+
+static int on_site(void *context, const struct tide_site *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    struct tide_history_heap *heap = &history->private->heap;
+
+    heap->site_read = row->id;
+    if (row->id > MAX_FRAMES || (uint64_t)row->process > history->process_count) {
+        history->private->skipped++;
+        return 0;
+    }
+    while (history->site_count < (size_t)row->id) {
+        if (tide_history_grow(history, &history->sites, &history->site_count, &heap->site_capacity,
+                              sizeof *history->sites, load->err) != 0)
+            return -1;
+        history->sites[history->site_count++] = (struct tide_history_site){0};
+    }
+    struct tide_history_site *site = &history->sites[row->id - 1];
+    site->id = row->id;
+    site->process = row->process;
+    site->kind = row->kind;
+    site->stack = row->stack;
+    return 0;
+}
+
+static int on_status(void *context, const struct tide_heap_status *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+    const char *state = tide_arena_text(&history->private->lists, row->state, strlen(row->state));
+
+    if (!state || history->heap_status_count == MAX_STATUS ||
+        (uint64_t)row->process > history->process_count) {
+        load->strays++;
+        return 0;
+    }
+    if (tide_history_grow(history, &history->heap_status, &history->heap_status_count,
+                          &history->private->heap.status_capacity, sizeof *history->heap_status,
+                          load->err) != 0)
+        return -1;
+    struct tide_heap_status status = *row;
+    status.state = state;
+    history->heap_status[history->heap_status_count++] = status;
+    return 0;
+}
+
+int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader)
+{
+    struct tide_history *history = load->history;
+    struct tide_history_heap *heap = &history->private->heap;
+
+    load->stack = heap->stack_read;
+    if (tide_reader_each_frame(reader, heap->frame_read, on_frame, load, load->err) != 0 ||
+        tide_reader_each_stack(reader, heap->stack_read, on_stack, load, load->err) != 0)
+        return -1;
+    heap->stack_read = load->stack;
+    if (tide_reader_each_site(reader, heap->site_read, on_site, load, load->err) != 0)
+        return -1;
+    return tide_reader_each_heap_state(reader, on_status, load, load->err);
+}
+
+size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames)
+{
+    const struct tide_history_heap *heap = &history->private->heap;
+
+    if (stack < 1 || (uint64_t)stack > heap->stack_count)
+        return 0;
+    *ret_frames = heap->stack_frames + heap->stacks[stack - 1].first;
+    return heap->stacks[stack - 1].count;
+}
+
+/* --- points -------------------------------------------------------------------------------------------- */
+
+static int on_site_sample(void *context, const struct tide_site_sample *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    if (t_ns == TIDE_UNKNOWN)
+        return 0;
+    if ((uint64_t)row->site > history->site_count || history->sites[row->site - 1].id == 0) {
+        history->private->skipped++;
+        return 0;
+    }
+    struct tide_history_site *site = &history->sites[row->site - 1];
+    if (site->point_count > 0 && t_ns <= site->points[site->point_count - 1].t_ns)
+        return 0;
+    if (tide_history_grow(history, &site->points, &site->point_count, &site->point_capacity,
+                          sizeof *site->points, load->err) != 0)
+        return -1;
+    site->points[site->point_count++] = (struct tide_history_site_point){
+        t_ns, row->live_bytes, row->live_blocks, row->total_bytes, row->total_blocks};
+    return 0;
+}
+
+static int on_heap_sample(void *context, const struct tide_heap_sample *row)
+{
+    struct tide_history_load *load = context;
+    struct tide_history *history = load->history;
+
+    if (row->tick > load->last)
+        return 1;
+    int64_t t_ns = tide_history_window_time(history, row->tick);
+    if (t_ns == TIDE_UNKNOWN)
+        return 0;
+    if ((uint64_t)row->process > history->process_count) {
+        history->private->skipped++;
+        return 0;
+    }
+    struct tide_history_process *process = &history->processes[row->process - 1];
+    if (process->heap_count > 0 && t_ns <= process->heap[process->heap_count - 1].t_ns)
+        return 0;
+    if (tide_history_grow(history, &process->heap, &process->heap_count, &process->heap_capacity,
+                          sizeof *process->heap, load->err) != 0)
+        return -1;
+    process->heap[process->heap_count++] = (struct tide_history_heap_point){
+        t_ns, row->live_bytes, row->free_bytes, row->free_blocks, row->top_bytes};
+    return 0;
+}
+
+int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader)
+{
+    int64_t after = load->history->private->window_read;
+
+    if (tide_reader_each_site_sample(reader, after, on_site_sample, load, load->err) < 0)
+        return -1;
+    load->history->private->window_at = 0;
+    return tide_reader_each_heap_sample(reader, after, on_heap_sample, load, load->err) < 0 ? -1 : 0;
+}

@@ -1,0 +1,328 @@
+#include "assess/match.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_MOST ((size_t)1 << 30)
+
+/* One recording's groups. */
+struct side {
+    const struct tide_history *h;
+    struct tide_match_group *groups;
+    size_t count;
+    struct tide_match_group **order; /* those that are not taken yet, by chain and then by place */
+    size_t order_count;
+};
+
+struct tide_match_private {
+    struct tide_arena arena;
+    struct side sides[2];
+    int round;
+    struct tide_match *match;
+};
+
+/* --- what a stack is called ---------------------------------------------------------------------------- */
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+    return tide_map_key(hash, text, strlen(text) + 1);
+}
+
+static uint64_t add_frame(uint64_t hash, const struct tide_frame *f)
+{
+    hash = add_text(hash, f->function);
+    return add_text(hash, tide_text_last_part(f->file[0] ? f->file : f->module));
+}
+
+/* Where in its function a frame is: its line, else its address in the module. */
+static int64_t place_of(const struct tide_frame *f)
+{
+    return f->line > 0 ? f->line : f->offset;
+}
+
+static bool is_own(const struct tide_frame *f, bool has_python)
+{
+    return has_python ? f->python : f->file[0] && f->function[0];
+}
+
+/* The frames of a stack that a round looks at. */
+struct walk {
+    const struct tide_history *h;
+    const int32_t *frames;
+    size_t count, at;
+    bool own_only, has_python;
+};
+
+static struct walk walk_begin(const struct tide_history *h, int64_t stack, int round)
+{
+    struct walk w = {.h = h, .own_only = round == 1};
+    w.count = tide_history_stack(h, stack, &w.frames);
+    for (size_t i = 0; i < w.count && !w.has_python; i++)
+        w.has_python = h->frames[w.frames[i]].python;
+    return w;
+}
+
+/* NULL at the end. Innermost first. */
+static const struct tide_frame *walk_next(struct walk *w)
+{
+    while (w->at < w->count) {
+        const struct tide_frame *f = &w->h->frames[w->frames[w->at++]];
+        if (!w->own_only || is_own(f, w->has_python))
+            return f;
+    }
+    return NULL;
+}
+
+static void name_group(const struct tide_history *h, const struct tide_history_site *site,
+                       struct tide_match_group *g)
+{
+    const struct tide_frame *f;
+    int kind = (int)site->kind;
+    uint64_t seed = tide_map_key(TIDE_MAP_SEED, &kind, sizeof kind);
+    g->stack = site->stack;
+    for (int round = 0; round < 2; round++) {
+        struct walk w = walk_begin(h, site->stack, round);
+        uint64_t chain = seed, exact = seed;
+        size_t seen = 0;
+        for (; (f = walk_next(&w)); seen++) {
+            int64_t place = place_of(f);
+            chain = add_frame(chain, f);
+            exact = tide_map_key(add_frame(exact, f), &place, sizeof place);
+        }
+        g->chain[round] = round == 1 && seen == 0 ? 0 : chain;
+        if (round == 0)
+            g->exact = exact;
+    }
+}
+
+/* --- groups of one recording --------------------------------------------------------------------------- */
+
+static int by_exact(const void *a, const void *b)
+{
+    const struct tide_match_group *left = a, *right = b;
+    if (left->exact != right->exact)
+        return left->exact < right->exact ? -1 : 1;
+    return (left->sites > right->sites) - (left->sites < right->sites);
+}
+
+/* Every site a group of its own at first; then those of one name are put together. */
+static int make_groups(struct side *side, struct tide_arena *arena)
+{
+    const struct tide_history *h = side->h;
+    size_t *sites = tide_arena_take(arena, h->site_count + 1, sizeof *sites);
+    size_t *together = tide_arena_take(arena, h->site_count + 1, sizeof *together);
+    side->groups = tide_arena_take(arena, h->site_count + 1, sizeof *side->groups);
+    side->order = tide_arena_take(arena, h->site_count + 1, sizeof *side->order);
+    if (!sites || !together || !side->groups || !side->order)
+        return -1;
+    size_t count = 0;
+    for (size_t i = 0; i < h->site_count; i++) {
+        if (h->sites[i].id == 0)
+            continue;
+        sites[count] = i;
+        side->groups[count] = (struct tide_match_group){.sites = &sites[count], .count = 1};
+        name_group(h, &h->sites[i], &side->groups[count++]);
+    }
+    qsort(side->groups, count, sizeof *side->groups, by_exact);
+    for (size_t i = 0; i < count; i++) {
+        struct tide_match_group *last = side->count ? &side->groups[side->count - 1] : NULL;
+        together[i] = *side->groups[i].sites;
+        if (last && last->exact == side->groups[i].exact) {
+            last->count++;
+            continue;
+        }
+        side->groups[side->count] = side->groups[i];
+        side->groups[side->count++].sites = &together[i];
+    }
+    return 0;
+}
+
+/* --- the same in both ---------------------------------------------------------------------------------- */
+
+/* By the places of their frames, outermost first. */
+static int compare_places(const struct tide_history *h, int round, int64_t left, int64_t right)
+{
+    struct walk l = walk_begin(h, left, round), r = walk_begin(h, right, round);
+    const struct tide_frame *a, *b;
+    int order = 0;
+    while ((a = walk_next(&l)) && (b = walk_next(&r)))
+        if (place_of(a) != place_of(b))
+            order = place_of(a) < place_of(b) ? -1 : 1; /* the outermost that differs comes last */
+    return order;
+}
+
+struct ordering {
+    const struct side *side;
+    int round;
+};
+
+static int by_chain(const void *a, const void *b, void *context)
+{
+    const struct tide_match_group *left = *(struct tide_match_group *const *)a,
+                                  *right = *(struct tide_match_group *const *)b;
+    const struct ordering *o = context;
+    if (left->chain[o->round] != right->chain[o->round])
+        return left->chain[o->round] < right->chain[o->round] ? -1 : 1;
+    int order = compare_places(o->side->h, o->round, left->stack, right->stack);
+    return order ? order : by_exact(left, right);
+}
+
+static void put_in_order(struct side *side, int round)
+{
+    struct ordering ordering = {side, round};
+    side->order_count = 0;
+    for (size_t i = 0; i < side->count; i++)
+        if (!side->groups[i].taken && side->groups[i].chain[round])
+            side->order[side->order_count++] = &side->groups[i];
+    qsort_r(side->order, side->order_count, sizeof *side->order, by_chain, &ordering);
+}
+
+static void take(struct tide_match_private *m, struct tide_match_group *a, struct tide_match_group *b)
+{
+    if (a)
+        a->taken = true;
+    if (b)
+        b->taken = true;
+    m->match->pairs[m->match->count++] = (struct tide_match_pair){a, b};
+}
+
+/* Whether the frames of one pair are as far apart as those of the other. */
+static bool same_shift(const struct tide_match_private *m, struct tide_match_group *const one[2],
+                       struct tide_match_group *const other[2])
+{
+    struct walk w[4];
+    for (int i = 0; i < 2; i++) {
+        w[i] = walk_begin(m->sides[i].h, one[i]->stack, m->round);
+        w[2 + i] = walk_begin(m->sides[i].h, other[i]->stack, m->round);
+    }
+    for (;;) {
+        const struct tide_frame *f[4];
+        for (int i = 0; i < 4; i++)
+            f[i] = walk_next(&w[i]);
+        if (!f[0] || !f[1] || !f[2] || !f[3])
+            return true;
+        if (place_of(f[1]) - place_of(f[0]) != place_of(f[3]) - place_of(f[2]))
+            return false;
+    }
+}
+
+/* Groups are in order of `exact`, each once. */
+static struct tide_match_group *find_exact(const struct side *side, uint64_t exact)
+{
+    size_t low = 0, high = side->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (side->groups[middle].exact < exact)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < side->count && side->groups[low].exact == exact ? &side->groups[low] : NULL;
+}
+
+/* Matches what is called alike: n groups of A and m of B, each in order of place. */
+static void match_alike(struct tide_match_private *m, struct tide_match_group **a, size_t a_count,
+                        struct tide_match_group **b, size_t b_count)
+{
+    bool moved_together = a_count == b_count;
+    for (size_t i = 1; i < a_count && moved_together; i++)
+        moved_together = same_shift(m, (struct tide_match_group *[2]){a[0], b[0]},
+                                    (struct tide_match_group *[2]){a[i], b[i]});
+    for (size_t i = 0; i < a_count && !moved_together; i++) {
+        struct tide_match_group *same = find_exact(&m->sides[1], a[i]->exact);
+        if (same && !same->taken)
+            take(m, a[i], same);
+    }
+    for (size_t i = 0, k = 0; i < a_count && k < b_count;) {
+        if (a[i]->taken)
+            i++;
+        else if (b[k]->taken)
+            k++;
+        else
+            take(m, a[i++], b[k++]);
+    }
+}
+
+static size_t run_length(const struct side *side, size_t from, int round)
+{
+    size_t to = from;
+    while (to < side->order_count && side->order[to]->chain[round] == side->order[from]->chain[round])
+        to++;
+    return to - from;
+}
+
+static void match_round(struct tide_match_private *m, int round)
+{
+    struct side *a = &m->sides[0], *b = &m->sides[1];
+    m->round = round;
+    put_in_order(a, round);
+    put_in_order(b, round);
+    for (size_t i = 0, k = 0; i < a->order_count && k < b->order_count;) {
+        uint64_t left = a->order[i]->chain[round], right = b->order[k]->chain[round];
+        if (left < right) {
+            i++;
+            continue;
+        }
+        if (left > right) {
+            k++;
+            continue;
+        }
+        size_t a_run = run_length(a, i, round), b_run = run_length(b, k, round);
+        match_alike(m, a->order + i, a_run, b->order + k, b_run);
+        i += a_run;
+        k += b_run;
+    }
+}
+
+static int match_all(struct tide_match_private *m)
+{
+    struct side *a = &m->sides[0], *b = &m->sides[1];
+    if (make_groups(a, &m->arena) || make_groups(b, &m->arena))
+        return -1;
+    m->match->pairs = tide_arena_take(&m->arena, a->count + b->count + 1, sizeof *m->match->pairs);
+    if (!m->match->pairs)
+        return -1;
+    match_round(m, 0);
+    match_round(m, 1);
+    for (size_t i = 0; i < a->count; i++)
+        if (!a->groups[i].taken)
+            take(m, &a->groups[i], NULL);
+    for (size_t i = 0; i < b->count; i++)
+        if (!b->groups[i].taken)
+            take(m, NULL, &b->groups[i]);
+    return 0;
+}
+
+int tide_match_new(const struct tide_history *a, const struct tide_history *b, struct tide_match **ret_match,
+                   struct tide_err *err)
+{
+    struct tide_match *match = calloc(1, sizeof *match);
+    struct tide_match_private *private = calloc(1, sizeof *private);
+    if (!match || !private) {
+        free(match);
+        free(private);
+        return tide_err_set(err, "not enough memory to compare call sites");
+    }
+    *private = (struct tide_match_private){.sides = {{.h = a}, {.h = b}}, .match = match};
+    match->private = private;
+    tide_arena_init(&private->arena, ARENA_MOST);
+    if (match_all(private)) {
+        tide_match_free(match);
+        return tide_err_set(err, "not enough memory to compare %zu call sites",
+                            a->site_count + b->site_count);
+    }
+    *ret_match = match;
+    return 0;
+}
+
+void tide_match_free(struct tide_match *match)
+{
+    if (!match)
+        return;
+    tide_arena_release(&match->private->arena);
+    free(match->private);
+    free(match);
+}

@@ -1,0 +1,244 @@
+#include "assess/moment.h"
+#include "assess/stacks.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct tide_history_site_point *tide_moment_point(const struct tide_history_site *site, int64_t t_ns)
+{
+    size_t low = 0, high = site->point_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (site->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &site->points[low - 1] : NULL;
+}
+
+/* When the site's process ended; INT64_MAX: it has not, as far as is known. What a process held last may be
+ * read after its death: that point still counts, at its moment. */
+static int64_t end_of(const struct tide_history *h, const struct tide_history_site *site)
+{
+    if (site->process < 1 || (size_t)site->process > h->process_count)
+        return INT64_MAX;
+    int64_t ended = h->processes[site->process - 1].row.ended_ns;
+    if (ended == TIDE_UNKNOWN)
+        return INT64_MAX;
+    int64_t last = site->point_count ? site->points[site->point_count - 1].t_ns : ended;
+    return last > ended ? last : ended;
+}
+
+static double bytes_of(const struct tide_history_site_point *p)
+{
+    return p ? fmax((double)p->live_bytes, 0) : 0;
+}
+
+/* The first tick at or after a time; tick_count when there is none. */
+static size_t tick_from(const struct tide_history *h, int64_t t_ns)
+{
+    size_t low = 0, high = h->tick_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (h->ticks[middle].t_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A short program may be gone before the names of its code are known, and its sites with their numbers are
+ * first written then: what they hold then, they held when it was last looked at. */
+static const struct tide_history_site_point *late_point(const struct tide_history *h,
+                                                        const struct tide_history_site *site, int64_t t_ns)
+{
+    int64_t ended =
+        end_of(h, site) == INT64_MAX ? TIDE_UNKNOWN : h->processes[site->process - 1].row.ended_ns;
+    if (ended == TIDE_UNKNOWN || site->point_count == 0 || site->points[0].t_ns < ended)
+        return NULL;
+    size_t at = tick_from(h, ended);
+    return at > 0 && t_ns >= h->ticks[at - 1].t_ns ? &site->points[0] : NULL;
+}
+
+double tide_moment_live(const struct tide_history *h, const struct tide_history_site *site, int64_t t_ns,
+                        double *ret_blocks)
+{
+    bool gone = t_ns > end_of(h, site);
+    const struct tide_history_site_point *p = gone ? NULL : tide_moment_point(site, t_ns);
+    if (!p && !gone)
+        p = late_point(h, site, t_ns);
+    if (ret_blocks)
+        *ret_blocks = p ? fmax((double)p->live_blocks, 0) : 0;
+    return bytes_of(p);
+}
+
+void tide_moment_range(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
+                       int64_t to_ns, double *ret_least, double *ret_most)
+{
+    double from = tide_moment_live(h, site, from_ns, NULL), to = tide_moment_live(h, site, to_ns, NULL);
+    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
+    double least = fmin(from, to), most = fmax(from, to);
+    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
+         i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
+        least = fmin(least, bytes_of(&site->points[i]));
+        most = fmax(most, bytes_of(&site->points[i]));
+    }
+    *ret_least = least;
+    *ret_most = most;
+}
+
+double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
+                          int64_t to_ns, double *ret_blocks)
+{
+    double blocks_before, blocks;
+    double before = tide_moment_live(h, site, from_ns, &blocks_before);
+    double change = tide_moment_live(h, site, to_ns, &blocks) - before;
+    if (ret_blocks)
+        *ret_blocks = blocks - blocks_before;
+    return change;
+}
+
+double tide_moment_interval(const struct tide_history *h, int64_t process)
+{
+    for (size_t i = h->heap_status_count; i-- > 0;)
+        if (h->heap_status[i].process == process)
+            return fmax((double)h->heap_status[i].interval_bytes, 0);
+    return 0;
+}
+
+double tide_moment_sampled(const struct tide_history *h, const struct tide_history_site *site, double size)
+{
+    double interval = tide_moment_interval(h, site->process), exact = interval / 4;
+    if (site->kind == TIDE_SITE_TENSOR)
+        interval = exact = TIDE_SITE_TENSOR_INTERVALS * interval;
+    else if (site->kind != TIDE_SITE_MALLOC && site->kind != TIDE_SITE_POOL)
+        return 1;
+    return size < exact ? -expm1(-size / interval) : 1;
+}
+
+bool tide_moment_is_arena(const struct tide_history *h, const struct tide_history_site *site, double size)
+{
+    enum { ARENA = 1 << 20, OLD_ARENA = 1 << 18 };
+    const int32_t *frames;
+    bool python = false;
+    if (site->kind != TIDE_SITE_MMAP || (size != ARENA && size != OLD_ARENA))
+        return false;
+    size_t count = tide_history_stack(h, site->stack, &frames);
+    for (size_t i = 0; i < count && !python; i++)
+        python = h->frames[frames[i]].python;
+    return python;
+}
+
+/* A block of s bytes that is sampled with p is counted as s/p: variance s^2 (1 - p)/p. */
+double tide_moment_noise(const struct tide_history *h, const struct tide_history_site *site, double bytes,
+                         double blocks)
+{
+    if (bytes <= 0)
+        return 0;
+    double size = bytes / fmax(blocks, 1);
+    if (tide_moment_is_arena(h, site, size)) /* of its line it says as little as a sample does */
+        return sqrt(bytes * size);
+    double p = tide_moment_sampled(h, site, size);
+    return sqrt(bytes * size * (1 - p) / p);
+}
+
+static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
+{
+    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
+    double lowest = bytes_of(p);
+    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
+         i < site->point_count && site->points[i].t_ns <= to_ns; i++)
+        lowest = fmin(lowest, bytes_of(&site->points[i]));
+    return lowest;
+}
+
+double tide_moment_growth(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
+{
+    int64_t part = (to_ns - from_ns) / 8;
+    return lowest_in(site, to_ns - part, to_ns) - lowest_in(site, from_ns, from_ns + part);
+}
+
+void tide_moment_add_changes(const struct tide_history *h, const struct tide_history_site *site,
+                             double *changes)
+{
+    double before = 0;
+    int64_t ended = end_of(h, site);
+    for (size_t i = 0; i < site->point_count; i++) {
+        double now = bytes_of(&site->points[i]);
+        changes[tick_from(h, site->points[i].t_ns)] += now - before;
+        before = now;
+    }
+    if (ended < INT64_MAX)
+        changes[tick_from(h, ended + 1)] -= before;
+}
+
+int tide_moment_peak(const struct tide_history *h, bool on_device, int64_t *ret_t_ns, struct tide_err *err)
+{
+    double *changes = calloc(h->tick_count + 1, sizeof *changes), sum = 0, best = -1;
+    if (!changes)
+        return tide_err_set(err, "not enough memory for %zu looks", h->tick_count);
+    for (size_t i = 0; i < h->site_count; i++)
+        if (tide_site_is_on_device(&h->sites[i]) == on_device)
+            tide_moment_add_changes(h, &h->sites[i], changes);
+    for (size_t i = 0; i < h->tick_count; i++) {
+        sum += changes[i];
+        if (sum <= best)
+            continue;
+        best = sum;
+        *ret_t_ns = h->ticks[i].t_ns;
+    }
+    free(changes);
+    return 0;
+}
+
+void tide_moment_training(const struct tide_history *h, const struct tide_assessment *a, int64_t *ret_from_ns,
+                          int64_t *ret_to_ns)
+{
+    int64_t from = h->ticks[0].t_ns, to = h->ticks[h->tick_count - 1].t_ns;
+    for (size_t i = 0; i < h->tick_count && isnan(tide_assess_x_of(a, from)); i++)
+        from = h->ticks[i].t_ns;
+    for (size_t i = h->tick_count; i-- > 0 && (isnan(tide_assess_x_of(a, to)) || h->ticks[i].processes == 0);)
+        to = h->ticks[i > 0 ? i - 1 : 0].t_ns;
+    int64_t last_step = isfinite(a->steps) ? tide_assess_time_of(a, tide_assess_x_of(a, to)) : TIDE_UNKNOWN;
+    *ret_from_ns = from;
+    *ret_to_ns = last_step > from && last_step < to ? last_step : to;
+}
+
+int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err)
+{
+    struct tide_moment moment = {TIDE_MOMENT_END, NAN};
+    char shown[64];
+    if (!strcmp(text, "peak"))
+        moment.kind = TIDE_MOMENT_PEAK;
+    else if (strcmp(text, "end"))
+        moment.kind = TIDE_MOMENT_STEP;
+    if (moment.kind == TIDE_MOMENT_STEP && (tide_real_parse(text, &moment.step) || moment.step < 0)) {
+        tide_err_set(err, "'%s' is no moment of a run",
+                     tide_text_escape(text, strlen(text), shown, sizeof shown));
+        return tide_err_hint(err, "'end', 'peak', or the number of a step");
+    }
+    *ret_moment = moment;
+    return 0;
+}
+
+int tide_moment_find(const struct tide_moment *moment, const struct tide_history *h,
+                     const struct tide_assessment *a, int64_t *ret_t_ns, struct tide_err *err)
+{
+    int64_t from, t_ns = TIDE_UNKNOWN;
+    if (moment->kind == TIDE_MOMENT_PEAK)
+        return tide_moment_peak(h, false, ret_t_ns, err);
+    if (moment->kind == TIDE_MOMENT_STEP)
+        t_ns = tide_assess_time_of(a, moment->step);
+    else
+        tide_moment_training(h, a, &from, &t_ns);
+    if (t_ns == TIDE_UNKNOWN)
+        return tide_err_set(err, "the recording has no %s %g", isfinite(a->steps) ? "step" : "second",
+                            moment->step);
+    *ret_t_ns = t_ns;
+    return 0;
+}

@@ -1,0 +1,234 @@
+#include "assess/plan_compared.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/plan_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct span {
+    int64_t from_ns, to_ns;
+};
+
+/* Memory of the job at the moment of gpu[at], summed over its processes; moves on to the next moment. */
+static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
+{
+    int64_t sum = 0, moment = h->gpu[*at].t_ns;
+    for (; *at < h->gpu_count && h->gpu[*at].t_ns == moment; ++*at)
+        if ((h->gpu[*at].process == 0) == whole)
+            sum += h->gpu[*at].bytes;
+    return sum;
+}
+
+/* The spans follow one another. */
+static bool inside(const struct span *spans, size_t count, int64_t t_ns)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (spans[middle].from_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && t_ns <= spans[low - 1].to_ns;
+}
+
+/* The highest sum on devices within the spans; -1: no sample there. */
+static int64_t device_peak(const struct tide_history *h, const struct span *spans, size_t count)
+{
+    int64_t peak = -1;
+    bool whole = true;
+    for (size_t i = 0; i < h->gpu_count; i++)
+        whole &= h->gpu[i].process == 0;
+    for (size_t at = 0; at < h->gpu_count;) {
+        int64_t moment = h->gpu[at].t_ns, sum = device_sum(h, &at, whole);
+        if (inside(spans, count, moment) && sum > peak)
+            peak = sum;
+    }
+    return peak;
+}
+
+/* The highest resident size of one process. */
+static int64_t host_peak(const struct tide_history *h, const struct span *spans, size_t count)
+{
+    int64_t peak = -1;
+    for (size_t i = 0; i < h->process_count; i++)
+        for (size_t k = 0; k < h->processes[i].point_count; k++) {
+            const struct tide_history_point *p = &h->processes[i].points[k];
+            if (inside(spans, count, p->t_ns) && p->rss_bytes > peak)
+                peak = p->rss_bytes;
+        }
+    return peak;
+}
+
+/* Where the program said that a phase of this name was under way. There is room for half as many as marks. */
+static size_t find_spans(const struct tide_history *h, const char *name, struct span *spans)
+{
+    size_t count = 0;
+    int64_t begun = -1;
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->name < 0 || strcmp(h->names[m->name], name) != 0)
+            continue;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN)
+            begun = m->t_ns;
+        else if (m->kind == TIDE_MARK_PHASE_END && begun >= 0) {
+            spans[count++] = (struct span){begun, m->t_ns};
+            begun = -1;
+        }
+    }
+    return count;
+}
+
+static void add_row(struct tide_against *to, const char *name, int64_t planned, int64_t peak)
+{
+    struct tide_against_row *row = &to->rows[to->count++];
+    tide_text_escape(name, strlen(name), row->name, sizeof row->name);
+    row->planned = planned;
+    row->seen = peak;
+}
+
+int tide_against_compare(bool host, const struct tide_forecast *f, const struct tide_history *h,
+                         struct tide_against *to, struct tide_err *err)
+{
+    struct span *spans = malloc((h->mark_count / 2 + 1) * sizeof *spans), all = {INT64_MIN, INT64_MAX};
+    if (!spans)
+        return tide_err_set(err, "not enough memory to compare the plan with the recording");
+    bool device = h->gpu_count > 0;
+    int64_t above = device ? f->context + f->reserved - f->allocated : host ? f->context : 0;
+    to->count = 0;
+    to->what = device ? "on the device" : "resident, of the largest process";
+    for (int i = 0; i < f->phase_count; i++) {
+        size_t count = find_spans(h, f->phases[i].name, spans);
+        int64_t peak = !count ? -1 : device ? device_peak(h, spans, count) : host_peak(h, spans, count);
+        if (peak >= 0)
+            add_row(to, f->phases[i].name, f->phases[i].peak + above, peak);
+    }
+    add_row(to, "whole run", f->allocated + above, device ? device_peak(h, &all, 1) : host_peak(h, &all, 1));
+    free(spans);
+    return 0;
+}
+
+/* The owners at the peak step by step up to the plan, then what was seen beyond it. */
+static void print_waterfall(const struct tide_job *job, const struct tide_forecast *f,
+                            const struct tide_against *seen, bool device, FILE *out)
+{
+    const struct tide_against_row *whole = &seen->rows[seen->count - 1];
+    char text[2][TIDE_UNITS_TEXT];
+    int64_t sum = 0;
+    for (int part = 0; part < TIDE_PARTS; part++) {
+        if (!f->owned[part])
+            continue;
+        sum += f->owned[part];
+        fprintf(out, "  %-16s %12s %12s\n", tide_part_name((enum tide_part)part),
+                tide_size_text((double)f->owned[part], text[0]), tide_size_text((double)sum, text[1]));
+    }
+    if (device) {
+        sum += f->reserved - f->allocated;
+        fprintf(out, "  %-16s %12s %12s\n", "kept unused",
+                tide_size_text((double)(f->reserved - f->allocated), text[0]),
+                tide_size_text((double)sum, text[1]));
+    }
+    if (device || job->host) {
+        sum += f->context;
+        fprintf(out, "  %-16s %12s %12s\n", device ? "context" : "interpreter",
+                tide_size_text((double)f->context, text[0]), tide_size_text((double)sum, text[1]));
+    }
+    fprintf(out, "  %-16s %12s %12s\n", "unexplained", tide_size_text((double)(whole->seen - sum), text[0]),
+            tide_size_text((double)whole->seen, text[1]));
+}
+
+static void print_text(const struct tide_job *job, const struct tide_forecast *f,
+                       const struct tide_against *seen, bool device, FILE *out)
+{
+    char line[256], text[3][TIDE_UNITS_TEXT];
+    tide_job_text(job, line, sizeof line);
+    fprintf(out, "plan          %s\n\n  %-16s %12s %12s\n", line, "owner", "bytes", "in all");
+    print_waterfall(job, f, seen, device, out);
+    fprintf(out, "\n  %-16s %12s %12s %12s   (%s)\n", "peak of", "planned", "seen", "unexplained",
+            seen->what);
+    for (int i = 0; i < seen->count; i++) {
+        const struct tide_against_row *row = &seen->rows[i];
+        fprintf(out, "  %-16s %12s %12s %12s\n", row->name, tide_size_text((double)row->planned, text[0]),
+                tide_size_text((double)row->seen, text[1]),
+                tide_size_text((double)(row->seen - row->planned), text[2]));
+    }
+}
+
+static void print_json(const struct tide_forecast *f, const struct tide_against *seen, bool device, FILE *out)
+{
+    struct tide_json json;
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "schema", "tidemark.against/1");
+    tide_json_text(&json, "compared", device ? "device" : "rss");
+    tide_json_object(&json, "planned_at_peak");
+    for (int part = 0; part < TIDE_PARTS; part++)
+        if (f->owned[part])
+            tide_json_integer(&json, tide_part_name((enum tide_part)part), f->owned[part]);
+    tide_json_end(&json);
+    tide_json_array(&json, "rows");
+    for (int i = 0; i < seen->count; i++) {
+        tide_json_object(&json, NULL);
+        tide_json_text(&json, "name", seen->rows[i].name);
+        tide_json_integer(&json, "planned_bytes", seen->rows[i].planned);
+        tide_json_integer(&json, "seen_bytes", seen->rows[i].seen);
+        tide_json_integer(&json, "unexplained_bytes", seen->rows[i].seen - seen->rows[i].planned);
+        tide_json_end(&json);
+    }
+    tide_json_end(&json);
+    tide_json_end(&json);
+}
+
+/* Caller frees. */
+static int load(const char *path, struct tide_history **ret_history, struct tide_err *err)
+{
+    struct tide_history *history = NULL;
+    struct tide_reader *reader = NULL;
+    int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
+              tide_history_load(history, reader, err);
+    tide_reader_free(reader);
+    if (bad) {
+        tide_history_free(history);
+        return -1;
+    }
+    *ret_history = history;
+    return 0;
+}
+
+int tide_against_end(const char *path, int64_t *ret_step, bool *ret_well, struct tide_err *err)
+{
+    struct tide_history *history;
+    int64_t step = 0;
+    if (load(path, &history, err))
+        return -1;
+    for (size_t i = 0; i < history->mark_count; i++)
+        if (history->marks[i].kind == TIDE_MARK_STEP && history->marks[i].number > step)
+            step = history->marks[i].number;
+    *ret_step = step;
+    *ret_well = history->exit_status == 0;
+    tide_history_free(history);
+    return 0;
+}
+
+int tide_against(const struct tide_job *job, const struct tide_forecast *forecast, const char *path,
+                 bool json, FILE *out, struct tide_err *err)
+{
+    struct tide_history *history;
+    struct tide_against seen;
+    if (load(path, &history, err))
+        return -1;
+    if (tide_against_compare(job->host, forecast, history, &seen, err)) {
+        tide_history_free(history);
+        return -1;
+    }
+    bool known = seen.rows[seen.count - 1].seen >= 0;
+    if (known && json)
+        print_json(forecast, &seen, history->gpu_count > 0, out);
+    else if (known)
+        print_text(job, forecast, &seen, history->gpu_count > 0, out);
+    tide_history_free(history);
+    return known ? 0 : tide_err_set(err, "the recording holds no memory of any process");
+}

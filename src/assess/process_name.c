@@ -1,0 +1,55 @@
+#include "assess/process_name.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TITLE = 56 }; /* two of them and the words between fit into a name */
+
+char *tide_process_title(const struct tide_history_process *p, char *out, size_t size)
+{
+    char number[40] = "";
+    const char *called = p->row.role[0] ? p->row.role : p->row.name;
+    if (p->row.rank != TIDE_UNKNOWN)
+        snprintf(number, sizeof number, " rank %lld", (long long)p->row.rank);
+    else if (p->number >= 0)
+        snprintf(number, sizeof number, " %lld", (long long)p->number);
+    size_t room = size > strlen(number) ? size - strlen(number) : 1;
+    tide_text_escape(called, strlen(called), out, room); /* what is long is cut, its number is not */
+    strcat(out, number);
+    return out;
+}
+
+char *tide_process_short(const struct tide_history_process *p, char *out, size_t size)
+{
+    char pid[32];
+    snprintf(pid, sizeof pid, "[%lld]", (long long)p->row.pid);
+    tide_process_title(p, out, size - strlen(pid));
+    strcat(out, pid);
+    return out;
+}
+
+char *tide_process_name(const struct tide_history *h, const struct tide_history_process *p, char *out,
+                        size_t size)
+{
+    char own[TITLE], parent_own[TITLE];
+    int64_t id = p->row.parent;
+    const struct tide_history_process *parent =
+        id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
+    tide_process_short(p, own, sizeof own);
+    if (!parent) {
+        snprintf(out, size, "%s", own);
+        return out;
+    }
+    tide_process_short(parent, parent_own, sizeof parent_own);
+    snprintf(out, size, "%s (child of %s)", own, parent_own);
+    return out;
+}
+
+bool tide_process_is_python(const struct tide_history_process *p)
+{
+    char program[TITLE];
+    snprintf(program, sizeof program, "%.*s", (int)strcspn(p->row.command, " "), p->row.command);
+    return !strncmp(tide_text_last_part(program), "python", 6) || !strncmp(p->row.name, "python", 6);
+}

@@ -1,0 +1,193 @@
+/*
+ * retained.c - whether somebody holds what rises: the verdict on a process beside what its program has live
+ * and what its allocator keeps.
+ */
+#include "assess/assessment_private.h"
+#include "assess/moment.h"
+#include "assess/stacks.h"
+#include "base/err.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PAGE 4096.0
+
+static const double LOST_MOST = 0.01; /* of the samples: more, and what is live is not known */
+static const double LATE_MOST = 0.1;  /* of the stretch: who is seen from later on was not seen grow */
+
+/* How far the process is seen, at the end; NULL: nobody looked. */
+static const struct tide_heap_status *status_of(const struct tide_history *h, int64_t process)
+{
+    const struct tide_heap_status *last = NULL;
+    for (size_t i = 0; i < h->heap_status_count; i++)
+        if (h->heap_status[i].process == process)
+            last = &h->heap_status[i];
+    return last;
+}
+
+/* Whether the sum of what was seen allocated is what the process holds. */
+static bool is_seen(const struct tide_history *h, int64_t process)
+{
+    const struct tide_heap_status *last = status_of(h, process);
+    if (!last || strncmp(last->state, "on", 2) || (last->state[2] && last->state[2] != ';'))
+        return false;
+    double lost = fmax((double)last->dropped_sites, 0) + fmax((double)last->dropped_blocks, 0);
+    return lost <= LOST_MOST * fmax((double)last->sampled, 1);
+}
+
+/* What was known of the allocator at a time, or first after it. NULL: nothing ever was. */
+static const struct tide_history_heap_point *asked_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    const struct tide_history_heap_point *found = NULL;
+    for (size_t i = 0; i < p->heap_count && (!found || p->heap[i].t_ns <= t_ns); i++)
+        if (p->heap[i].free_bytes >= 0)
+            found = &p->heap[i];
+    return found;
+}
+
+static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    const struct tide_history_point *found = p->points;
+    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= t_ns; i++)
+        found = &p->points[i];
+    return found;
+}
+
+/*
+ * malloc_trim gives back whole pages. Of a piece of s bytes at a place that is as good as random, s less a
+ * page are whole pages on average, and never more than s. Both bounds hold for the sum over pieces of any
+ * sizes, the lower one because it is convex in s.
+ */
+static struct tide_kept kept_of(const struct tide_history_heap_point *asked, double not_live, double threads)
+{
+    struct tide_kept kept = {NAN, NAN, NAN, NAN, NAN, threads};
+    if (!asked)
+        return kept;
+    kept.free_bytes = (double)asked->free_bytes;
+    kept.pieces = fmax((double)asked->free_blocks, 1);
+    kept.top_bytes = fmin(fmax((double)asked->top_bytes, 0), kept.free_bytes);
+    double holes = kept.free_bytes - kept.top_bytes;
+    kept.trim_high = fmin(kept.free_bytes, fmax(not_live, 0));
+    kept.trim_low = fmax(kept.top_bytes - PAGE, 0) + fmax(holes - PAGE * (kept.pieces - 1), 0);
+    kept.trim_low = fmin(kept.trim_low, kept.trim_high);
+    return kept;
+}
+
+/* What the lines of a process asked for between two times, whether or not they gave it back; INFINITY: not
+ * known, since only some of what was sampled became a row. */
+static double asked_for(const struct tide_history *h, int64_t process, int64_t from_ns, int64_t to_ns)
+{
+    double sum = 0;
+    bool any = false;
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        if (site->id == 0 || site->process != process || tide_site_is_on_device(site))
+            continue;
+        const struct tide_history_site_point *first = tide_moment_point(site, from_ns),
+                                             *last = tide_moment_point(site, to_ns);
+        any = true;
+        if (last && last->total_bytes == TIDE_UNKNOWN)
+            return INFINITY;
+        sum += last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
+    }
+    return any || status_of(h, process)->sampled <= 0 ? sum : INFINITY;
+}
+
+/* Free bytes at two times. Where the allocator cannot be asked, what could be its: shared memory is not, and
+ * it keeps no more than was asked of it. */
+static void kept_between(const struct tide_history *h, const struct tide_history_process *p, int64_t from_ns,
+                         int64_t to_ns, double *ret_first, double *ret_last)
+{
+    const struct tide_history_heap_point *first = asked_at(p, from_ns), *last = asked_at(p, to_ns);
+    const struct tide_history_point *before = point_at(p, from_ns), *after = point_at(p, to_ns);
+    if (first) {
+        *ret_first = (double)first->free_bytes;
+        *ret_last = (double)last->free_bytes;
+        return;
+    }
+    double grown =
+        (double)(after->private_bytes - after->shmem_bytes - before->private_bytes + before->shmem_bytes);
+    *ret_first = 0;
+    *ret_last = fmin(grown, asked_for(h, p->row.id, from_ns, to_ns));
+}
+
+/* What the process has mapped at a time that no line of the program asked for: the heap of a runtime. */
+static double managed_at(const struct tide_history *h, int64_t process, int64_t t_ns)
+{
+    double sum = 0;
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        if (site->id == 0 || site->process != process || site->kind != TIDE_SITE_MMAP ||
+            tide_stack_is_asked_for(h, site->stack))
+            continue;
+        const struct tide_history_site_point *point = tide_moment_point(site, t_ns);
+        sum += point ? fmax((double)point->live_bytes, 0) : 0;
+    }
+    return sum;
+}
+
+/* What is live, as a series; 0 points when it was not seen from the beginning of the stretch on. */
+static int live_series(struct tide_assessing *s, const struct tide_history_process *p,
+                       const struct tide_verdict *v, struct tide_judge_input *ret_live)
+{
+    struct tide_level *levels = tide_arena_take(s->scratch, p->heap_count + 1, sizeof *levels);
+    double *x, *bytes;
+    size_t moments;
+    if (!levels)
+        return -1;
+    for (size_t i = 0; i < p->heap_count; i++)
+        levels[i] = (struct tide_level){p->heap[i].t_ns, (double)p->heap[i].live_bytes};
+    size_t n = tide_assessing_series(s, s->scratch, levels, p->heap_count, p->heap[0].t_ns,
+                                     tide_assessing_end(s, p), &x, &bytes, &moments);
+    if (n == SIZE_MAX)
+        return -1;
+    bool late = n == 0 || x[0] > v->start_x + LATE_MOST * (v->x_last - v->start_x);
+    *ret_live = (struct tide_judge_input){.x = x,
+                                          .bytes = bytes,
+                                          .count = late ? 0 : n,
+                                          .x_is_steps = s->axis.is_steps,
+                                          .items = NAN,
+                                          .items_per_step = NAN,
+                                          .limit_bytes = NAN};
+    return 0;
+}
+
+void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
+{
+    struct tide_verdict *v = &j->verdict;
+    j->filling = true;
+    v->kind = TIDE_PLATEAU;
+    v->shape = TIDE_SHAPE_SATURATING;
+    v->ceiling_bytes = ceiling_bytes;
+    v->knee_x = v->knee_low = v->knee_high = NAN;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+}
+
+int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
+                             struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    if (p->heap_count == 0 || p->point_count == 0 || !is_seen(s->h, p->row.id))
+        return 0;
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
+    struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
+    kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
+    int known = live_series(s, p, v, &input.live)
+                    ? tide_err_set(s->err, "not enough memory to judge the recording")
+                    : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
+    tide_arena_rewind(s->scratch, mark);
+    if (known <= 0)
+        return known;
+    j->live_known = true;
+    j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
+    /* What has stopped after a small part of the process was kept is no finding. */
+    bool matters = v->kind == TIDE_LEAK || v->growth_bytes >= TIDE_RETENTION_LEAST * v->floor_last;
+    if (j->retention.retains && matters)
+        v->kind = TIDE_RETENTION;
+    else if (j->retention.fills && v->kind == TIDE_LEAK)
+        tide_assessing_fill(
+            j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));
+    return 0;
+}

@@ -1,0 +1,354 @@
+#include "assess/stacks.h"
+
+#include "assess/process_name.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TEXT = 512,
+    SOURCE_LINE = 160,
+};
+
+/* A file of a Python package as its users know it ("torch/nn/functional.py"), any other by its name alone. */
+static const char *short_path(const char *path)
+{
+    static const char *const roots[] = {"/site-packages/", "/dist-packages/", NULL};
+    for (const char *const *root = roots; *root; root++) {
+        const char *found = strstr(path, *root);
+        if (found)
+            return found + strlen(*root);
+    }
+    const char *library = strstr(path, "/lib/python3.");
+    const char *inside = library ? strchr(library + strlen("/lib/"), '/') : NULL;
+    return inside ? inside + 1 : tide_text_last_part(path);
+}
+
+static bool is_start_up(const struct tide_frame *f)
+{
+    static const char *const names[] = {"_start",
+                                        "__libc_start_main_impl",
+                                        "__libc_start_call_main",
+                                        "__libc_start_main",
+                                        "start_thread",
+                                        "clone3",
+                                        "clone",
+                                        "__clone3",
+                                        "__GI___clone3",
+                                        "__GI___clone",
+                                        NULL};
+    for (const char *const *n = names; *n; n++)
+        if (!strcmp(f->function, *n))
+            return true;
+    return !strncmp(f->file, "<frozen ", 8);
+}
+
+/* Where packages put what they install, and the paths that distributions build under. */
+static bool is_library_path(const char *path)
+{
+    static const char *const starts[] = {"/usr/", "/lib", "/build/", "./", "../", NULL};
+    static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3.", NULL};
+    for (const char *const *s = starts; *s; s++)
+        if (!strncmp(path, *s, strlen(*s)))
+            return true;
+    for (const char *const *p = parts; *p; p++)
+        if (strstr(path, *p))
+            return true;
+    return false;
+}
+
+static bool is_interpreter(const struct tide_frame *f)
+{
+    const char *name = tide_text_last_part(f->module);
+    return !f->python && (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
+}
+
+/* What a frame is to a reader. LEAST: has no name, or is the interpreter between Python and a library, or the
+ * inside of a container of C++ or Rust. */
+enum interest { OWN, PYTHON_LIBRARY, NATIVE_LIBRARY, LEAST, NONE };
+
+static enum interest interest_of(const struct tide_frame *f)
+{
+    if (is_start_up(f) || (!f->function[0] && !f->file[0] && !f->module[0]))
+        return NONE;
+    if (is_interpreter(f) || !f->function[0] || strstr(f->file, "/include/c++/") ||
+        !strncmp(f->file, "/rustc/", strlen("/rustc/")))
+        return LEAST;
+    bool own = f->file[0] ? !is_library_path(f->file)
+                          : !is_library_path(f->module) && !strstr(tide_text_last_part(f->module), ".so");
+    return own ? OWN : f->python ? PYTHON_LIBRARY : NATIVE_LIBRARY;
+}
+
+bool tide_frame_is_own(const struct tide_frame *frame)
+{
+    return interest_of(frame) == OWN;
+}
+
+const struct tide_frame *tide_stack_own(const struct tide_history *h, int64_t stack, size_t *ret_depth)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = *ret_depth; i < count; i++)
+        if (tide_frame_is_own(&h->frames[frames[i]])) {
+            *ret_depth = i;
+            return &h->frames[frames[i]];
+        }
+    return NULL;
+}
+
+bool tide_stack_is_asked_for(const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    for (size_t i = 0; i < count; i++)
+        if (h->frames[frames[i]].python || tide_frame_is_own(&h->frames[frames[i]]))
+            return true;
+    return false;
+}
+
+/* How the tracker's note begins when no program could be seen into. */
+#define UNSEEN "--heap saw no allocations: "
+#define BECAME "the process has become another program"
+
+enum { LOOKED_AT = 512 }; /* frames of a stack, innermost first */
+
+struct choice {
+    enum interest of[LOOKED_AT];
+    bool taken[LOOKED_AT];
+    size_t frame_count, count, most;
+    size_t of_natives; /* of the count */
+};
+
+/* The innermost of a kind that are not taken yet, at most so many. */
+static void take(struct choice *c, enum interest interest, size_t limit)
+{
+    for (size_t i = 0; i < c->frame_count && limit && c->count < c->most; i++)
+        if (c->of[i] == interest && !c->taken[i]) {
+            c->taken[i] = true;
+            c->count++;
+            c->of_natives += interest == NATIVE_LIBRARY;
+            limit--;
+        }
+}
+
+size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t most,
+                         const struct tide_frame *out[static TIDE_STACK_SHOWN])
+{
+    const int32_t *frames;
+    struct choice c = {.most = most < TIDE_STACK_SHOWN ? most : TIDE_STACK_SHOWN};
+    c.frame_count = tide_history_stack(h, stack, &frames);
+    c.frame_count = c.frame_count < LOOKED_AT ? c.frame_count : LOOKED_AT;
+    for (size_t i = 0; i < c.frame_count; i++)
+        c.of[i] = interest_of(&h->frames[frames[i]]);
+    take(&c, OWN, c.most > 3 ? c.most - 2 : 1);
+    take(&c, NATIVE_LIBRARY, 1);
+    take(&c, OWN, c.most);
+    take(&c, PYTHON_LIBRARY, c.most);
+    bool has_source = c.count > c.of_natives;
+    take(&c, NATIVE_LIBRARY, c.most);
+    if (!has_source)
+        take(&c, LEAST, c.most);
+    size_t count = 0;
+    for (size_t i = c.frame_count; i-- > 0;)
+        if (c.taken[i])
+            out[count++] = &h->frames[frames[i]];
+    return count;
+}
+
+bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
+{
+    if (!frame->source[0])
+        return false;
+    tide_text_escape(frame->source, strlen(frame->source), out, size);
+    return true;
+}
+
+/*
+ * A C++ function by its name: without its parameters, and without template arguments that are longer than a
+ * word. Operators keep everything: their names have brackets of their own.
+ */
+static void bare_name(const char *function, char *out, size_t size)
+{
+    enum { ARGUMENTS = 24 };
+    static const char nameless[] = "(anonymous namespace)";
+    size_t used = 0;
+    const char *end = function + strlen(function);
+    bool whole = !strchr(function, '(') || strstr(function, "operator");
+    for (const char *p = function; p < end && used + 1 < size; p++) {
+        if (!whole && !strncmp(p, nameless, sizeof nameless - 1) && used + sizeof nameless < size) {
+            memcpy(out + used, nameless, sizeof nameless - 1);
+            used += sizeof nameless - 1;
+            p += sizeof nameless - 2;
+            continue;
+        }
+        if (!whole && *p == '(' && p > function)
+            break;
+        const char *close = p;
+        int depth = 0;
+        do
+            depth += (*close == '<') - (*close == '>' && close > function && close[-1] != '-');
+        while (*p == '<' && depth > 0 && ++close < end);
+        if (!whole && close - p > ARGUMENTS && used + 4 < size) {
+            memcpy(out + used, "<..>", 4);
+            used += 4;
+            p = close;
+        } else
+            out[used++] = *p;
+    }
+    out[used] = '\0';
+}
+
+void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_source)
+{
+    char bare[160], function[160], file[160], module[96], line[SOURCE_LINE];
+    bare_name(f->function, bare, sizeof bare);
+    tide_text_escape(bare, strlen(bare), function, sizeof function);
+    const char *short_file = short_path(f->file);
+    tide_text_escape(short_file, strlen(short_file), file, sizeof file);
+    const char *short_module = tide_text_last_part(f->module);
+    tide_text_escape(short_module, strlen(short_module), module, sizeof module);
+    if (f->file[0] && f->line > 0)
+        tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
+    else if (f->function[0])
+        tide_buf_format(b, "%s  %s", module[0] ? module : file, function);
+    else
+        tide_buf_format(b, "%s+0x%llx", module, (unsigned long long)f->offset);
+    if (with_source && tide_frame_source(f, line, sizeof line))
+        tide_buf_format(b, "%*s%s", b->len < 44 ? (int)(44 - b->len) : 2, "", line);
+}
+
+const char *tide_site_kind_name(enum tide_site_kind kind)
+{
+    static const char *const names[TIDE_SITE_KINDS] = {[TIDE_SITE_MALLOC] = "malloc",
+                                                       [TIDE_SITE_MMAP] = "mmap",
+                                                       [TIDE_SITE_CUDA] = "cuda",
+                                                       [TIDE_SITE_POOL] = "pool",
+                                                       [TIDE_SITE_TENSOR] = "tensor"};
+    return kind > 0 && kind < TIDE_SITE_KINDS ? names[kind] : "unknown";
+}
+
+bool tide_site_is_on_device(const struct tide_history_site *site)
+{
+    return site->kind == TIDE_SITE_CUDA || site->kind == TIDE_SITE_TENSOR;
+}
+
+void tide_site_process_name(const struct tide_history *h, const struct tide_history_site *site, char *out,
+                            size_t size)
+{
+    out[0] = 0;
+    if (site->process < 1 || (size_t)site->process > h->process_count)
+        return;
+    tide_process_short(&h->processes[site->process - 1], out, size);
+}
+
+void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,
+                      const char *indent, FILE *out)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    size_t count = tide_stack_choose(h, site->stack, most, shown);
+    char process[TIDE_SITE_PROCESS];
+    tide_site_process_name(h, site, process, sizeof process);
+    if (count == 0)
+        fprintf(out, "%s%s in %s\n", indent,
+                site->stack ? "code of no known file" : "many small sites together", process);
+    struct tide_buf line, before;
+    tide_buf_init(&line, 4 * TEXT);
+    tide_buf_init(&before, 4 * TEXT);
+    for (size_t i = 0; i < count; i++) {
+        tide_frame_put(&line, shown[i], true);
+        if (strcmp(tide_buf_view(&line), tide_buf_view(&before)) != 0) /* overloads that call each other */
+            fprintf(out, "%s%s\n", indent, tide_buf_view(&line));
+        tide_buf_clear(&before);
+        tide_buf_text(&before, tide_buf_view(&line));
+        tide_buf_clear(&line);
+    }
+    tide_buf_release(&line);
+    tide_buf_release(&before);
+}
+
+/* The hook was in that process, as far as is known to its end. */
+static bool is_seen(const struct tide_history *h, int64_t process)
+{
+    for (size_t i = h->heap_status_count; i-- > 0;)
+        if (h->heap_status[i].process == process)
+            return strcmp(h->heap_status[i].state, BECAME) != 0;
+    return false;
+}
+
+bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < h->process_count; i++)
+        if (h->processes[i].row.peak_rss_bytes > h->processes[largest].row.peak_rss_bytes)
+            largest = i;
+    if (h->heap_status_count == 0 || h->process_count == 0 || is_seen(h, (int64_t)largest + 1))
+        return false;
+    const struct tide_process *row = &h->processes[largest].row;
+    char name[TIDE_SITE_PROCESS];
+    tide_text_escape(row->name, strlen(row->name), name, sizeof name);
+    snprintf(out, size,
+             "%s[%lld], since it is statically linked or setuid, another user's, or without the "
+             "LD_PRELOAD of --heap",
+             name, (long long)row->pid);
+    return true;
+}
+
+const char *tide_sites_refusal(const struct tide_history *h)
+{
+    for (size_t i = 0; i < h->heap_status_count; i++) {
+        const char *state = h->heap_status[i].state;
+        if (strcmp(state, "on") != 0 && strcmp(state, "starting") != 0 && strcmp(state, BECAME) != 0)
+            return state;
+    }
+    for (size_t i = 0; i < h->note_count; i++)
+        if (!strncmp(h->notes[i].text, UNSEEN, strlen(UNSEEN)))
+            return h->notes[i].text + strlen(UNSEEN);
+    return NULL;
+}
+
+bool tide_sites_were_asked(const struct tide_history *h)
+{
+    return h->heap_status_count > 0 || tide_sites_refusal(h);
+}
+
+int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
+{
+    const char *refusal = tide_sites_refusal(h);
+    if (refusal) {
+        char why[240];
+        tide_text_escape(refusal, strlen(refusal), why, sizeof why);
+        return tide_err_set(err, "the recording has no call sites: %s", why);
+    }
+    char unseen[280];
+    if (tide_sites_unseen(h, unseen, sizeof unseen))
+        return tide_err_set(err, "the recording has no call sites of %s", unseen);
+    tide_err_set(err, "the recording has no call sites%s",
+                 h->heap_status_count ? ": the program ended before an allocation was sampled" : "");
+    return tide_err_hint(err, h->heap_status_count
+                                  ? "'tidemark run --heap-interval 4K -- PROG' samples more of them"
+                                  : "record them with 'tidemark run --heap -- PROG'");
+}
+
+static void json_frame(struct tide_json *json, const struct tide_frame *f)
+{
+    tide_json_object(json, NULL);
+    tide_json_text(json, "function", f->function[0] ? f->function : NULL);
+    tide_json_text(json, "file", f->file[0] ? f->file : NULL);
+    tide_json_whole(json, "line", f->line > 0 ? (double)f->line : NAN);
+    tide_json_text(json, "module", f->module[0] ? f->module : NULL);
+    tide_json_whole(json, "offset", f->offset >= 0 && !f->python ? (double)f->offset : NAN);
+    tide_json_bool(json, "python", f->python);
+    tide_json_bool(json, "inlined", f->inlined);
+    tide_json_end(json);
+}
+
+void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *h, int64_t stack)
+{
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, stack, &frames);
+    tide_json_array(json, key);
+    for (size_t i = 0; i < count; i++)
+        json_frame(json, &h->frames[frames[i]]);
+    tide_json_end(json);
+}

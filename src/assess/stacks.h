@@ -1,0 +1,77 @@
+/*
+ * stacks.h - how call sites and their stacks are said, wherever they are: to a person, and in documents.
+ *
+ * A stack has dozens of frames, of which a reader wants few: the program's own code, which is what no package
+ * installed, outermost first, then what it called into. Frames of start-up and of the import machinery are
+ * left out for a person, and those without a name where there are others; documents have them all.
+ */
+#ifndef TIDE_STACKS_H
+#define TIDE_STACKS_H
+
+#include "assess/history.h"
+#include "base/buf.h"
+#include "base/json.h"
+
+#include <stdio.h>
+
+enum { TIDE_STACK_SHOWN = 64, TIDE_SITE_PROCESS = 64 };
+
+/* "malloc", "mmap", "cuda", "pool", "tensor". */
+const char *tide_site_kind_name(enum tide_site_kind kind);
+
+/* Whether a site's memory is a device's: never added up with, or compared to, the host's. */
+bool tide_site_is_on_device(const struct tide_history_site *site);
+
+/* "python[4711]", escaped; "" when the process is not known. */
+void tide_site_process_name(const struct tide_history *history, const struct tide_history_site *site,
+                            char *out, size_t size);
+
+/* Why a recording that was made with --heap knows nothing of some process or of all, as the hook or the
+ * tracker said it; NULL: it was made without, or nothing was in the way. Borrowed from the history. */
+const char *tide_sites_refusal(const struct tide_history *history);
+
+/* Whether the recording was made with --heap. */
+bool tide_sites_were_asked(const struct tide_history *history);
+
+/* Why a recording has no call sites: nobody looked, somebody looked and could not see, or there was nothing
+ * large enough. Always returns -1. */
+int tide_sites_missing(const struct tide_history *history, struct tide_err *err);
+
+/* Names the largest process, and why that can be, when the hook was not in it or was lost when it became
+ * another program; escaped. False: it was there, or nobody wanted it. */
+bool tide_sites_unseen(const struct tide_history *history, char *out, size_t size);
+
+/* Which frames to show a person, outermost first: at most `most`. The innermost of the program's own have
+ * most of the room, then comes who asked for the memory, then libraries. Borrowed from the history; returns
+ * how many. */
+size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size_t most,
+                         const struct tide_frame *out[static TIDE_STACK_SHOWN]);
+
+/* "train.py:88 train_step", "libtorch.so  at::empty_cpu", "a.out+0x1234", escaped; with the text of the
+ * source line where that file is here. */
+void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);
+
+/* Whether a frame is the program's own code rather than what a package installed, as far as its path tells.
+ */
+bool tide_frame_is_own(const struct tide_frame *frame);
+
+/* The innermost frame of the program's own at this depth (0: who allocated) or further out, and its depth;
+ * NULL: there is none. Borrowed from the history. */
+const struct tide_frame *tide_stack_own(const struct tide_history *history, int64_t stack, size_t *ret_depth);
+
+/* Whether a line of the program asked for what a stack allocates, rather than a library by itself. */
+bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
+
+/* The text of a frame's source line as it was recorded, escaped; false when there is none. No file is opened:
+ * a name in a recording is a stranger's. */
+bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
+
+/* The chosen frames, one line each, behind `indent`. */
+void tide_stack_print(const struct tide_history *history, const struct tide_history_site *site, size_t most,
+                      const char *indent, FILE *out);
+
+/* An array of all frames, innermost first: function, file, line, module, offset, python, inlined. */
+void tide_stack_json(struct tide_json *json, const char *key, const struct tide_history *history,
+                     int64_t stack);
+
+#endif

@@ -1,0 +1,558 @@
+/*
+ * summary.c - see summary.h. The tree is built level by level: the children of a row are sorted into rows by
+ * role, and roles with GROUP_AT members or more become one row.
+ */
+#include "assess/summary.h"
+#include "base/map.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP_AT = 4 };
+
+static int no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to sum the recording up");
+}
+
+/* --- processes ----------------------------------------------------------------------------------------- */
+
+/* A row of the tree while it is built. Indices are into nodes, -1: none. */
+struct node {
+    const int64_t *members; /* ids */
+    size_t count;
+    int depth;
+    long first_child, next;
+};
+
+struct tree {
+    const struct tide_history *history;
+    struct tide_arena *arena;
+    int64_t *first_child, *next_sibling; /* by process id; 0: none. [0]: the roots */
+    struct node *nodes;
+    size_t node_count;
+};
+
+static int compare_roles(const void *a, const void *b, void *context)
+{
+    const struct tide_history *history = context;
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    int order = strcmp(history->processes[x - 1].row.role, history->processes[y - 1].row.role);
+
+    return order ? order : (x > y) - (x < y);
+}
+
+static int compare_first_members(const void *a, const void *b)
+{
+    const struct node *x = a, *y = b;
+
+    return (x->members[0] > y->members[0]) - (x->members[0] < y->members[0]);
+}
+
+/* Splits children (ids, count) into nodes at the end of the list, and links them below parent in order of
+ * their first member. */
+static void add_nodes(struct tree *tree, int64_t *children, size_t count, struct node *parent, int depth)
+{
+    const struct tide_history *history = tree->history;
+    size_t begin = tree->node_count;
+
+    qsort_r(children, count, sizeof *children, compare_roles, (void *)history);
+    for (size_t i = 0, end; i < count; i = end) {
+        const char *role = history->processes[children[i] - 1].row.role;
+        for (end = i + 1; end < count && *role; end++)
+            if (strcmp(role, history->processes[children[end] - 1].row.role) != 0)
+                break;
+        size_t step = end - i >= GROUP_AT ? end - i : 1;
+        for (; i < end; i += step)
+            tree->nodes[tree->node_count++] = (struct node){&children[i], step, depth, -1, -1};
+    }
+    size_t made = tree->node_count - begin;
+    if (made == 0)
+        return;
+    qsort(tree->nodes + begin, made, sizeof *tree->nodes, compare_first_members);
+    for (size_t i = begin; i + 1 < tree->node_count; i++)
+        tree->nodes[i].next = (long)i + 1;
+    if (parent)
+        parent->first_child = (long)begin;
+}
+
+static void link_processes(struct tree *tree)
+{
+    for (size_t id = tree->history->process_count; id >= 1; id--) {
+        int64_t parent = tree->history->processes[id - 1].row.parent;
+        tree->next_sibling[id] = tree->first_child[parent];
+        tree->first_child[parent] = (int64_t)id;
+    }
+}
+
+static int build_tree(struct tree *tree)
+{
+    size_t count = tree->history->process_count, used = 0;
+    int64_t *ids = tide_arena_take(tree->arena, count + 1, sizeof *ids);
+
+    tree->first_child = tide_arena_take(tree->arena, count + 1, sizeof *tree->first_child);
+    tree->next_sibling = tide_arena_take(tree->arena, count + 1, sizeof *tree->next_sibling);
+    tree->nodes = tide_arena_take(tree->arena, count + 1, sizeof *tree->nodes);
+    if (!ids || !tree->first_child || !tree->next_sibling || !tree->nodes)
+        return -1;
+    link_processes(tree);
+    for (int64_t id = tree->first_child[0]; id; id = tree->next_sibling[id])
+        ids[used++] = id;
+    add_nodes(tree, ids, used, NULL, 0);
+    for (size_t i = 0; i < tree->node_count; i++) {
+        size_t begin = used;
+        for (size_t k = 0; k < tree->nodes[i].count; k++)
+            for (int64_t id = tree->first_child[tree->nodes[i].members[k]]; id; id = tree->next_sibling[id])
+                ids[used++] = id;
+        add_nodes(tree, ids + begin, used - begin, &tree->nodes[i], tree->nodes[i].depth + 1);
+    }
+    return 0;
+}
+
+static int64_t end_of(const struct tide_summary *summary, const struct tide_history_process *process)
+{
+    return process->row.ended_ns == TIDE_UNKNOWN ? summary->last_ns : process->row.ended_ns;
+}
+
+/* Adds what is known, without overflow: both are at most 2^62. */
+static void add_known(int64_t *sum, int64_t value)
+{
+    const int64_t most = (int64_t)1 << 62;
+
+    if (value == TIDE_UNKNOWN)
+        return;
+    if (*sum == TIDE_UNKNOWN)
+        *sum = 0;
+    *sum = value > most - *sum ? most : *sum + value;
+}
+
+/* A change of one process's RSS at a moment. */
+struct change {
+    int64_t t_ns;
+    int64_t by_bytes;
+};
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+
+    return (x->t_ns > y->t_ns) - (x->t_ns < y->t_ns);
+}
+
+/* When the members' RSS together was largest, and how much that was. */
+static int peak_of_members(const struct tide_summary *summary, const struct node *node, int64_t *ret_t_ns,
+                           int64_t *ret_bytes)
+{
+    const struct tide_history *history = summary->history;
+    size_t total = 0, n = 0;
+
+    for (size_t i = 0; i < node->count; i++)
+        total += history->processes[node->members[i] - 1].point_count + 1;
+    struct change *changes = malloc(total * sizeof *changes);
+    if (!changes)
+        return -1;
+    for (size_t i = 0; i < node->count; i++) {
+        const struct tide_history_process *process = &history->processes[node->members[i] - 1];
+        int64_t before = 0;
+        for (size_t k = 0; k < process->point_count; k++) {
+            /* Bounded, so that a sum over many cannot overflow. */
+            int64_t bytes = process->points[k].rss_bytes >> 20 > INT32_MAX ? 0 : process->points[k].rss_bytes;
+            changes[n++] = (struct change){process->points[k].t_ns, bytes - before};
+            before = bytes;
+        }
+        if (process->row.ended_ns != TIDE_UNKNOWN)
+            changes[n++] = (struct change){process->row.ended_ns, -before};
+    }
+    qsort(changes, n, sizeof *changes, compare_changes);
+    int64_t sum = 0, best = TIDE_UNKNOWN, when = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (__builtin_add_overflow(sum, changes[i].by_bytes, &sum))
+            sum = INT64_MAX / 2;
+        if ((i + 1 == n || changes[i + 1].t_ns != changes[i].t_ns) && sum > best) {
+            best = sum;
+            when = changes[i].t_ns;
+        }
+    }
+    free(changes);
+    *ret_t_ns = when;
+    *ret_bytes = best;
+    return 0;
+}
+
+/* The row of a node. */
+static int fill_row(const struct tide_summary *summary, const struct node *node, struct tide_summary_row *row)
+{
+    const struct tide_history *history = summary->history;
+    const struct tide_process *first = &history->processes[node->members[0] - 1].row;
+    int64_t peak_ns = 0, end_ns = 0;
+
+    *row = (struct tide_summary_row){.id = first->id,
+                                     .pid = first->pid,
+                                     .members = node->count,
+                                     .depth = node->depth,
+                                     .name = node->count > 1 ? first->role : first->name,
+                                     .began_ns = first->began_ns,
+                                     .ended_ns = first->ended_ns,
+                                     .peak_bytes = first->peak_rss_bytes,
+                                     .first_bytes = TIDE_UNKNOWN,
+                                     .last_bytes = TIDE_UNKNOWN,
+                                     .pss_bytes = TIDE_UNKNOWN,
+                                     .uss_bytes = TIDE_UNKNOWN,
+                                     .lasted_ns = TIDE_UNKNOWN};
+    if (node->count > 1 && peak_of_members(summary, node, &peak_ns, &row->peak_bytes) != 0)
+        return -1;
+    for (size_t i = 0; i < node->count; i++) {
+        const struct tide_history_process *process = &history->processes[node->members[i] - 1];
+        int64_t end = end_of(summary, process);
+        end_ns = end > end_ns ? end : end_ns;
+        if (process->row.began_ns < row->began_ns)
+            row->began_ns = process->row.began_ns;
+        if (process->row.ended_ns == TIDE_UNKNOWN || row->ended_ns == TIDE_UNKNOWN)
+            row->ended_ns = TIDE_UNKNOWN;
+        else if (process->row.ended_ns > row->ended_ns)
+            row->ended_ns = process->row.ended_ns;
+        if (node->count > 1 && (process->row.began_ns > peak_ns || end < peak_ns))
+            continue;
+        if (process->point_count > 0) {
+            add_known(&row->first_bytes, process->points[0].rss_bytes);
+            add_known(&row->last_bytes, process->points[process->point_count - 1].rss_bytes);
+        }
+        if (process->smaps_count > 0) {
+            add_known(&row->pss_bytes, process->smaps[process->smaps_count - 1].pss_bytes);
+            add_known(&row->uss_bytes, process->smaps[process->smaps_count - 1].uss_bytes);
+        }
+    }
+    if (row->began_ns != TIDE_UNKNOWN && end_ns >= row->began_ns)
+        row->lasted_ns = end_ns - row->began_ns;
+    return 0;
+}
+
+static int make_rows(struct tide_summary *summary, struct tide_arena *arena)
+{
+    struct tree tree = {.history = summary->history, .arena = arena};
+    size_t depth = 0;
+
+    if (build_tree(&tree) != 0)
+        return -1;
+    /* Depth first; what is left to do is on a stack. */
+    long *stack = tide_arena_take(arena, tree.node_count + 1, sizeof *stack);
+    summary->rows = tide_arena_take(arena, tree.node_count + 1, sizeof *summary->rows);
+    if (!stack || !summary->rows)
+        return -1;
+    if (tree.node_count > 0)
+        stack[depth++] = 0;
+    while (depth > 0) {
+        const struct node *node = &tree.nodes[stack[--depth]];
+        if (fill_row(summary, node, &summary->rows[summary->row_count++]) != 0)
+            return -1;
+        if (node->next >= 0)
+            stack[depth++] = node->next;
+        if (node->first_child >= 0)
+            stack[depth++] = node->first_child;
+    }
+    return 0;
+}
+
+/* --- phases -------------------------------------------------------------------------------------------- */
+
+/* Largest counted_bytes of any stretch of ticks, in logarithmic time: a complete binary tree over the ticks.
+ */
+struct levels {
+    const struct tide_history *history;
+    int64_t *largest; /* [1] of all; children of i are 2i and 2i + 1; leaves from `leaves` on */
+    size_t leaves;
+};
+
+static int levels_make(const struct tide_history *history, struct tide_arena *arena, struct levels *ret)
+{
+    size_t leaves = history->tick_count ? history->tick_count : 1;
+    int64_t *largest = tide_arena_take(arena, 2 * leaves, sizeof *largest);
+
+    if (!largest)
+        return -1;
+    for (size_t i = 0; i < history->tick_count; i++)
+        largest[leaves + i] = history->ticks[i].counted_bytes;
+    for (size_t i = leaves - 1; i >= 1; i--)
+        largest[i] = largest[2 * i] > largest[2 * i + 1] ? largest[2 * i] : largest[2 * i + 1];
+    *ret = (struct levels){history, largest, leaves};
+    return 0;
+}
+
+/* Number of ticks before (or, with `through`, at) a time. */
+static size_t ticks_before(const struct tide_history *history, int64_t t_ns, bool through)
+{
+    size_t low = 0, high = history->tick_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (history->ticks[middle].t_ns < t_ns || (through && history->ticks[middle].t_ns == t_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int64_t levels_peak(const struct levels *levels, int64_t begin_ns, int64_t end_ns)
+{
+    size_t low = ticks_before(levels->history, begin_ns, false) + levels->leaves;
+    size_t high = ticks_before(levels->history, end_ns, true) + levels->leaves;
+    int64_t peak = TIDE_UNKNOWN;
+
+    for (; low < high; low /= 2, high /= 2) {
+        if (low % 2) {
+            peak = levels->largest[low] > peak ? levels->largest[low] : peak;
+            low++;
+        }
+        if (high % 2) {
+            high--;
+            peak = levels->largest[high] > peak ? levels->largest[high] : peak;
+        }
+    }
+    return peak;
+}
+
+/* A phase that has begun: its mark, and the one of the same name and process around it (SIZE_MAX: none). */
+struct open_phase {
+    int64_t begin_ns;
+    size_t outer;
+};
+
+static void end_phase(const struct levels *levels, struct tide_summary_phase *phase, int64_t begin_ns,
+                      int64_t end_ns)
+{
+    int64_t lasted = end_ns - begin_ns, peak = levels_peak(levels, begin_ns, end_ns);
+    size_t before = ticks_before(levels->history, begin_ns, true);
+
+    phase->total_ns += lasted;
+    phase->longest_ns = lasted > phase->longest_ns ? lasted : phase->longest_ns;
+    if (peak == TIDE_UNKNOWN)
+        return;
+    phase->peak_bytes = peak > phase->peak_bytes ? peak : phase->peak_bytes;
+    if (before == 0 || levels->history->ticks[before - 1].counted_bytes == TIDE_UNKNOWN)
+        return;
+    int64_t rise = peak - levels->history->ticks[before - 1].counted_bytes;
+    if (rise > phase->rise_bytes || phase->rise_bytes == TIDE_UNKNOWN)
+        phase->rise_bytes = rise > 0 ? rise : 0;
+}
+
+static uint64_t phase_key(const struct tide_history_mark *mark)
+{
+    return (uint64_t)mark->process << 20 | (uint64_t)(uint32_t)mark->name;
+}
+
+/* Ends every phase that is still open where the recording ends. */
+static void end_open_phases(const struct tide_summary *summary, const struct levels *levels,
+                            struct tide_map *open, const struct open_phase *opened,
+                            struct tide_summary_phase *by_name)
+{
+    size_t cursor = 0;
+    uint64_t key, at;
+
+    while (tide_map_next(open, &cursor, &key, &at)) {
+        struct tide_summary_phase *phase = &by_name[key & 0xfffff];
+        for (; at != SIZE_MAX; at = opened[at].outer) {
+            phase->unfinished++;
+            end_phase(levels, phase, opened[at].begin_ns,
+                      summary->last_ns > opened[at].begin_ns ? summary->last_ns : opened[at].begin_ns);
+        }
+    }
+}
+
+static int make_phases(struct tide_summary *summary, struct tide_arena *arena)
+{
+    const struct tide_history *history = summary->history;
+    struct tide_summary_phase *by_name = tide_arena_take(arena, history->name_count + 1, sizeof *by_name);
+    struct open_phase *opened = tide_arena_take(arena, history->mark_count + 1, sizeof *opened);
+    struct levels levels;
+    struct tide_map open; /* key -> index of the innermost open one */
+    int result = -1;
+
+    tide_map_init(&open, history->mark_count + 1);
+    if (!by_name || !opened || levels_make(history, arena, &levels) != 0)
+        goto release_map;
+    for (size_t i = 0; i < history->name_count; i++)
+        by_name[i] = (struct tide_summary_phase){
+            .name = history->names[i], .peak_bytes = TIDE_UNKNOWN, .rise_bytes = TIDE_UNKNOWN};
+    for (size_t i = 0; i < history->mark_count; i++) {
+        const struct tide_history_mark *mark = &history->marks[i];
+        uint64_t outer = SIZE_MAX;
+        if (mark->name < 0 || (mark->kind != TIDE_MARK_PHASE_BEGIN && mark->kind != TIDE_MARK_PHASE_END))
+            continue;
+        bool nested = tide_map_get(&open, phase_key(mark), &outer);
+        if (mark->kind == TIDE_MARK_PHASE_BEGIN) {
+            by_name[mark->name].count++;
+            opened[i] = (struct open_phase){mark->t_ns, outer};
+            if (tide_map_put(&open, phase_key(mark), i) != 0)
+                goto release_map;
+        } else if (nested) { /* an end without a beginning says nothing */
+            end_phase(&levels, &by_name[mark->name], opened[outer].begin_ns, mark->t_ns);
+            if (opened[outer].outer == SIZE_MAX)
+                tide_map_remove(&open, phase_key(mark));
+            else if (tide_map_put(&open, phase_key(mark), opened[outer].outer) != 0)
+                goto release_map;
+        }
+    }
+    end_open_phases(summary, &levels, &open, opened, by_name);
+    summary->phases = by_name;
+    for (size_t i = 0; i < history->name_count; i++)
+        if (by_name[i].count > 0)
+            summary->phases[summary->phase_count++] = by_name[i];
+    result = 0;
+release_map:
+    tide_map_release(&open);
+    return result;
+}
+
+/* The phase that began last of those that are open at t_ns, or NULL. */
+static const char *phase_at(const struct tide_history *history, int64_t t_ns)
+{
+    size_t end = 0;
+
+    while (end < history->mark_count && history->marks[end].t_ns <= t_ns)
+        end++;
+    for (size_t i = end; i-- > 0;) {
+        const struct tide_history_mark *begin = &history->marks[i];
+        bool ended = false;
+        if (begin->kind != TIDE_MARK_PHASE_BEGIN || begin->name < 0)
+            continue;
+        for (size_t k = i + 1; k < end && !ended; k++)
+            ended = history->marks[k].kind == TIDE_MARK_PHASE_END && history->marks[k].name == begin->name &&
+                    history->marks[k].process == begin->process;
+        if (!ended)
+            return history->names[begin->name];
+        if (end - i > 10000) /* far enough back: a phase that long is not what explains a peak */
+            return NULL;
+    }
+    return NULL;
+}
+
+/* --- marks and peaks ----------------------------------------------------------------------------------- */
+
+static void count_mark(struct tide_summary_count *count, const struct tide_history_mark *mark)
+{
+    if (count->count++ == 0) {
+        count->first = mark->number;
+        count->first_ns = mark->t_ns;
+    }
+    count->last = mark->number;
+    count->last_ns = mark->t_ns;
+}
+
+static void add_gauge(struct tide_summary_gauge *gauge, int64_t value)
+{
+    if (gauge->count++ == 0)
+        gauge->first = gauge->least = gauge->most = value;
+    gauge->least = value < gauge->least ? value : gauge->least;
+    gauge->most = value > gauge->most ? value : gauge->most;
+    gauge->last = value;
+}
+
+static int make_marks(struct tide_summary *summary, struct tide_arena *arena)
+{
+    const struct tide_history *history = summary->history;
+    struct tide_summary_gauge *gauges = tide_arena_take(arena, history->name_count + 1, sizeof *gauges);
+
+    if (!gauges)
+        return -1;
+    for (size_t i = 0; i < history->mark_count; i++) {
+        const struct tide_history_mark *mark = &history->marks[i];
+        if (mark->kind == TIDE_MARK_STEP)
+            count_mark(&summary->steps, mark);
+        else if (mark->kind == TIDE_MARK_EPOCH)
+            count_mark(&summary->epochs, mark);
+        else if (mark->kind == TIDE_MARK_ITEMS)
+            count_mark(&summary->items, mark);
+        else if (mark->kind == TIDE_MARK_GAUGE && mark->name >= 0)
+            add_gauge(&gauges[mark->name], mark->number);
+    }
+    summary->gauges = gauges;
+    for (size_t i = 0; i < history->name_count; i++)
+        if (gauges[i].count > 0) {
+            struct tide_summary_gauge gauge = gauges[i];
+            gauge.name = history->names[i];
+            gauges[summary->gauge_count++] = gauge;
+        }
+    double spacing = summary->axis.seconds_per_step;
+    summary->steps_per_s = summary->axis.is_steps && spacing > 0 ? 1 / spacing : NAN;
+    return 0;
+}
+
+double tide_summary_step(const struct tide_summary *summary, int64_t t_ns, size_t *hint)
+{
+    return summary->axis.is_steps ? tide_axis_at(&summary->axis, t_ns, hint) : NAN;
+}
+
+static void raise_peak(struct tide_summary_peak *peak, const struct tide_tick *tick, int64_t bytes)
+{
+    if (bytes > peak->bytes)
+        *peak = (struct tide_summary_peak){.bytes = bytes,
+                                           .t_ns = tick->t_ns,
+                                           .processes = tick->processes,
+                                           .rss_bytes = tick->rss_bytes,
+                                           .pss_known_bytes = tick->pss_known_bytes};
+}
+
+static void place_peak(const struct tide_summary *summary, struct tide_summary_peak *peak)
+{
+    size_t hint = 0;
+
+    peak->step = NAN;
+    if (peak->bytes == TIDE_UNKNOWN)
+        return;
+    peak->step = tide_summary_step(summary, peak->t_ns, &hint);
+    peak->phase = phase_at(summary->history, peak->t_ns);
+}
+
+static void make_peaks(struct tide_summary *summary)
+{
+    const struct tide_history *history = summary->history;
+
+    summary->rss.bytes = summary->counted.bytes = summary->cgroup.bytes = TIDE_UNKNOWN;
+    summary->available_least_bytes = TIDE_UNKNOWN;
+    for (size_t i = 0; i < history->tick_count; i++) {
+        const struct tide_tick *tick = &history->ticks[i];
+        raise_peak(&summary->rss, tick, tick->rss_bytes);
+        raise_peak(&summary->counted, tick, tick->counted_bytes);
+        raise_peak(&summary->cgroup, tick, tick->cgroup_bytes);
+        if (tick->available_bytes != TIDE_UNKNOWN && (summary->available_least_bytes == TIDE_UNKNOWN ||
+                                                      tick->available_bytes < summary->available_least_bytes))
+            summary->available_least_bytes = tick->available_bytes;
+    }
+    place_peak(summary, &summary->rss);
+    place_peak(summary, &summary->counted);
+    place_peak(summary, &summary->cgroup);
+}
+
+int tide_summary_make(const struct tide_history *history, struct tide_arena *arena,
+                      struct tide_summary *ret_summary, struct tide_err *err)
+{
+    struct tide_summary summary = {.history = history};
+
+    if (tide_axis_make(history, arena, &summary.axis, err) != 0)
+        return -1;
+    if (history->tick_count > 0)
+        summary.last_ns = history->ticks[history->tick_count - 1].t_ns;
+    if (history->ended_ns > summary.last_ns)
+        summary.last_ns = history->ended_ns;
+    if (make_rows(&summary, arena) != 0 || make_phases(&summary, arena) != 0 ||
+        make_marks(&summary, arena) != 0)
+        return no_memory(err);
+    make_peaks(&summary);
+    *ret_summary = summary;
+    return 0;
+}
+
+void tide_summary_ending(const struct tide_history *history, char *out, size_t size)
+{
+    if (history->ended_ns == TIDE_UNKNOWN)
+        snprintf(out, size, "no clean end: still running, or killed");
+    else if (history->exit_status == TIDE_UNKNOWN)
+        snprintf(out, size, "ended");
+    else if (history->exit_status > 128 && history->exit_status < 128 + 65)
+        snprintf(out, size, "killed by signal %d", (int)(history->exit_status - 128));
+    else
+        snprintf(out, size, "exit status %lld", (long long)history->exit_status);
+}

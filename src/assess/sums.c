@@ -1,0 +1,367 @@
+/*
+ * sums.c - the memory of several processes as one series, of a role and of the whole tree, and whether these
+ * processes explain what it did.
+ *
+ * A page that several processes share must count once. Who shares what is found out late (a process is read
+ * now and then), and changes without anybody asking for memory: a forked process writes to a page that it
+ * had in common with others, a neighbour loads the same library. None of that is growth. So a process has at
+ * each look its private bytes and a rest that is the same for its whole life: what it shares of files, and
+ * less than nothing where it was forked and began with its parent's pages. Processes that come and go are
+ * each read at another moment, if at all; they have the usual rest of their role.
+ */
+#include "assess/assessment_private.h"
+#include "base/text.h"
+#include "judge/thresholds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The processes of a sum, and what they hold at each look. */
+struct sum {
+    const size_t *members; /* indices */
+    size_t count;
+    size_t from, looks; /* from the first sight of one of them to the end of the last */
+    double *bytes;      /* per look of these, and one more */
+    double *alive;
+    size_t at_once; /* how many lived at the same time at the most */
+};
+
+static int no_memory(struct tide_assessing *s)
+{
+    return tide_err_set(s->err, "not enough memory to judge the recording");
+}
+
+/* ---- what a process has of its own */
+
+static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
+{
+    size_t low = 0, high = p->point_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (p->points[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &p->points[low - 1] : NULL;
+}
+
+/* Whether it began as a copy of its parent, and so with its parent's memory, rather than as a program of its
+ * own. */
+static bool is_forked(const struct tide_history *h, const struct tide_history_process *p)
+{
+    const struct tide_history_process *parent = tide_assessing_process(h, p->row.parent);
+    if (!parent || !p->point_count || !p->row.command[0] || strcmp(parent->row.command, p->row.command))
+        return false;
+    const struct tide_history_point *then = point_at(parent, p->points[0].t_ns);
+    return then && p->points[0].private_bytes >= then->private_bytes / 2;
+}
+
+/* The rest of a process by its last reading; NAN: it was never read. */
+static double rest_as_read(const struct tide_history_process *p, bool forked)
+{
+    const struct tide_history_smaps *last = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
+    const struct tide_history_point *then = last ? point_at(p, last->t_ns) : NULL;
+    if (!then)
+        return NAN;
+    if (forked) /* what it shares counts with its parent */
+        return fmin((double)(last->uss_bytes - then->private_bytes), 0);
+    return fmax((double)(last->pss_bytes - then->private_bytes), -(double)then->shmem_bytes);
+}
+
+static double first_bytes(const struct tide_history_process *p)
+{
+    return (double)p->points[0].private_bytes;
+}
+
+/* Fills s->rest of the members. */
+static void find_rests(struct tide_assessing *s, const struct sum *sum)
+{
+    double usual = 0, known = 0; /* that forked ones had of their own when they were first seen */
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct tide_history_process *p = &s->h->processes[sum->members[i]];
+        bool forked = is_forked(s->h, p);
+        double rest = p->point_count ? rest_as_read(p, forked) : 0;
+        s->rest[sum->members[i]] = rest;
+        if (!forked || isnan(rest) || !p->point_count)
+            continue;
+        usual += fmax(first_bytes(p) + rest, 0);
+        known++;
+    }
+    usual = known > 0 ? round(usual / known) : 0;
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct tide_history_process *p = &s->h->processes[sum->members[i]];
+        double *rest = &s->rest[sum->members[i]];
+        bool passing = sum->at_once < sum->count;
+        if (p->point_count && is_forked(s->h, p) && (isnan(*rest) || passing))
+            *rest = usual - first_bytes(p);
+        else if (isnan(*rest))
+            *rest = 0;
+    }
+}
+
+static double own_bytes(const struct tide_assessing *s, size_t process,
+                        const struct tide_history_point *point)
+{
+    return fmax((double)point->private_bytes + s->rest[process], 0);
+}
+
+/* ---- adding up */
+
+static size_t look_from(const struct tide_history *h, int64_t t_ns)
+{
+    size_t low = 0, high = h->tick_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (h->ticks[middle].t_ns < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool was_seen(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    return p->point_count > 0 && p->points[0].t_ns < tide_assessing_end(s, p);
+}
+
+/* Fills from and looks. */
+static void find_looks(const struct tide_assessing *s, struct sum *sum)
+{
+    size_t from = s->h->tick_count, to = 0;
+    for (size_t i = 0; i < sum->count; i++) {
+        const struct tide_history_process *p = &s->h->processes[sum->members[i]];
+        if (!was_seen(s, p))
+            continue;
+        size_t first = look_from(s->h, p->points[0].t_ns), end = look_from(s->h, tide_assessing_end(s, p));
+        from = first < from ? first : from;
+        to = end > to ? end : to;
+    }
+    sum->from = from;
+    sum->looks = to > from ? to - from : 0;
+}
+
+/* Adds what changes at each look because of a process: whether it lives, or what it has. */
+static void add_changes(const struct tide_assessing *s, const struct sum *sum, size_t process, bool bytes,
+                        double *change)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_history_process *p = &h->processes[process];
+    int64_t ended = tide_assessing_end(s, p);
+    if (!was_seen(s, p))
+        return;
+    size_t at = look_from(h, p->points[0].t_ns);
+    double level = 0;
+    for (size_t i = 0; i < (bytes ? p->point_count : 1) && p->points[i].t_ns < ended; i++) {
+        while (at < h->tick_count && h->ticks[at].t_ns < p->points[i].t_ns)
+            at++;
+        double now = bytes ? own_bytes(s, process, &p->points[i]) : 1;
+        change[at - sum->from] += now - level;
+        level = now;
+    }
+    change[look_from(h, ended) - sum->from] -= level;
+}
+
+/* Adds up over the members what add_changes() says of each. Lives in the scratch arena; NULL without memory.
+ */
+static double *add_up(struct tide_assessing *s, const struct sum *sum, bool bytes)
+{
+    double *values = tide_arena_take(s->scratch, sum->looks + 1, sizeof *values);
+    for (size_t i = 0; values && i < sum->count; i++)
+        add_changes(s, sum, sum->members[i], bytes, values);
+    for (size_t i = 1; values && i < sum->looks; i++)
+        values[i] += values[i - 1];
+    return values;
+}
+
+static int count_members(struct tide_assessing *s, struct sum *sum)
+{
+    find_looks(s, sum);
+    sum->alive = add_up(s, sum, false);
+    if (!sum->alive)
+        return no_memory(s);
+    for (size_t i = 0; i < sum->looks; i++)
+        sum->at_once = sum->alive[i] > (double)sum->at_once ? (size_t)sum->alive[i] : sum->at_once;
+    return 0;
+}
+
+static int count_bytes(struct tide_assessing *s, struct sum *sum)
+{
+    sum->bytes = add_up(s, sum, true);
+    return sum->bytes ? 0 : no_memory(s);
+}
+
+static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
+{
+    double *low = tide_assessing_nans(s->scratch, s->buckets),
+           *high = tide_assessing_nans(s->scratch, s->buckets);
+    if (!low || !high)
+        return no_memory(s);
+    for (size_t i = 0, b = 0; i < sum->looks; i++) {
+        while (b + 1 < s->buckets && s->h->ticks[sum->from + i].t_ns >= s->bucket_ns[b + 1])
+            b++;
+        if (sum->alive[i] < 1)
+            continue;
+        low[b] = isnan(low[b]) ? sum->bytes[i] : fmin(low[b], sum->bytes[i]);
+        high[b] = isnan(high[b]) ? sum->bytes[i] : fmax(high[b], sum->bytes[i]);
+    }
+    return tide_assessing_judge(s, low, high, j);
+}
+
+/* ---- the sums there are */
+
+static int judge_role(struct tide_assessing *s, struct sum *sum)
+{
+    char role[64];
+    const struct tide_history_process *first = &s->h->processes[sum->members[0]];
+    tide_text_escape(first->row.role, strlen(first->row.role), role, sizeof role);
+    bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
+    struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
+                            .device = TIDE_UNKNOWN,
+                            .member = first->row.id,
+                            .members = sum->at_once,
+                            .limit_bytes = tide_assessing_limit(s, lasts ? sum->bytes[sum->looks - 1] : 0)};
+    snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);
+    if (j.members < sum->count)
+        snprintf(j.name, sizeof j.name, "%zu x %s (%zu in all)", j.members, role, sum->count);
+    return judge_sum(s, sum, j);
+}
+
+static int by_role(const void *a, const void *b, void *context)
+{
+    const struct tide_history *h = context;
+    size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    int order = strcmp(h->processes[left].row.role, h->processes[right].row.role);
+    return order ? order : (left > right) - (left < right);
+}
+
+/* Rests of all processes, and the roles of several. */
+static int judge_roles(struct tide_assessing *s, const size_t *order, size_t count)
+{
+    for (size_t from = 0, to; from < count; from = to) {
+        const char *role = s->h->processes[order[from]].row.role;
+        for (to = from + 1; *role && to < count && !strcmp(s->h->processes[order[to]].row.role, role);)
+            to++;
+        struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+        struct sum sum = {.members = order + from, .count = to - from, .at_once = 1};
+        if (sum.count > 1 && count_members(s, &sum))
+            return -1;
+        find_rests(s, &sum);
+        if (sum.count > 1 && (count_bytes(s, &sum) || judge_role(s, &sum)))
+            return -1;
+        tide_arena_rewind(s->scratch, mark);
+    }
+    return 0;
+}
+
+int tide_assessing_sums(struct tide_assessing *s)
+{
+    size_t count = s->h->process_count, *order = tide_arena_take(s->arena, count + 1, sizeof *order);
+    s->rest = tide_arena_take(s->arena, count + 1, sizeof *s->rest);
+    if (!order || !s->rest)
+        return no_memory(s);
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    qsort_r(order, count, sizeof *order, by_role, (void *)s->h);
+    if (judge_roles(s, order, count))
+        return -1;
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    struct sum tree = {.members = order, .count = count};
+    if (count_members(s, &tree) || count_bytes(s, &tree))
+        return -1;
+    struct tide_judged j = {.subject = TIDE_SUBJECT_TREE,
+                            .device = TIDE_UNKNOWN,
+                            .members = tree.at_once,
+                            .limit_bytes = s->a->limit_bytes};
+    snprintf(j.name, sizeof j.name, "the process tree");
+    int status = judge_sum(s, &tree, j);
+    tide_arena_rewind(s->scratch, mark);
+    return status;
+}
+
+/* ---- whether its processes explain what a sum did */
+
+/* Growth of a sum by what is said of the processes in it. */
+struct explained {
+    double leaks, retained, filled, room;
+    double more; /* processes that came, less those that went */
+};
+
+static bool is_member(const struct tide_history *h, const struct tide_judged *sum,
+                      const struct tide_history_process *p)
+{
+    const struct tide_history_process *like = tide_assessing_process(h, sum->member);
+    return !like || !strcmp(like->row.role, p->row.role);
+}
+
+static void add_verdict(struct explained *e, const struct tide_judged *j)
+{
+    double growth = fmax(j->verdict.growth_bytes, 0);
+    if (j->verdict.kind == TIDE_RETENTION)
+        e->retained += growth;
+    else if (j->verdict.kind == TIDE_LEAK)
+        e->leaks += growth;
+    else if (j->filling) {
+        e->filled += growth;
+        e->room += j->verdict.ceiling_bytes - j->verdict.floor_last;
+    }
+}
+
+static struct explained explain(const struct tide_assessing *s, const struct tide_judged *sum)
+{
+    struct explained e = {0};
+    const struct tide_history *h = s->h;
+    int64_t from_ns = tide_assessing_time(s, sum->verdict.start_x),
+            to_ns = tide_assessing_time(s, sum->verdict.x_last);
+    for (size_t i = 0; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        const struct tide_history_process *p = tide_assessing_process(h, j->process);
+        if (j->subject == TIDE_SUBJECT_PROCESS && is_member(h, sum, p) && tide_assessing_end(s, p) >= to_ns)
+            add_verdict(&e, j);
+    }
+    for (size_t i = 0; i < h->process_count; i++) {
+        const struct tide_history_process *p = &h->processes[i];
+        bool before = p->row.began_ns <= from_ns, after = tide_assessing_end(s, p) >= to_ns;
+        const struct tide_history_point *point = point_at(p, before ? from_ns : to_ns);
+        if (before != after && point && is_member(h, sum, p))
+            e.more += (after ? 1 : -1) * own_bytes(s, i, point);
+    }
+    return e;
+}
+
+/* Says of a sum that nobody explains: too little to matter to that many processes, or not decided. */
+static void say_unexplained(struct tide_judged *j)
+{
+    struct tide_verdict *v = &j->verdict;
+    bool little = v->growth_bytes < TIDE_LEAK_LEAST * (double)j->members;
+    v->kind = little ? TIDE_FLAT : TIDE_UNDECIDED;
+    v->shape = little ? TIDE_SHAPE_LEVEL : TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->detectable = v->slope;
+    v->steps_needed = little ? NAN : v->x_last - v->x_first;
+    v->needed_for = little ? NAN : v->slope;
+    j->unexplained = !little;
+}
+
+void tide_assessing_explain_sums(struct tide_assessing *s)
+{
+    for (size_t i = 0; i < s->a->count; i++) {
+        struct tide_judged *j = &s->a->judged[i];
+        struct tide_verdict *v = &j->verdict;
+        bool sum = j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE;
+        bool rose = v->kind == TIDE_LEAK || v->kind == TIDE_PLATEAU || v->kind == TIDE_JUMP;
+        if (!sum || !rose)
+            continue;
+        struct explained e = explain(s, j);
+        double nearly_all = (1 - TIDE_RETENTION_LIVE) * v->growth_bytes;
+        if (e.retained > 0 && e.retained >= nearly_all)
+            v->kind = TIDE_RETENTION;
+        else if (v->kind == TIDE_LEAK && e.filled > 0 && e.filled >= nearly_all)
+            tide_assessing_fill(j, v->floor_last + e.room);
+        else if (v->kind == TIDE_LEAK && e.leaks + e.more < TIDE_SUM_EXPLAINED * v->growth_bytes)
+            say_unexplained(j);
+    }
+}

@@ -1,0 +1,237 @@
+/*
+ * worst.c - which of the judged series the answer is about, and what is said about the others.
+ */
+#include "assess/assessment_private.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many times as fast as its fastest part a whole must grow to be the answer: as a process, as a role. */
+static const double SEVERAL = 2, MOST_OF_IT = 1.5;
+
+static double rate_per_second(const struct tide_judged *j)
+{
+    return j->verdict.slope /
+           (isfinite(j->seconds_per_step) && j->seconds_per_step > 0 ? j->seconds_per_step : 1);
+}
+
+/* What the program says of itself: evidence, and never the answer. */
+static bool is_evidence(const struct tide_judged *j)
+{
+    return j->subject == TIDE_SUBJECT_GAUGE && !j->shared;
+}
+
+/* How much is summed up in it, which a part may explain: 0 a process, 1 processes of a role or what several
+ * may have in common, 2 all there are. */
+static int wholeness(const struct tide_judged *j)
+{
+    if (j->subject == TIDE_SUBJECT_TREE)
+        return 2;
+    return j->shared || j->subject == TIDE_SUBJECT_ROLE ||
+           (j->subject == TIDE_SUBJECT_GPU && j->process == 0);
+}
+
+/* Whether another series says the same thing better: a process that comes and goes is a part of its role, and
+ * a tree of one process is that process, whose own pages need no estimate. */
+static bool is_said_elsewhere(const struct tide_judged *j)
+{
+    return (j->passing && j->subject == TIDE_SUBJECT_PROCESS) ||
+           (j->subject == TIDE_SUBJECT_TREE && j->members <= 1);
+}
+
+/* How much a verdict matters: what the answer is about comes first. */
+static double weight(const struct tide_judged *j, double tree_peak)
+{
+    static const double by_kind[TIDE_VERDICTS] = {
+        [TIDE_FLAT] = 1, [TIDE_SPIKES] = 2, [TIDE_UNDECIDED] = 1.5, [TIDE_PLATEAU] = 3,
+        [TIDE_JUMP] = 4, [TIDE_LEAK] = 5,   [TIDE_RETENTION] = 4};
+    static const double by_subject[] = {
+        [TIDE_SUBJECT_PROCESS] = 0.3, [TIDE_SUBJECT_ROLE] = 0.1,  [TIDE_SUBJECT_TREE] = 0,
+        [TIDE_SUBJECT_GPU] = 0.2,     [TIDE_SUBJECT_GAUGE] = -10, [TIDE_SUBJECT_COLUMN] = 0,
+    };
+    double share = tree_peak > 0 ? fmin(j->verdict.peak / tree_peak, 1) : 1;
+    double kind = by_kind[j->verdict.kind];
+    if (j->verdict.kind == TIDE_UNDECIDED &&
+        (j->subject == TIDE_SUBJECT_TREE || j->subject == TIDE_SUBJECT_ROLE))
+        kind = 0.5; /* sums of what comes and goes: less telling than the process that stays */
+    if (tide_verdict_grows(&j->verdict))
+        kind = by_kind[TIDE_LEAK] + (j->shared ? -by_subject[TIDE_SUBJECT_GAUGE] : 0);
+    if (j->crest.epochs)
+        kind = by_kind[TIDE_LEAK] - 0.5;
+    if (is_said_elsewhere(j))
+        kind = 0.2;
+    bool small = share < 0.1 && !tide_verdict_grows(&j->verdict); /* a helper's jump is not the answer */
+    return (small ? 0 : kind) + by_subject[j->subject] * (j->own_pages ? 0.5 : 1) + 0.2 * share;
+}
+
+struct order {
+    double tree_peak;
+};
+
+static bool is_growing(const struct tide_judged *j)
+{
+    return tide_verdict_grows(&j->verdict) && !is_said_elsewhere(j) && !is_evidence(j);
+}
+
+static int worse_first(const void *a, const void *b, void *context)
+{
+    const struct tide_judged *left = a, *right = b;
+    const struct order *order = context;
+    bool both_grow = is_growing(left) && is_growing(right);
+    double l = both_grow ? rate_per_second(left) : weight(left, order->tree_peak),
+           r = both_grow ? rate_per_second(right) : weight(right, order->tree_peak);
+    return (l < r) - (l > r);
+}
+
+/* Which of what grows, the fastest first, is the answer: a part that explains the whole before the whole. */
+static size_t answer_of(const struct tide_assessment *a)
+{
+    size_t fastest[] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    double rate[] = {0, 0, 0};
+    for (size_t i = a->count; i-- > 0;) {
+        const struct tide_judged *j = &a->judged[i];
+        if (!is_growing(j))
+            continue;
+        fastest[wholeness(j)] = i;
+        rate[wholeness(j)] = rate_per_second(j);
+    }
+    size_t answer = fastest[0];
+    if (answer == SIZE_MAX || rate[1] > SEVERAL * rate[0])
+        answer = fastest[1] == SIZE_MAX ? answer : fastest[1];
+    if (answer == SIZE_MAX || (rate[2] > SEVERAL * rate[0] && rate[2] > MOST_OF_IT * rate[1]))
+        answer = fastest[2] == SIZE_MAX ? answer : fastest[2];
+    return answer;
+}
+
+void tide_assessing_rank(struct tide_assessment *a)
+{
+    struct order order = {0};
+    for (size_t i = 0; i < a->count; i++)
+        if (a->judged[i].subject == TIDE_SUBJECT_TREE)
+            order.tree_peak = a->judged[i].verdict.peak;
+    qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
+    size_t answer = is_growing(&a->judged[0]) ? answer_of(a) : 0;
+    struct tide_judged first = a->judged[answer];
+    memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
+    a->judged[0] = first;
+}
+
+static double now_counted(const struct tide_history_process *p, double *ret_rss)
+{
+    const struct tide_history_point *last = p->point_count ? &p->points[p->point_count - 1] : NULL;
+    *ret_rss = last ? (double)last->rss_bytes : 0;
+    return p->smaps_count ? (double)p->smaps[p->smaps_count - 1].pss_bytes : *ret_rss;
+}
+
+/* Who was there towards the end of the steps, if there are any, beside the worst; not everyone who ever was.
+ * A program takes its time to end, on a busy machine a long one, without its helpers. */
+static bool is_other(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    int64_t end_ns = s->bucket_ns[s->buckets];
+    int64_t late_ns = (end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns) / 10 * 9;
+    const struct tide_judged *worst = &s->a->judged[0];
+    const struct tide_history_process *like = tide_assessing_process(s->h, worst->member);
+    if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))
+        return false;
+    return p->row.id != worst->process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;
+}
+
+/* The role that most of the others have; how many of them have it. Borrowed; NULL without memory. */
+static const char *commonest_role(const struct tide_assessing *s, size_t *ret_count)
+{
+    const struct tide_history *h = s->h;
+    const char *commonest = "";
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    size_t *counts = tide_arena_take(s->scratch, s->role_count + 1, sizeof *counts);
+    if (!counts)
+        return NULL;
+    for (size_t i = 0; i < h->process_count; i++)
+        counts[s->role_of[i]] += is_other(s, &h->processes[i]);
+    *ret_count = 0;
+    for (size_t i = 0; i < h->process_count; i++) {
+        size_t count = counts[s->role_of[i]];
+        if (count <= *ret_count || !*h->processes[i].row.role || !is_other(s, &h->processes[i]))
+            continue;
+        commonest = h->processes[i].row.role;
+        *ret_count = count;
+    }
+    tide_arena_rewind(s->scratch, mark);
+    return commonest;
+}
+
+/* "20 x compile_worker steady, 8.0 GiB RSS but 2.1 GiB counted once (PSS)": what the rest of the tree holds.
+ */
+static int describe_others(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_judged *worst = &s->a->judged[0];
+    double rss = 0, counted = 0;
+    size_t others = 0, known = 0, alike, growing = 0;
+    for (size_t i = 0; i < h->process_count; i++) {
+        if (!is_other(s, &h->processes[i]))
+            continue;
+        double mine, once = now_counted(&h->processes[i], &mine);
+        others++;
+        known += h->processes[i].smaps_count > 0;
+        rss += mine;
+        counted += once;
+    }
+    if (others == 0 || (worst->subject != TIDE_SUBJECT_PROCESS && worst->subject != TIDE_SUBJECT_ROLE))
+        return 0;
+    for (size_t i = 1; i < s->a->count; i++)
+        growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
+                   tide_verdict_grows(&s->a->judged[i].verdict) && !s->a->judged[i].passing &&
+                   s->a->judged[i].process != worst->process;
+    char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
+    const char *common = commonest_role(s, &alike);
+    if (!common)
+        return tide_err_set(s->err, "not enough memory to judge the recording");
+    tide_text_escape(common, strlen(common), role, sizeof role);
+    if (alike < 2)
+        snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
+    else if (alike == others)
+        snprintf(who, sizeof who, "%zu x %s", alike, role);
+    else
+        snprintf(who, sizeof who, "%zu x %s and %zu more", alike, role, others - alike);
+    if (growing)
+        snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
+    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, tide_size_text(rss, total),
+             known ? " but " : "", known ? tide_size_text(counted, once) : "",
+             known ? " counted once (PSS)" : "");
+    return 0;
+}
+
+/* A gauge that is flat while memory grows says where not to look. */
+static void describe_evidence(struct tide_assessing *s)
+{
+    if (s->a->judged[0].verdict.kind != TIDE_LEAK && s->a->judged[0].crest.epochs == 0)
+        return;
+    for (size_t i = 1; i < s->a->count; i++) {
+        const struct tide_judged *j = &s->a->judged[i];
+        if (!is_evidence(j))
+            continue;
+        bool flat = j->verdict.kind == TIDE_FLAT || j->verdict.kind == TIDE_SPIKES;
+        bool same =
+            j->verdict.kind == TIDE_LEAK && rate_per_second(j) > 0.5 * rate_per_second(&s->a->judged[0]);
+        if (flat)
+            snprintf(
+                s->a->evidence, sizeof s->a->evidence,
+                "%s is flat: the growth is outside of what it counts (another process, retention, fragmentation, or another allocator)",
+                j->name);
+        else if (same)
+            snprintf(s->a->evidence, sizeof s->a->evidence,
+                     "%s grows with it: the program itself counts these bytes", j->name);
+        else
+            continue;
+        return;
+    }
+}
+
+int tide_assessing_describe(struct tide_assessing *s)
+{
+    describe_evidence(s);
+    return describe_others(s);
+}

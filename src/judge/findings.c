@@ -1,0 +1,315 @@
+/*
+ * findings.c - fits the floor, leaves out warm-up, and fills in the verdict that a decision asks for.
+ */
+#include "judge/judge_private.h"
+
+#include <math.h>
+
+double tide_judging_span(const struct tide_judging *j)
+{
+    return j->x[j->n - 1] - j->x[j->start];
+}
+
+size_t tide_judging_points(const struct tide_judging *j)
+{
+    return j->n - j->start;
+}
+
+double tide_judging_x(const struct tide_judging *j, double u)
+{
+    return j->x[j->start] + u * tide_judging_span(j);
+}
+
+/* How sure a slope of t standard errors is, as a number of standard deviations of a normal (Wallace 1959). */
+double tide_judging_sureness(double t, double df)
+{
+    if (df < 1)
+        df = 1;
+    double z = (8 * df + 1) / (8 * df + 3) * sqrt(df * log1p(t * t / df));
+    return t < 0 ? -z : z;
+}
+
+double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit)
+{
+    static const int parameters[] = {1, 2, 3, 3, 3, 3, 3, 4, 4};
+    double widen = (1 + j->correlation) / (1 - j->correlation);
+    return fmax((double)tide_judging_points(j) / widen - parameters[fit->model], TIDE_FREEDOM_LEAST);
+}
+
+static void fit_all(struct tide_judging *j, double correlation)
+{
+    for (int m = 0; m < TIDE_MODELS; m++)
+        tide_fit_model((enum tide_model)m, j->u, j->y + j->start, tide_judging_points(j), j->least_noise,
+                       correlation, &j->fits[m]);
+}
+
+/* The simplest model within the margin of the best criterion. Models are in order of simplicity. */
+static struct tide_fit simplest_good(const struct tide_judging *j)
+{
+    static const enum tide_model simplicity[][6] = {
+        {TIDE_MODEL_FLAT, TIDE_MODELS},
+        {TIDE_MODEL_LINE, TIDE_MODELS},
+        {TIDE_MODEL_JUMP, TIDE_MODEL_PLATEAU, TIDE_MODEL_ONSET, TIDE_MODEL_SATURATION, TIDE_MODEL_POWER,
+         TIDE_MODELS},
+        {TIDE_MODEL_BEND, TIDE_MODEL_JUMP_LINE, TIDE_MODELS},
+    };
+    double least = INFINITY;
+    for (int m = 0; m < TIDE_MODELS; m++)
+        least = fmin(least, j->fits[m].bic);
+    for (size_t level = 0; level < sizeof simplicity / sizeof *simplicity; level++) {
+        const struct tide_fit *best = NULL;
+        for (const enum tide_model *m = simplicity[level]; *m != TIDE_MODELS; m++)
+            if (!best || j->fits[*m].bic < best->bic)
+                best = &j->fits[*m];
+        if (best->bic <= least + TIDE_BIC_MARGIN)
+            return *best;
+    }
+    return j->fits[TIDE_MODEL_FLAT];
+}
+
+/* Fits everything to the floor from `start` on; the autocorrelation comes from the best fit of a first round.
+ */
+void tide_judging_fit_from(struct tide_judging *j, size_t start)
+{
+    j->start = start;
+    double span = tide_judging_span(j);
+    for (size_t i = start; i < j->n; i++)
+        j->u[i - start] = span > 0 ? (j->x[i] - j->x[start]) / span : 0;
+    fit_all(j, 0);
+    struct tide_fit first = simplest_good(j);
+    j->correlation = tide_fit_correlation(&first, j->u, j->y + start, tide_judging_points(j));
+    fit_all(j, j->correlation);
+    j->best = simplest_good(j);
+}
+
+/* Leaves out the beginning as far as it does not fit what the rest says of it. */
+void tide_judging_skip_warmup(struct tide_judging *j)
+{
+    double edge = j->x[0] + TIDE_WARMUP_SHARE * (j->x[j->n - 1] - j->x[0]);
+    size_t first = 0;
+    while (first < j->n && j->x[first] < edge)
+        first++;
+    if (first == 0 || j->n - first < TIDE_FEWEST_WINDOWS)
+        return tide_judging_fit_from(j, 0);
+    tide_judging_fit_from(j, first);
+    double allowed = TIDE_WARMUP_NOISES * fmax(j->best.noise, j->floor.noise);
+    size_t start = first;
+    while (start > 0) {
+        double u = (j->x[start - 1] - j->x[first]) / tide_judging_span(j);
+        if (fabs(j->y[start - 1] - tide_fit_value(&j->best, u)) > allowed)
+            break;
+        start--;
+    }
+    if (start != first)
+        tide_judging_fit_from(j, start);
+}
+
+/* ------------------------------------------------------------------------------------------------ verdicts
+ */
+
+/* The slope of a line through the floor from u on, with its error: what is happening now. */
+void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
+                            double *ret_freedom)
+{
+    size_t n = tide_judging_points(j), first = 0;
+    while (first + 4 < n && j->u[first] < from)
+        first++;
+    struct tide_fit fit;
+    tide_fit_model_at(TIDE_MODEL_LINE, 0, j->u + first, j->y + j->start + first, n - first, j->least_noise,
+                      j->correlation, &fit);
+    double widen = (1 + j->correlation) / (1 - j->correlation);
+    *ret_tail = fit.beta[1];
+    *ret_error = fit.error[1];
+    *ret_freedom = fmax((double)(n - first) / widen - 2, TIDE_FREEDOM_LEAST);
+}
+
+/*
+ * The slope at the end with its interval. Where the model has a bend, its place is not known exactly: the
+ * line is fitted again to what lies surely behind it. A leak that accelerates is given the rate of its last
+ * third.
+ */
+static void set_slope(struct tide_judging *j, const struct tide_fit *fit, double df)
+{
+    double span = tide_judging_span(j), tail = fit->tail, error = fit->tail_error;
+    if (fit->model == TIDE_MODEL_POWER)
+        tide_judging_line_from(j, TIDE_LATELY, &tail, &error, &df);
+    if (fit->model == TIDE_MODEL_ONSET || fit->model == TIDE_MODEL_BEND)
+        tide_judging_line_from(j, fmin(fit->k + 1.5 / (double)tide_judging_points(j), TIDE_TAIL_LATEST),
+                               &tail, &error, &df);
+    double wide = TIDE_INTERVAL_WIDER * tide_t_quantile95(df) * error;
+    j->v->slope = tail / span;
+    j->v->slope_low = (tail - wide) / span;
+    j->v->slope_high = (tail + wide) / span;
+}
+
+double tide_judging_confidence(double probability)
+{
+    return fmin(fmax(probability, 0.5), 0.999);
+}
+
+/* Confidence of a choice between models: the weight of the criterion of all models that say the same. */
+double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS])
+{
+    double least = INFINITY, all = 0, mine = 0;
+    for (int m = 0; m < TIDE_MODELS; m++)
+        least = fmin(least, j->fits[m].bic);
+    for (int m = 0; m < TIDE_MODELS; m++) {
+        double weight = exp(-(j->fits[m].bic - least) / 2);
+        all += weight;
+        mine += same[m] ? weight : 0;
+    }
+    return tide_judging_confidence(mine / all);
+}
+
+/* What the floor must rise by before that is called a leak. */
+static double least_leak(const struct tide_judging *j)
+{
+    return fmax(TIDE_LEAK_LEAST, TIDE_LEAK_SHARE * j->level);
+}
+
+void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error)
+{
+    struct tide_verdict *v = j->v;
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    double span = tide_judging_span(j), matter = fmax(fabs(tail), TIDE_MATTERS_SHARE * j->level);
+    /* The error of a slope falls with length to the power 3/2. */
+    double longer = pow(fmax((TIDE_LEAK_Z + 1) * tail_error / matter, 1), 2.0 / 3);
+    double whole = j->x[j->n - 1] - j->x[0];
+    double windows = (double)TIDE_SHORT_MOMENTS / (double)j->moments.count;
+    v->steps_needed = fmax(whole, span) * (fmin(fmax(fmax(longer, windows), 1.5), 1000) - 1);
+    v->needed_for = matter / span;
+    v->detectable = (TIDE_LEAK_Z * tail_error) / span;
+}
+
+void tide_judging_say_level(struct tide_judging *j)
+{
+    static const bool level[TIDE_MODELS] = {[TIDE_MODEL_FLAT] = true};
+    j->v->kind = TIDE_FLAT;
+    j->v->shape = TIDE_SHAPE_LEVEL;
+    j->v->confidence = tide_judging_weight(j, level);
+    double shown = fmax(TIDE_LEAK_Z * j->fits[TIDE_MODEL_LINE].error[1], least_leak(j));
+    j->v->detectable = shown / tide_judging_span(j);
+}
+
+void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
+                           double df)
+{
+    j->v->kind = TIDE_LEAK;
+    j->v->shape = shape;
+    set_slope(j, fit, df);
+    double z = tide_judging_sureness(fit->tail / fmax(fit->tail_error, 1e-300), df);
+    j->v->confidence = tide_judging_confidence(1 - 2 * tide_normal_tail(z - 2));
+}
+
+void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,
+                              double rate)
+{
+    static const bool bounded[TIDE_MODELS] = {
+        [TIDE_MODEL_PLATEAU] = true, [TIDE_MODEL_SATURATION] = true, [TIDE_MODEL_BEND] = true};
+    struct tide_verdict *v = j->v;
+    v->kind = TIDE_PLATEAU;
+    v->shape = TIDE_SHAPE_SATURATING;
+    v->knee_x = knee;
+    v->knee_low = low;
+    v->knee_high = high;
+    v->ceiling_bytes = ceiling;
+    v->confidence = tide_judging_weight(j, bounded);
+    if (!j->input->x_is_steps || !isfinite(j->input->items_per_step))
+        return;
+    v->bytes_per_item = rate / j->input->items_per_step;
+    double pass = j->input->items / j->input->items_per_step, slack = TIDE_PASS_SLACK * pass;
+    v->one_pass = pass >= low - slack && pass <= high + slack;
+}
+
+/* How sure the floor goes somewhere if it is a walk at random, which goes somewhere without being driven: the
+ * mean of the differences of neighbours, in its standard errors. Where the noise forgets this asks too much.
+ */
+static double drive(const struct tide_judging *j)
+{
+    size_t n = tide_judging_points(j) - 1;
+    const double *y = j->y + j->start;
+    double mean = (y[n] - y[0]) / (double)n, square = 0;
+    for (size_t i = 0; i < n; i++)
+        square += (y[i + 1] - y[i] - mean) * (y[i + 1] - y[i] - mean);
+    double error = sqrt(square / (double)(n > 1 ? n - 1 : 1) / (double)n);
+    return mean / fmax(error, 1e-300);
+}
+
+/* Whether a slope of so many standard errors is sure. A floor whose noise hardly forgets may be a walk, and
+ * must be driven; if it is, beyond doubt, the slope may be the less sure, since noise of so long a memory
+ * leaves it few degrees of freedom however long it rises. */
+static bool is_sure(const struct tide_judging *j, double t, double df)
+{
+    double sureness = tide_judging_sureness(t, df);
+    if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, j->y + j->start, tide_judging_points(j)) <
+        TIDE_WANDER)
+        return sureness >= TIDE_LEAK_Z;
+    double driven = drive(j);
+    return sureness >= TIDE_LEAK_Z ? driven >= TIDE_WANDER_Z
+                                   : sureness >= TIDE_WANDER_Z && driven >= TIDE_DRIVEN_Z;
+}
+
+bool tide_judging_matters(const struct tide_judging *j, double bytes)
+{
+    return bytes >= least_leak(j);
+}
+
+/* How far the floor ever came down again after it had been higher. */
+static double retreat(const struct tide_judging *j)
+{
+    double highest = -INFINITY, most = 0;
+    for (size_t i = j->start; i < j->n; i++) {
+        highest = fmax(highest, j->y[i]);
+        most = fmax(most, highest - j->y[i]);
+    }
+    return most;
+}
+
+/* Whether a slope is large and sure enough to be called a leak. */
+bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
+                          double df)
+{
+    return tide_judging_matters(j, tail * share) && is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
+           retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
+}
+
+/* A change of level counts when it stands out of the noise and matters against the level. */
+bool tide_judging_is_change(const struct tide_judging *j, double bytes)
+{
+    double stands_out = TIDE_CHANGE_NOISES * fmax(j->best.noise, j->floor.noise);
+    return bytes >= fmax(stands_out, fmax(TIDE_CHANGE_SHARE * j->level, TIDE_CHANGE_LEAST));
+}
+
+/* The knee's interval: where the criterion is within 4 of its least (about two standard errors). */
+void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model model, double k,
+                                double *ret_low, double *ret_high)
+{
+    size_t n = tide_judging_points(j);
+    struct tide_fit fit;
+    tide_fit_model_at(model, k, j->u, j->y + j->start, n, j->least_noise, j->correlation, &fit);
+    double least = fit.bic, low = k, high = k;
+    for (int i = 1; i < 200; i++) {
+        double at = i / 200.0;
+        tide_fit_model_at(model, at, j->u, j->y + j->start, n, j->least_noise, j->correlation, &fit);
+        if (fit.bic > least + TIDE_KNEE_BIC)
+            continue;
+        low = fmin(low, at);
+        high = fmax(high, at);
+    }
+    *ret_low = low;
+    *ret_high = high;
+}
+
+bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend)
+{
+    if (!tide_judging_is_leak(j, bend->tail, bend->tail_error, 1 - bend->k, tide_judging_freedom(j, bend)))
+        return false;
+    if (bend->beta[1] <= 0 || bend->tail > TIDE_PLATEAU_STILL * bend->beta[1])
+        return true;
+    double lately, error, freedom;
+    tide_judging_line_from(j, fmax(TIDE_LATELY, bend->k), &lately, &error, &freedom);
+    return lately >= TIDE_STILL_SAME * bend->tail &&
+           tide_judging_sureness(lately / fmax(error, 1e-300), freedom) >= TIDE_LEAK_Z;
+}

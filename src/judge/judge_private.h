@@ -1,0 +1,89 @@
+/*
+ * judge_private.h - one judgement in progress: what the files of the judge share. Nothing outside src/judge
+ * includes it.
+ *
+ * prepare (judge.c) -> tide_judging_skip_warmup, which fits -> one tide_judging_decide_*, which calls exactly
+ * one tide_judging_say_*. Scaled x (u) runs from 0 at `start` to 1 at the last floor point.
+ */
+#ifndef TIDE_JUDGE_PRIVATE_H
+#define TIDE_JUDGE_PRIVATE_H
+
+#include "judge/fit.h"
+#include "judge/floor.h"
+#include "judge/judge.h"
+#include "judge/thresholds.h"
+
+struct tide_judging {
+    const struct tide_judge_input *input;
+    struct tide_arena *scratch;
+    struct tide_moments moments;
+    struct tide_floor floor;
+    double *x, *y; /* the kept floor, x as given */
+    double *u;     /* x scaled to [0, 1] from `start` on */
+    size_t n, start;
+    double level, least_noise, correlation;
+    struct tide_fit fits[TIDE_MODELS];
+    struct tide_fit best;
+    struct tide_verdict *v;
+};
+
+/* ---- the floor, scaled */
+
+double tide_judging_span(const struct tide_judging *j);   /* of x, from `start` to the end */
+size_t tide_judging_points(const struct tide_judging *j); /* from `start` to the end */
+double tide_judging_x(const struct tide_judging *j, double u);
+
+/* ---- fits */
+
+/* Fits every model to the floor from `start` on and picks the simplest good one. */
+void tide_judging_fit_from(struct tide_judging *j, size_t start);
+/* The same, from where warm-up ends. */
+void tide_judging_skip_warmup(struct tide_judging *j);
+/* The slope of a line through the floor from u on, with its error and degrees of freedom: what is happening
+ * now. */
+void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
+                            double *ret_freedom);
+/* Degrees of freedom of a fit, autocorrelation counted in. */
+double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit);
+/* The interval of a knee that was found at k. */
+void tide_judging_knee_interval(const struct tide_judging *j, enum tide_model model, double k,
+                                double *ret_low, double *ret_high);
+/* How sure t standard errors with df degrees of freedom are, in standard deviations of a normal (Wallace
+ * 1959). */
+double tide_judging_sureness(double t, double df);
+/* Share of the criterion's weight that the marked models have, in [0.5, 0.999]. */
+double tide_judging_weight(const struct tide_judging *j, const bool same[TIDE_MODELS]);
+double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] */
+
+/* ---- tests */
+
+/* Whether a rise of the floor is one that matters: enough bytes, and enough of the level. */
+bool tide_judging_matters(const struct tide_judging *j, double bytes);
+/* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
+bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
+                          double df);
+/* Whether the slope behind a bend is one: large against the slope before, or small but steady to the end. */
+bool tide_judging_is_leak_after_bend(const struct tide_judging *j, const struct tide_fit *bend);
+/* Whether a change of level stands out of the noise and matters against the level. */
+bool tide_judging_is_change(const struct tide_judging *j, double bytes);
+
+/* ---- verdicts */
+
+void tide_judging_say_undecided(struct tide_judging *j, double tail, double tail_error);
+void tide_judging_say_level(struct tide_judging *j);
+void tide_judging_say_leak(struct tide_judging *j, enum tide_shape shape, const struct tide_fit *fit,
+                           double df);
+/* rate: bytes per x before the knee. */
+void tide_judging_say_plateau(struct tide_judging *j, double knee, double low, double high, double ceiling,
+                              double rate);
+
+/* ---- decisions; those that return bool leave the verdict alone when they return false */
+
+/* Whether a plateau rests on the last few windows alone, and before them memory rose as ever. */
+bool tide_judging_ends_low(const struct tide_judging *j, const struct tide_fit *fit);
+void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *fit);
+bool tide_judging_decide_one_pass(struct tide_judging *j);
+bool tide_judging_decide_staircase(struct tide_judging *j);
+void tide_judging_look_for_early_knee(struct tide_judging *j);
+
+#endif

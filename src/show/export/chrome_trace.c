@@ -1,0 +1,258 @@
+/*
+ * chrome_trace.c - trace events in JSON, for Perfetto and chrome://tracing: memory as counters of each
+ * process, phases as stretches, steps and epochs as instants.
+ *
+ * Times are microseconds since the recording began. A process has the PID it had, so that the trace can be
+ * laid over another one of the same run; a PID that was used twice gets another number the second time. Each
+ * phase has a track (thread) of its own: phases may overlap, stretches on one track may not.
+ */
+#include "show/export/export.h"
+#include "assess/stacks.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TREE_PID = 0,
+    SECOND_USE = 1 << 24 /* above what Linux uses */,
+    MAIN_TRACK = 0,
+    MOST_PROCESSES = 1 << 24,
+    MOST_PHASES = 1 << 20
+};
+
+struct trace {
+    const struct tide_export *e;
+    const struct tide_history *h;
+    struct tide_json json;
+    int64_t *pids; /* by process id - 1, as the trace calls them */
+    bool full;     /* out of memory: something is missing */
+};
+
+static int64_t pid_of(const struct trace *t, int64_t process)
+{
+    return process >= 1 && (size_t)process <= t->h->process_count ? t->pids[process - 1] : TREE_PID;
+}
+
+static const char *name_of(const struct trace *t, int32_t name, char *out, size_t size)
+{
+    const char *text = name >= 0 && (size_t)name < t->h->name_count ? t->h->names[name] : "";
+    return tide_text_escape(text, strlen(text), out, size);
+}
+
+static int number_processes(struct trace *t, struct tide_err *err)
+{
+    struct tide_map used;
+    uint64_t first;
+    t->pids = tide_arena_take(t->e->arena, t->h->process_count + 1, sizeof *t->pids);
+    if (!t->pids)
+        return tide_err_set(err, "not enough memory for %zu processes", t->h->process_count);
+    tide_map_init(&used, MOST_PROCESSES);
+    for (size_t i = 0; i < t->h->process_count; i++) {
+        int64_t pid = t->h->processes[i].row.pid;
+        bool again = pid <= 0 || tide_map_get(&used, (uint64_t)pid, &first);
+        t->pids[i] = again ? SECOND_USE + (int64_t)i : pid;
+        if (!again)
+            t->full |= tide_map_put(&used, (uint64_t)pid, 1) != 0;
+    }
+    tide_map_release(&used);
+    return 0;
+}
+
+/* --- events -------------------------------------------------------------------------------------------- */
+
+static void event_begin(struct trace *t, const char *phase, const char *name, int64_t pid, int64_t track,
+                        int64_t t_ns)
+{
+    tide_json_object(&t->json, NULL);
+    tide_json_text(&t->json, "ph", phase);
+    tide_json_text(&t->json, "name", name);
+    tide_json_integer(&t->json, "pid", pid);
+    tide_json_integer(&t->json, "tid", track);
+    tide_json_integer(&t->json, "ts", t_ns / 1000);
+}
+
+static void put_metadata(struct trace *t, const char *what, int64_t pid, int64_t track, const char *name)
+{
+    event_begin(t, "M", what, pid, track, 0);
+    tide_json_object(&t->json, "args");
+    tide_json_text(&t->json, "name", name);
+    tide_json_end(&t->json);
+    tide_json_end(&t->json);
+}
+
+static void put_counter(struct trace *t, const char *name, int64_t pid, int64_t t_ns, const char *series,
+                        double value)
+{
+    event_begin(t, "C", name, pid, MAIN_TRACK, t_ns);
+    tide_json_object(&t->json, "args");
+    tide_json_whole(&t->json, series, value);
+    tide_json_end(&t->json);
+    tide_json_end(&t->json);
+}
+
+/* --- what there is ------------------------------------------------------------------------------------- */
+
+static void put_names(struct trace *t)
+{
+    put_metadata(t, "process_name", TREE_PID, MAIN_TRACK, "the process tree");
+    for (size_t i = 0; i < t->h->process_count; i++) {
+        const struct tide_process *p = &t->h->processes[i].row;
+        char name[160], role[64], text[256];
+        tide_text_escape(p->name, strlen(p->name), name, sizeof name);
+        tide_text_escape(p->role, strlen(p->role), role, sizeof role);
+        snprintf(text, sizeof text, "%s[%lld] %s", name, (long long)p->pid, role);
+        put_metadata(t, "process_name", t->pids[i], MAIN_TRACK, text);
+        put_metadata(t, "thread_name", t->pids[i], MAIN_TRACK, "steps");
+    }
+}
+
+static void put_memory(struct trace *t)
+{
+    for (size_t i = 0; i < t->h->tick_count; i++)
+        put_counter(t, "memory, shared pages once", TREE_PID, t->h->ticks[i].t_ns, "bytes",
+                    (double)t->h->ticks[i].counted_bytes);
+    for (size_t i = 0; i < t->h->process_count; i++) {
+        const struct tide_history_process *p = &t->h->processes[i];
+        for (size_t k = 0; k < p->point_count; k++) {
+            put_counter(t, "private", t->pids[i], p->points[k].t_ns, "bytes",
+                        (double)p->points[k].private_bytes);
+            put_counter(t, "RSS", t->pids[i], p->points[k].t_ns, "bytes", (double)p->points[k].rss_bytes);
+        }
+        if (p->row.ended_ns == TIDE_UNKNOWN)
+            continue;
+        put_counter(t, "private", t->pids[i], p->row.ended_ns, "bytes", 0);
+        put_counter(t, "RSS", t->pids[i], p->row.ended_ns, "bytes", 0);
+    }
+}
+
+/* What the program's allocator keeps and nobody holds, where the hook asked it. */
+static void put_kept(struct trace *t)
+{
+    for (size_t i = 0; i < t->h->process_count; i++) {
+        const struct tide_history_process *p = &t->h->processes[i];
+        for (size_t k = 0; k < p->heap_count; k++)
+            if (p->heap[k].free_bytes != TIDE_UNKNOWN)
+                put_counter(t, "free, kept by malloc", t->pids[i], p->heap[k].t_ns, "bytes",
+                            (double)p->heap[k].free_bytes);
+    }
+}
+
+static void put_gpus(struct trace *t)
+{
+    for (size_t i = 0; i < t->h->gpu_count; i++) {
+        const struct tide_history_gpu *g = &t->h->gpu[i];
+        char name[64];
+        snprintf(name, sizeof name, "GPU %lld%s", (long long)g->device,
+                 g->process == TIDE_UNKNOWN ? ", processes that could not be told" : "");
+        put_counter(t, name, pid_of(t, g->process), g->t_ns, "bytes", (double)g->bytes);
+    }
+}
+
+/* A phase on its track. How many of that name and process are open is in the map: a stretch that nobody began
+ * has no end either. */
+static void put_phase(struct trace *t, const struct tide_history_mark *m, struct tide_map *open)
+{
+    char name[160], text[200];
+    uint64_t key = (uint64_t)m->process << 32 | (uint32_t)m->name, depth = 0;
+    int64_t pid = pid_of(t, m->process), track = (int64_t)m->name + 1;
+    bool begin = m->kind == TIDE_MARK_PHASE_BEGIN, known = tide_map_get(open, key, &depth);
+    if (m->name < 0 || (!begin && depth == 0))
+        return;
+    name_of(t, m->name, name, sizeof name);
+    if (!known) {
+        snprintf(text, sizeof text, "phase %s", name);
+        put_metadata(t, "thread_name", pid, track, text);
+    }
+    t->full |= tide_map_put(open, key, begin ? depth + 1 : depth - 1) != 0;
+    event_begin(t, begin ? "B" : "E", name, pid, track, m->t_ns);
+    tide_json_end(&t->json);
+}
+
+static void put_marks(struct trace *t)
+{
+    struct tide_map open;
+    char name[160], text[200];
+    tide_map_init(&open, MOST_PHASES);
+    for (size_t i = 0; i < t->h->mark_count; i++) {
+        const struct tide_history_mark *m = &t->h->marks[i];
+        int64_t pid = pid_of(t, m->process);
+        if (m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END)
+            put_phase(t, m, &open);
+        else if (m->kind == TIDE_MARK_GAUGE) {
+            snprintf(text, sizeof text, "gauge %s", name_of(t, m->name, name, sizeof name));
+            put_counter(t, text, pid, m->t_ns, "bytes", (double)m->number);
+        } else if (m->kind == TIDE_MARK_STEP || m->kind == TIDE_MARK_EPOCH) {
+            bool step = m->kind == TIDE_MARK_STEP;
+            snprintf(text, sizeof text, "%s %lld", step ? "step" : "epoch", (long long)m->number);
+            event_begin(t, "i", text, pid, MAIN_TRACK, m->t_ns);
+            tide_json_text(&t->json, "s", step ? "t" : "p");
+            tide_json_end(&t->json);
+        }
+    }
+    tide_map_release(&open);
+}
+
+/* Sites by process, and within one, memory of a device behind the rest. */
+static int by_process(const void *a, const void *b)
+{
+    const struct tide_history_site *left = *(const struct tide_history_site *const *)a,
+                                   *right = *(const struct tide_history_site *const *)b;
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    return tide_export_same_owner(left, right) ? 0 : tide_site_is_on_device(left) ? 1 : -1;
+}
+
+/* Live bytes of each owner, all sites together, wherever they changed. */
+static int put_heaps(struct trace *t, struct tide_err *err)
+{
+    size_t ticks = t->h->tick_count, count = t->h->site_count;
+    double *changes = tide_arena_take(t->e->arena, ticks + 1, sizeof *changes);
+    const struct tide_history_site **sites = tide_arena_take(t->e->arena, count + 1, sizeof *sites);
+    if (!changes || !sites)
+        return tide_err_set(err, "not enough memory for %zu call sites", count);
+    for (size_t i = 0; i < count; i++)
+        sites[i] = &t->h->sites[i];
+    qsort(sites, count, sizeof *sites, by_process);
+    for (size_t from = 0, to; from < count; from = to) {
+        memset(changes, 0, (ticks + 1) * sizeof *changes);
+        for (to = from; to < count && tide_export_same_owner(sites[from], sites[to]); to++)
+            tide_moment_add_changes(t->h, sites[to], changes);
+        const char *name = tide_site_is_on_device(sites[from]) ? "live device memory" : "live heap";
+        double sum = 0;
+        for (size_t i = 0; i < ticks && sites[from]->id; i++) {
+            sum += changes[i];
+            if (changes[i] < 0 || changes[i] > 0)
+                put_counter(t, name, pid_of(t, sites[from]->process), t->h->ticks[i].t_ns, "bytes", sum);
+        }
+    }
+    return 0;
+}
+
+int tide_export_trace(const struct tide_export *e, FILE *out, struct tide_err *err)
+{
+    struct trace t = {.e = e, .h = e->history};
+    if (number_processes(&t, err))
+        return -1;
+    tide_json_init(&t.json, out, true);
+    tide_json_object(&t.json, NULL);
+    tide_json_text(&t.json, "displayTimeUnit", "ms");
+    tide_json_object(&t.json, "otherData");
+    tide_json_text(&t.json, "command", e->history->command);
+    tide_json_end(&t.json);
+    tide_json_array(&t.json, "traceEvents");
+    put_names(&t);
+    put_memory(&t);
+    put_kept(&t);
+    put_gpus(&t);
+    put_marks(&t);
+    int status = put_heaps(&t, err);
+    tide_json_end(&t.json);
+    tide_json_end(&t.json);
+    if (t.full)
+        status = tide_err_set(err, "not enough memory to follow %zu marks", e->history->mark_count);
+    return status;
+}

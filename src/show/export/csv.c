@@ -1,0 +1,124 @@
+/*
+ * csv.c - rows in long form: a row per process and look, per change of a call site, or per mark.
+ */
+#include "show/export/export.h"
+#include "assess/stacks.h"
+#include "show/text/recording_tables.h"
+
+#include <math.h>
+
+static int64_t pid_of(const struct tide_history *h, int64_t process)
+{
+    return process >= 1 && (size_t)process <= h->process_count ? h->processes[process - 1].row.pid
+                                                               : TIDE_UNKNOWN;
+}
+
+static int64_t step_at(const struct tide_summary *s, int64_t t_ns, size_t *hint)
+{
+    double step = tide_summary_step(s, t_ns, hint);
+    return isfinite(step) ? llround(step) : TIDE_UNKNOWN;
+}
+
+/* The innermost frame that a person would look at; NULL: there is none. */
+static const struct tide_frame *who(const struct tide_history *h, int64_t stack)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    size_t count = tide_stack_choose(h, stack, 1, shown);
+    return count ? shown[count - 1] : NULL;
+}
+
+static void put_sites(struct tide_table *table, const struct tide_summary *summary)
+{
+    static const struct tide_column columns[] = {
+        {"step", "", 0, TIDE_CELL_COUNT},        {"t_s", "", 0, TIDE_CELL_DURATION},
+        {"site", "", 0, TIDE_CELL_COUNT},        {"process", "", 0, TIDE_CELL_COUNT},
+        {"pid", "", 0, TIDE_CELL_COUNT},         {"kind", "", 0, TIDE_CELL_TEXT},
+        {"live_bytes", "", 0, TIDE_CELL_BYTES},  {"live_blocks", "", 0, TIDE_CELL_COUNT},
+        {"total_bytes", "", 0, TIDE_CELL_BYTES}, {"total_blocks", "", 0, TIDE_CELL_COUNT},
+        {"function", "", 0, TIDE_CELL_TEXT},     {"file", "", 0, TIDE_CELL_TEXT},
+        {"line", "", 0, TIDE_CELL_COUNT},        {NULL, NULL, 0, TIDE_CELL_TEXT},
+    };
+    const struct tide_history *h = summary->history;
+    tide_table_begin(table, "sites", NULL, columns);
+    for (size_t i = 0; i < h->site_count; i++) {
+        const struct tide_history_site *site = &h->sites[i];
+        const struct tide_frame *frame = who(h, site->stack);
+        size_t hint = 0;
+        for (size_t k = 0; k < site->point_count; k++) {
+            const struct tide_history_site_point *p = &site->points[k];
+            union tide_cell cells[] = {
+                {.number = step_at(summary, p->t_ns, &hint)},
+                {.number = p->t_ns},
+                {.number = site->id},
+                {.number = site->process},
+                {.number = pid_of(h, site->process)},
+                {.text = tide_site_kind_name(site->kind)},
+                {.number = p->live_bytes},
+                {.number = p->live_blocks},
+                {.number = p->total_bytes},
+                {.number = p->total_blocks},
+                {.text = frame && frame->function[0] ? frame->function : NULL},
+                {.text = frame && frame->file[0] ? frame->file
+                         : frame                 ? frame->module
+                                                 : NULL},
+                {.number = frame ? frame->line : TIDE_UNKNOWN},
+            };
+            tide_table_row(table, cells);
+        }
+    }
+    tide_table_end(table);
+}
+
+static void put_marks(struct tide_table *table, const struct tide_history *h)
+{
+    static const struct tide_column columns[] = {
+        {"t_s", "", 0, TIDE_CELL_DURATION}, {"process", "", 0, TIDE_CELL_COUNT},
+        {"pid", "", 0, TIDE_CELL_COUNT},    {"kind", "", 0, TIDE_CELL_TEXT},
+        {"source", "", 0, TIDE_CELL_TEXT},  {"number", "", 0, TIDE_CELL_COUNT},
+        {"name", "", 0, TIDE_CELL_TEXT},    {NULL, NULL, 0, TIDE_CELL_TEXT},
+    };
+    static const char *const kinds[TIDE_MARK_KINDS] = {
+        [TIDE_MARK_STEP] = "step",
+        [TIDE_MARK_EPOCH] = "epoch",
+        [TIDE_MARK_PHASE_BEGIN] = "phase begin",
+        [TIDE_MARK_PHASE_END] = "phase end",
+        [TIDE_MARK_ITEMS] = "items",
+        [TIDE_MARK_GAUGE] = "gauge",
+    };
+    static const char *const sources[] = {[TIDE_SOURCE_PROGRAM] = "program",
+                                          [TIDE_SOURCE_OUTPUT] = "output",
+                                          [TIDE_SOURCE_TRACKER] = "tracker"};
+    tide_table_begin(table, "marks", NULL, columns);
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        bool phase = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
+        bool named = m->name >= 0 && (size_t)m->name < h->name_count;
+        union tide_cell cells[] = {
+            {.number = m->t_ns},
+            {.number = m->process > 0 ? m->process : TIDE_UNKNOWN},
+            {.number = pid_of(h, m->process)},
+            {.text = kinds[m->kind]},
+            {.text = sources[m->source]},
+            {.number = phase ? TIDE_UNKNOWN : m->number},
+            {.text = named ? h->names[m->name] : NULL},
+        };
+        tide_table_row(table, cells);
+    }
+    tide_table_end(table);
+}
+
+int tide_export_csv(const struct tide_export *e, FILE *out, struct tide_err *err)
+{
+    struct tide_table table = {.form = TIDE_TABLE_CSV, .out = out};
+    struct tide_summary summary;
+    if (e->options.rows == TIDE_EXPORT_MARKS) {
+        put_marks(&table, e->history);
+        return 0;
+    }
+    if (tide_summary_make(e->history, e->arena, &summary, err))
+        return -1;
+    if (e->options.rows == TIDE_EXPORT_PROCESSES)
+        return tide_tables_samples(&table, &summary, e->reader, err);
+    put_sites(&table, &summary);
+    return 0;
+}

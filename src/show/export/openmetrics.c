@@ -1,0 +1,374 @@
+/*
+ * openmetrics.c - the run as it was when last seen, as OpenMetrics text: what Prometheus and its
+ * relatives read.
+ *
+ * Only gauges are used, which mean the same in the older text format: the textfile collector and promtool
+ * read that one, and take what is new in OpenMetrics for comments or for errors.
+ *
+ * "Last seen" is the last look at which a process lived. Every family comes once, with its type, unit and
+ * help, and the samples of a family are told apart by the process's number in the recording, since names and
+ * even PIDs may repeat.
+ */
+#include "show/export/export.h"
+#include "assess/stacks.h"
+#include "base/map.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SITES_MOST = 100, LABEL = 256, GPU_ROWS_MOST = 4096 };
+
+struct metrics {
+    const struct tide_export *e;
+    const struct tide_history *h;
+    const struct tide_tick *last; /* the look at that moment */
+    FILE *out;
+    bool full; /* out of memory: something is missing */
+};
+
+/* --- the text ------------------------------------------------------------------------------------------ */
+
+static void family(struct metrics *m, const char *name, const char *type, const char *unit, const char *help)
+{
+    fprintf(m->out, "# TYPE %s %s\n", name, type);
+    if (unit)
+        fprintf(m->out, "# UNIT %s %s\n", name, unit);
+    fprintf(m->out, "# HELP %s %s\n", name, help);
+}
+
+/* name="value": backslash, quote and line feed are escaped; the rest of what could do harm before that. */
+static void label(struct metrics *m, const char **gap, const char *name, const char *value)
+{
+    char safe[LABEL];
+    tide_text_escape(value, strlen(value), safe, sizeof safe);
+    fprintf(m->out, "%s%s=\"", *gap, name);
+    for (const char *p = safe; *p; p++) {
+        if (*p == '\\' || *p == '"')
+            fputc('\\', m->out);
+        fputc(*p, m->out);
+    }
+    fputc('"', m->out);
+    *gap = ",";
+}
+
+static void label_number(struct metrics *m, const char **gap, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    label(m, gap, name, text);
+}
+
+static void value(struct metrics *m, const char *gap, double number)
+{
+    if (number == floor(number) && fabs(number) < 0x1p62)
+        fprintf(m->out, "%s %lld\n", *gap == ',' ? "}" : "", (long long)number);
+    else
+        fprintf(m->out, "%s %.10g\n", *gap == ',' ? "}" : "", number);
+}
+
+static void plain(struct metrics *m, const char *name, const char *unit, const char *help, double number)
+{
+    if (!isfinite(number) || number < 0)
+        return;
+    family(m, name, "gauge", unit, help);
+    fputs(name, m->out);
+    value(m, "{", number);
+}
+
+static void label_process(struct metrics *m, const char **gap, int64_t process)
+{
+    if (process < 1 || (size_t)process > m->h->process_count)
+        return;
+    const struct tide_process *p = &m->h->processes[process - 1].row;
+    label_number(m, gap, "process", p->id);
+    label_number(m, gap, "pid", p->pid);
+    label(m, gap, "name", p->name);
+    label(m, gap, "role", p->role);
+}
+
+/* --- processes and the tree ---------------------------------------------------------------------------- */
+
+static bool lives(const struct metrics *m, const struct tide_history_process *p)
+{
+    return p->row.began_ns <= m->last->t_ns &&
+           (p->row.ended_ns == TIDE_UNKNOWN || p->row.ended_ns >= m->last->t_ns);
+}
+
+static const struct tide_history_point *last_point(const struct metrics *m,
+                                                   const struct tide_history_process *p)
+{
+    size_t count = p->point_count;
+    while (count > 0 && p->points[count - 1].t_ns > m->last->t_ns)
+        count--;
+    return count ? &p->points[count - 1] : NULL;
+}
+
+static double private_of(const struct tide_history_process *p, const struct tide_history_point *point)
+{
+    (void)p;
+    return (double)point->private_bytes;
+}
+
+static double rss_of(const struct tide_history_process *p, const struct tide_history_point *point)
+{
+    (void)p;
+    return (double)point->rss_bytes;
+}
+
+static double peak_of(const struct tide_history_process *p, const struct tide_history_point *point)
+{
+    (void)point;
+    return (double)p->row.peak_rss_bytes;
+}
+
+static double threads_of(const struct tide_history_process *p, const struct tide_history_point *point)
+{
+    (void)p;
+    return (double)point->threads;
+}
+
+static void put_processes(struct metrics *m)
+{
+    static const struct {
+        const char *name, *unit, *help;
+        double (*get)(const struct tide_history_process *, const struct tide_history_point *);
+    } families[] = {
+        {"tidemark_process_private_bytes", "bytes",
+         "Anonymous and shared memory, swap and huge pages: what cannot be reclaimed.", private_of},
+        {"tidemark_process_rss_bytes", "bytes", "Resident set size.", rss_of},
+        {"tidemark_process_peak_rss_bytes", "bytes", "Largest resident set size so far.", peak_of},
+        {"tidemark_process_threads", NULL, "Threads.", threads_of},
+    };
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        family(m, families[f].name, "gauge", families[f].unit, families[f].help);
+        for (size_t i = 0; i < m->h->process_count; i++) {
+            const struct tide_history_process *p = &m->h->processes[i];
+            const struct tide_history_point *point = lives(m, p) ? last_point(m, p) : NULL;
+            const char *gap = "{";
+            double number = point ? families[f].get(p, point) : -1;
+            if (number < 0)
+                continue;
+            fputs(families[f].name, m->out);
+            label_process(m, &gap, p->row.id);
+            value(m, gap, number);
+        }
+    }
+}
+
+static void put_tree(struct metrics *m)
+{
+    const struct tide_tick *t = m->last;
+    plain(m, "tidemark_processes", NULL, "Processes of the tree.", (double)t->processes);
+    plain(m, "tidemark_tree_bytes", "bytes", "Memory of the tree, shared pages once as far as PSS is known.",
+          (double)t->counted_bytes);
+    plain(m, "tidemark_tree_rss_bytes", "bytes", "Sum of the resident set sizes of the tree.",
+          (double)t->rss_bytes);
+    plain(m, "tidemark_cgroup_bytes", "bytes", "Memory of the tree's control group.",
+          (double)t->cgroup_bytes);
+    plain(m, "tidemark_host_available_bytes", "bytes", "Memory that the host has left.",
+          (double)t->available_bytes);
+    if (m->h->limit_count == 0)
+        return;
+    family(m, "tidemark_limit_bytes", "gauge", "bytes", "Bounds that apply.");
+    for (size_t i = 0; i < m->h->limit_count; i++) {
+        const char *gap = "{";
+        bool replaced = false;
+        for (size_t k = i + 1; k < m->h->limit_count && !replaced; k++)
+            replaced = !strcmp(m->h->limits[k].name, m->h->limits[i].name);
+        if (replaced || m->h->limits[i].bytes < 0)
+            continue;
+        fputs("tidemark_limit_bytes", m->out);
+        label(m, &gap, "limit", m->h->limits[i].name);
+        value(m, gap, (double)m->h->limits[i].bytes);
+    }
+}
+
+/* --- what the program said ------------------------------------------------------------------------------ */
+
+static void put_marks(struct metrics *m)
+{
+    double step = tide_assess_x_of(m->e->assessment, m->e->at_ns), epoch = NAN;
+    const struct tide_history *h = m->h;
+    int64_t *gauges = tide_arena_take(m->e->arena, h->name_count + 1, sizeof *gauges);
+    bool any = false;
+    m->full |= !gauges;
+    for (size_t i = 0; i < h->name_count && gauges; i++)
+        gauges[i] = TIDE_UNKNOWN;
+    for (size_t i = 0; i < h->mark_count && h->marks[i].t_ns <= m->e->at_ns; i++) {
+        const struct tide_history_mark *mark = &h->marks[i];
+        if (mark->kind == TIDE_MARK_EPOCH)
+            epoch = (double)mark->number;
+        if (gauges && mark->kind == TIDE_MARK_GAUGE && mark->name >= 0 &&
+            (size_t)mark->name < h->name_count) {
+            gauges[mark->name] = mark->number;
+            any = true;
+        }
+    }
+    if (isfinite(m->e->assessment->steps))
+        plain(m, "tidemark_step", NULL, "The step that was running.", step);
+    plain(m, "tidemark_epoch", NULL, "The epoch that was running.", epoch);
+    if (!any)
+        return;
+    family(m, "tidemark_program_bytes", "gauge", "bytes", "What the program itself counts.");
+    for (size_t i = 0; i < h->name_count; i++) {
+        const char *gap = "{";
+        if (gauges[i] == TIDE_UNKNOWN)
+            continue;
+        fputs("tidemark_program_bytes", m->out);
+        label(m, &gap, "gauge", h->names[i]);
+        value(m, gap, (double)gauges[i]);
+    }
+}
+
+static void put_verdict(struct metrics *m)
+{
+    const struct tide_judged *worst = &m->e->assessment->judged[0];
+    family(m, "tidemark_verdict", "gauge", NULL,
+           "What the memory of the worst process does: 1 for what it is.");
+    for (int kind = 0; kind < TIDE_VERDICTS; kind++)
+        fprintf(m->out, "tidemark_verdict{verdict=\"%s\"} %d\n",
+                tide_verdict_name((enum tide_verdict_kind)kind), worst->verdict.kind == (unsigned)kind);
+    if (!tide_verdict_grows(&worst->verdict))
+        return;
+    plain(m, worst->x_is_steps ? "tidemark_growth_bytes_per_step" : "tidemark_growth_bytes_per_second", NULL,
+          "How fast the worst process grows.", worst->verdict.slope);
+}
+
+/* --- devices and call sites ----------------------------------------------------------------------------- */
+
+/* The last row of each device and process, of those that live. */
+static void put_gpus(struct metrics *m)
+{
+    const struct tide_history *h = m->h;
+    struct tide_map seen;
+    uint64_t before;
+    if (h->gpu_count == 0)
+        return;
+    tide_map_init(&seen, GPU_ROWS_MOST);
+    family(m, "tidemark_gpu_bytes", "gauge", "bytes",
+           "Memory of a device that a process uses; without a process, that all use.");
+    for (size_t i = h->gpu_count; i-- > 0;) {
+        const struct tide_history_gpu *g = &h->gpu[i];
+        const char *gap = "{";
+        uint64_t key = (uint64_t)g->device << 40 ^ (uint64_t)(g->process + 1);
+        bool told = g->process >= 1 && (size_t)g->process <= h->process_count;
+        if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before))
+            continue;
+        m->full |= tide_map_put(&seen, key, 1) != 0;
+        if (m->full || (told && !lives(m, &h->processes[g->process - 1])))
+            continue;
+        fputs("tidemark_gpu_bytes", m->out);
+        label_number(m, &gap, "device", g->device);
+        if (g->process == TIDE_UNKNOWN)
+            label(m, &gap, "process", "unknown");
+        label_process(m, &gap, g->process);
+        value(m, gap, (double)g->bytes);
+    }
+    tide_map_release(&seen);
+}
+
+static void put_heaps(struct metrics *m)
+{
+    const struct tide_export *e = m->e;
+    if (e->count == 0)
+        return;
+    family(m, "tidemark_heap_live_bytes", "gauge", "bytes",
+           "Live memory that call sites hold, by process and kind.");
+    for (size_t from = 0, to; from < e->count; from = to) {
+        double sums[TIDE_SITE_KINDS] = {0};
+        for (to = from; to < e->count && e->values[to].site->process == e->values[from].site->process; to++)
+            sums[e->values[to].site->kind] += (double)e->values[to].bytes;
+        for (int kind = 1; kind < TIDE_SITE_KINDS; kind++) {
+            const char *gap = "{";
+            if (sums[kind] <= 0)
+                continue;
+            fputs("tidemark_heap_live_bytes", m->out);
+            label_process(m, &gap, e->values[from].site->process);
+            label(m, &gap, "kind", tide_site_kind_name((enum tide_site_kind)kind));
+            value(m, gap, sums[kind]);
+        }
+    }
+}
+
+/* What each allocator keeps and nobody holds, where the hook asked it. */
+static void put_kept(struct metrics *m)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->h->process_count; i++) {
+        const struct tide_history_process *p = &m->h->processes[i];
+        const char *gap = "{";
+        size_t count = lives(m, p) ? p->heap_count : 0;
+        while (count > 0 && p->heap[count - 1].t_ns > m->e->at_ns)
+            count--;
+        if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
+            continue;
+        if (!any)
+            family(m, "tidemark_heap_free_bytes", "gauge", "bytes", "What malloc keeps and nobody holds.");
+        any = true;
+        fputs("tidemark_heap_free_bytes", m->out);
+        label_process(m, &gap, p->row.id);
+        value(m, gap, (double)p->heap[count - 1].free_bytes);
+    }
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tide_export_value *left = *(const struct tide_export_value *const *)a,
+                                   *right = *(const struct tide_export_value *const *)b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static void put_sites(struct metrics *m)
+{
+    const struct tide_export *e = m->e;
+    const struct tide_export_value **order = tide_arena_take(e->arena, e->count + 1, sizeof *order);
+    m->full |= !order;
+    if (!order || e->count == 0)
+        return;
+    for (size_t i = 0; i < e->count; i++)
+        order[i] = &e->values[i];
+    qsort(order, e->count, sizeof *order, larger_first);
+    family(m, "tidemark_site_live_bytes", "gauge", "bytes", "Live memory of the largest call sites.");
+    for (size_t i = 0; i < e->count && i < SITES_MOST; i++) {
+        const struct tide_history_site *site = order[i]->site;
+        const struct tide_frame *frames[TIDE_STACK_SHOWN];
+        size_t count = tide_stack_choose(m->h, site->stack, 1, frames);
+        char frame[TIDE_EXPORT_TEXT] = TIDE_EXPORT_SMALL;
+        const char *gap = "{";
+        if (count)
+            tide_export_frame(frames[count - 1], frame, sizeof frame);
+        fputs("tidemark_site_live_bytes", m->out);
+        label_number(m, &gap, "site", site->id);
+        label_process(m, &gap, site->process);
+        label(m, &gap, "kind", tide_site_kind_name(site->kind));
+        label(m, &gap, "code", frame);
+        value(m, gap, (double)order[i]->bytes);
+    }
+}
+
+int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_err *err)
+{
+    struct metrics m = {.e = e, .h = e->history, .out = out};
+    const char *gap = "{";
+    m.last = &m.h->ticks[m.h->tick_count - 1];
+    while (m.last > m.h->ticks && (m.last->t_ns > e->at_ns || m.last->processes == 0))
+        m.last--;
+    family(&m, "tidemark_run_info", "gauge", NULL, "The run that was recorded.");
+    fputs("tidemark_run_info", out);
+    label(&m, &gap, "command", m.h->command);
+    value(&m, gap, 1);
+    put_verdict(&m);
+    put_tree(&m);
+    put_marks(&m);
+    put_processes(&m);
+    put_gpus(&m);
+    put_heaps(&m);
+    put_kept(&m);
+    put_sites(&m);
+    fputs("# EOF\n", out);
+    return m.full ? tide_err_set(err, "not enough memory to list %zu processes and %zu call sites",
+                                 e->history->process_count, e->count)
+                  : 0;
+}

@@ -1,0 +1,263 @@
+/*
+ * page.c - a page from end to end: its head with the policy, the order of its parts, the data for the
+ * script in what room is left, the script itself.
+ */
+#include "show/report/page.h"
+#include "show/report/page_data.h"
+#include "show/report/svg.h"
+#include "show/text/html.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SITES_MOST = 4096, /* with a stack of their own, where there is room */
+    CULPRITS = 64,
+    SITES_AT_PEAK = 1000,    /* they are added up by line */
+    ROOM_LEAST = 4096,       /* for what holds the pieces together, and for what is said of the sites */
+    ROOM_FOR_SITES = 200000, /* below that the rest is cut rather than they */
+    THRIFT_MOST = 64,
+};
+
+/* assets.S. All end with a NUL, which their length does not count. */
+extern const char tide_asset_d3[], tide_asset_d3_hash[], tide_asset_d3_licence[], tide_asset_script[],
+    tide_asset_script_hash[], tide_asset_style[], tide_asset_style_hash[];
+extern const uint64_t tide_asset_d3_len, tide_asset_script_len, tide_asset_style_len;
+
+/* A part of the page, written before it is known where it goes. */
+struct piece {
+    char *text;
+    size_t len;
+};
+
+static int no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to make the page");
+}
+
+/* --- head and end ------------------------------------------------------------------------------------ */
+
+static void put_head(struct tide_report_page *page)
+{
+    FILE *out = page->out;
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n", out);
+    fprintf(out, TIDE_REPORT_GENERATOR " %s\">\n", page->report->version);
+    fprintf(
+        out,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-%s' "
+        "'sha256-%s'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'\">\n",
+        tide_asset_d3_hash, tide_asset_script_hash, tide_asset_style_hash);
+    fputs("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta name=\"referrer\" content=\"no-referrer\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+          out);
+    tide_html_text(out, tide_verdict_name(page->a->judged[0].verdict.kind), 0);
+    fputs(": ", out);
+    tide_html_text(out, page->report->source, 120);
+    fputs(" \u2013 tidemark</title>\n<style>", out);
+    fwrite(tide_asset_style, 1, tide_asset_style_len, out);
+    fputs("</style>\n</head>\n<body>\n<header><span class=\"brand\">tidemark</span> <span class=\"file\">",
+          out);
+    tide_html_text(out, page->report->source, 200);
+    fputs("</span></header>\n<main>\n", out);
+}
+
+static void put_timeline(struct tide_report_page *page)
+{
+    fputs("<section id=\"timeline\">\n<h2>Timeline</h2>\n<div id=\"chart\" hidden></div>\n", page->out);
+    tide_report_svg_timeline(page->out, &page->summary, &page->set, &page->marks, page->a->limit_bytes);
+    fputs("</section>\n", page->out);
+}
+
+static void put_view(struct tide_report_page *page)
+{
+    if (!page->growth || page->no_room)
+        return;
+    fputs(
+        "<section id=\"sites\">\n<h2>Live bytes by call stack</h2>\n<noscript><p>This view needs JavaScript; the culprits "
+        "above and <code>tidemark blame</code> do not.</p></noscript>\n<div id=\"view\" hidden></div>\n</section>\n",
+        page->out);
+}
+
+static void put_end(struct tide_report_page *page)
+{
+    FILE *out = page->out;
+    fprintf(
+        out,
+        "</main>\n<footer><p>Made by tidemark %s. The page is complete in itself: it loads nothing and sends "
+        "nothing.</p>\n<details><summary>Charts are drawn with d3, whose licence is this</summary><pre>",
+        page->report->version);
+    tide_html_text(out, tide_asset_d3_licence, 0);
+    fputs("</pre></details></footer>\n", out);
+}
+
+static void put_script(FILE *out, const char *script, size_t len)
+{
+    fputs("<script>", out);
+    fwrite(script, 1, len, out);
+    fputs("</script>\n", out);
+}
+
+static void put_data(FILE *out, const char *id, const struct piece *json)
+{
+    fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
+    tide_html_json(out, json->text, json->len);
+    fputs("</script>\n", out);
+}
+
+/* --- pieces ------------------------------------------------------------------------------------------ */
+
+static int write_timeline(struct tide_report_page *page, struct piece *ret)
+{
+    FILE *out = open_memstream(&ret->text, &ret->len);
+    if (!out)
+        return no_memory(page->err);
+    tide_report_data_timeline(out, &page->summary, page->a, &page->set, &page->marks);
+    return fclose(out) ? no_memory(page->err) : 0;
+}
+
+/* How many sites to try after so many took len bytes instead of room: a part of their size does not shrink
+ * with them, so the guess is a little low, and at most three quarters. */
+static size_t fewer(size_t had, size_t room, size_t len)
+{
+    size_t fit = (size_t)((double)had * (double)room / (double)len * 0.98);
+    return fit < had * 3 / 4 ? fit : had * 3 / 4;
+}
+
+/* Call sites, as many as have room. */
+static int write_sites(struct tide_report_page *page, size_t room, struct piece *ret)
+{
+    const struct tide_report_line *spikes = &page->set.series[0].spikes;
+    int64_t extra_ns[TIDE_REPORT_EXTRA];
+    size_t extra = 0, stride = spikes->count / TIDE_REPORT_EXTRA + 1;
+    for (size_t i = 0; i < spikes->count; i += stride)
+        extra_ns[extra++] = spikes->points[i].t_ns;
+    for (size_t most = SITES_MOST;;) {
+        struct tide_arena_mark mark = tide_arena_mark(&page->arena);
+        struct tide_report_sites sites;
+        /* cppcheck-suppress uninitvar ; as many are set as are read */
+        if (tide_report_sites_make(page->h, page->a, page->growth, extra_ns, extra, most, &page->arena,
+                                   &sites, page->err))
+            return -1;
+        FILE *out = open_memstream(&ret->text, &ret->len);
+        if (!out)
+            return no_memory(page->err);
+        tide_report_data_sites(out, &sites);
+        page->sites_shown = sites.site_count;
+        page->sites_left_out = sites.left_out;
+        tide_arena_rewind(&page->arena, mark);
+        if (fclose(out))
+            return no_memory(page->err);
+        size_t len = tide_html_json(NULL, ret->text, ret->len);
+        if (len <= room)
+            return 0;
+        free(ret->text);
+        *ret = (struct piece){NULL, 0};
+        page->no_room = most <= 1;
+        if (page->no_room)
+            return 0;
+        size_t had = page->sites_shown < most ? page->sites_shown : most;
+        most = fewer(had, room, len);
+    }
+}
+
+/* Head to footer, without what the script needs. */
+static int write_static(struct tide_report_page *page, struct piece *ret)
+{
+    page->out = open_memstream(&ret->text, &ret->len);
+    if (!page->out)
+        return no_memory(page->err);
+    put_head(page);
+    tide_report_put_verdict(page);
+    put_timeline(page);
+    tide_report_put_culprits(page);
+    put_view(page);
+    tide_report_put_processes(page);
+    tide_report_put_plan(page);
+    tide_report_put_tables(page);
+    tide_report_put_losses(page);
+    put_end(page);
+    return fclose(page->out) || page->torn ? no_memory(page->err) : 0;
+}
+
+/* --- the whole --------------------------------------------------------------------------------------- */
+
+static int find_culprits(struct tide_report_page *page)
+{
+    struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH,
+                                        .from_x = NAN,
+                                        .to_x = NAN,
+                                        .most = CULPRITS},
+                              peak = growth;
+    peak.by = TIDE_BLAME_PEAK;
+    peak.most = SITES_AT_PEAK;
+    if (page->h->site_count == 0)
+        return 0;
+    return tide_blame_new(page->h, page->a, &growth, &page->growth, page->err) ||
+                   tide_blame_new(page->h, page->a, &peak, &page->peak, page->err)
+               ? -1
+               : 0;
+}
+
+/* Everything but the sites, as thriftily as it takes. *ret_taken: bytes of the page so far. */
+static int write_fixed(struct tide_report_page *page, struct piece *fixed, struct piece *timeline,
+                       size_t *ret_taken)
+{
+    size_t assets = tide_asset_d3_len + tide_asset_script_len;
+    for (page->thrift = 1; page->thrift <= THRIFT_MOST; page->thrift *= 2) {
+        if (tide_report_series_make(&page->summary, page->a, page->thrift, &page->arena, &page->set,
+                                    page->err) ||
+            write_timeline(page, timeline) || write_static(page, fixed))
+            return -1;
+        *ret_taken = assets + fixed->len + tide_html_json(NULL, timeline->text, timeline->len) + ROOM_LEAST;
+        if (*ret_taken + (page->growth ? ROOM_FOR_SITES : 0) <= TIDE_REPORT_MOST)
+            return 0;
+        free(fixed->text);
+        free(timeline->text);
+        *fixed = *timeline = (struct piece){NULL, 0};
+    }
+    return tide_err_set(page->err, "the recording does not fit into a page of %d bytes", TIDE_REPORT_MOST);
+}
+
+static int make_page(struct tide_report_page *page, struct piece pieces[static 3])
+{
+    struct piece *fixed = &pieces[0], *timeline = &pieces[1], *sites = &pieces[2];
+    size_t taken;
+    if (tide_summary_make(page->h, &page->arena, &page->summary, page->err) ||
+        tide_report_marks_make(&page->summary, &page->arena, &page->marks, page->err) ||
+        find_culprits(page) || write_fixed(page, fixed, timeline, &taken))
+        return -1;
+    if (!page->growth)
+        return 0;
+    if (write_sites(page, TIDE_REPORT_MOST - taken, sites))
+        return -1;
+    /* What was left out is known only now, and the page says so. */
+    free(fixed->text);
+    *fixed = (struct piece){NULL, 0};
+    return write_static(page, fixed);
+}
+
+int tide_report_write(const struct tide_report *report, FILE *out, struct tide_err *err)
+{
+    struct tide_report_page page = {
+        .report = report, .h = report->history, .a = report->assessment, .err = err};
+    struct piece pieces[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    tide_arena_init(&page.arena, (size_t)1 << 30);
+    int bad = make_page(&page, pieces);
+    if (!bad) {
+        fwrite(pieces[0].text, 1, pieces[0].len, out);
+        put_data(out, "timeline-data", &pieces[1]);
+        if (pieces[2].text)
+            put_data(out, "sites-data", &pieces[2]);
+        put_script(out, tide_asset_d3, tide_asset_d3_len);
+        put_script(out, tide_asset_script, tide_asset_script_len);
+        fputs("</body>\n</html>\n", out);
+    }
+    for (size_t i = 0; i < 3; i++)
+        free(pieces[i].text);
+    tide_blame_free(page.growth);
+    tide_blame_free(page.peak);
+    tide_arena_release(&page.arena);
+    return bad;
+}

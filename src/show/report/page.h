@@ -1,0 +1,46 @@
+/*
+ * page.h - the page in progress: what the files that write its parts share. Nothing else includes it.
+ */
+#ifndef TIDE_PAGE_H
+#define TIDE_PAGE_H
+
+#include "assess/blame.h"
+#include "show/report/page_marks.h"
+#include "show/report/page_series.h"
+#include "show/report/report.h"
+
+struct tide_report_page {
+    const struct tide_report *report;
+    const struct tide_history *h;
+    struct tide_assessment *a;
+    struct tide_arena arena;
+    struct tide_summary summary;
+    struct tide_report_set set;
+    struct tide_report_marks marks;
+    struct tide_blame *growth, *peak; /* NULL: there are no call sites */
+    size_t sites_left_out;            /* set once the sites have been chosen */
+    size_t sites_shown;
+    bool torn;     /* a part could not be made for want of memory */
+    bool no_room;  /* not even for the sums of the sites */
+    size_t thrift; /* 1, 2, 4 ...: rows and points are cut to that part of what a page usually has */
+    FILE *out;
+    struct tide_err *err;
+};
+
+/* How many of `usual` rows this page has room for. */
+static inline size_t tide_report_rows(const struct tide_report_page *page, size_t usual)
+{
+    return usual > page->thrift ? usual / page->thrift : 1;
+}
+
+/* page_verdict.c: what is read first. */
+void tide_report_put_verdict(struct tide_report_page *page);
+void tide_report_put_culprits(struct tide_report_page *page);
+
+/* page_tables.c: what is looked up. */
+void tide_report_put_processes(struct tide_report_page *page);
+void tide_report_put_plan(struct tide_report_page *page);
+void tide_report_put_tables(struct tide_report_page *page);
+void tide_report_put_losses(struct tide_report_page *page);
+
+#endif

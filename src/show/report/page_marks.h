@@ -1,0 +1,43 @@
+/*
+ * page_marks.h - what the program said of itself, as a page draws it: phases as stretches of time, epochs
+ * and steps as moments; short enough to embed.
+ */
+#ifndef TIDE_PAGE_MARKS_H
+#define TIDE_PAGE_MARKS_H
+
+#include "assess/summary.h"
+#include "base/arena.h"
+
+struct tide_report_span {
+    int64_t from_ns, to_ns;
+    int32_t name; /* index into the names of phases */
+};
+
+struct tide_report_epoch {
+    int64_t t_ns, number;
+};
+
+struct tide_report_step {
+    int64_t t_ns;
+    double step;
+};
+
+struct tide_report_marks {
+    const char **names; /* of phases, in the order in which they began; borrowed, unescaped */
+    size_t name_count;
+    struct tide_report_span *spans; /* in order of their begin */
+    size_t span_count;
+    int64_t merged_ns; /* stretches of one phase with less than this between them are one; 0: all are here */
+    size_t spans_left_out; /* of phases whose name has no room */
+    struct tide_report_epoch *epochs;
+    size_t epoch_count;
+    size_t epochs_left_out;
+    struct tide_report_step *steps; /* none when the axis is seconds; between two, steps go on evenly */
+    size_t step_count;
+};
+
+/* Lives in the arena. */
+int tide_report_marks_make(const struct tide_summary *summary, struct tide_arena *arena,
+                           struct tide_report_marks *ret_marks, struct tide_err *err);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * page_series.h - the series that a page draws: memory over time, short enough to embed, with its floor and
+ * its spikes.
+ *
+ * The tree first, then what was judged, the worst first. A value holds from its point until the next one, the
+ * last until end_ns. Everything lives in the arena that it was made in.
+ */
+#ifndef TIDE_PAGE_SERIES_H
+#define TIDE_PAGE_SERIES_H
+
+#include "assess/assessment.h"
+#include "assess/summary.h"
+#include "base/arena.h"
+
+/* A script counts exactly so far; more in a recording is nonsense and is cut to this. */
+#define TIDE_REPORT_BYTES_MOST (INT64_C(1) << 53)
+
+struct tide_report_point {
+    int64_t t_ns;
+    int64_t bytes;
+};
+
+struct tide_report_line {
+    struct tide_report_point *points;
+    size_t count;
+};
+
+struct tide_report_series {
+    const struct tide_judged *judged; /* borrowed; has the name */
+    struct tide_report_line level;
+    struct tide_report_line floor;  /* as judged: bumps and dips left out */
+    struct tide_report_line spikes; /* the top of each */
+    struct tide_report_line live;   /* of a process: what its program holds; empty when not known */
+    int64_t end_ns;
+};
+
+struct tide_report_set {
+    struct tide_report_series *series;
+    size_t count;
+    size_t left_out; /* series that were judged and are not here */
+    bool shortened;  /* some have fewer points than the recording */
+    size_t beside;   /* which to draw beside the tree: the worst of host memory; 0: none */
+    bool
+        beside_level; /* whether it differs enough from the tree to be drawn; what is live of it is, anyway */
+};
+
+enum { TIDE_REPORT_SERIES_MOST = 24 };
+
+/* thrift: 1 for lines as long as a page usually has, 2 for half of that ... */
+int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *assessment,
+                            size_t thrift, struct tide_arena *arena, struct tide_report_set *ret_set,
+                            struct tide_err *err);
+
+/* Shortens a line in place to about `most` points, keeping lows and highs. */
+void tide_report_line_thin(struct tide_report_line *line, size_t most);
+
+/* What a site held, as a line of at most `most` points; 0 or -1 without memory. */
+int tide_report_site_line(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
+                          struct tide_report_line *ret_line);
+
+/* The time at a place of the axis. */
+int64_t tide_report_time(const struct tide_summary *summary, double x);
+
+/* The series of that subject and process (and device), or NULL. Borrowed. */
+const struct tide_report_series *tide_report_series_find(const struct tide_report_set *set,
+                                                         enum tide_subject subject, int64_t process);
+
+#endif

@@ -1,0 +1,337 @@
+/*
+ * page_tables.c - the parts of a page in which things are looked up: processes, phases, gauges, GPUs,
+ * peaks, limits, and what is missing.
+ */
+#include "assess/plan_compared.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "show/report/page.h"
+#include "show/report/svg.h"
+#include "show/text/html.h"
+#include "show/text/recording_tables.h"
+#include "show/text/verdict_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, TEXT = 300 };
+
+/* --- processes --------------------------------------------------------------------------------------- */
+
+static void put_bytes(FILE *out, const char *label, int64_t bytes)
+{
+    char text[TIDE_UNITS_TEXT];
+    fprintf(out, "<td class=\"n\" data-label=\"%s\">%s", label,
+            bytes == TIDE_UNKNOWN ? "\u2013" : tide_size_text((double)bytes, text));
+}
+
+/* What was judged of a row: of the process itself, or of its role. */
+static const struct tide_judged *judged_of(const struct tide_assessment *a,
+                                           const struct tide_summary_row *row)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct tide_judged *j = &a->judged[i];
+        if (row->members == 1 && j->subject == TIDE_SUBJECT_PROCESS && j->process == row->id)
+            return j;
+        if (row->members > 1 && j->subject == TIDE_SUBJECT_ROLE && j->members >= row->members) {
+            const char *name = strstr(j->name, " x ");
+            if (name && !strcmp(name + 3, row->name))
+                return j;
+        }
+    }
+    return NULL;
+}
+
+static void put_word(FILE *out, const struct tide_judged *j)
+{
+    char size[TIDE_UNITS_TEXT];
+    fputs("<td data-label=\"Verdict\">", out);
+    if (!j) {
+        fputs("<span class=\"verdict none\">not judged</span>", out);
+        return;
+    }
+    const char *word = tide_verdict_name(j->verdict.kind);
+    fprintf(out, "<span class=\"verdict %s\">%s</span>", word, word);
+    if (tide_verdict_grows(&j->verdict))
+        fprintf(out, " +%s/%s", tide_size_text(j->verdict.slope, size), j->x_is_steps ? "step" : "s");
+}
+
+static void put_process(struct tide_report_page *page, const struct tide_summary_row *row)
+{
+    FILE *out = page->out;
+    const struct tide_judged *j = judged_of(page->a, row);
+    char time[TIDE_UNITS_TEXT];
+    fprintf(out, "<tr><td class=\"name depth%d\" data-label=\"Process\">", row->depth < 6 ? row->depth : 6);
+    if (row->members > 1)
+        fprintf(out, "%zu x ", row->members);
+    tide_html_text(out, row->name, 96);
+    if (row->members == 1 && row->pid != TIDE_UNKNOWN)
+        fprintf(out, "<span class=\"pid\">[%lld]</span>", (long long)row->pid);
+    put_word(out, j);
+    fputs("<td class=\"wee\" data-label=\"Private memory\">", out);
+    const struct tide_report_series *s =
+        row->members == 1 ? tide_report_series_find(&page->set, TIDE_SUBJECT_PROCESS, row->id) : NULL;
+    if (s)
+        tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns,
+                              tide_verdict_name(s->judged->verdict.kind));
+    fprintf(out, "<td class=\"n\" data-label=\"Lasted\">%s",
+            tide_duration_text((double)row->lasted_ns / TIDE_NS_PER_S, time));
+    put_bytes(out, "First RSS", row->first_bytes);
+    put_bytes(out, "Last RSS", row->last_bytes);
+    put_bytes(out, "Peak RSS", row->peak_bytes);
+    put_bytes(out, "PSS", row->pss_bytes);
+    put_bytes(out, "USS", row->uss_bytes);
+    fputs("</tr>\n", out);
+}
+
+void tide_report_put_processes(struct tide_report_page *page)
+{
+    const struct tide_summary *s = &page->summary;
+    size_t most = tide_report_rows(page, PROCESSES_MOST);
+    static const char *const heads[] = {"Lasted", "First RSS", "Last RSS", "Peak RSS", "PSS", "USS", NULL};
+    fputs("<section id=\"processes\">\n<h2>Processes</h2>\n<table><thead><tr><th scope=\"col\">Process<th "
+          "scope=\"col\">Verdict<th scope=\"col\">Private memory",
+          page->out);
+    for (const char *const *head = heads; *head; head++)
+        fprintf(page->out, "<th scope=\"col\" class=\"n\">%s", *head);
+    fputs("</tr></thead><tbody>\n", page->out);
+    for (size_t i = 0; i < s->row_count && i < most; i++)
+        put_process(page, &s->rows[i]);
+    fputs("</tbody></table>\n", page->out);
+    if (s->row_count > most)
+        fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark show --what processes'</p>\n",
+                s->row_count - most);
+    fputs("</section>\n", page->out);
+}
+
+/* --- the others -------------------------------------------------------------------------------------- */
+
+static void put_section(struct tide_report_page *page, const char *id, const char *title,
+                        void (*fill)(struct tide_table *, const struct tide_summary *, const char *))
+{
+    struct tide_table table = {
+        .form = TIDE_TABLE_HTML, .out = page->out, .most = tide_report_rows(page, ROWS_MOST)};
+    fprintf(page->out, "<section id=\"%s\">\n<h2>%s</h2>\n", id, title);
+    fill(&table, &page->summary, NULL);
+    fputs("</section>\n", page->out);
+}
+
+/* The judged series of a subject, each with its own small chart. */
+static void put_charts(struct tide_report_page *page, enum tide_subject subject)
+{
+    FILE *out = page->out;
+    size_t shown = 0;
+    for (size_t i = 0; i < page->set.count && shown < tide_report_rows(page, CARDS_MOST); i++) {
+        const struct tide_report_series *s = &page->set.series[i];
+        const char *word = tide_verdict_name(s->judged->verdict.kind);
+        if (s->judged->subject != subject)
+            continue;
+        char sentence[1024];
+        tide_judged_sentence(s->judged, page->a, sentence, sizeof sentence);
+        fputs(shown++ ? "" : "<ul class=\"cards\">\n", out);
+        fputs("<li><h3>", out);
+        tide_html_text(out, s->judged->name, 0);
+        fputs("</h3>", out);
+        tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns, word);
+        fputs("<p>", out);
+        tide_html_text(out, sentence, 0);
+        fputs("</p></li>\n", out);
+    }
+    if (shown)
+        fputs("</ul>\n", out);
+}
+
+static void put_size_cell(FILE *out, int64_t bytes)
+{
+    char text[TIDE_UNITS_TEXT];
+    fprintf(out, "<td>%s", tide_size_text((double)bytes, text));
+}
+
+static void put_owners(const struct tide_forecast *plan, FILE *out)
+{
+    fputs(
+        "<table><thead><tr><th scope=\"col\">Planned owner at the peak<th scope=\"col\">Bytes</thead><tbody>\n",
+        out);
+    for (int part = 0; part < TIDE_PARTS; part++)
+        if (plan->owned[part]) {
+            fprintf(out, "<tr><th scope=\"row\">%s", tide_part_name((enum tide_part)part));
+            put_size_cell(out, plan->owned[part]);
+            fputc('\n', out);
+        }
+    fputs("</tbody></table>\n", out);
+}
+
+void tide_report_put_plan(struct tide_report_page *page)
+{
+    const struct tide_forecast *plan = page->report->plan;
+    struct tide_against seen;
+    if (!plan)
+        return;
+    if (tide_against_compare(page->report->plan_host, plan, page->h, &seen, page->err)) {
+        page->torn = true;
+        return;
+    }
+    fprintf(
+        page->out,
+        "<section id=\"plan\">\n<h2>Planned and seen</h2>\n<p>Peaks %s.</p>\n<table><thead><tr><th scope=\"col\">Peak of<th "
+        "scope=\"col\">Planned<th scope=\"col\">Seen<th scope=\"col\">Unexplained</thead><tbody>\n",
+        seen.what);
+    for (int i = 0; i < seen.count; i++) {
+        const struct tide_against_row *row = &seen.rows[i];
+        fputs("<tr><th scope=\"row\">", page->out);
+        tide_html_text(page->out, row->name, 0);
+        put_size_cell(page->out, row->planned);
+        if (row->seen < 0)
+            fputs("<td>unknown<td>unknown", page->out);
+        else {
+            put_size_cell(page->out, row->seen);
+            put_size_cell(page->out, row->seen - row->planned);
+        }
+        fputc('\n', page->out);
+    }
+    fputs("</tbody></table>\n", page->out);
+    put_owners(plan, page->out);
+    fputs("</section>\n", page->out);
+}
+
+void tide_report_put_tables(struct tide_report_page *page)
+{
+    const struct tide_summary *s = &page->summary;
+    if (page->h->gpu_count) {
+        put_section(page, "gpus", "GPUs", tide_tables_gpu);
+        put_charts(page, TIDE_SUBJECT_GPU);
+    }
+    if (s->phase_count)
+        put_section(page, "phases", "Phases", tide_tables_phases);
+    if (s->steps.count + s->epochs.count + s->items.count + s->gauge_count) {
+        put_section(page, "marks", "What the program said", tide_tables_marks);
+        put_charts(page, TIDE_SUBJECT_GAUGE);
+    }
+    if (page->h->tick_count)
+        put_section(page, "peaks", "Peaks", tide_tables_peaks);
+    if (page->h->limit_count)
+        put_section(page, "limits", "Limits", tide_tables_limits);
+}
+
+/* --- what is missing --------------------------------------------------------------------------------- */
+
+static void put_state(FILE *out, const struct tide_history *h, const struct tide_heap_status *s)
+{
+    char size[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT];
+    const struct tide_process *p =
+        s->process >= 1 && (size_t)s->process <= h->process_count ? &h->processes[s->process - 1].row : NULL;
+    fputs("<li>", out);
+    if (p) {
+        tide_html_text(out, p->name, 64);
+        fprintf(out, "[%lld]", (long long)p->pid);
+    } else
+        fputs("a process", out);
+    fputs(": call sites ", out);
+    tide_html_text(out, strcmp(s->state, "on") ? s->state : "seen", TEXT);
+    if (s->interval_bytes > 0)
+        fprintf(out, "; blocks smaller than about %s are sampled",
+                tide_size_text((double)s->interval_bytes, size));
+    if (s->sampled > 0)
+        fprintf(out, "; %s allocations followed", tide_count_text((double)s->sampled, count));
+    if (s->dropped_sites > 0)
+        fprintf(out, "; <b>no room for %s stacks</b>", tide_count_text((double)s->dropped_sites, count));
+    if (s->dropped_blocks > 0)
+        fprintf(out, "; <b>%s allocations could not be followed to their end</b>",
+                tide_count_text((double)s->dropped_blocks, count));
+    if (s->truncated_stacks > 0)
+        fprintf(out, "; %s stacks were cut", tide_count_text((double)s->truncated_stacks, count));
+    fputs("</li>\n", out);
+}
+
+/* Whether there is something to say of a process beside that it was watched. */
+static bool is_telling(const struct tide_heap_status *s)
+{
+    return strcmp(s->state, "on") != 0 || s->sampled != 0 || s->dropped_sites > 0 || s->dropped_blocks > 0;
+}
+
+/* The last state of each process: it has the counts of all before. */
+static void put_states(struct tide_report_page *page)
+{
+    const struct tide_history *h = page->h;
+    size_t shown = 0, more = 0, most = tide_report_rows(page, STATES_MOST);
+    for (size_t i = 0; i < h->heap_status_count; i++) {
+        bool last = true;
+        for (size_t k = i + 1; k < h->heap_status_count && last; k++)
+            last = h->heap_status[k].process != h->heap_status[i].process;
+        if (!last)
+            continue;
+        if (shown < most && is_telling(&h->heap_status[i])) {
+            put_state(page->out, h, &h->heap_status[i]);
+            shown++;
+        } else
+            more++;
+    }
+    if (more)
+        fprintf(page->out, "<li>%zu more process%s whose call sites were followed%s.</li>\n", more,
+                more == 1 ? "" : "es", shown < most ? " and which allocated next to nothing" : "");
+}
+
+static void put_left_out(struct tide_report_page *page)
+{
+    FILE *out = page->out;
+    char count[TIDE_UNITS_TEXT];
+    if (page->h->thinned > 1)
+        fprintf(out, "<li>A large recording: only the lowest and highest of each %u looks are used.</li>\n",
+                page->h->thinned * 4);
+    if (page->h->skipped_rows > 0)
+        fprintf(out, "<li>%s rows of the recording make no sense and are left out.</li>\n",
+                tide_count_text((double)page->h->skipped_rows, count));
+    if (page->set.shortened)
+        fprintf(
+            out,
+            "<li>Lines are drawn from fewer points than the recording has: of each stretch the lowest, the highest "
+            "and the last.</li>\n");
+    if (page->set.left_out)
+        fprintf(out,
+                "<li>%zu more series were judged and are not in this page: 'tidemark judge --all'.</li>\n",
+                page->set.left_out);
+    if (page->marks.merged_ns)
+        fprintf(out, "<li>Stretches of a phase are drawn as one where less than %s lies between them.</li>\n",
+                tide_duration_text((double)page->marks.merged_ns / TIDE_NS_PER_S, count));
+    if (page->marks.spans_left_out)
+        fprintf(out, "<li>%s stretches of phases beyond the first %zu names are not drawn.</li>\n",
+                tide_count_text((double)page->marks.spans_left_out, count), page->marks.name_count);
+    if (page->marks.epochs_left_out)
+        fprintf(out, "<li>%s epochs are not drawn.</li>\n",
+                tide_count_text((double)page->marks.epochs_left_out, count));
+    if (page->no_room)
+        fputs(
+            "<li>The view of live bytes by call stack has no room in this page; 'tidemark blame' has the same "
+            "numbers.</li>\n",
+            out);
+    else if (page->sites_left_out)
+        fprintf(
+            out,
+            "<li>%s call sites have their own place in the view of live bytes; the %s smallest are shown together, "
+            "as \"other call sites\" of their process.</li>\n",
+            tide_count_text((double)page->sites_shown, count),
+            tide_count_text((double)page->sites_left_out, (char[TIDE_UNITS_TEXT]){0}));
+}
+
+void tide_report_put_losses(struct tide_report_page *page)
+{
+    fputs("<section id=\"notes\">\n<h2>What is missing, and what to know</h2>\n<ul class=\"notes\">\n",
+          page->out);
+    if (page->h->ended_ns == TIDE_UNKNOWN)
+        fputs(
+            "<li>The recording has no clean end: it was still being written when this page was made, or its writer was "
+            "killed.</li>\n",
+            page->out);
+    put_left_out(page);
+    put_states(page);
+    fputs(
+        "<li>Bytes are powers of 1024. A process is judged by what cannot be reclaimed: anonymous and shared memory and "
+        "swap; mapped files are not counted.</li>\n</ul>\n",
+        page->out);
+    if (page->h->note_count) {
+        struct tide_table table = {
+            .form = TIDE_TABLE_HTML, .out = page->out, .most = tide_report_rows(page, ROWS_MOST)};
+        tide_tables_notes(&table, &page->summary, NULL);
+    }
+    fputs("</section>\n", page->out);
+}

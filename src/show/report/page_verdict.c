@@ -1,0 +1,417 @@
+/*
+ * page_verdict.c - the parts of a page that are read first: the verdict with its evidence, and the culprits.
+ */
+#include "assess/healthy.h"
+#include "assess/stacks.h"
+#include "base/clock.h"
+#include "base/units.h"
+#include "show/report/page.h"
+#include "show/report/svg.h"
+#include "show/text/blame_text.h"
+#include "show/text/html.h"
+#include "show/text/verdict_text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CALLERS_MOST = 8,
+    CULPRITS_MOST = 8,
+    FRAMES_SHOWN = 7,
+    PEAK_MOST = 8,
+    PLACES_MOST = 64,
+    HEALTHY_MOST = 4,
+    SPARK_POINTS = 90,
+    TEXT = 512,
+    LONG_TEXT = 240
+};
+
+/* --- frames ------------------------------------------------------------------------------------------ */
+
+/* The frame that a person would open in an editor; NULL: none has a name. */
+static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    return tide_stack_choose(h, site->stack, 1, shown) ? shown[0] : NULL;
+}
+
+static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
+{
+    char source[160];
+    struct tide_buf b;
+    tide_buf_init(&b, 2 * TEXT);
+    tide_frame_put(&b, f, false);
+    fprintf(out, "<code class=\"where%s\"", f->python ? " py" : "");
+    if (f->file[0] || f->module[0]) {
+        fputs(" title=\"", out);
+        tide_html_text(out, f->file[0] ? f->file : f->module, LONG_TEXT);
+        fputc('"', out);
+    }
+    fputc('>', out);
+    tide_html_text(out, tide_buf_view(&b), 0);
+    fputs("</code>", out);
+    if (with_source && tide_frame_source(f, source, sizeof source)) {
+        fputs(" <code class=\"src\">", out);
+        tide_html_text(out, source, 0);
+        fputs("</code>", out);
+    }
+    tide_buf_release(&b);
+}
+
+/* What was allocated and where: for a line of its own. */
+static void put_site(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
+{
+    const struct tide_frame *f = own_frame(h, site);
+    if (f)
+        put_frame(out, f, true);
+    else
+        fputs(site->stack ? "code without a name" : "many small sites together", out);
+}
+
+/* --- the verdict ------------------------------------------------------------------------------------- */
+
+static void put_pair(FILE *out, const char *label, const char *text)
+{
+    fputs("<div><dt>", out);
+    tide_html_text(out, label, 0);
+    fputs("</dt><dd>", out);
+    tide_html_text(out, text, LONG_TEXT);
+    fputs("</dd></div>\n", out);
+}
+
+/* "LEAK in python[4711]" with its first word set apart. */
+static void put_headline(FILE *out, const char *text)
+{
+    size_t word = 0;
+    while (isupper((unsigned char)text[word]))
+        word++;
+    fprintf(out, "<h1><strong>%.*s</strong>", (int)word, text);
+    tide_html_text(out, text + word, 0);
+    fputs("</h1>\n", out);
+}
+
+/* Lines of evidence are "  label   text"; further words under one label are indented more. */
+static void put_evidence(FILE *out, char *lines)
+{
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *label = line + strspn(line, " ");
+        size_t len = strcspn(label, " ");
+        char *text = label + len + strspn(label + len, " ");
+        label[len] = '\0';
+        put_pair(out, label, text);
+    }
+}
+
+static void put_first_culprit(struct tide_report_page *page)
+{
+    const struct tide_blame *blame = page->growth;
+    if (!blame || blame->count == 0 || !(blame->culprits[0].bytes_per_x > 0))
+        return;
+    const struct tide_culprit *c = &blame->culprits[0];
+    struct tide_buf b;
+    tide_buf_init(&b, TEXT);
+    tide_culprit_put_amount(&b, blame, c);
+    tide_buf_text(&b, ", ");
+    tide_culprit_put_part(&b, blame, c);
+    fputs("<div class=\"first\"><dt>culprit</dt><dd>", page->out);
+    tide_html_text(page->out, tide_buf_view(&b), 0);
+    fputs(": ", page->out);
+    put_site(page->out, page->h, c->site);
+    fputs("</dd></div>\n", page->out);
+    tide_buf_release(&b);
+}
+
+static void put_healthy(struct tide_report_page *page)
+{
+    const struct tide_blame *blame = page->growth;
+    for (size_t i = 0; blame && i < blame->healthy_count && i < tide_report_rows(page, HEALTHY_MOST); i++) {
+        struct tide_buf b;
+        tide_buf_init(&b, 2 * TEXT);
+        tide_healthy_put(&b, page->h, &blame->healthy[i]);
+        put_pair(page->out, i ? "" : "healthy", tide_buf_view(&b));
+        tide_buf_release(&b);
+    }
+}
+
+static void put_facts(struct tide_report_page *page)
+{
+    const struct tide_history *h = page->h;
+    const struct tide_summary *s = &page->summary;
+    char text[TEXT], size[TIDE_UNITS_TEXT], date[40] = "";
+    time_t seconds = (time_t)h->started_wall_s;
+    struct tm parts;
+    fputs("<dl class=\"facts\">\n", page->out);
+    if (h->command[0])
+        put_pair(page->out, "command", h->command);
+    if (h->started_wall_s != TIDE_UNKNOWN && gmtime_r(&seconds, &parts) &&
+        strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &parts) > 0)
+        put_pair(page->out, "started", date);
+    put_pair(page->out, "lasted", tide_duration_text((double)s->last_ns / TIDE_NS_PER_S, size));
+    tide_summary_ending(h, text, sizeof text);
+    put_pair(page->out, "ended", text);
+    if (isfinite(page->a->steps))
+        put_pair(page->out, "steps", tide_count_text(page->a->steps + 1, size));
+    if (s->counted.bytes != TIDE_UNKNOWN) {
+        char when[TIDE_UNITS_TEXT];
+        tide_duration_text((double)s->counted.t_ns / TIDE_NS_PER_S, when);
+        snprintf(text, sizeof text, "%s %s%s", tide_size_text((double)s->counted.bytes, size),
+                 s->counted.t_ns > 0 ? "after " : "at the start", s->counted.t_ns > 0 ? when : "");
+        put_pair(page->out, "peak", text);
+    }
+    if (isfinite(page->a->limit_bytes)) {
+        snprintf(text, sizeof text, "%s (%s)", tide_size_text(page->a->limit_bytes, size),
+                 page->a->limit_name);
+        put_pair(page->out, "limit", text);
+    }
+    tide_count_text((double)h->tick_count, size);
+    snprintf(text, sizeof text, "%s, of %zu process%s", size, h->process_count,
+             h->process_count == 1 ? "" : "es");
+    put_pair(page->out, "looks", text);
+    fputs("</dl>\n", page->out);
+}
+
+void tide_report_put_verdict(struct tide_report_page *page)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *words = open_memstream(&text, &len);
+    if (words)
+        tide_assessment_print(page->a, NULL, words);
+    if (!words || fclose(words) || !text) {
+        page->torn = true;
+        free(text);
+        return;
+    }
+    char *headline = text;
+    char *lines = headline + strcspn(headline, "\n");
+    if (*lines)
+        *lines++ = '\0';
+    if (!strncmp(headline, "tidemark: ", 10))
+        headline += 10;
+    fprintf(page->out, "<section class=\"answer %s\">\n", tide_verdict_name(page->a->judged[0].verdict.kind));
+    put_headline(page->out, headline);
+    fputs("<dl class=\"evidence\">\n", page->out);
+    put_first_culprit(page);
+    put_evidence(page->out, lines);
+    put_healthy(page);
+    fputs("</dl>\n", page->out);
+    put_facts(page);
+    fputs("</section>\n", page->out);
+    free(text);
+}
+
+/* --- culprits ---------------------------------------------------------------------------------------- */
+
+static void put_whole_stack(struct tide_report_page *page, const struct tide_history_site *site)
+{
+    FILE *out = page->out;
+    const struct tide_history *h = page->h;
+    const int32_t *frames;
+    size_t count = tide_history_stack(h, site->stack, &frames);
+    size_t most = tide_report_rows(page, TIDE_STACK_SHOWN), shown = count < most ? count : most;
+    fprintf(out, "<details><summary>%s %zu frames, innermost first</summary><ol class=\"whole\">",
+            shown < count ? "the innermost" : "all", shown);
+    for (size_t i = 0; i < shown; i++) {
+        fputs("<li>", out);
+        put_frame(out, &h->frames[frames[i]], false);
+        fputs("</li>", out);
+    }
+    fputs("</ol></details>\n", out);
+}
+
+static void put_stack(struct tide_report_page *page, const struct tide_history_site *site)
+{
+    FILE *out = page->out;
+    const struct tide_history *h = page->h;
+    const struct tide_frame *frames[TIDE_STACK_SHOWN];
+    size_t count = tide_stack_choose(h, site->stack, FRAMES_SHOWN, frames);
+    const struct tide_frame *own = own_frame(h, site);
+    if (count == 0) {
+        fputs("<p class=\"stack\">", out);
+        put_site(out, h, site);
+        fputs("</p>\n", out);
+        return;
+    }
+    fputs("<ul class=\"stack\">\n", out);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "<li%s>", frames[i] == own ? " class=\"own\"" : "");
+        put_frame(out, frames[i], true);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+    put_whole_stack(page, site);
+}
+
+/* Each caller of the line in which a culprit's sites meet, with its share. */
+static void put_callers(struct tide_report_page *page, const struct tide_culprit *c)
+{
+    fputs("<p>called from</p>\n<ul class=\"stack\">\n", page->out);
+    for (size_t i = 0; i < c->caller_count && i < tide_report_rows(page, CALLERS_MOST); i++) {
+        const struct tide_frame *caller = tide_culprit_caller(page->h, &c->callers[i]);
+        fputs("<li>", page->out);
+        if (isfinite(c->callers[i].share))
+            fprintf(page->out, "%.0f %% ", 100 * c->callers[i].share);
+        if (caller)
+            put_frame(page->out, caller, true);
+        else
+            fputs("no other line of the program", page->out);
+        fputs("</li>\n", page->out);
+    }
+    fputs("</ul>\n", page->out);
+}
+
+static const char *mood_of(const struct tide_culprit *c)
+{
+    return c->bytes_per_x > 0 ? "leak" : c->bounded ? "plateau" : "undecided";
+}
+
+static void put_culprit(struct tide_report_page *page, const struct tide_culprit *c)
+{
+    const struct tide_blame *blame = page->growth;
+    FILE *out = page->out;
+    struct tide_report_line line = {NULL, 0};
+    char size[TIDE_UNITS_TEXT];
+    struct tide_buf b;
+    tide_buf_init(&b, TEXT);
+    tide_culprit_put_amount(&b, blame, c);
+    fprintf(out, "<li class=\"culprit %s\"><div class=\"sum\"><b>%s</b> ", mood_of(c), tide_buf_view(&b));
+    tide_buf_clear(&b);
+    tide_culprit_put_part(&b, blame, c);
+    fprintf(out, "<span class=\"part\">%s</span> ", tide_buf_view(&b));
+    tide_buf_clear(&b);
+    tide_culprit_put_habit(&b, blame, c);
+    if (b.len)
+        fprintf(out, "<span class=\"habit\">%s</span> ", tide_buf_view(&b));
+    fputs("<span class=\"who\">", out);
+    tide_html_text(out, c->process_name, 0);
+    fprintf(out, ", %s, %s live at the end</span></div>\n", tide_site_kind_name(c->site->kind),
+            tide_size_text(c->live_bytes, size));
+    if (!tide_report_site_line(c->site, &page->arena, SPARK_POINTS, &line))
+        tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
+    put_stack(page, c->site);
+    if (c->caller_count)
+        put_callers(page, c);
+    for (size_t i = 0; i < c->holder_count; i++) {
+        fputs("<p class=\"more\">held by ", out);
+        tide_html_text(out, c->holders[i], 0);
+        fputs("</p>\n", out);
+    }
+    fputs("</li>\n", out);
+    tide_buf_release(&b);
+}
+
+static void put_no_sites(struct tide_report_page *page)
+{
+    const char *why = tide_sites_refusal(page->h);
+    fputs("<p>This recording does not say which code holds the bytes", page->out);
+    if (why) {
+        fputs(": ", page->out);
+        tide_html_text(page->out, why, LONG_TEXT);
+    }
+    if (tide_sites_were_asked(page->h)) { /* to ask again would be no help */
+        fputs(".</p>\n", page->out);
+        return;
+    }
+    fputs(". To find the culprits, record with <code>tidemark run --heap -- ", page->out);
+    bool command = page->h->command[0] && strncmp(page->h->command, "attach ", 7) != 0;
+    tide_html_text(page->out, command ? page->h->command : "PROG", 160);
+    fputs("</code></p>\n", page->out);
+}
+
+/* What several sites of one line of the program hold together. */
+struct place {
+    const struct tide_culprit *largest;
+    const struct tide_frame *frame; /* NULL: none is known */
+    double bytes, share;
+    size_t sites;
+};
+
+static bool is_same_place(const struct place *p, const struct tide_culprit *c, const struct tide_frame *frame)
+{
+    const struct tide_history_site *site = p->largest->site;
+    if (site->process != c->site->process || site->kind != c->site->kind || !frame || !p->frame)
+        return false;
+    return p->frame == frame ||
+           (p->frame->line == frame->line && p->frame->offset == frame->offset &&
+            !strcmp(p->frame->file, frame->file) && !strcmp(p->frame->function, frame->function) &&
+            !strcmp(p->frame->module, frame->module));
+}
+
+static int more_first(const void *a, const void *b)
+{
+    const struct place *left = a, *right = b;
+    return (left->bytes < right->bytes) - (left->bytes > right->bytes);
+}
+
+static size_t gather_places(const struct tide_report_page *page, struct place out[static PLACES_MOST])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < page->peak->count; i++) {
+        const struct tide_culprit *c = &page->peak->culprits[i];
+        const struct tide_frame *frame = own_frame(page->h, c->site);
+        size_t at = 0;
+        while (at < count && !is_same_place(&out[at], c, frame))
+            at++;
+        if (at == PLACES_MOST)
+            continue;
+        if (at == count)
+            out[count++] = (struct place){.largest = c, .frame = frame};
+        out[at].bytes += c->bytes;
+        out[at].share += isfinite(c->share) ? c->share : 0;
+        out[at].sites++;
+    }
+    qsort(out, count, sizeof *out, more_first);
+    return count;
+}
+
+static void put_peak(struct tide_report_page *page)
+{
+    struct place places[PLACES_MOST] = {{NULL, NULL, 0, 0, 0}};
+    char size[TIDE_UNITS_TEXT];
+    size_t count = page->peak ? gather_places(page, places) : 0;
+    if (count == 0)
+        return;
+    fputs("<h3>Who holds most at the peak of live memory</h3>\n<table class=\"sites\"><thead><tr>"
+          "<th scope=\"col\" class=\"n\">Bytes<th scope=\"col\" class=\"n\">Share<th scope=\"col\">Where"
+          "<th scope=\"col\">Process</tr></thead><tbody>\n",
+          page->out);
+    for (size_t i = 0; i < count && i < tide_report_rows(page, PEAK_MOST); i++) {
+        const struct place *p = &places[i];
+        fprintf(page->out,
+                "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%"
+                "<td class=\"wide\" data-label=\"Where\">",
+                tide_size_text(p->bytes, size), 100 * p->share);
+        put_site(page->out, page->h, p->largest->site);
+        if (p->sites > 1)
+            fprintf(page->out, " <span class=\"more\">%zu call stacks</span>", p->sites);
+        fputs("<td data-label=\"Process\">", page->out);
+        tide_html_text(page->out, p->largest->process_name, 0);
+        fprintf(page->out, ", %s</tr>\n", tide_site_kind_name(p->largest->site->kind));
+    }
+    fputs("</tbody></table>\n", page->out);
+}
+
+void tide_report_put_culprits(struct tide_report_page *page)
+{
+    const struct tide_blame *blame = page->growth;
+    size_t most = tide_report_rows(page, CULPRITS_MOST);
+    fputs("<section id=\"culprits\">\n<h2>Culprits</h2>\n", page->out);
+    if (!blame)
+        put_no_sites(page);
+    else if (blame->count == 0)
+        fprintf(page->out, "<p>None: no call site of %zu grows.</p>\n", blame->sites);
+    if (blame && blame->count) {
+        fputs("<ol class=\"culprits\">\n", page->out);
+        for (size_t i = 0; i < blame->count && i < most; i++)
+            put_culprit(page, &blame->culprits[i]);
+        fputs("</ol>\n", page->out);
+    }
+    if (blame && blame->count > most)
+        fprintf(page->out, "<p class=\"more\">and %zu more, in 'tidemark blame'</p>\n", blame->count - most);
+    put_peak(page);
+    fputs("</section>\n", page->out);
+}

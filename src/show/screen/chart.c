@@ -1,0 +1,436 @@
+#include "show/screen/chart.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LABEL_COLUMNS = 9, /* "1023 MiB " before the axis */
+    EIGHTHS = 8,
+    REACH_PARTS = 20, /* rises shorter than this part of the run are spikes, to the eye */
+};
+
+static const uint32_t blocks[] = {' ', 0x2581, 0x2582, 0x2583, 0x2584, 0x2585, 0x2586, 0x2587, 0x2588};
+static const uint32_t dots[] = {' ', 0x28c0, 0x28c0, 0x28e4, 0x28e4, 0x28f6, 0x28f6, 0x28ff, 0x28ff};
+static const char ascii_blocks[] = " ..==###", ascii_dots[] = " ..'':::", ascii_spark[] = "..:-=+*#@";
+
+void tide_chart_init(struct tide_chart *chart)
+{
+    *chart = (struct tide_chart){0};
+}
+
+void tide_chart_release(struct tide_chart *chart)
+{
+    free(chart->bins);
+    free(chart->floors);
+    free(chart->edges);
+    free(chart->phases);
+    tide_chart_init(chart);
+}
+
+static int reserve(struct tide_chart *chart, size_t count)
+{
+    if (count + 1 <= chart->capacity)
+        return 0;
+    tide_chart_release(chart);
+    size_t capacity = count * 2 + 1;
+    chart->bins = calloc(capacity, sizeof *chart->bins);
+    chart->floors = calloc(capacity, sizeof *chart->floors);
+    chart->edges = calloc(capacity, sizeof *chart->edges);
+    chart->phases = calloc(capacity, sizeof *chart->phases);
+    if (!chart->bins || !chart->floors || !chart->edges || !chart->phases) {
+        tide_chart_release(chart);
+        return -1;
+    }
+    chart->capacity = capacity;
+    return 0;
+}
+
+/* Which phases are open after a mark. Returns the one that it closed through ret_closed. */
+static bool follow_phase(struct tide_running *open, size_t *count, const struct tide_history_mark *mark,
+                         struct tide_running *ret_closed)
+{
+    if (mark->kind == TIDE_MARK_PHASE_BEGIN && *count < TIDE_RUNNING_MAX)
+        open[(*count)++] = (struct tide_running){mark->name, mark->process, mark->t_ns};
+    if (mark->kind != TIDE_MARK_PHASE_END)
+        return false;
+    for (size_t i = *count; i-- > 0;)
+        if (open[i].name == mark->name && open[i].process == mark->process) {
+            *ret_closed = open[i];
+            memmove(open + i, open + i + 1, (*count - i - 1) * sizeof *open);
+            (*count)--;
+            return true;
+        }
+    return false;
+}
+
+size_t tide_running_at(const struct tide_model *model, int64_t t_ns,
+                       struct tide_running running[static TIDE_RUNNING_MAX])
+{
+    size_t count = 0;
+    struct tide_running closed;
+    for (size_t i = 0; i < model->event_count && tide_model_event(model, i)->t_ns <= t_ns; i++)
+        follow_phase(running, &count, tide_model_event(model, i), &closed);
+    return count;
+}
+
+/* The column of a moment, which may lie outside. */
+static double column_of(const struct tide_model *model, int64_t t_ns, size_t columns)
+{
+    double span = model->window_to - model->window_from;
+    return span > 0 ? (tide_model_x(model, t_ns) - model->window_from) / span * (double)columns : 0;
+}
+
+/* Inner phases end first and are put first; outer ones get what is left. */
+static void put_phase(struct tide_chart *chart, const struct tide_model *model, int32_t name, int64_t from_ns,
+                      int64_t to_ns)
+{
+    double from = floor(column_of(model, from_ns, chart->shown)),
+           to = floor(column_of(model, to_ns, chart->shown));
+    if (to < 0 || from >= (double)chart->shown)
+        return;
+    size_t last = to < (double)chart->shown ? (size_t)to : chart->shown - 1;
+    for (size_t c = from > 0 ? (size_t)from : 0; c <= last; c++)
+        if (chart->phases[c] < 0)
+            chart->phases[c] = name;
+}
+
+static void fill_phases(struct tide_chart *chart, const struct tide_model *model)
+{
+    struct tide_running open[TIDE_RUNNING_MAX], closed;
+    size_t count = 0;
+    for (size_t c = 0; c < chart->shown; c++)
+        chart->phases[c] = -1;
+    for (size_t i = 0; i < model->event_count; i++) {
+        const struct tide_history_mark *mark = tide_model_event(model, i);
+        chart->any_phase |= mark->kind == TIDE_MARK_PHASE_BEGIN;
+        if (follow_phase(open, &count, mark, &closed))
+            put_phase(chart, model, closed.name, closed.since_ns, mark->t_ns);
+    }
+    while (count-- > 0)
+        put_phase(chart, model, open[count].name, open[count].since_ns, model->end_ns);
+}
+
+/* The columns of the chosen row, `shown` of them in the window and some beyond both ends. */
+static int fill(struct tide_chart *chart, struct tide_model *model, size_t shown)
+{
+    const struct tide_row *row = &model->rows[model->chosen];
+    double first, last, span = model->window_to - model->window_from;
+    tide_model_extent(model, &first, &last);
+    double column = span / (double)shown;
+    double reach = column > 0 ? ceil((last - first) / REACH_PARTS / column) : 3;
+    size_t beyond = reach < 3 ? 3 : reach > 4 * (double)shown ? 4 * shown : (size_t)reach;
+    double room_left = column > 0 ? floor((model->window_from - first) / column + 1e-6) : 0;
+    double room_right = column > 0 ? floor((last - model->window_to) / column + 1e-6) : 0;
+    size_t before = room_left < (double)beyond ? (size_t)fmax(0, room_left) : beyond;
+    size_t after = room_right < (double)beyond ? (size_t)fmax(0, room_right) : beyond;
+    size_t count = before + shown + after;
+    chart->ready = false;
+    if (reserve(chart, count))
+        return -1;
+    chart->before = before;
+    chart->shown = shown;
+    chart->key = row->key;
+    tide_model_edges(model, model->window_from - (double)before * column,
+                     model->window_to + (double)after * column, count, chart->edges);
+    struct tide_strided series = tide_model_series(model, row);
+    tide_bins_fill(&series, chart->edges, count, chart->bins);
+    if (tide_bins_floor(chart->bins, count, beyond, chart->floors))
+        return -1;
+    fill_phases(chart, model);
+    chart->ready = model->chart_ready = true;
+    return 0;
+}
+
+struct scale {
+    double low, high, step; /* bytes; step between labels */
+    double limit;           /* NAN: not in sight */
+};
+
+/* A power of two, so that labels are round in units of 1024. */
+static double nice_step(double rough)
+{
+    double step = 1;
+    while (step < rough && step < 0x1p60)
+        step *= 2;
+    return step;
+}
+
+/* The whole range from zero, unless that would hide what the row is about. */
+static bool starts_at_zero(const struct tide_model *model, const struct tide_row *row, double low,
+                           double high)
+{
+    double range = high - low;
+    if (model->from_zero || range >= 0.3 * high)
+        return true;
+    bool moves = row->judged && row->judged->verdict.kind != TIDE_FLAT;
+    return range < (moves ? 0.001 : 0.02) * high;
+}
+
+static bool find_scale(const struct tide_chart *chart, const struct tide_model *model, int height,
+                       struct scale *ret_scale)
+{
+    double low = INFINITY, high = 0;
+    for (size_t c = 0; c < chart->shown; c++) {
+        const struct tide_bin *bin = &chart->bins[chart->before + c];
+        if (bin->low < 0)
+            continue;
+        low = fmin(low, (double)chart->floors[chart->before + c]);
+        high = fmax(high, (double)bin->high);
+    }
+    if (!isfinite(low))
+        return false;
+    const struct tide_row *row = &model->rows[model->chosen];
+    double limit = row->kind == TIDE_ROW_TREE && model->assessment ? model->assessment->limit_bytes : NAN;
+    if (starts_at_zero(model, row, low, high))
+        low = 0;
+    if (limit > high && limit <= high * 1.3)
+        high = limit;
+    if (high <= low)
+        high = low + 1;
+    double step = nice_step((high - low) / fmax(2, (height + 1) / 2));
+    ret_scale->low = floor(low / step) * step;
+    ret_scale->high = high + 0.02 * (high - ret_scale->low);
+    ret_scale->step = step;
+    ret_scale->limit = limit <= ret_scale->high ? limit : NAN;
+    return true;
+}
+
+/* Height of a value in eighths of a line; something that is there is at least one. */
+static int eighths(const struct scale *scale, int height, double bytes)
+{
+    double share = (bytes - scale->low) / (scale->high - scale->low);
+    int value = (int)lround(share * height * EIGHTHS);
+    return value < 1 ? 1 : value > height * EIGHTHS ? height * EIGHTHS : value;
+}
+
+static uint32_t glyph(bool ascii, bool solid, int part)
+{
+    TIDE_CHECK(part, <=, EIGHTHS);
+    if (ascii)
+        return (uint32_t)(solid ? ascii_blocks : ascii_dots)[part < 7 ? part : 7];
+    return (solid ? blocks : dots)[part];
+}
+
+static void draw_column(const struct tide_chart *chart, const struct scale *scale, struct tide_cells *cells,
+                        int top, int height, int column, size_t c)
+{
+    const struct tide_bin *bin = &chart->bins[chart->before + c];
+    if (bin->low < 0)
+        return;
+    int64_t floor_bytes = chart->floors[chart->before + c], high = bin->high;
+    bool stays = c + 1 < chart->shown && high <= chart->floors[chart->before + c + 1];
+    if (stays)
+        high = floor_bytes; /* not a spike: the floor itself went up within this column */
+    int floor_at = eighths(scale, height, (double)floor_bytes);
+    int high_at = eighths(scale, height, (double)high);
+    for (int line = 0; line < height; line++) {
+        int solid = floor_at - line * EIGHTHS, light = high_at - line * EIGHTHS;
+        if (solid > 0)
+            tide_cells_rune(cells, top + height - 1 - line, column, TIDE_STYLE_FLOOR,
+                            glyph(cells->ascii, true, solid < EIGHTHS ? solid : EIGHTHS));
+        else if (light > 0)
+            tide_cells_rune(cells, top + height - 1 - line, column, TIDE_STYLE_SPIKE,
+                            glyph(cells->ascii, false, light < EIGHTHS ? light : EIGHTHS));
+    }
+}
+
+/* A size with as many digits as tell two labels apart, in at most 8 columns. */
+static char *label_text(double value, double step, char out[static TIDE_UNITS_TEXT])
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int unit = 0;
+    double size = 1;
+    while (value / size >= 1000 && unit < 6 && step / size / 1024 >= 0.01) {
+        size *= 1024;
+        unit++;
+    }
+    int digits = unit == 0 || value / size >= 100 ? 0 : step / size >= 0.1 ? 1 : 2;
+    snprintf(out, TIDE_UNITS_TEXT, "%.*f %s", digits, value / size, names[unit]);
+    return out;
+}
+
+static void draw_scale(const struct scale *scale, struct tide_cells *cells, int top, int height)
+{
+    char text[TIDE_UNITS_TEXT];
+    int used = height + 1;
+    for (int line = 0; line < height; line++)
+        tide_cells_rune(cells, top + line, LABEL_COLUMNS, TIDE_STYLE_DIM, cells->ascii ? '|' : 0x2502);
+    for (double value = scale->low; value <= scale->high; value += scale->step) {
+        int line = (int)((value - scale->low) / (scale->high - scale->low) * height + 1e-6);
+        if (line >= height)
+            line = height - 1;
+        if (line == used)
+            continue;
+        used = line;
+        int row = top + height - 1 - line;
+        tide_cells_right(cells, row, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM,
+                         label_text(value, scale->step, text));
+        tide_cells_rune(cells, row, LABEL_COLUMNS, TIDE_STYLE_DIM, cells->ascii ? '+' : 0x2524);
+    }
+}
+
+static void draw_limit(const struct scale *scale, struct tide_cells *cells, int top, int height, int columns)
+{
+    if (!isfinite(scale->limit))
+        return;
+    int line = (eighths(scale, height, scale->limit) - 1) / EIGHTHS, row = top + height - 1 - line;
+    for (int c = 0; c < columns; c++)
+        if (cells->cells[(size_t)row * (size_t)cells->columns + (size_t)(LABEL_COLUMNS + 1 + c)].rune == ' ')
+            tide_cells_rune(cells, row, LABEL_COLUMNS + 1 + c, TIDE_STYLE_LIMIT, cells->ascii ? '-' : 0x2504);
+    tide_cells_text(cells, row, LABEL_COLUMNS + 2, 7, TIDE_STYLE_LIMIT, " limit ");
+}
+
+static char *x_text(const struct tide_model *model, double x, bool with_unit, char out[static 48])
+{
+    char text[TIDE_UNITS_TEXT];
+    if (tide_model_steps_shown(model))
+        snprintf(out, 48, "%s%s", with_unit ? "step " : "", tide_count_text(x, text));
+    else if (model->window_to - model->window_from < 10)
+        snprintf(out, 48, "%.2f s", x);
+    else
+        snprintf(out, 48, "%lld:%02d:%02d", (long long)(x / 3600), (int)fmod(x / 60, 60), (int)fmod(x, 60));
+    return out;
+}
+
+static void draw_axis(const struct tide_model *model, struct tide_cells *cells, int row, int columns)
+{
+    int left = LABEL_COLUMNS + 1;
+    tide_cells_rune(cells, row, LABEL_COLUMNS, TIDE_STYLE_DIM, cells->ascii ? '+' : 0x2514);
+    for (int c = 0; c < columns; c++)
+        tide_cells_rune(cells, row, left + c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    int parts = columns >= 60 ? 4 : 2;
+    for (int i = 0; i <= parts; i++) {
+        char text[48];
+        double x = model->window_from + (model->window_to - model->window_from) * i / parts;
+        x_text(model, x, i == 0, text);
+        int at = left + columns * i / parts, width = (int)tide_text_columns(text, strlen(text));
+        at = i == 0 ? left : i == parts ? left + columns - width : at - width / 2;
+        tide_cells_text(cells, row + 1, at, width, TIDE_STYLE_DIM, text);
+        if (i > 0 && i < parts)
+            tide_cells_rune(cells, row, left + columns * i / parts, TIDE_STYLE_DIM,
+                            cells->ascii ? '+' : 0x252c);
+    }
+}
+
+/* Epochs on the axis: a notch, and the number where there is room. */
+static void draw_epochs(const struct tide_model *model, struct tide_cells *cells, int row, int columns)
+{
+    int free_from = 0, last = -1;
+    for (size_t i = 0; i < model->event_count; i++) {
+        const struct tide_history_mark *mark = tide_model_event(model, i);
+        if (mark->kind != TIDE_MARK_EPOCH)
+            continue;
+        double at = column_of(model, mark->t_ns, (size_t)columns);
+        int c = at >= 0 && at <= columns ? (int)fmin(at, columns - 1) : -1;
+        if (c < 0 || c == last)
+            continue;
+        last = c;
+        char text[32];
+        int len = snprintf(text, sizeof text, "e%lld", (long long)mark->number);
+        if (c < free_from || c + len > columns)
+            continue;
+        tide_cells_text(cells, row, LABEL_COLUMNS + 1 + c, len, TIDE_STYLE_PHASE, text);
+        free_from = c + len + 2;
+    }
+}
+
+static void draw_phases(const struct tide_chart *chart, const struct tide_model *model,
+                        struct tide_cells *cells, int row)
+{
+    for (size_t c = 0; c < chart->shown;) {
+        size_t end = c + 1;
+        int32_t name = chart->phases[c];
+        while (end < chart->shown && chart->phases[end] == name)
+            end++;
+        int left = LABEL_COLUMNS + 1 + (int)c, width = (int)(end - c);
+        c = end;
+        if (name < 0 || (size_t)name >= model->history->name_count)
+            continue;
+        char shown[96];
+        const char *text = model->history->names[name];
+        for (int k = 0; k < width; k++)
+            tide_cells_rune(cells, row, left + k, TIDE_STYLE_PHASE, cells->ascii ? '=' : 0x2550);
+        tide_cells_text(cells, row, left, width < 4 ? 1 : width, TIDE_STYLE_PHASE,
+                        tide_text_escape(text, strlen(text), shown, sizeof shown));
+    }
+    tide_cells_right(cells, row, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM, "phases");
+}
+
+static void draw_cursor(const struct tide_model *model, struct tide_cells *cells, int top, int height,
+                        int columns)
+{
+    if (model->following)
+        return;
+    int c = (int)fmin(fmax(0, column_of(model, model->cursor_ns, (size_t)columns)), columns - 1);
+    int column = LABEL_COLUMNS + 1 + c;
+    for (int line = 0; line < height; line++) {
+        size_t at = (size_t)(top + line) * (size_t)cells->columns + (size_t)column;
+        if (cells->cells[at].rune == ' ')
+            tide_cells_rune(cells, top + line, column, TIDE_STYLE_STRONG, cells->ascii ? '|' : 0x2502);
+        else
+            tide_cells_paint(cells, top + line, column, 1, TIDE_STYLE_CHOSEN);
+    }
+    tide_cells_rune(cells, top + height, column, TIDE_STYLE_STRONG, cells->ascii ? '^' : 0x25b2);
+}
+
+void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct tide_cells *cells, int top,
+                     int rows)
+{
+    int columns = cells->columns - LABEL_COLUMNS - 1;
+    if (columns < 8 || rows < 5 || top + rows > cells->rows || model->row_count == 0)
+        return;
+    const struct tide_row *row = &model->rows[model->chosen];
+    if (!chart->ready || !model->chart_ready || chart->shown != (size_t)columns || chart->key != row->key)
+        if (fill(chart, model, (size_t)columns))
+            return;
+    bool strip = chart->any_phase && rows >= 6;
+    int height = rows - 2 - strip;
+    struct scale scale;
+    if (!find_scale(chart, model, height, &scale)) {
+        tide_cells_text(cells, top + height / 2, LABEL_COLUMNS + 3, columns - 4, TIDE_STYLE_DIM,
+                        "no samples in this window");
+    } else {
+        draw_scale(&scale, cells, top, height);
+        for (int c = 0; c < columns; c++)
+            draw_column(chart, &scale, cells, top, height, LABEL_COLUMNS + 1 + c, (size_t)c);
+        draw_limit(&scale, cells, top, height, columns);
+        if (scale.low > 0)
+            tide_cells_right(cells, top + height + 1, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM, "y zoomed");
+    }
+    draw_axis(model, cells, top + height, columns);
+    draw_epochs(model, cells, top + height, columns);
+    draw_cursor(model, cells, top, height, columns);
+    if (strip)
+        draw_phases(chart, model, cells, top + height + 2);
+}
+
+void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
+                     const struct tide_bin *bins, int columns)
+{
+    int64_t levels[TIDE_SPARK_MAX], low = INT64_MAX, high = 0;
+    bool floors = false; /* workers that come and go leave a moment without any in every column */
+    for (int i = 0; i < columns; i++)
+        floors |= bins[i].low > 0;
+    for (int i = 0; i < columns; i++) {
+        levels[i] = floors ? bins[i].low : bins[i].high;
+        if (levels[i] < 0)
+            continue;
+        low = levels[i] < low ? levels[i] : low;
+        high = levels[i] > high ? levels[i] : high;
+    }
+    if (high == 0)
+        return;
+    /* A quarter of the height at least, so that noise on a level process does not look like mountains. */
+    double base = fmin((double)low, 0.75 * (double)high), range = (double)high - base;
+    for (int i = 0; i < columns; i++) {
+        if (levels[i] < 0)
+            continue;
+        int part = 1 + (int)lround(((double)levels[i] - base) / range * (EIGHTHS - 1));
+        tide_cells_rune(cells, row, column + i, style,
+                        cells->ascii ? (uint32_t)ascii_spark[part] : blocks[part]);
+    }
+}

@@ -1,0 +1,48 @@
+/*
+ * chart.h - the chart of one row: its floor as a solid body, what rises above it as light dots.
+ *
+ * tide_chart_init -> tide_chart_draw() on every frame -> tide_chart_release. The columns are computed anew
+ * only when the model says that something changed, or the size did.
+ */
+#ifndef TIDE_CHART_H
+#define TIDE_CHART_H
+
+#include "show/screen/cells.h"
+#include "show/screen/view_model.h"
+
+struct tide_chart {
+    struct tide_bin
+        *bins; /* `reach` more than shown on both sides, so that the floor is right at the edges */
+    int64_t *floors;
+    int64_t *edges;
+    int32_t *phases; /* name of the phase in each shown column, -1: none */
+    size_t capacity;
+    size_t before, shown; /* the shown columns are bins[before .. before + shown - 1] */
+    uint64_t key;         /* of the row they were made from */
+    bool any_phase;       /* in the whole recording */
+    bool ready;
+};
+
+void tide_chart_init(struct tide_chart *chart);
+void tide_chart_release(struct tide_chart *chart);
+
+/* Draws the chosen row into `rows` lines from `top`, axis, labels and phases included. */
+void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct tide_cells *cells, int top,
+                     int rows);
+
+/* One line of a sparkline: the lowest level in each column, so that spikes do not hide who grows. At most
+ * TIDE_SPARK_MAX columns. */
+void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
+                     const struct tide_bin *bins, int columns);
+
+/* Phases that run at a moment, the outermost first. */
+struct tide_running {
+    int32_t name;
+    int64_t process;
+    int64_t since_ns;
+};
+enum { TIDE_RUNNING_MAX = 16 };
+size_t tide_running_at(const struct tide_model *model, int64_t t_ns,
+                       struct tide_running running[static TIDE_RUNNING_MAX]);
+
+#endif

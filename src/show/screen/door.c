@@ -1,0 +1,290 @@
+#include "show/screen/door.h"
+
+#include "base/clock.h"
+#include "show/screen/view.h"
+#include "show/screen/view_model.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define IDLE_NS INT64_C(1000000000)
+#define LOOK_NS INT64_C(20000000) /* without a descriptor to wake up for */
+
+enum { QUEUE = 64 }; /* keys that a busy view has not taken; further ones are lost */
+
+struct event {
+    enum tide_term_event what;
+    int key;
+};
+
+struct tide_door {
+    pthread_mutex_t lock;
+    pthread_cond_t told; /* the view, of an event */
+    int wake;            /* the terminal, of a frame or the end; -1: it looks by itself */
+    struct event queue[QUEUE];
+    size_t queued;
+    int columns, rows;
+    struct tide_cells frame; /* the newest */
+    bool fresh, redraw;
+    bool asks, asked; /* whether a question is needed; whether the view wants it now */
+    bool left;        /* nobody is at the terminal any more */
+    bool ended;       /* nor at the view */
+    bool failed;
+    enum tide_screen_end end;
+    struct tide_err err;
+    char *said;
+    int users;
+};
+
+struct tide_door *tide_door_new(const struct tide_term *term, bool asks)
+{
+    struct tide_door *door = calloc(1, sizeof *door);
+    pthread_condattr_t steady;
+    if (!door)
+        return NULL;
+    door->asks = asks;
+    door->users = 2;
+    tide_term_size(term, &door->columns, &door->rows);
+    tide_cells_init(&door->frame, false);
+    if (tide_cells_resize(&door->frame, door->columns, door->rows)) {
+        free(door);
+        return NULL;
+    }
+    pthread_mutex_init(&door->lock, NULL);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&door->told, &steady);
+    pthread_condattr_destroy(&steady);
+    door->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return door;
+}
+
+void tide_door_close(struct tide_door *door)
+{
+    if (!door)
+        return;
+    pthread_mutex_lock(&door->lock);
+    int users = --door->users;
+    pthread_mutex_unlock(&door->lock);
+    if (users > 0)
+        return;
+    pthread_cond_destroy(&door->told);
+    pthread_mutex_destroy(&door->lock);
+    tide_cells_release(&door->frame);
+    if (door->wake >= 0)
+        close(door->wake);
+    free(door->said);
+    free(door);
+}
+
+/* ---- the view's side */
+
+static void wake_terminal(const struct tide_door *door)
+{
+    if (door->wake >= 0)
+        eventfd_write(door->wake, 1);
+}
+
+void tide_door_size(struct tide_door *door, int *ret_columns, int *ret_rows)
+{
+    pthread_mutex_lock(&door->lock);
+    *ret_columns = door->columns;
+    *ret_rows = door->rows;
+    pthread_mutex_unlock(&door->lock);
+}
+
+static bool copy_cells(struct tide_cells *to, const struct tide_cells *from)
+{
+    if ((to->columns != from->columns || to->rows != from->rows) &&
+        tide_cells_resize(to, from->columns, from->rows))
+        return false;
+    to->ascii = from->ascii;
+    memcpy(to->cells, from->cells, (size_t)to->columns * (size_t)to->rows * sizeof *to->cells);
+    return true;
+}
+
+void tide_door_show(struct tide_door *door, const struct tide_cells *cells)
+{
+    pthread_mutex_lock(&door->lock);
+    door->fresh |= copy_cells(&door->frame, cells);
+    wake_terminal(door);
+    pthread_mutex_unlock(&door->lock);
+}
+
+void tide_door_redraw(struct tide_door *door)
+{
+    pthread_mutex_lock(&door->lock);
+    door->redraw = true;
+    pthread_mutex_unlock(&door->lock);
+}
+
+static struct timespec timespec_of(int64_t ns)
+{
+    return (struct timespec){.tv_sec = ns / TIDE_NS_PER_S, .tv_nsec = ns % TIDE_NS_PER_S};
+}
+
+enum tide_term_event tide_door_wait(struct tide_door *door, int64_t timeout_ns, int *ret_key)
+{
+    enum tide_term_event what = TIDE_TERM_NOTHING;
+    struct timespec until = timespec_of(tide_clock_ns() + timeout_ns);
+    pthread_mutex_lock(&door->lock);
+    while (!door->left && !door->queued && pthread_cond_timedwait(&door->told, &door->lock, &until) == 0)
+        ;
+    if (door->left) {
+        what = TIDE_TERM_LEAVE;
+    } else if (door->queued) {
+        what = door->queue[0].what;
+        *ret_key = door->queue[0].key;
+        memmove(door->queue, door->queue + 1, --door->queued * sizeof *door->queue);
+    }
+    pthread_mutex_unlock(&door->lock);
+    return what;
+}
+
+void tide_door_ask(struct tide_door *door)
+{
+    pthread_mutex_lock(&door->lock);
+    door->asked = true;
+    wake_terminal(door);
+    pthread_mutex_unlock(&door->lock);
+}
+
+void tide_door_program_ended(struct tide_door *door)
+{
+    pthread_mutex_lock(&door->lock);
+    door->asks = false;
+    pthread_mutex_unlock(&door->lock);
+}
+
+void tide_door_say(struct tide_door *door, const char *text)
+{
+    char *copy = strdup(text);
+    pthread_mutex_lock(&door->lock);
+    free(door->said);
+    door->said = copy;
+    pthread_mutex_unlock(&door->lock);
+}
+
+bool tide_door_hold(struct tide_door *door)
+{
+    pthread_mutex_lock(&door->lock);
+    if (!door->left)
+        return true;
+    pthread_mutex_unlock(&door->lock);
+    return false;
+}
+
+void tide_door_let(struct tide_door *door)
+{
+    pthread_mutex_unlock(&door->lock);
+}
+
+void tide_door_end(struct tide_door *door, enum tide_screen_end end, const struct tide_err *err)
+{
+    pthread_mutex_lock(&door->lock);
+    door->ended = true;
+    door->end = end;
+    door->failed = err != NULL;
+    if (err)
+        door->err = *err;
+    wake_terminal(door);
+    pthread_mutex_unlock(&door->lock);
+}
+
+/* ---- the terminal's side */
+
+static void put_event(struct tide_door *door, enum tide_term_event what, int key)
+{
+    if (door->queued < QUEUE)
+        door->queue[door->queued++] = (struct event){what, key};
+    pthread_cond_signal(&door->told);
+}
+
+/* What is on the terminal: the newest frame, and the question over it while that is asked. */
+struct picture {
+    struct tide_term *term;
+    struct tide_cells cells;
+    bool question;
+};
+
+static void show(struct tide_door *door, struct picture *picture, bool changed)
+{
+    pthread_mutex_lock(&door->lock);
+    bool redraw = door->redraw, fresh = (door->fresh || changed) && copy_cells(&picture->cells, &door->frame);
+    door->fresh = door->redraw = false;
+    pthread_mutex_unlock(&door->lock);
+    if (redraw)
+        tide_term_redraw(picture->term);
+    if (fresh && picture->question)
+        tide_view_question(&picture->cells);
+    if (fresh)
+        tide_term_show(picture->term, &picture->cells);
+}
+
+/* What a key means to the door. Returns whether it ends the view; *ret_taken: it is not for the view. */
+static bool take_key(struct tide_door *door, struct picture *picture, int key, bool *ret_taken)
+{
+    bool answer = picture->question;
+    *ret_taken = answer || key == 'q' || key == 'Q' || (key == TIDE_KEY_INTERRUPT && !door->asks);
+    if (!*ret_taken)
+        return false;
+    picture->question = !answer && door->asks; /* what is no answer takes the question back */
+    door->end = answer && key == 's' ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
+    return answer ? key == 's' || key == 'd' : !door->asks;
+}
+
+/* Does with an event what is to be done, all locked. Returns whether that is the end. */
+static bool take_event(struct tide_door *door, struct picture *picture, enum tide_term_event what, int key)
+{
+    bool taken = false;
+    if (door->ended)
+        return true;
+    if (what == TIDE_TERM_LEAVE) {
+        door->end = TIDE_SCREEN_QUIT;
+        return true;
+    }
+    picture->question = (picture->question || door->asked) && door->asks;
+    door->asked = false;
+    if (what == TIDE_TERM_RESIZED)
+        tide_term_size(picture->term, &door->columns, &door->rows);
+    if (what == TIDE_TERM_KEY && take_key(door, picture, key, &taken))
+        return true;
+    if (what != TIDE_TERM_NOTHING && !taken)
+        put_event(door, what, key);
+    return false;
+}
+
+int tide_door_serve(struct tide_door *door, struct tide_term *term, struct tide_screen_outcome *ret_outcome,
+                    struct tide_err *err)
+{
+    struct picture picture = {.term = term};
+    bool over = false;
+    tide_cells_init(&picture.cells, false);
+    while (!over) {
+        bool was_asked = picture.question;
+        int key = 0;
+        eventfd_t ignored;
+        enum tide_term_event what =
+            tide_term_wait(term, door->wake < 0 ? LOOK_NS : IDLE_NS, door->wake, &key);
+        pthread_mutex_lock(&door->lock);
+        eventfd_read(door->wake, &ignored);
+        over = take_event(door, &picture, what, key);
+        pthread_mutex_unlock(&door->lock);
+        if (!over)
+            show(door, &picture, was_asked != picture.question);
+    }
+    pthread_mutex_lock(&door->lock);
+    door->left = true;
+    pthread_cond_signal(&door->told);
+    *ret_outcome = (struct tide_screen_outcome){.end = door->end, .said = door->said};
+    door->said = NULL;
+    int bad = door->failed ? -1 : 0;
+    if (bad)
+        *err = door->err;
+    pthread_mutex_unlock(&door->lock);
+    tide_cells_release(&picture.cells);
+    return bad;
+}

@@ -1,0 +1,108 @@
+#include "show/screen/log.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 1024, TEXT_MAX = TIDE_LOG_BYTES * 8 };
+
+void tide_log_init(struct tide_log *log)
+{
+    tide_buf_init(&log->text, TEXT_MAX);
+}
+
+void tide_log_release(struct tide_log *log)
+{
+    tide_buf_release(&log->text);
+}
+
+/* Bytes of an escape sequence at text: "ESC [ ... letter", "ESC ] ... BEL", or ESC and one byte; 0: none. */
+static size_t sequence_bytes(const char *text, size_t len)
+{
+    if (len == 0 || text[0] != 27)
+        return 0;
+    if (len < 2)
+        return 1;
+    size_t at = 2;
+    if (text[1] == '[') {
+        while (at < len && (text[at] < '@' || text[at] > '~'))
+            at++;
+    } else if (text[1] == ']') {
+        while (at < len && text[at] != 7 && text[at] != 27)
+            at++;
+    } else {
+        return 2;
+    }
+    return at < len ? at + 1 : len;
+}
+
+/* What a terminal would show of one line, without its newline. */
+static void take_line(struct tide_log *log, const char *line, size_t len)
+{
+    char kept[LINE_BYTES], shown[LINE_BYTES];
+    size_t count = 0;
+    while (len > 0 && line[len - 1] == '\r')
+        len--;
+    for (size_t i = 0; i < len;) {
+        size_t skip = sequence_bytes(line + i, len - i);
+        if (skip) {
+            i += skip;
+            continue;
+        }
+        if (line[i] == '\r')
+            count = 0;
+        else if (line[i] == '\t')
+            kept[count++] = ' ';
+        else
+            kept[count++] = line[i];
+        i++;
+        if (count == sizeof kept)
+            count--;
+    }
+    /* cppcheck-suppress uninitvar ; as many are set as are read */
+    tide_buf_text(&log->text, tide_text_escape(kept, count, shown, sizeof shown));
+    tide_buf_text(&log->text, "\n");
+}
+
+void tide_log_take(struct tide_log *log, const char *bytes, size_t len)
+{
+    tide_buf_clear(&log->text);
+    while (len > 0) {
+        const char *end = memchr(bytes, '\n', len);
+        size_t line = end ? (size_t)(end - bytes) : len;
+        take_line(log, bytes, line);
+        line += end != NULL;
+        bytes += line;
+        len -= line;
+    }
+}
+
+void tide_log_read(struct tide_log *log, const char *path)
+{
+    tide_buf_clear(&log->text);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    struct stat about;
+    char *bytes = malloc(TIDE_LOG_BYTES);
+    if (fd >= 0 && bytes && !fstat(fd, &about) && S_ISREG(about.st_mode)) {
+        off_t from = about.st_size > TIDE_LOG_BYTES ? about.st_size - TIDE_LOG_BYTES : 0;
+        ssize_t n = pread(fd, bytes, TIDE_LOG_BYTES, from);
+        const char *text = bytes;
+        /* A line that was cut is better left out. */
+        const char *newline = from > 0 && n > 0 ? memchr(bytes, '\n', (size_t)n) : NULL;
+        if (newline)
+            text = newline + 1;
+        if (n > 0)
+            tide_log_take(log, text, (size_t)(n - (text - bytes)));
+    }
+    free(bytes);
+    if (fd >= 0)
+        close(fd);
+}
+
+const char *tide_log_view(const struct tide_log *log)
+{
+    return tide_buf_view(&log->text);
+}

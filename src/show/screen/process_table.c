@@ -1,0 +1,247 @@
+#include "show/screen/process_table.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "show/screen/chart.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { CELL_TEXT = 64, NAME_COLUMNS = 23, SHORT_NAME = 20, WIDE_NAME = 32, INDENT_MAX = 12 };
+
+static char *size_text(int64_t bytes, char out[static CELL_TEXT])
+{
+    char text[TIDE_UNITS_TEXT];
+    snprintf(out, CELL_TEXT, "%s", bytes < 0 ? "-" : tide_size_text((double)bytes, text));
+    return out;
+}
+
+static void pid_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    out[0] = '\0';
+    if (row->kind == TIDE_ROW_PROCESS)
+        snprintf(out, CELL_TEXT, "%" PRId64, model->history->processes[row->process - 1].row.pid);
+}
+
+static void rss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    if (row->kind == TIDE_ROW_PROCESS && row->alive == 0)
+        snprintf(out, CELL_TEXT, "ended");
+    else
+        size_text(row->rss, out);
+}
+
+static void peak_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    size_text(row->peak, out);
+}
+
+static void pss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    size_text(row->pss, out);
+}
+
+static void uss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    size_text(row->uss, out);
+}
+
+static void gpu_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    size_text(row->gpu, out);
+}
+
+static void threads_text(const struct tide_model *model, const struct tide_row *row,
+                         char out[static CELL_TEXT])
+{
+    (void)model;
+    snprintf(out, CELL_TEXT, "%" PRId64, row->threads);
+    if (row->threads < 0)
+        snprintf(out, CELL_TEXT, "-");
+}
+
+static void floor_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    double level = row->judged ? row->judged->verdict.floor_last : NAN;
+    size_text(level >= 0 ? (int64_t)level : TIDE_UNKNOWN, out);
+}
+
+static void trend_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+{
+    (void)model;
+    char text[TIDE_UNITS_TEXT];
+    if (!row->judged)
+        snprintf(out, CELL_TEXT, "-");
+    else if (tide_verdict_grows(&row->judged->verdict))
+        snprintf(out, CELL_TEXT, "+%s", tide_size_text(row->judged->verdict.slope, text));
+    else
+        snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
+}
+
+static enum tide_style trend_style(const struct tide_row *row)
+{
+    if (!row->judged || row->alive == 0)
+        return TIDE_STYLE_DIM;
+    if (tide_verdict_grows(&row->judged->verdict))
+        return TIDE_STYLE_BAD;
+    switch (row->judged->verdict.kind) {
+    case TIDE_JUMP:
+        return TIDE_STYLE_BAD;
+    case TIDE_FLAT:
+    case TIDE_SPIKES:
+        return TIDE_STYLE_GOOD;
+    default:
+        return TIDE_STYLE_DOUBT;
+    }
+}
+
+/* Which columns there are, from the left. Those with a lower rank give way first to a name that is readable;
+ * `known` columns are left out while nobody has a value. */
+struct column {
+    const char *title;
+    int width, rank;
+    void (*text)(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT]);
+    size_t known; /* offset of the int64_t in the row that must be known of somebody; 0: always shown */
+};
+
+#define KNOWN(field) offsetof(struct tide_row, field)
+
+enum { NAME = 1, TREND = 4, SPARK = 5 };
+
+static const struct column columns[] = {
+    {"PID", 7, 9, pid_text, 0},
+    {"NAME", 0, 10, NULL, 0},
+    {"RSS", 8, 10, rss_text, 0},
+    {"PEAK", 8, 7, peak_text, 0},
+    {"FLOOR/STEP", 11, 10, trend_text, 0},
+    {"OVER TIME", 9, 8, NULL, 0},
+    {"FLOOR", 8, 4, floor_text, 0},
+    {"PSS", 8, 5, pss_text, KNOWN(pss)},
+    {"USS", 8, 2, uss_text, KNOWN(uss)},
+    {"GPU", 8, 6, gpu_text, KNOWN(gpu)},
+    {"THR", 4, 3, threads_text, 0},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static bool anybody_knows(const struct tide_model *model, const struct column *column)
+{
+    if (column->known == 0)
+        return true;
+    for (size_t i = 0; i < model->row_count; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)&model->rows[i] + column->known, sizeof value);
+        if (value >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Widths of the columns, 0 for those that give way; the name gets the rest, the sparkline some of it. */
+static void lay_out(const struct tide_model *model, int width, int ret_widths[static COLUMNS])
+{
+    int name = width >= 80 ? NAME_COLUMNS : SHORT_NAME, left = width - name;
+    for (int c = 0; c < COLUMNS; c++)
+        ret_widths[c] = 0;
+    for (int rank = 10; rank > 0; rank--)
+        for (int c = 0; c < COLUMNS; c++)
+            if (c != NAME && columns[c].rank == rank && left >= columns[c].width + 1 &&
+                anybody_knows(model, &columns[c])) {
+                ret_widths[c] = columns[c].width;
+                left -= columns[c].width + 1;
+            }
+    int spare = left > 0 ? left : 0;
+    int longer = ret_widths[SPARK] ? spare / 2 : 0;
+    if (longer > TIDE_SPARK_MAX - ret_widths[SPARK])
+        longer = TIDE_SPARK_MAX - ret_widths[SPARK];
+    ret_widths[SPARK] += longer;
+    ret_widths[NAME] = name + spare - longer;
+}
+
+static void draw_name(struct tide_cells *cells, const struct tide_model *model, const struct tide_row *row,
+                      int line, int at, int width, enum tide_style style)
+{
+    char name[160];
+    int indent = row->kind == TIDE_ROW_TREE ? 0 : 1 + row->depth * (width >= WIDE_NAME ? 2 : 1);
+    if (indent > INDENT_MAX)
+        indent = INDENT_MAX;
+    uint32_t sign = cells->ascii ? (row->folded ? '+' : '-') : row->folded ? 0x25b8 : 0x25be;
+    if (row->foldable)
+        tide_cells_rune(cells, line, at + indent - 1, style, sign);
+    tide_cells_text(cells, line, at + indent + (row->kind != TIDE_ROW_TREE), width - indent - 1, style,
+                    tide_model_name(model, row, name, sizeof name));
+}
+
+static void draw_row(struct tide_cells *cells, struct tide_model *model, struct tide_row *row,
+                     const int widths[static COLUMNS], int line, bool chosen)
+{
+    enum tide_style plain = row->alive == 0            ? TIDE_STYLE_DIM
+                            : tide_row_growth(row) > 0 ? TIDE_STYLE_STRONG
+                                                       : TIDE_STYLE_PLAIN;
+    const struct tide_bin *spark = tide_model_spark(model, row, widths[SPARK]);
+    int at = 0;
+    for (int c = 0; c < COLUMNS; c++) {
+        if (widths[c] == 0)
+            continue;
+        char text[CELL_TEXT];
+        if (c == NAME) {
+            draw_name(cells, model, row, line, at, widths[c], plain);
+        } else if (c == SPARK) {
+            tide_spark_draw(cells, line, at, trend_style(row), spark, widths[c]);
+        } else {
+            columns[c].text(model, row, text);
+            tide_cells_right(cells, line, at, widths[c], c == TREND ? trend_style(row) : plain, text);
+        }
+        at += widths[c] + 1;
+    }
+    if (chosen)
+        tide_cells_paint(cells, line, 0, cells->columns, TIDE_STYLE_CHOSEN);
+}
+
+static void draw_heading(struct tide_cells *cells, const struct tide_model *model,
+                         const int widths[static COLUMNS], int line)
+{
+    static const int sorted[] = {[TIDE_SORT_TREE] = NAME, [TIDE_SORT_MEMORY] = 2, [TIDE_SORT_GROWTH] = TREND};
+    tide_cells_paint(cells, line, 0, cells->columns, TIDE_STYLE_HEADING);
+    int at = 0;
+    for (int c = 0; c < COLUMNS; c++) {
+        if (widths[c] == 0)
+            continue;
+        char title[32];
+        bool steps =
+            !model->assessment || model->assessment->count == 0 || model->assessment->judged[0].x_is_steps;
+        const char *text = c == TREND && !steps ? "FLOOR/S" : columns[c].title;
+        snprintf(title, sizeof title, "%s%s", text, c == sorted[model->sort] && c != NAME ? "*" : "");
+        if (c == NAME)
+            tide_cells_text(cells, line, at + 2, widths[c] - 2, TIDE_STYLE_HEADING, title);
+        else if (c == SPARK)
+            tide_cells_text(cells, line, at, widths[c], TIDE_STYLE_HEADING, title);
+        else
+            tide_cells_right(cells, line, at, widths[c], TIDE_STYLE_HEADING, title);
+        at += widths[c] + 1;
+    }
+}
+
+void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows)
+{
+    int widths[COLUMNS];
+    lay_out(model, cells->columns, widths);
+    draw_heading(cells, model, widths, top);
+    size_t page = rows > 1 ? (size_t)rows - 1 : 1;
+    if (model->chosen < model->top)
+        model->top = model->chosen;
+    if (model->chosen >= model->top + page)
+        model->top = model->chosen - page + 1;
+    for (int line = 1; line < rows; line++) {
+        size_t at = model->top + (size_t)line - 1;
+        if (at >= model->row_count)
+            break;
+        draw_row(cells, model, &model->rows[at], widths, top + line, at == model->chosen);
+    }
+}

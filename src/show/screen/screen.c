@@ -1,0 +1,696 @@
+#include "show/screen/screen.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "show/screen/door.h"
+#include "show/screen/log.h"
+#include "show/screen/term.h"
+#include "show/screen/view.h"
+#include "show/text/verdict_text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define FRAME_NS   INT64_C(250000000)
+#define MESSAGE_NS INT64_C(5000000000)
+#define SHARE      20                   /* reading and judging may each take 1/20 of the time */
+#define PATIENCE   INT64_C(15000000000) /* for a live recording to appear */
+#define SILENCE_NS INT64_C(5000000000)
+#define SECOND_NS  INT64_C(1000000000)
+#define PART_NS    INT64_C(100000000) /* of reading a large recording, between two looks at the keyboard */
+
+enum { ALSO_JUDGED = 100 }; /* series beside the worst that are spelled out */
+
+/* Judging, in its own thread. The history is only read while it runs. */
+struct judging {
+    pthread_t thread;
+    bool running;
+    atomic_bool done, stop;
+    const struct tide_history *history;
+    struct tide_assess_options options;
+    struct tide_assessment *result;
+    struct tide_err err;
+    int64_t cost_ns, ended_ns;
+    size_t ticks; /* judged so far */
+};
+
+/* What a recording looks like from outside. */
+struct stamp {
+    struct timespec file_changed, log_changed;
+    off_t file_bytes, log_bytes;
+    ino_t log_number;
+};
+
+struct screen {
+    struct tide_screen_config config;
+    struct tide_history *history;
+    struct tide_assessment *assessment;
+    struct judging judging;
+    struct tide_model model;
+    struct tide_view view;
+    struct tide_door *door; /* NULL: a dump */
+    struct tide_log log;
+    struct stamp stamp;
+    char path[PATH_MAX], log_path[PATH_MAX + 8];
+    char sentence[1024], brief[256], message[160], recording[256];
+    char *verdict_text; /* heap; NULL before the first */
+    enum tide_style mood;
+    int64_t message_until_ns;
+    int64_t grown_ns; /* when the recording last grew; 0: never */
+    int64_t load_cost_ns, loaded_ns, drawn_ns, played_ns, opened_ns;
+    const char *keys;
+    int64_t frame;
+    bool unread;  /* there is more in the recording than was read so far */
+    bool dirty;   /* something the screen shows has changed */
+    bool pressed; /* by a key: draw at once */
+};
+
+static const struct {
+    const char *name;
+    int key;
+} key_names[] = {
+    {"up", TIDE_KEY_UP},
+    {"down", TIDE_KEY_DOWN},
+    {"left", TIDE_KEY_LEFT},
+    {"right", TIDE_KEY_RIGHT},
+    {"pgup", TIDE_KEY_PAGE_UP},
+    {"pgdn", TIDE_KEY_PAGE_DOWN},
+    {"home", TIDE_KEY_HOME},
+    {"end", TIDE_KEY_END},
+    {"enter", TIDE_KEY_ENTER},
+    {"esc", TIDE_KEY_ESCAPE},
+    {"ctrl-c", TIDE_KEY_INTERRUPT},
+    {"space", ' '},
+    {"less", '<'},
+    {"none", 0x10ffff},
+};
+
+int tide_screen_key(const char *text, const char **ret_rest)
+{
+    if (*text != '<') {
+        *ret_rest = text + (*text != '\0');
+        return (unsigned char)*text;
+    }
+    for (size_t i = 0; i < sizeof key_names / sizeof *key_names; i++) {
+        size_t len = strlen(key_names[i].name);
+        if (!strncmp(text + 1, key_names[i].name, len) && text[len + 1] == '>') {
+            *ret_rest = text + len + 2;
+            return key_names[i].key;
+        }
+    }
+    return 0;
+}
+
+static void say(struct screen *screen, int64_t now_ns, const char *text)
+{
+    snprintf(screen->message, sizeof screen->message, "%s", text);
+    screen->message_until_ns = now_ns + MESSAGE_NS;
+    screen->dirty = true;
+}
+
+/* ---- judging */
+
+static void *judge(void *argument)
+{
+    struct judging *judging = argument;
+    int64_t began_ns = tide_clock_ns();
+    judging->result = NULL;
+    judging->err = (struct tide_err){0};
+    tide_assess_history(judging->history, &judging->options, &judging->result, &judging->err);
+    judging->cost_ns = tide_clock_ns() - began_ns;
+    atomic_store_explicit(&judging->done, true, memory_order_release);
+    return NULL;
+}
+
+static bool judging_due(const struct screen *screen, int64_t now_ns)
+{
+    const struct judging *judging = &screen->judging;
+    if (judging->running || screen->unread || screen->history->tick_count == 0)
+        return false;
+    if (judging->ticks == screen->history->tick_count)
+        return false;
+    return judging->ticks == 0 || now_ns - judging->ended_ns >= judging->cost_ns * SHARE;
+}
+
+/* In a thread, with all signals left to this one; without a terminal at once, so that frames do not depend on
+ * who is faster. */
+static void start_judging(struct screen *screen)
+{
+    struct judging *judging = &screen->judging;
+    sigset_t all, old;
+    judging->history = screen->history;
+    judging->options = screen->config.assess;
+    judging->options.stop = &judging->stop;
+    judging->ticks = screen->history->tick_count;
+    judging->running = true;
+    if (!screen->assessment)
+        snprintf(screen->sentence, sizeof screen->sentence, "judging what is there so far");
+    atomic_store(&judging->done, false);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool threaded = screen->door && !pthread_create(&judging->thread, NULL, judge, judging);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!threaded) {
+        judge(judging);
+        judging->thread = pthread_self();
+    }
+}
+
+static enum tide_style mood_of(const struct tide_assessment *assessment)
+{
+    if (tide_verdict_grows(&assessment->judged[0].verdict) || assessment->death.cause != TIDE_DEATH_NONE)
+        return TIDE_STYLE_BAD;
+    switch (assessment->judged[0].verdict.kind) {
+    case TIDE_FLAT:
+    case TIDE_SPIKES:
+        return TIDE_STYLE_GOOD;
+    default:
+        return TIDE_STYLE_DOUBT;
+    }
+}
+
+/* What a reader of the verdict should know about the recording. */
+static void print_remarks(const struct tide_history *history, FILE *out)
+{
+    if (history->note_count || history->skipped_rows || history->thinned > 1)
+        fprintf(out, "\nAbout the recording:\n");
+    if (history->thinned > 1)
+        fprintf(out, "it is larger than fits: of every %u looks the lowest and the highest are kept\n",
+                history->thinned);
+    if (history->skipped_rows)
+        fprintf(out, "%lld rows make no sense and were left out\n", (long long)history->skipped_rows);
+    for (size_t i = 0; i < history->note_count; i++) {
+        char text[512], when[TIDE_UNITS_TEXT];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        fprintf(out, "after %s: %s\n", tide_duration_text((double)history->notes[i].t_ns / 1e9, when), text);
+    }
+}
+
+/* Everything the screen says about an assessment, in one place. */
+static void put_into_words(struct screen *screen)
+{
+    const struct tide_assessment *assessment = screen->assessment;
+    size_t len = 0;
+    free(screen->verdict_text);
+    screen->verdict_text = NULL;
+    if (!assessment) {
+        snprintf(screen->sentence, sizeof screen->sentence, "not judged yet: %s", screen->judging.err.text);
+        snprintf(screen->brief, sizeof screen->brief, "%s", screen->judging.err.hint);
+        screen->mood = TIDE_STYLE_DOUBT;
+        return;
+    }
+    screen->mood = mood_of(assessment);
+    tide_assessment_sentence(assessment, screen->sentence, sizeof screen->sentence);
+    tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
+    size_t used = strlen(screen->brief);
+    char limit[TIDE_UNITS_TEXT];
+    if (isfinite(assessment->limit_bytes))
+        snprintf(screen->brief + used, sizeof screen->brief - used, "  (limit %s: %s)",
+                 tide_size_text(assessment->limit_bytes, limit), assessment->limit_name);
+    FILE *out = open_memstream(&screen->verdict_text, &len);
+    if (!out)
+        return;
+    tide_assessment_print(assessment, NULL, out);
+    if (fflush(out) == 0 && screen->door)
+        tide_door_say(screen->door, screen->verdict_text);
+    for (size_t i = 1; i < assessment->count && i <= ALSO_JUDGED; i++) {
+        char sentence[1024];
+        tide_judged_sentence(&assessment->judged[i], assessment, sentence, sizeof sentence);
+        fprintf(out, "%s%s\n", i == 1 ? "\nAlso judged:\n" : "", sentence);
+    }
+    if (assessment->count > ALSO_JUDGED + 1)
+        fprintf(out, "and %zu more\n", assessment->count - ALSO_JUDGED - 1);
+    print_remarks(screen->history, out);
+    fclose(out);
+}
+
+/* Takes the result of a judging that is done. */
+static void end_judging(struct screen *screen)
+{
+    struct judging *judging = &screen->judging;
+    if (!pthread_equal(judging->thread, pthread_self()))
+        pthread_join(judging->thread, NULL);
+    judging->running = false;
+    judging->ended_ns = tide_clock_ns();
+    tide_assessment_free(screen->assessment);
+    screen->assessment = judging->result;
+    judging->result = NULL;
+    put_into_words(screen);
+    tide_model_update(&screen->model, screen->history, screen->assessment);
+    screen->dirty = true;
+}
+
+/* ---- reading */
+
+/* Whether the writer of the recording is known to be done. */
+static bool has_ended(struct screen *screen)
+{
+    const struct tide_screen_config *config = &screen->config;
+    if (!config->ended || (screen->door && !tide_door_hold(screen->door)))
+        return false;
+    bool ended = config->ended(config->context);
+    if (screen->door)
+        tide_door_let(screen->door);
+    return ended;
+}
+
+/* Opens the recording, or says why not. 1: a live one that is still on its way. */
+static int open_recording(struct screen *screen, int64_t now_ns, struct tide_reader **ret_reader,
+                          struct tide_err *err)
+{
+    bool coming = screen->config.live && screen->history->tick_count == 0 &&
+                  now_ns - screen->opened_ns < PATIENCE && !has_ended(screen);
+    if (tide_reader_new(screen->path, ret_reader, err) == 0)
+        return 0;
+    return coming ? 1 : -1;
+}
+
+/* A recording is live when it grows before our eyes, or is said to be. */
+static void notice_growth(struct screen *screen, int64_t now_ns, bool grown)
+{
+    struct tide_model *model = &screen->model;
+    if (grown) {
+        if (screen->grown_ns > 0 && screen->history->ended_ns == TIDE_UNKNOWN)
+            model->live = true;
+        screen->grown_ns = now_ns;
+    }
+    int64_t usual_ns = SILENCE_NS + 5 * (screen->history->interval_ns > 0 ? screen->history->interval_ns : 0);
+    int64_t silent_ns = screen->grown_ns > 0 ? now_ns - screen->grown_ns : 0;
+    silent_ns = model->live && silent_ns > usual_ns ? silent_ns : 0;
+    if (silent_ns / SECOND_NS != model->silent_ns / SECOND_NS)
+        screen->dirty = true;
+    model->silent_ns = silent_ns;
+}
+
+/* Whether the file or its log is other than when we last looked: asking costs less than opening. */
+static bool has_changed(struct screen *screen)
+{
+    char log[PATH_MAX + 8];
+    struct stat file = {0}, wal = {0};
+    snprintf(log, sizeof log, "%s-wal", screen->path);
+    bool there = stat(screen->path, &file) == 0;
+    if (stat(log, &wal))
+        wal = (struct stat){0};
+    struct stamp now = {file.st_mtim, wal.st_mtim, file.st_size, wal.st_size, wal.st_ino};
+    bool same = there && !memcmp(&now, &screen->stamp, sizeof now);
+    screen->stamp = now;
+    return !same;
+}
+
+/* Loads as much as there is time for. On a terminal that is a part, so that keys are never left waiting. */
+static int load(struct screen *screen, struct tide_reader *reader, struct tide_err *err)
+{
+    struct tide_history *history = screen->history;
+    int left = screen->config.dump ? tide_history_load(history, reader, err)
+                                   : tide_history_load_part(history, reader, PART_NS, err);
+    if (left < 0)
+        return -1;
+    if (left > 0 && !screen->assessment)
+        snprintf(screen->sentence, sizeof screen->sentence, "reading the recording: %zu looks so far",
+                 history->tick_count);
+    screen->unread = left > 0;
+    return 0;
+}
+
+/* The recording is held open only while it is read: its writer can then close it alone, and tidies up. */
+static int read_recording(struct screen *screen, int64_t now_ns, struct tide_err *err)
+{
+    struct tide_history *history = screen->history;
+    struct tide_reader *reader = NULL;
+    int64_t began_ns = tide_clock_ns();
+    if (!has_changed(screen) && !screen->unread) {
+        notice_growth(screen, now_ns, false);
+        return 0;
+    }
+    int opened = open_recording(screen, now_ns, &reader, err);
+    if (opened)
+        return opened < 0 ? -1 : 0;
+    size_t ticks = history->tick_count, marks = history->mark_count, processes = history->process_count;
+    int64_t ended_ns = history->ended_ns;
+    bool went_on = screen->unread; /* with what was there already */
+    int bad = load(screen, reader, err);
+    tide_reader_free(reader);
+    if (bad)
+        return -1;
+    notice_growth(screen, now_ns, history->tick_count != ticks && !went_on);
+    if (history->tick_count != ticks || history->mark_count != marks || history->process_count != processes ||
+        history->ended_ns != ended_ns) {
+        if (tide_model_update(&screen->model, history, screen->assessment))
+            return tide_err_set(err, "not enough memory for this recording");
+        screen->dirty = true;
+    }
+    screen->loaded_ns = tide_clock_ns();
+    screen->load_cost_ns = screen->loaded_ns - began_ns;
+    return 0;
+}
+
+static bool reading_due(const struct screen *screen, int64_t now_ns)
+{
+    int64_t pause = screen->load_cost_ns * SHARE;
+    if (screen->unread)
+        return !screen->judging.running && now_ns >= screen->loaded_ns;
+    if (screen->history->ended_ns != TIDE_UNKNOWN && screen->history->tick_count > 0)
+        return false; /* nobody writes it any more */
+    return !screen->judging.running && now_ns - screen->loaded_ns >= (pause > FRAME_NS ? pause : FRAME_NS);
+}
+
+/* ---- keys */
+
+static void interrupt(struct screen *screen)
+{
+    if (screen->door && !tide_door_hold(screen->door))
+        return;
+    screen->config.interrupt(screen->config.context);
+    if (screen->door)
+        tide_door_let(screen->door);
+}
+
+static void press(struct screen *screen, int64_t now_ns, int key)
+{
+    struct tide_model *model = &screen->model;
+    if (!tide_model_key(model, key))
+        return;
+    screen->dirty = screen->pressed = true;
+    screen->message[0] = '\0';
+    if (model->wish == TIDE_WISH_REDRAW) {
+        if (screen->door)
+            tide_door_redraw(screen->door);
+        model->wish = TIDE_WISH_NONE;
+    } else if (model->wish == TIDE_WISH_ASK) {
+        if (screen->door)
+            tide_door_ask(screen->door);
+        model->wish = TIDE_WISH_NONE;
+    } else if (model->wish == TIDE_WISH_INTERRUPT) {
+        interrupt(screen);
+        say(screen, now_ns, "Ctrl-C went to the program; once more asks what to do with it");
+        model->wish = TIDE_WISH_NONE;
+    }
+}
+
+/* What becomes of the program, if there is one. */
+static void look_at_program(struct screen *screen, int64_t now_ns)
+{
+    struct tide_model *model = &screen->model;
+    if (model->program_ended || screen->judging.running || !has_ended(screen))
+        return;
+    struct tide_err ignored;
+    read_recording(screen, now_ns, &ignored); /* its last words, which say whether it was closed */
+    bool closed = screen->history->ended_ns != TIDE_UNKNOWN;
+    model->program_ended = true;
+    if (screen->door)
+        tide_door_program_ended(screen->door);
+    screen->dirty = true;
+    if (model->interrupted)
+        model->wish = TIDE_WISH_QUIT;
+    else
+        say(screen, now_ns, closed ? "the program has ended; q quits" : "the tracker was killed; q quits");
+}
+
+/* ---- drawing */
+
+static void draw(struct screen *screen, int64_t now_ns)
+{
+    if (screen->message[0] && now_ns > screen->message_until_ns)
+        screen->message[0] = '\0';
+    if (screen->model.pane == TIDE_PANE_LOG)
+        tide_log_read(&screen->log, screen->config.log_path ? screen->log_path : NULL);
+    struct tide_view_info info = {.recording = screen->recording,
+                                  .sentence = screen->sentence,
+                                  .brief = screen->brief,
+                                  .verdict_text =
+                                      screen->verdict_text ? screen->verdict_text : screen->sentence,
+                                  .log_text = tide_log_view(&screen->log),
+                                  .message = screen->message,
+                                  .mood = screen->mood};
+    tide_view_draw(&screen->view, &screen->model, &info);
+    if (screen->door)
+        tide_door_show(screen->door, &screen->view.cells);
+    screen->drawn_ns = now_ns;
+    screen->dirty = screen->pressed = false;
+    screen->frame++;
+}
+
+static int fit(struct screen *screen, struct tide_err *err)
+{
+    int columns = 80, rows = 24;
+    if (screen->door)
+        tide_door_size(screen->door, &columns, &rows);
+    if (screen->config.columns > 0 && screen->config.columns < columns + (screen->door ? 0 : 1000))
+        columns = screen->config.columns;
+    if (screen->config.rows > 0 && screen->config.rows < rows + (screen->door ? 0 : 1000))
+        rows = screen->config.rows;
+    if (tide_cells_resize(&screen->view.cells, columns, rows))
+        return tide_err_set(err, "not enough memory for a screen of %dx%d", columns, rows);
+    screen->dirty = screen->pressed = true;
+    return 0;
+}
+
+/* ---- the loop */
+
+/* What was read once stays on the screen, whatever happens to the file. */
+static int bear(struct screen *screen, int64_t now_ns, const struct tide_err *err)
+{
+    if (screen->history->tick_count == 0)
+        return -1;
+    say(screen, now_ns, err->text);
+    screen->stamp = (struct stamp){0};
+    screen->loaded_ns = now_ns + SECOND_NS; /* not again at once */
+    return 0;
+}
+
+/* Reads, judges and plays as far as it is time to. */
+static int go_on(struct screen *screen, int64_t now_ns, struct tide_err *err)
+{
+    if (reading_due(screen, now_ns) && read_recording(screen, now_ns, err) && bear(screen, now_ns, err))
+        return -1;
+    if (screen->judging.running && atomic_load_explicit(&screen->judging.done, memory_order_acquire))
+        end_judging(screen);
+    if (judging_due(screen, now_ns)) {
+        start_judging(screen);
+        if (!screen->door)
+            end_judging(screen);
+    }
+    look_at_program(screen, now_ns);
+    if (tide_model_advance(&screen->model, now_ns - screen->played_ns))
+        screen->dirty = true;
+    screen->played_ns = now_ns;
+    return 0;
+}
+
+static void next_key(struct screen *screen, int64_t now_ns)
+{
+    if (!screen->keys || !*screen->keys)
+        return;
+    int key = tide_screen_key(screen->keys, &screen->keys);
+    if (key)
+        press(screen, now_ns, key);
+}
+
+static bool over(const struct screen *screen)
+{
+    return screen->model.wish == TIDE_WISH_QUIT ||
+           (screen->config.frames > 0 && screen->frame >= screen->config.frames);
+}
+
+static int run_on_terminal(struct screen *screen, struct tide_err *err)
+{
+    while (!over(screen)) {
+        int64_t now_ns = tide_clock_ns();
+        if (go_on(screen, now_ns, err))
+            return -1;
+        if (screen->message[0] && now_ns > screen->message_until_ns)
+            screen->dirty = true;
+        bool log_moves = screen->model.pane == TIDE_PANE_LOG && screen->config.live;
+        bool counted = screen->config.frames > 0;
+        if (screen->pressed ||
+            ((screen->dirty || log_moves || counted) && now_ns - screen->drawn_ns >= FRAME_NS)) {
+            if (counted)
+                next_key(screen, now_ns);
+            draw(screen, now_ns);
+        }
+        int key = 0;
+        switch (tide_door_wait(screen->door, screen->unread ? 0 : FRAME_NS / 2, &key)) {
+        case TIDE_TERM_KEY:
+            press(screen, tide_clock_ns(), key);
+            break;
+        case TIDE_TERM_RESIZED:
+            if (fit(screen, err))
+                return -1;
+            break;
+        case TIDE_TERM_LEAVE:
+            screen->model.wish = TIDE_WISH_QUIT;
+            break;
+        default:
+            break;
+        }
+    }
+    return 0;
+}
+
+static int run_into_dump(struct screen *screen, struct tide_err *err)
+{
+    int64_t start_ns = screen->opened_ns;
+    do {
+        int64_t now_ns = screen->config.live ? tide_clock_ns() : start_ns + screen->frame * FRAME_NS;
+        screen->loaded_ns = now_ns - FRAME_NS;
+        screen->load_cost_ns = 0;
+        if (go_on(screen, now_ns, err))
+            return -1;
+        next_key(screen, now_ns);
+        draw(screen, now_ns);
+        if (screen->config.live && !over(screen)) {
+            struct timespec frame = {.tv_nsec = FRAME_NS};
+            nanosleep(&frame, NULL);
+        }
+    } while (!over(screen) && screen->config.frames > 0);
+    tide_cells_dump(&screen->view.cells, screen->config.out);
+    return 0;
+}
+
+static void name_recording(struct screen *screen)
+{
+    const char *path = screen->path, *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    tide_text_escape(name, strlen(name), screen->recording, sizeof screen->recording);
+}
+
+static int start(struct screen *screen, struct tide_err *err)
+{
+    screen->opened_ns = screen->played_ns = tide_clock_ns();
+    screen->loaded_ns = screen->drawn_ns = screen->opened_ns - FRAME_NS;
+    screen->keys = screen->config.keys;
+    screen->mood = TIDE_STYLE_DIM;
+    snprintf(screen->sentence, sizeof screen->sentence, "waiting for the first sample");
+    name_recording(screen);
+    tide_model_init(&screen->model);
+    tide_view_init(&screen->view, !tide_term_unicode());
+    tide_log_init(&screen->log);
+    screen->model.live = screen->config.live;
+    screen->model.owns_program = screen->config.interrupt != NULL;
+    if (tide_history_new(0, &screen->history, err))
+        return -1;
+    /* What cannot be opened is said before the screen changes. */
+    struct tide_reader *reader = NULL;
+    if (!screen->config.live && open_recording(screen, screen->opened_ns, &reader, err))
+        return -1;
+    tide_reader_free(reader);
+    return 0;
+}
+
+static struct screen *screen_new(const struct tide_screen_config *config)
+{
+    struct screen *screen = calloc(1, sizeof *screen);
+    if (!screen)
+        return NULL;
+    screen->config = *config;
+    snprintf(screen->path, sizeof screen->path, "%s", config->path);
+    snprintf(screen->log_path, sizeof screen->log_path, "%s", config->log_path ? config->log_path : "");
+    return screen;
+}
+
+static void screen_free(struct screen *screen)
+{
+    atomic_store(&screen->judging.stop, true); /* nobody waits for it any more */
+    if (screen->judging.running)
+        end_judging(screen);
+    tide_assessment_free(screen->assessment);
+    tide_model_release(&screen->model);
+    tide_view_release(&screen->view);
+    tide_log_release(&screen->log);
+    tide_history_free(screen->history);
+    tide_door_close(screen->door);
+    free(screen->verdict_text);
+    free(screen);
+}
+
+int tide_screen_check(struct tide_err *err)
+{
+    return tide_term_check(err);
+}
+
+/* Frames that were counted out are a test: it leaves nothing running. */
+static enum tide_screen_end how_it_ended(const struct screen *screen)
+{
+    bool counted_out = screen->model.wish == TIDE_WISH_NONE;
+    return counted_out ? TIDE_SCREEN_STOP : TIDE_SCREEN_QUIT;
+}
+
+/* The thread of the view. Who waits at the terminal is told of the end before anything is tidied up. */
+static void *view(void *argument)
+{
+    struct screen *screen = argument;
+    struct tide_err err = {0};
+    int bad = fit(screen, &err);
+    if (!bad)
+        bad = run_on_terminal(screen, &err);
+    tide_door_end(screen->door, how_it_ended(screen), bad ? &err : NULL);
+    screen_free(screen);
+    return NULL;
+}
+
+/* Signals are for the terminal's thread, except those that are this one's own fault. */
+static int start_view(struct screen *screen)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    sigset_t others, old;
+    pthread_attr_t detached;
+    pthread_t thread;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&others, faults[i]);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &others, &old);
+    int bad = pthread_create(&thread, &detached, view, screen);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&detached);
+    return bad;
+}
+
+static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *ret_outcome,
+                            struct tide_err *err)
+{
+    struct tide_term *term;
+    if (tide_term_open(&term, err)) {
+        screen_free(screen);
+        return -1;
+    }
+    struct tide_door *door = screen->door = tide_door_new(term, screen->model.owns_program);
+    int bad = !door || start_view(screen);
+    if (bad) {
+        screen_free(screen);
+        tide_err_set(err, "the view cannot be started: out of memory or of threads");
+    } else {
+        bad = tide_door_serve(door, term, ret_outcome, err);
+    }
+    tide_term_close(term);
+    tide_door_close(door);
+    return bad ? -1 : 0;
+}
+
+int tide_screen_run(const struct tide_screen_config *config, struct tide_screen_outcome *ret_outcome,
+                    struct tide_err *err)
+{
+    struct screen *screen = screen_new(config);
+    if (!screen)
+        return tide_err_set(err, "out of memory");
+    if (start(screen, err)) {
+        screen_free(screen);
+        return -1;
+    }
+    if (!config->dump)
+        return show_on_terminal(screen, ret_outcome, err);
+    int bad = fit(screen, err) || run_into_dump(screen, err) ? -1 : 0;
+    if (!bad)
+        *ret_outcome = (struct tide_screen_outcome){.end = how_it_ended(screen)};
+    screen_free(screen);
+    return bad;
+}

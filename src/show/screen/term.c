@@ -1,0 +1,463 @@
+#define NCURSES_WIDECHAR 1
+
+#include "show/screen/term.h"
+#include "base/check.h"
+#include "show/screen/keeper.h"
+#include "show/screen/view_model.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <term.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#undef columns /* <term.h> takes this word for a macro */
+#undef lines
+
+enum { RESTORE_BYTES = 512, STACK_BYTES = 32768 };
+
+struct tide_term {
+    SCREEN *screen;
+    struct sigaction old_actions[NSIG];
+    sigset_t old_mask, wait_mask;
+    int kept_stderr; /* where stderr went before */
+    int columns, rows;
+    bool colour;
+    attr_t attributes[TIDE_STYLES];
+    short pairs[TIDE_STYLES];
+};
+
+/* What signal handlers need. Only one terminal is open at a time. */
+static struct {
+    volatile sig_atomic_t open;
+    volatile sig_atomic_t resized, leave, interrupted, stopped, continued;
+    struct termios modes;
+    char restore[RESTORE_BYTES]; /* bytes that leave the screen as it was found */
+    size_t restore_len;
+    int messages;    /* memory file behind stderr, -1: none */
+    int real_stderr; /* -1: stderr is what it was */
+    struct tide_keeper keeper;
+} guard = {.messages = -1, .real_stderr = -1};
+
+static char fatal_stack[STACK_BYTES];
+
+static const int calm_signals[] = {SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGTSTP, SIGCONT};
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* How each style looks: colour and attribute where there is colour, attribute alone where there is none. */
+static const struct look {
+    short colour, colour256; /* -1: the terminal's own */
+    attr_t with_colour, without;
+} looks[TIDE_STYLES] = {
+    [TIDE_STYLE_PLAIN] = {-1, -1, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_STRONG] = {-1, -1, A_BOLD, A_BOLD},
+    [TIDE_STYLE_DIM] = {-1, 245, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_GOOD] = {COLOR_GREEN, 71, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_BAD] = {COLOR_RED, 203, A_BOLD, A_BOLD},
+    [TIDE_STYLE_DOUBT] = {COLOR_YELLOW, 179, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_FLOOR] = {COLOR_CYAN, 32, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_SPIKE] = {COLOR_YELLOW, 179, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_LIMIT] = {COLOR_RED, 203, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_PHASE] = {COLOR_MAGENTA, 140, A_NORMAL, A_NORMAL},
+    [TIDE_STYLE_HEADING] = {-1, -1, A_REVERSE, A_REVERSE},
+    [TIDE_STYLE_CHOSEN] = {-1, -1, A_REVERSE | A_BOLD, A_REVERSE | A_BOLD},
+    [TIDE_STYLE_KEY] = {-1, -1, A_BOLD | A_UNDERLINE, A_BOLD | A_UNDERLINE},
+};
+
+bool tide_term_unicode(void)
+{
+    return !strcmp(nl_langinfo(CODESET), "UTF-8");
+}
+
+/* Everything that stderr collected, to where it should have gone. Safe in a signal handler. */
+static void flush_messages(void)
+{
+    char chunk[1024];
+    off_t at = 0;
+    if (guard.messages < 0 || guard.real_stderr < 0)
+        return;
+    for (;;) {
+        ssize_t n = pread(guard.messages, chunk, sizeof chunk, at);
+        if (n <= 0 || write(guard.real_stderr, chunk, (size_t)n) < 0)
+            break;
+        at += n;
+    }
+}
+
+/* The terminal as it was found, from wherever that is needed. Safe in a signal handler. */
+static void rescue(void)
+{
+    ssize_t ignored = write(STDOUT_FILENO, guard.restore, guard.restore_len);
+    (void)ignored;
+    tcsetattr(STDIN_FILENO, TCSANOW, &guard.modes);
+    flush_messages();
+}
+
+static void on_fatal(int signal_number)
+{
+    if (guard.open) {
+        guard.open = 0;
+        rescue();
+        tide_keeper_armed(&guard.keeper, false);
+    }
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void on_calm(int signal_number)
+{
+    switch (signal_number) {
+    case SIGWINCH:
+        guard.resized = 1;
+        break;
+    case SIGINT:
+        guard.interrupted = 1;
+        break;
+    case SIGTSTP:
+        guard.stopped = 1;
+        break;
+    case SIGCONT:
+        guard.continued = 1;
+        break;
+    default:
+        guard.leave = 1;
+        break;
+    }
+}
+
+/* Calm signals are blocked except while waiting, so that none is missed between a look and a wait. */
+static void install_handlers(struct tide_term *term)
+{
+    struct sigaction calm = {.sa_handler = on_calm};
+    struct sigaction fatal = {.sa_handler = on_fatal,
+                              .sa_flags = SA_ONSTACK | (int)SA_RESETHAND | SA_NODEFER};
+    stack_t stack = {.ss_sp = fatal_stack, .ss_size = sizeof fatal_stack};
+    sigset_t calm_set;
+    sigaltstack(&stack, NULL);
+    sigemptyset(&calm_set);
+    for (size_t i = 0; i < COUNT(calm_signals); i++) {
+        sigaddset(&calm_set, calm_signals[i]);
+        sigaction(calm_signals[i], &calm, &term->old_actions[calm_signals[i]]);
+    }
+    for (size_t i = 0; i < COUNT(fatal_signals); i++)
+        sigaction(fatal_signals[i], &fatal, &term->old_actions[fatal_signals[i]]);
+    sigprocmask(SIG_BLOCK, &calm_set, &term->old_mask);
+    term->wait_mask = term->old_mask;
+    for (size_t i = 0; i < COUNT(calm_signals); i++)
+        sigdelset(&term->wait_mask, calm_signals[i]);
+}
+
+static void remove_handlers(struct tide_term *term)
+{
+    for (size_t i = 0; i < COUNT(calm_signals); i++)
+        sigaction(calm_signals[i], &term->old_actions[calm_signals[i]], NULL);
+    for (size_t i = 0; i < COUNT(fatal_signals); i++)
+        sigaction(fatal_signals[i], &term->old_actions[fatal_signals[i]], NULL);
+    sigprocmask(SIG_SETMASK, &term->old_mask, NULL);
+}
+
+/* The bytes that a handler writes: attributes off, cursor shown, keypad off, the other screen back. */
+static void prepare_restore(void)
+{
+    static char *const names[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
+    guard.restore_len = 0;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const char *text = tigetstr(names[i]);
+        if (!text || text == (char *)-1)
+            continue;
+        /* Paddings "$<5>" are for terminals that nobody has any more; leave them out. */
+        for (; *text && guard.restore_len < RESTORE_BYTES; text++) {
+            if (text[0] == '$' && text[1] == '<' && strchr(text, '>'))
+                text = strchr(text, '>');
+            else
+                guard.restore[guard.restore_len++] = *text;
+        }
+    }
+}
+
+static void keep_stderr(struct tide_term *term)
+{
+    guard.messages = memfd_create("tidemark-messages", MFD_CLOEXEC);
+    guard.real_stderr = -1;
+    term->kept_stderr = -1;
+    if (guard.messages < 0 || !isatty(STDERR_FILENO))
+        return; /* a stderr that goes elsewhere disturbs nothing */
+    term->kept_stderr = dup(STDERR_FILENO);
+    if (term->kept_stderr < 0 || dup2(guard.messages, STDERR_FILENO) < 0)
+        return;
+    guard.real_stderr = term->kept_stderr;
+}
+
+static void give_stderr_back(struct tide_term *term)
+{
+    if (guard.real_stderr >= 0) {
+        dup2(term->kept_stderr, STDERR_FILENO);
+        flush_messages();
+    }
+    if (term->kept_stderr >= 0)
+        close(term->kept_stderr);
+    if (guard.messages >= 0)
+        close(guard.messages);
+    guard.messages = guard.real_stderr = -1;
+}
+
+static void prepare_styles(struct tide_term *term)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    term->colour = has_colors() && !(no_colour && *no_colour) && start_color() == OK;
+    if (term->colour)
+        use_default_colors();
+    for (short s = 0; s < TIDE_STYLES; s++) {
+        const struct look *look = &looks[s];
+        term->attributes[s] = term->colour ? look->with_colour : look->without;
+        short colour = COLORS >= 256 ? look->colour256 : look->colour;
+        if (term->colour && colour >= 0 && init_pair((short)(s + 1), colour, -1) == OK)
+            term->pairs[s] = (short)(s + 1);
+    }
+}
+
+static void measure(struct tide_term *term)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+        term->columns = size.ws_col;
+        term->rows = size.ws_row;
+    } else {
+        term->columns = 80;
+        term->rows = 24;
+    }
+}
+
+static int refuse(struct tide_err *err, const char *why)
+{
+    tide_err_set(err, "the full-screen view needs a terminal, and %s", why);
+    return tide_err_hint(err, "'tidemark run -- PROG' needs none; 'tidemark show FILE' prints a recording");
+}
+
+int tide_term_check(struct tide_err *err)
+{
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return refuse(err, isatty(STDIN_FILENO) ? "standard output is none" : "standard input is none");
+    const char *name = getenv("TERM");
+    int known = 0;
+    if (!name || !*name || setupterm(NULL, STDOUT_FILENO, &known) != OK)
+        return refuse(err, "TERM names none that is known");
+    const char *place = tigetstr("cup");
+    bool can_place = place && place != (char *)-1;
+    prepare_restore();
+    del_curterm(cur_term);
+    if (!can_place)
+        return refuse(err, "this one (TERM) cannot place a cursor");
+    if (tcgetattr(STDIN_FILENO, &guard.modes))
+        return refuse(err, "its modes cannot be read");
+    return 0;
+}
+
+/* Terminals that do not change their arrow keys when asked to, and those with shifted ones. */
+static void know_more_keys(void)
+{
+    static const struct {
+        const char *bytes;
+        int key;
+    } keys[] = {{"\033[A", KEY_UP},       {"\033[B", KEY_DOWN},      {"\033[C", KEY_RIGHT},
+                {"\033[D", KEY_LEFT},     {"\033[H", KEY_HOME},      {"\033[F", KEY_END},
+                {"\033[1;2D", KEY_SLEFT}, {"\033[1;2C", KEY_SRIGHT}, {"\033[5~", KEY_PPAGE},
+                {"\033[6~", KEY_NPAGE}};
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (!key_defined(keys[i].bytes))
+            define_key(keys[i].bytes, keys[i].key);
+}
+
+int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
+{
+    TIDE_CHECK(guard.open, ==, 0);
+    if (tide_term_check(err))
+        return -1;
+    struct tide_term *term = calloc(1, sizeof *term);
+    if (!term)
+        return tide_err_set(err, "out of memory");
+    guard.resized = guard.leave = guard.interrupted = guard.stopped = guard.continued = 0;
+    install_handlers(term);
+    keep_stderr(term);
+    guard.keeper = tide_keeper_start(rescue, (const int[2]){guard.messages, guard.real_stderr});
+    tide_keeper_armed(&guard.keeper, true);
+    guard.open = 1;
+    term->screen = newterm(NULL, stdout, stdin);
+    if (!term->screen) {
+        guard.open = 0;
+        tide_keeper_end(&guard.keeper);
+        give_stderr_back(term);
+        remove_handlers(term);
+        free(term);
+        return refuse(err, "this one cannot be set up");
+    }
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    know_more_keys();
+    nodelay(stdscr, TRUE);
+    set_escdelay(25);
+    curs_set(0);
+    prepare_styles(term);
+    measure(term);
+    resizeterm(term->rows, term->columns);
+    *ret_term = term;
+    return 0;
+}
+
+void tide_term_close(struct tide_term *term)
+{
+    if (!term)
+        return;
+    endwin();
+    guard.open = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
+    tide_keeper_end(&guard.keeper);
+    delscreen(term->screen);
+    give_stderr_back(term);
+    remove_handlers(term);
+    free(term);
+}
+
+void tide_term_size(const struct tide_term *term, int *ret_columns, int *ret_rows)
+{
+    *ret_columns = term->columns;
+    *ret_rows = term->rows;
+}
+
+/* A rune that the C library measures otherwise than we do would shift the rest of its line. */
+static wchar_t agreed(const struct tide_cell *cell)
+{
+    return wcwidth((wchar_t)cell->rune) == cell->columns ? (wchar_t)cell->rune : L'?';
+}
+
+void tide_term_show(struct tide_term *term, const struct tide_cells *cells)
+{
+    for (int row = 0; row < cells->rows && row < term->rows; row++) {
+        for (int column = 0; column < cells->columns && column < term->columns; column++) {
+            const struct tide_cell *cell =
+                &cells->cells[(size_t)row * (size_t)cells->columns + (size_t)column];
+            if (cell->columns == 0)
+                continue;
+            wchar_t text[2] = {agreed(cell), 0};
+            cchar_t glyph;
+            setcchar(&glyph, text, term->attributes[cell->style], term->pairs[cell->style], NULL);
+            mvadd_wch(row, column, &glyph);
+            if (cell->columns == 2 && text[0] == L'?')
+                mvadd_wch(row, column + 1, &glyph);
+        }
+    }
+    refresh();
+}
+
+void tide_term_redraw(struct tide_term *term)
+{
+    (void)term;
+    clearok(stdscr, TRUE);
+}
+
+/* Ctrl-Z: gives the terminal back, stops as everybody does, and takes it again on `fg`. */
+static void stop_here(struct tide_term *term)
+{
+    struct sigaction calm = {.sa_handler = on_calm}, plain = {.sa_handler = SIG_DFL};
+    sigset_t stop;
+    endwin();
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &guard.modes);
+    tide_keeper_armed(&guard.keeper, false);
+    sigaction(SIGTSTP, &plain, NULL);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigaction(SIGTSTP, &calm, NULL);
+    tide_keeper_armed(&guard.keeper, true);
+    measure(term);
+    resizeterm(term->rows, term->columns);
+    clearok(stdscr, TRUE);
+}
+
+/* A flag that a handler set, as an event. */
+static bool take_signal(struct tide_term *term, enum tide_term_event *ret_event, int *ret_key)
+{
+    if (guard.leave) {
+        *ret_event = TIDE_TERM_LEAVE;
+        return true;
+    }
+    if (guard.interrupted) {
+        guard.interrupted = 0;
+        *ret_key = TIDE_KEY_INTERRUPT;
+        *ret_event = TIDE_TERM_KEY;
+        return true;
+    }
+    if (guard.stopped) {
+        guard.stopped = 0;
+        stop_here(term);
+        guard.continued = 1;
+    }
+    if (!guard.resized && !guard.continued)
+        return false;
+    if (guard.continued) {
+        reset_prog_mode();
+        clearok(stdscr, TRUE);
+    }
+    guard.resized = guard.continued = 0;
+    measure(term);
+    resizeterm(term->rows, term->columns);
+    *ret_event = TIDE_TERM_RESIZED;
+    return true;
+}
+
+static int translate(int key)
+{
+    static const struct {
+        int curses, ours;
+    } keys[] = {
+        {KEY_UP, TIDE_KEY_UP},         {KEY_DOWN, TIDE_KEY_DOWN},       {KEY_LEFT, TIDE_KEY_LEFT},
+        {KEY_RIGHT, TIDE_KEY_RIGHT},   {KEY_SLEFT, TIDE_KEY_FAR_LEFT},  {KEY_SRIGHT, TIDE_KEY_FAR_RIGHT},
+        {KEY_PPAGE, TIDE_KEY_PAGE_UP}, {KEY_NPAGE, TIDE_KEY_PAGE_DOWN}, {KEY_HOME, TIDE_KEY_HOME},
+        {KEY_END, TIDE_KEY_END},       {KEY_ENTER, TIDE_KEY_ENTER},     {'\n', TIDE_KEY_ENTER},
+        {'\r', TIDE_KEY_ENTER},        {27, TIDE_KEY_ESCAPE},
+    };
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (keys[i].curses == key)
+            return keys[i].ours;
+    return key < 0x80 ? key : 0;
+}
+
+enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int wake, int *ret_key)
+{
+    enum tide_term_event event = TIDE_TERM_NOTHING;
+    if (take_signal(term, &event, ret_key))
+        return event;
+    int key = getch();
+    if (key == ERR) {
+        struct pollfd inputs[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+        if (timeout_ns < 0)
+            timeout_ns = 0;
+        struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+        int ready = ppoll(inputs, 2, &timeout, &term->wait_mask);
+        if (take_signal(term, &event, ret_key))
+            return event;
+        if (ready <= 0 || !inputs[0].revents)
+            return TIDE_TERM_NOTHING;
+        if (inputs[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+            return TIDE_TERM_LEAVE;
+        key = getch();
+    }
+    if (key == ERR || key == KEY_RESIZE)
+        return TIDE_TERM_NOTHING;
+    *ret_key = translate(key);
+    return TIDE_TERM_KEY;
+}

@@ -1,0 +1,422 @@
+#include "show/screen/view.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "show/screen/process_table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+void tide_view_init(struct tide_view *view, bool ascii)
+{
+    tide_cells_init(&view->cells, ascii);
+    tide_chart_init(&view->chart);
+}
+
+void tide_view_release(struct tide_view *view)
+{
+    tide_cells_release(&view->cells);
+    tide_chart_release(&view->chart);
+}
+
+/* Hours, minutes and seconds that the eye can follow: "0:12:09". */
+static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
+{
+    int64_t seconds = ns / 1000000000;
+    snprintf(out, TIDE_UNITS_TEXT, "%" PRId64 ":%02" PRId64 ":%02" PRId64, seconds / 3600, seconds / 60 % 60,
+             seconds % 60);
+    return out;
+}
+
+/* The epoch that runs at the cursor, or NULL. */
+static const struct tide_history_mark *epoch_now(const struct tide_model *model)
+{
+    for (size_t i = model->event_count; i-- > 0;) {
+        const struct tide_history_mark *mark = tide_model_event(model, i);
+        if (mark->kind == TIDE_MARK_EPOCH && mark->t_ns <= model->cursor_ns)
+            return mark;
+    }
+    return NULL;
+}
+
+static void __attribute__((format(printf, 3, 4))) add_part(char *out, size_t size, const char *format, ...)
+{
+    size_t len = strlen(out);
+    if (len > 0 && len + 3 < size) {
+        memcpy(out + len, "  ", 3);
+        len += 2;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + len, size - len, format, args);
+    va_end(args);
+}
+
+/* "step 4,000  3.2 steps/s  epoch 3  0:12:09". */
+static void status_text(const struct tide_model *model, char *out, size_t size)
+{
+    char a[TIDE_UNITS_TEXT], b[TIDE_UNITS_TEXT];
+    const struct tide_history_mark *epoch = epoch_now(model);
+    const struct tide_axis *axis = &model->axis;
+    double step = axis->is_steps ? tide_axis_between(axis, model->cursor_ns) : NAN;
+    out[0] = '\0';
+    if (isfinite(step)) {
+        double pace = tide_model_pace(model);
+        add_part(out, size, "step %s", tide_count_text(floor(step), a));
+        if (isfinite(pace)) {
+            snprintf(b, sizeof b, pace < 9.95 ? "%.2g" : "%.0f", pace);
+            add_part(out, size, "%s steps/s", b);
+        }
+    }
+    if (epoch)
+        add_part(out, size, "epoch %s", tide_count_text((double)epoch->number, a));
+    add_part(out, size, "%s", clock_text(model->cursor_ns, a));
+}
+
+/* Whether the moment shown is the newest, and what becomes of the recording. */
+static enum tide_style state_text(const struct tide_model *model, char *out, size_t size)
+{
+    char a[TIDE_UNITS_TEXT];
+    if (model->playing) {
+        snprintf(out, size, "PLAYING x%.3g", model->speed);
+        return TIDE_STYLE_STRONG;
+    }
+    if (!model->following) {
+        snprintf(out, size, model->live ? "FROZEN, %s behind" : "%s before the end",
+                 clock_text(model->end_ns - model->cursor_ns, a));
+        return TIDE_STYLE_DOUBT;
+    }
+    if (model->history->exit_status != TIDE_UNKNOWN) {
+        snprintf(out, size, "ended, status %" PRId64, model->history->exit_status);
+        return model->history->exit_status ? TIDE_STYLE_BAD : TIDE_STYLE_GOOD;
+    }
+    if (model->history->ended_ns != TIDE_UNKNOWN) {
+        snprintf(out, size, "ended");
+        return TIDE_STYLE_DIM;
+    }
+    if (model->program_ended) {
+        snprintf(out, size, "cut off");
+        return TIDE_STYLE_DOUBT;
+    }
+    if (model->silent_ns > 0) {
+        snprintf(out, size, "no sample for %s", clock_text(model->silent_ns, a));
+        return TIDE_STYLE_DOUBT;
+    }
+    snprintf(out, size, "%s", model->live ? "LIVE" : "cut off, or not growing now");
+    return model->live ? TIDE_STYLE_GOOD : TIDE_STYLE_DOUBT;
+}
+
+/* Verdict, forecast, status: returns the lines used. */
+static int draw_header(struct tide_view *view, const struct tide_model *model,
+                       const struct tide_view_info *info)
+{
+    struct tide_cells *cells = &view->cells;
+    int columns = cells->columns;
+    bool fits = (int)tide_text_columns(info->sentence, strlen(info->sentence)) <= columns;
+    int lines = cells->rows >= 20 && !fits ? 2 : 1;
+    char status[256];
+    tide_cells_wrap(cells, 0, 0, columns, lines, 0, info->mood, info->sentence);
+    status_text(model, status, sizeof status);
+    const char *const texts[] = {info->brief, status};
+    bool named = false;
+    for (int i = 0; i < 2; i++) {
+        enum tide_style style = i == 0 ? TIDE_STYLE_STRONG : TIDE_STYLE_PLAIN;
+        int used = tide_cells_text(cells, lines + i, 0, columns, style, texts[i]) + 2;
+        if (named || used + (int)tide_text_columns(info->recording, strlen(info->recording)) > columns)
+            continue;
+        tide_cells_right(cells, lines + i, used, columns - used, TIDE_STYLE_DIM, info->recording);
+        named = true;
+    }
+    return lines + 2;
+}
+
+/* What the chart shows, and at which moment. */
+static void draw_title(struct tide_view *view, const struct tide_model *model, int row)
+{
+    struct tide_cells *cells = &view->cells;
+    char name[128], state[64], about[320] = "";
+    const struct tide_row *chosen = &model->rows[model->chosen];
+    tide_model_name(model, chosen, name, sizeof name);
+    if (chosen->kind == TIDE_ROW_PROCESS) {
+        const struct tide_process *process = &model->history->processes[chosen->process - 1].row;
+        char command[200];
+        const char *text = process->command ? process->command : "";
+        tide_text_escape(text, strlen(text), command, sizeof command);
+        snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid, command);
+    } else {
+        snprintf(about, sizeof about, ", shared pages counted once");
+    }
+    for (int c = 0; c < cells->columns; c++)
+        tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    enum tide_style style = state_text(model, state, sizeof state);
+    int right = (int)tide_text_columns(state, strlen(state)) + 2;
+    int used = 1;
+    if (model->zoom > 0) {
+        char zoom[32];
+        int len = snprintf(zoom, sizeof zoom, " zoom x%ld ", 1L << model->zoom);
+        right += len;
+        tide_cells_text(cells, row, cells->columns - right - 1, len, TIDE_STYLE_STRONG, zoom);
+    }
+    int room = cells->columns - right - 4;
+    tide_cells_text(cells, row, used++, 1, TIDE_STYLE_PLAIN, " ");
+    used += tide_cells_text(cells, row, used, room, TIDE_STYLE_STRONG, name);
+    used += tide_cells_text(cells, row, used, room - used, TIDE_STYLE_PLAIN, about);
+    tide_cells_text(cells, row, used, 1, TIDE_STYLE_PLAIN, " ");
+    int len = (int)tide_text_columns(state, strlen(state));
+    tide_cells_format(cells, row, cells->columns - len - 3, len + 2, style, " %s ", state);
+}
+
+static void mark_text(const struct tide_model *model, const struct tide_history_mark *mark, char *out,
+                      size_t size)
+{
+    char name[64] = "", number[TIDE_UNITS_TEXT];
+    if (mark->name >= 0 && (size_t)mark->name < model->history->name_count) {
+        const char *text = model->history->names[mark->name];
+        tide_text_escape(text, strlen(text), name, sizeof name);
+    }
+    tide_count_text((double)mark->number, number);
+    switch (mark->kind) {
+    case TIDE_MARK_STEP:
+        snprintf(out, size, "step %s", number);
+        break;
+    case TIDE_MARK_EPOCH:
+        snprintf(out, size, "epoch %s", number);
+        break;
+    case TIDE_MARK_PHASE_BEGIN:
+        snprintf(out, size, "%s begins", name);
+        break;
+    case TIDE_MARK_PHASE_END:
+        snprintf(out, size, "%s ends", name);
+        break;
+    case TIDE_MARK_ITEMS:
+        snprintf(out, size, "%s items", number);
+        break;
+    default:
+        snprintf(out, size, "%s %s", name, tide_size_text((double)mark->number, number));
+        break;
+    }
+}
+
+/* The newest note at the cursor, in at most half the line. Returns the columns used. */
+static int draw_note(struct tide_view *view, const struct tide_model *model, int row)
+{
+    const struct tide_history *history = model->history;
+    for (size_t i = history->note_count; i-- > 0;) {
+        if (history->notes[i].t_ns > model->cursor_ns)
+            continue;
+        char text[512];
+        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
+                                 text) +
+               2;
+    }
+    return 0;
+}
+
+/* A note, phases that run, then the last marks that are no steps, the newest first. */
+static void draw_marks(struct tide_view *view, const struct tide_model *model, int row)
+{
+    enum { SHOWN = 4, LOOKED_AT = 4096 };
+    struct tide_cells *cells = &view->cells;
+    const struct tide_history *history = model->history;
+    struct tide_running running[TIDE_RUNNING_MAX];
+    size_t count = tide_running_at(model, model->cursor_ns, running);
+    char text[160], since[TIDE_UNITS_TEXT];
+    int at = draw_note(view, model, row), noted = at;
+    at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, count ? "in " : "");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = running[i].name >= 0 && (size_t)running[i].name < history->name_count
+                               ? history->names[running[i].name]
+                               : "";
+        tide_text_escape(name, strlen(name), text, sizeof text);
+        tide_duration_text((double)(model->cursor_ns - running[i].since_ns) / 1e9, since);
+        at +=
+            tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_PHASE, "%s (%s) ", text, since);
+    }
+    int shown = 0;
+    size_t looked = 0;
+    for (size_t i = history->mark_count; i-- > 0 && shown < SHOWN && looked < LOOKED_AT; looked++) {
+        const struct tide_history_mark *mark = &history->marks[i];
+        if (mark->t_ns > model->cursor_ns || mark->kind == TIDE_MARK_STEP)
+            continue;
+        char what[128];
+        mark_text(model, mark, what, sizeof what);
+        at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, "%s%s %s",
+                                shown++ ? ", " : "marks: ", what, clock_text(mark->t_ns, since));
+    }
+    if (count == 0 && shown == 0 && noted == 0)
+        tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM,
+                        model->axis.is_steps ? "no phases or other marks" : "no marks: the axis is time");
+}
+
+static void draw_keys(struct tide_view *view, const struct tide_model *model,
+                      const struct tide_view_info *info, int row)
+{
+    static const char *const sorts[] = {"tree", "memory", "growth"};
+    static const char *const ended[] = {"ended:large", "ended:all", "ended:none"};
+    struct tide_cells *cells = &view->cells;
+    if (info->message[0]) {
+        tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DOUBT, info->message);
+        return;
+    }
+    char sort[32];
+    snprintf(sort, sizeof sort, "sort:%s", sorts[model->sort]);
+    const char *const keys[][2] = {
+        {"?", "help"},
+        {"q", "quit"},
+        {"s", sort},
+        {"z/Z", "zoom"},
+        {"f", model->following ? "freeze" : "follow"},
+        {"v", "verdict"},
+        {"l", "log"},
+        {"t", tide_model_steps_shown(model) ? "time" : "steps"},
+        {"p", model->playing ? "pause" : "play"},
+        {"enter", "fold"},
+        {"e", ended[model->ended]},
+    };
+    int at = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int need = (int)(strlen(keys[i][0]) + strlen(keys[i][1])) + 2;
+        if (at + need > cells->columns)
+            break;
+        at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_KEY, keys[i][0]);
+        at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_PLAIN, " %s", keys[i][1]) + 1;
+    }
+}
+
+/* A pane of text over `rows` lines. Long lines are broken; scrolling counts lines of text. */
+static void draw_text_pane(struct tide_view *view, struct tide_model *model, int top, int rows,
+                           const char *title, const char *text, bool from_end)
+{
+    struct tide_cells *cells = &view->cells;
+    tide_cells_blank(cells, top, rows);
+    for (int c = 0; c < cells->columns; c++)
+        tide_cells_rune(cells, top, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    tide_cells_format(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " %s ", title);
+    int lines = 0;
+    for (const char *p = text; *p; p++)
+        lines += *p == '\n' || !p[1];
+    int most = lines > rows - 1 ? lines - (rows - 1) : 0;
+    if (model->pane_scroll > most)
+        model->pane_scroll = most;
+    int skip = from_end ? most - model->pane_scroll : model->pane_scroll;
+    for (int i = 0; i < skip && *text; i++) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    for (int row = 1; row < rows && *text;) {
+        char line[2048];
+        size_t len = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(len < sizeof line ? len : sizeof line - 1), text);
+        int used = tide_cells_wrap(cells, top + row, 1, cells->columns - 2, rows - row,
+                                   line[0] == ' ' ? 10 : 4, TIDE_STYLE_PLAIN, line);
+        row += used ? used : 1;
+        text += len;
+        text += *text == '\n';
+    }
+}
+
+static void draw_help_pane(struct tide_view *view, int top, int rows)
+{
+    struct tide_cells *cells = &view->cells;
+    tide_cells_blank(cells, top, rows);
+    for (int c = 0; c < cells->columns; c++)
+        tide_cells_rune(cells, top, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    tide_cells_text(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " Keys ");
+    size_t count = 0;
+    while (tide_model_help(count))
+        count++;
+    int room = rows - 1;
+    int across = (int)count > room ? 2 : 1, width = cells->columns / across;
+    size_t lines = (count + (size_t)across - 1) / (size_t)across;
+    for (size_t i = 0; i < count; i++) {
+        int column = (int)(i / lines) * width, row = top + 1 + (int)(i % lines);
+        if (row >= top + rows)
+            continue;
+        const struct tide_key_help *help = tide_model_help(i);
+        tide_cells_text(cells, row, column + 1, 11, TIDE_STYLE_KEY, help->keys);
+        tide_cells_text(cells, row, column + 13, width - 14, TIDE_STYLE_PLAIN, help->help);
+    }
+    int row = top + 2 + (int)lines;
+    if (row + 1 < top + rows) {
+        tide_cells_wrap(
+            cells, row, 1, cells->columns - 2, top + rows - row, 0, TIDE_STYLE_DIM,
+            "The solid body of the chart is the floor: the level memory returns to. Dots above it are "
+            "spikes. FLOOR/STEP says by how much a floor grows. RSS counts a shared page in every "
+            "process, PSS counts it once.");
+    }
+}
+
+void tide_view_question(struct tide_cells *cells)
+{
+    static const char *const lines[] = {
+        "",
+        "The program is still running.",
+        "  d   leave it running, detached; it goes on being recorded",
+        "  s   stop it (SIGTERM; then Ctrl-C kills it) and quit",
+        "  any other key goes back to the view",
+        "",
+    };
+    enum { LINES = sizeof lines / sizeof *lines };
+    int top = (cells->rows - LINES) / 2;
+    tide_cells_blank(cells, top, LINES);
+    for (int i = 0; i < LINES; i++)
+        tide_cells_text(cells, top + i, 2, cells->columns - 4, i == 1 ? TIDE_STYLE_STRONG : TIDE_STYLE_PLAIN,
+                        lines[i]);
+}
+
+static void draw_pane(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info,
+                      int top, int rows)
+{
+    switch (model->pane) {
+    case TIDE_PANE_HELP:
+        draw_help_pane(view, top, rows);
+        break;
+    case TIDE_PANE_VERDICT:
+        draw_text_pane(view, model, top, rows, "Verdict so far", info->verdict_text, false);
+        break;
+    case TIDE_PANE_LOG:
+        draw_text_pane(view, model, top + rows / 2, rows - rows / 2, "What the program printed",
+                       info->log_text[0] ? info->log_text : "nothing is known of what it printed", true);
+        break;
+    default:
+        break;
+    }
+}
+
+/* How many of `rows` lines the chart gets: the table what it needs, but at most half. */
+static int chart_share(const struct tide_model *model, int rows)
+{
+    int table = (int)(model->row_count < 200 ? model->row_count : 200) + 1;
+    int most = rows / 2 > 4 ? rows / 2 : 4;
+    return rows - (table < most ? table : most);
+}
+
+void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info)
+{
+    struct tide_cells *cells = &view->cells;
+    tide_cells_clear(cells);
+    if (cells->columns < TIDE_VIEW_COLUMNS || cells->rows < TIDE_VIEW_ROWS) {
+        char text[96];
+        snprintf(text, sizeof text, "%dx%d is too small: %dx%d is needed", cells->columns, cells->rows,
+                 TIDE_VIEW_COLUMNS, TIDE_VIEW_ROWS);
+        tide_cells_wrap(cells, 0, 0, cells->columns, cells->rows, 0, TIDE_STYLE_PLAIN, text);
+        return;
+    }
+    if (!model->history || model->history->tick_count == 0 || model->row_count == 0) {
+        tide_cells_text(cells, 0, 0, cells->columns, TIDE_STYLE_STRONG, info->sentence);
+        draw_pane(view, model, info, 1, cells->rows - 2);
+        draw_keys(view, model, info, cells->rows - 1);
+        return;
+    }
+    int top = draw_header(view, model, info), bottom = cells->rows - 2;
+    draw_title(view, model, top);
+    int chart = chart_share(model, bottom - top - 1), table = top + 1 + chart;
+    model->page_rows = bottom - table - 1;
+    tide_chart_draw(&view->chart, model, cells, top + 1, chart);
+    tide_table_draw(cells, model, table, bottom - table);
+    draw_marks(view, model, bottom);
+    draw_keys(view, model, info, bottom + 1);
+    draw_pane(view, model, info, top, bottom - top);
+}

@@ -1,0 +1,41 @@
+/*
+ * view.h - draws the model into cells: the verdict, the chart, the table, the panes over them.
+ *
+ * tide_view_init -> tide_view_draw() as often as wanted -> tide_view_release. Works at every size; below
+ * TIDE_VIEW_COLUMNS x TIDE_VIEW_ROWS it says so in one line. Sets the model's page_rows.
+ */
+#ifndef TIDE_VIEW_H
+#define TIDE_VIEW_H
+
+#include "show/screen/cells.h"
+#include "show/screen/chart.h"
+#include "show/screen/view_model.h"
+
+enum { TIDE_VIEW_COLUMNS = 50, TIDE_VIEW_ROWS = 14 };
+
+/* What is on the screen beside the model. All texts are escaped, "" where there is nothing to say; borrowed.
+ */
+struct tide_view_info {
+    const char *recording;    /* file name */
+    const char *sentence;     /* the verdict so far */
+    const char *brief;        /* one short line: trend and limit */
+    const char *verdict_text; /* all of it, in lines */
+    const char *log_text;     /* last lines of the program's output */
+    const char *message;      /* what just happened; shown in place of the help line */
+    enum tide_style mood;     /* of the sentence */
+};
+
+struct tide_view {
+    struct tide_cells cells;
+    struct tide_chart chart;
+};
+
+void tide_view_init(struct tide_view *view, bool ascii);
+void tide_view_release(struct tide_view *view);
+
+/* What becomes of the program, over whatever the cells show. */
+void tide_view_question(struct tide_cells *cells);
+
+void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info);
+
+#endif

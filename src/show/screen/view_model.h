@@ -1,0 +1,173 @@
+/*
+ * view_model.h - what the terminal view knows: rows, selection, folding, sorting, the window of time.
+ *
+ * Pure: no terminal, no clock, no I/O. tide_model_init -> repeat { tide_model_update() when the history or
+ * the assessment changed; tide_model_key() for each key; draw } -> tide_model_release. The history and the
+ * assessment are borrowed: they must outlive the model or be replaced by the next update.
+ *
+ * One moment is looked at, the cursor. While `following`, it is the newest moment of the recording; moving it
+ * back, freezing and playing let go of the end. Rows show the moment of the cursor; the chart and the
+ * sparklines show the window around it. Folding and selection stay with processes and roles, not with line
+ * numbers, so that they survive sorting and growth.
+ */
+#ifndef TIDE_VIEW_MODEL_H
+#define TIDE_VIEW_MODEL_H
+
+#include "assess/assessment.h"
+#include "assess/bins.h"
+#include "assess/history.h"
+#include "base/map.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TIDE_SPARK_MAX = 24 };
+
+enum tide_row_kind { TIDE_ROW_TREE, TIDE_ROW_ROLE, TIDE_ROW_PROCESS };
+
+/* Bytes are TIDE_UNKNOWN where not known. */
+struct tide_row {
+    enum tide_row_kind kind;
+    uint64_t key;    /* the same for the same process or role on every update */
+    int64_t process; /* id; of a role: its first member */
+    int depth;
+    size_t first, members, alive; /* members are model->members[first ..] */
+    bool foldable, folded;
+    int64_t rss, peak, pss, uss, threads, gpu;
+    const struct tide_judged *judged; /* NULL: not judged */
+    bool spark_ready;
+    int spark_columns;
+    struct tide_bin spark[TIDE_SPARK_MAX];
+};
+
+enum tide_sort { TIDE_SORT_TREE, TIDE_SORT_MEMORY, TIDE_SORT_GROWTH, TIDE_SORTS };
+enum tide_ended { TIDE_ENDED_LARGE, TIDE_ENDED_ALL, TIDE_ENDED_NONE, TIDE_ENDED_CHOICES };
+enum tide_pane { TIDE_PANE_NONE, TIDE_PANE_HELP, TIDE_PANE_VERDICT, TIDE_PANE_LOG, TIDE_PANES };
+
+/* What the user wants the caller to do; the caller sets it back to TIDE_WISH_NONE. */
+enum tide_wish {
+    TIDE_WISH_NONE,
+    TIDE_WISH_QUIT,      /* leave the view */
+    TIDE_WISH_ASK,       /* leave it, which needs an answer: what becomes of the program? */
+    TIDE_WISH_INTERRUPT, /* Ctrl-C for the program */
+    TIDE_WISH_REDRAW,    /* the terminal may have been scribbled on */
+};
+
+/* Keys that are no character. */
+enum tide_key {
+    TIDE_KEY_UP = 0x110000,
+    TIDE_KEY_DOWN,
+    TIDE_KEY_LEFT,
+    TIDE_KEY_RIGHT,
+    TIDE_KEY_FAR_LEFT, /* with shift */
+    TIDE_KEY_FAR_RIGHT,
+    TIDE_KEY_PAGE_UP,
+    TIDE_KEY_PAGE_DOWN,
+    TIDE_KEY_HOME,
+    TIDE_KEY_END,
+    TIDE_KEY_ENTER,
+    TIDE_KEY_ESCAPE,
+    TIDE_KEY_INTERRUPT, /* Ctrl-C */
+};
+
+struct tide_moment; /* what one process was at the cursor */
+
+struct tide_model {
+    const struct tide_history *history;
+    const struct tide_assessment *assessment; /* NULL: none yet */
+
+    enum tide_sort sort;
+    enum tide_pane pane;
+    enum tide_wish wish;
+    bool by_steps;         /* the axis; only while there are steps */
+    enum tide_ended ended; /* which processes that have ended are shown */
+    bool from_zero;        /* the chart's lowest value is 0, whatever it shows */
+    bool following;
+    bool playing;
+    bool live;         /* the recording may still grow */
+    bool owns_program; /* quitting has to ask about it while it runs */
+    bool program_ended;
+    int64_t silent_ns; /* how long a live recording has not grown, if that is longer than usual; else 0 */
+    bool interrupted;  /* Ctrl-C was passed on once */
+    int zoom;          /* the window is the whole run / 2^zoom */
+    double speed;      /* of playing, times real time */
+    int64_t end_ns;    /* newest moment of the recording */
+    int64_t cursor_ns;
+    double window_from, window_to; /* on the axis: steps or seconds */
+    int pane_scroll;
+    int page_rows; /* how many rows the table shows; the drawing sets it */
+    size_t top;    /* first row shown */
+    uint64_t chosen_key;
+    size_t chosen;
+
+    struct tide_row *rows;
+    size_t row_count, row_capacity;
+    int64_t *members;
+    struct tide_axis axis; /* steps, where there are any */
+    struct tide_arena axis_arena;
+    size_t axis_marks, axis_ticks; /* that it was made from */
+    size_t *events;                /* marks of epochs and phases: few among a million steps */
+    size_t event_count, event_capacity, event_marks;
+    struct tide_map judged;  /* from rows to what was judged */
+    struct tide_map toggled; /* keys of rows that are not folded as they would be by themselves */
+    struct tide_moment *moments;
+    size_t moment_capacity;
+    int64_t *sums; /* of a role: private bytes, then RSS, one of each per tick */
+    size_t sum_capacity;
+    int64_t peak_bytes; /* of the tree, over the first peak_ticks ticks */
+    size_t peak_ticks;
+    bool chart_ready; /* the drawing may keep what it made of the series; cleared by every change */
+};
+
+void tide_model_init(struct tide_model *model);
+void tide_model_release(struct tide_model *model);
+
+/* Takes in a history and an assessment (may be NULL) that are new or have grown. -1: no memory; the model
+ * then shows no rows. */
+int tide_model_update(struct tide_model *model, const struct tide_history *history,
+                      const struct tide_assessment *assessment);
+
+/* Does what the key means. Returns false when it means nothing. */
+bool tide_model_key(struct tide_model *model, int key);
+
+/* Playing goes on by that much real time. Returns whether anything moved. */
+bool tide_model_advance(struct tide_model *model, int64_t elapsed_ns);
+
+/* Whether the axis is steps: they were asked for, and there are some. */
+bool tide_model_steps_shown(const struct tide_model *model);
+
+/* The whole axis, and where a moment is on it. */
+void tide_model_extent(const struct tide_model *model, double *ret_from, double *ret_to);
+double tide_model_x(const struct tide_model *model, int64_t t_ns);
+int64_t tide_model_time(const struct tide_model *model, double x);
+
+/* The times at which `count` columns of [from, to] begin, and the end of the last: count + 1 times. */
+void tide_model_edges(const struct tide_model *model, double from, double to, size_t count,
+                      int64_t *ret_edges);
+
+/* The memory of a row over time. Borrowed: valid until the next call or update. */
+struct tide_strided tide_model_series(struct tide_model *model, const struct tide_row *row);
+
+/* The sparkline of a row over the window, kept until something changes. */
+const struct tide_bin *tide_model_spark(struct tide_model *model, struct tide_row *row, int columns);
+
+/* Escaped: "python", "20 x compile_worker". */
+char *tide_model_name(const struct tide_model *model, const struct tide_row *row, char *out, size_t size);
+
+/* Bytes per step (or second) that a row's floor grows by, 0 where it does not. */
+double tide_row_growth(const struct tide_row *row);
+
+/* The i-th mark of an epoch or a phase. */
+const struct tide_history_mark *tide_model_event(const struct tide_model *model, size_t i);
+
+/* Steps per second over the last stretch before the cursor; NAN when that cannot be said. */
+double tide_model_pace(const struct tide_model *model);
+
+/* One row of the table of keys, for the help; NULL after the last. */
+struct tide_key_help {
+    const char *keys, *help;
+};
+const struct tide_key_help *tide_model_help(size_t i);
+
+#endif

@@ -1,0 +1,507 @@
+#include "show/screen/view_rows.h"
+#include "base/check.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROLE_HASH UINT64_C(0xcbf29ce484222325)
+#define ROLE_BIT  (UINT64_C(1) << 63)
+
+enum {
+    GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
+    GPU_DEVICES = 64,
+    LARGE_PART = 100, /* a process is large that once held this part of the tree's peak */
+    ROLE_TEXT = 64,   /* as much of a role as the name of a judged one holds */
+};
+
+static const struct tide_history_process *process_of(const struct tide_model *model, int64_t id)
+{
+    return &model->history->processes[id - 1];
+}
+
+static const char *role_of(const struct tide_history_process *process)
+{
+    const char *role = process->row.role;
+    return role && *role ? role : process->row.name ? process->row.name : "";
+}
+
+static int64_t parent_of(const struct tide_model *model, int64_t id)
+{
+    int64_t parent = process_of(model, id)->row.parent;
+    return parent > 0 && parent < id ? parent : 0;
+}
+
+/* The last entry of a time-ordered array (times at `base`, `stride` bytes apart) not later than t_ns, or -1.
+ */
+static ptrdiff_t last_before(const void *base, size_t stride, size_t count, int64_t t_ns)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int64_t t;
+        memcpy(&t, (const char *)base + middle * stride, sizeof t);
+        if (t <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (ptrdiff_t)low - 1;
+}
+
+/* The highest point so far, or what the kernel said, which may be higher. */
+static void find_peak(struct tide_moment *moment, const struct tide_history_process *process)
+{
+    if (process->point_count < moment->peak_points) /* the history was thinned */
+        moment->peak_points = 0;
+    for (; moment->peak_points < process->point_count; moment->peak_points++)
+        if (process->points[moment->peak_points].rss_bytes > moment->peak)
+            moment->peak = process->points[moment->peak_points].rss_bytes;
+    if (process->row.peak_rss_bytes > moment->peak)
+        moment->peak = process->row.peak_rss_bytes;
+}
+
+static void find_moment(struct tide_moment *moment, const struct tide_history_process *process, int64_t t_ns)
+{
+    moment->rss = moment->pss = moment->uss = moment->gpu = moment->threads = TIDE_UNKNOWN;
+    moment->begun = process->row.began_ns <= t_ns;
+    moment->alive = moment->begun && (process->row.ended_ns == TIDE_UNKNOWN || process->row.ended_ns >= t_ns);
+    find_peak(moment, process);
+    if (!moment->alive)
+        return;
+    ptrdiff_t at = last_before(process->points, sizeof *process->points, process->point_count, t_ns);
+    if (at >= 0) {
+        moment->rss = process->points[at].rss_bytes;
+        moment->threads = process->points[at].threads;
+    }
+    at = last_before(process->smaps, sizeof *process->smaps, process->smaps_count, t_ns);
+    if (at >= 0) {
+        moment->pss = process->smaps[at].pss_bytes;
+        moment->uss = process->smaps[at].uss_bytes;
+    }
+}
+
+/* Sums of a stranger's numbers stop at the largest there is. */
+static void add(int64_t *sum, int64_t bytes)
+{
+    if (bytes >= 0 && __builtin_add_overflow(*sum < 0 ? 0 : *sum, bytes, sum))
+        *sum = INT64_MAX;
+}
+
+/* The newest GPU sample of each process and device, not later than the cursor. */
+static void add_gpu(struct tide_model *model)
+{
+    const struct tide_history *history = model->history;
+    ptrdiff_t at = last_before(history->gpu, sizeof *history->gpu, history->gpu_count, model->cursor_ns);
+    struct tide_map seen;
+    tide_map_init(&seen, GPU_LOOK_BACK);
+    for (int looked = 0; at >= 0 && looked < GPU_LOOK_BACK; at--, looked++) {
+        const struct tide_history_gpu *gpu = &history->gpu[at];
+        uint64_t key = (uint64_t)gpu->process * GPU_DEVICES + (uint64_t)gpu->device % GPU_DEVICES, old;
+        if (gpu->process <= 0 || (size_t)gpu->process > history->process_count ||
+            tide_map_get(&seen, key, &old))
+            continue;
+        if (tide_map_put(&seen, key, 1))
+            break;
+        if (model->moments[gpu->process - 1].alive)
+            add(&model->moments[gpu->process - 1].gpu, gpu->bytes);
+    }
+    tide_map_release(&seen);
+}
+
+static int fill_moments(struct tide_model *model)
+{
+    size_t count = model->history->process_count;
+    if (count > model->moment_capacity) {
+        struct tide_moment *moments = realloc(model->moments, count * 2 * sizeof *moments);
+        if (moments)
+            model->moments = moments;
+        int64_t *members = realloc(model->members, count * 2 * sizeof *members);
+        if (members)
+            model->members = members;
+        if (!moments || !members)
+            return -1;
+        for (size_t i = model->moment_capacity; i < count * 2; i++)
+            model->moments[i] = (struct tide_moment){.peak = TIDE_UNKNOWN};
+        model->moment_capacity = count * 2;
+    }
+    for (size_t i = 0; i < count; i++)
+        find_moment(&model->moments[i], &model->history->processes[i], model->cursor_ns);
+    add_gpu(model);
+    return 0;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Process ids are keys themselves; roles have the top bit set; the tree is 0. */
+static uint64_t role_key(const struct tide_model *model, int64_t id)
+{
+    uint64_t hash = ROLE_HASH ^ (uint64_t)parent_of(model, id);
+    return hash_text(hash, role_of(process_of(model, id))) | ROLE_BIT;
+}
+
+static bool same_group(const struct tide_model *model, int64_t a, int64_t b)
+{
+    return parent_of(model, a) == parent_of(model, b) &&
+           !strcmp(role_of(process_of(model, a)), role_of(process_of(model, b)));
+}
+
+static int compare_members(const void *left, const void *right, void *context)
+{
+    const struct tide_model *model = context;
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    int64_t pa = parent_of(model, a), pb = parent_of(model, b);
+    if (pa != pb)
+        return pa < pb ? -1 : 1;
+    int role = strcmp(role_of(process_of(model, a)), role_of(process_of(model, b)));
+    return role ? role : a < b ? -1 : a > b;
+}
+
+/* Of those that have ended, the many small helpers of a start are left out until somebody asks for them. */
+static bool visible(const struct tide_model *model, int64_t id)
+{
+    const struct tide_moment *moment = &model->moments[id - 1];
+    if (!moment->begun || moment->alive)
+        return moment->begun;
+    if (model->ended != TIDE_ENDED_LARGE)
+        return model->ended == TIDE_ENDED_ALL;
+    return moment->peak >= 0 && moment->peak >= model->peak_bytes / LARGE_PART;
+}
+
+/* Ids of the processes that are to be seen, those of one group side by side. Returns how many. */
+static size_t collect(struct tide_model *model)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < model->history->process_count; i++) {
+        if (visible(model, (int64_t)i + 1))
+            model->members[count++] = (int64_t)i + 1;
+    }
+    if (count > 1)
+        qsort_r(model->members, count, sizeof *model->members, compare_members, model);
+    return count;
+}
+
+static size_t group_end(const struct tide_model *model, size_t begin, size_t end)
+{
+    size_t to = begin + 1;
+    while (to < end && same_group(model, model->members[begin], model->members[to]))
+        to++;
+    return to;
+}
+
+/* First and end of the members whose parent is `parent`. */
+static void kids_of(const struct tide_model *model, size_t count, int64_t parent, size_t *ret_begin,
+                    size_t *ret_end)
+{
+    size_t edge[2];
+    for (int k = 0; k < 2; k++) {
+        size_t low = 0, high = count;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (parent_of(model, model->members[middle]) < parent + k)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        edge[k] = low;
+    }
+    *ret_begin = edge[0];
+    *ret_end = edge[1];
+}
+
+/* Where each judged series is found: a process by its id, a role by its name, the tree by 0. */
+static int index_judged(struct tide_model *model)
+{
+    const struct tide_assessment *assessment = model->assessment;
+    tide_map_clear(&model->judged);
+    for (size_t i = 0; assessment && i < assessment->count; i++) {
+        const struct tide_judged *judged = &assessment->judged[i];
+        uint64_t key = (uint64_t)judged->process;
+        if (judged->subject == TIDE_SUBJECT_ROLE) {
+            const char *name = strstr(judged->name, " x ");
+            key = hash_text(ROLE_HASH, name ? name + 3 : judged->name) | ROLE_BIT;
+        } else if (judged->subject == TIDE_SUBJECT_TREE) {
+            key = 0;
+        } else if (judged->subject != TIDE_SUBJECT_PROCESS) {
+            continue;
+        }
+        uint64_t worse;
+        if (!tide_map_get(&model->judged, key, &worse) && tide_map_put(&model->judged, key, i))
+            return -1;
+    }
+    return 0;
+}
+
+static const struct tide_judged *judged_of(const struct tide_model *model, const struct tide_row *row)
+{
+    uint64_t key = (uint64_t)row->process, at;
+    if (row->kind == TIDE_ROW_ROLE) {
+        char shown[ROLE_TEXT];
+        const char *role = role_of(process_of(model, row->process));
+        key = hash_text(ROLE_HASH, tide_text_escape(role, strlen(role), shown, sizeof shown)) | ROLE_BIT;
+    }
+    return tide_map_get(&model->judged, key, &at) ? &model->assessment->judged[at] : NULL;
+}
+
+static struct tide_row *new_row(struct tide_model *model)
+{
+    if (model->row_count == model->row_capacity) {
+        size_t capacity = model->row_capacity ? model->row_capacity * 2 : 64;
+        struct tide_row *rows = realloc(model->rows, capacity * sizeof *rows);
+        if (!rows)
+            return NULL;
+        model->rows = rows;
+        model->row_capacity = capacity;
+    }
+    struct tide_row *row = &model->rows[model->row_count++];
+    *row = (struct tide_row){.rss = TIDE_UNKNOWN,
+                             .peak = TIDE_UNKNOWN,
+                             .pss = TIDE_UNKNOWN,
+                             .uss = TIDE_UNKNOWN,
+                             .threads = TIDE_UNKNOWN,
+                             .gpu = TIDE_UNKNOWN};
+    return row;
+}
+
+static bool toggled(const struct tide_model *model, uint64_t key)
+{
+    uint64_t value;
+    return tide_map_get(&model->toggled, key, &value);
+}
+
+/* Adds up the members of a row at the cursor. PSS counts only if it is known of all. The peak of a role is
+ * not the sum of its members' peaks: it is found with the sparkline. */
+static void sum_members(struct tide_model *model, struct tide_row *row)
+{
+    size_t pss_known = 0;
+    for (size_t i = 0; i < row->members; i++) {
+        int64_t id = model->members[row->first + i];
+        const struct tide_moment *moment = &model->moments[id - 1];
+        row->alive += moment->alive;
+        add(&row->rss, moment->rss);
+        add(&row->pss, moment->pss);
+        add(&row->uss, moment->uss);
+        add(&row->gpu, moment->gpu);
+        add(&row->threads, moment->threads);
+        pss_known += moment->pss >= 0;
+        if (row->kind == TIDE_ROW_PROCESS)
+            row->peak = moment->peak;
+    }
+    if (pss_known < row->alive)
+        row->pss = row->uss = TIDE_UNKNOWN;
+}
+
+static struct tide_row *add_row(struct tide_model *model, enum tide_row_kind kind, size_t first,
+                                size_t members, int depth)
+{
+    struct tide_row *row = new_row(model);
+    if (!row)
+        return NULL;
+    row->kind = kind;
+    row->depth = depth;
+    row->first = first;
+    row->members = members;
+    row->process = model->members[first];
+    row->key = kind == TIDE_ROW_ROLE ? role_key(model, row->process) : (uint64_t)row->process;
+    if (kind == TIDE_ROW_ROLE) {
+        row->foldable = true;
+        row->folded = !toggled(model, row->key);
+    }
+    sum_members(model, row);
+    row->judged = judged_of(model, row);
+    return row;
+}
+
+static void find_tree_peak(struct tide_model *model)
+{
+    const struct tide_history *history = model->history;
+    if (model->peak_ticks > history->tick_count) /* the history was thinned: ticks have moved */
+        model->peak_ticks = 0;
+    for (; model->peak_ticks < history->tick_count; model->peak_ticks++)
+        if (history->ticks[model->peak_ticks].rss_bytes > model->peak_bytes)
+            model->peak_bytes = history->ticks[model->peak_ticks].rss_bytes;
+}
+
+/* The first row: everything, a shared page counted once as far as is known. */
+static int add_tree(struct tide_model *model, size_t count)
+{
+    const struct tide_history *history = model->history;
+    struct tide_row *row = new_row(model);
+    if (!row)
+        return -1;
+    row->kind = TIDE_ROW_TREE;
+    row->members = count;
+    sum_members(model, row);
+    row->pss = row->uss = row->peak = TIDE_UNKNOWN;
+    ptrdiff_t at = -1;
+    for (size_t low = 0, high = history->tick_count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        if (history->ticks[middle].t_ns <= model->cursor_ns) {
+            at = (ptrdiff_t)middle;
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (at >= 0) {
+        row->rss = history->ticks[at].rss_bytes;
+        row->pss = history->ticks[at].pss_known_bytes > 0 ? history->ticks[at].counted_bytes : TIDE_UNKNOWN;
+    }
+    row->peak = model->peak_bytes;
+    row->judged = judged_of(model, row);
+    return 0;
+}
+
+/* A stretch of members still to be shown. */
+struct pending {
+    size_t begin, end;
+    int depth;
+    bool apart; /* each by itself: the members of an unfolded role */
+};
+
+struct walk {
+    struct pending *stack;
+    size_t count, capacity;
+};
+
+static int push(struct walk *walk, size_t begin, size_t end, int depth, bool apart)
+{
+    if (begin == end)
+        return 0;
+    if (walk->count == walk->capacity) {
+        size_t capacity = walk->capacity ? walk->capacity * 2 : 64;
+        struct pending *stack = realloc(walk->stack, capacity * sizeof *stack);
+        if (!stack)
+            return -1;
+        walk->stack = stack;
+        walk->capacity = capacity;
+    }
+    walk->stack[walk->count++] = (struct pending){begin, end, depth, apart};
+    return 0;
+}
+
+/* Shows the first group of the topmost stretch and puts what is under it on the stack. */
+static int visit(struct tide_model *model, struct walk *walk, size_t count)
+{
+    struct pending *top = &walk->stack[walk->count - 1];
+    size_t begin = top->begin;
+    size_t end = top->apart ? begin + 1 : group_end(model, begin, top->end);
+    int depth = top->depth;
+    top->begin = end;
+    if (top->begin == top->end)
+        walk->count--;
+    bool role = end - begin > 1;
+    struct tide_row *row = add_row(model, role ? TIDE_ROW_ROLE : TIDE_ROW_PROCESS, begin, end - begin, depth);
+    if (!row)
+        return -1;
+    if (role)
+        return row->folded ? 0 : push(walk, begin, end, depth + 1, true);
+    size_t kid, kid_end;
+    kids_of(model, count, row->process, &kid, &kid_end);
+    row->foldable = kid < kid_end;
+    row->folded = row->foldable && toggled(model, row->key);
+    return row->folded ? 0 : push(walk, kid, kid_end, depth + 1, false);
+}
+
+static int build_tree(struct tide_model *model, size_t count)
+{
+    struct walk walk = {0};
+    size_t begin, end;
+    kids_of(model, count, 0, &begin, &end);
+    int bad = push(&walk, begin, end, 0, false);
+    /* A process whose parent is not shown must not vanish with it. */
+    for (size_t i = 0; !bad && i < count; i = group_end(model, i, count)) {
+        int64_t parent = parent_of(model, model->members[i]);
+        if (parent && !visible(model, parent))
+            bad = push(&walk, i, group_end(model, i, count), 0, false);
+    }
+    while (!bad && walk.count > 0)
+        bad = visit(model, &walk, count);
+    free(walk.stack);
+    return bad;
+}
+
+double tide_row_growth(const struct tide_row *row)
+{
+    if (!row->judged || !tide_verdict_grows(&row->judged->verdict) || !isfinite(row->judged->verdict.slope))
+        return 0;
+    return row->judged->verdict.slope;
+}
+
+static int compare_rows(const void *left, const void *right, void *context)
+{
+    const struct tide_model *model = context;
+    const struct tide_row *a = left, *b = right;
+    double ga = tide_row_growth(a), gb = tide_row_growth(b);
+    if (model->sort == TIDE_SORT_GROWTH && ga != gb)
+        return ga > gb ? -1 : 1;
+    if (a->rss != b->rss)
+        return a->rss > b->rss ? -1 : 1;
+    return a->process < b->process ? -1 : a->process > b->process;
+}
+
+/* Every group as one row, the largest first, then members put in after the roles that are unfolded. */
+static int build_flat(struct tide_model *model, size_t count)
+{
+    size_t first = model->row_count;
+    for (size_t i = 0; i < count;) {
+        size_t end = group_end(model, i, count);
+        if (!add_row(model, end - i > 1 ? TIDE_ROW_ROLE : TIDE_ROW_PROCESS, i, end - i, 0))
+            return -1;
+        i = end;
+    }
+    if (model->row_count > first)
+        qsort_r(model->rows + first, model->row_count - first, sizeof *model->rows, compare_rows, model);
+    size_t groups = model->row_count;
+    for (size_t g = first; g < groups; g++) {
+        if (!model->rows[g].foldable || model->rows[g].folded)
+            continue;
+        size_t from = model->rows[g].first, members = model->rows[g].members;
+        for (size_t i = 0; i < members; i++)
+            if (!add_row(model, TIDE_ROW_PROCESS, from + i, 1, 1))
+                return -1;
+    }
+    /* Members now stand at the end, role after role in the order of the roles: merge them in. */
+    size_t total = model->row_count, extra = groups;
+    if (extra == total)
+        return 0;
+    struct tide_row *merged = malloc(model->row_capacity * sizeof *merged);
+    if (!merged)
+        return -1;
+    size_t to = 0;
+    for (size_t g = 0; g < groups; g++) {
+        merged[to++] = model->rows[g];
+        if (!model->rows[g].foldable || model->rows[g].folded)
+            continue;
+        size_t members = model->rows[g].members;
+        memcpy(merged + to, model->rows + extra, members * sizeof *merged);
+        qsort_r(merged + to, members, sizeof *merged, compare_rows, model);
+        to += members;
+        extra += members;
+    }
+    TIDE_CHECK(to, ==, total);
+    free(model->rows);
+    model->rows = merged;
+    return 0;
+}
+
+int tide_rows_build(struct tide_model *model)
+{
+    model->row_count = 0;
+    if (fill_moments(model) || index_judged(model))
+        return -1;
+    find_tree_peak(model);
+    size_t count = collect(model);
+    int bad = add_tree(model, count);
+    if (!bad)
+        bad = model->sort == TIDE_SORT_TREE ? build_tree(model, count) : build_flat(model, count);
+    if (bad)
+        model->row_count = 0;
+    return bad;
+}

@@ -1,0 +1,60 @@
+#include "show/text/html.h"
+#include "base/text.h"
+
+#include <string.h>
+
+static const char *entity_of(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default:
+        return NULL;
+    }
+}
+
+void tide_html_text(FILE *out, const char *text, size_t most)
+{
+    size_t len = strlen(text);
+    for (size_t i = 0; i < len;) {
+        size_t taken = tide_text_rune(text + i, len - i, NULL);
+        taken = taken ? taken : 1;
+        if (most && i + taken > most) {
+            fputs("..", out);
+            return;
+        }
+        const char *entity = entity_of(text[i]);
+        char shown[24];
+        fputs(entity ? entity : tide_text_escape(text + i, taken, shown, sizeof shown), out);
+        i += taken;
+    }
+}
+
+size_t tide_html_json(FILE *out, const char *json, size_t len)
+{
+    size_t written = 0;
+    for (size_t i = 0; i < len;) {
+        size_t plain = i;
+        while (plain < len && json[plain] != '<' && json[plain] != '>' && json[plain] != '&')
+            plain++;
+        if (out)
+            fwrite(json + i, 1, plain - i, out);
+        written += plain - i;
+        i = plain;
+        if (i < len) {
+            if (out)
+                fprintf(out, "\\u%04x", (unsigned)json[i]);
+            written += 6;
+            i++;
+        }
+    }
+    return written;
+}

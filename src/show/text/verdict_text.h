@@ -1,0 +1,27 @@
+/*
+ * verdict_text.h - an assessment in words and as a document.
+ */
+#ifndef TIDE_VERDICT_TEXT_H
+#define TIDE_VERDICT_TEXT_H
+
+#include "assess/assessment.h"
+
+#include <stdio.h>
+
+/* One sentence a person understands, without "tidemark:" and without a full stop. Escaped. */
+void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
+                          char *out, size_t size);
+
+/* The same of the whole: who was killed, if anybody was, and the worst. */
+void tide_assessment_sentence(const struct tide_assessment *assessment, char *out, size_t size);
+
+/* The answer first, then the evidence. `next` may be NULL: the last line, what to run next. */
+void tide_assessment_print(const struct tide_assessment *assessment, const char *next, FILE *out);
+
+/* One short line: "floor +208 KiB/step, limit in 9 h 10 m". For status lines; escaped. */
+void tide_assessment_brief(const struct tide_assessment *assessment, char *out, size_t size);
+
+/* The document "tidemark.verdict/1". source: the file's name, escaped by the writer. */
+void tide_assessment_json(const struct tide_assessment *assessment, const char *source, FILE *out);
+
+#endif
