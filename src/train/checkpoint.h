@@ -25,7 +25,6 @@ struct tide_checkpoint_state {
     int64_t step, steps; /* done, and meant to be done */
     uint64_t seed;
     int64_t batch, sequence, accumulate, warmup;
-    int64_t threads; /* that computed it: with another number bits differ; 0: not known */
     double rate, weight_decay, clip;
     const char *schedule; /* a literal: "inverse", "constant", "cosine" or "linear" */
     enum tide_dtype dtype;

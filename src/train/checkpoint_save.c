@@ -197,8 +197,6 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_integer(&json, "sequence", state->sequence);
     tide_json_integer(&json, "accumulate", state->accumulate);
     tide_json_integer(&json, "warmup", state->warmup);
-    if (state->threads)
-        tide_json_integer(&json, "threads", state->threads);
     write_real(&json, "rate", state->rate);
     write_real(&json, "weight_decay", state->weight_decay);
     write_real(&json, "clip", state->clip);

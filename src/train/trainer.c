@@ -474,7 +474,6 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
                                           .sequence = o->sequence,
                                           .accumulate = o->accumulate,
                                           .warmup = o->warmup,
-                                          .threads = o->threads,
                                           .rate = o->rate,
                                           .weight_decay = o->weight_decay,
                                           .clip = o->clip,
@@ -546,11 +545,6 @@ const char *tide_trainer_resumed(const struct tide_trainer *t)
 int tide_trainer_threads(const struct tide_trainer *t)
 {
     return t->tuning.most > 1 ? t->tuning.now : (int)t->options.threads;
-}
-
-int64_t tide_trainer_other_threads(const struct tide_trainer *t)
-{
-    return t->state.threads == t->options.threads ? 0 : t->state.threads;
 }
 
 const char *tide_trainer_passed_over(const struct tide_trainer *t)

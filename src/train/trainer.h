@@ -78,9 +78,6 @@ const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from wh
 /* How many threads steps are fastest with, as far as was found; of those that the options have. */
 int tide_trainer_threads(const struct tide_trainer *trainer);
 
-/* How many threads computed what is gone on with, where they are not as many as now: the result then has
- * other bits than a run that had not stopped. 0: as many, or not known. */
-int64_t tide_trainer_other_threads(const struct tide_trainer *trainer);
 /* Why newer checkpoints than the one resumed from were not taken; NULL: there were none. */
 const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
 

@@ -228,11 +228,18 @@ def test_more_steps_go_on_where_a_finished_run_ended(train, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_same_number_of_threads_gives_the_same_bits(tidemark, tmp_path):
-    for name in ("a", "b"):
-        result = tidemark("train", "lm", "--threads", 2, "--batch", 2, "--seq", 16, "--steps", 2, "--out", name)
-        assert result.code == 0, result.err
-    same_checkpoint(tmp_path / "a/step-00000002", tmp_path / "b/step-00000002")
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_any_number_of_threads_gives_the_same_bits(tidemark, tmp_path, dtype):
+    def run(name, threads, steps, *more):
+        result = tidemark("train", "lm", "--dtype", dtype, "--threads", threads, "--steps", steps, "--out", name, *more)
+        assert result.code == 0 and not result.err, result.err
+
+    run("once", 1, 6)
+    for threads in range(1, 5):
+        name = f"with-{threads}"
+        run(name, threads, 3)
+        run(name, threads % 4 + 1, 6, "--resume", "auto")
+        same_checkpoint(tmp_path / "once/step-00000006", tmp_path / name / "step-00000006")
 
 
 def test_the_last_checkpoints_are_kept(train, tmp_path):

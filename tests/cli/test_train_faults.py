@@ -135,17 +135,6 @@ def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, t
     assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
 
 
-@pytest.mark.slow  # LeakSanitizer itself dies of threads that a library opened later has memory in
-def test_going_on_with_another_number_of_threads_is_told(train, tidemark):
-    """The result is then not the same to the bit."""
-    on = ("train", "lm", "--data", "sums.txt", "--out", "run", "--resume", "auto")
-    assert train("--steps", 1, "--out", "run").code == 0
-    result = tidemark(*on, "--steps", 2, "--threads", 2)
-    assert result.code == 0 and "the run had 1 thread and goes on with 2" in result.err
-    result = tidemark(*on, "--steps", 3, "--threads", 2)
-    assert result.code == 0 and "thread" not in result.err
-
-
 def test_a_model_in_several_files_is_refused(train, tidemark, tmp_path):
     assert train("--steps", 1, "--out", "run").code == 0
     model = tmp_path / "model"
