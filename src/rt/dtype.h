@@ -1,5 +1,10 @@
 /*
  * dtype.h - the kinds of numbers in a tensor, rounding between them, and how they are aligned.
+ *
+ * A tensor lies row by row, and a row is in one piece, so that any range of rows is a pointer. A row of f32,
+ * bf16 or i32 is its numbers. A row of TIDE_I8 is its numbers as int8, then 0 to 3 bytes up to a multiple of
+ * four, then an f32 scale for each 64 of them, the last of which may be fewer; a number is its int8 times its
+ * scale, rounded to f32.
  */
 #ifndef TIDE_DTYPE_H
 #define TIDE_DTYPE_H
@@ -8,11 +13,29 @@
 #include <stdint.h>
 #include <string.h>
 
-enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32 };
+enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32, TIDE_I8 };
 
+/* Of a number; of TIDE_I8 without its share of a scale. */
 static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 {
-    return dtype == TIDE_BF16 ? 2 : 4;
+    return dtype == TIDE_I8 ? 1 : dtype == TIDE_BF16 ? 2 : 4;
+}
+
+/* Numbers that share a scale. */
+enum { TIDE_BLOCK = 64 };
+
+/* Where the scales of a row of TIDE_I8 begin. */
+static inline size_t tide_row_scales(int64_t columns)
+{
+    return ((size_t)columns + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+/* From a row to the next. */
+static inline size_t tide_row_bytes(enum tide_dtype dtype, int64_t columns)
+{
+    size_t blocks = ((size_t)columns + TIDE_BLOCK - 1) / TIDE_BLOCK;
+    return dtype == TIDE_I8 ? tide_row_scales(columns) + blocks * sizeof(float)
+                            : (size_t)columns * tide_dtype_bytes(dtype);
 }
 
 /* Everything in the arena begins at a multiple of this. */
@@ -57,6 +80,15 @@ static inline void tide_number_set(void *to, enum tide_dtype dtype, int64_t at, 
         ((tide_bf16 *)to)[at] = tide_to_bf16((float)value);
     else
         ((float *)to)[at] = (float)value;
+}
+
+/* A number of a row of so many columns, of f32, bf16 or TIDE_I8. */
+static inline double tide_row_number(const void *row, enum tide_dtype dtype, int64_t columns, int64_t column)
+{
+    if (dtype != TIDE_I8)
+        return tide_number(row, dtype, column);
+    const float *scales = (const float *)(const void *)((const char *)row + tide_row_scales(columns));
+    return (float)((const int8_t *)row)[column] * scales[column / TIDE_BLOCK];
 }
 
 #endif

@@ -335,7 +335,7 @@ static void chunk_backward(struct chunk *c)
     }
     if (h->from == TIDE_BF16 && c->call->in_grad[X])
         tide_rows_convert((tide_bf16 *)c->call->in_grad[X] + c->first * h->columns, TIDE_BF16,
-                          in_scratch(c, c->room->x_grad), TIDE_F32, c->rows * h->columns);
+                          in_scratch(c, c->room->x_grad), TIDE_F32, c->rows, h->columns);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)

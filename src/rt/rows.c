@@ -2,6 +2,8 @@
 #include "rt/kernel.h"
 #include "rt/threads.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 TIDE_KERNEL(void, widen, (float *restrict to, const tide_bf16 *restrict from, int64_t count),
@@ -18,37 +20,128 @@ TIDE_KERNEL(void, narrow, (tide_bf16 *restrict to, const float *restrict from, i
         to[i] = tide_narrow(from[i]);
 }
 
+/* What rounds numbers up to 2^22 in magnitude to whole ones when it is added: they are its last bits. */
+static const float rounding = 12582912.0F;
+
+/* A block; its scale. */
+TIDE_INLINE float quantize_block(int8_t *restrict to, const float *restrict from, int64_t count)
+{
+    const uint32_t infinity = 0x7f800000;
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t magnitude = tide_float_bits(from[i]) & 0x7fffffff;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    bool is_finite = largest < infinity;
+    float scale = tide_bits_float(largest) / 127, divisor = is_finite && scale > 0 ? scale : INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        float multiple = is_finite ? from[i] / divisor : 0;
+        multiple = multiple < 127 ? multiple : 127; /* by tiny scales, which are themselves rounded, more */
+        multiple = multiple > -127 ? multiple : -127;
+        to[i] = (int8_t)(tide_float_bits(multiple + rounding) - tide_float_bits(rounding));
+    }
+    return is_finite ? scale : NAN;
+}
+
+/* Numbers of a row, from a block on, and their scales. */
+TIDE_KERNEL(void, quantize,
+            (int8_t *restrict to, float *restrict scales, const float *restrict from, int64_t count),
+            (to, scales, from, count))
+{
+    int64_t at = 0;
+    for (; at + TIDE_BLOCK <= count; at += TIDE_BLOCK)
+        scales[at / TIDE_BLOCK] = quantize_block(to + at, from + at, TIDE_BLOCK);
+    if (at < count)
+        scales[at / TIDE_BLOCK] = quantize_block(to + at, from + at, count - at);
+}
+
+TIDE_KERNEL(void, expand,
+            (float *restrict to, const int8_t *restrict from, const float *restrict scales, int64_t count),
+            (to, from, scales, count))
+{
+    for (int64_t at = 0; at < count; at += TIDE_BLOCK) {
+        int64_t end = at + TIDE_BLOCK < count ? at + TIDE_BLOCK : count;
+        for (int64_t i = at; i < end; i++)
+            to[i] = (float)from[i] * scales[at / TIDE_BLOCK];
+    }
+}
+
+/* Between bf16 and int8 numbers are f32, so many at a time. */
+enum { STRETCH = 8 * TIDE_BLOCK };
+
+static int64_t stretch(int64_t at, int64_t columns)
+{
+    return columns - at < STRETCH ? columns - at : STRETCH;
+}
+
+static void quantize_row(char *to, const void *from, enum tide_dtype from_type, int64_t columns)
+{
+    size_t scales = tide_row_scales(columns);
+    memset(to + columns, 0, scales - (size_t)columns);
+    for (int64_t at = 0; at < columns; at += STRETCH) {
+        float room[STRETCH];
+        int64_t count = stretch(at, columns);
+        if (from_type == TIDE_BF16)
+            widen(room, (const tide_bf16 *)from + at, count);
+        quantize((int8_t *)to + at, (float *)(void *)(to + scales) + at / TIDE_BLOCK,
+                 from_type == TIDE_BF16 ? room : (const float *)from + at, count);
+    }
+}
+
+static void expand_row(void *to, enum tide_dtype to_type, const char *from, int64_t columns)
+{
+    const float *scales = (const float *)(const void *)(from + tide_row_scales(columns));
+    for (int64_t at = 0; at < columns; at += STRETCH) {
+        float room[STRETCH];
+        int64_t count = stretch(at, columns);
+        expand(to_type == TIDE_BF16 ? room : (float *)to + at, (const int8_t *)from + at,
+               scales + at / TIDE_BLOCK, count);
+        if (to_type == TIDE_BF16)
+            narrow((tide_bf16 *)to + at, room, count);
+    }
+}
+
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                            int64_t count)
+                            int64_t columns)
 {
     if (to_type == from_type)
-        memcpy(to, from, (size_t)count * tide_dtype_bytes(to_type));
+        memcpy(to, from, tide_row_bytes(to_type, columns));
+    else if (to_type == TIDE_I8)
+        quantize_row(to, from, from_type, columns);
+    else if (from_type == TIDE_I8)
+        expand_row(to, to_type, from, columns);
     else if (to_type == TIDE_BF16)
-        narrow(to, from, count);
+        narrow(to, from, columns);
     else
-        widen(to, from, count);
+        widen(to, from, columns);
 }
 
 struct conversion {
     char *to;
     const char *from;
     enum tide_dtype to_type, from_type;
+    int64_t columns;
 };
 
 static void convert(void *context, int64_t first, int64_t last, int thread)
 {
     const struct conversion *c = context;
+    size_t to_bytes = tide_row_bytes(c->to_type, c->columns),
+           from_bytes = tide_row_bytes(c->from_type, c->columns);
     (void)thread;
-    tide_rows_convert_here(c->to + (size_t)first * tide_dtype_bytes(c->to_type), c->to_type,
-                           c->from + (size_t)first * tide_dtype_bytes(c->from_type), c->from_type,
-                           last - first);
+    for (int64_t i = first; i < last; i++)
+        tide_rows_convert_here(c->to + (size_t)i * to_bytes, c->to_type, c->from + (size_t)i * from_bytes,
+                               c->from_type, c->columns);
 }
 
 void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                       int64_t count)
+                       int64_t rows, int64_t columns)
 {
-    struct conversion c = {to, from, to_type, from_type};
-    tide_parallel(count, 16384, convert, &c);
+    enum { GRAIN = 16384 };
+    if (columns <= 0)
+        return;
+    struct conversion c = {to, from, to_type, from_type, columns};
+    tide_parallel(rows, (GRAIN + columns - 1) / columns, convert, &c);
 }
 
 struct summing {

@@ -1,18 +1,23 @@
 /*
- * rows.h - rows of numbers between their types, for operators whose operands may be f32 or bf16.
+ * rows.h - rows of numbers between their types, for operators whose operands may be stored in any.
+ *
+ * A row becomes TIDE_I8 block by block: the scale is the largest magnitude / 127, a number the nearest whole
+ * multiple of it, ties to even, up to 127 in magnitude. A block whose scale is 0 in f32 is all 0. A block
+ * with an infinity or what is no number has a scale that is none, so that all of it reads as NaN: it cannot
+ * be stored, and what is wrong should show. All of this has the same bits on every processor.
  */
 #ifndef TIDE_ROWS_H
 #define TIDE_ROWS_H
 
 #include "rt/dtype.h"
 
-/* Copies or converts, on all threads; the same type copies. */
+/* Copies or converts rows that follow each other, on all threads; the same type copies. i32 only copies. */
 void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                       int64_t count);
+                       int64_t rows, int64_t columns);
 
-/* The same on the calling thread. */
+/* One row, on the calling thread. */
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
-                            int64_t count);
+                            int64_t columns);
 
 /* sums[j] (+)= the sum over rows of x[i][j]: always added in the order of the rows. */
 void tide_rows_sum(float *sums, int adds, const void *x, enum tide_dtype dtype, int64_t rows,
