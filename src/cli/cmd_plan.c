@@ -5,7 +5,7 @@
 #include "assess/plan_compared.h"
 #include "base/text.h"
 #include "cli/cmd_train.h"
-#include "cli/train_forecast.h"
+#include "cli/train_breakdown.h"
 #include "plan/plan_text.h"
 
 #include <stdlib.h>

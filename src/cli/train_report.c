@@ -140,7 +140,7 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
 {
     struct tide_breakdown b;
     char path[256];
-    if (tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), tide_trainer_layout(t), &b, err))
+    if (tide_train_breakdown(t, &b, err))
         return -1;
     if (view->json && only) {
         print_layout_json(stdout, t, &b);
@@ -299,14 +299,13 @@ static void print_phase(FILE *out, const char *name, size_t planned, size_t used
 static void print_phases(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b,
                          const struct tide_train_resident *resident)
 {
-    static const char *const names[TIDE_PHASES] = {"forward", "backward", "update", "evaluation"};
     const struct tide_plan *plan = tide_trainer_layout(t);
     const struct tide_machine *machine = tide_trainer_machine(t);
     size_t lasting = plan->total - plan->passes;
     fprintf(out, "%-12s%16s%16s%16s   bytes\n", "phase", "planned", "used", "resident");
     print_phase(out, "data", lasting, resident->step > 0 ? lasting : 0, resident->step);
     for (int i = 0; i < TIDE_PHASES; i++)
-        print_phase(out, names[i], b->phases[i], tide_machine_used(machine, (enum tide_phase)i),
+        print_phase(out, tide_train_phases[i], b->phases[i], tide_machine_used(machine, (enum tide_phase)i),
                     i == TIDE_PHASE_EVALUATION ? resident->evaluation : resident->step);
     print_phase(out, "checkpoint", lasting, resident->checkpoint > 0 ? lasting : 0, resident->checkpoint);
     print_phase(out, "arena", plan->total, tide_machine_high_bytes(machine), -1);
@@ -338,7 +337,7 @@ void tide_train_print_memory(const struct tide_train_view *view, const struct ti
 {
     struct tide_breakdown b;
     FILE *out = view->json ? stderr : stdout;
-    if (tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), tide_trainer_layout(t), &b, NULL))
+    if (tide_train_breakdown(t, &b, NULL))
         return;
     print_phases(out, t, &b, resident);
     print_owners(out, tide_trainer_layout(t), &b);

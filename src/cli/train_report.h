@@ -8,7 +8,7 @@
 #ifndef TIDE_TRAIN_REPORT_H
 #define TIDE_TRAIN_REPORT_H
 
-#include "train/breakdown.h"
+#include "cli/train_breakdown.h"
 #include "train/trainer.h"
 
 struct tide_train_view {

@@ -1,7 +1,7 @@
 /*
  * test_train_loop.c - the trainer: what a step may not do to weights, and what a plan's parts add up to.
  */
-#include "train/breakdown.h"
+#include "cli/train_breakdown.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -138,7 +138,7 @@ static void the_parts_of_every_plan_are_the_whole(void **state)
         options.budget_bytes = i == 2 ? 0 : (int64_t)(least + (size_t)i * least / 8);
         assert_int_equal(tide_trainer_new(&options, &t, &err), 0);
         const struct tide_plan *plan = tide_trainer_layout(t);
-        assert_int_equal(tide_breakdown(tide_trainer_graph(t), tide_trainer_matmuls(t), plan, &b, &err), 0);
+        assert_int_equal(tide_train_breakdown(t, &b, &err), 0);
         assert_int_equal(b.weights + b.optimizer + b.gradients + b.inputs + b.activations + b.head,
                          plan->total);
         size_t alive = b.others;

@@ -1,13 +1,14 @@
 /*
- * breakdown.h - what the bytes of a plan are for: by kind, by phase, and whose they are at the peak.
+ * train_breakdown.h - what the bytes of a run of `tidemark train` are for, from its schedule and layout.
  *
  * Weights, optimizer, inputs (and gradients, where they are kept) are there all the time. What passes share
  * changes from instruction to instruction; it is told at its peak, the instruction at which most is alive.
  */
-#ifndef TIDE_BREAKDOWN_H
-#define TIDE_BREAKDOWN_H
+#ifndef TIDE_TRAIN_BREAKDOWN_H
+#define TIDE_TRAIN_BREAKDOWN_H
 
-#include "rt/machine.h"
+#include "plan/forecast.h"
+#include "train/trainer.h"
 
 enum { TIDE_OWNERS = 8, TIDE_OWNER_NAME = TIDE_TENSOR_NAME + 32 };
 
@@ -28,7 +29,14 @@ struct tide_breakdown {
     size_t phases[TIDE_PHASES];
 };
 
-int tide_breakdown(const struct tide_graph *graph, struct tide_matmuls *matmuls, const struct tide_plan *plan,
-                   struct tide_breakdown *ret_breakdown, struct tide_err *err);
+extern const char *const tide_train_phases[TIDE_PHASES]; /* their names */
+
+/* For `train`: by kind, by phase, and whose they are at the peak. */
+int tide_train_breakdown(const struct tide_trainer *trainer, struct tide_breakdown *ret_breakdown,
+                         struct tide_err *err);
+
+/* For `plan`, in its terms: bytes by part of the model at the peak of every phase. */
+int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret_job,
+                        struct tide_forecast *ret_forecast, struct tide_err *err);
 
 #endif

@@ -1,0 +1,296 @@
+#include "cli/train_breakdown.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const tide_train_phases[TIDE_PHASES] = {"forward", "backward", "update", "evaluation"};
+
+/* ---- what runs, and what is alive while it does */
+
+struct passes {
+    const struct tide_graph *graph;
+    const struct tide_plan *plan;
+    struct tide_schedule train, forward;
+};
+
+static int passes_init(struct passes *p, const struct tide_trainer *trainer, struct tide_err *err)
+{
+    struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
+    p->graph = tide_trainer_graph(trainer);
+    p->plan = tide_trainer_layout(trainer);
+    if (tide_schedule_train(p->graph, matmuls, &p->plan->choices, &p->train, err))
+        return -1;
+    if (!tide_schedule_forward(p->graph, matmuls, &p->forward, err))
+        return 0;
+    tide_schedule_release(&p->train);
+    return -1;
+}
+
+static void passes_release(struct passes *p)
+{
+    tide_schedule_release(&p->train);
+    tide_schedule_release(&p->forward);
+}
+
+static const struct tide_schedule *schedule_of(const struct passes *p, int phase)
+{
+    return phase == TIDE_PHASE_EVALUATION ? &p->forward : &p->train;
+}
+
+static bool belongs(const struct tide_instruction *instruction, int phase)
+{
+    return phase == TIDE_PHASE_EVALUATION || (int)tide_phase_of(instruction->action) == phase;
+}
+
+static bool is_alive(const struct tide_value *v, int instruction)
+{
+    return v->first <= instruction && instruction <= v->last;
+}
+
+/* Whose a value is: the node that makes a tensor; for scratch, which lives for one instruction, that of the
+ * instruction. NULL: an input's. */
+static const struct tide_node *node_of(const struct tide_graph *graph, const struct tide_schedule *schedule,
+                                       const struct tide_value *v)
+{
+    int node = v->kind == TIDE_VALUE_SCRATCH ? schedule->instructions[v->first].node
+                                             : graph->tensors[v->tensor].producer;
+    return node < 0 ? NULL : &graph->nodes[node];
+}
+
+/* ---- by kind, and whose at the peak */
+
+static void name_value(const struct tide_graph *graph, const struct tide_value *v,
+                       const struct tide_node *node, char name[static TIDE_OWNER_NAME])
+{
+    char place[32] = "";
+    if (node && node->block >= 0)
+        snprintf(place, sizeof place, " of block %d", node->block);
+    if (v->kind == TIDE_VALUE_PARAMETER_GRADIENT)
+        snprintf(name, TIDE_OWNER_NAME, "gradient of %s", graph->tensors[v->tensor].name);
+    else
+        snprintf(name, TIDE_OWNER_NAME, "%s %s%s%s",
+                 v->kind == TIDE_VALUE_SCRATCH    ? "scratch of"
+                 : v->kind == TIDE_VALUE_GRADIENT ? "gradient of"
+                                                  : "output of",
+                 node ? node->op->name : "an input", place,
+                 v->kind == TIDE_VALUE_AGAIN ? ", computed again" : "");
+}
+
+/* Keeps the largest, in order; what falls out joins the others. */
+static void take_owner(struct tide_breakdown *b, const struct tide_owner *owner)
+{
+    int at = b->owner_count < TIDE_OWNERS ? b->owner_count++ : TIDE_OWNERS;
+    if (at == TIDE_OWNERS) {
+        if (owner->bytes <= b->owners[--at].bytes) {
+            b->others += owner->bytes;
+            return;
+        }
+        b->others += b->owners[at].bytes;
+    }
+    for (; at > 0 && b->owners[at - 1].bytes < owner->bytes; at--)
+        b->owners[at] = b->owners[at - 1];
+    b->owners[at] = *owner;
+}
+
+static void count_peak(const struct passes *p, int peak, struct tide_breakdown *b)
+{
+    for (int i = 0; i < p->train.value_count; i++) {
+        const struct tide_value *v = &p->train.values[i];
+        if (!is_alive(v, peak))
+            continue;
+        struct tide_owner owner = {.bytes = tide_aligned(v->bytes)};
+        const struct tide_node *node = node_of(p->graph, &p->train, v);
+        if (v->kind == TIDE_VALUE_PARAMETER_GRADIENT)
+            b->gradients += owner.bytes;
+        if (v->kind == TIDE_VALUE_SCRATCH && node && node->op->is_loss)
+            b->head += owner.bytes;
+        name_value(p->graph, v, node, owner.name);
+        take_owner(b, &owner);
+    }
+}
+
+static void reach(size_t *to, const struct tide_schedule *schedule, int value)
+{
+    if (value < 0)
+        return;
+    const struct tide_value *v = &schedule->values[value];
+    size_t end = v->offset + tide_aligned(v->bytes);
+    *to = end > *to ? end : *to;
+}
+
+/* The end of the highest byte that instructions of a phase are given, of what passes share. */
+static size_t end_of(const struct tide_schedule *schedule, int phase)
+{
+    size_t end = 0;
+    for (int n = 0; n < schedule->count; n++) {
+        const struct tide_instruction *i = &schedule->instructions[n];
+        if (!belongs(i, phase))
+            continue;
+        for (int k = 0; k < TIDE_OPERANDS; k++) {
+            reach(&end, schedule, i->in[k]);
+            reach(&end, schedule, i->in_grad[k]);
+        }
+        for (int k = 0; k < TIDE_OUTPUTS; k++) {
+            reach(&end, schedule, i->out[k]);
+            reach(&end, schedule, i->out_grad[k]);
+        }
+        reach(&end, schedule, i->scratch);
+    }
+    return end;
+}
+
+int tide_train_breakdown(const struct tide_trainer *trainer, struct tide_breakdown *ret_breakdown,
+                         struct tide_err *err)
+{
+    struct passes p;
+    struct tide_layout train, forward;
+    if (passes_init(&p, trainer, err))
+        return -1;
+    int status = tide_layout(&p.train, &train, err) || tide_layout(&p.forward, &forward, err) ? -1 : 0;
+    if (!status) {
+        struct tide_breakdown b = {
+            .weights = p.plan->weights, .optimizer = p.plan->optimizer, .inputs = p.plan->inputs};
+        count_peak(&p, train.peak, &b);
+        for (int i = 0; i < TIDE_PHASES; i++)
+            b.phases[i] = p.plan->total - p.plan->passes + end_of(schedule_of(&p, i), i);
+        b.activations = p.plan->passes - b.gradients - b.head;
+        b.gradients += p.plan->gradients;
+        *ret_breakdown = b;
+    }
+    passes_release(&p);
+    return status;
+}
+
+/* ---- by part of the model, for `plan` */
+
+/* Whose an output is: by its operator, and a linear layer's by the name of its weight. */
+static enum tide_part part_of_output(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const char *op = node->op->name;
+    if (node->op->is_loss)
+        return TIDE_PART_HEAD;
+    if (!strcmp(op, "norm"))
+        return TIDE_PART_NORM;
+    if (!strcmp(op, "attention"))
+        return TIDE_PART_ATTENTION;
+    if (!strcmp(op, "gelu"))
+        return TIDE_PART_MLP;
+    if (!strcmp(op, "linear"))
+        return strstr(graph->tensors[node->in[1]].name, "attn") ? TIDE_PART_ATTENTION : TIDE_PART_MLP;
+    return TIDE_PART_RESIDUAL;
+}
+
+static enum tide_part part_of(const struct tide_graph *graph, const struct tide_value *v,
+                              const struct tide_node *node)
+{
+    switch (v->kind) {
+    case TIDE_VALUE_PARAMETER_GRADIENT:
+        return TIDE_PART_GRADIENTS;
+    case TIDE_VALUE_GRADIENT:
+        return TIDE_PART_BACKWARD;
+    case TIDE_VALUE_SCRATCH:
+        return node && node->op->is_loss ? TIDE_PART_HEAD : TIDE_PART_WORKSPACE;
+    default:
+        return node ? part_of_output(graph, node) : TIDE_PART_INPUT;
+    }
+}
+
+static int64_t alive_at(const struct tide_schedule *schedule, int instruction)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < schedule->value_count; i++)
+        if (is_alive(&schedule->values[i], instruction))
+            sum += (int64_t)tide_aligned(schedule->values[i].bytes);
+    return sum;
+}
+
+/* The instruction of a phase at which most is alive; -1: it has none. */
+static int peak_of(const struct tide_schedule *schedule, int phase)
+{
+    int peak = -1;
+    int64_t most = -1;
+    for (int i = 0; i < schedule->count; i++) {
+        int64_t alive = belongs(&schedule->instructions[i], phase) ? alive_at(schedule, i) : -1;
+        if (alive > most) {
+            most = alive;
+            peak = i;
+        }
+    }
+    return peak;
+}
+
+/* census: of the phase of the peak; NULL: not wanted. */
+static void count_phase(const struct passes *p, int which, struct tide_plan_phase *phase,
+                        struct tide_census *census)
+{
+    const struct tide_schedule *schedule = schedule_of(p, which);
+    int peak = peak_of(schedule, which);
+    *phase = (struct tide_plan_phase){.name = tide_train_phases[which]};
+    phase->owned[TIDE_PART_WEIGHTS] = (int64_t)p->plan->weights;
+    phase->owned[TIDE_PART_OPTIMIZER] = (int64_t)p->plan->optimizer;
+    phase->owned[TIDE_PART_GRADIENTS] = (int64_t)p->plan->gradients;
+    phase->owned[TIDE_PART_INPUT] = (int64_t)p->plan->inputs;
+    for (int i = 0; peak >= 0 && i < schedule->value_count; i++) {
+        const struct tide_value *v = &schedule->values[i];
+        if (!is_alive(v, peak))
+            continue;
+        const struct tide_node *node = node_of(p->graph, schedule, v);
+        enum tide_part part = part_of(p->graph, v, node);
+        int layer = node ? node->block + 1 : 0;
+        phase->owned[part] += (int64_t)tide_aligned(v->bytes);
+        if (census && layer <= TIDE_LAYERS_MOST)
+            census->bytes[part][layer] += (int64_t)tide_aligned(v->bytes);
+    }
+    for (int part = 0; part < TIDE_PARTS; part++)
+        phase->peak += phase->owned[part];
+}
+
+static void describe(const struct tide_trainer *trainer, struct tide_job *job)
+{
+    const struct tide_train_options *o = tide_trainer_options(trainer);
+    const struct tide_gpt_config *config = tide_trainer_config(trainer);
+    tide_job_init(job);
+    snprintf(job->model.name, sizeof job->model.name, "%s",
+             o->preset   ? o->preset
+             : o->config ? "config"
+                         : "tiny");
+    job->model.layers = config->blocks;
+    job->model.words = config->words;
+    job->dtype = o->dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
+    job->batch = o->batch;
+    job->sequence = o->sequence;
+    job->accumulation = o->accumulate;
+    job->checkpointing = tide_trainer_layout(trainer)->choices.again > 0;
+    job->host = job->own = true;
+}
+
+/* Layouts leave gaps, and the room for speaking may be larger than what training needs: what is planned is
+ * all of it. */
+static void close_gap(const struct tide_plan *plan, struct tide_forecast *f)
+{
+    const struct tide_plan_phase *peak = &f->phases[f->peak];
+    memcpy(f->owned, peak->owned, sizeof f->owned);
+    f->owned[TIDE_PART_GAPS] = (int64_t)plan->total - peak->peak;
+    f->allocated = f->reserved = f->device = (int64_t)plan->total;
+}
+
+int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret_job,
+                        struct tide_forecast *ret_forecast, struct tide_err *err)
+{
+    struct passes p;
+    struct tide_forecast *f = ret_forecast;
+    if (passes_init(&p, trainer, err))
+        return -1;
+    memset(f, 0, sizeof *f);
+    f->parameters = f->trainable = p.graph->parameters;
+    f->phase_count = TIDE_PHASES;
+    describe(trainer, ret_job);
+    for (int i = 0; i < TIDE_PHASES; i++) {
+        count_phase(&p, i, &f->phases[i], NULL);
+        f->peak = f->phases[i].peak > f->phases[f->peak].peak ? i : f->peak;
+    }
+    count_phase(&p, f->peak, &f->phases[f->peak], &f->census);
+    close_gap(p.plan, f);
+    passes_release(&p);
+    return 0;
+}
