@@ -64,8 +64,10 @@ int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *e
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    bool pipe = fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
-    int status = read_all(fd, pipe, shown, text, err);
+    bool known = fstat(fd, &about) == 0;
+    int status = known && (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode))
+                     ? tide_err_set(err, "cannot read '%s': it is a device", shown)
+                     : read_all(fd, known && S_ISFIFO(about.st_mode), shown, text, err);
     close(fd);
     return status;
 }

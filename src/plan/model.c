@@ -1,16 +1,10 @@
 #include "plan/model.h"
-#include "base/config_field.h"
-#include "base/infile.h"
+#include "base/gpt2_config.h"
 #include "base/text.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { CONFIG_MOST = 1 << 20 };
 
 #define GPT2(label, width, depth, head_count)                                                                \
     {                                                                                                        \
@@ -127,13 +121,13 @@ static int check(const struct tide_architecture *m, struct tide_err *err)
         return -1;
     bool parts = m->family != TIDE_FAMILY_RESNET && m->head_channels == m->channels / m->heads;
     if (parts && m->channels % m->heads)
-        return tide_err_set(err, "the model's width (%lld) is no multiple of its heads (%lld)",
+        return tide_err_set(err, "the model's width (%lld) is not a multiple of its heads (%lld)",
                             (long long)m->channels, (long long)m->heads);
     if (m->family == TIDE_FAMILY_LLAMA && m->heads % m->kv_heads)
-        return tide_err_set(err, "the model's heads (%lld) are no multiple of its key-value heads (%lld)",
+        return tide_err_set(err, "the model's heads (%lld) are not a multiple of its key-value heads (%lld)",
                             (long long)m->heads, (long long)m->kv_heads);
     if (m->family == TIDE_FAMILY_VIT && m->image % m->patch)
-        return tide_err_set(err, "the model's image size (%lld) is no multiple of its patch size (%lld)",
+        return tide_err_set(err, "the model's image size (%lld) is not a multiple of its patch size (%lld)",
                             (long long)m->image, (long long)m->patch);
     for (int i = 0; m->family == TIDE_FAMILY_RESNET && i < TIDE_STAGES; i++)
         if (m->depths[i] < 1 || m->depths[i] > 500 || m->widths[i] < 4 || m->widths[i] > 1 << 16)
@@ -144,51 +138,45 @@ static int check(const struct tide_architecture *m, struct tide_err *err)
 
 static int take_gpt2(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
-    const char *activation = json_string_value(json_object_get(root, "activation_function"));
-    int64_t context = 0;
-    if (tide_config_number(root, "n_embd", &m->channels, err) ||
-        tide_config_number(root, "n_layer", &m->layers, err) ||
-        tide_config_number(root, "n_head", &m->heads, err) ||
-        tide_config_number(root, "n_positions", &m->positions, err) ||
-        tide_config_number(root, "n_ctx", &context, err) ||
-        tide_config_number(root, "vocab_size", &m->words, err) ||
-        tide_config_share(root, "embd_pdrop", &m->embed_dropout, err) ||
-        tide_config_share(root, "resid_pdrop", &m->residual_dropout, err) ||
-        tide_config_share(root, "attn_pdrop", &m->attention_dropout, err) ||
-        tide_config_flag(root, "tie_word_embeddings", &m->tied, err))
+    struct tide_gpt2_config c;
+    if (tide_gpt2_config_take(root, &c, err))
         return -1;
-    if (context && json_object_get(root, "n_positions") && context != m->positions)
-        return tide_err_set(err, "the model's n_ctx (%lld) and n_positions (%lld) contradict each other",
-                            (long long)context, (long long)m->positions);
-    m->positions = context ? context : m->positions;
-    m->hidden = m->channels > 0 && m->channels <= 1 << 20 ? 4 * m->channels : 1;
-    m->kv_heads = m->heads;
-    m->head_channels = m->heads > 0 ? m->channels / m->heads : 0;
-    if (activation && strcmp(activation, "gelu_new") != 0)
+    m->channels = c.channels;
+    m->layers = c.blocks;
+    m->heads = m->kv_heads = c.heads;
+    m->positions = c.positions;
+    m->words = c.words;
+    m->hidden = c.hidden;
+    m->head_channels = c.heads > 0 ? c.channels / c.heads : 0;
+    m->embed_dropout = c.embed_dropout;
+    m->residual_dropout = c.residual_dropout;
+    m->attention_dropout = c.attention_dropout;
+    m->tied = c.tied;
+    if (strcmp(c.activation, "gelu_new") != 0)
         m->activation = TIDE_ACTIVATION_FUSED;
-    return tide_config_number(root, "n_inner", &m->hidden, err);
+    return 0;
 }
 
 static int take_llama(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     bool bias = m->qkv_bias;
-    if (tide_config_number(root, "hidden_size", &m->channels, err) ||
-        tide_config_number(root, "num_hidden_layers", &m->layers, err) ||
-        tide_config_number(root, "num_attention_heads", &m->heads, err) ||
-        tide_config_number(root, "intermediate_size", &m->hidden, err) ||
-        tide_config_number(root, "vocab_size", &m->words, err) ||
-        tide_config_number(root, "max_position_embeddings", &m->positions, err) ||
-        tide_config_share(root, "attention_dropout", &m->attention_dropout, err) ||
-        tide_config_flag(root, "tie_word_embeddings", &m->tied, err) ||
-        tide_config_flag(root, "attention_bias", &bias, err) ||
-        tide_config_flag(root, "mlp_bias", &m->mlp_bias, err))
+    if (tide_json_take_number(root, "hidden_size", &m->channels, err) ||
+        tide_json_take_number(root, "num_hidden_layers", &m->layers, err) ||
+        tide_json_take_number(root, "num_attention_heads", &m->heads, err) ||
+        tide_json_take_number(root, "intermediate_size", &m->hidden, err) ||
+        tide_json_take_number(root, "vocab_size", &m->words, err) ||
+        tide_json_take_number(root, "max_position_embeddings", &m->positions, err) ||
+        tide_json_take_share(root, "attention_dropout", &m->attention_dropout, err) ||
+        tide_json_take_flag(root, "tie_word_embeddings", &m->tied, err) ||
+        tide_json_take_flag(root, "attention_bias", &bias, err) ||
+        tide_json_take_flag(root, "mlp_bias", &m->mlp_bias, err))
         return -1;
     m->out_bias = bias && !m->qkv_bias;
     m->qkv_bias = bias;
     m->kv_heads = m->heads;
     m->head_channels = m->heads > 0 ? m->channels / m->heads : 0;
-    return tide_config_number(root, "num_key_value_heads", &m->kv_heads, err) ||
-                   tide_config_number(root, "head_dim", &m->head_channels, err)
+    return tide_json_take_number(root, "num_key_value_heads", &m->kv_heads, err) ||
+                   tide_json_take_number(root, "head_dim", &m->head_channels, err)
                ? -1
                : 0;
 }
@@ -198,21 +186,21 @@ static int take_labels(const json_t *root, struct tide_architecture *m, struct t
     const json_t *names = json_object_get(root, "id2label");
     if (json_is_object(names))
         m->classes = (int64_t)json_object_size(names);
-    return tide_config_number(root, "num_labels", &m->classes, err);
+    return tide_json_take_number(root, "num_labels", &m->classes, err);
 }
 
 static int take_vit(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
-    if (tide_config_number(root, "hidden_size", &m->channels, err) ||
-        tide_config_number(root, "num_hidden_layers", &m->layers, err) ||
-        tide_config_number(root, "num_attention_heads", &m->heads, err) ||
-        tide_config_number(root, "intermediate_size", &m->hidden, err) ||
-        tide_config_number(root, "image_size", &m->image, err) ||
-        tide_config_number(root, "patch_size", &m->patch, err) ||
-        tide_config_number(root, "num_channels", &m->planes, err) ||
-        tide_config_share(root, "hidden_dropout_prob", &m->residual_dropout, err) ||
-        tide_config_share(root, "attention_probs_dropout_prob", &m->attention_dropout, err) ||
-        tide_config_flag(root, "qkv_bias", &m->qkv_bias, err) || take_labels(root, m, err))
+    if (tide_json_take_number(root, "hidden_size", &m->channels, err) ||
+        tide_json_take_number(root, "num_hidden_layers", &m->layers, err) ||
+        tide_json_take_number(root, "num_attention_heads", &m->heads, err) ||
+        tide_json_take_number(root, "intermediate_size", &m->hidden, err) ||
+        tide_json_take_number(root, "image_size", &m->image, err) ||
+        tide_json_take_number(root, "patch_size", &m->patch, err) ||
+        tide_json_take_number(root, "num_channels", &m->planes, err) ||
+        tide_json_take_share(root, "hidden_dropout_prob", &m->residual_dropout, err) ||
+        tide_json_take_share(root, "attention_probs_dropout_prob", &m->attention_dropout, err) ||
+        tide_json_take_flag(root, "qkv_bias", &m->qkv_bias, err) || take_labels(root, m, err))
         return -1;
     m->embed_dropout = m->residual_dropout;
     m->kv_heads = m->heads;
@@ -226,10 +214,10 @@ static int take_stages(const json_t *root, const char *key, int64_t to[TIDE_STAG
     if (!list)
         return 0;
     if (!json_is_array(list) || json_array_size(list) != TIDE_STAGES)
-        return tide_err_set(err, "'%s' of the model's configuration is no list of four numbers", key);
+        return tide_err_set(err, "'%s' must be a list of four numbers", key);
     for (size_t i = 0; i < TIDE_STAGES; i++) {
         if (!json_is_integer(json_array_get(list, i)))
-            return tide_err_set(err, "'%s' of the model's configuration is no list of four numbers", key);
+            return tide_err_set(err, "'%s' must be a list of four numbers", key);
         to[i] = json_integer_value(json_array_get(list, i));
     }
     return 0;
@@ -240,8 +228,8 @@ static int take_resnet(const json_t *root, struct tide_architecture *m, struct t
     const char *kind = json_string_value(json_object_get(root, "layer_type"));
     if (kind && !strcmp(kind, "basic"))
         *m = *preset("resnet18");
-    if (tide_config_number(root, "embedding_size", &m->channels, err) ||
-        tide_config_number(root, "num_channels", &m->planes, err) ||
+    if (tide_json_take_number(root, "embedding_size", &m->channels, err) ||
+        tide_json_take_number(root, "num_channels", &m->planes, err) ||
         take_stages(root, "depths", m->depths, err) || take_stages(root, "hidden_sizes", m->widths, err) ||
         take_labels(root, m, err))
         return -1;
@@ -265,8 +253,6 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
 {
     const char *names[FAMILIES + 1] = {NULL};
     char shown[64];
-    if (!json_is_object(root))
-        return tide_err_set(err, "the model's configuration is no JSON object");
     const char *type = json_string_value(json_object_get(root, "model_type"));
     if (!type) {
         tide_err_set(err, "the model's configuration has no model_type");
@@ -287,22 +273,20 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
                    : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are known");
 }
 
-int tide_model_parse(const char *text, size_t len, struct tide_architecture *ret_model, struct tide_err *err)
+/* The document is given back. */
+static int take_document(json_t *root, struct tide_architecture *ret_model, struct tide_err *err)
 {
-    json_error_t why;
     struct tide_architecture model;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (!root) {
-        if (json_error_code(&why) == json_error_numeric_overflow)
-            return tide_err_set(err, "a number in the model's configuration is too large (line %d)",
-                                why.line);
-        return tide_err_set(err, "the model's configuration is no JSON (line %d)", why.line);
-    }
-    int status = take_config(root, &model, err);
+    int status = root ? take_config(root, &model, err) : -1;
     json_decref(root);
     if (!status)
         *ret_model = model;
     return status;
+}
+
+int tide_model_parse(const char *text, size_t len, struct tide_architecture *ret_model, struct tide_err *err)
+{
+    return take_document(tide_json_parse(text, len, TIDE_CONFIG_WHAT, err), ret_model, err);
 }
 
 static int read_file(const char *path, struct tide_architecture *ret_model, struct tide_err *err)
@@ -313,16 +297,10 @@ static int read_file(const char *path, struct tide_architecture *ret_model, stru
     if (!stat(path, &st) && S_ISDIR(st.st_mode) &&
         snprintf(inside, sizeof inside, "%s/config.json", path) < (int)sizeof inside)
         path = inside;
-    struct tide_buf text;
-    tide_buf_init(&text, CONFIG_MOST);
-    if (tide_infile_read(path, &text, err)) {
-        tide_buf_release(&text);
+    json_t *root = tide_json_read(path, TIDE_CONFIG_MOST, TIDE_CONFIG_WHAT, err);
+    if (!root)
         return -1;
-    }
-    int status = text.failed ? tide_err_set(err, "the model's configuration is too large")
-                             : tide_model_parse(tide_buf_view(&text), text.len, ret_model, err);
-    tide_buf_release(&text);
-    return status ? tide_err_wrap(err, "%s", shown) : 0;
+    return take_document(root, ret_model, err) ? tide_err_wrap(err, "%s", shown) : 0;
 }
 
 int tide_model_find(const char *name, struct tide_architecture *ret_model, struct tide_err *err)

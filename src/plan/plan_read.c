@@ -1,11 +1,10 @@
 /*
  * plan_read.c - a plan that was written as JSON, read back: the totals, the parts at the peak and the phases.
  */
-#include "base/infile.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "plan/plan_text.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { PLAN_MOST = 4 << 20 };
@@ -43,7 +42,7 @@ static int take_plan(const json_t *root, struct tide_forecast *f, bool *ret_host
     const char *where = json_string_value(json_object_get(json_object_get(root, "job"), "where"));
     const json_t *phases = json_object_get(root, "phases");
     if (!schema || strcmp(schema, "tidemark.plan/1") != 0) {
-        tide_err_set(err, "it is no plan");
+        tide_err_set(err, "it is not a plan");
         return tide_err_hint(err, "tidemark plan --model gpt2 --json > plan.json");
     }
     memset(f, 0, sizeof *f);
@@ -68,19 +67,10 @@ static int take_plan(const json_t *root, struct tide_forecast *f, bool *ret_host
 int tide_plan_read(const char *path, struct tide_forecast *ret_forecast, bool *ret_host, struct tide_err *err)
 {
     char shown[256];
-    json_error_t why;
-    struct tide_buf text;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    tide_buf_init(&text, PLAN_MOST);
-    if (tide_infile_read(path, &text, err)) {
-        tide_buf_release(&text);
+    json_t *root = tide_json_read(path, PLAN_MOST, "the plan", err);
+    if (!root)
         return -1;
-    }
-    json_t *root =
-        text.failed ? NULL : json_loadb(tide_buf_view(&text), text.len, JSON_REJECT_DUPLICATES, &why);
-    int status = !root ? tide_err_set(err, "it is no JSON document of a plan")
-                       : take_plan(root, ret_forecast, ret_host, err);
+    int status = take_plan(root, ret_forecast, ret_host, err);
     json_decref(root);
-    tide_buf_release(&text);
-    return status ? tide_err_wrap(err, "%s", shown) : 0;
+    return status ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown)) : 0;
 }

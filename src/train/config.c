@@ -1,15 +1,9 @@
 #include "train/config.h"
-#include "base/config_field.h"
+#include "base/gpt2_config.h"
 #include "base/json.h"
 #include "base/text.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { CONFIG_MOST = 1 << 20 };
 
 /* channels, heads, blocks, hidden, positions */
 static const struct {
@@ -46,7 +40,7 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
             return tide_err_set(err, "the model's %s is %lld; it must be from 1 to %lld", bounds[i].name,
                                 (long long)bounds[i].value, (long long)bounds[i].most);
     if (c->channels % c->heads)
-        return tide_err_set(err, "the model's n_embd (%lld) is no multiple of n_head (%lld)",
+        return tide_err_set(err, "the model's n_embd (%lld) is not a multiple of n_head (%lld)",
                             (long long)c->channels, (long long)c->heads);
     if (!(c->epsilon > 0 && c->epsilon < 1))
         return tide_err_set(err, "the model's layer_norm_epsilon must be between 0 and 1");
@@ -54,81 +48,56 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
 }
 
 /* What would compute something else than this runtime does. */
-static int refuse_others(const json_t *root, struct tide_err *err)
+static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, struct tide_err *err)
 {
     char shown[64];
     const char *type = json_string_value(json_object_get(root, "model_type"));
-    const char *activation = json_string_value(json_object_get(root, "activation_function"));
-    const json_t *tied = json_object_get(root, "tie_word_embeddings");
     if (type && strcmp(type, "gpt2") != 0)
         return tide_err_set(err, "the model is of type '%s'; only gpt2 can be trained",
                             tide_text_escape(type, strlen(type), shown, sizeof shown));
-    if (activation && strcmp(activation, "gelu_new") != 0 && strcmp(activation, "gelu_pytorch_tanh") != 0)
+    if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
         return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is known",
-                            tide_text_escape(activation, strlen(activation), shown, sizeof shown));
-    if (tied && json_is_false(tied))
+                            tide_text_escape(c->activation, strlen(c->activation), shown, sizeof shown));
+    if (!c->tied)
         return tide_err_set(err, "the model has a head of its own; only one tied to the embedding is known");
     return 0;
 }
 
-static int take_config(const json_t *root, struct tide_gpt_config *c, struct tide_err *err)
+/* The document is given back. */
+static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
-    int64_t context = 0;
-    if (!json_is_object(root))
-        return tide_err_set(err, "the model's configuration is no JSON object");
-    if (refuse_others(root, err) || tide_config_number(root, "n_embd", &c->channels, err) ||
-        tide_config_number(root, "n_head", &c->heads, err) ||
-        tide_config_number(root, "n_layer", &c->blocks, err) ||
-        tide_config_number(root, "n_positions", &c->positions, err) ||
-        tide_config_number(root, "n_ctx", &context, err) ||
-        tide_config_number(root, "vocab_size", &c->words, err))
+    struct tide_gpt2_config c;
+    int status = !root || tide_gpt2_config_take(root, &c, err) || refuse_others(root, &c, err) ? -1 : 0;
+    json_decref(root);
+    if (status)
         return -1;
-    if (context && json_object_get(root, "n_positions") && context != c->positions)
-        return tide_err_set(err, "the model's n_ctx (%lld) and n_positions (%lld) contradict each other",
-                            (long long)context, (long long)c->positions);
-    c->positions = context ? context : c->positions;
-    if (c->channels > 0 && c->channels < 1 << 20)
-        c->hidden = 4 * c->channels;
-    const json_t *epsilon = json_object_get(root, "layer_norm_epsilon");
-    if (epsilon)
-        c->epsilon = (float)json_number_value(epsilon);
-    return tide_config_number(root, "n_inner", &c->hidden, err) || tide_config_check(c, err) ? -1 : 0;
+    struct tide_gpt_config config = {.words = c.words,
+                                     .positions = c.positions,
+                                     .channels = c.channels,
+                                     .heads = c.heads,
+                                     .blocks = c.blocks,
+                                     .hidden = c.hidden,
+                                     .epsilon = (float)c.epsilon};
+    if (tide_config_check(&config, err))
+        return -1;
+    *ret_config = config;
+    return 0;
 }
 
 int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
-    json_error_t why;
-    struct tide_gpt_config config;
-    tide_config_preset("gpt2", &config, NULL);
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        return tide_err_set(err, "the model's configuration is no JSON (line %d)", why.line);
-    int status = take_config(root, &config, err);
-    json_decref(root);
-    if (!status)
-        *ret_config = config;
-    return status;
+    return take_config(tide_json_parse(text, len, TIDE_CONFIG_WHAT, err), ret_config, err);
 }
 
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
     char shown[256];
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    FILE *in = fopen(path, "re");
-    char *text = in ? malloc(CONFIG_MOST) : NULL;
-    if (!in || !text) {
-        tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-        if (in)
-            fclose(in);
+    json_t *root = tide_json_read(path, TIDE_CONFIG_MOST, TIDE_CONFIG_WHAT, err);
+    if (!root)
         return -1;
-    }
-    size_t len = fread(text, 1, CONFIG_MOST, in);
-    int status = ferror(in)           ? tide_err_set(err, "cannot read it: %s", strerror(errno))
-                 : len == CONFIG_MOST ? tide_err_set(err, "the model's configuration is too large")
-                                      : tide_config_parse(text, len, ret_config, err);
-    fclose(in);
-    free(text);
-    return status ? tide_err_wrap(err, "%s", shown) : 0;
+    return take_config(root, ret_config, err)
+               ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown))
+               : 0;
 }
 
 void tide_config_write(const struct tide_gpt_config *c, FILE *out)

@@ -17,11 +17,18 @@ def pipe(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("args", [["judge"], ["show"], ["blame"], ["report"], ["plan", "--model"], ["watch", "--dump"]])
+@pytest.mark.parametrize("args", [["judge"], ["show"], ["blame"], ["report"], ["plan", "--model"], ["watch", "--dump"],
+                                  ["train", "lm", "--dry-run", "--config"]])
 def test_a_pipe_that_nobody_writes_to_is_refused(tidemark, pipe, args):
     got = tidemark(*args, pipe, timeout=60)
     assert got.code == 2 and got.out == ""
     assert "nobody writes to this pipe" in got.err or "not a regular file" in got.err
+
+
+@pytest.mark.parametrize("args", [["judge"], ["train", "lm", "--dry-run", "--config"]])
+def test_a_device_is_not_read(tidemark, args):
+    got = tidemark(*args, "/dev/zero", timeout=60)
+    assert (got.code, got.out, got.err) == (2, "", "tidemark: cannot read '/dev/zero': it is a device\n")
 
 
 def test_a_page_is_not_written_into_a_pipe_that_nobody_reads(tidemark, pipe, tmp_path):

@@ -216,7 +216,7 @@ def test_the_page_of_a_recording_has_the_plan_beside_it(tidemark, tmp_path):
     assert without.code == 0 and "Planned and seen" not in without.out
     (tmp_path / "plan.json").write_text('{"schema": "tidemark.verdict/1"}')
     refused = tidemark("report", "--plan", tmp_path / "plan.json", "-o", tmp_path / "other.html", path)
-    assert refused.code == 2 and "it is no plan" in refused.err and not (tmp_path / "other.html").exists()
+    assert refused.code == 2 and "it is not a plan" in refused.err and not (tmp_path / "other.html").exists()
 
 
 def test_a_recording_says_at_which_step_it_failed(tidemark, tmp_path):

@@ -326,7 +326,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_checkpoint(tr
     (("--data", "short.txt"), "a sequence of 16 needs at least"),
     (("--data", "one.txt"), "one symbol only"),
     (("--data", "."), "no regular file"),
-    (("--config", "short.txt"), "no JSON"),
+    (("--config", "short.txt"), "not valid JSON"),
     (("--config", "config.json", "--preset", "tiny"), "exclude each other"),
     (("--resume", "auto"), "needs the directory"),
     (("--resume", "nowhere"), "nowhere"),
