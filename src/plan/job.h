@@ -8,7 +8,7 @@
 #include "plan/model.h"
 
 enum tide_task { TIDE_TASK_PRETRAIN, TIDE_TASK_SFT, TIDE_TASK_LORA, TIDE_TASK_GRPO, TIDE_TASK_INFER };
-enum tide_optimizer {
+enum tide_job_optimizer {
     TIDE_SGD,
     TIDE_MOMENTUM,
     TIDE_ADAMW,
@@ -43,7 +43,7 @@ struct tide_job {
     struct tide_architecture model;
     enum tide_task task;
     enum tide_precision dtype;
-    enum tide_optimizer optimizer;
+    enum tide_job_optimizer optimizer;
     enum tide_sharding sharding;
     enum tide_loss loss; /* of text */
     int64_t batch, sequence, accumulation, generate, rank, degree;

@@ -54,7 +54,7 @@ static inline void plan_fill(struct plan_row *row, char **c)
     job->autocast = strcmp(c[11], "0") != 0; /* 1: to bf16, or fp16 */
     job->eager = !strcmp(c[12], "eager");
     job->checkpointing = plan_number(c[13]);
-    job->optimizer = (enum tide_optimizer)tide_name_find(tide_optimizer_names, c[14]);
+    job->optimizer = (enum tide_job_optimizer)tide_name_find(tide_optimizer_names, c[14]);
     job->keep_gradients = !plan_number(c[15]);
     job->reference = plan_number(c[16]);
     job->compiled = plan_number(c[17]);
