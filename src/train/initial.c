@@ -1,6 +1,6 @@
 #include "train/initial.h"
 #include "rt/threads.h"
-#include "train/random.h"
+#include "rt/random.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "train/sample.h"
 #include "base/check.h"
-#include "train/random.h"
+#include "rt/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "products.h"
 #include "rt/op.h"
 #include "rt/threads.h"
-#include "train/random.h"
+#include "rt/random.h"
 #include "train/sample.h"
 
 #include <math.h>
