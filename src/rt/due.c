@@ -21,7 +21,7 @@ struct share {
 
 struct tide_due {
     int64_t apart; /* numbers */
-    struct tide_adamw_factors plain, decaying;
+    struct tide_factors plain, decaying;
     int threads, count, capacity;
     struct share *shares;
     struct entry list[];

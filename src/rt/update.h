@@ -6,8 +6,7 @@
 #ifndef TIDE_UPDATE_H
 #define TIDE_UPDATE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "rt/optimizer.h"
 
 struct tide_adamw {
     float rate, beta1, beta2, epsilon, decay;
@@ -17,18 +16,11 @@ struct tide_adamw {
 
 double tide_update_squares(const float *gradient, int64_t count);
 
-/* A step's AdamW, as it is computed. */
-struct tide_adamw_factors {
-    float scale, beta1, beta2, epsilon;
-    float rate, inverse; /* rate / (1 - beta1^step); 1 / (1 - beta2^step) */
-    float keep;          /* of a weight, what decay leaves */
-};
-
-struct tide_adamw_factors tide_adamw_factors(const struct tide_adamw *how);
+struct tide_factors tide_adamw_factors(const struct tide_adamw *how);
 
 /* On this thread. */
 void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                         const struct tide_adamw_factors *factors);
+                         const struct tide_factors *factors);
 
 /* On all. */
 void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,

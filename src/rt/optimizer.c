@@ -1,0 +1,111 @@
+#include "rt/optimizer.h"
+#include "base/check.h"
+#include "rt/random.h"
+#include "rt/threads.h"
+
+#include <math.h>
+
+const struct tide_optimizer *const tide_optimizers[] = {
+    &tide_optimizer_adamw,
+    &tide_optimizer_sgd,
+    NULL,
+};
+
+const struct tide_optimizer *tide_optimizer_find(const char *name)
+{
+    for (int i = 0; tide_optimizers[i]; i++)
+        if (!strcmp(tide_optimizers[i]->name, name))
+            return tide_optimizers[i];
+    return NULL;
+}
+
+static size_t part_bytes(const struct tide_state_part *part)
+{
+    return tide_aligned((size_t)part->count * tide_dtype_bytes(part->dtype));
+}
+
+int tide_optimizer_parts(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
+                         struct tide_state_part ret_parts[TIDE_STATE_PARTS])
+{
+    size_t offset = 0;
+    int count = optimizer->parts(rows, columns, ret_parts);
+    TIDE_CHECK(count, <=, TIDE_STATE_PARTS);
+    for (int i = 0; i < count; i++) {
+        ret_parts[i].offset = offset;
+        offset += part_bytes(&ret_parts[i]);
+    }
+    return count;
+}
+
+size_t tide_optimizer_state_bytes(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns)
+{
+    struct tide_state_part parts[TIDE_STATE_PARTS];
+    size_t bytes = 0;
+    int count = optimizer->parts(rows, columns, parts);
+    for (int i = 0; i < count; i++)
+        bytes += part_bytes(&parts[i]);
+    return bytes;
+}
+
+void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, struct tide_trained *trained)
+{
+    struct tide_state_part parts[TIDE_STATE_PARTS];
+    int count = tide_optimizer_parts(optimizer, trained->rows, trained->columns, parts);
+    for (int i = 0; i < TIDE_STATE_PARTS; i++)
+        trained->parts[i] = i < count ? (char *)state + parts[i].offset : NULL;
+}
+
+double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
+                              enum tide_dtype dtype)
+{
+    double numbers = (double)rows * (double)columns;
+    double each =
+        (double)tide_dtype_bytes(dtype) * (optimizer->looks + 1) + (double)sizeof(float) * optimizer->reads;
+    return numbers * each + 2 * (double)tide_optimizer_state_bytes(optimizer, rows, columns);
+}
+
+struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *s)
+{
+    return (struct tide_factors){.scale = s->scale,
+                                 .beta1 = s->beta1,
+                                 .beta2 = s->beta2,
+                                 .epsilon = s->epsilon,
+                                 .rate = s->rate,
+                                 .decay = s->decay,
+                                 .corrected = (float)(s->rate / (1.0 - pow(s->beta1, (double)s->step))),
+                                 .inverse = (float)(1.0 / (1.0 - pow(s->beta2, (double)s->step))),
+                                 .keep = 1.0F - s->rate * s->decay,
+                                 .step = s->step,
+                                 .seed = tide_random_mix(s->seed ^ tide_random_mix((uint64_t)s->step))};
+}
+
+void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                            const struct tide_factors *factors, void *scratch)
+{
+    if (optimizer->measure)
+        optimizer->measure(trained, factors, scratch);
+}
+
+struct updating {
+    const struct tide_optimizer *optimizer;
+    const struct tide_trained *trained;
+    const struct tide_factors *factors;
+    int64_t count;
+};
+
+static void update_units(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct updating *u = context;
+    int64_t unit = u->optimizer->unit, end = last * unit;
+    (void)thread;
+    u->optimizer->update(u->trained, u->factors, first * unit, end < u->count ? end : u->count);
+}
+
+void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                           const struct tide_factors *factors)
+{
+    enum { LEAST = 1 << 14 }; /* numbers that are worth a thread */
+    struct updating u = {optimizer, trained, factors, trained->rows * trained->columns};
+    tide_parallel((u.count + optimizer->unit - 1) / optimizer->unit, LEAST / optimizer->unit, update_units,
+                  &u);
+}

@@ -1,0 +1,120 @@
+/*
+ * optimizer.h - the optimizers there are: what state each keeps of a parameter, and how it updates one.
+ *
+ * An optimizer is a row of a table (optimizer.c) and one file (optimizer_NAME.c). For each parameter it keeps
+ * parts, arrays that begin as zeros, lie in the arena one after the other (tide_optimizer_parts) and are
+ * saved by name. A step is
+ *
+ *     tide_optimizer_factors() once for parameters that decay and once for those that do not
+ *     tide_optimizer_measure() of a parameter, when its gradient is whole; nothing for most optimizers
+ *     update() of all its stretches, in any order, on any threads, or tide_optimizer_update(), which does all
+ *
+ * Stretches begin and end at multiples of the optimizer's unit, or at the parameter's end. However it is cut
+ * and however many threads there are, every bit is the same, and nothing is allocated. Everything is computed
+ * in f32 (sums in f64) and rounded once: weights in f32 to the nearest, weights in bf16 at random
+ * (rounding.h), so that steps smaller than a unit in a weight's last place are not lost but taken now and
+ * then. What is drawn depends on the seed, the step, the parameter's number and the place of the weight in
+ * it.
+ *
+ * Gradients are finite: whoever calls looks at their norm first, and leaves out a step that has none.
+ */
+#ifndef TIDE_OPTIMIZER_H
+#define TIDE_OPTIMIZER_H
+
+#include "rt/dtype.h"
+
+#include <stdbool.h>
+
+enum { TIDE_STATE_PARTS = 4 };
+
+/* Of an optimizer's state of a parameter. */
+struct tide_state_part {
+    const char *name; /* in a checkpoint, where its published implementation has one: that; NULL: not saved */
+    enum tide_dtype dtype;
+    int64_t count;
+    bool is_shaped; /* like the parameter; else a row of numbers */
+    size_t offset;  /* in the parameter's state */
+};
+
+/* A parameter that learns, and where its things lie. */
+struct tide_trained {
+    int64_t rows, columns; /* of a vector: 1 and its length */
+    enum tide_dtype dtype; /* of its weights: f32 or bf16 */
+    uint64_t number;       /* its own: the same in every run */
+    void *weight;
+    const float *gradient;
+    void *parts[TIDE_STATE_PARTS];
+};
+
+/* How a step is made. */
+struct tide_optimizer_step {
+    float rate, beta1, beta2, epsilon, decay; /* beta1 is the momentum of sgd */
+    float scale;                              /* of the gradient: the clip */
+    int64_t step;                             /* from 1 */
+    uint64_t seed;
+};
+
+/* The same as it is computed with. */
+struct tide_factors {
+    float scale, beta1, beta2, epsilon, rate, decay;
+    float corrected; /* rate / (1 - beta1^step) */
+    float inverse;   /* 1 / (1 - beta2^step) */
+    float keep;      /* of a weight, what decoupled decay leaves */
+    int64_t step;
+    uint64_t seed; /* of this step */
+};
+
+struct tide_optimizer {
+    const char *name;
+    int unit;       /* numbers; 1: a stretch may begin anywhere */
+    int operations; /* floating-point operations on each number of a parameter, all passes */
+    int reads;      /* of each gradient in a step, */
+    int looks;      /* and of each weight */
+    /* Fills parts, offsets aside; returns how many. */
+    int (*parts)(int64_t rows, int64_t columns, struct tide_state_part *ret_parts);
+    /* Bytes that measure() works in; NULL: none. */
+    size_t (*scratch)(int64_t rows, int64_t columns);
+    /* Looks at the whole gradient, on all threads, once a step before any update. NULL: not needed. */
+    void (*measure)(const struct tide_trained *trained, const struct tide_factors *factors, void *scratch);
+    /* Of the numbers [first, last), on the calling thread. */
+    void (*update)(const struct tide_trained *trained, const struct tide_factors *factors, int64_t first,
+                   int64_t last);
+    /* What is meant, in f64 on one thread: state is written and rounded, the new weights go to ret_weight as
+     * they are before they are rounded. Weights and everything else stay. */
+    void (*reference)(const struct tide_trained *trained, const struct tide_optimizer_step *step,
+                      double *ret_weight);
+};
+
+/* All of them, NULL-terminated; the first is AdamW. */
+extern const struct tide_optimizer *const tide_optimizers[];
+
+/* NULL: there is none of that name. */
+const struct tide_optimizer *tide_optimizer_find(const char *name);
+
+/* The parts of a parameter's state, each at a multiple of TIDE_ALIGN; how many. */
+int tide_optimizer_parts(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
+                         struct tide_state_part ret_parts[TIDE_STATE_PARTS]);
+
+/* Their bytes together, a multiple of TIDE_ALIGN. */
+size_t tide_optimizer_state_bytes(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns);
+
+/* Points its parts into a state of so many bytes. */
+void tide_optimizer_place(const struct tide_optimizer *optimizer, void *state, struct tide_trained *trained);
+
+/* Bytes of memory that a step reads and writes of a parameter whose weights are of that type. */
+double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns,
+                              enum tide_dtype dtype);
+
+struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *step);
+
+/* Scratch: as many bytes as the optimizer says, aligned. */
+void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                            const struct tide_factors *factors, void *scratch);
+
+/* All of a parameter that was measured, on all threads. */
+void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                           const struct tide_factors *factors);
+
+extern const struct tide_optimizer tide_optimizer_adamw, tide_optimizer_sgd;
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * rounding.h - weights in bf16 that are rounded at random: up or down, by how near each neighbour is, so that
+ * the mean is the number itself.
+ *
+ * What is drawn for a number is a function of a seed, of which array it is in and of its place there. A key
+ * is drawn for each chunk of numbers, and mixed with the place in it.
+ */
+#ifndef TIDE_ROUNDING_H
+#define TIDE_ROUNDING_H
+
+#include "rt/kernel.h"
+#include "rt/random.h"
+
+enum { TIDE_CHUNK = 1024 };
+
+struct tide_rounding {
+    uint32_t start, twist;
+};
+
+static inline struct tide_rounding tide_rounding(uint64_t seed, uint64_t array, int64_t chunk)
+{
+    uint64_t key = tide_random_at(seed, array, (uint64_t)chunk);
+    return (struct tide_rounding){(uint32_t)key, (uint32_t)(key >> 32)};
+}
+
+/* Number `place` of the chunk, of one it may lie in. Numbers too large for bf16 become infinite. */
+TIDE_INLINE tide_bf16 tide_round(float value, struct tide_rounding r, uint32_t place)
+{
+    uint32_t x = r.start + place * 0x9e3779b9U;
+    x ^= x >> 16;
+    x *= 0x7feb352dU;
+    x ^= x >> 15;
+    x *= 0x846ca68bU;
+    x ^= r.twist;
+    return (tide_bf16)((tide_float_bits(value) + (x >> 16)) >> 16);
+}
+
+#endif
