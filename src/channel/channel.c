@@ -1,5 +1,5 @@
 /*
- * drain.c - the lanes of a channel; places.c has its directories, and ring.c reads one lane.
+ * channel.c - the lanes of a channel (channel.h); places.c has its directories, ring.c reads one lane.
  */
 #include "channel/channel.h"
 #include "base/clock.h"
