@@ -36,12 +36,12 @@ LAYERS  := base record channel sense judge plan assess show/text show/screen sho
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
-MARK_SRC := src/channel/mark.c
+MARK_SRC := src/channel/mark.c src/channel/file.c
 # What is preloaded into a program under observation.
-HOOK_SRC := $(sort $(wildcard src/hook/*.c))
+HOOK_SRC := $(sort $(wildcard src/hook/*.c)) src/channel/file.c
 objects = $(patsubst %.c,$(B)/%.o,$(1))
-hook_objects = $(patsubst src/hook/%.c,$(B)/hook/%.o,$(1))
-CORE    := $(B)/libcli.a $(B)/libcore.a $(B)/libhook.a
+hook_objects = $(patsubst src/%.c,$(B)/hook/%.o,$(1))
+CORE    := $(B)/libcli.a $(B)/libhook.a $(B)/libcore.a
 # The page of `tidemark report` draws with d3, which comes from Debian (tools/setup) and is not in the tree.
 D3         ?= /usr/share/nodejs/d3/dist/d3.min.js
 D3_LICENCE ?= /usr/share/doc/node-d3/copyright
@@ -82,7 +82,7 @@ $(B)/libcore.a: $(call objects,$(LIB_SRC)) $(B)/src/show/report/assets.o
 $(B)/libcli.a: $(call objects,$(CLI_SRC))
 $(B)/libcorpus.a: $(call objects,$(CORPUS_SRC))
 # The hook's parts, for tests and benchmarks: the objects that ship, or with a sanitizer what it can look into.
-HOOK_PARTS := $(filter-out src/hook/interpose%.c,$(HOOK_SRC))
+HOOK_PARTS := $(filter-out src/hook/interpose%.c src/channel/%.c,$(HOOK_SRC))
 $(B)/libhook.a: $(if $(filter release,$(FLAVOUR)),$(call hook_objects,$(HOOK_PARTS)),$(call objects,$(HOOK_PARTS)))
 $(B)/libtidemark.a: $(call objects,$(MARK_SRC))
 $(B)/%.a:
@@ -99,7 +99,7 @@ $(B)/libtidemark.so: $(call objects,$(MARK_SRC))
 # Never sanitized and always optimized: it runs in other people's programs, whatever this build is for.
 HOOK_CFLAGS := -std=c11 -O2 -g $(HARDENED) -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-builtin-malloc \
                -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free -ftls-model=initial-exec $(WARN)
-$(B)/hook/%.o: src/hook/%.c $(B)/flags
+$(B)/hook/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(HOOK_CFLAGS) -MMD -MP -c -o $@ $<
 

@@ -67,7 +67,7 @@ def _reopen_lane(directory: int, name: str) -> int:
 
 
 def _has_room(directory: int, size: int) -> bool:
-    """src/channel/space.h: with a spare place beside it, three quarters of a file system must stay free; otherwise no more than
+    """src/channel/file.h: with a spare place beside it, three quarters of a file system must stay free; otherwise no more than
     a quarter of what is free is taken."""
     about = os.fstatvfs(directory)
     free = about.f_bavail * about.f_frsize

@@ -1,16 +1,18 @@
 /*
  * birth.h - when a process started, which tells two processes with the same PID apart.
  *
- * Used on both ends of the channel, so it needs nothing but system calls: no allocation, no stdio, safe in a
- * child that was just forked from a threaded process.
+ * Used on both ends of the channel, so it needs nothing but system calls of its own: no allocation, no stdio,
+ * no place where a thread can be cancelled, safe in a child that was just forked from a threaded process.
  */
 #ifndef TIDE_BIRTH_H
 #define TIDE_BIRTH_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Writes value in decimal at `at` and returns the end; the caller has room for 20 digits. */
@@ -42,37 +44,59 @@ static inline int tide_birth_number(const char **at, uint64_t *ret_value)
     return 0;
 }
 
-/* Field 22 of the text of a /proc/PID/stat. The second field, the name, may itself hold spaces and
- * parentheses. */
-static inline int tide_birth_parse(const char *stat, uint64_t *ret_start_ticks)
+/* Fields 3 and 22 of the text of a /proc/PID/stat: the letter of its state, and its start. The second field,
+ * the name, may itself hold spaces and parentheses. */
+static inline int tide_birth_parse(const char *stat, char *ret_state, uint64_t *ret_start_ticks)
 {
-    const char *p = strrchr(stat, ')');
+    const char *p = strrchr(stat, ')'), *after_name = p;
     for (int field = 2; p && field < 22; field++) {
         p = strchr(p, ' ');
         if (p)
             p++;
     }
-    return p ? tide_birth_number(&p, ret_start_ticks) : -1;
+    if (!p || tide_birth_number(&p, ret_start_ticks))
+        return -1;
+    *ret_state = after_name[2];
+    return 0;
 }
 
-/* Start of process pid in clock ticks after boot; pid 0 is the caller. -1 if there is no such process or no
- * /proc to ask. */
-static inline int tide_birth_read(int64_t pid, uint64_t *ret_start_ticks)
+/* State and start, in clock ticks after boot, of what this stat file is of. -1 if there is none. */
+static inline int tide_birth_look(const char *path, char *ret_state, uint64_t *ret_start_ticks)
 {
-    char path[48] = "/proc/self/stat", text[1024];
+    char text[1024];
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    long got = syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
+    if (got <= 0)
+        return -1;
+    text[got] = '\0';
+    return tide_birth_parse(text, ret_state, ret_start_ticks);
+}
+
+/* The same of a process; pid 0 is the caller. */
+static inline int tide_birth_of(int64_t pid, char *ret_state, uint64_t *ret_start_ticks)
+{
+    char path[48] = "/proc/self/stat";
     if (pid) {
         char *end = tide_birth_digits(path + strlen("/proc/"), (uint64_t)pid);
         memcpy(end, "/stat", sizeof "/stat");
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (got <= 0)
-        return -1;
-    text[got] = '\0';
-    return tide_birth_parse(text, ret_start_ticks);
+    return tide_birth_look(path, ret_state, ret_start_ticks);
+}
+
+static inline int tide_birth_read(int64_t pid, uint64_t *ret_start_ticks)
+{
+    char state;
+    return tide_birth_of(pid, &state, ret_start_ticks);
+}
+
+/* Whether there is this process, a zombie included. */
+static inline bool tide_birth_is_there(int64_t pid, uint64_t start_ticks)
+{
+    uint64_t start;
+    return !tide_birth_read(pid, &start) && start == start_ticks;
 }
 
 #endif

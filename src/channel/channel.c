@@ -5,29 +5,23 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "channel/birth.h"
+#include "channel/file.h"
 #include "channel/places.h"
-#include "channel/space.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 
 enum {
     ENTRIES_MOST = 65536,  /* directory entries looked at, so that a flood of files is bounded */
-    LANE_NAME_BYTES = 64,  /* longest file name of a lane, with its NUL */
     REUSE_CHECK_EVERY = 64 /* drains between checks that a quiet lane's PID is not somebody else's by now */
 };
 
-#define PID_MOST (1 << 22)
-
 struct lane {
-    char name[LANE_NAME_BYTES];
+    char name[TIDE_FILE_NAME];
     size_t place; /* where it lies */
     int64_t pid;
     uint64_t start_ticks;
@@ -47,28 +41,6 @@ struct tide_channel {
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
 };
-
-static bool is_alive(int64_t pid, uint64_t start_ticks)
-{
-    uint64_t start;
-    return !tide_birth_read(pid, &start) && start == start_ticks;
-}
-
-/* PREFIX PID-START; *ret_rest is what follows. */
-static int parse_name(const char *name, const char *prefix, int64_t *ret_pid, uint64_t *ret_start,
-                      const char **ret_rest)
-{
-    size_t len = strlen(prefix);
-    const char *p = name + len;
-    uint64_t pid, start;
-    if (strncmp(name, prefix, len) || tide_birth_number(&p, &pid) || *p++ != '-' ||
-        tide_birth_number(&p, &start) || pid == 0 || pid > PID_MOST)
-        return -1;
-    *ret_pid = (int64_t)pid;
-    *ret_start = start;
-    *ret_rest = p;
-    return 0;
-}
 
 int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
 {
@@ -107,26 +79,14 @@ int64_t tide_channel_helper(const struct tide_channel *channel)
     return channel->places.sweeper;
 }
 
-static uint64_t hash_name(const char *name)
+static uint64_t key_of(const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return hash;
+    return tide_map_key(TIDE_MAP_SEED, name, strlen(name));
 }
 
-/* A regular file of ours of exactly a lane's size, or -1. Never blocks, never follows a link. */
-static int open_lane_file(const struct tide_channel *channel, size_t place, const char *name)
+static int open_lane(const struct tide_channel *channel, size_t place, const char *name)
 {
-    int fd =
-        openat(channel->places.at[place].fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    struct stat is;
-    if (fd >= 0 && (fstat(fd, &is) || !S_ISREG(is.st_mode) || is.st_size != (off_t)TIDE_LANE_BYTES)) {
-        close(fd);
-        fd = -1;
-        errno = EINVAL;
-    }
-    return fd;
+    return tide_file_open(channel->places.at[place].fd, name, TIDE_LANE_BYTES, O_RDONLY);
 }
 
 static int grow_lanes(struct tide_channel *channel)
@@ -150,12 +110,13 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
         .fd = -1, .place = place, .ring = {.last_ns = channel->birth_ns, .birth_ns = channel->birth_ns}};
     const char *suffix;
     if (strlen(name) >= sizeof lane.name ||
-        parse_name(name, "marks-", &lane.pid, &lane.start_ticks, &suffix) || (*suffix && *suffix != '-'))
+        tide_file_parse(name, TIDE_FILE_MARKS, &lane.pid, &lane.start_ticks, &suffix) ||
+        (*suffix && *suffix != '-'))
         return 0;
-    uint64_t key = hash_name(name);
+    uint64_t key = key_of(name);
     if (tide_map_get(&channel->by_name, key, NULL) || channel->lane_count >= TIDE_CHANNEL_LANES)
         return 0;
-    int fd = open_lane_file(channel, place, name);
+    int fd = open_lane(channel, place, name);
     if (fd < 0)
         return 0;
     struct tide_lane_head head;
@@ -181,13 +142,13 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
 /* A process found no room: it said so, and is told of once. */
 static void count_refused(struct tide_channel *channel, size_t place, const char *name)
 {
-    static const char *const kinds[] = {TIDE_SPACE_FULL "marks-", TIDE_SPACE_FULL "heap-"};
+    static const char *const kinds[] = {TIDE_FILE_FULL TIDE_FILE_MARKS, TIDE_FILE_FULL TIDE_FILE_HEAP};
     struct tide_channel_refused *refused[] = {&channel->totals.no_lane, &channel->totals.no_table};
     for (int i = 0; i < 2; i++) {
         int64_t pid;
         uint64_t start;
         const char *rest;
-        if (parse_name(name, kinds[i], &pid, &start, &rest))
+        if (tide_file_parse(name, kinds[i], &pid, &start, &rest))
             continue;
         refused[i]->last_pid = pid;
         refused[i]->last_start = start;
@@ -201,7 +162,7 @@ static int find_lanes(struct tide_channel *channel, size_t place, int64_t now_ns
     struct dirent *entry;
     rewinddir(listing);
     for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++) {
-        if (!strncmp(entry->d_name, TIDE_SPACE_FULL, strlen(TIDE_SPACE_FULL)))
+        if (!strncmp(entry->d_name, TIDE_FILE_FULL, strlen(TIDE_FILE_FULL)))
             count_refused(channel, place, entry->d_name);
         else if (entry->d_name[0] != '.' && follow(channel, place, entry->d_name, now_ns))
             return -1;
@@ -218,25 +179,22 @@ static void drop_lane(struct tide_channel *channel, size_t i)
         tide_descriptors_give(channel->descriptors);
     }
     unlinkat(channel->places.at[lane->place].fd, lane->name, 0);
-    tide_map_remove(&channel->by_name, hash_name(lane->name));
+    tide_map_remove(&channel->by_name, key_of(lane->name));
     struct lane *tail = &channel->lanes[--channel->lane_count];
     if (tail != lane) {
         *lane = *tail;
-        tide_map_put(&channel->by_name, hash_name(lane->name), i); /* exists already: cannot fail */
+        tide_map_put(&channel->by_name, key_of(lane->name), i); /* exists already: cannot fail */
     }
 }
 
-/* Whether nobody will write to the lane any more: there is no such process, and nobody has the lane mapped
- * (the lock lives as long as the map). A process in another PID namespace is seen by the second alone. */
+/* Whether nobody will write to the lane any more: there is no such process, and nobody holds the lane. A
+ * process in another PID namespace is seen by the second alone. */
 static bool has_ended(struct lane *lane, int fd)
 {
     bool gone = kill((pid_t)lane->pid, 0) && errno == ESRCH;
     if (!gone && ++lane->age % REUSE_CHECK_EVERY == 0)
-        gone = !is_alive(lane->pid, lane->start_ticks);
-    if (!gone || flock(fd, LOCK_SH | LOCK_NB))
-        return false;
-    flock(fd, LOCK_UN);
-    return true;
+        gone = !tide_birth_is_there(lane->pid, lane->start_ticks);
+    return gone && !tide_file_is_held(fd);
 }
 
 struct listener {
@@ -264,7 +222,7 @@ static void on_slot(void *context, const struct tide_lane_slot *slot)
 static bool drain_lane(struct tide_channel *channel, struct lane *lane, int64_t now_ns,
                        struct listener *listener)
 {
-    int fd = lane->fd >= 0 ? lane->fd : open_lane_file(channel, lane->place, lane->name);
+    int fd = lane->fd >= 0 ? lane->fd : open_lane(channel, lane->place, lane->name);
     if (fd < 0)
         return errno != EMFILE && errno != ENFILE; /* at the next drain */
     bool ended = has_ended(lane, fd);

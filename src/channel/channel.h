@@ -36,7 +36,7 @@ struct tide_channel_event {
     const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
 };
 
-/* Processes for which there was no room (space.h). */
+/* Processes for which there was no room (file.h). */
 struct tide_channel_refused {
     uint64_t count;
     int64_t last_pid;

@@ -2,10 +2,9 @@
  * heap.h - the layout of the table in which a tracked process keeps its live memory by call stack.
  *
  * libtidemark-hook.so, preloaded into the target, creates one file per program image in the channel directory
- * (lane.h): "heap-PID-START" (START: field 22 of /proc/PID/stat), and after each exec of the same process
- * "heap-PID-START-N", N = 1, 2, ... (the image with the highest N is the one that runs; what the older ones
- * held ended with the exec). A forked child makes its own at its first sample and starts from nothing. The
- * hook holds the file with flock() while it has it mapped. The tracker reads with pread only.
+ * (file.h): "heap-PID-START", and after each exec of the same process "heap-PID-START-N", N = 1, 2, ... (the
+ * image with the highest N is the one that runs; what the older ones held ended with the exec). A forked
+ * child makes its own at its first sample and starts from nothing. The tracker reads with pread only.
  *
  * The file has TIDE_HEAP_BYTES and is sparse: six areas at fixed offsets, each append-only, whose blocks
  * are allocated in chunks before they are written. Only the counters of a site and those of the head ever
@@ -43,7 +42,6 @@
 #define TIDE_HEAP_ENV         "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
 #define TIDE_HEAP_OBJECTS_ENV "TIDEMARK_PYTHON_OBJECTS"    /* 1: Python's small objects too, one by one */
 #define TIDE_HEAP_MAGIC       UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
-#define TIDE_HEAP_FILE        "heap-"                      /* how the file names begin */
 
 enum {
     TIDE_HEAP_SITES = 65536,

@@ -8,35 +8,30 @@
 
 #include "base/map.h"
 #include "channel/birth.h"
-#include "channel/space.h"
+#include "channel/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 enum {
     ENTRIES_MOST = 65536, /* of the directory, looked at in one search */
     MODULES_AT_ONCE = 64,
-    PLACES = 2,
-    PID_MOST = 1 << 22,
     HOOK_MOST = 64 << 20, /* bytes of the hook in a process */
 };
 
 static const int64_t LARGEST = INT64_C(1) << 62;
 
 struct tide_heap_tables {
-    DIR *listings[PLACES]; /* of the channel's directory, and of where its link leads to, if to anywhere */
+    DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of where its link leads to, if to
+                                        anywhere */
     struct tide_heap_table **tables;
     size_t count, capacity;
     struct tide_map by_name; /* key of a table's file name: those that are followed */
@@ -57,7 +52,7 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
     if (!tables)
         return tide_err_set(err, "not enough memory to follow allocations");
     tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = tide_file_directory(AT_FDCWD, directory);
     if (fd < 0 || !(tables->listings[0] = fdopendir(fd))) {
         tide_err_set(err, "cannot open the channel: %s", strerror(errno));
         if (fd >= 0)
@@ -65,7 +60,7 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
         tide_heap_tables_free(tables);
         return -1;
     }
-    int spare = tide_space_open(fd, TIDE_SPACE_SPARE);
+    int spare = tide_file_directory(fd, TIDE_FILE_SPARE);
     if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
         close(spare);
     tide_descriptors_init(&tables->own_descriptors);
@@ -114,7 +109,7 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
         free_table(tables, tables->tables[i]);
     free(tables->tables);
     tide_map_release(&tables->by_name);
-    for (int i = 0; i < PLACES; i++)
+    for (int i = 0; i < TIDE_FILE_PLACES; i++)
         if (tables->listings[i])
             closedir(tables->listings[i]);
     free(tables->raw);
@@ -155,13 +150,11 @@ void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)
 /* "heap-PID-START" or "heap-PID-START-N". */
 static int parse_name(const char *name, struct tide_heap_table *table)
 {
-    size_t len = strlen(TIDE_HEAP_FILE);
-    const char *p = name + len;
-    uint64_t pid, start, image = 0;
+    const char *p;
+    uint64_t image = 0;
 
-    if (strlen(name) >= sizeof table->name || strncmp(name, TIDE_HEAP_FILE, len) != 0 ||
-        tide_birth_number(&p, &pid) != 0 || *p++ != '-' || tide_birth_number(&p, &start) != 0 || pid == 0 ||
-        pid > PID_MOST)
+    if (strlen(name) >= sizeof table->name ||
+        tide_file_parse(name, TIDE_FILE_HEAP, &table->pid, &table->start_ticks, &p) != 0)
         return -1;
     if (*p == '-') {
         p++;
@@ -171,8 +164,6 @@ static int parse_name(const char *name, struct tide_heap_table *table)
     if (*p)
         return -1;
     memcpy(table->name, name, strlen(name) + 1);
-    table->pid = (int64_t)pid;
-    table->start_ticks = start;
     table->image = (uint32_t)image;
     return 0;
 }
@@ -237,19 +228,9 @@ static void supersede(struct tide_heap_tables *tables, struct tide_heap_table *n
     }
 }
 
-/* A regular file of a table's size, or -1. Never blocks, never follows a link. */
-static int open_table(int directory, const char *name)
+static int open_table(const struct tide_heap_table *table)
 {
-    struct stat about;
-    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-
-    if (fd >= 0 &&
-        (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != (off_t)TIDE_HEAP_BYTES)) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    return fd;
+    return tide_file_open(table->directory, table->name, TIDE_HEAP_BYTES, O_RDONLY);
 }
 
 static bool is_shortage(int error)
@@ -298,13 +279,12 @@ static void follow(struct tide_heap_tables *tables, int directory, const char *n
     if (parse_name(name, &table) != 0 || tide_map_get(&tables->by_name, key_of(name), NULL))
         return;
     bool full = tables->count >= TIDE_HEAP_TABLES;
-    table.fd = full ? -1 : open_table(directory, name);
+    table.fd = full ? -1 : open_table(&table);
     if (table.fd < 0) {
         tables->waiting += full || is_shortage(errno);
         return;
     }
-    struct statfs about;
-    table.in_memory = fstatfs(table.fd, &about) == 0 && about.f_type == TMPFS_MAGIC;
+    table.in_memory = tide_file_is_in_memory(table.fd);
     bool ready = read_head(&table);
     if (ready && add_table(tables, &table) == 0)
         return;
@@ -317,11 +297,11 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
     struct dirent *entry;
 
     tables->waiting = 0;
-    for (int i = 0; i < PLACES && tables->listings[i]; i++) {
+    for (int i = 0; i < TIDE_FILE_PLACES && tables->listings[i]; i++) {
         DIR *listing = tables->listings[i];
         rewinddir(listing);
         for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
-            if (strncmp(entry->d_name, TIDE_HEAP_FILE, strlen(TIDE_HEAP_FILE)) == 0)
+            if (strncmp(entry->d_name, TIDE_FILE_HEAP, strlen(TIDE_FILE_HEAP)) == 0)
                 follow(tables, dirfd(listing), entry->d_name);
     }
 }
@@ -331,19 +311,10 @@ void tide_heap_tables_find(struct tide_heap_tables *tables)
 /* Whether the process runs, a zombie not counted. */
 static bool is_running(const struct tide_heap_table *table)
 {
-    char path[48], text[1024];
+    char state;
     uint64_t start;
 
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", table->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0)
-        return false;
-    text[got] = '\0';
-    const char *end = strrchr(text, ')');
-    return end && end[1] == ' ' && !strchr("ZX", end[2]) && tide_birth_parse(text, &start) == 0 &&
+    return tide_birth_of(table->pid, &state, &start) == 0 && !strchr("ZX", state) &&
            start == table->start_ticks;
 }
 
@@ -351,9 +322,9 @@ static bool has_next_image(const struct tide_heap_tables *tables, const struct t
 {
     char name[96];
 
-    snprintf(name, sizeof name, TIDE_HEAP_FILE "%" PRId64 "-%" PRIu64 "-%" PRIu64, table->pid,
+    snprintf(name, sizeof name, TIDE_FILE_HEAP "%" PRId64 "-%" PRIu64 "-%" PRIu64, table->pid,
              table->start_ticks, (uint64_t)table->image + 1);
-    for (int i = 0; i < PLACES && tables->listings[i]; i++)
+    for (int i = 0; i < TIDE_FILE_PLACES && tables->listings[i]; i++)
         if (faccessat(dirfd(tables->listings[i]), name, F_OK, 0) == 0)
             return true;
     return false;
@@ -361,9 +332,8 @@ static bool has_next_image(const struct tide_heap_tables *tables, const struct t
 
 static void find_end(const struct tide_heap_tables *tables, struct tide_heap_table *table)
 {
-    if (table->ended || flock(table->fd, LOCK_SH | LOCK_NB) != 0)
+    if (table->ended || tide_file_is_held(table->fd))
         return;
-    flock(table->fd, LOCK_UN);
     table->ended = true;
     table->replaced = table->superseded || has_next_image(tables, table) || is_running(table);
 }
@@ -472,7 +442,7 @@ int tide_heap_table_hook(const struct tide_heap_table *table, int64_t *ret_own_b
     uint64_t words[(TABLE - OWN) / sizeof(uint64_t) + 1] = {0};
 
     if (!table->replaced && !table->superseded) {
-        int fd = table->fd >= 0 ? table->fd : open_table(table->directory, table->name);
+        int fd = table->fd >= 0 ? table->fd : open_table(table);
         bool good = read_at(fd, words, sizeof words, OWN);
         if (fd >= 0 && fd != table->fd)
             close(fd);
@@ -496,7 +466,7 @@ static int reopen(struct tide_heap_tables *tables, struct tide_heap_table *table
         return 0;
     if (tables->passing)
         close_table(tables, tables->passing);
-    table->fd = open_table(table->directory, table->name);
+    table->fd = open_table(table);
     if (table->fd < 0)
         return is_shortage(errno) ? 1 : -1;
     tables->passing = table;

@@ -18,6 +18,7 @@
 
 #include "base/descriptors.h"
 #include "base/err.h"
+#include "channel/file.h"
 #include "channel/heap.h"
 
 #include <stdbool.h>
@@ -45,7 +46,7 @@ struct tide_heap_values {
 };
 
 struct tide_heap_table {
-    char name[64];
+    char name[TIDE_FILE_NAME];
     int directory;  /* where it lies; borrowed */
     bool in_memory; /* and that is no disk */
     int64_t pid;

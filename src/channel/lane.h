@@ -2,12 +2,10 @@
  * lane.h - the layout of the memory through which a tracked process speaks to its tracker.
  *
  * The tracker makes a channel: a directory, mode 0700, on a memory file system, whose path it puts into the
- * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane,
- * named "marks-PID-START" (START: field 22 of /proc/PID/stat, so that a reused PID is another lane; a writer
- * in another language adds a suffix, "marks-PID-START-py"), of exactly TIDE_LANE_BYTES, if there is room for
- * it (space.h), maps it and writes
- * marks into a ring; it holds the file with flock() for as long as it has it mapped. A fork leaves the
- * parent's lane alone and makes its own at its first mark. The tracker never maps a lane (a hostile process
+ * environment as TIDEMARK_CHANNEL. A process that has something to say creates one file in it, its lane
+ * (file.h), named "marks-PID-START" (a writer in another language adds a suffix, "marks-PID-START-py"), of
+ * exactly TIDE_LANE_BYTES, maps it and writes marks into a ring. A fork leaves the parent's lane alone and
+ * makes its own at its first mark. The tracker never maps a lane (a hostile process
  * could truncate it under its feet): it reads with pread, so what a process did last is still there after it
  * was killed.
  *

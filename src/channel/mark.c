@@ -8,28 +8,26 @@
  *   lane stays mapped in the child: a child forked out of a signal handler may still have to finish writing
  *   the mark that the handler interrupted.
  * - The lane's blocks are allocated before it is mapped, because a write to a sparse file on a full memory
- *   file system would be a SIGBUS, and only under a file size limit that allows it, because the other answer
- *   is SIGXFSZ. All its pages are mapped at once: a lane that became resident slot by slot would look like a
- *   leak of 128 bytes per mark.
+ *   file system would be a SIGBUS. All its pages are mapped at once: a lane that became resident slot by slot
+ * would look like a leak of 128 bytes per mark.
  * - Nothing waits for the tracker. Two threads that reach the same slot, one a whole ring later than the
  *   other, are kept apart by claiming the slot; the one that finds it taken goes on to the next.
  */
 #include "tidemark.h"
-#include "channel/birth.h"
+#include "channel/file.h"
 #include "channel/lane.h"
-#include "channel/space.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <sys/file.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -89,9 +87,6 @@ static struct anchor *anchor_of_process(void)
 /* Blocks for the whole lane, so that no later write can fail. */
 static int allocate_lane(int fd)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < TIDE_LANE_BYTES)
-        return -1;
     if (!fallocate(fd, 0, 0, TIDE_LANE_BYTES))
         return 0;
     if (errno != EOPNOTSUPP)
@@ -103,96 +98,58 @@ static int allocate_lane(int fd)
     return 0;
 }
 
-/* The lock tells the tracker that somebody still has the lane; it lives as long as the map, in this process
- * and in its children. */
-static struct tide_lane_head *map_lane(int fd)
+static struct tide_lane_head *create_lane(struct tide_file_own *own, int place)
 {
-    flock(fd, LOCK_EX | LOCK_NB);
-    void *lane = mmap(NULL, TIDE_LANE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-    return lane == MAP_FAILED ? NULL : lane;
-}
-
-/* *ret_full: there is no room for one after all. */
-static struct tide_lane_head *create_lane(int directory, const char *name, uint64_t start_ticks,
-                                          bool *ret_full)
-{
-    int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = tide_file_create(own->places[place], own->name, TIDE_LANE_BYTES);
     if (fd < 0)
         return NULL;
     struct tide_lane_head *lane = NULL;
-    bool taken = !fchmod(fd, 0600) && !allocate_lane(fd), kept = taken && tide_space_keeps(directory);
-    if (kept)
-        lane = map_lane(fd);
+    if (!allocate_lane(fd) && tide_file_may_take(own, place, 0))
+        lane = tide_file_map(fd, TIDE_LANE_BYTES, MAP_POPULATE);
     if (!lane)
-        unlinkat(directory, name, 0);
+        unlinkat(own->places[place], own->name, 0);
     close(fd);
-    *ret_full = taken && !kept;
     if (!lane)
         return NULL;
     lane->pid = (uint32_t)getpid();
     lane->slot_count = TIDE_LANE_SLOTS;
-    lane->start_ticks = start_ticks;
+    lane->start_ticks = own->start_ticks;
     __atomic_store_n(&lane->magic, TIDE_LANE_MAGIC, __ATOMIC_RELEASE);
     return lane;
 }
 
 /* The lane that this process made before it called exec. */
-static struct tide_lane_head *reopen_lane(int directory, const char *name, uint64_t start_ticks)
+static struct tide_lane_head *reopen_lane(const struct tide_file_own *own, int place)
 {
-    int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = tide_file_open(own->places[place], own->name, TIDE_LANE_BYTES, O_RDWR);
     if (fd < 0)
         return NULL;
     struct stat is;
     struct tide_lane_head *lane = NULL;
-    if (!fstat(fd, &is) && S_ISREG(is.st_mode) && is.st_uid == geteuid() && is.st_size == TIDE_LANE_BYTES &&
-        is.st_blocks * 512 >= is.st_size)
-        lane = map_lane(fd);
+    if (!fstat(fd, &is) && is.st_uid == geteuid() && is.st_blocks * 512 >= is.st_size)
+        lane = tide_file_map(fd, TIDE_LANE_BYTES, MAP_POPULATE);
     close(fd);
     if (lane && (lane->magic != TIDE_LANE_MAGIC || lane->pid != (uint32_t)getpid() ||
-                 lane->start_ticks != start_ticks || lane->slot_count != TIDE_LANE_SLOTS)) {
+                 lane->start_ticks != own->start_ticks || lane->slot_count != TIDE_LANE_SLOTS)) {
         munmap(lane, TIDE_LANE_BYTES);
         lane = NULL;
     }
     return lane;
 }
 
-static void say_full(int directory, const char *name)
-{
-    char full[96] = TIDE_SPACE_FULL;
-    strcat(full, name);
-    int fd = openat(directory, full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-}
-
 static struct tide_lane_head *make_lane(void)
 {
     const char *path = secure_getenv(TIDE_CHANNEL_ENV);
-    uint64_t start_ticks;
-    if (!path || path[0] != '/' || tide_birth_read(0, &start_ticks))
+    struct tide_file_own own;
+    if (!path || path[0] != '/' || tide_file_begin(path, TIDE_FILE_MARKS, &own))
         return NULL;
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return NULL;
-    char name[64] = "marks-";
-    char *end = tide_birth_digits(name + strlen(name), (uint64_t)getpid());
-    *end++ = '-';
-    *tide_birth_digits(end, start_ticks) = '\0';
-    int spare = tide_space_open(directory, TIDE_SPACE_SPARE);
-    struct tide_lane_head *lane = reopen_lane(directory, name, start_ticks);
-    if (!lane && spare >= 0)
-        lane = reopen_lane(spare, name, start_ticks);
-    bool full = !tide_space_for(directory, tide_space_is_shared(directory), TIDE_LANE_BYTES);
-    bool spare_full = spare < 0 || !tide_space_for(spare, false, TIDE_LANE_BYTES);
-    if (!lane && !full)
-        lane = create_lane(directory, name, start_ticks, &full);
-    if (!lane && !spare_full)
-        lane = create_lane(spare, name, start_ticks, &spare_full);
-    if (!lane && full && spare_full)
-        say_full(directory, name);
-    if (spare >= 0)
-        close(spare);
-    close(directory);
+    struct tide_lane_head *lane = NULL;
+    for (int i = 0; i < TIDE_FILE_PLACES && !lane; i++)
+        lane = reopen_lane(&own, i);
+    for (int i = 0; i < TIDE_FILE_PLACES && !lane; i++)
+        if (tide_file_may_take(&own, i, TIDE_LANE_BYTES))
+            lane = create_lane(&own, i);
+    tide_file_end(&own, lane != NULL);
     return lane;
 }
 

@@ -3,18 +3,16 @@
  */
 #include "channel/places.h"
 #include "channel/birth.h"
-#include "channel/space.h"
+#include "channel/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -23,8 +21,6 @@ enum {
     FIRST_BYTES = 1 << 20,  /* what a place must have room for to be chosen */
     DESCRIPTORS_MOST = 4096 /* closed one by one where the kernel cannot close them at once */
 };
-
-#define PID_MOST (1 << 22)
 
 /* ---- removing */
 
@@ -58,12 +54,11 @@ static void remove_place(int base, const char *name, int directory)
 
 static bool is_of_dead_tracker(const char *name)
 {
-    static const char prefix[] = "tidemark-";
-    const char *p = name + strlen(prefix);
-    uint64_t pid, start, now;
-    return !strncmp(name, prefix, strlen(prefix)) && !tide_birth_number(&p, &pid) && *p++ == '-' &&
-           !tide_birth_number(&p, &start) && pid > 0 && pid <= PID_MOST && p[0] == '-' && strlen(p) == 7 &&
-           (tide_birth_read((int64_t)pid, &now) || now != start);
+    int64_t pid;
+    uint64_t start;
+    const char *rest;
+    return !tide_file_parse(name, "tidemark-", &pid, &start, &rest) && rest[0] == '-' && strlen(rest) == 7 &&
+           !tide_birth_is_there(pid, start);
 }
 
 static void sweep_one(int base, const char *name)
@@ -131,12 +126,6 @@ static void drop_place(struct tide_place *place)
     close(place->fd);
 }
 
-static bool is_in_memory(const struct tide_place *place)
-{
-    struct statfs about;
-    return !fstatfs(place->fd, &about) && about.f_type == TMPFS_MAGIC;
-}
-
 /* The first of the bases, other than `but`, that has room; any: or that a directory can be made in. Its
  * index, or -1. */
 static int choose(const char *const *bases, int count, int but, bool any, struct tide_place *ret_place)
@@ -144,7 +133,7 @@ static int choose(const char *const *bases, int count, int but, bool any, struct
     for (int i = 0; i < count; i++) {
         if (i == but || make_place(ret_place, bases[i]))
             continue;
-        if (any || tide_space_for(ret_place->fd, is_in_memory(ret_place), FIRST_BYTES))
+        if (any || tide_file_leaves_room(ret_place->fd, tide_file_is_in_memory(ret_place->fd), FIRST_BYTES))
             return i;
         drop_place(ret_place);
     }
@@ -155,10 +144,10 @@ static int choose(const char *const *bases, int count, int but, bool any, struct
  * the job all the same. */
 static void make_spare(struct tide_places *places, const char *const *bases, int count, int first)
 {
-    if (!is_in_memory(&places->at[0]))
+    if (!tide_file_is_in_memory(places->at[0].fd))
         return;
     bool made = choose(bases, count, first, false, &places->at[1]) >= 0;
-    if (symlinkat(made ? places->at[1].path : "/nonexistent", places->at[0].fd, TIDE_SPACE_SPARE) && made)
+    if (symlinkat(made ? places->at[1].path : "/nonexistent", places->at[0].fd, TIDE_FILE_SPARE) && made)
         drop_place(&places->at[1]);
     else
         places->count += made;

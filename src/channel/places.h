@@ -2,7 +2,7 @@
  * places.h - the directories of a channel, on the tracker's side.
  *
  * Each is "tidemark-PID-START-XXXXXX" (the tracker's PID and start), held with flock() for as long as the
- * tracker lives. A memory file system comes first, but only if three quarters of it stay free (space.h); then
+ * tracker lives. A memory file system comes first, but only if three quarters of it stay free (file.h); then
  * a second one, on another file system, is what the first one's link leads to.
  *
  * They are removed at the end, also when the tracker is killed: a process waits for that, and for nothing

@@ -1,5 +1,7 @@
 #include "channel/ring.h"
 
+#include "base/map.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,11 +110,9 @@ static size_t take_good(struct tide_ring *ring, struct tide_ring_scratch *scratc
 
 static uint64_t series_key(const struct tide_lane_slot *slot)
 {
-    uint64_t key = UINT64_C(0xcbf29ce484222325);
-    uint32_t kind = slot->kind == TIDE_LANE_PHASE_END ? TIDE_LANE_PHASE_BEGIN : slot->kind;
-    key = (key ^ kind) * UINT64_C(0x100000001b3);
-    for (const char *p = slot->name; *p; p++)
-        key = (key ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+    unsigned char kind =
+        slot->kind == TIDE_LANE_PHASE_END ? TIDE_LANE_PHASE_BEGIN : (unsigned char)slot->kind;
+    uint64_t key = tide_map_key(tide_map_key(TIDE_MAP_SEED, &kind, 1), slot->name, strlen(slot->name));
     return key ? key : 1;
 }
 

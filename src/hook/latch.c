@@ -56,16 +56,10 @@ static int64_t used_ns(unsigned thread)
 /* The letter of its state; '?' if that cannot be had. */
 static char state_of(unsigned thread)
 {
-    char path[64] = "/proc/self/task/", text[512];
+    char path[64] = "/proc/self/task/", state;
+    uint64_t start_ticks;
     memcpy(tide_birth_digits(path + strlen(path), thread), "/stat", sizeof "/stat");
-    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC), got = -1;
-    if (fd >= 0) {
-        got = syscall(SYS_read, fd, text, sizeof text - 1);
-        syscall(SYS_close, fd);
-    }
-    text[got > 0 ? got : 0] = '\0';
-    const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : '?';
+    return tide_birth_look(path, &state, &start_ticks) ? '?' : state;
 }
 
 /* Whether the holder may still let go soon: it waits for a processor or for a page, or is stopped. Not if it

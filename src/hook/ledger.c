@@ -10,18 +10,15 @@
  */
 #include "hook/ledger.h"
 #include "channel/birth.h"
+#include "channel/file.h"
 #include "channel/lane.h"
-#include "channel/space.h"
 #include "hook/latch.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -59,7 +56,7 @@ static struct TIDE_WIPED {
     atomic_bool attaching;
     tide_latch latch; /* guards appending: the counts, `backed`, `known`, and inserts into the indexes */
     uint64_t backed[AREAS];
-    bool is_spare; /* the table is where the channel's link leads to */
+    const char *place; /* path of the directory in which the table is */
     unsigned known_count;
     struct known known[KNOWN_MODULES];
     _Atomic uint32_t index[1 << INDEX_BITS]; /* site number + 1 */
@@ -73,7 +70,7 @@ void (*tide_ledger_on_object)(const struct tide_object *object);
 static atomic_bool off;
 static atomic_uint unloads;
 static char program_path[TIDE_HEAP_STRING];
-static char channel_path[256], spare_path[sizeof channel_path + sizeof TIDE_SPACE_SPARE];
+static char channel_path[256], spare_path[sizeof channel_path + sizeof TIDE_FILE_SPARE];
 
 static struct tide_heap_site *site_at(struct tide_heap_head *table, uint32_t n)
 {
@@ -89,7 +86,7 @@ int tide_ledger_init(void)
         atomic_store(&off, true);
     else
         memcpy(channel_path, path, strlen(path) + 1);
-    strcat(strcat(strcpy(spare_path, channel_path), "/"), TIDE_SPACE_SPARE);
+    strcat(strcat(strcpy(spare_path, channel_path), "/"), TIDE_FILE_SPARE);
     return tide_wiped_declare(&self, sizeof self);
 }
 
@@ -121,10 +118,10 @@ const char *tide_ledger_program(void)
  * it. */
 static bool has_room(uint64_t bytes)
 {
-    int directory = tide_space_open(AT_FDCWD, self.is_spare ? spare_path : channel_path);
+    int directory = tide_file_directory(AT_FDCWD, self.place);
     if (directory < 0)
         return false;
-    bool shared = tide_space_is_shared(directory), room = tide_space_for(directory, shared, bytes);
+    bool room = tide_file_has_room(directory, bytes);
     syscall(SYS_close, directory);
     return room;
 }
@@ -150,36 +147,32 @@ static int back(struct tide_heap_head *table, enum area area, uint64_t bytes)
     return 0;
 }
 
-/* The file, empty and of full size, or -1 with errno. */
-static int create_file(int directory, int other, const char *name)
+/* The file of the next image: one that exists, here or in the other place, was left by this process before it
+ * called exec. The name becomes the file's. */
+static int create_file(struct tide_file_own *own, int place, uint32_t *ret_image)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < TIDE_HEAP_BYTES) {
-        errno = EFBIG;
-        return -1;
-    }
-    if (other >= 0 && !faccessat(other, name, F_OK, 0)) {
-        errno = EEXIST;
-        return -1;
-    }
-    int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -1;
-    if (!fchmod(fd, 0600) && !ftruncate(fd, (off_t)TIDE_HEAP_BYTES))
-        return fd;
-    unlinkat(directory, name, 0);
-    close(fd);
-    errno = EIO;
-    return -1;
+    char *end = own->name + strlen(own->name);
+    int other = own->places[1 - place], fd = -1;
+    uint32_t image = 0;
+    do {
+        if (image) {
+            *end = '-';
+            *tide_birth_digits(end + 1, image) = '\0';
+        }
+        if (other >= 0 && !faccessat(other, own->name, F_OK, 0))
+            errno = EEXIST;
+        else
+            fd = tide_file_create(own->places[place], own->name, TIDE_HEAP_BYTES);
+    } while (fd < 0 && errno == EEXIST && ++image < IMAGES_MOST);
+    *ret_image = image;
+    return fd;
 }
 
 static struct tide_heap_head *map_file(int fd)
 {
-    flock(fd, LOCK_EX | LOCK_NB);
-    long at = syscall(SYS_mmap, NULL, TIDE_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)0);
-    if (at == -1)
+    void *memory = tide_file_map(fd, TIDE_HEAP_BYTES, 0);
+    if (!memory)
         return NULL;
-    void *memory = (void *)at;
     memset(self.backed, 0, sizeof self.backed);
     if (!madvise(memory, sizeof(struct tide_heap_head), MADV_POPULATE_WRITE) && !back(memory, SITES, 1) &&
         !back(memory, FRAMES, 1) && !back(memory, MODULES, 1) && !back(memory, TEXT, 1))
@@ -217,66 +210,34 @@ static void write_head(struct tide_heap_head *table, uint64_t start_ticks, uint3
     __atomic_store_n(&table->magic, TIDE_HEAP_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* A file that exists, here or in the other place, was left by this process before it called exec. */
-static struct tide_heap_head *make_table_in(int directory, int other, const char *first_name,
-                                            uint64_t start_ticks)
+static struct tide_heap_head *make_table_in(struct tide_file_own own, int place)
 {
-    char name[96];
-    strcpy(name, first_name);
-    char *end = name + strlen(name);
-    struct tide_heap_head *table = NULL;
-    uint32_t image = 0;
-    int fd = create_file(directory, other, name);
-    while (fd < 0 && errno == EEXIST && ++image < IMAGES_MOST) {
-        *end = '-';
-        *tide_birth_digits(end + 1, image) = '\0';
-        fd = create_file(directory, other, name);
-    }
-    if (fd >= 0) {
-        table = map_file(fd);
-        if (!table)
-            unlinkat(directory, name, 0);
-        close(fd);
-    }
+    uint32_t image;
+    int fd = create_file(&own, place, &image);
+    if (fd < 0)
+        return NULL;
+    struct tide_heap_head *table = map_file(fd);
     if (table)
-        write_head(table, start_ticks, image);
+        write_head(table, own.start_ticks, image);
+    else
+        unlinkat(own.places[place], own.name, 0);
+    close(fd);
     return table;
 }
 
-static void say_full(int directory, const char *name)
-{
-    char full[112] = TIDE_SPACE_FULL;
-    strcat(full, name);
-    int fd = openat(directory, full, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
-}
-
-/* In the channel's directory, or where its link leads to. */
 static struct tide_heap_head *make_table(void)
 {
-    uint64_t start_ticks;
-    int places[2] = {tide_space_open(AT_FDCWD, channel_path), tide_space_open(AT_FDCWD, spare_path)};
+    static const char *const paths[TIDE_FILE_PLACES] = {channel_path, spare_path};
     struct tide_heap_head *table = NULL;
-    char name[96] = TIDE_HEAP_FILE;
-    if (places[0] >= 0 && !tide_birth_read(0, &start_ticks)) {
-        char *end = tide_birth_digits(name + strlen(name), (uint64_t)getpid());
-        *end++ = '-';
-        *tide_birth_digits(end, start_ticks) = '\0';
-        bool room = false;
-        for (int i = 0; i < 2 && !table; i++) {
-            self.is_spare = i == 1;
-            if (places[i] < 0 || !has_room(FIRST_BYTES))
-                continue;
-            room = true;
-            table = make_table_in(places[i], places[1 - i], name, start_ticks);
-        }
-        if (!room)
-            say_full(places[0], name);
+    struct tide_file_own own;
+    if (tide_file_begin(channel_path, TIDE_FILE_HEAP, &own))
+        return NULL;
+    for (int i = 0; i < TIDE_FILE_PLACES && !table; i++) {
+        self.place = paths[i];
+        if (tide_file_may_take(&own, i, FIRST_BYTES))
+            table = make_table_in(own, i);
     }
-    for (int i = 0; i < 2; i++)
-        if (places[i] >= 0)
-            close(places[i]);
+    tide_file_end(&own, table != NULL);
     return table;
 }
 

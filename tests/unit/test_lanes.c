@@ -495,13 +495,17 @@ static void the_start_of_a_process_is_read_behind_any_name(void **state)
 {
     (void)state;
     uint64_t ticks;
+    char letter;
     assert_int_equal(
-        tide_birth_parse("5 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21\n", &ticks),
+        tide_birth_parse("5 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21\n", &letter,
+                         &ticks),
         0);
     assert_int_equal(ticks, 4711);
-    assert_int_equal(tide_birth_parse("5 (a) S 1 2 3", &ticks), -1);
-    assert_int_equal(tide_birth_parse("", &ticks), -1);
-    assert_int_equal(tide_birth_parse("5 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", &ticks), -1);
+    assert_int_equal(letter, 'S');
+    assert_int_equal(tide_birth_parse("5 (a) S 1 2 3", &letter, &ticks), -1);
+    assert_int_equal(tide_birth_parse("", &letter, &ticks), -1);
+    assert_int_equal(
+        tide_birth_parse("5 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", &letter, &ticks), -1);
 }
 
 int main(void)
