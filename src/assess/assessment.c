@@ -92,11 +92,6 @@ static int make_spans(struct tide_assessing *s)
 /* ---------------------------------------------------------------------------------------------------- limits
  */
 
-static uint64_t key_of(const char *text)
-{
-    return tide_map_key(TIDE_MAP_SEED, text, strlen(text));
-}
-
 /* The lowest bound on the tree that applies at the end: of each name, the last. "gpu N" and "rlimit" bounds
  * are not the tree's. */
 static int find_limit(struct tide_assessing *s)
@@ -113,11 +108,11 @@ static int find_limit(struct tide_assessing *s)
     int status = 0;
     tide_map_init(&last, h->limit_count + 1);
     for (size_t i = 0; i < h->limit_count && status == 0; i++)
-        status = tide_map_put(&last, key_of(h->limits[i].name), i) ? no_memory(s->err) : 0;
+        status = tide_map_put(&last, tide_map_text_key(h->limits[i].name), i) ? no_memory(s->err) : 0;
     for (size_t i = 0; i < h->limit_count && status == 0; i++) {
         const struct tide_limit *l = &h->limits[i];
         uint64_t newest = i;
-        tide_map_get(&last, key_of(l->name), &newest);
+        tide_map_get(&last, tide_map_text_key(l->name), &newest);
         bool of_a_part = !strncmp(l->name, "gpu", 3) || !strncmp(l->name, "rlimit", 6);
         if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
@@ -139,7 +134,7 @@ static int find_roles(struct tide_assessing *s)
     int status = s->role_of ? 0 : no_memory(s->err);
     tide_map_init(&known, h->process_count + 1);
     for (size_t i = 0; i < h->process_count && status == 0; i++) {
-        uint64_t key = key_of(h->processes[i].row.role), number = s->role_count;
+        uint64_t key = tide_map_text_key(h->processes[i].row.role), number = s->role_count;
         if (!tide_map_get(&known, key, &number)) {
             status = tide_map_put(&known, key, number) ? no_memory(s->err) : 0;
             s->role_count++;

@@ -531,27 +531,18 @@ static int load_window(struct tide_history_load *load, struct tide_reader *reade
 
 /* --- marks --------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 /* Index of text in names, which it joins if it is new. -1: none (empty); -2: out of memory. */
 static int32_t intern(struct tide_history *history, const char *text, struct tide_err *err)
 {
     struct tide_history_private *p = history->private;
-    uint64_t hash, found;
+    uint64_t key, found;
     const char *copy = NULL;
 
     if (!*text)
         return -1;
     if (history->name_count >= MAX_NAMES - 1)
         text = OTHER_NAMES;
-    for (hash = hash_text(text); tide_map_get(&p->names, hash, &found); hash++)
+    for (key = tide_map_text_key(text); tide_map_get(&p->names, key, &found); key++)
         if (strcmp(history->names[found], text) == 0)
             return (int32_t)found;
     if (history->name_count >= MAX_NAMES)
@@ -560,7 +551,7 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
                           sizeof *history->names, err) != 0 ||
         replace_text(history, &copy, text, err) != 0)
         return -2;
-    if (tide_map_put(&p->names, hash, history->name_count) != 0) {
+    if (tide_map_put(&p->names, key, history->name_count) != 0) {
         free((char *)copy);
         tide_history_no_memory(err);
         return -2;

@@ -90,15 +90,13 @@ static const char *keep_text(struct tide_history *history, const char *text, str
 static const char *share_text(struct tide_history *history, const char *text, struct tide_err *err)
 {
     struct tide_map *by_key = &history->private->heap.text_by_key;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325), found;
+    uint64_t key = tide_map_text_key(text), found;
 
-    for (const char *p = text; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    if (tide_map_get(by_key, hash, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
+    if (tide_map_get(by_key, key, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
         return (const char *)(uintptr_t)found;
     const char *copy = keep_text(history, text, err);
     if (copy)
-        tide_map_put(by_key, hash, (uint64_t)(uintptr_t)copy);
+        tide_map_put(by_key, key, (uint64_t)(uintptr_t)copy);
     return copy;
 }
 

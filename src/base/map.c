@@ -133,3 +133,8 @@ uint64_t tide_map_key(uint64_t seed, const void *data, size_t len)
         seed = (seed ^ p[i]) * UINT64_C(0x100000001b3);
     return seed;
 }
+
+uint64_t tide_map_text_key(const char *text)
+{
+    return tide_map_key(TIDE_MAP_SEED, text, strlen(text));
+}

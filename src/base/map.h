@@ -34,6 +34,9 @@ bool tide_map_remove(struct tide_map *map, uint64_t key);
 #define TIDE_MAP_SEED UINT64_C(0xcbf29ce484222325)
 uint64_t tide_map_key(uint64_t seed, const void *data, size_t len);
 
+/* The same for a text, without its NUL. */
+uint64_t tide_map_text_key(const char *text);
+
 /* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
 bool tide_map_next(const struct tide_map *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
 

@@ -79,11 +79,6 @@ int64_t tide_channel_helper(const struct tide_channel *channel)
     return channel->places.sweeper;
 }
 
-static uint64_t key_of(const char *name)
-{
-    return tide_map_key(TIDE_MAP_SEED, name, strlen(name));
-}
-
 static int open_lane(const struct tide_channel *channel, size_t place, const char *name)
 {
     return tide_file_open(channel->places.at[place].fd, name, TIDE_LANE_BYTES, O_RDONLY);
@@ -113,7 +108,7 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
         tide_file_parse(name, TIDE_FILE_MARKS, &lane.pid, &lane.start_ticks, &suffix) ||
         (*suffix && *suffix != '-'))
         return 0;
-    uint64_t key = key_of(name);
+    uint64_t key = tide_map_text_key(name);
     if (tide_map_get(&channel->by_name, key, NULL) || channel->lane_count >= TIDE_CHANNEL_LANES)
         return 0;
     int fd = open_lane(channel, place, name);
@@ -179,11 +174,11 @@ static void drop_lane(struct tide_channel *channel, size_t i)
         tide_descriptors_give(channel->descriptors);
     }
     unlinkat(channel->places.at[lane->place].fd, lane->name, 0);
-    tide_map_remove(&channel->by_name, key_of(lane->name));
+    tide_map_remove(&channel->by_name, tide_map_text_key(lane->name));
     struct lane *tail = &channel->lanes[--channel->lane_count];
     if (tail != lane) {
         *lane = *tail;
-        tide_map_put(&channel->by_name, key_of(lane->name), i); /* exists already: cannot fail */
+        tide_map_put(&channel->by_name, tide_map_text_key(lane->name), i); /* exists already: cannot fail */
     }
 }
 

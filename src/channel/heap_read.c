@@ -117,11 +117,6 @@ void tide_heap_tables_free(struct tide_heap_tables *tables)
     free(tables);
 }
 
-static uint64_t key_of(const char *name)
-{
-    return tide_map_key(TIDE_MAP_SEED, name, strlen(name));
-}
-
 size_t tide_heap_tables_waiting(const struct tide_heap_tables *tables)
 {
     return tables->waiting;
@@ -140,7 +135,7 @@ struct tide_heap_table *tide_heap_tables_at(struct tide_heap_tables *tables, siz
 void tide_heap_tables_drop(struct tide_heap_tables *tables, size_t index)
 {
     unlinkat(tables->tables[index]->directory, tables->tables[index]->name, 0);
-    tide_map_remove(&tables->by_name, key_of(tables->tables[index]->name));
+    tide_map_remove(&tables->by_name, tide_map_text_key(tables->tables[index]->name));
     free_table(tables, tables->tables[index]);
     tables->tables[index] = tables->tables[--tables->count];
 }
@@ -256,7 +251,8 @@ static int add_table(struct tide_heap_tables *tables, const struct tide_heap_tab
 {
     struct tide_heap_table *copy = malloc(sizeof *copy);
 
-    if (!copy || grow_tables(tables) != 0 || tide_map_put(&tables->by_name, key_of(table->name), 1) != 0) {
+    if (!copy || grow_tables(tables) != 0 ||
+        tide_map_put(&tables->by_name, tide_map_text_key(table->name), 1) != 0) {
         free(copy);
         return -1;
     }
@@ -276,7 +272,7 @@ static void follow(struct tide_heap_tables *tables, int directory, const char *n
 {
     struct tide_heap_table table = {.fd = -1, .directory = directory};
 
-    if (parse_name(name, &table) != 0 || tide_map_get(&tables->by_name, key_of(name), NULL))
+    if (parse_name(name, &table) != 0 || tide_map_get(&tables->by_name, tide_map_text_key(name), NULL))
         return;
     bool full = tables->count >= TIDE_HEAP_TABLES;
     table.fd = full ? -1 : open_table(&table);

@@ -274,9 +274,9 @@ struct tide_heap_head *tide_ledger_table(void)
 
 static uint64_t hash_text(const char *text)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = 0;
     for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+        hash = tide_ledger_mix(hash, (unsigned char)*text);
     return hash;
 }
 
@@ -427,10 +427,8 @@ int32_t tide_ledger_code_add(struct tide_heap_head *table, uint64_t key, const c
 static uint64_t hash_stack(enum tide_heap_kind kind, const uint64_t *words, size_t depth)
 {
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)kind;
-    for (size_t i = 0; i < depth; i++) {
-        hash = (hash ^ words[i]) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
+    for (size_t i = 0; i < depth; i++)
+        hash = tide_ledger_mix(hash, words[i]);
     return hash ? hash : 1;
 }
 

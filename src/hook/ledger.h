@@ -58,6 +58,13 @@ const char *tide_ledger_program(void);
 /* Bytes of the table that are in this process's memory. */
 uint64_t tide_ledger_resident(const struct tide_heap_head *table);
 
+/* A hash of what was hashed before and one word more. */
+static inline uint64_t tide_ledger_mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    return hash ^ hash >> 32;
+}
+
 static inline void tide_ledger_count(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);

@@ -429,15 +429,9 @@ static uint32_t decode_line(struct merge *m, const struct layout *l, uintptr_t c
     }
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0xff51afd7ed558ccd);
-    return hash ^ hash >> 33;
-}
-
 static uint32_t find_line(struct merge *m, const struct layout *l, uintptr_t code, uint64_t key, int64_t unit)
 {
-    uint64_t tag = mix(mix(key, (uint64_t)unit), 1);
+    uint64_t tag = tide_ledger_mix(tide_ledger_mix(key, (uint64_t)unit), 1);
     _Atomic uint64_t *place = &line_cache[tag >> (64 - LINES_BITS)];
     uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
     if ((found ^ tag) >> 24 == 0)
@@ -500,7 +494,8 @@ static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code
     tide_recall_note(m->notes, code + (uintptr_t)l->file, file);
     tide_recall_note(m->notes, code + (uintptr_t)l->name, name);
     tide_recall_note_bits(m->notes, code + (uintptr_t)l->first_line, UINT32_MAX, first_line);
-    uint64_t key = mix(mix(mix(mix(0, code), file), name), first_line);
+    uint64_t key =
+        tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
     int32_t number = tide_ledger_code(key);
     if (number >= 0)
@@ -622,8 +617,8 @@ struct tide_pyframes_view tide_pyframes_look(void)
     m.notes = NULL;
     uintptr_t frame = running_frame(&m, thread);
     for (int i = 0; frame && i < HASHED_FRAMES; i++, frame = word_at(&m, frame, l->previous))
-        view.hash = mix(view.hash, l->lines == LOCATIONS ? word_at(&m, frame, l->instruction)
-                                                         : half_at(&m, frame, l->instruction));
+        view.hash = tide_ledger_mix(view.hash, l->lines == LOCATIONS ? word_at(&m, frame, l->instruction)
+                                                                     : half_at(&m, frame, l->instruction));
     return view;
 }
 

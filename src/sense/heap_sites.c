@@ -104,18 +104,14 @@ static size_t collect_rows(const struct tide_heap_sense *heap, const struct tide
 /* The id of the stack with these frames, which is written if it is new. */
 static int64_t stack_of(struct tide_heap_look *look, const int64_t *rows, size_t count)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325), found;
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, rows, count * sizeof *rows), found;
     int64_t id;
 
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ (uint64_t)rows[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    if (tide_map_get(&look->heap->stacks, hash, &found))
+    if (tide_map_get(&look->heap->stacks, key, &found))
         return (int64_t)found;
     if (tide_writer_stack(look->writer, rows, count, &id, look->err) != 0)
         look->failed = true;
-    tide_map_put(&look->heap->stacks, hash, (uint64_t)id); /* without room it is written again, no more */
+    tide_map_put(&look->heap->stacks, key, (uint64_t)id); /* without room it is written again, no more */
     return id;
 }
 

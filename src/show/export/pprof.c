@@ -101,8 +101,7 @@ static uint64_t string(struct profile *p, const char *text)
     char safe[TIDE_EXPORT_TEXT];
     bool is_new;
     tide_text_escape(text, strlen(text), safe, sizeof safe);
-    uint64_t index = number_of(p, &p->string_of, tide_map_key(TIDE_MAP_SEED, safe, strlen(safe)),
-                               &p->string_count, &is_new);
+    uint64_t index = number_of(p, &p->string_of, tide_map_text_key(safe), &p->string_count, &is_new);
     if (is_new)
         tide_proto_text(&p->strings, PROFILE_STRING, safe);
     return index;
@@ -139,8 +138,7 @@ static struct module *module_of(struct profile *p, const struct tide_frame *f)
     bool is_new;
     if (!f->module[0] || f->python)
         return NULL;
-    uint64_t index = number_of(p, &p->module_of, tide_map_key(TIDE_MAP_SEED, f->module, strlen(f->module)),
-                               &count, &is_new);
+    uint64_t index = number_of(p, &p->module_of, tide_map_text_key(f->module), &count, &is_new);
     if (p->full)
         return NULL;
     if (is_new)

@@ -99,15 +99,13 @@ static int grow(struct making *m, void *array, size_t count, size_t *capacity, s
 static int32_t label_of(struct making *m, const char *text, enum tide_report_label_kind kind)
 {
     struct tide_report_sites *s = m->out;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)kind, found;
-    for (const char *p = text; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    for (; tide_map_get(&m->label_by_hash, hash, &found); hash++)
+    uint64_t key = tide_map_key(TIDE_MAP_SEED ^ (uint64_t)kind, text, strlen(text)), found;
+    for (; tide_map_get(&m->label_by_hash, key, &found); key++)
         if (s->labels[found].kind == kind && !strcmp(s->labels[found].text, text))
             return (int32_t)found;
     char *copy = tide_arena_text(m->arena, text, strlen(text));
     if (!copy || grow(m, &s->labels, s->label_count, &m->label_capacity, sizeof *s->labels) ||
-        tide_map_put(&m->label_by_hash, hash, s->label_count))
+        tide_map_put(&m->label_by_hash, key, s->label_count))
         return no_memory(m->err);
     s->labels[s->label_count] = (struct tide_report_label){copy, kind};
     return (int32_t)s->label_count++;

@@ -1,13 +1,13 @@
 #include "show/screen/view_rows.h"
 #include "base/check.h"
+#include "base/map.h"
 #include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROLE_HASH UINT64_C(0xcbf29ce484222325)
-#define ROLE_BIT  (UINT64_C(1) << 63)
+#define ROLE_BIT (UINT64_C(1) << 63)
 
 enum {
     GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
@@ -132,18 +132,11 @@ static int fill_moments(struct tide_model *model)
     return 0;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* Process ids are keys themselves; roles have the top bit set; the tree is 0. */
 static uint64_t role_key(const struct tide_model *model, int64_t id)
 {
-    uint64_t hash = ROLE_HASH ^ (uint64_t)parent_of(model, id);
-    return hash_text(hash, role_of(process_of(model, id))) | ROLE_BIT;
+    const char *role = role_of(process_of(model, id));
+    return tide_map_key(TIDE_MAP_SEED ^ (uint64_t)parent_of(model, id), role, strlen(role)) | ROLE_BIT;
 }
 
 static bool same_group(const struct tide_model *model, int64_t a, int64_t b)
@@ -225,7 +218,7 @@ static int index_judged(struct tide_model *model)
         uint64_t key = (uint64_t)judged->process;
         if (judged->subject == TIDE_SUBJECT_ROLE) {
             const char *name = strstr(judged->name, " x ");
-            key = hash_text(ROLE_HASH, name ? name + 3 : judged->name) | ROLE_BIT;
+            key = tide_map_text_key(name ? name + 3 : judged->name) | ROLE_BIT;
         } else if (judged->subject == TIDE_SUBJECT_TREE) {
             key = 0;
         } else if (judged->subject != TIDE_SUBJECT_PROCESS) {
@@ -244,7 +237,7 @@ static const struct tide_judged *judged_of(const struct tide_model *model, const
     if (row->kind == TIDE_ROW_ROLE) {
         char shown[ROLE_TEXT];
         const char *role = role_of(process_of(model, row->process));
-        key = hash_text(ROLE_HASH, tide_text_escape(role, strlen(role), shown, sizeof shown)) | ROLE_BIT;
+        key = tide_map_text_key(tide_text_escape(role, strlen(role), shown, sizeof shown)) | ROLE_BIT;
     }
     return tide_map_get(&model->judged, key, &at) ? &model->assessment->judged[at] : NULL;
 }
