@@ -4,12 +4,10 @@
  * Usage: bench_unwind [ROUNDS]
  *
  * Stacks of 8, 14, 20 and 40 calls of functions without frame pointers, walked by libgcc's _Unwind_Backtrace,
- * by glibc's backtrace(), by libunwind's unw_backtrace if it is installed, and by src/hook/unwind.c, and
- * recognised by src/hook/recall.c. Each figure is the median of 9 batches after a first batch that fills the
- * caches.
+ * by glibc's backtrace(), by libunwind's unw_backtrace if it is installed, and by src/hook/unwind.c. Each
+ * figure is the median of 9 batches after a first batch that fills the caches.
  */
 #include "hook/object.h"
-#include "hook/recall.h"
 #include "hook/unwind.h"
 
 #include <dlfcn.h>
@@ -63,22 +61,6 @@ static __attribute__((noinline)) int by_tables(void)
     uint64_t words[WORDS];
     struct tide_unwind_trace trace = {.words = words, .room = WORDS};
     tide_unwind_walk(TIDE_UNWIND_CALLER, &stack, &trace);
-    return (int)trace.count;
-}
-
-/* The frames stand for the site: what is found is how many there are. */
-static __attribute__((noinline)) int by_recall(void)
-{
-    uint64_t words[WORDS];
-    struct tide_recall_place place = {
-        .caller = TIDE_UNWIND_CALLER, .stack_high = stack.high, .kind = TIDE_HEAP_MALLOC};
-    struct tide_recall_notes *notes;
-    int32_t found = tide_recall_find(&place, &notes);
-    if (found >= 0)
-        return found;
-    struct tide_unwind_trace trace = {.words = words, .room = WORDS, .notes = notes};
-    tide_unwind_walk(place.caller, &stack, &trace);
-    tide_recall_keep(notes, (int32_t)trace.count);
     return (int)trace.count;
 }
 
@@ -144,7 +126,7 @@ int main(int argc, char **argv)
     pthread_attr_destroy(&attributes);
     stack = (struct tide_unwind_stack){.low = (uintptr_t)low, .high = (uintptr_t)low + bytes};
     tide_object_init();
-    if (tide_unwind_init() || tide_recall_init())
+    if (tide_unwind_init())
         return 2;
     void *library = dlopen("libunwind.so.8", RTLD_NOW);
     if (library)
@@ -155,8 +137,7 @@ int main(int argc, char **argv)
     } candidates[] = {{"libgcc _Unwind_Backtrace", by_libgcc},
                       {"glibc backtrace", by_backtrace},
                       {"libunwind unw_backtrace", unw_backtrace ? by_libunwind : NULL},
-                      {"hook: cached rules", by_tables},
-                      {"hook: seen before", by_recall}};
+                      {"hook: cached rules", by_tables}};
     static const int depths[] = {8, 14, 20, 40};
     printf("%-26s %8s %8s %12s %12s\n", "unwinder", "calls", "frames", "ns/stack", "ns/frame");
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)

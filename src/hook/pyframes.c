@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, HASHED_FRAMES = 6, NAME_CHARS = 500 };
+enum { LINES_BITS = 13, LINE_MASK = 0xffffff, CHECKED_FRAMES = 64, NAME_CHARS = 500 };
 enum { WINDOW = 1024, WINDOWS = 2, LINES_MOST = 1 << 20, RUN_MOST = 4096 };
 
 /* How the instruction and the line table are written. */
@@ -123,7 +123,6 @@ void tide_pyframes_consider(const struct tide_object *object)
     tide_wiped_count(line_cache, sizeof line_cache);
     atomic_store(&python.failed, !usable);
     atomic_store(&python.ready, true);
-    tide_recall_forget();
 }
 
 void tide_pyframes_unloaded(void)
@@ -232,7 +231,6 @@ static bool is_trusted(struct tide_heap_head *table, uintptr_t thread)
 
 struct merge {
     struct tide_heap_head *table;
-    struct tide_recall_notes *notes;
     uintptr_t frame; /* the next Python frame, or 0 */
     uint64_t *out;
     size_t count, room, run;
@@ -282,30 +280,6 @@ static inline uint32_t half_at(struct merge *m, uintptr_t at, int offset)
 static inline uint8_t byte_at(struct merge *m, uintptr_t at, int offset)
 {
     return *(const uint8_t *)readable(m, at, offset, 1);
-}
-
-/* The same, noted. */
-static inline uintptr_t read_word(struct merge *m, uintptr_t at, int offset)
-{
-    uintptr_t value = word_at(m, at, offset);
-    tide_recall_note(m->notes, at + (uintptr_t)offset, value);
-    return value;
-}
-
-static inline uint32_t read_half(struct merge *m, uintptr_t at, int offset)
-{
-    uint32_t value = half_at(m, at, offset);
-    tide_recall_note_bits(m->notes, at + (uintptr_t)offset, UINT32_MAX, value);
-    return value;
-}
-
-static inline uint8_t read_byte(struct merge *m, uintptr_t at, int offset)
-{
-    unsigned shift = 8 * (offset & 3);
-    uint8_t value = byte_at(m, at, offset);
-    tide_recall_note_bits(m->notes, at + (uintptr_t)(offset & ~3), UINT32_C(0xff) << shift,
-                          (uint32_t)value << shift);
-    return value;
 }
 
 /* A code object is plain memory in any case: its frame, whose thread has not returned from it, holds a
@@ -405,9 +379,8 @@ static uint32_t line_of_lnotab(struct bytes b, uint32_t line, uint32_t offset)
 static int64_t unit_of(struct merge *m, const struct layout *l, uintptr_t frame, uintptr_t code)
 {
     if (l->lines == LOCATIONS)
-        return ((int64_t)read_word(m, frame, l->instruction) - (int64_t)(code + (uintptr_t)l->code_bytes)) /
-               2;
-    int32_t index = (int32_t)read_half(m, frame, l->instruction);
+        return ((int64_t)word_at(m, frame, l->instruction) - (int64_t)(code + (uintptr_t)l->code_bytes)) / 2;
+    int32_t index = (int32_t)half_at(m, frame, l->instruction);
     return l->lines == LNOTAB ? index / 2 : index;
 }
 
@@ -491,9 +464,6 @@ static int32_t number_of(struct merge *m, const struct layout *l, uintptr_t code
 {
     uintptr_t file = code_word(code, l->file), name = code_word(code, l->name);
     uint32_t first_line = code_half(code, l->first_line);
-    tide_recall_note(m->notes, code + (uintptr_t)l->file, file);
-    tide_recall_note(m->notes, code + (uintptr_t)l->name, name);
-    tide_recall_note_bits(m->notes, code + (uintptr_t)l->first_line, UINT32_MAX, first_line);
     uint64_t key =
         tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(tide_ledger_mix(0, code), file), name), first_line);
     *ret_key = key = key ? key : 1;
@@ -521,7 +491,7 @@ static void put(struct merge *m, uint64_t word)
 /* What was read through the kernel is a code object if nothing was freed until then. */
 static void put_frame(struct merge *m, const struct layout *l)
 {
-    uintptr_t code = read_word(m, m->frame, l->code);
+    uintptr_t code = word_at(m, m->frame, l->code);
     if (!code || (m->guarded && python.is_ending()) || code_word(code, OBJECT_TYPE) != python.code_type) {
         m->failed = true;
         return;
@@ -540,11 +510,11 @@ static void put_run(struct merge *m, bool all)
 {
     const struct layout *l = python.layout;
     while (m->frame && !m->full && !(m->guarded && (m->failed || m->run++ > RUN_MOST))) {
-        bool shim = l->owner >= 0 && read_byte(m, m->frame, l->owner) == OWNED_BY_C;
-        bool last = shim || (l->entry >= 0 && read_byte(m, m->frame, l->entry)) || l->lines != LOCATIONS;
+        bool shim = l->owner >= 0 && byte_at(m, m->frame, l->owner) == OWNED_BY_C;
+        bool last = shim || (l->entry >= 0 && byte_at(m, m->frame, l->entry)) || l->lines != LOCATIONS;
         if (!shim)
             put_frame(m, l);
-        m->frame = read_word(m, m->frame, l->previous);
+        m->frame = word_at(m, m->frame, l->previous);
         if (last && !all)
             return;
     }
@@ -558,8 +528,8 @@ static bool is_loop(uint64_t word)
 static uintptr_t running_frame(struct merge *m, uintptr_t thread)
 {
     const struct layout *l = python.layout;
-    uintptr_t frame = read_word(m, thread, l->current);
-    return frame && l->cframe >= 0 ? read_word(m, frame, l->cframe) : frame;
+    uintptr_t frame = word_at(m, thread, l->current);
+    return frame && l->cframe >= 0 ? word_at(m, frame, l->cframe) : frame;
 }
 
 static size_t copy_native(const uint64_t *words, size_t count, uint64_t *out, size_t room, bool *complete)
@@ -599,27 +569,11 @@ static bool is_readable(uintptr_t thread, bool *ret_guarded)
     return !python.is_ending();
 }
 
-struct tide_pyframes_view tide_pyframes_look(void)
+/* The calling thread's state, or 0. */
+static uintptr_t thread_to_read(bool *ret_guarded)
 {
-    struct tide_pyframes_view view = {0};
-    if (!atomic_load_explicit(&python.ready, memory_order_acquire) || atomic_load(&python.failed))
-        return view;
     uintptr_t thread = (uintptr_t)python.this_thread();
-    if (!thread || !is_readable(thread, &view.guarded))
-        return view;
-    view.thread = thread;
-    view.is_known = !view.guarded && atomic_load_explicit(&python.checked, memory_order_acquire);
-    if (!view.is_known)
-        return view;
-    const struct layout *l = python.layout;
-    struct merge m;
-    m.guarded = m.failed = false;
-    m.notes = NULL;
-    uintptr_t frame = running_frame(&m, thread);
-    for (int i = 0; frame && i < HASHED_FRAMES; i++, frame = word_at(&m, frame, l->previous))
-        view.hash = tide_ledger_mix(view.hash, l->lines == LOCATIONS ? word_at(&m, frame, l->instruction)
-                                                                     : half_at(&m, frame, l->instruction));
-    return view;
+    return thread && is_readable(thread, ret_guarded) ? thread : 0;
 }
 
 static void put_all(struct merge *m, const uint64_t *words, size_t count, size_t outermost, bool complete)
@@ -635,9 +589,8 @@ static void put_all(struct merge *m, const uint64_t *words, size_t count, size_t
     }
 }
 
-size_t tide_pyframes_merge(struct tide_heap_head *table, const struct tide_pyframes_view *view,
-                           const uint64_t *words, size_t count, uint64_t *out, size_t room,
-                           struct tide_recall_notes *notes, bool *complete)
+size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
+                           size_t room, bool *complete)
 {
     size_t outermost = 0, loops = 0;
     bool usable = atomic_load_explicit(&python.ready, memory_order_acquire) && !atomic_load(&python.failed);
@@ -646,30 +599,22 @@ size_t tide_pyframes_merge(struct tide_heap_head *table, const struct tide_pyfra
             outermost = i;
             loops++;
         }
-    if (!loops || !view->thread || !is_trusted(table, view->thread)) {
-        if (loops)
-            tide_recall_spoil(notes); /* the next one may have more luck */
+    bool guarded = false;
+    uintptr_t thread = loops ? thread_to_read(&guarded) : 0;
+    if (!thread || !is_trusted(table, thread))
         return copy_native(words, count, out, room, complete);
-    }
-    if (!view->is_known)
-        tide_recall_spoil(notes);
     struct merge m;
     memset(&m, 0, offsetof(struct merge, windows));
     m.table = table;
-    m.notes = notes;
     m.out = out;
     m.room = room;
-    m.guarded = view->guarded;
-    m.frame = running_frame(&m, view->thread);
+    m.guarded = guarded;
+    m.frame = running_frame(&m, thread);
     put_all(&m, words, count, outermost, *complete);
-    if (m.guarded && python.is_ending()) {
-        tide_recall_spoil(notes);
+    if (m.guarded && python.is_ending())
         return copy_native(words, count, out, room, complete);
-    }
-    if (m.failed) {
+    if (m.failed)
         tide_ledger_count(&table->python_failed);
-        tide_recall_spoil(notes);
-    }
     if (m.full)
         *complete = false;
     return m.count;

@@ -23,7 +23,6 @@
 
 #include "hook/object.h"
 #include "hook/ledger.h"
-#include "hook/recall.h"
 
 /* Whether the object is an interpreter, and if so which: sets up what merging needs. Takes no lock of the
  * loader. Not from two threads at once. */
@@ -35,20 +34,10 @@ void tide_pyframes_unloaded(void);
 /* Whether the calling thread began the interpreter and is the process's first: the one that will end it. */
 bool tide_pyframes_is_main_thread(void);
 
-/* What there is to read of the calling thread. */
-struct tide_pyframes_view {
-    uintptr_t thread; /* its state in the interpreter; 0: there is none, or it must not be read */
-    bool guarded;     /* through the kernel */
-    bool is_known;    /* the state was found to be what it should be, and is plain memory */
-    uint64_t hash;    /* of what its innermost frames execute, if it is known */
-};
-struct tide_pyframes_view tide_pyframes_look(void);
-
 /* Copies a native stack to out, with each run of the interpreter's loop replaced by the Python frames it
  * runs, and with other frames of the interpreter left out from the innermost Python frame on. Returns the
- * number of words; *complete becomes false if they did not fit. What was read of the frames goes to notes. */
-size_t tide_pyframes_merge(struct tide_heap_head *table, const struct tide_pyframes_view *view,
-                           const uint64_t *words, size_t count, uint64_t *out, size_t room,
-                           struct tide_recall_notes *notes, bool *complete);
+ * number of words; *complete becomes false if they did not fit. */
+size_t tide_pyframes_merge(struct tide_heap_head *table, const uint64_t *words, size_t count, uint64_t *out,
+                           size_t room, bool *complete);
 
 #endif

@@ -12,7 +12,6 @@
 #include "hook/latch.h"
 #include "hook/ledger.h"
 #include "hook/own_stack.h"
-#include "hook/recall.h"
 
 #include <errno.h>
 #include <link.h>
@@ -189,25 +188,22 @@ static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr
 
 /* ---- stacks */
 
-/* The site of a stack that is not known. */
-static int32_t walk(struct tide_heap_head *table, struct tide_local *local, struct tide_unwind_stack stack,
-                    const struct tide_recall_place *place, const struct tide_pyframes_view *python,
-                    struct tide_recall_notes *notes)
+static int32_t walk(struct tide_heap_head *table, struct tide_local *local, enum tide_heap_kind kind,
+                    struct tide_unwind_frame caller)
 {
-    struct tide_unwind_trace trace = {.words = local->native, .room = TIDE_RECORDER_NATIVE, .notes = notes};
-    tide_unwind_walk(place->caller, &stack, &trace);
+    struct tide_unwind_stack stack = stack_of(local, caller.sp);
+    struct tide_unwind_trace trace = {.words = local->native, .room = TIDE_RECORDER_NATIVE};
+    tide_unwind_walk(caller, &stack, &trace);
     local->calm = trace.complete && !trace.interrupted;
     size_t own = 0;
     while (own + 1 < trace.count && trace.words[own] > own_start && trace.words[own] <= own_end)
         own++;
     bool complete = trace.complete;
-    size_t count = tide_pyframes_merge(table, python, trace.words + own, trace.count - own, local->merged,
-                                       TIDE_HEAP_DEPTH, notes, &complete);
-    if (!complete) {
+    size_t count = tide_pyframes_merge(table, trace.words + own, trace.count - own, local->merged,
+                                       TIDE_HEAP_DEPTH, &complete);
+    if (!complete)
         tide_ledger_count(&table->truncated);
-        tide_recall_spoil(notes);
-    }
-    return tide_ledger_find(table, place->kind, local->merged, count, complete);
+    return tide_ledger_find(table, kind, local->merged, count, complete);
 }
 
 static void publish(struct tide_heap_head *table, uint64_t took_ns)
@@ -244,21 +240,7 @@ int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kin
     struct tide_local *local = &tide_local;
     uint64_t n = atomic_fetch_add_explicit(&table->unwinds, 1, memory_order_relaxed);
     uint64_t from = n % TIMED_EVERY ? 0 : now_ns();
-    struct tide_unwind_stack stack = stack_of(local, caller.sp);
-    struct tide_pyframes_view python = tide_pyframes_look();
-    struct tide_recall_place place = {.kind = kind,
-                                      .caller = caller,
-                                      .stack_high = stack.high,
-                                      .python = python.is_known ? python.thread : 0,
-                                      .python_hash = python.hash};
-    struct tide_recall_notes *notes;
-    int32_t site = tide_recall_find(&place, &notes);
-    if (site >= 0) {
-        local->calm = true;
-    } else {
-        site = walk(table, local, stack, &place, &python, notes);
-        tide_recall_keep(notes, site);
-    }
+    int32_t site = walk(table, local, kind, caller);
     if (from)
         publish(table, now_ns() - from);
     do_what_is_due(table);
@@ -476,7 +458,6 @@ struct tide_heap_head *tide_recorder_enter(int *ret_errno)
 void tide_recorder_unloaded(void)
 {
     tide_unwind_forget();
-    tide_recall_forget();
     tide_ledger_unloaded();
     tide_pyframes_unloaded();
     tide_census_unloaded();
@@ -509,7 +490,7 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     seed_wanted = first_seed;
     if (tide_wiped_init() || tide_wiped_declare(&counting, sizeof counting) || tide_latch_init() ||
         tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
-        tide_recall_init() || tide_unwind_init() || tide_census_init())
+        tide_unwind_init() || tide_census_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {
         own_start = own.start;

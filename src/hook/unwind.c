@@ -9,7 +9,6 @@
 #include "hook/wiped.h"
 #include "hook/cfi.h"
 #include "hook/object.h"
-#include "hook/recall.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -94,8 +93,6 @@ __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t word_a
 struct walk {
     struct tide_unwind_frame frame;
     struct tide_unwind_stack stack;
-    struct tide_recall_notes *notes;
-    uintptr_t bp_at; /* where the frame pointer was saved; 0: it is the caller's still */
 };
 
 static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *ret_word)
@@ -103,19 +100,7 @@ static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *ret_word)
     if (!holds(&w->stack, at, 8))
         return false;
     *ret_word = word_at(at);
-    tide_recall_note(w->notes, at, *ret_word);
     return true;
-}
-
-/* Where the frame pointer comes from is noted only when it is used: most code keeps something else in that
- * register, which is another thing every time. */
-static inline uintptr_t use_bp(struct walk *w)
-{
-    if (w->bp_at)
-        tide_recall_note(w->notes, w->bp_at, w->frame.bp);
-    else if (w->notes)
-        w->notes->needs_bp = true;
-    return w->frame.bp;
 }
 
 /* Out of a signal handler, to the code it interrupted. */
@@ -123,7 +108,6 @@ static bool step_signal(struct walk *w)
 {
     struct tide_unwind_stack *stack = &w->stack;
     uintptr_t sp = w->frame.sp;
-    tide_recall_spoil(w->notes);
     if (!holds(stack, sp, SIGNAL_BYTES))
         return false;
     w->frame = (struct tide_unwind_frame){
@@ -137,23 +121,21 @@ static bool step_signal(struct walk *w)
 
 static inline bool step(struct walk *w, struct tide_cfi_rule rule)
 {
-    uintptr_t cfa = (rule.kind == TIDE_CFI_SP ? w->frame.sp : use_bp(w)) + (uintptr_t)(intptr_t)rule.offset;
+    uintptr_t cfa = (rule.kind == TIDE_CFI_SP ? w->frame.sp : w->frame.bp) + (uintptr_t)(intptr_t)rule.offset;
     if (rule.kind == TIDE_CFI_BP_DEREF && !read_word(w, cfa, &cfa))
         return false;
     if (cfa <= w->frame.sp)
         return false;
     uintptr_t pc, bp_at = 0;
     if (rule.saved != TIDE_CFI_BP_SAME) {
-        bp_at = rule.saved == TIDE_CFI_BP_AT_BP ? use_bp(w) : cfa - 8 * (uintptr_t)rule.saved;
+        bp_at = rule.saved == TIDE_CFI_BP_AT_BP ? w->frame.bp : cfa - 8 * (uintptr_t)rule.saved;
         if (!holds(&w->stack, bp_at, 8))
             return false;
     }
     if (!read_word(w, cfa - 8, &pc))
         return false;
-    if (bp_at) {
-        w->bp_at = bp_at;
+    if (bp_at)
         w->frame.bp = word_at(bp_at);
-    }
     w->frame.pc = pc;
     w->frame.sp = w->stack.low = cfa;
     return true;
@@ -162,7 +144,7 @@ static inline bool step(struct walk *w, struct tide_cfi_rule rule)
 void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *where,
                       struct tide_unwind_trace *trace)
 {
-    struct walk w = {.frame = frame, .stack = *where, .notes = trace->notes};
+    struct walk w = {.frame = frame, .stack = *where};
     unsigned interrupted = 0; /* 1: pc is no return address */
     trace->count = 0;
     trace->complete = trace->interrupted = false;

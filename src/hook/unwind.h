@@ -37,18 +37,15 @@ struct tide_unwind_stack {
 /* Memory for what is learned. -1 if the system gives none: then nothing can be walked. */
 int tide_unwind_init(void);
 
-struct tide_recall_notes;
-
 /* What a walk gives: addresses, innermost first, as heap.h wants them. */
 struct tide_unwind_trace {
     uint64_t *words;
     size_t room, count;
-    struct tide_recall_notes *notes; /* what was read of the stack is noted there, if not NULL (recall.h) */
-    bool complete;                   /* the outermost frame was reached */
-    bool interrupted;                /* a signal handler is on the stack */
+    bool complete;    /* the outermost frame was reached */
+    bool interrupted; /* a signal handler is on the stack */
 };
 
-/* Walks from `frame` outwards. words, room and notes are the caller's; at least one word is written. */
+/* Walks from `frame` outwards. words and room are the caller's; at least one word is written. */
 void tide_unwind_walk(struct tide_unwind_frame frame, const struct tide_unwind_stack *stack,
                       struct tide_unwind_trace *trace);
 
