@@ -38,7 +38,7 @@ static void clear_chunk(struct tide_heap_head *table, uintptr_t key)
     struct tide_range chunk;
     uintptr_t start = key & ~TIDE_POINTERS_DEVICE;
     enum tide_ranges_kind kind = key & TIDE_POINTERS_DEVICE ? TIDE_RANGES_DEVICE : TIDE_RANGES_CHUNKS;
-    int taken = tide_ranges_take(kind, start, &chunk);
+    int taken = tide_ranges_take(kind, start, start + 1, &chunk);
     if (taken > 0)
         tide_blocks_clear(table, start, chunk.end);
     else if (taken < 0) /* a pool's chunk may have been freed, and nobody can tell */

@@ -5,9 +5,10 @@
  * A piece of memory is made with one reference, its handle; it may be mapped at any number of addresses, and
  * an address gives a further reference. It lives until every reference was released and every mapping was
  * unmapped, in whatever order. The driver may give the value of a released handle to a new piece while the
- * old one is still mapped, so a piece is not known by its handle alone.
+ * old one is still mapped, so a piece is not known by its handle alone: it has a number, which the ranges of
+ * device memory that it is mapped at hold (ranges.h).
  *
- * These calls are slow and few: one latch and sorted arrays of TIDE_DEVICE_MOST suffice. Same rules as
+ * These calls are slow and few: one latch and a sorted array of TIDE_DEVICE_MOST suffice. Same rules as
  * pointers.h: any thread, never twice on one thread, empty in a forked child.
  */
 #ifndef TIDE_DEVICE_H
@@ -36,19 +37,16 @@ bool tide_device_any(void);
 
 enum tide_device_result tide_device_create(uint64_t handle, uint64_t bytes, uint32_t site);
 
-/* The handle was given out once more, for whatever is mapped at the address. */
-enum tide_device_result tide_device_retain(uint64_t handle, uint64_t address);
+/* The piece of the handle is mapped once more: its number, and its site. */
+enum tide_device_result tide_device_map(uint64_t handle, uint32_t *ret_piece, uint32_t *ret_site);
 
-enum tide_device_result tide_device_map(uint64_t address, uint64_t bytes, uint64_t handle,
-                                        uint32_t *ret_site);
+/* The handle was given out once more, for a piece that is mapped. */
+enum tide_device_result tide_device_retain(uint64_t handle, uint32_t piece);
 
-/* What is mapped at the address belongs to this site from now on. Bytes of the piece, 0: it is not known or
- * not to be had. */
-uint64_t tide_device_hand_over(uint64_t address, uint32_t site);
+/* A piece that is mapped belongs to this site from now on. Its bytes; 0: not to be had. */
+uint64_t tide_device_hand_over(uint32_t piece, uint32_t site);
 
-/* Every mapping that lies within the range goes; the driver does not cut one in two. */
-enum tide_device_result tide_device_unmap(uint64_t address, uint64_t bytes, tide_device_gone *on_gone,
-                                          void *context);
+enum tide_device_result tide_device_unmap(uint32_t piece, tide_device_gone *on_gone, void *context);
 enum tide_device_result tide_device_release(uint64_t handle, tide_device_gone *on_gone, void *context);
 
 #endif

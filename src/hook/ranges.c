@@ -126,7 +126,10 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
         int64_t bytes = -(int64_t)(to - from), pieces = before + after - 1;
         if (before)
             range->end = from;
-        if (before && after && insert(list, i + 1, (struct tide_range){to, whole.end, whole.site})) {
+        if (before && after &&
+            insert(list, i + 1,
+                   (struct tide_range){
+                       .start = to, .end = whole.end, .site = whole.site, .piece = whole.piece})) {
             bytes -= (int64_t)(whole.end - to);
             pieces--;
         } else if (!before && after) {
@@ -136,7 +139,9 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
             first_gone = i;
         i += before && after ? 2 : 1;
         if (on_change)
-            on_change(context, (struct tide_range){from, to, whole.site}, bytes, pieces);
+            on_change(context,
+                      (struct tide_range){.start = from, .end = to, .site = whole.site, .piece = whole.piece},
+                      bytes, pieces);
     }
     if (gone)
         erase(list, first_gone, gone);
@@ -144,7 +149,7 @@ int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, 
     return 0;
 }
 
-int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, struct tide_range *ret_range)
+int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, struct tide_range *ret_range)
 {
     struct list *list = &ranges.of[kind];
     if (!count_of(list))
@@ -152,7 +157,8 @@ int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, struct tide_ra
     if (!tide_latch_take(&list->latch))
         return -1;
     size_t i = first_after(list, start);
-    bool found = i < count_of(list) && list->at[i].start == start;
+    i += i < count_of(list) && list->at[i].start < start;
+    bool found = i < count_of(list) && list->at[i].start < end;
     if (found) {
         *ret_range = list->at[i];
         if (kind == TIDE_RANGES_DEVICE)

@@ -27,6 +27,8 @@ enum tide_ranges_kind {
 struct tide_range {
     uintptr_t start, end; /* [start, end) */
     uint32_t site;
+    uint32_t
+        piece; /* of device memory: 1 + the number of the piece that is mapped there (device.h); 0: none */
 };
 
 /* What happened to a site's ranges: [start, end) went; bytes and pieces that came, or went (negative). */
@@ -46,15 +48,15 @@ int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range);
 int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range);
 
 /* Removes the addresses [start, end) from all ranges, telling what each site lost, under the latch (on_change
- * may be NULL). -1: the
- * latch could not be had. A piece that finds no place when a range is cut in the middle is lost, and told as
- * lost. */
+ * may be NULL). -1: the latch could not be had. A part that finds no place when a range is cut in the middle
+ * is lost, and told as lost. */
 int tide_ranges_cut(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end, tide_ranges_change *on_change,
                     void *context);
 
-/* Removes the range that begins there, whole. 1: it is in *ret_range; 0: there is none; -1: the latch could
- * not be had. */
-int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, struct tide_range *ret_range);
+/* Removes the first range that begins in [start, end), whole. 1: it is in *ret_range; 0: there is none; -1:
+ * the latch could not be had. */
+int tide_ranges_take(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,
+                     struct tide_range *ret_range);
 
 /* The first range that has addresses of [start, end). false: none, or the latch could not be had. */
 bool tide_ranges_find(enum tide_ranges_kind kind, uintptr_t start, uintptr_t end,

@@ -39,11 +39,13 @@ void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes
 }
 
 /* Without a place, what a pool hands out is not taken off its site. */
-static void add_range(struct tide_heap_head *table, uint64_t address, size_t bytes, uint32_t site)
+static bool add_range(struct tide_heap_head *table, struct tide_range range)
 {
-    tide_ranges_cut(TIDE_RANGES_DEVICE, address, address + bytes, NULL, NULL);
-    if (tide_ranges_add(TIDE_RANGES_DEVICE, (struct tide_range){address, address + bytes, site}))
-        tide_ledger_count(&table->dropped_pointers);
+    tide_ranges_cut(TIDE_RANGES_DEVICE, range.start, range.end, NULL, NULL);
+    if (!tide_ranges_add(TIDE_RANGES_DEVICE, range))
+        return true;
+    tide_ledger_count(&table->dropped_pointers);
+    return false;
 }
 
 void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_frame caller)
@@ -55,7 +57,8 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
     int32_t site =
         place(table, TIDE_HEAP_CUDA, (const void *)(address | TIDE_POINTERS_DEVICE), bytes, caller);
     if (site >= 0)
-        add_range(table, address, bytes, (uint32_t)site);
+        add_range(table,
+                  (struct tide_range){.start = address, .end = address + bytes, .site = (uint32_t)site});
     tide_recorder_leave(saved);
 }
 
@@ -126,13 +129,13 @@ void tide_recorder_tensor_bytes(uintptr_t address, int64_t bytes)
 /* A pool that grows piece by piece, with tensors that reach from one into the next, is one segment: it all
  * belongs to the site that began it. Otherwise what is taken off the sites of its pieces would not be what
  * they hold. */
-static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uint32_t site)
+static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uint32_t piece, uint32_t site)
 {
     struct tide_range before;
     if (!atomic_load_explicit(&any_tensor, memory_order_relaxed) ||
         !tide_ranges_find(TIDE_RANGES_DEVICE, address - 1, address, &before) || before.site == site)
         return site;
-    int64_t bytes = (int64_t)tide_device_hand_over(address, before.site);
+    int64_t bytes = (int64_t)tide_device_hand_over(piece, before.site);
     if (!bytes)
         return site;
     tide_ledger_changed(table, site, -bytes, -1);
@@ -140,24 +143,43 @@ static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uin
     return before.site;
 }
 
+/* What was mapped at these addresses is not any more. The driver does not cut a mapping in two. */
+static enum tide_device_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
+{
+    struct tide_range gone;
+    int taken, any = 0;
+    while ((taken = tide_ranges_take(TIDE_RANGES_DEVICE, address, address + bytes, &gone)) > 0) {
+        if (gone.piece)
+            note_result(table, tide_device_unmap(gone.piece - 1, on_gone, table));
+        any = 1;
+    }
+    if (any)
+        tide_blocks_clear(table, address, address + bytes);
+    return taken < 0 ? TIDE_DEVICE_BUSY : TIDE_DEVICE_DONE;
+}
+
 static enum tide_device_result map(struct tide_heap_head *table, uint64_t address, size_t bytes,
                                    uint64_t handle)
 {
-    uint32_t site;
-    enum tide_device_result result = tide_device_map(address, bytes, handle, &site);
-    if (result == TIDE_DEVICE_DONE)
-        add_range(table, address, bytes, join_segment(table, address, site));
-    return result;
+    uint32_t piece, site;
+    unmap(table, address, bytes); /* if anything was there, its end was not seen */
+    enum tide_device_result result = tide_device_map(handle, &piece, &site);
+    if (result != TIDE_DEVICE_DONE)
+        return result;
+    site = join_segment(table, address, piece, site);
+    if (add_range(table, (struct tide_range){
+                             .start = address, .end = address + bytes, .site = site, .piece = piece + 1}))
+        return TIDE_DEVICE_DONE;
+    tide_device_unmap(piece, on_gone, table);
+    return TIDE_DEVICE_FULL;
 }
 
-static enum tide_device_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
+static enum tide_device_result retain(uint64_t handle, uint64_t address)
 {
-    enum tide_device_result result = tide_device_unmap(address, bytes, on_gone, table);
-    if (result == TIDE_DEVICE_DONE) {
-        tide_blocks_clear(table, address, address + bytes);
-        tide_ranges_cut(TIDE_RANGES_DEVICE, address, address + bytes, NULL, NULL);
-    }
-    return result;
+    struct tide_range mapped;
+    if (!tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &mapped) || !mapped.piece)
+        return TIDE_DEVICE_ABSENT;
+    return tide_device_retain(handle, mapped.piece - 1);
 }
 
 void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle)
@@ -172,7 +194,7 @@ void tide_recorder_displaced(uint64_t address, size_t bytes)
 
 void tide_recorder_retained(uint64_t handle, uint64_t address)
 {
-    ON_DEVICE(tide_device_retain(handle, address));
+    ON_DEVICE(retain(handle, address));
 }
 
 void tide_recorder_released(uint64_t handle)

@@ -53,7 +53,7 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_
     cut_all(table, start, end);
     int32_t site = tide_recorder_site(table, TIDE_HEAP_MMAP, caller);
     if (site >= 0)
-        add_mapped(table, (struct tide_range){start, end, (uint32_t)site}, false);
+        add_mapped(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, false);
     tide_recorder_leave(saved);
 }
 
@@ -65,7 +65,7 @@ void tide_recorder_reserved(const void *pointer, size_t bytes)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
-    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){start, end, 0}))
+    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end, .site = 0}))
         tide_ledger_count(&table->dropped_pointers);
     tide_recorder_leave(saved);
 }
@@ -94,8 +94,10 @@ static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t en
         if (tide_ranges_cut(from, piece.start, piece.end, open ? NULL : on_cut, table))
             return -1;
         if (open)
-            add_mapped(table, (struct tide_range){piece.start, piece.end, site}, true);
-        else if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){piece.start, piece.end, 0}))
+            add_mapped(table, (struct tide_range){.start = piece.start, .end = piece.end, .site = site},
+                       true);
+        else if (tide_ranges_add(TIDE_RANGES_RESERVED,
+                                 (struct tide_range){.start = piece.start, .end = piece.end, .site = 0}))
             tide_ledger_count(&table->dropped_pointers);
         start = piece.end;
     }
