@@ -11,9 +11,8 @@
 #include <string.h>
 
 enum {
-    BUCKETS = 4096,     /* points of a series: more cannot change a verdict, whose floor has at most a hundred
-                           windows */
-    SPANS_MOST = 65536, /* phases */
+    BUCKETS = 4096, /* points of a series: more cannot change a verdict, whose floor has at most a hundred
+                       windows */
     LEAST_SMAPS = 12,
 };
 
@@ -50,42 +49,71 @@ static int make_buckets(struct tide_assessing *s)
     return 0;
 }
 
-/* Phases as stretches of the axis; one that was never ended lasts to the end. */
-static int make_spans(struct tide_assessing *s)
+static int make_epochs(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    size_t begins = 0, epochs = 0;
-    for (size_t i = 0; i < h->mark_count; i++) {
-        begins += h->marks[i].kind == TIDE_MARK_PHASE_BEGIN;
+    size_t epochs = 0, hint = 0;
+    for (size_t i = 0; i < h->mark_count; i++)
         epochs += h->marks[i].kind == TIDE_MARK_EPOCH;
-    }
-    begins = begins < SPANS_MOST ? begins : SPANS_MOST;
-    s->spans = tide_arena_take(s->arena, begins + 1, sizeof *s->spans);
     s->epochs = tide_arena_take(s->arena, epochs + 1, sizeof *s->epochs);
-    size_t *open = tide_arena_take(s->arena, h->name_count + 1,
-                                   sizeof *open); /* span number + 1 of the phase that runs */
-    if (!s->spans || !s->epochs || !open)
+    if (!s->epochs)
+        return no_memory(s->err);
+    for (size_t i = 0; i < h->mark_count; i++) {
+        double x =
+            h->marks[i].kind == TIDE_MARK_EPOCH ? tide_axis_at(&s->axis, h->marks[i].t_ns, &hint) : NAN;
+        if (isfinite(x))
+            s->epochs[s->epoch_count++] = x;
+    }
+    return 0;
+}
+
+/* Phases as stretches of the axis. */
+static int make_spans(struct tide_assessing *s)
+{
+    struct tide_phases *phases = &s->a->phases;
+    if (tide_phases_find(s->h, s->arena, phases))
+        return no_memory(s->err);
+    s->spans = tide_arena_take(s->arena, phases->stretch_count + 1, sizeof *s->spans);
+    if (!s->spans)
         return no_memory(s->err);
     size_t hint = 0;
-    for (size_t i = 0; i < h->mark_count; i++) {
-        const struct tide_history_mark *m = &h->marks[i];
-        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
-        if (isnan(x))
-            continue;
-        if (m->kind == TIDE_MARK_EPOCH)
-            s->epochs[s->epoch_count++] = x;
-        if (m->name < 0 || (size_t)m->name >= h->name_count)
-            continue;
-        if (m->kind == TIDE_MARK_PHASE_BEGIN && s->span_count < begins) {
-            if (open[m->name]) /* whose end is lost */
-                s->spans[open[m->name] - 1].to = x;
-            s->spans[s->span_count] = (struct tide_span){x, INFINITY, m->name};
-            open[m->name] = ++s->span_count;
-        } else if (m->kind == TIDE_MARK_PHASE_END && open[m->name]) {
-            s->spans[open[m->name] - 1].to = x;
-            open[m->name] = 0;
-        }
+    for (size_t i = 0; i < phases->stretch_count; i++) {
+        const struct tide_stretch *t = &phases->stretches[i];
+        double from = tide_axis_at(&s->axis, t->from_ns, &hint);
+        double to = t->to_ns == INT64_MAX ? NAN : tide_axis_at(&s->axis, t->to_ns, &hint);
+        if (isfinite(from))
+            s->spans[s->span_count++] = (struct tide_span){from, isnan(to) ? INFINITY : to, t->name};
     }
+    return 0;
+}
+
+/* The phase that ran when memory was read. On an axis of steps all phases of a step lie at the same place, so
+ * which of them held a spike only time can tell. */
+static int find_bucket_phases(struct tide_assessing *s)
+{
+    const struct tide_history *h = s->h;
+    const struct tide_phases *phases = &s->a->phases;
+    struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    size_t *begun = tide_arena_take(s->scratch, phases->count + 1, sizeof *begun), next = 0, depth = 0;
+    s->bucket_phase = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_phase);
+    if (!begun || !s->bucket_phase)
+        return no_memory(s->err);
+    int64_t most = 0;
+    for (size_t i = 0, b = 0; i < h->tick_count; i++) {
+        int64_t t_ns = h->ticks[i].t_ns;
+        for (; next < phases->count && phases->all[next].from_ns <= t_ns; next++)
+            begun[depth++] = next;
+        while (depth > 0 && !tide_phase_runs(&phases->all[begun[depth - 1]], t_ns))
+            depth--;
+        bool first = i == 0;
+        for (; b + 1 < s->buckets && t_ns >= s->bucket_ns[b + 1]; b++)
+            first = true;
+        if (!first && h->ticks[i].counted_bytes <= most)
+            continue;
+        most = h->ticks[i].counted_bytes;
+        s->bucket_phase[b] = depth ? phases->all[begun[depth - 1]].name : -1;
+    }
+    tide_arena_rewind(s->scratch, mark);
     return 0;
 }
 
@@ -205,10 +233,7 @@ static struct tide_level *levels_of(struct tide_arena *scratch, const struct tid
 
 static void describe(const struct tide_assessing *s, struct tide_judged *j)
 {
-    const struct tide_history *h = s->h;
-    int phase = j->verdict.spikes.phase;
-    if (phase >= 0 && (size_t)phase < h->name_count)
-        tide_text_escape(h->names[phase], strlen(h->names[phase]), j->phase, sizeof j->phase);
+    tide_history_name(s->h, j->verdict.spikes.phase, j->phase, sizeof j->phase);
     if (isfinite(j->verdict.jump_x))
         tide_assessing_jump_mark(s, j);
 }
@@ -546,11 +571,11 @@ static int assess(struct tide_assessing *s)
     struct tide_assessment *a = s->a;
     a->items = either(s->options->items, s->h->items);
     a->items_per_step = either(s->options->items_per_step, s->h->items_per_step);
-    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_spans(s) ||
-        tide_assessing_phases(s) || find_roles(s))
+    if (tide_axis_make(s->h, s->arena, &s->axis, s->err) || make_buckets(s) || make_epochs(s) ||
+        make_spans(s) || find_bucket_phases(s) || find_roles(s))
         return -1;
     a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
-    tide_death_find(s->h, &s->axis, &a->death);
+    tide_death_find(s->h, &s->axis, &a->phases, &a->death);
     a->gap_seconds = tide_gap_find(s->h, &a->gap_from);
     a->steps_told = (int64_t)s->axis.told;
     a->steps_in_bursts = s->axis.bursts;

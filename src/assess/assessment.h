@@ -16,6 +16,7 @@
 
 #include "assess/death.h"
 #include "assess/history.h"
+#include "assess/phases.h"
 #include "base/err.h"
 #include "judge/judge.h"
 #include "judge/retention.h"
@@ -95,6 +96,7 @@ struct tide_assessment {
     double steps;     /* seen; NAN without steps */
     bool has_ended;   /* the run: nothing is forecast, nothing settled by more steps */
     struct tide_death death;
+    struct tide_phases phases;    /* of the history; none for plain series */
     double gap_seconds, gap_from; /* nothing was recorded for so long in all, first from here on; 0: no gap */
     int64_t steps_told;           /* by the program or its output; 0: none; TIDE_UNKNOWN for plain series */
     bool steps_in_bursts;         /* steps were told, but in bursts: time is the axis */

@@ -89,9 +89,6 @@ void tide_assessing_fill(struct tide_judged *judged, double ceiling_bytes);
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *process,
                           struct tide_judged *judged);
 
-/* Fills bucket_phase. -1: no memory. (phases.c) */
-int tide_assessing_phases(struct tide_assessing *s);
-
 /* Fills `jump_mark` and puts the jump where that is. (jump_mark.c) */
 void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged *judged);
 

@@ -27,13 +27,6 @@ static int larger_first(const void *a, const void *b)
     return (left->bytes < right->bytes) - (left->bytes > right->bytes);
 }
 
-static bool is_phase(const struct tide_blaming *g, const struct tide_history_mark *m,
-                     enum tide_mark_kind kind)
-{
-    return m->kind == kind && m->name >= 0 && (size_t)m->name < g->h->name_count &&
-           !strcmp(g->h->names[m->name], g->options->phase);
-}
-
 /* Most that a site held in a stretch of time, over what it held when that began. */
 static double most_over(const struct tide_blaming *g, const struct tide_history_site *site, int64_t from_ns,
                         int64_t to_ns, double *ret_blocks)
@@ -49,45 +42,40 @@ static double most_over(const struct tide_blaming *g, const struct tide_history_
     return most;
 }
 
-/* The same of all stretches of the phase; one that did not end, because the program died in it, counts. */
+/* The same of all stretches of the phase. */
 static double in_phase(const struct tide_blaming *g, const struct tide_history_site *site, double *ret_blocks)
 {
     double most = 0;
-    int64_t began = TIDE_UNKNOWN;
     *ret_blocks = 0;
-    for (size_t i = 0; i <= g->h->mark_count; i++) {
-        const struct tide_history_mark *m = i < g->h->mark_count ? &g->h->marks[i] : NULL;
-        if (m && is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
-            began = m->t_ns;
-        if (began == TIDE_UNKNOWN || (m && !is_phase(g, m, TIDE_MARK_PHASE_END)))
+    for (size_t i = 0; i < g->a->phases.stretch_count; i++) {
+        const struct tide_stretch *t = &g->a->phases.stretches[i];
+        if (t->name != g->phase)
             continue;
-        double blocks = 0, held = most_over(g, site, began, m ? m->t_ns : INT64_MAX, &blocks);
+        double blocks = 0, held = most_over(g, site, t->from_ns, t->to_ns, &blocks);
         if (held > most) {
             most = held;
             *ret_blocks = blocks;
         }
-        began = TIDE_UNKNOWN;
     }
     return most;
 }
 
-static int check_phase(const struct tide_blaming *g)
+/* Fills g->phase. */
+static int find_phase(struct tide_blaming *g)
 {
+    const struct tide_phases *phases = &g->a->phases;
     char shown[64];
-    const char *other = NULL;
-    for (size_t i = 0; i < g->h->mark_count; i++) {
-        const struct tide_history_mark *m = &g->h->marks[i];
-        if (is_phase(g, m, TIDE_MARK_PHASE_BEGIN))
+    for (size_t i = 0; i < phases->stretch_count; i++) {
+        g->phase = phases->stretches[i].name;
+        if (!strcmp(g->h->names[g->phase], g->options->phase))
             return 0;
-        if (m->kind == TIDE_MARK_PHASE_BEGIN && m->name >= 0 && (size_t)m->name < g->h->name_count)
-            other = g->h->names[m->name];
     }
     tide_err_set(g->err, "the recording has no phase '%s'",
                  tide_text_escape(g->options->phase, strlen(g->options->phase), shown, sizeof shown));
-    if (!other)
+    if (phases->count == 0)
         return tide_err_hint(g->err, "the program told none");
     return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",
-                         tide_text_escape(other, strlen(other), shown, sizeof shown));
+                         tide_history_name(g->h, g->phase, shown, sizeof shown));
 }
 
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
@@ -344,7 +332,7 @@ static int blame(struct tide_blaming *g)
     if (g->h->site_count == 0)
         return tide_sites_missing(g->h, g->err);
     b->x_is_steps = isfinite(g->a->steps);
-    if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && check_phase(g)))
+    if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && find_phase(g)))
         return -1;
     struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
     if (!list)

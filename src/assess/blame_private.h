@@ -13,6 +13,7 @@ struct tide_blaming {
     const struct tide_blame_options *options;
     struct tide_blame *b;
     int64_t from_ns, to_ns; /* the stretch that is looked at: training, or between two steps */
+    int32_t phase;          /* TIDE_BLAME_PHASE: which of the history's names */
     struct tide_err *err;
 };
 

@@ -8,12 +8,10 @@
  * and go.
  */
 #include "assess/assessment_private.h"
-#include "base/text.h"
 #include "judge/fit.h"
 #include "judge/floor.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { EPOCHS_LEAST = 6, EPOCHS_MOST = 4096, GENERATIONS_LEAST = 4 };
 
@@ -84,10 +82,9 @@ static int name_phase(const struct tide_assessing *s, double x, char *out, size_
 {
     for (size_t i = 0; i < s->span_count; i++) {
         const struct tide_span *span = &s->spans[i];
-        if (span->from > x || span->to < x || span->name < 0 || (size_t)span->name >= s->h->name_count)
+        if (span->from > x || span->to < x)
             continue;
-        const char *name = s->h->names[span->name];
-        tide_text_escape(name, strlen(name), out, size);
+        tide_history_name(s->h, span->name, out, size);
         return span->name;
     }
     return -1;

@@ -1,6 +1,5 @@
 #include "assess/death.h"
 
-#include "assess/phases.h"
 #include "assess/process_name.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -122,17 +121,21 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
     }
 }
 
-static void find_place(const struct tide_history *h, const struct tide_axis *axis, int64_t process,
-                       struct tide_death *d)
+/* The step, and the phase that the process was in: of whichever process told phases if this one told none. */
+static void find_place(const struct tide_history *h, const struct tide_axis *axis,
+                       const struct tide_phases *phases, int64_t process, struct tide_death *d)
 {
     for (size_t i = 0; axis->is_steps && i < axis->count && axis->t_ns[i] <= d->t_ns; i++)
         d->step = axis->step[i];
-    int phase = tide_phase_at(h, process, d->t_ns);
-    if (phase >= 0 && (size_t)phase < h->name_count)
-        tide_text_escape(h->names[phase], strlen(h->names[phase]), d->phase, sizeof d->phase);
+    bool told = false;
+    for (size_t i = 0; i < phases->count && !told; i++)
+        told = phases->all[i].process == process;
+    const struct tide_phase *phase = tide_phases_at(phases, told ? process : 0, d->t_ns);
+    tide_history_name(h, phase ? phase->name : -1, d->phase, sizeof d->phase);
 }
 
-void tide_death_find(const struct tide_history *h, const struct tide_axis *axis, struct tide_death *ret_death)
+void tide_death_find(const struct tide_history *h, const struct tide_axis *axis,
+                     const struct tide_phases *phases, struct tide_death *ret_death)
 {
     struct tide_death d = {
         .cause = TIDE_DEATH_OOM, .signal = SIGKILL, .bytes = NAN, .step = NAN, .limit_bytes = NAN};
@@ -149,7 +152,7 @@ void tide_death_find(const struct tide_history *h, const struct tide_axis *axis,
     d.t_ns = p->row.ended_ns == TIDE_UNKNOWN ? h->ended_ns : p->row.ended_ns;
     d.bytes = last_bytes(p);
     tide_process_name(h, p, d.name, sizeof d.name);
-    find_place(h, axis, p->row.id, &d);
+    find_place(h, axis, phases, p->row.id, &d);
     if (d.cause == TIDE_DEATH_OOM)
         find_limit(h, &d);
     *ret_death = d;

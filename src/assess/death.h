@@ -10,6 +10,7 @@
 
 #include "assess/axis.h"
 #include "assess/history.h"
+#include "assess/phases.h"
 #include "base/json.h"
 
 #include <stddef.h>
@@ -31,7 +32,7 @@ struct tide_death {
 
 /* cause NONE when nobody was. */
 void tide_death_find(const struct tide_history *history, const struct tide_axis *axis,
-                     struct tide_death *ret_death);
+                     const struct tide_phases *phases, struct tide_death *ret_death);
 
 /* "KILLED by the OOM killer: train.py[4711] with 89 MiB, at step 59 in phase "forward"". Escaped. */
 char *tide_death_sentence(const struct tide_death *death, char *out, size_t size);

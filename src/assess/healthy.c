@@ -39,6 +39,7 @@ struct change {
 struct finding {
     const struct tide_history *h;
     int64_t from_ns, to_ns; /* training */
+    const struct tide_phases *phases;
     struct stretch *times;
     size_t count;
     struct place *places;
@@ -51,22 +52,17 @@ struct finding {
 
 static void find_times(struct finding *f, int32_t name)
 {
-    int64_t began = TIDE_UNKNOWN;
     f->count = 0;
-    for (size_t i = 0; i < f->h->mark_count; i++) {
-        const struct tide_history_mark *m = &f->h->marks[i];
-        if (m->name != name)
+    for (size_t i = 0; i < f->phases->stretch_count; i++) {
+        const struct tide_stretch *t = &f->phases->stretches[i];
+        if (t->name != name)
             continue;
-        if (m->kind == TIDE_MARK_PHASE_BEGIN) {
-            began = m->t_ns;
-            if (f->count)
-                f->times[f->count - 1].until_ns = m->t_ns;
-        } else if (m->kind == TIDE_MARK_PHASE_END && began != TIDE_UNKNOWN) {
-            if (f->count == TIMES_MOST)
-                return;
-            f->times[f->count++] = (struct stretch){began, m->t_ns, f->to_ns};
-            began = TIDE_UNKNOWN;
-        }
+        if (f->count)
+            f->times[f->count - 1].until_ns = t->from_ns;
+        if (f->count == TIMES_MOST)
+            break;
+        if (t->ended)
+            f->times[f->count++] = (struct stretch){t->from_ns, t->to_ns, f->to_ns};
     }
     /* Nothing is known of what stays when the last time ends with training. */
     if (f->count && f->times[f->count - 1].ended_ns >= f->times[f->count - 1].until_ns)
@@ -216,7 +212,7 @@ static bool look_at(struct finding *f, int32_t name, double least, struct tide_h
                                  .part = fmin(place->bytes / f->by_place, 1),
                                  .times = f->count,
                                  .knee_x = NAN};
-    tide_text_escape(f->h->names[name], strlen(f->h->names[name]), ret->phase, sizeof ret->phase);
+    tide_history_name(f->h, name, ret->phase, sizeof ret->phase);
     return true;
 }
 
@@ -240,7 +236,7 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
 {
     struct tide_healthy found[NAMES_MOST];
     struct stretch times[TIMES_MOST];
-    struct finding f = {.h = h, .times = times};
+    struct finding f = {.h = h, .phases = &a->phases, .times = times};
     size_t count = 0, looked = 0, points = 0;
     for (size_t i = 0; i < h->site_count; i++)
         points += h->sites[i].point_count;
@@ -253,8 +249,8 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
     double least = fmax(LEAST_BYTES, LEAST_SHARE * largest_peak(a));
     for (size_t name = 0; name < h->name_count && looked < NAMES_MOST; name++) {
         bool is_phase = false;
-        for (size_t i = 0; i < h->mark_count && !is_phase; i++)
-            is_phase = h->marks[i].kind == TIDE_MARK_PHASE_BEGIN && h->marks[i].name == (int32_t)name;
+        for (size_t i = 0; i < a->phases.stretch_count && !is_phase; i++)
+            is_phase = a->phases.stretches[i].name == (int32_t)name;
         looked += is_phase;
         count += is_phase && look_at(&f, (int32_t)name, least, &found[count]);
     }

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -733,6 +734,12 @@ int tide_history_load_part(struct tide_history *history, struct tide_reader *rea
                            struct tide_err *err)
 {
     return load_until(history, reader, tide_clock_ns() + budget_ns, err);
+}
+
+char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size)
+{
+    const char *text = name >= 0 && (size_t)name < history->name_count ? history->names[name] : "";
+    return tide_text_escape(text, strlen(text), out, size);
 }
 
 size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns)

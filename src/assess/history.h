@@ -149,6 +149,9 @@ int tide_history_load_part(struct tide_history *history, struct tide_reader *rea
  * no such stack. Borrowed: valid until the next load. */
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);
 
+/* A name of a phase or gauge, escaped; "" for -1. Returns out. */
+char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
+
 /* How many points of a process are at or before a time: the last of them is what held then. */
 size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns);
 

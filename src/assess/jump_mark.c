@@ -5,9 +5,6 @@
  * of them before memory was up, or on the first when that is not known.
  */
 #include "assess/assessment_private.h"
-#include "base/text.h"
-
-#include <string.h>
 
 /* When memory was first over the middle of its jump; INT64_MAX: nobody knows. */
 static int64_t jump_time(const struct tide_assessing *s, const struct tide_judged *j)
@@ -30,9 +27,8 @@ static int64_t jump_time(const struct tide_assessing *s, const struct tide_judge
 static void name_jump_mark(const struct tide_history *h, const struct tide_history_mark *m,
                            struct tide_judged *j)
 {
-    char name[48] = "";
-    if (m->name >= 0 && (size_t)m->name < h->name_count)
-        tide_text_escape(h->names[m->name], strlen(h->names[m->name]), name, sizeof name);
+    char name[48];
+    tide_history_name(h, m->name, name, sizeof name);
     if (m->kind == TIDE_MARK_EPOCH)
         snprintf(j->jump_mark, sizeof j->jump_mark, "begin of epoch %lld", (long long)m->number);
     else

@@ -1,65 +1,120 @@
-/*
- * phases.c - the phase that ran when memory was read. On an axis of steps all phases of a step lie at the
- * same place, so which of them held a spike only time can tell.
- */
 #include "assess/phases.h"
-#include "assess/assessment_private.h"
+#include "base/map.h"
 
-#include <math.h>
+#include <string.h>
 
-enum { OPEN_MOST = 64 }; /* phases inside one another; what is deeper counts for the one around it */
-
-/* Names of the phases that run, the innermost last. */
-struct open {
-    int name[OPEN_MOST];
-    size_t count;
+/* The marks of one history being followed. */
+struct walk {
+    const struct tide_history *h;
+    struct tide_phases *phases;
+    size_t ended;
+    struct tide_map open; /* process and name -> index + 1 of the innermost that runs; 0: none does */
+    size_t *outer;        /* per phase: the same of the one around it */
 };
 
-static void follow(struct open *o, const struct tide_history_mark *m)
+static bool is_phase(const struct tide_history *h, const struct tide_history_mark *m)
 {
-    if (m->kind == TIDE_MARK_PHASE_BEGIN && o->count < OPEN_MOST)
-        o->name[o->count++] = m->name;
-    if (m->kind != TIDE_MARK_PHASE_END)
-        return;
-    for (size_t i = o->count; i-- > 0;) {
-        if (o->name[i] != m->name)
+    return (m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END) && m->name >= 0 &&
+           (size_t)m->name < h->name_count;
+}
+
+static int begin(struct walk *w, const struct tide_history_mark *m, uint64_t key)
+{
+    struct tide_phases *p = w->phases;
+    uint64_t around = 0;
+    bool known = tide_map_get(&w->open, key, &around);
+    if (around && p->all[around - 1].to_ns == INT64_MAX)
+        p->all[around - 1].to_ns = m->t_ns; /* unless its end comes */
+    w->outer[p->count] = around;
+    p->all[p->count++] = (struct tide_phase){
+        .from_ns = m->t_ns, .to_ns = INT64_MAX, .process = m->process, .name = m->name, .first = !known};
+    return tide_map_put(&w->open, key, p->count);
+}
+
+static int end(struct walk *w, const struct tide_history_mark *m, uint64_t key)
+{
+    uint64_t innermost = 0;
+    if (!tide_map_get(&w->open, key, &innermost) || !innermost)
+        return 0;
+    struct tide_phase *phase = &w->phases->all[innermost - 1];
+    phase->to_ns = m->t_ns;
+    phase->ended = true;
+    w->phases->by_end[w->ended++] = innermost - 1;
+    return tide_map_put(&w->open, key, w->outer[innermost - 1]);
+}
+
+/* What was never ended: the innermost first. */
+static void end_the_rest(struct walk *w)
+{
+    struct tide_phases *p = w->phases;
+    for (size_t i = p->count; i-- > 0;) {
+        struct tide_phase *phase = &p->all[i];
+        if (phase->ended)
             continue;
-        for (o->count--; i < o->count; i++)
-            o->name[i] = o->name[i + 1];
-        return;
+        p->by_end[w->ended++] = i;
+        bool known = phase->process >= 1 && (size_t)phase->process <= w->h->process_count;
+        int64_t gone_ns = known ? w->h->processes[phase->process - 1].row.ended_ns : TIDE_UNKNOWN;
+        if (gone_ns != TIDE_UNKNOWN && gone_ns < phase->to_ns)
+            phase->to_ns = gone_ns > phase->from_ns ? gone_ns : phase->from_ns;
     }
 }
 
-int tide_phase_at(const struct tide_history *h, int64_t process, int64_t t_ns)
+/* newest: per name, the index + 1 of its last stretch. */
+static void join(struct tide_phases *p, size_t *newest)
 {
-    bool told = false;
-    for (size_t i = 0; i < h->mark_count && !told; i++)
-        told = h->marks[i].kind == TIDE_MARK_PHASE_BEGIN && h->marks[i].process == process;
-    struct open o = {.count = 0};
-    for (size_t i = 0; i < h->mark_count && h->marks[i].t_ns <= t_ns; i++)
-        if (!told || h->marks[i].process == process)
-            follow(&o, &h->marks[i]);
-    return o.count ? o.name[o.count - 1] : -1;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tide_phase *phase = &p->all[i];
+        struct tide_stretch *last = newest[phase->name] ? &p->stretches[newest[phase->name] - 1] : NULL;
+        if (last && phase->from_ns < last->to_ns) {
+            last->to_ns = phase->to_ns > last->to_ns ? phase->to_ns : last->to_ns;
+            last->ended = last->ended && phase->ended;
+            continue;
+        }
+        p->stretches[p->stretch_count] =
+            (struct tide_stretch){phase->from_ns, phase->to_ns, phase->name, phase->ended};
+        newest[phase->name] = ++p->stretch_count;
+    }
 }
 
-int tide_assessing_phases(struct tide_assessing *s)
+int tide_phases_find(const struct tide_history *h, struct tide_arena *arena, struct tide_phases *ret_phases)
 {
-    const struct tide_history *h = s->h;
-    s->bucket_phase = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_phase);
-    if (!s->bucket_phase)
-        return tide_err_set(s->err, "not enough memory to judge the recording");
-    struct open o = {.count = 0};
-    int64_t most = 0;
-    for (size_t i = 0, b = 0, at = 0; i < h->tick_count; i++) {
-        for (; at < h->mark_count && h->marks[at].t_ns <= h->ticks[i].t_ns; at++)
-            follow(&o, &h->marks[at]);
-        bool first = i == 0;
-        for (; b + 1 < s->buckets && h->ticks[i].t_ns >= s->bucket_ns[b + 1]; b++)
-            first = true;
-        if (!first && h->ticks[i].counted_bytes <= most)
+    size_t begins = 0;
+    for (size_t i = 0; i < h->mark_count; i++)
+        begins += h->marks[i].kind == TIDE_MARK_PHASE_BEGIN;
+    struct tide_phases p = {.all = tide_arena_take(arena, begins + 1, sizeof *p.all),
+                            .by_end = tide_arena_take(arena, begins + 1, sizeof *p.by_end),
+                            .stretches = tide_arena_take(arena, begins + 1, sizeof *p.stretches)};
+    struct walk w = {.h = h, .phases = &p, .outer = tide_arena_take(arena, begins + 1, sizeof *w.outer)};
+    size_t *newest = tide_arena_take(arena, h->name_count + 1, sizeof *newest);
+    if (!p.all || !p.by_end || !p.stretches || !w.outer || !newest)
+        return -1;
+    int bad = 0;
+    tide_map_init(&w.open, begins + 1);
+    for (size_t i = 0; i < h->mark_count && !bad; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (!is_phase(h, m))
             continue;
-        most = h->ticks[i].counted_bytes;
-        s->bucket_phase[b] = o.count ? o.name[o.count - 1] : -1;
+        uint64_t key = (uint64_t)m->process << 20 ^ (uint64_t)m->name;
+        bad = m->kind == TIDE_MARK_PHASE_BEGIN ? begin(&w, m, key) : end(&w, m, key);
     }
+    tide_map_release(&w.open);
+    if (bad)
+        return -1;
+    end_the_rest(&w);
+    join(&p, newest);
+    *ret_phases = p;
     return 0;
+}
+
+bool tide_phase_runs(const struct tide_phase *phase, int64_t t_ns)
+{
+    return phase->from_ns <= t_ns && (t_ns < phase->to_ns || (t_ns == phase->to_ns && !phase->ended));
+}
+
+const struct tide_phase *tide_phases_at(const struct tide_phases *phases, int64_t process, int64_t t_ns)
+{
+    for (size_t i = phases->count; i-- > 0;)
+        if ((process == 0 || phases->all[i].process == process) && tide_phase_runs(&phases->all[i], t_ns))
+            return &phases->all[i];
+    return NULL;
 }

@@ -1,13 +1,49 @@
 /*
- * phases.h - which phase ran at a time.
+ * phases.h - the phases that a program named: when each began and ended, by one set of rules.
+ *
+ * A phase belongs to the process that named it, and phases may lie in one another. An end ends the phase of
+ * its name and process that began last; an end without a begin says nothing. A phase whose end is missing
+ * lasts until the next of its name begins in that process, else until the process ends, else until the
+ * recording does.
  */
 #ifndef TIDE_PHASES_H
 #define TIDE_PHASES_H
 
 #include "assess/history.h"
+#include "base/arena.h"
 
-/* Name (index into history->names) of the innermost phase that the process was in, of whichever process told
- * phases if this one told none; -1: in none. */
-int tide_phase_at(const struct tide_history *history, int64_t process, int64_t t_ns);
+struct tide_phase {
+    int64_t from_ns, to_ns; /* to: INT64_MAX for one that runs when the recording ends */
+    int64_t process;        /* id */
+    int32_t name;           /* index into the history's names */
+    bool ended;             /* by a mark */
+    bool first;             /* of its name in its process */
+};
+
+/* A stretch of time in which one or more processes were in a phase of this name. */
+struct tide_stretch {
+    int64_t from_ns, to_ns;
+    int32_t name;
+    bool ended; /* all of them were, by marks */
+};
+
+struct tide_phases {
+    struct tide_phase *all; /* in the order in which they began */
+    size_t *by_end; /* indices, in the order in which they ended; those that were not, innermost first */
+    size_t count;
+    struct tide_stretch *stretches; /* in the order in which they began; those of one name do not overlap */
+    size_t stretch_count;
+};
+
+/* Lives in the arena. -1: no memory. */
+int tide_phases_find(const struct tide_history *history, struct tide_arena *arena,
+                     struct tide_phases *ret_phases);
+
+/* Whether a phase runs at a time. */
+bool tide_phase_runs(const struct tide_phase *phase, int64_t t_ns);
+
+/* Of the phases that run at a time, the one that began last: of that process, or of any for 0. NULL: none
+ * runs. */
+const struct tide_phase *tide_phases_at(const struct tide_phases *phases, int64_t process, int64_t t_ns);
 
 #endif

@@ -1,15 +1,13 @@
 #include "assess/plan_compared.h"
+#include "assess/phases.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-struct span {
-    int64_t from_ns, to_ns;
-};
+#define ARENA_MOST ((size_t)1 << 30)
 
 /* Memory of the job at the moment of gpu[at], summed over its processes; moves on to the next moment. */
 static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
@@ -22,7 +20,7 @@ static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
 }
 
 /* The spans follow one another. */
-static bool inside(const struct span *spans, size_t count, int64_t t_ns)
+static bool inside(const struct tide_stretch *spans, size_t count, int64_t t_ns)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -36,7 +34,7 @@ static bool inside(const struct span *spans, size_t count, int64_t t_ns)
 }
 
 /* The highest sum on devices within the spans; -1: no sample there. */
-static int64_t device_peak(const struct tide_history *h, const struct span *spans, size_t count)
+static int64_t device_peak(const struct tide_history *h, const struct tide_stretch *spans, size_t count)
 {
     int64_t peak = -1;
     bool whole = true;
@@ -51,7 +49,7 @@ static int64_t device_peak(const struct tide_history *h, const struct span *span
 }
 
 /* The highest resident size of one process. */
-static int64_t host_peak(const struct tide_history *h, const struct span *spans, size_t count)
+static int64_t host_peak(const struct tide_history *h, const struct tide_stretch *spans, size_t count)
 {
     int64_t peak = -1;
     for (size_t i = 0; i < h->process_count; i++)
@@ -63,22 +61,14 @@ static int64_t host_peak(const struct tide_history *h, const struct span *spans,
     return peak;
 }
 
-/* Where the program said that a phase of this name was under way. There is room for half as many as marks. */
-static size_t find_spans(const struct tide_history *h, const char *name, struct span *spans)
+/* Where the program said that a phase of this name was under way; there is room for all. */
+static size_t find_spans(const struct tide_history *h, const struct tide_phases *phases, const char *name,
+                         struct tide_stretch *spans)
 {
     size_t count = 0;
-    int64_t begun = -1;
-    for (size_t i = 0; i < h->mark_count; i++) {
-        const struct tide_history_mark *m = &h->marks[i];
-        if (m->name < 0 || strcmp(h->names[m->name], name) != 0)
-            continue;
-        if (m->kind == TIDE_MARK_PHASE_BEGIN)
-            begun = m->t_ns;
-        else if (m->kind == TIDE_MARK_PHASE_END && begun >= 0) {
-            spans[count++] = (struct span){begun, m->t_ns};
-            begun = -1;
-        }
-    }
+    for (size_t i = 0; i < phases->stretch_count; i++)
+        if (!strcmp(h->names[phases->stretches[i].name], name))
+            spans[count++] = phases->stretches[i];
     return count;
 }
 
@@ -93,21 +83,28 @@ static void add_row(struct tide_against *to, const char *name, int64_t planned, 
 int tide_against_compare(bool host, const struct tide_forecast *f, const struct tide_history *h,
                          struct tide_against *to, struct tide_err *err)
 {
-    struct span *spans = malloc((h->mark_count / 2 + 1) * sizeof *spans), all = {INT64_MIN, INT64_MAX};
-    if (!spans)
+    struct tide_phases phases;
+    struct tide_stretch *spans = NULL, all = {INT64_MIN, INT64_MAX, -1, false};
+    struct tide_arena arena;
+    tide_arena_init(&arena, ARENA_MOST);
+    if (tide_phases_find(h, &arena, &phases) == 0)
+        spans = tide_arena_take(&arena, phases.stretch_count + 1, sizeof *spans);
+    if (!spans) {
+        tide_arena_release(&arena);
         return tide_err_set(err, "not enough memory to compare the plan with the recording");
+    }
     bool device = h->gpu_count > 0;
     int64_t above = device ? f->context + f->reserved - f->allocated : host ? f->context : 0;
     to->count = 0;
     to->what = device ? "on the device" : "resident, of the largest process";
     for (int i = 0; i < f->phase_count; i++) {
-        size_t count = find_spans(h, f->phases[i].name, spans);
+        size_t count = find_spans(h, &phases, f->phases[i].name, spans);
         int64_t peak = !count ? -1 : device ? device_peak(h, spans, count) : host_peak(h, spans, count);
         if (peak >= 0)
             add_row(to, f->phases[i].name, f->phases[i].peak + above, peak);
     }
     add_row(to, "whole run", f->allocated + above, device ? device_peak(h, &all, 1) : host_peak(h, &all, 1));
-    free(spans);
+    tide_arena_release(&arena);
     return 0;
 }
 

@@ -3,7 +3,6 @@
  * role, and roles with GROUP_AT members or more become one row.
  */
 #include "assess/summary.h"
-#include "base/map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -314,13 +313,7 @@ static int64_t levels_peak(const struct levels *levels, int64_t begin_ns, int64_
     return peak;
 }
 
-/* A phase that has begun: its mark, and the one of the same name and process around it (SIZE_MAX: none). */
-struct open_phase {
-    int64_t begin_ns;
-    size_t outer;
-};
-
-static void end_phase(const struct levels *levels, struct tide_summary_phase *phase, int64_t begin_ns,
+static void add_phase(const struct levels *levels, struct tide_summary_phase *phase, int64_t begin_ns,
                       int64_t end_ns)
 {
     int64_t lasted = end_ns - begin_ns, peak = levels_peak(levels, begin_ns, end_ns);
@@ -338,95 +331,30 @@ static void end_phase(const struct levels *levels, struct tide_summary_phase *ph
         phase->rise_bytes = rise > 0 ? rise : 0;
 }
 
-static uint64_t phase_key(const struct tide_history_mark *mark)
-{
-    return (uint64_t)mark->process << 20 | (uint64_t)(uint32_t)mark->name;
-}
-
-/* Ends every phase that is still open where the recording ends. */
-static void end_open_phases(const struct tide_summary *summary, const struct levels *levels,
-                            struct tide_map *open, const struct open_phase *opened,
-                            struct tide_summary_phase *by_name)
-{
-    size_t cursor = 0;
-    uint64_t key, at;
-
-    while (tide_map_next(open, &cursor, &key, &at)) {
-        struct tide_summary_phase *phase = &by_name[key & 0xfffff];
-        for (; at != SIZE_MAX; at = opened[at].outer) {
-            phase->unfinished++;
-            end_phase(levels, phase, opened[at].begin_ns,
-                      summary->last_ns > opened[at].begin_ns ? summary->last_ns : opened[at].begin_ns);
-        }
-    }
-}
-
 static int make_phases(struct tide_summary *summary, struct tide_arena *arena)
 {
     const struct tide_history *history = summary->history;
     struct tide_summary_phase *by_name = tide_arena_take(arena, history->name_count + 1, sizeof *by_name);
-    struct open_phase *opened = tide_arena_take(arena, history->mark_count + 1, sizeof *opened);
     struct levels levels;
-    struct tide_map open; /* key -> index of the innermost open one */
-    int result = -1;
 
-    tide_map_init(&open, history->mark_count + 1);
-    if (!by_name || !opened || levels_make(history, arena, &levels) != 0)
-        goto release_map;
+    if (!by_name || tide_phases_find(history, arena, &summary->told) || levels_make(history, arena, &levels))
+        return -1;
     for (size_t i = 0; i < history->name_count; i++)
         by_name[i] = (struct tide_summary_phase){
             .name = history->names[i], .peak_bytes = TIDE_UNKNOWN, .rise_bytes = TIDE_UNKNOWN};
-    for (size_t i = 0; i < history->mark_count; i++) {
-        const struct tide_history_mark *mark = &history->marks[i];
-        uint64_t outer = SIZE_MAX;
-        if (mark->name < 0 || (mark->kind != TIDE_MARK_PHASE_BEGIN && mark->kind != TIDE_MARK_PHASE_END))
-            continue;
-        bool nested = tide_map_get(&open, phase_key(mark), &outer);
-        if (mark->kind == TIDE_MARK_PHASE_BEGIN) {
-            by_name[mark->name].count++;
-            opened[i] = (struct open_phase){mark->t_ns, outer};
-            if (tide_map_put(&open, phase_key(mark), i) != 0)
-                goto release_map;
-        } else if (nested) { /* an end without a beginning says nothing */
-            end_phase(&levels, &by_name[mark->name], opened[outer].begin_ns, mark->t_ns);
-            if (opened[outer].outer == SIZE_MAX)
-                tide_map_remove(&open, phase_key(mark));
-            else if (tide_map_put(&open, phase_key(mark), opened[outer].outer) != 0)
-                goto release_map;
-        }
+    for (size_t i = 0; i < summary->told.count; i++) {
+        const struct tide_phase *phase = &summary->told.all[i];
+        int64_t last_ns = summary->last_ns > phase->from_ns ? summary->last_ns : phase->from_ns;
+        by_name[phase->name].count++;
+        by_name[phase->name].unfinished += !phase->ended;
+        add_phase(&levels, &by_name[phase->name], phase->from_ns,
+                  phase->to_ns == INT64_MAX ? last_ns : phase->to_ns);
     }
-    end_open_phases(summary, &levels, &open, opened, by_name);
     summary->phases = by_name;
     for (size_t i = 0; i < history->name_count; i++)
         if (by_name[i].count > 0)
             summary->phases[summary->phase_count++] = by_name[i];
-    result = 0;
-release_map:
-    tide_map_release(&open);
-    return result;
-}
-
-/* The phase that began last of those that are open at t_ns, or NULL. */
-static const char *phase_at(const struct tide_history *history, int64_t t_ns)
-{
-    size_t end = 0;
-
-    while (end < history->mark_count && history->marks[end].t_ns <= t_ns)
-        end++;
-    for (size_t i = end; i-- > 0;) {
-        const struct tide_history_mark *begin = &history->marks[i];
-        bool ended = false;
-        if (begin->kind != TIDE_MARK_PHASE_BEGIN || begin->name < 0)
-            continue;
-        for (size_t k = i + 1; k < end && !ended; k++)
-            ended = history->marks[k].kind == TIDE_MARK_PHASE_END && history->marks[k].name == begin->name &&
-                    history->marks[k].process == begin->process;
-        if (!ended)
-            return history->names[begin->name];
-        if (end - i > 10000) /* far enough back: a phase that long is not what explains a peak */
-            return NULL;
-    }
-    return NULL;
+    return 0;
 }
 
 /* --- marks and peaks ----------------------------------------------------------------------------------- */
@@ -503,7 +431,8 @@ static void place_peak(const struct tide_summary *summary, struct tide_summary_p
     if (peak->bytes == TIDE_UNKNOWN)
         return;
     peak->step = tide_summary_step(summary, peak->t_ns, &hint);
-    peak->phase = phase_at(summary->history, peak->t_ns);
+    const struct tide_phase *phase = tide_phases_at(&summary->told, 0, peak->t_ns);
+    peak->phase = phase ? summary->history->names[phase->name] : NULL;
 }
 
 static void make_peaks(struct tide_summary *summary)

@@ -9,6 +9,7 @@
 
 #include "assess/axis.h"
 #include "assess/history.h"
+#include "assess/phases.h"
 #include "base/arena.h"
 
 /* One row of the tree: a process, or several of one role below one parent. Bytes are RSS. For several,
@@ -64,6 +65,7 @@ struct tide_summary {
     int64_t last_ns; /* end, or the last that was seen */
     struct tide_summary_row *rows;
     size_t row_count;
+    struct tide_phases told; /* each phase by itself */
     struct tide_summary_phase *phases;
     size_t phase_count;
     struct tide_summary_gauge *gauges;

@@ -27,8 +27,17 @@ static bool comes_with(const double *marks, size_t count, double from, double to
     return false;
 }
 
-static bool comes_with_phase(const struct tide_judge_input *input, double from, double to)
+/* Of marks that are more than this, some are beside any stair by chance. */
+static bool is_rare(const struct tide_judging *j, size_t marks)
 {
+    return (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
+}
+
+static bool comes_with_phase(const struct tide_judging *j, double from, double to)
+{
+    const struct tide_judge_input *input = j->input;
+    if (!is_rare(j, 2 * input->phase_count))
+        return false;
     for (size_t i = 0; i < input->phase_count; i++) {
         const struct tide_span *p = &input->phases[i];
         if ((p->from >= from && p->from <= to) || (p->to >= from && p->to <= to))
@@ -53,7 +62,7 @@ static void add_stair(struct stairs *s, const struct tide_judging *j, size_t i, 
     }
     s->last_x = x[i + 1];
     s->at_epochs += comes_with(j->input->epochs, j->input->epoch_count, before, after);
-    s->at_phases += comes_with_phase(j->input, before, after);
+    s->at_phases += comes_with_phase(j, before, after);
 }
 
 static struct stairs find_stairs(const struct tide_judging *j, double *work)
@@ -106,8 +115,7 @@ static bool is_staircase(const struct tide_judging *j, const struct stairs *s)
 /* Whether most stairs came with a mark of a kind that is too rare for that to be chance. */
 static bool belongs(const struct tide_judging *j, size_t with, size_t stairs, size_t marks)
 {
-    return (double)with >= TIDE_STAIR_WITH * (double)stairs &&
-           (double)marks <= TIDE_STAIR_MARKS * (double)tide_judging_points(j);
+    return (double)with >= TIDE_STAIR_WITH * (double)stairs && is_rare(j, marks);
 }
 
 static enum tide_stairs_at where_from(const struct tide_judging *j, const struct stairs *s)

@@ -328,6 +328,7 @@ static void phases_of_every_step_are_merged_until_they_are_few(void **state)
     struct tide_arena arena;
     struct tide_err err;
     tide_arena_init(&arena, (size_t)64 << 20);
+    assert_int_equal(tide_phases_find(&h, &arena, &summary.told), 0);
     ok(tide_report_marks_make(&summary, &arena, &marks, &err), &err);
     assert_in_range(marks.span_count, 1, 1500);
     assert_true(marks.merged_ns > SECOND);

@@ -7,6 +7,7 @@
  * phase has a track (thread) of its own: phases may overlap, stretches on one track may not.
  */
 #include "show/export/export.h"
+#include "assess/phases.h"
 #include "assess/stacks.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -21,7 +22,6 @@ enum {
     SECOND_USE = 1 << 24 /* above what Linux uses */,
     MAIN_TRACK = 0,
     MOST_PROCESSES = 1 << 24,
-    MOST_PHASES = 1 << 20
 };
 
 struct trace {
@@ -35,12 +35,6 @@ struct trace {
 static int64_t pid_of(const struct trace *t, int64_t process)
 {
     return process >= 1 && (size_t)process <= t->h->process_count ? t->pids[process - 1] : TREE_PID;
-}
-
-static const char *name_of(const struct trace *t, int32_t name, char *out, size_t size)
-{
-    const char *text = name >= 0 && (size_t)name < t->h->name_count ? t->h->names[name] : "";
-    return tide_text_escape(text, strlen(text), out, size);
 }
 
 static int number_processes(struct trace *t, struct tide_err *err)
@@ -152,48 +146,58 @@ static void put_gpus(struct trace *t)
     }
 }
 
-/* A phase on its track. How many of that name and process are open is in the map: a stretch that nobody began
- * has no end either. */
-static void put_phase(struct trace *t, const struct tide_history_mark *m, struct tide_map *open)
+/* A phase begins or ends on its track. */
+static void put_phase(struct trace *t, const struct tide_phase *phase, bool begins)
 {
     char name[160], text[200];
-    uint64_t key = (uint64_t)m->process << 32 | (uint32_t)m->name, depth = 0;
-    int64_t pid = pid_of(t, m->process), track = (int64_t)m->name + 1;
-    bool begin = m->kind == TIDE_MARK_PHASE_BEGIN, known = tide_map_get(open, key, &depth);
-    if (m->name < 0 || (!begin && depth == 0))
-        return;
-    name_of(t, m->name, name, sizeof name);
-    if (!known) {
+    int64_t pid = pid_of(t, phase->process), track = (int64_t)phase->name + 1;
+    tide_history_name(t->h, phase->name, name, sizeof name);
+    if (begins && phase->first) {
         snprintf(text, sizeof text, "phase %s", name);
         put_metadata(t, "thread_name", pid, track, text);
     }
-    t->full |= tide_map_put(open, key, begin ? depth + 1 : depth - 1) != 0;
-    event_begin(t, begin ? "B" : "E", name, pid, track, m->t_ns);
+    event_begin(t, begins ? "B" : "E", name, pid, track, begins ? phase->from_ns : phase->to_ns);
     tide_json_end(&t->json);
 }
 
-static void put_marks(struct trace *t)
+static void put_mark(struct trace *t, const struct tide_history_mark *m)
 {
-    struct tide_map open;
     char name[160], text[200];
-    tide_map_init(&open, MOST_PHASES);
+    int64_t pid = pid_of(t, m->process);
+    if (m->kind == TIDE_MARK_GAUGE) {
+        snprintf(text, sizeof text, "gauge %s", tide_history_name(t->h, m->name, name, sizeof name));
+        put_counter(t, text, pid, m->t_ns, "bytes", (double)m->number);
+    } else if (m->kind == TIDE_MARK_STEP || m->kind == TIDE_MARK_EPOCH) {
+        bool step = m->kind == TIDE_MARK_STEP;
+        snprintf(text, sizeof text, "%s %lld", step ? "step" : "epoch", (long long)m->number);
+        event_begin(t, "i", text, pid, MAIN_TRACK, m->t_ns);
+        tide_json_text(&t->json, "s", step ? "t" : "p");
+        tide_json_end(&t->json);
+    }
+}
+
+/* In the order of the marks: an end that ends nothing is none. */
+static int put_marks(struct trace *t, struct tide_err *err)
+{
+    struct tide_phases phases;
+    size_t begun = 0, ended = 0;
+    if (tide_phases_find(t->h, t->e->arena, &phases))
+        return tide_err_set(err, "not enough memory to follow %zu marks", t->h->mark_count);
     for (size_t i = 0; i < t->h->mark_count; i++) {
         const struct tide_history_mark *m = &t->h->marks[i];
-        int64_t pid = pid_of(t, m->process);
-        if (m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END)
-            put_phase(t, m, &open);
-        else if (m->kind == TIDE_MARK_GAUGE) {
-            snprintf(text, sizeof text, "gauge %s", name_of(t, m->name, name, sizeof name));
-            put_counter(t, text, pid, m->t_ns, "bytes", (double)m->number);
-        } else if (m->kind == TIDE_MARK_STEP || m->kind == TIDE_MARK_EPOCH) {
-            bool step = m->kind == TIDE_MARK_STEP;
-            snprintf(text, sizeof text, "%s %lld", step ? "step" : "epoch", (long long)m->number);
-            event_begin(t, "i", text, pid, MAIN_TRACK, m->t_ns);
-            tide_json_text(&t->json, "s", step ? "t" : "p");
-            tide_json_end(&t->json);
-        }
+        const struct tide_phase *next = begun < phases.count ? &phases.all[begun] : NULL;
+        const struct tide_phase *done = ended < phases.count ? &phases.all[phases.by_end[ended]] : NULL;
+        if (m->kind == TIDE_MARK_PHASE_BEGIN && next && next->name == m->name) {
+            put_phase(t, next, true);
+            begun++;
+        } else if (m->kind == TIDE_MARK_PHASE_END && done && phases.by_end[ended] < begun && done->ended &&
+                   done->name == m->name && done->process == m->process && done->to_ns == m->t_ns) {
+            put_phase(t, done, false);
+            ended++;
+        } else
+            put_mark(t, m);
     }
-    tide_map_release(&open);
+    return 0;
 }
 
 /* Sites by process, and within one, memory of a device behind the rest. */
@@ -248,11 +252,10 @@ int tide_export_trace(const struct tide_export *e, FILE *out, struct tide_err *e
     put_memory(&t);
     put_kept(&t);
     put_gpus(&t);
-    put_marks(&t);
-    int status = put_heaps(&t, err);
+    int status = put_marks(&t, err) || put_heaps(&t, err) ? -1 : 0;
     tide_json_end(&t.json);
     tide_json_end(&t.json);
     if (t.full)
-        status = tide_err_set(err, "not enough memory to follow %zu marks", e->history->mark_count);
+        status = tide_err_set(err, "not enough memory for %zu processes", e->history->process_count);
     return status;
 }

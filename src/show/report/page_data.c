@@ -84,7 +84,7 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     struct differences d = {json, 0};
     tide_json_array(json, "spans"); /* phase, begin as a difference, length */
     for (size_t i = 0; i < marks->span_count; i++) {
-        const struct tide_report_span *s = &marks->spans[i];
+        const struct tide_stretch *s = &marks->spans[i];
         tide_json_integer(json, NULL, s->name);
         put_difference(&d, milliseconds(s->from_ns));
         tide_json_integer(json, NULL, milliseconds(s->to_ns) - milliseconds(s->from_ns));

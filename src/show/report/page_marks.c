@@ -15,8 +15,8 @@ static void merge(struct tide_report_marks *m, int64_t gap_ns, size_t newest[sta
     for (size_t i = 0; i < NAMES_MOST; i++)
         newest[i] = 0;
     for (size_t i = 0; i < m->span_count; i++) {
-        struct tide_report_span s = m->spans[i];
-        struct tide_report_span *before = newest[s.name] ? &m->spans[newest[s.name] - 1] : NULL;
+        struct tide_stretch s = m->spans[i];
+        struct tide_stretch *before = newest[s.name] ? &m->spans[newest[s.name] - 1] : NULL;
         if (before && s.from_ns - before->to_ns < gap_ns) {
             before->to_ns = s.to_ns > before->to_ns ? s.to_ns : before->to_ns;
             continue;
@@ -28,42 +28,29 @@ static void merge(struct tide_report_marks *m, int64_t gap_ns, size_t newest[sta
     m->merged_ns = gap_ns;
 }
 
-/* Of several processes in a phase of one name, the stretch is that of whichever began it last. */
 static int make_spans(const struct tide_summary *summary, struct tide_arena *arena,
                       struct tide_report_marks *m, struct tide_err *err)
 {
     const struct tide_history *h = summary->history;
-    size_t begins = 0;
-    for (size_t i = 0; i < h->mark_count; i++)
-        begins += h->marks[i].kind == TIDE_MARK_PHASE_BEGIN;
+    const struct tide_phases *told = &summary->told;
     m->names = tide_arena_take(arena, NAMES_MOST, sizeof *m->names);
-    m->spans = tide_arena_take(arena, begins + 1, sizeof *m->spans);
-    size_t *open =
-        tide_arena_take(arena, h->name_count + 1, sizeof *open); /* span + 1 of the one that runs */
+    m->spans = tide_arena_take(arena, told->stretch_count + 1, sizeof *m->spans);
     int32_t *index = tide_arena_take(arena, h->name_count + 1, sizeof *index); /* of the phase + 1 */
-    if (!m->names || !m->spans || !open || !index)
+    if (!m->names || !m->spans || !index)
         return no_memory(err);
-    for (size_t i = 0; i < h->mark_count; i++) {
-        const struct tide_history_mark *mark = &h->marks[i];
-        if (mark->name < 0 || (size_t)mark->name >= h->name_count)
-            continue;
-        if (mark->kind == TIDE_MARK_PHASE_END && open[mark->name]) {
-            m->spans[open[mark->name] - 1].to_ns = mark->t_ns;
-            open[mark->name] = 0;
+    for (size_t i = 0; i < told->stretch_count; i++) {
+        struct tide_stretch span = told->stretches[i];
+        if (!index[span.name] && m->name_count < NAMES_MOST) {
+            m->names[m->name_count++] = h->names[span.name];
+            index[span.name] = (int32_t)m->name_count;
         }
-        if (mark->kind != TIDE_MARK_PHASE_BEGIN)
-            continue;
-        if (!index[mark->name] && m->name_count < NAMES_MOST) {
-            m->names[m->name_count++] = h->names[mark->name];
-            index[mark->name] = (int32_t)m->name_count;
-        }
-        if (!index[mark->name]) {
+        if (!index[span.name]) {
             m->spans_left_out++;
             continue;
         }
-        m->spans[m->span_count] =
-            (struct tide_report_span){mark->t_ns, summary->last_ns, index[mark->name] - 1};
-        open[mark->name] = ++m->span_count;
+        span.name = index[span.name] - 1;
+        span.to_ns = span.to_ns == INT64_MAX ? summary->last_ns : span.to_ns;
+        m->spans[m->span_count++] = span;
     }
     size_t newest[NAMES_MOST];
     for (int64_t gap_ns = summary->last_ns / GAPS_MOST + 1; m->span_count > SPANS_MOST; gap_ns *= 2)

@@ -8,11 +8,6 @@
 #include "assess/summary.h"
 #include "base/arena.h"
 
-struct tide_report_span {
-    int64_t from_ns, to_ns;
-    int32_t name; /* index into the names of phases */
-};
-
 struct tide_report_epoch {
     int64_t t_ns, number;
 };
@@ -25,7 +20,7 @@ struct tide_report_step {
 struct tide_report_marks {
     const char **names; /* of phases, in the order in which they began; borrowed, unescaped */
     size_t name_count;
-    struct tide_report_span *spans; /* in order of their begin */
+    struct tide_stretch *spans; /* in order of their begin; name: index into these names */
     size_t span_count;
     int64_t merged_ns; /* stretches of one phase with less than this between them are one; 0: all are here */
     size_t spans_left_out; /* of phases whose name has no room */

@@ -109,7 +109,7 @@ static void put_polyline(FILE *out, const char *class, const struct scale *s,
 static void put_marks(FILE *out, const struct scale *s, const struct tide_report_marks *marks)
 {
     for (size_t i = 0; i < marks->span_count; i++) {
-        const struct tide_report_span *p = &marks->spans[i];
+        const struct tide_stretch *p = &marks->spans[i];
         double from = at_x(s, p->from_ns), to = at_x(s, p->to_ns);
         fprintf(out, "<rect class=\"phase hue%d\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>\n",
                 p->name % HUES, from, fmax(to - from, 0.5), s->height);

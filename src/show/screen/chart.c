@@ -49,34 +49,6 @@ static int reserve(struct tide_chart *chart, size_t count)
     return 0;
 }
 
-/* Which phases are open after a mark. Returns the one that it closed through ret_closed. */
-static bool follow_phase(struct tide_running *open, size_t *count, const struct tide_history_mark *mark,
-                         struct tide_running *ret_closed)
-{
-    if (mark->kind == TIDE_MARK_PHASE_BEGIN && *count < TIDE_RUNNING_MAX)
-        open[(*count)++] = (struct tide_running){mark->name, mark->process, mark->t_ns};
-    if (mark->kind != TIDE_MARK_PHASE_END)
-        return false;
-    for (size_t i = *count; i-- > 0;)
-        if (open[i].name == mark->name && open[i].process == mark->process) {
-            *ret_closed = open[i];
-            memmove(open + i, open + i + 1, (*count - i - 1) * sizeof *open);
-            (*count)--;
-            return true;
-        }
-    return false;
-}
-
-size_t tide_running_at(const struct tide_model *model, int64_t t_ns,
-                       struct tide_running running[static TIDE_RUNNING_MAX])
-{
-    size_t count = 0;
-    struct tide_running closed;
-    for (size_t i = 0; i < model->event_count && tide_model_event(model, i)->t_ns <= t_ns; i++)
-        follow_phase(running, &count, tide_model_event(model, i), &closed);
-    return count;
-}
-
 /* The column of a moment, which may lie outside. */
 static double column_of(const struct tide_model *model, int64_t t_ns, size_t columns)
 {
@@ -100,18 +72,14 @@ static void put_phase(struct tide_chart *chart, const struct tide_model *model, 
 
 static void fill_phases(struct tide_chart *chart, const struct tide_model *model)
 {
-    struct tide_running open[TIDE_RUNNING_MAX], closed;
-    size_t count = 0;
+    const struct tide_phases *phases = &model->phases;
     for (size_t c = 0; c < chart->shown; c++)
         chart->phases[c] = -1;
-    for (size_t i = 0; i < model->event_count; i++) {
-        const struct tide_history_mark *mark = tide_model_event(model, i);
-        chart->any_phase |= mark->kind == TIDE_MARK_PHASE_BEGIN;
-        if (follow_phase(open, &count, mark, &closed))
-            put_phase(chart, model, closed.name, closed.since_ns, mark->t_ns);
+    for (size_t i = 0; i < phases->count; i++) {
+        const struct tide_phase *phase = &phases->all[phases->by_end[i]];
+        int64_t to_ns = phase->to_ns < model->end_ns || phase->ended ? phase->to_ns : model->end_ns;
+        put_phase(chart, model, phase->name, phase->from_ns, to_ns);
     }
-    while (count-- > 0)
-        put_phase(chart, model, open[count].name, open[count].since_ns, model->end_ns);
 }
 
 /* The columns of the chosen row, `shown` of them in the window and some beyond both ends. */
@@ -320,10 +288,8 @@ static void draw_axis(const struct tide_model *model, struct tide_cells *cells, 
 static void draw_epochs(const struct tide_model *model, struct tide_cells *cells, int row, int columns)
 {
     int free_from = 0, last = -1;
-    for (size_t i = 0; i < model->event_count; i++) {
-        const struct tide_history_mark *mark = tide_model_event(model, i);
-        if (mark->kind != TIDE_MARK_EPOCH)
-            continue;
+    for (size_t i = 0; i < model->epoch_count; i++) {
+        const struct tide_history_mark *mark = &model->epochs[i];
         double at = column_of(model, mark->t_ns, (size_t)columns);
         int c = at >= 0 && at <= columns ? (int)fmin(at, columns - 1) : -1;
         if (c < 0 || c == last)
@@ -348,14 +314,13 @@ static void draw_phases(const struct tide_chart *chart, const struct tide_model 
             end++;
         int left = LABEL_COLUMNS + 1 + (int)c, width = (int)(end - c);
         c = end;
-        if (name < 0 || (size_t)name >= model->history->name_count)
+        if (name < 0)
             continue;
         char shown[96];
-        const char *text = model->history->names[name];
         for (int k = 0; k < width; k++)
             tide_cells_rune(cells, row, left + k, TIDE_STYLE_PHASE, cells->ascii ? '=' : 0x2550);
         tide_cells_text(cells, row, left, width < 4 ? 1 : width, TIDE_STYLE_PHASE,
-                        tide_text_escape(text, strlen(text), shown, sizeof shown));
+                        tide_history_name(model->history, name, shown, sizeof shown));
     }
     tide_cells_right(cells, row, 0, LABEL_COLUMNS - 1, TIDE_STYLE_DIM, "phases");
 }
@@ -387,7 +352,7 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
     if (!chart->ready || !model->chart_ready || chart->shown != (size_t)columns || chart->key != row->key)
         if (fill(chart, model, (size_t)columns))
             return;
-    bool strip = chart->any_phase && rows >= 6;
+    bool strip = model->phases.count > 0 && rows >= 6;
     int height = rows - 2 - strip;
     struct scale scale;
     if (!find_scale(chart, model, height, &scale)) {

@@ -19,7 +19,6 @@ struct tide_chart {
     size_t capacity;
     size_t before, shown; /* the shown columns are bins[before .. before + shown - 1] */
     uint64_t key;         /* of the row they were made from */
-    bool any_phase;       /* in the whole recording */
     bool ready;
 };
 
@@ -34,15 +33,5 @@ void tide_chart_draw(struct tide_chart *chart, struct tide_model *model, struct 
  * TIDE_SPARK_MAX columns. */
 void tide_spark_draw(struct tide_cells *cells, int row, int column, enum tide_style style,
                      const struct tide_bin *bins, int columns);
-
-/* Phases that run at a moment, the outermost first. */
-struct tide_running {
-    int32_t name;
-    int64_t process;
-    int64_t since_ns;
-};
-enum { TIDE_RUNNING_MAX = 16 };
-size_t tide_running_at(const struct tide_model *model, int64_t t_ns,
-                       struct tide_running running[static TIDE_RUNNING_MAX]);
 
 #endif

@@ -32,11 +32,9 @@ static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
 /* The epoch that runs at the cursor, or NULL. */
 static const struct tide_history_mark *epoch_now(const struct tide_model *model)
 {
-    for (size_t i = model->event_count; i-- > 0;) {
-        const struct tide_history_mark *mark = tide_model_event(model, i);
-        if (mark->kind == TIDE_MARK_EPOCH && mark->t_ns <= model->cursor_ns)
-            return mark;
-    }
+    for (size_t i = model->epoch_count; i-- > 0;)
+        if (model->epochs[i].t_ns <= model->cursor_ns)
+            return &model->epochs[i];
     return NULL;
 }
 
@@ -170,11 +168,8 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
 static void mark_text(const struct tide_model *model, const struct tide_history_mark *mark, char *out,
                       size_t size)
 {
-    char name[64] = "", number[TIDE_UNITS_TEXT];
-    if (mark->name >= 0 && (size_t)mark->name < model->history->name_count) {
-        const char *text = model->history->names[mark->name];
-        tide_text_escape(text, strlen(text), name, sizeof name);
-    }
+    char name[64], number[TIDE_UNITS_TEXT];
+    tide_history_name(model->history, mark->name, name, sizeof name);
     tide_count_text((double)mark->number, number);
     switch (mark->kind) {
     case TIDE_MARK_STEP:
@@ -220,17 +215,16 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
     enum { SHOWN = 4, LOOKED_AT = 4096 };
     struct tide_cells *cells = &view->cells;
     const struct tide_history *history = model->history;
-    struct tide_running running[TIDE_RUNNING_MAX];
-    size_t count = tide_running_at(model, model->cursor_ns, running);
     char text[160], since[TIDE_UNITS_TEXT];
-    int at = draw_note(view, model, row), noted = at;
-    at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, count ? "in " : "");
-    for (size_t i = 0; i < count; i++) {
-        const char *name = running[i].name >= 0 && (size_t)running[i].name < history->name_count
-                               ? history->names[running[i].name]
-                               : "";
-        tide_text_escape(name, strlen(name), text, sizeof text);
-        tide_duration_text((double)(model->cursor_ns - running[i].since_ns) / 1e9, since);
+    const int noted = draw_note(view, model, row);
+    int at = noted;
+    for (size_t i = 0; i < model->phases.count && model->phases.all[i].from_ns <= model->cursor_ns; i++) {
+        const struct tide_phase *phase = &model->phases.all[i];
+        if (!tide_phase_runs(phase, model->cursor_ns))
+            continue;
+        at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, at == noted ? "in " : "");
+        tide_history_name(history, phase->name, text, sizeof text);
+        tide_duration_text((double)(model->cursor_ns - phase->from_ns) / 1e9, since);
         at +=
             tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_PHASE, "%s (%s) ", text, since);
     }
@@ -245,7 +239,7 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
         at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, "%s%s %s",
                                 shown++ ? ", " : "marks: ", what, clock_text(mark->t_ns, since));
     }
-    if (count == 0 && shown == 0 && noted == 0)
+    if (at == 0)
         tide_cells_text(cells, row, 0, cells->columns, TIDE_STYLE_DIM,
                         model->axis.is_steps ? "no phases or other marks" : "no marks: the axis is time");
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    AXIS_BYTES = 512 << 20,
+    MARKS_BYTES = 512 << 20,
     FOLDS_MAX = 1 << 20,
     ZOOM_MAX = 24,
     PLAY_SECONDS = 30, /* a recording that is longer plays in about this time */
@@ -20,19 +20,18 @@ void tide_model_init(struct tide_model *model)
         .following = true, .by_steps = true, .speed = 0, .page_rows = 1, .peak_bytes = TIDE_UNKNOWN};
     tide_map_init(&model->toggled, FOLDS_MAX);
     tide_map_init(&model->judged, FOLDS_MAX);
-    tide_arena_init(&model->axis_arena, AXIS_BYTES);
+    tide_arena_init(&model->marks_arena, MARKS_BYTES);
 }
 
 void tide_model_release(struct tide_model *model)
 {
     tide_map_release(&model->toggled);
     tide_map_release(&model->judged);
-    tide_arena_release(&model->axis_arena);
+    tide_arena_release(&model->marks_arena);
     free(model->rows);
     free(model->members);
     free(model->moments);
     free(model->sums);
-    free(model->events);
     *model = (struct tide_model){0};
 }
 
@@ -41,19 +40,32 @@ bool tide_model_steps_shown(const struct tide_model *model)
     return model->by_steps && model->axis.is_steps;
 }
 
-/* Looks for steps again when there is something new. */
-static int follow_axis(struct tide_model *model)
+/* Looks for steps, phases and epochs again when there is something new. */
+static int follow_marks(struct tide_model *model)
 {
     const struct tide_history *history = model->history;
-    bool same_ticks = model->axis.is_steps || history->tick_count == model->axis_ticks;
-    if (history->mark_count == model->axis_marks && same_ticks)
+    struct tide_arena *arena = &model->marks_arena;
+    size_t epochs = 0;
+    bool same_ticks = model->axis.is_steps || history->tick_count == model->ticks;
+    if (history->mark_count == model->marks && same_ticks)
         return 0;
-    model->axis_marks = history->mark_count;
-    model->axis_ticks = history->tick_count;
-    tide_arena_release(&model->axis_arena);
-    tide_arena_init(&model->axis_arena, AXIS_BYTES);
+    model->marks = history->mark_count;
+    model->ticks = history->tick_count;
+    tide_arena_release(arena);
+    tide_arena_init(arena, MARKS_BYTES);
     model->axis = (struct tide_axis){.seconds_per_step = 1};
-    return tide_axis_make(history, &model->axis_arena, &model->axis, NULL);
+    model->phases = (struct tide_phases){0};
+    model->epoch_count = 0;
+    for (size_t i = 0; i < history->mark_count; i++)
+        epochs += history->marks[i].kind == TIDE_MARK_EPOCH;
+    model->epochs = tide_arena_take(arena, epochs + 1, sizeof *model->epochs);
+    if (!model->epochs)
+        return -1;
+    for (size_t i = 0; i < history->mark_count; i++)
+        if (history->marks[i].kind == TIDE_MARK_EPOCH)
+            model->epochs[model->epoch_count++] = history->marks[i];
+    return tide_axis_make(history, arena, &model->axis, NULL) |
+           tide_phases_find(history, arena, &model->phases);
 }
 
 void tide_model_extent(const struct tide_model *model, double *ret_from, double *ret_to)
@@ -142,33 +154,6 @@ static int rebuild(struct tide_model *model)
     return bad;
 }
 
-static int follow_events(struct tide_model *model)
-{
-    const struct tide_history *history = model->history;
-    if (history->mark_count < model->event_marks) /* the history was thinned: marks have moved */
-        model->event_marks = model->event_count = 0;
-    for (; model->event_marks < history->mark_count; model->event_marks++) {
-        enum tide_mark_kind kind = history->marks[model->event_marks].kind;
-        if (kind != TIDE_MARK_EPOCH && kind != TIDE_MARK_PHASE_BEGIN && kind != TIDE_MARK_PHASE_END)
-            continue;
-        if (model->event_count == model->event_capacity) {
-            size_t capacity = model->event_capacity ? model->event_capacity * 2 : 256;
-            size_t *events = realloc(model->events, capacity * sizeof *events);
-            if (!events)
-                return -1;
-            model->events = events;
-            model->event_capacity = capacity;
-        }
-        model->events[model->event_count++] = model->event_marks;
-    }
-    return 0;
-}
-
-const struct tide_history_mark *tide_model_event(const struct tide_model *model, size_t i)
-{
-    return &model->history->marks[model->events[i]];
-}
-
 /* The newest look that saw anybody: the last one of a tree that has ended sees none, and would turn all that
  * was there until then into a spike. */
 static int64_t last_moment(const struct tide_history *history)
@@ -188,7 +173,7 @@ int tide_model_update(struct tide_model *model, const struct tide_history *histo
     model->history = history;
     model->assessment = assessment;
     model->end_ns = last_moment(history);
-    int bad = follow_axis(model) | follow_events(model);
+    int bad = follow_marks(model);
     return rebuild(model) | bad;
 }
 

@@ -104,13 +104,14 @@ struct tide_model {
     struct tide_row *rows;
     size_t row_count, row_capacity;
     int64_t *members;
-    struct tide_axis axis; /* steps, where there are any */
-    struct tide_arena axis_arena;
-    size_t axis_marks, axis_ticks; /* that it was made from */
-    size_t *events;                /* marks of epochs and phases: few among a million steps */
-    size_t event_count, event_capacity, event_marks;
-    struct tide_map judged;  /* from rows to what was judged */
-    struct tide_map toggled; /* keys of rows that are not folded as they would be by themselves */
+    struct tide_axis axis;     /* steps, where there are any */
+    struct tide_phases phases; /* as the program told them */
+    struct tide_history_mark *epochs;
+    size_t epoch_count;
+    struct tide_arena marks_arena; /* for these three, */
+    size_t marks, ticks;           /* which were made from so many */
+    struct tide_map judged;        /* from rows to what was judged */
+    struct tide_map toggled;       /* keys of rows that are not folded as they would be by themselves */
     struct tide_moment *moments;
     size_t moment_capacity;
     int64_t *sums; /* of a role: private bytes, then RSS, one of each per tick */
@@ -157,9 +158,6 @@ char *tide_model_name(const struct tide_model *model, const struct tide_row *row
 
 /* Bytes per step (or second) that a row's floor grows by, 0 where it does not. */
 double tide_row_growth(const struct tide_row *row);
-
-/* The i-th mark of an epoch or a phase. */
-const struct tide_history_mark *tide_model_event(const struct tide_model *model, size_t i);
 
 /* Steps per second over the last stretch before the cursor; NAN when that cannot be said. */
 double tide_model_pace(const struct tide_model *model);
