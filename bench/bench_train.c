@@ -81,9 +81,9 @@ static int choose(struct bench *b, struct tide_err *err)
     struct tide_plan least;
     struct tide_choices choices = {(int)b->values.again, b->values.fused, true, (int)b->values.spared};
     if (b->values.budget)
-        return tide_plan_choose(b->graph, b->matmuls, (size_t)b->values.budget, 1, true, 0, &b->plan, &least,
+        return tide_plan_choose(b->graph, b->matmuls, (size_t)b->values.budget, 1, true, &b->plan, &least,
                                 err);
-    return tide_plan_make(b->graph, b->matmuls, &choices, true, 0, &b->plan, err);
+    return tide_plan_make(b->graph, b->matmuls, &choices, &b->plan, err);
 }
 
 static int make(struct bench *b, struct tide_err *err)
@@ -102,8 +102,7 @@ static int make(struct bench *b, struct tide_err *err)
         return -1;
     if (b->values.products)
         return 0;
-    return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, true, &b->machine, err) ? -1
-                                                                                                      : 0;
+    return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, &b->machine, err) ? -1 : 0;
 }
 
 static void release(struct bench *b)

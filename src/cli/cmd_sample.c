@@ -1,7 +1,7 @@
 /*
  * cmd_sample.c - tidemark sample: text from a model, as it comes.
  *
- * The model's weights are loaded into a machine of one token, and the decoder is its guest. What is printed
+ * The model's weights are loaded into a machine whose programs decode. What is printed
  * on a terminal goes through the stream below, which holds back a rune until it is whole and escapes what
  * could drive the terminal; anything else gets the bytes as they are.
  */
@@ -167,18 +167,17 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
 {
     struct tide_choices none = {0};
     struct tide_plan plan;
-    struct tide_gpt gpt;
-    size_t floor;
+    struct tide_gpt_decoder decoder;
     m->graph = tide_graph_new(dtype);
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
-    if (tide_gpt_build(m->graph, &m->config, 1, 1, &gpt, err) || tide_matmuls_new(false, &m->matmuls, err) ||
-        tide_sampler_bytes(&m->config, m->window, dtype, m->matmuls, &floor, err) ||
-        tide_plan_make(m->graph, m->matmuls, &none, false, floor, &plan, err) || check_room(&plan, err) ||
-        tide_machine_new(m->graph, m->matmuls, &plan, false, &m->machine, err) ||
+    if (tide_gpt_build_decoder(m->graph, &m->config, 1, m->window, &decoder, err) ||
+        tide_matmuls_new(false, &m->matmuls, err) ||
+        tide_plan_make(m->graph, m->matmuls, &none, &plan, err) || check_room(&plan, err) ||
+        tide_machine_new(m->graph, m->matmuls, &plan, &m->machine, err) ||
         tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
         return -1;
-    return tide_sampler_new(&m->config, m->window, dtype, m->matmuls, m->machine, &m->sampler, err);
+    return tide_sampler_new(&m->config, &decoder, m->machine, &m->sampler, err);
 }
 
 /* ---- speaking */

@@ -10,17 +10,35 @@ const char *const tide_train_phases[TIDE_PHASES] = {"forward", "backward", "upda
 struct passes {
     const struct tide_graph *graph;
     const struct tide_plan *plan;
-    struct tide_schedule train, forward;
+    struct tide_schedule train, forward; /* forward: of the largest program that does not train */
+    size_t forward_base;                 /* where what that computes begins */
 };
+
+/* The one that takes most of those that do not train. */
+static int largest_other(const struct tide_graph *graph, const struct tide_plan *plan)
+{
+    int largest = -1;
+    size_t most = 0;
+    for (int i = 0; i < graph->program_count; i++) {
+        size_t bytes = tide_plan_base(graph, i) + plan->layouts[i].bytes;
+        if (!graph->programs[i].trains && bytes > most) {
+            largest = i;
+            most = bytes;
+        }
+    }
+    return largest;
+}
 
 static int passes_init(struct passes *p, const struct tide_trainer *trainer, struct tide_err *err)
 {
     struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
     p->graph = tide_trainer_graph(trainer);
     p->plan = tide_trainer_layout(trainer);
-    if (tide_schedule_train(p->graph, matmuls, &p->plan->choices, &p->train, err))
+    int other = largest_other(p->graph, p->plan);
+    p->forward_base = tide_plan_base(p->graph, other);
+    if (tide_schedule(p->graph, tide_graph_training(p->graph), matmuls, &p->plan->choices, &p->train, err))
         return -1;
-    if (!tide_schedule_forward(p->graph, matmuls, &p->forward, err))
+    if (!tide_schedule(p->graph, other, matmuls, NULL, &p->forward, err))
         return 0;
     tide_schedule_release(&p->train);
     return -1;
@@ -148,13 +166,15 @@ int tide_train_breakdown(const struct tide_trainer *trainer, struct tide_breakdo
         return -1;
     int status = tide_layout(&p.train, &train, err) || tide_layout(&p.forward, &forward, err) ? -1 : 0;
     if (!status) {
-        struct tide_breakdown b = {
-            .weights = p.plan->weights, .optimizer = p.plan->optimizer, .inputs = p.plan->inputs};
+        struct tide_breakdown b = {.weights = p.plan->bytes[TIDE_FROZEN] + p.plan->bytes[TIDE_TRAINED],
+                                   .optimizer = p.plan->bytes[TIDE_OPTIMIZER],
+                                   .inputs = p.plan->bytes[TIDE_INPUTS]};
         count_peak(&p, train.peak, &b);
         for (int i = 0; i < TIDE_PHASES; i++)
-            b.phases[i] = p.plan->total - p.plan->passes + end_of(schedule_of(&p, i), i);
-        b.activations = p.plan->passes - b.gradients - b.head;
-        b.gradients += p.plan->gradients;
+            b.phases[i] = tide_plan_start(p.plan, TIDE_PASSES) + end_of(schedule_of(&p, i), i) +
+                          (i == TIDE_PHASE_EVALUATION ? p.forward_base : 0);
+        b.activations = p.plan->bytes[TIDE_PASSES] - b.gradients - b.head;
+        b.gradients += p.plan->bytes[TIDE_GRADIENTS];
         *ret_breakdown = b;
     }
     passes_release(&p);
@@ -226,10 +246,10 @@ static void count_phase(const struct passes *p, int which, struct tide_plan_phas
     const struct tide_schedule *schedule = schedule_of(p, which);
     int peak = peak_of(schedule, which);
     *phase = (struct tide_plan_phase){.name = tide_train_phases[which]};
-    phase->owned[TIDE_PART_WEIGHTS] = (int64_t)p->plan->weights;
-    phase->owned[TIDE_PART_OPTIMIZER] = (int64_t)p->plan->optimizer;
-    phase->owned[TIDE_PART_GRADIENTS] = (int64_t)p->plan->gradients;
-    phase->owned[TIDE_PART_INPUT] = (int64_t)p->plan->inputs;
+    phase->owned[TIDE_PART_WEIGHTS] = (int64_t)(p->plan->bytes[TIDE_FROZEN] + p->plan->bytes[TIDE_TRAINED]);
+    phase->owned[TIDE_PART_OPTIMIZER] = (int64_t)p->plan->bytes[TIDE_OPTIMIZER];
+    phase->owned[TIDE_PART_GRADIENTS] = (int64_t)p->plan->bytes[TIDE_GRADIENTS];
+    phase->owned[TIDE_PART_INPUT] = (int64_t)p->plan->bytes[TIDE_INPUTS];
     for (int i = 0; peak >= 0 && i < schedule->value_count; i++) {
         const struct tide_value *v = &schedule->values[i];
         if (!is_alive(v, peak))

@@ -54,8 +54,10 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
 {
     const struct tide_plan *plan = tide_trainer_layout(t), *least = tide_trainer_least(t);
     char text[TIDE_UNITS_TEXT], rows[96];
-    int blocks = tide_trainer_graph(t)->block_count;
-    const struct tide_node *loss = &tide_trainer_graph(t)->nodes[tide_trainer_graph(t)->node_count - 1];
+    const struct tide_graph *graph = tide_trainer_graph(t);
+    const struct tide_program *program = &graph->programs[tide_graph_training(graph)];
+    int blocks = program->block_count;
+    const struct tide_node *loss = &graph->nodes[program->end - 1];
     int at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
     if (plan->choices.spared)
         snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits twice",
@@ -109,6 +111,7 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
 {
     const struct tide_plan *plan = tide_trainer_layout(t);
     const struct tide_train_options *o = tide_trainer_options(t);
+    int training = tide_graph_training(tide_trainer_graph(t));
     struct tide_json json;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
@@ -126,10 +129,10 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     tide_json_integer(&json, "plan_bytes", (int64_t)plan->total);
     tide_json_integer(&json, "least_bytes", (int64_t)tide_trainer_least(t)->total);
     tide_json_whole(&json, "budget_bytes", o->budget_bytes ? (double)o->budget_bytes : NAN);
-    tide_json_integer(&json, "passes_bytes", (int64_t)plan->passes);
-    tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->train.lower_bound);
+    tide_json_integer(&json, "passes_bytes", (int64_t)plan->bytes[TIDE_PASSES]);
+    tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->layouts[training].lower_bound);
     tide_json_integer(&json, "recomputed_blocks", plan->choices.again);
-    tide_json_integer(&json, "blocks", tide_trainer_graph(t)->block_count);
+    tide_json_integer(&json, "blocks", tide_trainer_graph(t)->programs[training].block_count);
     tide_json_bool(&json, "fused_update", plan->choices.fused);
     tide_json_integer(&json, "recomputed_logits_percent", 100 * plan->choices.spared / TIDE_QUARTERS);
     tide_json_end(&json);
@@ -301,7 +304,7 @@ static void print_phases(FILE *out, const struct tide_trainer *t, const struct t
 {
     const struct tide_plan *plan = tide_trainer_layout(t);
     const struct tide_machine *machine = tide_trainer_machine(t);
-    size_t lasting = plan->total - plan->passes;
+    size_t lasting = tide_plan_start(plan, TIDE_PASSES);
     fprintf(out, "%-12s%16s%16s%16s   bytes\n", "phase", "planned", "used", "resident");
     print_phase(out, "data", lasting, resident->step > 0 ? lasting : 0, resident->step);
     for (int i = 0; i < TIDE_PHASES; i++)
@@ -319,27 +322,29 @@ static void print_owner(FILE *out, const char *name, size_t bytes)
     fprintf(out, "   %s\n", name);
 }
 
-static void print_owners(FILE *out, const struct tide_plan *plan, const struct tide_breakdown *b)
+static void print_owners(FILE *out, const struct tide_plan *plan, size_t alive,
+                         const struct tide_breakdown *b)
 {
     fputs("at the peak\n", out);
-    print_owner(out, "weights", plan->weights);
-    print_owner(out, "optimizer", plan->optimizer);
-    print_owner(out, "gradients", plan->gradients);
-    print_owner(out, "batch", plan->inputs);
+    print_owner(out, "weights", plan->bytes[TIDE_FROZEN] + plan->bytes[TIDE_TRAINED]);
+    print_owner(out, "optimizer", plan->bytes[TIDE_OPTIMIZER]);
+    print_owner(out, "gradients", plan->bytes[TIDE_GRADIENTS]);
+    print_owner(out, "batch", plan->bytes[TIDE_INPUTS]);
     for (int i = 0; i < b->owner_count; i++)
         print_owner(out, b->owners[i].name, b->owners[i].bytes);
     print_owner(out, "others", b->others);
-    print_owner(out, "between them, or for other phases alone", plan->passes - plan->train.lower_bound);
+    print_owner(out, "between them, or for other phases alone", plan->bytes[TIDE_PASSES] - alive);
 }
 
 void tide_train_print_memory(const struct tide_train_view *view, const struct tide_trainer *t,
                              const struct tide_train_resident *resident)
 {
+    const struct tide_plan *plan = tide_trainer_layout(t);
     struct tide_breakdown b;
     FILE *out = view->json ? stderr : stdout;
     if (tide_train_breakdown(t, &b, NULL))
         return;
     print_phases(out, t, &b, resident);
-    print_owners(out, tide_trainer_layout(t), &b);
+    print_owners(out, plan, plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound, &b);
     fflush(out);
 }

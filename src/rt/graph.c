@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_TENSORS = 1 << 16 };
 
@@ -13,6 +14,7 @@ struct tide_graph *tide_graph_new(enum tide_dtype compute)
     if (graph) {
         graph->open_block = -1;
         graph->compute = compute;
+        tide_map_init(&graph->names, MOST_TENSORS);
     }
     return graph;
 }
@@ -23,6 +25,7 @@ void tide_graph_free(struct tide_graph *graph)
         return;
     free(graph->tensors);
     free(graph->nodes);
+    tide_map_release(&graph->names);
     free(graph);
 }
 
@@ -71,6 +74,42 @@ static int bytes_of(const struct tide_tensor *tensor, size_t *ret_bytes)
     return 0;
 }
 
+/* ---- programs */
+
+int tide_graph_program(struct tide_graph *graph, const char *name, bool trains)
+{
+    if (graph->failed)
+        return -1;
+    if (graph->program_count == TIDE_PROGRAMS)
+        return tide_graph_fail(graph, "a graph has at most %d programs", TIDE_PROGRAMS);
+    if (trains && tide_graph_training(graph) >= 0)
+        return tide_graph_fail(graph, "a graph has one program that trains");
+    graph->programs[graph->program_count] = (struct tide_program){
+        .name = name, .first = graph->node_count, .end = graph->node_count, .trains = trains};
+    return graph->program_count++;
+}
+
+int tide_graph_forward_of(struct tide_graph *graph, const char *name, int program)
+{
+    int number = tide_graph_program(graph, name, false);
+    if (number < 0)
+        return -1;
+    graph->programs[number] = graph->programs[program];
+    graph->programs[number].name = name;
+    graph->programs[number].trains = false;
+    return number;
+}
+
+int tide_graph_training(const struct tide_graph *graph)
+{
+    for (int i = 0; i < graph->program_count; i++)
+        if (graph->programs[i].trains)
+            return i;
+    return -1;
+}
+
+/* ---- tensors */
+
 int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tensor_role role,
                       enum tide_dtype dtype, int rank, const int64_t *dims)
 {
@@ -89,24 +128,52 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
         tensor->dims[i] = dims[i];
     if (bytes_of(tensor, &tensor->bytes))
         return tide_graph_fail(graph, "tensor '%s' has an impossible shape", name);
+    if (tide_tensor_lasts(tensor)) {
+        size_t *section = &graph->bytes[tide_tensor_section(tensor)];
+        tensor->offset = *section;
+        *section += tide_aligned(tensor->bytes);
+    }
     return graph->tensor_count++;
 }
 
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims)
 {
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name)), found;
+    if (graph->failed)
+        return -1;
+    if (tide_map_get(&graph->names, key, &found)) {
+        const struct tide_tensor *t = &graph->tensors[found];
+        if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims))
+            return (int)found;
+        return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
+    }
     int tensor = tide_graph_tensor(graph, name, TIDE_PARAMETER, TIDE_F32, rank, dims);
     if (tensor < 0)
         return -1;
+    if (tide_map_put(&graph->names, key, (uint64_t)tensor))
+        return tide_graph_fail(graph, "out of memory for the graph");
     graph->tensors[tensor].decays = decays;
     graph->parameters += tide_tensor_count(&graph->tensors[tensor]);
+    graph->trained += tide_tensor_count(&graph->tensors[tensor]);
     return tensor;
 }
+
+int tide_graph_result(struct tide_graph *graph, int tensor)
+{
+    if (!graph->failed && tensor >= 0)
+        graph->tensors[tensor].result = true;
+    return tensor;
+}
+
+/* ---- nodes */
 
 int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
 {
     if (graph->failed)
         return -1;
+    if (!graph->program_count)
+        return tide_graph_fail(graph, "%s: no program has begun", node->op->name);
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] < 0 || node->in[i] >= graph->tensor_count)
             return tide_graph_fail(graph, "%s: an input is not there", node->op->name);
@@ -119,15 +186,18 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
     added->block = graph->open_block;
     if (added->op->shape(graph, added))
         return -1;
-    for (int i = 0; i < added->out_count; i++)
+    for (int i = 0; i < added->out_count; i++) {
         graph->tensors[added->out[i]].producer = graph->node_count;
-    graph->node_count++;
+        graph->tensors[added->out[i]].result = added->op->is_loss;
+    }
+    graph->programs[graph->program_count - 1].end = ++graph->node_count;
     return added->out[0];
 }
 
 void tide_graph_block(struct tide_graph *graph)
 {
-    graph->open_block = graph->block_count++;
+    if (graph->program_count)
+        graph->open_block = graph->programs[graph->program_count - 1].block_count++;
 }
 
 void tide_graph_block_end(struct tide_graph *graph)

@@ -1,12 +1,19 @@
 /*
- * graph.h - a computation, recorded once with shapes and without data.
+ * graph.h - computations over the same parameters, recorded once with shapes and without data.
  *
- * tide_graph_new -> tensors and nodes in the order in which they run -> tide_graph_free. Model code makes
- * parameters and inputs here and everything else with the functions of op.h, which append a node and return
- * its output. Nothing is computed and no tensor's memory exists: schedule.h says in what order things run,
- * layout.h where they lie, machine.h runs them.
+ * tide_graph_new -> tide_graph_program() for each program -> its nodes, in the order in which they run ->
+ * tide_graph_free. Model code makes parameters and inputs here and everything else with the functions of
+ * op.h, which append a node and return its output. Nothing is computed and no tensor's memory exists:
+ * schedule.h says in what order things run, layout.h where they lie, machine.h runs them.
  *
- * A block is a stretch of nodes that may be computed again instead of kept: between tide_graph_block() and
+ * A program is a stretch of nodes with one purpose: to train, evaluate, score, generate. Programs share
+ * parameters, by name, and inputs and states where they use the same tensor. What a program computes is gone
+ * when another runs, but for parameters, inputs and, among programs that use states, the states.
+ *
+ * Parameters, inputs and states have a place in a section of the arena from the moment they are made: the
+ * table of sections here is the one that plans, machines and checkpoints read.
+ *
+ * A block is a stretch of nodes that may be recomputed instead of kept: between tide_graph_block() and
  * tide_graph_block_end() everything but what later nodes use may be dropped after the forward pass.
  *
  * The first error stays: after it every call returns -1 and does nothing, so that model code reads like
@@ -15,19 +22,37 @@
 #ifndef TIDE_GRAPH_H
 #define TIDE_GRAPH_H
 
-#include "base/arena.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "rt/dtype.h"
 
 #include <stdbool.h>
 
-enum { TIDE_RANK = 4, TIDE_OPERANDS = 6, TIDE_OUTPUTS = 3, TIDE_NUMBERS = 4, TIDE_TENSOR_NAME = 64 };
+enum {
+    TIDE_RANK = 4,
+    TIDE_OPERANDS = 8,
+    TIDE_OUTPUTS = 3,
+    TIDE_NUMBERS = 4,
+    TIDE_PROGRAMS = 8,
+    TIDE_TENSOR_NAME = 64
+};
+
+/* Parts of an arena, in their order in it. */
+enum tide_section {
+    TIDE_FROZEN,    /* parameters that do not train */
+    TIDE_TRAINED,   /* those that do */
+    TIDE_OPTIMIZER, /* its state */
+    TIDE_GRADIENTS, /* of trained parameters, where they are kept */
+    TIDE_INPUTS,
+    TIDE_PASSES, /* what programs compute, which share it; where states are, they come first */
+    TIDE_SECTIONS
+};
 
 enum tide_tensor_role {
     TIDE_ACTIVATION,
-    TIDE_PARAMETER, /* learned */
-    TIDE_INPUT,     /* filled by the caller before each pass */
-    TIDE_STATE,     /* kept from pass to pass: a cache of keys and values */
+    TIDE_PARAMETER, /* learned, now or before */
+    TIDE_INPUT,     /* filled by the caller before a program runs */
+    TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache */
 };
 
 struct tide_tensor {
@@ -37,9 +62,12 @@ struct tide_tensor {
     int rank;
     int64_t dims[TIDE_RANK];
     size_t bytes;
-    int block;    /* -1: none */
-    int producer; /* node; -1: none */
-    bool decays;  /* a parameter subject to weight decay */
+    size_t offset; /* in its section; of an activation none */
+    int block;     /* -1: none */
+    int producer;  /* node; -1: none */
+    bool decays;   /* a parameter subject to weight decay */
+    bool frozen;   /* a parameter that does not train */
+    bool result;   /* the caller reads it after the program ran */
 };
 
 struct tide_op;
@@ -53,14 +81,24 @@ struct tide_node {
     float real;                    /* likewise: epsilon, scale */
 };
 
+struct tide_program {
+    const char *name;
+    int first, end; /* nodes */
+    int block_count;
+    bool trains;
+};
+
 struct tide_graph {
     struct tide_tensor *tensors;
     int tensor_count, tensor_capacity;
     struct tide_node *nodes;
     int node_count, node_capacity;
-    int block_count, open_block;
-    int64_t parameters;      /* how many numbers are learned */
-    enum tide_dtype compute; /* of products and what lies between them */
+    struct tide_program programs[TIDE_PROGRAMS];
+    int program_count, open_block;
+    struct tide_map names;       /* of parameters */
+    size_t bytes[TIDE_SECTIONS]; /* of what is there from run to run: in TIDE_PASSES, states */
+    int64_t parameters, trained; /* how many numbers there are in parameters, and in those that train */
+    enum tide_dtype compute;     /* of products and what lies between them */
     bool failed;
     struct tide_err err;
 };
@@ -69,11 +107,26 @@ struct tide_graph {
 struct tide_graph *tide_graph_new(enum tide_dtype compute);
 void tide_graph_free(struct tide_graph *graph);
 
+/* Nodes appended from now on are those of a new program, whose number is returned; -1 after an error. One
+ * program of a graph may train. name: a literal. */
+int tide_graph_program(struct tide_graph *graph, const char *name, bool trains);
+
+/* A program with the nodes of another, forward only. */
+int tide_graph_forward_of(struct tide_graph *graph, const char *name, int program);
+
+/* The program that trains; -1: none does. */
+int tide_graph_training(const struct tide_graph *graph);
+
 /* A tensor of that shape; -1 after an error. */
 int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tensor_role role,
                       enum tide_dtype dtype, int rank, const int64_t *dims);
+
+/* The parameter of that name, made where there is none yet. One of another shape is an error. */
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims);
+
+/* The caller will read it when its program has run. Losses are read always. Returns the tensor. */
+int tide_graph_result(struct tide_graph *graph, int tensor);
 
 /* Appends a node whose inputs are there (in[] filled, in_count set) and lets its operator make the outputs.
  * Returns the first output. */
@@ -87,6 +140,25 @@ int tide_graph_fail(struct tide_graph *graph, const char *format, ...) __attribu
 
 /* 0, or -1 with the first error. */
 int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err);
+
+/* Whether a tensor has memory in a section from run to run, and in which. */
+static inline bool tide_tensor_lasts(const struct tide_tensor *tensor)
+{
+    return tensor->role != TIDE_ACTIVATION;
+}
+
+static inline enum tide_section tide_tensor_section(const struct tide_tensor *tensor)
+{
+    return tensor->role == TIDE_INPUT   ? TIDE_INPUTS
+           : tensor->role == TIDE_STATE ? TIDE_PASSES
+           : tensor->frozen             ? TIDE_FROZEN
+                                        : TIDE_TRAINED;
+}
+
+static inline bool tide_tensor_trains(const struct tide_tensor *tensor)
+{
+    return tensor->role == TIDE_PARAMETER && !tensor->frozen;
+}
 
 /* Numbers in a tensor; rows: all dimensions but the last. */
 int64_t tide_tensor_count(const struct tide_tensor *tensor);

@@ -1,7 +1,6 @@
 #include "rt/machine.h"
 #include "base/check.h"
 #include "rt/due.h"
-#include "rt/rows.h"
 #include "rt/threads.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SMALLEST_PAGE = 4096 };
+enum { SMALLEST_PAGE = 4096, MOST_RESULTS = 8 };
 
 /* An instruction with its pointers. */
 struct ready {
@@ -23,11 +22,16 @@ struct ready {
     struct tide_call call;
 };
 
-struct program {
+struct loaded {
     struct tide_schedule schedule;
     struct ready *ready;
     int count;
-    const void *result; /* the first output of the last node */
+    char *base; /* of what it computes */
+    struct result {
+        int tensor;
+        const void *data;
+    } results[MOST_RESULTS];
+    int result_count;
 };
 
 struct tide_machine {
@@ -35,68 +39,24 @@ struct tide_machine {
     struct tide_matmuls *matmuls;
     struct tide_plan plan;
     char *arena;
-    size_t mapped, high; /* mapped 0: the arena is a host's */
-    size_t *offsets;     /* of each lasting tensor in its section */
-    char *weights, *optimizer, *gradients, *inputs, *passes;
-    struct program train, evaluate;
+    size_t mapped, high;
+    char *sections[TIDE_SECTIONS];
+    struct loaded programs[TIDE_PROGRAMS];
+    int training; /* the program that trains; -1: none */
     size_t used[TIDE_PHASES];
-    struct tide_due *due; /* the last step's update; NULL: passes do theirs. A guest has its host's */
+    struct tide_due *due; /* the last step's update; NULL: passes do theirs */
     int *numbers;         /* of parameters in it */
     double *squares;      /* of each parameter's gradient */
     tide_machine_watcher *watcher;
     void *watching;
 };
 
-/* The host's tensor that is this parameter; -1: none. */
-static int host_tensor(const struct tide_machine *host, const struct tide_tensor *t)
+/* Where a tensor lies that has memory from run to run. */
+static char *home_of(const struct tide_machine *m, int tensor)
 {
-    for (int i = 0; i < host->graph->tensor_count; i++) {
-        const struct tide_tensor *h = &host->graph->tensors[i];
-        if (h->role == TIDE_PARAMETER && !strcmp(h->name, t->name))
-            return h->rank == t->rank && !memcmp(h->dims, t->dims, sizeof h->dims) ? i : -1;
-    }
-    return -1;
-}
-
-static int place_guest(struct tide_machine *m, const struct tide_machine *host, struct tide_err *err)
-{
-    size_t lasting = 0;
-    for (int i = 0; i < m->graph->tensor_count; i++) {
-        const struct tide_tensor *t = &m->graph->tensors[i];
-        int same = t->role == TIDE_PARAMETER ? host_tensor(host, t) : -1;
-        if (t->role == TIDE_PARAMETER && same < 0)
-            return tide_err_set(err, "the model has no '%s' of that shape", t->name);
-        if (t->role == TIDE_PARAMETER) {
-            m->offsets[i] = host->offsets[same];
-        } else if (t->role != TIDE_ACTIVATION) {
-            m->offsets[i] = lasting;
-            lasting += tide_aligned(t->bytes);
-        }
-    }
-    m->arena = host->arena;
-    m->due = host->due;
-    m->weights = host->weights;
-    m->inputs = host->passes;
-    m->passes = m->inputs + lasting;
-    return 0;
-}
-
-static void place_lasting(struct tide_machine *m)
-{
-    size_t parameters = 0, inputs = 0;
-    for (int i = 0; i < m->graph->tensor_count; i++) {
-        const struct tide_tensor *t = &m->graph->tensors[i];
-        if (t->role == TIDE_ACTIVATION)
-            continue;
-        size_t *section = t->role == TIDE_PARAMETER ? &parameters : &inputs;
-        m->offsets[i] = *section;
-        *section += tide_aligned(t->bytes);
-    }
-    m->weights = m->arena;
-    m->optimizer = m->weights + m->plan.weights;
-    m->gradients = m->optimizer + m->plan.optimizer;
-    m->inputs = m->gradients + m->plan.gradients;
-    m->passes = m->inputs + m->plan.inputs;
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    TIDE_CHECK_TRUE(tide_tensor_lasts(t));
+    return m->sections[tide_tensor_section(t)] + t->offset;
 }
 
 /* ---- the update that is due */
@@ -105,14 +65,15 @@ static void place_lasting(struct tide_machine *m)
 static int list_one(struct tide_machine *m, int tensor, struct tide_err *err)
 {
     const struct tide_graph *g = m->graph;
+    const struct tide_program *p = &g->programs[m->training];
     const struct tide_tensor *t = &g->tensors[tensor];
     bool by_rows = false;
-    if (t->role != TIDE_PARAMETER || m->numbers[tensor] >= 0)
+    if (!tide_tensor_trains(t) || m->numbers[tensor] >= 0)
         return 0;
-    for (int i = 0; i < g->node_count; i++)
+    for (int i = p->first; i < p->end; i++)
         for (int k = 0; k < g->nodes[i].in_count; k++)
             by_rows |= g->nodes[i].in[k] == tensor && (g->nodes[i].op->gathers >> k & 1);
-    m->numbers[tensor] = tide_due_add(m->due, (void *)(m->weights + m->offsets[tensor]), tide_tensor_rows(t),
+    m->numbers[tensor] = tide_due_add(m->due, (void *)home_of(m, tensor), tide_tensor_rows(t),
                                       tide_tensor_columns(t), by_rows, t->decays, err);
     return m->numbers[tensor] < 0 ? -1 : 0;
 }
@@ -121,14 +82,15 @@ static int list_one(struct tide_machine *m, int tensor, struct tide_err *err)
 static int list_due(struct tide_machine *m, struct tide_err *err)
 {
     const struct tide_graph *g = m->graph;
+    const struct tide_program *p = &g->programs[m->training];
     m->numbers = malloc(((size_t)g->tensor_count + 1) * sizeof *m->numbers);
     if (!m->numbers)
         return tide_err_set(err, "out of memory");
-    if (tide_due_new(g->tensor_count, (int64_t)(m->plan.weights / sizeof(float)), &m->due, err))
+    if (tide_due_new(g->tensor_count, (int64_t)(m->plan.bytes[TIDE_TRAINED] / sizeof(float)), &m->due, err))
         return -1;
     for (int i = 0; i < g->tensor_count; i++)
         m->numbers[i] = -1;
-    for (int i = 0; i < g->node_count; i++)
+    for (int i = p->first; i < p->end; i++)
         for (int k = 0; k < g->nodes[i].in_count; k++)
             if (!(g->nodes[i].op->gathers >> k & 1) && list_one(m, g->nodes[i].in[k], err))
                 return -1;
@@ -145,8 +107,7 @@ static void settle_for(const struct tide_machine *m, const struct tide_node *nod
         int number = m->numbers[node->in[k]];
         const struct tide_tensor *rows = &m->graph->tensors[node->in[0]];
         if (number >= 0 && (node->op->gathers >> k & 1))
-            tide_due_rows(m->due, number, (const void *)(m->inputs + m->offsets[node->in[0]]),
-                          tide_tensor_count(rows));
+            tide_due_rows(m->due, number, (const void *)home_of(m, node->in[0]), tide_tensor_count(rows));
         else if (number >= 0)
             tide_due_until(m->due, number);
     }
@@ -160,82 +121,100 @@ static void settle(const struct tide_machine *m)
 
 void *tide_machine_data(struct tide_machine *m, int tensor)
 {
-    const struct tide_tensor *t = &m->graph->tensors[tensor];
-    TIDE_CHECK(t->role, !=, TIDE_ACTIVATION);
-    if (t->role != TIDE_PARAMETER)
-        return m->inputs + m->offsets[tensor];
-    settle(m);
-    return m->weights + m->offsets[tensor];
+    if (tide_tensor_trains(&m->graph->tensors[tensor]))
+        settle(m);
+    return home_of(m, tensor);
 }
 
 float *tide_machine_gradient(struct tide_machine *m, int tensor)
 {
-    return m->plan.gradients ? (void *)(m->gradients + m->offsets[tensor]) : NULL;
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    return m->plan.bytes[TIDE_GRADIENTS] && tide_tensor_trains(t)
+               ? (void *)(m->sections[TIDE_GRADIENTS] + t->offset)
+               : NULL;
 }
 
 float *tide_machine_moments(struct tide_machine *m, int tensor, int which)
 {
     settle(m);
-    return (void *)(m->optimizer + (size_t)which * m->plan.weights + m->offsets[tensor]);
+    return (void *)(m->sections[TIDE_OPTIMIZER] + (size_t)which * m->plan.bytes[TIDE_TRAINED] +
+                    m->graph->tensors[tensor].offset);
 }
 
 /* A value's memory; the high-water mark goes up to its end. */
-static void *value_at(struct tide_machine *m, const struct program *p, int value, int tensor, bool gradient)
+static void *value_at(struct tide_machine *m, int program, int value, int tensor, bool gradient)
 {
     if (value == TIDE_NONE)
         return NULL;
     if (value == TIDE_LASTING)
-        return gradient ? (void *)tide_machine_gradient(m, tensor) : tide_machine_data(m, tensor);
-    const struct tide_value *v = &p->schedule.values[value];
-    size_t end = (size_t)(m->passes - m->arena) + v->offset + tide_aligned(v->bytes);
+        return gradient ? (void *)tide_machine_gradient(m, tensor) : home_of(m, tensor);
+    const struct tide_value *v = &m->programs[program].schedule.values[value];
+    char *at = m->programs[program].base + v->offset;
+    size_t end = (size_t)(at - m->arena) + tide_aligned(v->bytes);
     m->high = end > m->high ? end : m->high;
-    return m->passes + v->offset;
+    return at;
 }
 
-static void resolve(struct tide_machine *m, struct tide_matmuls *matmuls, struct program *p, int index)
+/* One that is read again is found by its tensor. */
+static void note_result(struct tide_machine *m, int program, int tensor, const void *data)
 {
+    struct loaded *p = &m->programs[program];
+    if (!data || !m->graph->tensors[tensor].result)
+        return;
+    TIDE_CHECK(p->result_count, <, MOST_RESULTS);
+    p->results[p->result_count++] = (struct result){tensor, data};
+}
+
+static void resolve(struct tide_machine *m, int program, int index)
+{
+    struct loaded *p = &m->programs[program];
     const struct tide_instruction *from = &p->schedule.instructions[index];
     struct ready *to = &p->ready[index];
     *to = (struct ready){.action = from->action, .tensor = from->tensor};
-    to->call = (struct tide_call){.graph = m->graph, .matmuls = matmuls, .adds = from->adds, .loss_scale = 1};
+    to->call =
+        (struct tide_call){.graph = m->graph, .matmuls = m->matmuls, .adds = from->adds, .loss_scale = 1};
     if (from->node < 0) {
         to->bytes = m->graph->tensors[from->tensor].bytes;
-        to->call.in_grad[0] = value_at(m, p, from->in_grad[0], from->tensor, true);
-        to->call.out_grad[0] = value_at(m, p, from->out_grad[0], from->tensor, true);
+        to->call.in_grad[0] = value_at(m, program, from->in_grad[0], from->tensor, true);
+        to->call.out_grad[0] = value_at(m, program, from->out_grad[0], from->tensor, true);
         return;
     }
     const struct tide_node *node = &m->graph->nodes[from->node];
     to->call.node = node;
-    to->call.scratch = value_at(m, p, from->scratch, -1, false);
+    to->call.scratch = value_at(m, program, from->scratch, -1, false);
     to->call.scratch_bytes = from->scratch < 0 ? 0 : p->schedule.values[from->scratch].bytes;
     for (int i = 0; i < node->in_count; i++) {
-        to->call.in[i] = value_at(m, p, from->in[i], node->in[i], false);
-        to->call.in_grad[i] = value_at(m, p, from->in_grad[i], node->in[i], true);
+        to->call.in[i] = value_at(m, program, from->in[i], node->in[i], false);
+        to->call.in_grad[i] = value_at(m, program, from->in_grad[i], node->in[i], true);
         if (from->in_grad[i] == TIDE_LASTING)
             to->parameters |= 1U << i;
     }
     for (int i = 0; i < node->out_count; i++) {
-        to->call.out[i] = value_at(m, p, from->out[i], node->out[i], false);
-        to->call.out_grad[i] = value_at(m, p, from->out_grad[i], node->out[i], true);
+        to->call.out[i] = value_at(m, program, from->out[i], node->out[i], false);
+        to->call.out_grad[i] = value_at(m, program, from->out_grad[i], node->out[i], true);
+        if (from->action == TIDE_RUN || node->op->is_loss)
+            note_result(m, program, node->out[i], to->call.out[i]);
     }
-    if (from->node == m->graph->node_count - 1)
-        p->result = to->call.out[0];
 }
 
-static int load(struct tide_machine *m, struct tide_matmuls *matmuls, struct program *p, struct tide_err *err)
+static int load(struct tide_machine *m, int program, struct tide_err *err)
 {
+    struct loaded *p = &m->programs[program];
     struct tide_layout layout;
-    if (tide_layout(&p->schedule, &layout, err))
+    if (tide_schedule(m->graph, program, m->matmuls, &m->plan.choices, &p->schedule, err) ||
+        tide_layout(&p->schedule, &layout, err))
         return -1;
-    TIDE_CHECK(layout.bytes, <=, m->plan.passes);
+    size_t before = tide_plan_base(m->graph, program);
+    TIDE_CHECK(before + layout.bytes, <=, m->plan.bytes[TIDE_PASSES]);
+    p->base = m->sections[TIDE_PASSES] + before;
     p->ready = calloc((size_t)p->schedule.count + 1, sizeof *p->ready);
     if (!p->ready)
         return tide_err_set(err, "out of memory for the program");
     p->count = p->schedule.count;
     size_t high = m->high;
     for (int i = 0; i < p->count; i++) {
-        m->high = (size_t)(m->passes - m->arena);
-        resolve(m, matmuls, p, i);
+        m->high = (size_t)(m->sections[TIDE_PASSES] - m->arena);
+        resolve(m, program, i);
         p->ready[i].end = m->high;
         high = m->high > high ? m->high : high;
     }
@@ -261,8 +240,8 @@ static int map_arena(struct tide_machine *m, struct tide_err *err)
     madvise(m->arena + whole, m->mapped - whole, MADV_NOHUGEPAGE);
     /* Nor the optimizer's: it is walked through once a step, for which small pages do, and they are cleared
      * several times as fast as huge ones. */
-    size_t from = (m->plan.weights + huge - 1) / huge * huge,
-           to = (m->plan.weights + m->plan.optimizer) / huge * huge;
+    size_t from = (tide_plan_start(&m->plan, TIDE_OPTIMIZER) + huge - 1) / huge * huge,
+           to = tide_plan_start(&m->plan, TIDE_GRADIENTS) / huge * huge;
     if (from < to)
         madvise(m->arena + from, to - from, MADV_NOHUGEPAGE);
     return 0;
@@ -307,72 +286,48 @@ static void touch_code(void)
     dl_iterate_phdr(touch_object, NULL);
 }
 
-static struct tide_machine *blank(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                                  const struct tide_plan *plan)
+/* What is there from run to run, and what programs were given. */
+static void note_high(struct tide_machine *m)
 {
-    struct tide_machine *m = calloc(1, sizeof *m);
-    if (!m)
-        return NULL;
-    m->graph = graph;
-    m->matmuls = matmuls;
-    m->plan = *plan;
-    m->offsets = calloc((size_t)graph->tensor_count + 1, sizeof *m->offsets);
-    m->squares = calloc((size_t)graph->tensor_count + 1, sizeof *m->squares);
-    if (m->offsets && m->squares)
-        return m;
-    tide_machine_free(m);
-    return NULL;
+    size_t lasting = tide_plan_start(&m->plan, TIDE_PASSES) + m->graph->bytes[TIDE_PASSES];
+    m->high = lasting > m->high ? lasting : m->high;
+    TIDE_CHECK(m->high, ==, m->plan.total);
+}
+
+static int fill_machine(struct tide_machine *m, struct tide_err *err)
+{
+    m->squares = calloc((size_t)m->graph->tensor_count + 1, sizeof *m->squares);
+    if (!m->squares)
+        return tide_err_set(err, "out of memory");
+    if (map_arena(m, err))
+        return -1;
+    for (int i = 0; i < TIDE_SECTIONS; i++)
+        m->sections[i] = m->arena + tide_plan_start(&m->plan, (enum tide_section)i);
+    if (m->plan.bytes[TIDE_GRADIENTS] && list_due(m, err))
+        return -1;
+    touch_arena(m);
+    touch_code();
+    for (int i = 0; i < m->graph->program_count; i++)
+        if (load(m, i, err))
+            return -1;
+    note_high(m);
+    return 0;
 }
 
 int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                     const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
-                     struct tide_err *err)
+                     const struct tide_plan *plan, struct tide_machine **ret_machine, struct tide_err *err)
 {
-    struct tide_machine *m = blank(graph, matmuls, plan);
+    struct tide_machine *m = calloc(1, sizeof *m);
     if (!m)
         return tide_err_set(err, "out of memory");
-    if (map_arena(m, err))
-        goto undo;
-    place_lasting(m);
-    if (trains && !plan->choices.fused && list_due(m, err))
-        goto undo;
-    touch_arena(m);
-    touch_code();
-    if (trains && (tide_schedule_train(graph, matmuls, &plan->choices, &m->train.schedule, err) ||
-                   load(m, matmuls, &m->train, err)))
-        goto undo;
-    if (tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
-        load(m, matmuls, &m->evaluate, err))
-        goto undo;
-    if (plan->passes > plan->floor)
-        TIDE_CHECK(m->high, ==, m->plan.total);
-    *ret_machine = m;
-    return 0;
-undo:
-    tide_machine_free(m);
-    return -1;
-}
-
-int tide_machine_guest(struct tide_machine *host, const struct tide_graph *graph,
-                       struct tide_matmuls *matmuls, struct tide_machine **ret_machine, struct tide_err *err)
-{
-    struct tide_choices none = {0};
-    struct tide_plan plan;
-    if (tide_plan_make(graph, matmuls, &none, false, 0, &plan, err))
-        return -1;
-    size_t bytes = plan.inputs + plan.passes;
-    TIDE_CHECK(bytes, <=, host->plan.passes);
-    struct tide_machine *m = blank(graph, matmuls, &plan);
-    if (!m)
-        return tide_err_set(err, "out of memory");
-    if (place_guest(m, host, err) || tide_schedule_forward(graph, matmuls, &m->evaluate.schedule, err) ||
-        load(m, matmuls, &m->evaluate, err)) {
+    m->graph = graph;
+    m->matmuls = matmuls;
+    m->plan = *plan;
+    m->training = tide_graph_training(graph);
+    if (fill_machine(m, err)) {
         tide_machine_free(m);
         return -1;
     }
-    TIDE_CHECK(m->high, ==, (size_t)(host->passes - host->arena) + bytes);
-    host->high = m->high > host->high ? m->high : host->high;
-    memset(host->passes, 0, bytes);
     *ret_machine = m;
     return 0;
 }
@@ -381,17 +336,15 @@ void tide_machine_free(struct tide_machine *m)
 {
     if (!m)
         return;
-    if (m->mapped && m->due && tide_matmuls_due(m->matmuls) == m->due)
+    if (m->due && tide_matmuls_due(m->matmuls) == m->due)
         tide_matmuls_meanwhile(m->matmuls, NULL);
-    if (m->mapped)
-        tide_due_free(m->due);
-    if (m->arena && m->mapped)
+    tide_due_free(m->due);
+    if (m->arena)
         munmap(m->arena, m->mapped);
-    tide_schedule_release(&m->train.schedule);
-    tide_schedule_release(&m->evaluate.schedule);
-    free(m->train.ready);
-    free(m->evaluate.ready);
-    free(m->offsets);
+    for (int i = 0; i < TIDE_PROGRAMS; i++) {
+        tide_schedule_release(&m->programs[i].schedule);
+        free(m->programs[i].ready);
+    }
     free(m->numbers);
     free(m->squares);
     free(m);
@@ -442,10 +395,24 @@ size_t tide_machine_used(const struct tide_machine *m, enum tide_phase phase)
     return m->used[phase];
 }
 
+/* The sum of its losses: the first outputs of operators that are one. */
+static float loss_of(const struct tide_machine *m, int program)
+{
+    const struct loaded *p = &m->programs[program];
+    float sum = 0;
+    for (int i = 0; i < p->result_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[p->results[i].tensor];
+        if (m->graph->nodes[t->producer].op->is_loss &&
+            m->graph->nodes[t->producer].out[0] == p->results[i].tensor)
+            sum += *(const float *)p->results[i].data;
+    }
+    return sum;
+}
+
 /* Whether an update would leave numbers behind, as far as that is known before it. */
 static bool is_sound(const struct tide_machine *m)
 {
-    return isfinite(*(const float *)m->train.result) && (!m->plan.choices.clips || isfinite(norm_of(m)));
+    return isfinite(loss_of(m, m->training)) && (!m->plan.choices.clips || isfinite(norm_of(m)));
 }
 
 static float scale_of(const struct tide_machine *m, const struct tide_update_rule *rule)
@@ -462,7 +429,7 @@ static void update_one(struct tide_machine *m, int tensor, const float *gradient
         return;
     how.decay = t->decays ? rule->decay : 0;
     how.scale = scale_of(m, rule);
-    tide_update_adamw(tide_machine_data(m, tensor), tide_machine_moments(m, tensor, 0),
+    tide_update_adamw((void *)home_of(m, tensor), tide_machine_moments(m, tensor, 0),
                       tide_machine_moments(m, tensor, 1), gradient, tide_tensor_count(t), &how);
 }
 
@@ -479,8 +446,9 @@ static void copy_gradient(const struct ready *r)
 
 float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struct tide_update_rule *rule)
 {
-    for (int i = 0; i < m->train.count; i++) {
-        const struct ready *r = &m->train.ready[i];
+    const struct loaded *p = &m->programs[m->training];
+    for (int i = 0; i < p->count; i++) {
+        const struct ready *r = &p->ready[i];
         struct tide_call call = r->call;
         const struct tide_op *op = call.node ? call.node->op : NULL;
         if (micro_batch > 0)
@@ -512,7 +480,7 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
         }
         tell(m, r->action, call.node);
     }
-    return *(const float *)m->train.result;
+    return loss_of(m, m->training);
 }
 
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
@@ -524,24 +492,28 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
         tide_due_begin(m->due, &how, rule->decay);
         tide_matmuls_meanwhile(m->matmuls, m->due);
     }
-    note_used(m, TIDE_PHASE_UPDATE, (size_t)(m->passes - m->arena));
+    note_used(m, TIDE_PHASE_UPDATE, tide_plan_start(&m->plan, TIDE_PASSES));
     tell(m, TIDE_UPDATE, NULL);
     return m->plan.choices.clips ? norm_of(m) : NAN;
 }
 
-const void *tide_machine_run(struct tide_machine *m, int64_t position)
+void tide_machine_run(struct tide_machine *m, int program)
 {
+    const struct loaded *p = &m->programs[program];
+    TIDE_CHECK_TRUE(!m->graph->programs[program].trains);
     settle(m);
-    for (int i = 0; i < m->evaluate.count; i++) {
-        struct tide_call *call = &m->evaluate.ready[i].call;
-        call->position = position;
-        note_used(m, TIDE_PHASE_EVALUATION, m->evaluate.ready[i].end);
-        call->node->op->forward(call);
+    for (int i = 0; i < p->count; i++) {
+        note_used(m, TIDE_PHASE_EVALUATION, p->ready[i].end);
+        p->ready[i].call.node->op->forward(&p->ready[i].call);
     }
-    return m->evaluate.result;
 }
 
-float tide_machine_evaluate(struct tide_machine *m)
+const void *tide_machine_result(const struct tide_machine *m, int program, int tensor)
 {
-    return *(const float *)tide_machine_run(m, 0);
+    const struct loaded *p = &m->programs[program];
+    for (int i = 0; i < p->result_count; i++)
+        if (p->results[i].tensor == tensor)
+            return p->results[i].data;
+    TIDE_CHECK_TRUE(!"a result of this program");
+    return NULL;
 }

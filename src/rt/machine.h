@@ -1,17 +1,14 @@
 /*
- * machine.h - a graph made runnable: one arena, laid out before anything runs, and steps that allocate
+ * machine.h - a graph made runnable: one arena, laid out before anything runs, and programs that allocate
  * nothing.
  *
  * tide_plan_make() says what a graph needs under given choices and touches nothing. tide_machine_new() takes
  * exactly that from the system -> fill parameters and inputs -> tide_machine_pass() for each micro-batch ->
- * tide_machine_update() -> ...; tide_machine_evaluate() in between -> _free.
+ * tide_machine_update() -> ...; tide_machine_run() of other programs in between -> _free.
  *
- * The arena: weights | optimizer | gradients | inputs | what passes share. Training and evaluation share the
- * last part, for they never overlap. `high_bytes` is the end of the highest byte that any instruction was
- * given; it equals the plan, and a check that stays on compares the two.
- *
- * A guest is a second graph (decoding) that runs with the weights of a host and in its last part, between its
- * passes: tide_guest_bytes() -> floor of the host's plan -> tide_machine_guest() -> tide_machine_run().
+ * The arena has the sections of graph.h, one after another. Programs share the last one, for they never
+ * overlap. `high_bytes` is the end of the highest byte that any instruction was given; it equals the plan,
+ * and a check that stays on compares the two.
  */
 #ifndef TIDE_MACHINE_H
 #define TIDE_MACHINE_H
@@ -21,48 +18,45 @@
 
 struct tide_plan {
     struct tide_choices choices;
-    size_t weights, optimizer, gradients, inputs, passes, total;
-    size_t floor; /* of passes, for guests */
-    struct tide_layout train, evaluate;
-    double work; /* floating-point operations of one training pass */
+    size_t bytes[TIDE_SECTIONS], total;
+    struct tide_layout layouts[TIDE_PROGRAMS]; /* of what programs compute */
+    double work;                               /* floating-point operations of one training pass */
 };
 
-/* trains: false for a graph that is only evaluated. floor: what passes share is not less; 0 without guests.
- */
-int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                   const struct tide_choices *choices, bool trains, size_t floor, struct tide_plan *ret_plan,
-                   struct tide_err *err);
+/* Where a section begins. */
+static inline size_t tide_plan_start(const struct tide_plan *plan, enum tide_section section)
+{
+    size_t start = 0;
+    for (int i = 0; i < (int)section; i++)
+        start += plan->bytes[i];
+    return start;
+}
 
-/* The plan that takes least work of those that fit into budget bytes (0: no budget), exact all of them.
- * micro_batches > 1 excludes fused updates. If none fits: -1, and *ret_least is the smallest there is. */
+/* Where in the last section what a program computes begins: after the states, if it uses any. */
+size_t tide_plan_base(const struct tide_graph *graph, int program);
+
+int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+                   const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err);
+
+/* For a graph that trains: the plan that takes least work of those that fit into budget bytes (0: no budget),
+ * exact all of them. micro_batches > 1 excludes fused updates. If none fits: -1, and *ret_least is the
+ * smallest there is. */
 int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
-                     int64_t micro_batches, bool clips, size_t floor, struct tide_plan *ret_plan,
+                     int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err);
 
 struct tide_machine;
 
 /* Its memory is all there, and zeros. Caller frees. graph and matmuls must outlive it. */
 int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                     const struct tide_plan *plan, bool trains, struct tide_machine **ret_machine,
-                     struct tide_err *err);
+                     const struct tide_plan *plan, struct tide_machine **ret_machine, struct tide_err *err);
 void tide_machine_free(struct tide_machine *machine);
 
-/* What a graph takes of the part that passes share: its states and inputs, in the order in which the graph
- * has them, then its values. */
-int tide_guest_bytes(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t *ret_bytes,
-                     struct tide_err *err);
+/* Runs a program forward. */
+void tide_machine_run(struct tide_machine *machine, int program);
 
-/* A machine for another graph, forward only, in the memory of a host whose plan has the floor for it. Each of
- * its parameters is the host's of that name and shape; one that the host does not have is refused. Guests
- * whose first tensors are the same states share them. Everything of a guest but its parameters is lost when
- * the host runs, and is cleared here, so that its memory is there from now on. Caller frees, before the host;
- * graph and matmuls must outlive it. */
-int tide_machine_guest(struct tide_machine *host, const struct tide_graph *graph,
-                       struct tide_matmuls *matmuls, struct tide_machine **ret_machine, struct tide_err *err);
-
-/* Forward, the first row at `position` of its sequence. Returns the first output of the last node, borrowed
- * until something else runs. */
-const void *tide_machine_run(struct tide_machine *machine, int64_t position);
+/* What a program that has run left in a tensor that is a result. Borrowed until another program runs. */
+const void *tide_machine_result(const struct tide_machine *machine, int program, int tensor);
 
 /* The tensor's own memory: a parameter, an input or a state. Borrowed; a parameter until the next update,
  * after which it is to be asked for again. */
@@ -79,18 +73,16 @@ struct tide_update_rule {
     int64_t micro_batches;
 };
 
-/* Forward and backward of one micro-batch; returns its loss. Gradients add up over micro-batches. */
+/* Forward and backward of one micro-batch of the program that trains; returns the sum of its losses.
+ * Gradients add up over micro-batches. */
 float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
                         const struct tide_update_rule *rule);
 
 /* After the last micro-batch. Does nothing when the last loss or the norm is no number, as a fused update in
  * a pass does nothing then. What it does is due from now on (due.h), and done by the next pass, or when
- * somebody asks for a parameter or its moments, or evaluates. Returns the norm of the gradients before
- * clipping, NAN where it was not wanted. */
+ * somebody asks for a parameter or its moments, or runs another program. Returns the norm of the gradients
+ * before clipping, NAN where it was not wanted. */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
-
-/* Forward only; the loss. */
-float tide_machine_evaluate(struct tide_machine *machine);
 
 /* Is told of each instruction of a training pass when it is done, and of the update as a whole: what took how
  * long. NULL: nobody. */

@@ -7,11 +7,11 @@
  * below that appends it to a graph, and a shape at which tests/unit/test_rt_ops.c tries it, which asks for
  * one.
  *
- * forward() reads in[], writes out[]. backward() reads out_grad[] and those of in[] and out[] that the masks
- * name, and for each i with in_grad[i] not NULL writes the gradient of in[i], or adds to it when bit i of
- * `adds` is set. An operator that decodes has no backward(), and writes to those of in[] that are states.
- * Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and nothing else: no
- * allocation, no state. They use the threads of threads.h and give the same bits for the same number of
+ * forward() reads in[], writes out[]. backward() reads out_grad[] and, for each i with in_grad[i] not NULL,
+ * those of in[] and out[] that the masks of i name, and writes the gradient of in[i], or adds to it when bit
+ * i of `adds` is set. An operator that decodes has no backward(), and writes to those of in[] that are
+ * states. Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and nothing else:
+ * no allocation, no state. They use the threads of threads.h and give the same bits for the same number of
  * threads.
  */
 #ifndef TIDE_OP_H
@@ -35,7 +35,6 @@ struct tide_call {
     void *scratch;
     size_t scratch_bytes;
     float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
-    int64_t position; /* in the sequence of the first row: for decoding */
 };
 
 struct tide_op {
@@ -56,10 +55,11 @@ struct tide_op {
     void (*reference_backward)(const struct tide_call *call);
     /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
-    unsigned reads_in, reads_out; /* of the backward pass: bit i: in[i], out[i] */
+    /* What the backward pass reads for the gradient of in[i]: bit k: in[k], out[k]. */
+    unsigned reads_in[TIDE_OPERANDS], reads_out[TIDE_OPERANDS];
     unsigned gathers; /* of the forward pass: bit i: it reads only those rows of in[i] that in[0] names */
     bool passes;      /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
-    bool is_loss;     /* the last node: in training its backward also does what its forward does */
+    bool is_loss;     /* in training its backward also does what its forward does */
 };
 
 /* All of them, NULL-terminated. */
@@ -67,8 +67,10 @@ extern const struct tide_op *const tide_ops[];
 
 /* ---- appending to a graph; each returns the output's tensor, -1 after an error */
 
-/* tokens (N) i32 of sequences of length T -> (N, C) f32: table[token] + positions[index in the sequence] */
-int tide_op_embed(struct tide_graph *graph, int tokens, int table, int positions, int64_t sequence);
+/* tokens (N) i32 of sequences of length T -> (N, C) f32: table[token] + places[index in the sequence].
+ * positions (N) i32: those indexes; -1: sequences follow each other, each from 0 on. */
+int tide_op_embed(struct tide_graph *graph, int tokens, int table, int places, int positions,
+                  int64_t sequence);
 
 /* (N, C) f32 -> (N, C) in the graph's compute type */
 int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float epsilon);
@@ -89,9 +91,11 @@ int tide_op_add(struct tide_graph *graph, int a, int b);
  * exist for `rows` rows at a time, and of those for `words` words at least. */
 int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows, int64_t words);
 
-/* (N, 3C) of N rows of one sequence, keys and values (W, C): states -> (N, C): attention to all rows before,
- * which the states hold, and to the rows themselves, which join them. */
-int tide_op_recall(struct tide_graph *graph, int qkv, int keys, int values, int64_t heads);
+/* (N, 3C), the KV cache: keys and values (S, W, C), states with S slots of W places; slots and positions (N)
+ * i32 -> (N, C). A row's key and value go to its position in its slot, and it attends to that and those
+ * before. A row of slot -1 is left out. Rows of a slot follow each other, by position. */
+int tide_op_cached(struct tide_graph *graph, int qkv, int keys, int values, int slots, int positions,
+                   int64_t heads);
 
 /* (N, C), table (V, C) -> (N, V) f32 */
 int tide_op_logits(struct tide_graph *graph, int x, int table);

@@ -452,8 +452,8 @@ const struct tide_op tide_op_of_attention = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1,
-    .reads_out = 1U << Y | 1U << LOG_SUM,
+    .reads_in = {1},
+    .reads_out = {1U << Y | 1U << LOG_SUM},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -1,5 +1,5 @@
 /*
- * op_embed.c - tokens (N) of sequences of length T -> (N, C): table[token] + positions[place].
+ * op_embed.c - tokens (N) of sequences of length T -> (N, C): table[token] + places[position].
  *
  * On the way back rows are added in their order, each thread at columns of its own, so that a token that
  * occurs twice gets the same bits whatever the number of threads.
@@ -10,18 +10,21 @@
 
 #include <string.h>
 
-enum { TOKENS, TABLE, POSITIONS };
+enum { TOKENS, TABLE, PLACES, POSITIONS };
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *tokens = &graph->tensors[node->in[TOKENS]],
                              *table = &graph->tensors[node->in[TABLE]],
-                             *positions = &graph->tensors[node->in[POSITIONS]];
+                             *places = &graph->tensors[node->in[PLACES]],
+                             *positions =
+                                 node->in_count > POSITIONS ? &graph->tensors[node->in[POSITIONS]] : tokens;
     int64_t dims[2] = {tide_tensor_count(tokens), tide_tensor_columns(table)};
-    if (tokens->dtype != TIDE_I32 || tide_tensor_columns(positions) != dims[1] ||
-        positions->dims[0] < node->numbers[0] || dims[0] % node->numbers[0])
+    if (tokens->dtype != TIDE_I32 || tide_tensor_columns(places) != dims[1] ||
+        places->dims[0] < node->numbers[0] || dims[0] % node->numbers[0] || positions->dtype != TIDE_I32 ||
+        tide_tensor_count(positions) != dims[0])
         return tide_graph_fail(graph, "embed: sequences of %lld tokens do not fit '%s'",
-                               (long long)node->numbers[0], positions->name);
+                               (long long)node->numbers[0], places->name);
     node->out_count = 1;
     node->out[0] = tide_graph_tensor(graph, "embedding", TIDE_ACTIVATION, TIDE_F32, 2, dims);
     return node->out[0] < 0 ? -1 : 0;
@@ -29,14 +32,21 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 
 struct embedding {
     const struct tide_call *call;
-    const int32_t *tokens;
+    const int32_t *tokens, *positions; /* positions NULL: each sequence from 0 on */
     int64_t rows, columns, sequence;
 };
 
 static struct embedding embedding_of(const struct tide_call *call)
 {
     const struct tide_tensor *y = &call->graph->tensors[call->node->out[0]];
-    return (struct embedding){call, call->in[TOKENS], y->dims[0], y->dims[1], call->node->numbers[0]};
+    const int32_t *positions = call->node->in_count > POSITIONS ? call->in[POSITIONS] : NULL;
+    return (struct embedding){call,       call->in[TOKENS], positions,
+                              y->dims[0], y->dims[1],       call->node->numbers[0]};
+}
+
+static int64_t place_of(const struct embedding *e, int64_t row)
+{
+    return e->positions ? e->positions[row] : row % e->sequence;
 }
 
 static void forward_rows(void *context, int64_t first, int64_t last, int thread)
@@ -46,8 +56,7 @@ static void forward_rows(void *context, int64_t first, int64_t last, int thread)
     for (int64_t i = first; i < last; i++) {
         float *y = (float *)e->call->out[0] + i * e->columns;
         const float *word = (const float *)e->call->in[TABLE] + e->tokens[i] * e->columns;
-        const float *place =
-            (const float *)e->call->in[POSITIONS] + (e->call->position + i % e->sequence) * e->columns;
+        const float *place = (const float *)e->call->in[PLACES] + place_of(e, i) * e->columns;
         for (int64_t j = 0; j < e->columns; j++)
             y[j] = word[j] + place[j];
     }
@@ -63,11 +72,11 @@ static void backward_columns(void *context, int64_t first, int64_t last, int thr
 {
     const struct embedding *e = context;
     (void)thread;
-    float *words = e->call->in_grad[TABLE], *places = e->call->in_grad[POSITIONS];
+    float *words = e->call->in_grad[TABLE], *places = e->call->in_grad[PLACES];
     for (int64_t i = 0; i < e->rows; i++) {
         const float *g = (const float *)e->call->out_grad[0] + i * e->columns;
         float *word = words ? words + e->tokens[i] * e->columns : NULL;
-        float *place = places ? places + i % e->sequence * e->columns : NULL;
+        float *place = places ? places + place_of(e, i) * e->columns : NULL;
         for (int64_t j = first; word && j < last; j++)
             word[j] += g[j];
         for (int64_t j = first; place && j < last; j++)
@@ -78,7 +87,7 @@ static void backward_columns(void *context, int64_t first, int64_t last, int thr
 static void backward(const struct tide_call *call)
 {
     struct embedding e = embedding_of(call);
-    for (int i = TABLE; i <= POSITIONS; i++)
+    for (int i = TABLE; i <= PLACES; i++)
         if (call->in_grad[i] && !(call->adds >> i & 1))
             memset(call->in_grad[i], 0, call->graph->tensors[call->node->in[i]].bytes);
     tide_parallel(e.columns, 64, backward_columns, &e);
@@ -98,18 +107,18 @@ static void reference_forward(const struct tide_call *call)
         for (int64_t j = 0; j < e.columns; j++)
             tide_set_out(call, 0, i * e.columns + j,
                          tide_in(call, TABLE, e.tokens[i] * e.columns + j) +
-                             tide_in(call, POSITIONS, (call->position + i % e.sequence) * e.columns + j));
+                             tide_in(call, PLACES, place_of(&e, i) * e.columns + j));
 }
 
 static void reference_backward(const struct tide_call *call)
 {
     struct embedding e = embedding_of(call);
-    for (int operand = TABLE; operand <= POSITIONS; operand++)
+    for (int operand = TABLE; operand <= PLACES; operand++)
         for (int64_t row = 0; row < tide_in_tensor(call, operand)->dims[0]; row++)
             for (int64_t j = 0; j < e.columns; j++) {
                 double sum = 0;
                 for (int64_t i = 0; i < e.rows; i++)
-                    if ((operand == TABLE ? e.tokens[i] : i % e.sequence) == row)
+                    if ((operand == TABLE ? e.tokens[i] : place_of(&e, i)) == row)
                         sum += tide_out_grad(call, 0, i * e.columns + j);
                 tide_give_grad(call, operand, row * e.columns + j, sum);
             }
@@ -121,15 +130,18 @@ const struct tide_op tide_op_of_embed = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1U << TOKENS,
+    .reads_in = {[TABLE] = 1U << TOKENS, [PLACES] = 1U << POSITIONS},
     .gathers = 1U << TABLE,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };
 
-int tide_op_embed(struct tide_graph *graph, int tokens, int table, int positions, int64_t sequence)
+int tide_op_embed(struct tide_graph *graph, int tokens, int table, int places, int positions,
+                  int64_t sequence)
 {
-    struct tide_node node = {
-        .op = &tide_op_of_embed, .in = {tokens, table, positions}, .in_count = 3, .numbers = {sequence}};
+    struct tide_node node = {.op = &tide_op_of_embed,
+                             .in = {tokens, table, places, positions},
+                             .in_count = positions < 0 ? 3 : 4,
+                             .numbers = {sequence}};
     return tide_graph_append(graph, &node);
 }

@@ -141,7 +141,7 @@ const struct tide_op tide_op_of_gelu = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1,
+    .reads_in = {1},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -459,7 +459,8 @@ const struct tide_op tide_op_of_head = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1U << X | 1U << TABLE | 1U << TARGETS,
+    .reads_in =
+        {[X] = 1U << X | 1U << TABLE | 1U << TARGETS, [TABLE] = 1U << X | 1U << TABLE | 1U << TARGETS},
     .is_loss = true,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

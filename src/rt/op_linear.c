@@ -162,7 +162,7 @@ const struct tide_op tide_op_of_linear = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1U << X | 1U << WEIGHT,
+    .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

@@ -275,8 +275,10 @@ const struct tide_op tide_op_of_norm = {
     .forward = forward,
     .backward = backward,
     .work = work,
-    .reads_in = 1U << X | 1U << WEIGHT,
-    .reads_out = 1U << MEAN | 1U << INVERSE,
+    .reads_in = {[X] = 1U << X | 1U << WEIGHT, [WEIGHT] = 1U << X, [BIAS] = 1U << X},
+    .reads_out = {[X] = 1U << MEAN | 1U << INVERSE,
+                  [WEIGHT] = 1U << MEAN | 1U << INVERSE,
+                  [BIAS] = 1U << MEAN | 1U << INVERSE},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };

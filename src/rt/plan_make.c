@@ -1,76 +1,69 @@
 #include "rt/machine.h"
 
-static int plan_evaluation(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                           struct tide_layout *ret_layout, struct tide_err *err)
+#include <string.h>
+
+size_t tide_plan_base(const struct tide_graph *graph, int program)
 {
-    struct tide_schedule schedule;
-    if (tide_schedule_forward(graph, matmuls, &schedule, err))
-        return -1;
-    int bad = tide_layout(&schedule, ret_layout, err);
-    tide_schedule_release(&schedule);
-    return bad;
+    const struct tide_program *p = &graph->programs[program];
+    for (int i = p->first; graph->bytes[TIDE_PASSES] && i < p->end; i++)
+        for (int k = 0; k < graph->nodes[i].in_count; k++)
+            if (graph->tensors[graph->nodes[i].in[k]].role == TIDE_STATE)
+                return graph->bytes[TIDE_PASSES];
+    return 0;
 }
 
-/* What does not depend on the layout of a pass. */
-static struct tide_plan blank_plan(const struct tide_graph *graph, const struct tide_choices *choices,
-                                   bool trains, size_t floor, const struct tide_layout *evaluate)
+/* All but the program that trains. */
+static int plan_others(const struct tide_graph *graph, struct tide_matmuls *matmuls, struct tide_plan *plan,
+                       struct tide_err *err)
 {
-    struct tide_plan plan = {.choices = *choices, .floor = floor, .evaluate = *evaluate};
-    for (int i = 0; i < graph->tensor_count; i++) {
-        size_t bytes = tide_aligned(graph->tensors[i].bytes);
-        if (graph->tensors[i].role == TIDE_PARAMETER)
-            plan.weights += bytes;
-        else if (graph->tensors[i].role != TIDE_ACTIVATION)
-            plan.inputs += bytes;
+    for (int i = 0; i < graph->program_count; i++) {
+        struct tide_schedule schedule;
+        if (graph->programs[i].trains)
+            continue;
+        if (tide_schedule(graph, i, matmuls, NULL, &schedule, err))
+            return -1;
+        int bad = tide_layout(&schedule, &plan->layouts[i], err);
+        tide_schedule_release(&schedule);
+        if (bad)
+            return -1;
     }
-    plan.optimizer = trains ? 2 * plan.weights : 0;
-    plan.gradients = trains && !choices->fused ? plan.weights : 0;
-    return plan;
+    return 0;
 }
 
-static size_t lasting(const struct tide_plan *plan)
+/* Sections under the choices of a plan whose layouts are made. */
+static void add_up(const struct tide_graph *graph, struct tide_plan *plan)
 {
-    return plan->weights + plan->optimizer + plan->gradients + plan->inputs;
-}
-
-static void add_up(struct tide_plan *plan)
-{
-    plan->passes = plan->train.bytes > plan->evaluate.bytes ? plan->train.bytes : plan->evaluate.bytes;
-    plan->passes = plan->passes > plan->floor ? plan->passes : plan->floor;
-    plan->total = lasting(plan) + plan->passes;
+    bool trains = tide_graph_training(graph) >= 0;
+    memcpy(plan->bytes, graph->bytes, sizeof plan->bytes);
+    plan->bytes[TIDE_OPTIMIZER] = trains ? 2 * plan->bytes[TIDE_TRAINED] : 0;
+    plan->bytes[TIDE_GRADIENTS] = trains && !plan->choices.fused ? plan->bytes[TIDE_TRAINED] : 0;
+    size_t *passes = &plan->bytes[TIDE_PASSES];
+    for (int i = 0; i < graph->program_count; i++) {
+        size_t bytes = tide_plan_base(graph, i) + plan->layouts[i].bytes;
+        *passes = bytes > *passes ? bytes : *passes;
+    }
+    plan->total = tide_plan_start(plan, TIDE_SECTIONS);
 }
 
 int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                   const struct tide_choices *choices, bool trains, size_t floor, struct tide_plan *ret_plan,
-                   struct tide_err *err)
+                   const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err)
 {
-    struct tide_layout evaluate;
+    struct tide_plan plan = {.choices = *choices};
     struct tide_schedule schedule;
-    if (plan_evaluation(graph, matmuls, &evaluate, err))
+    int training = tide_graph_training(graph);
+    if (plan_others(graph, matmuls, &plan, err))
         return -1;
-    struct tide_plan plan = blank_plan(graph, choices, trains, floor, &evaluate);
-    if (trains) {
-        if (tide_schedule_train(graph, matmuls, choices, &schedule, err))
+    if (training >= 0) {
+        if (tide_schedule(graph, training, matmuls, choices, &schedule, err))
             return -1;
-        int bad = tide_layout(&schedule, &plan.train, err);
+        int bad = tide_layout(&schedule, &plan.layouts[training], err);
         plan.work = schedule.work;
         tide_schedule_release(&schedule);
         if (bad)
             return -1;
     }
-    add_up(&plan);
+    add_up(graph, &plan);
     *ret_plan = plan;
-    return 0;
-}
-
-int tide_guest_bytes(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t *ret_bytes,
-                     struct tide_err *err)
-{
-    struct tide_choices none = {0};
-    struct tide_plan plan;
-    if (tide_plan_make(graph, matmuls, &none, false, 0, &plan, err))
-        return -1;
-    *ret_bytes = plan.inputs + plan.passes;
     return 0;
 }
 
@@ -81,9 +74,9 @@ struct choosing {
     struct tide_matmuls *matmuls;
     struct tide_err *err;
     size_t budget; /* SIZE_MAX: none */
-    size_t floor;
-    struct tide_layout evaluate;
-    bool found; /* one that fits; the best so far: */
+    int training;
+    struct tide_plan others; /* of the other programs alone */
+    bool found;              /* one that fits; the best so far: */
     struct tide_choices best;
     double best_work;
     struct tide_plan least; /* so far; total 0: none */
@@ -95,11 +88,12 @@ enum { FEW = 16 };
 static int make_plan(const struct choosing *c, const struct tide_choices *choices,
                      struct tide_schedule *schedule, struct tide_plan *ret_plan)
 {
-    struct tide_plan plan = blank_plan(c->graph, choices, true, c->floor, &c->evaluate);
-    if (tide_layout(schedule, &plan.train, c->err))
+    struct tide_plan plan = c->others;
+    plan.choices = *choices;
+    if (tide_layout(schedule, &plan.layouts[c->training], c->err))
         return -1;
     plan.work = schedule->work;
-    add_up(&plan);
+    add_up(c->graph, &plan);
     *ret_plan = plan;
     return 0;
 }
@@ -108,12 +102,13 @@ static int make_plan(const struct choosing *c, const struct tide_choices *choice
 static int fits(const struct choosing *c, const struct tide_choices *choices, struct tide_schedule *schedule,
                 size_t bytes, bool *ret_fits)
 {
-    struct tide_plan plan = blank_plan(c->graph, choices, true, c->floor, &c->evaluate);
-    add_up(&plan); /* without the pass of training */
+    struct tide_plan plan = c->others;
+    plan.choices = *choices;
+    add_up(c->graph, &plan); /* without the pass of training */
     *ret_fits = false;
     return plan.total > bytes
                ? 0
-               : tide_layout_fits(schedule, bytes - (plan.total - plan.passes), ret_fits, c->err);
+               : tide_layout_fits(schedule, bytes - tide_plan_start(&plan, TIDE_PASSES), ret_fits, c->err);
 }
 
 /* ret_too_large: whether more blocks have to be computed again; else what follows is not better. */
@@ -121,7 +116,7 @@ static int try_better(struct choosing *c, const struct tide_choices *choices, bo
 {
     struct tide_schedule schedule;
     bool does = false;
-    if (tide_schedule_train(c->graph, c->matmuls, choices, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->matmuls, choices, &schedule, c->err))
         return -1;
     bool gains = !c->found || schedule.work < c->best_work;
     int bad = gains ? fits(c, choices, &schedule, c->budget, &does) : 0;
@@ -140,7 +135,7 @@ static int try_better(struct choosing *c, const struct tide_choices *choices, bo
  */
 static int find_better(struct choosing *c, struct tide_choices *choices)
 {
-    int from = 0, to = c->graph->block_count;
+    int from = 0, to = c->graph->programs[c->training].block_count;
     bool too_large;
     for (choices->again = 0; from <= to; choices->again = to - from < FEW ? from : from + (to - from) / 2) {
         if (try_better(c, choices, &too_large))
@@ -157,7 +152,7 @@ static int try_smaller(struct choosing *c, const struct tide_choices *choices)
 {
     struct tide_schedule schedule;
     bool does = true;
-    if (tide_schedule_train(c->graph, c->matmuls, choices, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->matmuls, choices, &schedule, c->err))
         return -1;
     int bad = c->least.total ? fits(c, choices, &schedule, c->least.total - 1, &does) : 0;
     if (!bad && does)
@@ -169,7 +164,7 @@ static int try_smaller(struct choosing *c, const struct tide_choices *choices)
 /* With nearly all blocks computed again. */
 static int find_smaller(struct choosing *c, struct tide_choices *choices)
 {
-    int blocks = c->graph->block_count;
+    int blocks = c->graph->programs[c->training].block_count;
     for (choices->again = blocks; choices->again >= 0 && choices->again > blocks - FEW; choices->again--)
         if (try_smaller(c, choices))
             return -1;
@@ -183,7 +178,7 @@ static int finish(const struct choosing *c, struct tide_plan *ret_plan, struct t
     if (!c->found)
         return tide_err_set(c->err, "no exact plan fits into %zu bytes: the least possible is %zu", c->budget,
                             c->least.total);
-    if (tide_schedule_train(c->graph, c->matmuls, &c->best, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->matmuls, &c->best, &schedule, c->err))
         return -1;
     int bad = make_plan(c, &c->best, &schedule, ret_plan);
     tide_schedule_release(&schedule);
@@ -191,13 +186,16 @@ static int finish(const struct choosing *c, struct tide_plan *ret_plan, struct t
 }
 
 int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
-                     int64_t micro_batches, bool clips, size_t floor, struct tide_plan *ret_plan,
+                     int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
     static const int spared[] = {0, TIDE_QUARTERS, 1, 2, 3};
-    struct choosing c = {
-        .graph = graph, .matmuls = matmuls, .err = err, .budget = budget ? budget : SIZE_MAX, .floor = floor};
-    if (plan_evaluation(graph, matmuls, &c.evaluate, err))
+    struct choosing c = {.graph = graph,
+                         .matmuls = matmuls,
+                         .err = err,
+                         .budget = budget ? budget : SIZE_MAX,
+                         .training = tide_graph_training(graph)};
+    if (plan_others(graph, matmuls, &c.others, err))
         return -1;
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
         for (int i = 0; i <= TIDE_QUARTERS; i++) {

@@ -10,25 +10,26 @@ struct track {
     int again;     /* computed again; TIDE_NONE: not */
     int gradient;  /* TIDE_NONE: none yet */
     int first_use; /* node that uses it first: on the way back the last to add to its gradient */
-    int uses;
-    bool leaves;  /* used outside its block */
-    bool wanted;  /* again, by the block at hand */
-    bool settled; /* a parameter whose gradient the first of two walks has finished */
-    bool of_loss; /* a parameter that the loss uses */
+    int from_loss; /* its gradient as a loss gives it, kept for a second walk; else TIDE_NONE */
+    bool needed;   /* its gradient: a parameter that trains depends on it */
+    bool leaves;   /* used outside its block */
+    bool wanted;   /* again, by the block at hand */
+    bool settled;  /* a parameter whose gradient the first of two walks has finished */
+    bool of_loss;  /* a parameter that the loss uses */
 };
 
 struct maker {
     const struct tide_graph *graph;
+    const struct tide_program *program;
     struct tide_matmuls *matmuls;
     const struct tide_choices *choices;
     struct tide_schedule *to;
     struct track *tracks;
     struct tide_err *err;
-    int *awaited; /* of each value: how many tensors have it as the gradient that their producer will read */
+    int *awaited; /* of each value: how many will still read it: tensors that have it as the gradient that
+                     their producer will read, and a second walk */
     int awaited_capacity;
-    bool measures; /* this walk is for the norm */
-    int from_loss; /* the gradient with which a second walk begins, which the first leaves as it is; else
-                      TIDE_NONE */
+    bool twice, measures; /* there are two walks; this one is for the norm */
 };
 
 static int no_memory(struct maker *m)
@@ -120,16 +121,11 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
     return 0;
 }
 
-static bool lasts(const struct tide_tensor *tensor)
-{
-    return tensor->role != TIDE_ACTIVATION;
-}
-
 /* The value to read a tensor from: on the way back perhaps the one computed again. */
 static int value_of(const struct maker *m, int tensor, bool back)
 {
     const struct track *t = &m->tracks[tensor];
-    if (lasts(&m->graph->tensors[tensor]))
+    if (tide_tensor_lasts(&m->graph->tensors[tensor]))
         return TIDE_LASTING;
     return back && t->again != TIDE_NONE ? t->again : t->value;
 }
@@ -162,15 +158,35 @@ static int run_forward(struct maker *m, int index, enum tide_action action)
 
 /* ---- the way back */
 
+/* Whether a node's way back gives anything that is needed. */
+static bool is_needed(const struct maker *m, const struct tide_node *node)
+{
+    for (int i = 0; i < node->in_count; i++)
+        if (m->tracks[node->in[i]].needed)
+            return true;
+    return false;
+}
+
+/* What it reads for that. */
+static unsigned reads(const struct maker *m, const struct tide_node *node, const unsigned *masks)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < node->in_count; i++)
+        if (m->tracks[node->in[i]].needed)
+            mask |= masks[i];
+    return mask;
+}
+
 /* Marks what a node's way back reads, and what is needed to have that again. */
 static void want_for(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
+    unsigned in = reads(m, node, node->op->reads_in), out = reads(m, node, node->op->reads_out);
     for (int i = 0; i < node->in_count; i++)
-        if ((node->op->reads_in >> i & 1) && is_dropped(m, node->in[i]))
+        if ((in >> i & 1) && is_dropped(m, node->in[i]))
             m->tracks[node->in[i]].wanted = true;
     for (int i = 0; i < node->out_count; i++)
-        if ((node->op->reads_out >> i & 1) && is_dropped(m, node->out[i]))
+        if ((out >> i & 1) && is_dropped(m, node->out[i]))
             m->tracks[node->out[i]].wanted = true;
 }
 
@@ -226,7 +242,7 @@ static void end_wait(struct maker *m, int index)
 static int own_gradient(struct maker *m, int tensor)
 {
     int shared = m->tracks[tensor].gradient;
-    if (m->awaited[shared] == is_awaited(m, tensor) && shared != m->from_loss)
+    if (m->awaited[shared] == is_awaited(m, tensor))
         return 0;
     struct tide_instruction to = blank(TIDE_COPY, -1, tensor);
     to.out_grad[0] = shared;
@@ -243,6 +259,8 @@ static int pass_gradient(struct maker *m, int index)
     TIDE_CHECK(gradient, >=, 0);
     for (int i = 0; i < node->in_count; i++) {
         struct track *t = &m->tracks[node->in[i]];
+        if (!t->needed)
+            continue;
         if (t->gradient == TIDE_NONE) {
             set_gradient(m, node->in[i], gradient);
             continue;
@@ -311,9 +329,33 @@ static int settle_parameters(struct maker *m, int index)
     const struct tide_node *node = &m->graph->nodes[index];
     for (int i = 0; i < node->in_count; i++) {
         const struct track *t = &m->tracks[node->in[i]];
-        if (m->graph->tensors[node->in[i]].role == TIDE_PARAMETER && t->first_use == index && !t->settled &&
+        if (tide_tensor_trains(&m->graph->tensors[node->in[i]]) && t->first_use == index && !t->settled &&
             settle(m, node->in[i]))
             return -1;
+    }
+    return 0;
+}
+
+/* Of what is needed, where a node's way back writes or adds. */
+static int add_gradients(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
+{
+    for (int i = 0; i < node->in_count; i++) {
+        bool trains = tide_tensor_trains(&m->graph->tensors[node->in[i]]);
+        if (m->tracks[node->in[i]].needed && (trains ? gradient_of_parameter(m, node->in[i], to, i)
+                                                     : gradient_of_activation(m, node->in[i], to, i)))
+            return -1;
+    }
+    return 0;
+}
+
+/* What a loss gives, it gives on its way back. */
+static int add_results(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
+{
+    for (int i = 0; i < node->out_count; i++) {
+        int value = new_value(m, TIDE_VALUE_ACTIVATION, node->out[i], m->graph->tensors[node->out[i]].bytes);
+        if (value < 0)
+            return -1;
+        m->tracks[node->out[i]].value = to->out[i] = value;
     }
     return 0;
 }
@@ -321,52 +363,65 @@ static int settle_parameters(struct maker *m, int index)
 static int run_back(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
-    if (node->op->passes)
+    const struct tide_op *op = node->op;
+    if (op->passes)
         return pass_gradient(m, index);
     struct tide_instruction to = blank(TIDE_RUN_BACK, index, -1);
+    unsigned in = op->is_loss ? ~0U : reads(m, node, op->reads_in), out = reads(m, node, op->reads_out);
     for (int i = 0; i < node->in_count; i++)
-        if (node->op->reads_in >> i & 1)
+        if (in >> i & 1)
             to.in[i] = value_of(m, node->in[i], true);
     for (int i = 0; i < node->out_count; i++) {
-        if (node->op->reads_out >> i & 1)
+        if (out >> i & 1)
             to.out[i] = value_of(m, node->out[i], true);
         to.out_grad[i] = m->tracks[node->out[i]].gradient;
     }
-    if (node->op->is_loss) {
-        int loss = new_value(m, TIDE_VALUE_ACTIVATION, node->out[0], m->graph->tensors[node->out[0]].bytes);
-        if (loss < 0)
-            return -1;
-        m->tracks[node->out[0]].value = to.out[0] = loss;
-    }
-    for (int i = 0; i < node->in_count; i++) {
-        const struct tide_tensor *tensor = &m->graph->tensors[node->in[i]];
-        if (tensor->role == TIDE_PARAMETER && gradient_of_parameter(m, node->in[i], &to, i))
-            return -1;
-        if (tensor->role == TIDE_ACTIVATION && gradient_of_activation(m, node->in[i], &to, i))
-            return -1;
-    }
-    m->to->work += 2 * node->op->work(m->graph, node);
-    if (node->op->is_loss)
-        m->to->work += node->op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
+    if ((op->is_loss && add_results(m, node, &to)) || add_gradients(m, node, &to))
+        return -1;
+    m->to->work += 2 * op->work(m->graph, node);
+    if (op->is_loss)
+        m->to->work += op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);
 }
 
-/* From the node before `end` to the first. */
-static int walk_back(struct maker *m, int end)
+/* A loss runs in the first walk; in a second one what it gave is there. */
+static int run_loss_back(struct maker *m, int index)
 {
-    for (int i = end - 1; i >= 0; i--) {
+    const struct tide_node *node = &m->graph->nodes[index];
+    struct track *x = &m->tracks[node->in[0]];
+    TIDE_CHECK(x->gradient, ==, TIDE_NONE); /* two losses of one tensor would have to add up */
+    if (m->twice && !m->measures) {
+        m->awaited[x->from_loss]--;
+        set_gradient(m, node->in[0], x->from_loss);
+        return 0;
+    }
+    if (run_back(m, index))
+        return -1;
+    if (m->measures && x->needed) {
+        x->from_loss = x->gradient;
+        m->awaited[x->from_loss]++;
+    }
+    return 0;
+}
+
+/* From the last node to the first. */
+static int walk_back(struct maker *m)
+{
+    int begin = m->program->first, end = m->program->end;
+    for (int i = end - 1; i >= begin; i--) {
         int block = m->graph->nodes[i].block;
         bool enters = block >= 0 && (i == end - 1 || m->graph->nodes[i + 1].block != block);
         if (enters && block < m->choices->again) {
             int first = i;
-            while (first > 0 && m->graph->nodes[first - 1].block == block)
+            while (first > begin && m->graph->nodes[first - 1].block == block)
                 first--;
             if (compute_again(m, first, i))
                 return -1;
         }
-        if (run_back(m, i))
+        bool is_loss = m->graph->nodes[i].op->is_loss;
+        if (is_loss ? run_loss_back(m, i) : is_needed(m, &m->graph->nodes[i]) && run_back(m, i))
             return -1;
         end_wait(m, i);
     }
@@ -398,48 +453,56 @@ static int update_settled(struct maker *m)
     return 0;
 }
 
+static int make_forward(struct maker *m, bool losses)
+{
+    for (int i = m->program->first; i < m->program->end; i++)
+        if ((losses || !m->graph->nodes[i].op->is_loss) && run_forward(m, i, TIDE_RUN))
+            return -1;
+    return 0;
+}
+
 static int make_train(struct maker *m)
 {
-    int last = m->graph->node_count - 1;
-    const struct tide_node *loss = &m->graph->nodes[last];
-    for (int i = 0; i < last; i++)
-        if (run_forward(m, i, TIDE_RUN))
-            return -1;
-    bool twice = m->choices->fused && m->choices->clips;
-    m->measures = twice;
-    if (run_back(m, last))
+    m->twice = m->measures = m->choices->fused && m->choices->clips;
+    if (make_forward(m, false) || walk_back(m))
         return -1;
-    int from_loss = m->tracks[loss->in[0]].gradient;
-    m->from_loss = twice ? from_loss : TIDE_NONE;
-    if (walk_back(m, last))
-        return -1;
-    if (!twice)
+    if (!m->twice)
         return 0;
     m->measures = false;
-    m->from_loss = TIDE_NONE;
     forget_walk(m);
-    set_gradient(m, loss->in[0], from_loss);
-    return walk_back(m, last) || update_settled(m) ? -1 : 0;
+    return walk_back(m) || update_settled(m) ? -1 : 0;
+}
+
+static void note_use(struct maker *m, int index, int tensor)
+{
+    const struct tide_node *node = &m->graph->nodes[index];
+    struct track *t = &m->tracks[tensor];
+    if (t->first_use < 0)
+        t->first_use = index;
+    t->leaves |= node->block != m->graph->tensors[tensor].block;
+    t->of_loss |= node->op->is_loss;
+    if (m->program->trains && tide_tensor_trains(&m->graph->tensors[tensor]))
+        t->needed = true;
 }
 
 static int begin(struct maker *m)
 {
     const struct tide_graph *g = m->graph;
-    m->tracks = calloc((size_t)g->tensor_count + 1, sizeof *m->tracks);
+    m->tracks = malloc(((size_t)g->tensor_count + 1) * sizeof *m->tracks);
     if (!m->tracks)
         return no_memory(m);
     for (int i = 0; i < g->tensor_count; i++)
-        m->tracks[i] =
-            (struct track){.value = TIDE_NONE, .again = TIDE_NONE, .gradient = TIDE_NONE, .first_use = -1};
-    for (int i = 0; i < g->node_count; i++)
-        for (int k = 0; k < g->nodes[i].in_count; k++) {
-            struct track *t = &m->tracks[g->nodes[i].in[k]];
-            if (t->first_use < 0)
-                t->first_use = i;
-            t->uses++;
-            t->leaves |= g->nodes[i].block != g->tensors[g->nodes[i].in[k]].block;
-            t->of_loss |= g->nodes[i].op->is_loss;
-        }
+        m->tracks[i] = (struct track){.value = TIDE_NONE,
+                                      .again = TIDE_NONE,
+                                      .gradient = TIDE_NONE,
+                                      .first_use = -1,
+                                      .from_loss = TIDE_NONE};
+    for (int i = m->program->first; i < m->program->end; i++) {
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            note_use(m, i, g->nodes[i].in[k]);
+        for (int k = 0; k < g->nodes[i].out_count; k++)
+            m->tracks[g->nodes[i].out[k]].needed = is_needed(m, &g->nodes[i]);
+    }
     return 0;
 }
 
@@ -450,9 +513,7 @@ static int finish(struct maker *m, int bad)
     /* What the caller reads afterwards stays to the end. */
     for (int i = 0; !bad && i < m->to->value_count; i++) {
         struct tide_value *v = &m->to->values[i];
-        bool is_result = v->kind == TIDE_VALUE_ACTIVATION && v->tensor >= 0 &&
-                         m->graph->tensors[v->tensor].producer == m->graph->node_count - 1;
-        if (is_result)
+        if (v->kind == TIDE_VALUE_ACTIVATION && m->graph->tensors[v->tensor].result)
             v->last = m->to->count - 1;
     }
     if (bad)
@@ -460,39 +521,20 @@ static int finish(struct maker *m, int bad)
     return bad;
 }
 
-int tide_schedule_train(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                        const struct tide_choices *choices, struct tide_schedule *ret_schedule,
-                        struct tide_err *err)
+int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmuls *matmuls,
+                  const struct tide_choices *choices, struct tide_schedule *ret_schedule,
+                  struct tide_err *err)
 {
-    TIDE_CHECK(graph->node_count, >, 0);
-    TIDE_CHECK_TRUE(graph->nodes[graph->node_count - 1].op->is_loss);
+    static const struct tide_choices none;
     struct tide_schedule made = {0};
+    bool trains = graph->programs[program].trains;
     struct maker m = {.graph = graph,
+                      .program = &graph->programs[program],
                       .matmuls = matmuls,
-                      .choices = choices,
+                      .choices = trains ? choices : &none,
                       .to = &made,
-                      .err = err,
-                      .from_loss = TIDE_NONE};
-    int bad = finish(&m, begin(&m) || make_train(&m) ? -1 : 0);
-    if (!bad)
-        *ret_schedule = made;
-    return bad;
-}
-
-int tide_schedule_forward(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                          struct tide_schedule *ret_schedule, struct tide_err *err)
-{
-    struct tide_schedule made = {0};
-    struct tide_choices none = {0};
-    struct maker m = {.graph = graph,
-                      .matmuls = matmuls,
-                      .choices = &none,
-                      .to = &made,
-                      .err = err,
-                      .from_loss = TIDE_NONE};
-    int bad = begin(&m);
-    for (int i = 0; !bad && i < graph->node_count; i++)
-        bad = run_forward(&m, i, TIDE_RUN);
+                      .err = err};
+    int bad = begin(&m) || (trains ? make_train(&m) : make_forward(&m, true)) ? -1 : 0;
     bad = finish(&m, bad);
     if (!bad)
         *ret_schedule = made;

@@ -48,7 +48,7 @@ enum tide_action {
     TIDE_UPDATE,    /* likewise: the parameter is updated */
 };
 
-/* What a step is made of, for those who ask what each part took. */
+/* What a step is made of, for those who ask what each part took; and every program that does not train. */
 enum tide_phase {
     TIDE_PHASE_FORWARD,
     TIDE_PHASE_BACKWARD, /* the loss and what is computed again included */
@@ -87,15 +87,12 @@ struct tide_schedule {
     double work; /* floating-point operations of one pass, those done again included */
 };
 
-/* One micro-batch of training, up to the gradients; updates included when fused. The last node must be a
- * loss. Caller releases. */
-int tide_schedule_train(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                        const struct tide_choices *choices, struct tide_schedule *ret_schedule,
-                        struct tide_err *err);
-
-/* Forward only. */
-int tide_schedule_forward(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                          struct tide_schedule *ret_schedule, struct tide_err *err);
+/* Of a program. One that trains: one micro-batch up to the gradients, updates included when fused; gradients
+ * exist only for what a parameter that trains needs. Another: forward only, without choices. Caller releases.
+ */
+int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmuls *matmuls,
+                  const struct tide_choices *choices, struct tide_schedule *ret_schedule,
+                  struct tide_err *err);
 
 void tide_schedule_release(struct tide_schedule *schedule);
 

@@ -3,15 +3,16 @@
 
 #include <stdio.h>
 
-enum { HEAD_ROWS = 704, HEAD_WORDS = 1536 };
+enum { HEAD_ROWS = 704, HEAD_WORDS = 1536, PROMPT_ROWS = 64 };
 
 struct maker {
     struct tide_graph *graph;
     const struct tide_gpt_config *config;
-    int block;        /* -1: outside */
-    int64_t sequence; /* rows of one */
-    int caches;       /* the first of two states per block; -1: none */
-    bool fills;       /* nothing is wanted but the caches */
+    int block;                       /* -1: outside */
+    int64_t sequence;                /* rows of one */
+    int caches;                      /* the first of two states per block; -1: none */
+    struct tide_gpt_reading reading; /* of caches */
+    bool fills;                      /* nothing is wanted but the caches */
 };
 
 static int parameter(struct maker *m, const char *name, bool decays, int64_t rows, int64_t columns)
@@ -50,8 +51,8 @@ static int attend(struct maker *m, int qkv)
 {
     if (m->caches < 0)
         return tide_op_attention(m->graph, qkv, m->config->heads, m->sequence);
-    return tide_op_recall(m->graph, qkv, m->caches + 2 * m->block, m->caches + 2 * m->block + 1,
-                          m->config->heads);
+    return tide_op_cached(m->graph, qkv, m->caches + 2 * m->block, m->caches + 2 * m->block + 1,
+                          m->reading.slots, m->reading.positions, m->config->heads);
 }
 
 static int block(struct maker *m, int x)
@@ -85,42 +86,58 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
     struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = sequence, .caches = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
+    gpt.train = tide_graph_program(graph, "train", true);
     gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.words = parameter(&m, "wte.weight", true, config->words, config->channels);
     gpt.places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
-    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, sequence));
-    tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS, HEAD_WORDS);
+    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, -1, sequence));
+    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS, HEAD_WORDS);
+    gpt.evaluate = tide_graph_forward_of(graph, "evaluate", gpt.train);
     if (tide_graph_failed(graph, err))
         return -1;
     *ret_gpt = gpt;
     return 0;
 }
 
-static int states(struct maker *m, int64_t window)
+static int cache(struct maker *m, int64_t slots, int64_t window)
 {
     int first = m->graph->tensor_count;
-    int64_t dims[2] = {window, m->config->channels};
+    int64_t dims[3] = {slots, window, m->config->channels};
     for (int64_t i = 0; i < m->config->blocks; i++) {
-        tide_graph_tensor(m->graph, "keys", TIDE_STATE, m->graph->compute, 2, dims);
-        tide_graph_tensor(m->graph, "values", TIDE_STATE, m->graph->compute, 2, dims);
+        tide_graph_tensor(m->graph, "keys", TIDE_STATE, m->graph->compute, 3, dims);
+        tide_graph_tensor(m->graph, "values", TIDE_STATE, m->graph->compute, 3, dims);
     }
     return first;
 }
 
-int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t rows,
-                           int64_t window, bool logits, int *ret_tokens, struct tide_err *err)
+/* Returns the logits, or where only the cache is wanted what comes of the last block. */
+static int read_rows(struct maker *m, const char *name, int64_t rows, struct tide_gpt_reading *ret_reading)
 {
-    struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = rows, .fills = !logits};
-    m.caches = states(&m, window);
-    int tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
-    int words = parameter(&m, "wte.weight", true, config->words, config->channels);
-    int places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
-    int x = blocks(&m, tide_op_embed(graph, tokens, words, places, rows));
-    if (logits)
-        tide_op_logits(graph, norm(&m, "ln_f", x), words);
+    struct tide_graph *g = m->graph;
+    struct tide_gpt_reading r = {.program = tide_graph_program(g, name, false)};
+    r.tokens = tide_graph_tensor(g, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
+    r.slots = tide_graph_tensor(g, "slots", TIDE_INPUT, TIDE_I32, 1, &rows);
+    r.positions = tide_graph_tensor(g, "positions", TIDE_INPUT, TIDE_I32, 1, &rows);
+    m->reading = *ret_reading = r;
+    int words = parameter(m, "wte.weight", true, m->config->words, m->config->channels);
+    int places = parameter(m, "wpe.weight", true, m->config->positions, m->config->channels);
+    int x = blocks(m, tide_op_embed(g, r.tokens, words, places, r.positions, 1));
+    return m->fills ? x : tide_op_logits(g, norm(m, "ln_f", x), words);
+}
+
+int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,
+                           int64_t window, struct tide_gpt_decoder *ret_decoder, struct tide_err *err)
+{
+    struct maker m = {.graph = graph, .config = config, .block = -1, .fills = true};
+    struct tide_gpt_decoder d = {
+        .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
+    m.caches = cache(&m, slots, window);
+    read_rows(&m, "prompt", d.rows, &d.prompt);
+    m.fills = false;
+    d.logits = tide_graph_result(graph, read_rows(&m, "generate", slots, &d.next));
     if (tide_graph_failed(graph, err))
         return -1;
-    *ret_tokens = tokens;
+    *ret_decoder = d;
     return 0;
 }

@@ -11,20 +11,30 @@ struct tide_gpt_config {
     float epsilon;
 };
 
-/* Tensors that the caller fills. */
+/* The model as it trains: programs, tensors that the caller fills, and what it reads. */
 struct tide_gpt {
+    int train, evaluate; /* programs */
     int tokens, targets; /* (B T) i32 */
     int words, places;   /* tables */
+    int loss;
 };
 
 /* Appends the whole model with its loss; names are those of the published GPT-2 files. */
 int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t batch,
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err);
 
-/* The same model over a cache of `window` places, for `rows` rows at a time, with parameters of the same
- * names. Its states come first, so that decoders of one window share them (machine.h). With logits its output
- * are those of the rows, else it ends with the cache filled: for reading a prompt. ret_tokens: (rows) i32. */
-int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t rows,
-                           int64_t window, bool logits, int *ret_tokens, struct tide_err *err);
+/* The same model over a KV cache: a program that reads prompts, `rows` rows at a time and ends with the cache
+ * filled, and one that reads a row for each slot and gives their logits. */
+struct tide_gpt_decoder {
+    int64_t slots, window, rows;
+    struct tide_gpt_reading {
+        int program, tokens, slots, positions; /* (rows) i32 each; a row of slot -1 is left out */
+    } prompt, next;                            /* next: of as many rows as there are slots */
+    int logits;                                /* of next: (slots, vocabulary) f32 */
+};
+
+/* Each slot has `window` places: at most the model's positions. */
+int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,
+                           int64_t window, struct tide_gpt_decoder *ret_decoder, struct tide_err *err);
 
 #endif

@@ -47,7 +47,7 @@ static void make_one(const struct tide_graph *graph, struct tide_machine *machin
     }
     struct filling f = {.to = to, .seed = seed, .tensor = tensor, .deviation = 0.02F};
     if (ends_with(t->name, "c_proj.weight"))
-        f.deviation /= sqrtf(2.0F * (float)graph->block_count);
+        f.deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);
     tide_parallel(count, 1 << 16, fill_some, &f);
 }
 

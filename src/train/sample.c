@@ -114,13 +114,10 @@ int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide
 
 /* ---- the decoder */
 
-enum { READER, SPEAKER, PARTS, READER_ROWS = 32 };
-
 struct tide_sampler {
-    int64_t words, window, rows; /* rows: of the reader */
-    struct tide_graph *graphs[PARTS];
-    struct tide_machine *machines[PARTS];
-    int tokens[PARTS];
+    struct tide_machine *machine;
+    struct tide_gpt_decoder decoder;
+    int64_t words;
     int32_t *said; /* of the window, what is in the cache */
     int64_t count; /* of it */
     int32_t next;  /* chosen and not read yet; -1: none */
@@ -130,72 +127,63 @@ struct tide_sampler {
     int32_t *order;
 };
 
-static int64_t reader_rows(int64_t window)
+void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
+                       const int32_t *tokens, int64_t count)
 {
-    return window < READER_ROWS ? window : READER_ROWS;
-}
-
-static int build(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
-                 struct tide_graph **graphs, int *tokens, struct tide_err *err)
-{
-    TIDE_CHECK(window, >, 0);
-    TIDE_CHECK(window, <=, config->positions);
-    for (int i = 0; i < PARTS; i++) {
-        graphs[i] = tide_graph_new(compute);
-        if (!graphs[i])
-            return tide_err_set(err, "out of memory");
-        if (tide_gpt_build_decoder(graphs[i], config, i == READER ? reader_rows(window) : 1, window,
-                                   i == SPEAKER, &tokens[i], err))
-            return -1;
+    int32_t *to = tide_machine_data(machine, d->prompt.tokens),
+            *slots = tide_machine_data(machine, d->prompt.slots),
+            *positions = tide_machine_data(machine, d->prompt.positions);
+    TIDE_CHECK(count, <=, d->window);
+    for (int64_t first = 0; first < count; first += d->rows) {
+        for (int64_t i = 0; i < d->rows; i++) {
+            bool is_there = first + i < count;
+            to[i] = is_there ? tokens[first + i] : 0;
+            slots[i] = is_there ? slot : -1;
+            positions[i] = is_there ? (int32_t)(first + i) : 0;
+        }
+        tide_machine_run(machine, d->prompt.program);
     }
-    return 0;
 }
 
-int tide_sampler_bytes(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
-                       struct tide_matmuls *matmuls, size_t *ret_bytes, struct tide_err *err)
+const float *tide_decoder_next(const struct tide_gpt_decoder *d, struct tide_machine *machine,
+                               const int32_t *tokens, const int32_t *positions)
 {
-    struct tide_graph *graphs[PARTS] = {0};
-    int tokens[PARTS];
-    size_t bytes[PARTS] = {0};
-    int bad = build(config, window, compute, graphs, tokens, err);
-    for (int i = 0; i < PARTS; i++) {
-        bad = bad || tide_guest_bytes(graphs[i], matmuls, &bytes[i], err);
-        tide_graph_free(graphs[i]);
+    int32_t *to = tide_machine_data(machine, d->next.tokens),
+            *slots = tide_machine_data(machine, d->next.slots),
+            *places = tide_machine_data(machine, d->next.positions);
+    for (int64_t i = 0; i < d->slots; i++) {
+        bool is_there = tokens[i] >= 0;
+        to[i] = is_there ? tokens[i] : 0;
+        slots[i] = is_there ? (int32_t)i : -1;
+        places[i] = is_there ? positions[i] : 0;
     }
-    if (!bad)
-        *ret_bytes = bytes[READER] > bytes[SPEAKER] ? bytes[READER] : bytes[SPEAKER];
-    return bad ? -1 : 0;
+    tide_machine_run(machine, d->next.program);
+    return tide_machine_result(machine, d->next.program, d->logits);
 }
 
-int tide_sampler_new(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
-                     struct tide_matmuls *matmuls, struct tide_machine *host,
-                     struct tide_sampler **ret_sampler, struct tide_err *err)
+int tide_sampler_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
+                     struct tide_machine *machine, struct tide_sampler **ret_sampler, struct tide_err *err)
 {
     struct tide_sampler *s = calloc(1, sizeof *s);
     if (!s)
         return tide_err_set(err, "out of memory");
+    TIDE_CHECK(decoder->slots, ==, 1);
+    s->machine = machine;
+    s->decoder = *decoder;
     s->next = -1;
     s->words = config->words;
-    s->window = window;
-    s->rows = reader_rows(window);
-    s->said = calloc((size_t)window, sizeof *s->said);
+    s->said = calloc((size_t)decoder->window, sizeof *s->said);
     s->weights = calloc((size_t)config->words, sizeof *s->weights);
     s->order = calloc((size_t)config->words, sizeof *s->order);
-    int bad = s->said && s->weights && s->order ? 0 : tide_err_set(err, "out of memory");
-    bad = bad || build(config, window, compute, s->graphs, s->tokens, err);
-    for (int i = 0; i < PARTS && !bad; i++)
-        bad = tide_machine_guest(host, s->graphs[i], matmuls, &s->machines[i], err);
-    if (bad) {
+    if (!s->said || !s->weights || !s->order) {
         tide_sampler_free(s);
-        return -1;
+        return tide_err_set(err, "out of memory");
     }
-    /* What is taken the first time is taken now: pages of the lists, and what the matrix library keeps. */
+    /* What is taken the first time is taken now: pages of the lists. */
     for (int64_t i = 0; i < s->words; i++) {
         s->order[i] = (int32_t)i;
         s->weights[i] = 1;
     }
-    tide_machine_run(s->machines[READER], 0);
-    tide_machine_run(s->machines[SPEAKER], 0);
     *ret_sampler = s;
     return 0;
 }
@@ -204,61 +192,43 @@ void tide_sampler_free(struct tide_sampler *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < PARTS; i++) {
-        tide_machine_free(s->machines[i]);
-        tide_graph_free(s->graphs[i]);
-    }
     free(s->said);
     free(s->weights);
     free(s->order);
     free(s);
 }
 
-/* Keys and values of the first `count` of what is said. The last block may begin with rows that were read, so
- * that it ends with the window, and end with rows that are not said yet: what comes after overwrites those.
- */
-static void fill(struct tide_sampler *s, int64_t count)
-{
-    int32_t *tokens = tide_machine_data(s->machines[READER], s->tokens[READER]);
-    for (int64_t first = 0; first < count; first += s->rows) {
-        int64_t at = first + s->rows <= s->window ? first : s->window - s->rows;
-        for (int64_t i = 0; i < s->rows; i++)
-            tokens[i] = at + i < count ? s->said[at + i] : 0;
-        tide_machine_run(s->machines[READER], at);
-    }
-}
-
 /* One row, at the end of what is said. */
-static void speak(struct tide_sampler *s, int32_t token)
+static void read_one(struct tide_sampler *s, int32_t token)
 {
+    int32_t position = (int32_t)s->count;
     TIDE_CHECK(token, >=, 0);
     TIDE_CHECK(token, <, s->words);
-    *(int32_t *)tide_machine_data(s->machines[SPEAKER], s->tokens[SPEAKER]) = token;
-    s->said[s->count] = token;
-    s->logits = tide_machine_run(s->machines[SPEAKER], s->count++);
+    s->said[s->count++] = token;
+    s->logits = tide_decoder_next(&s->decoder, s->machine, &token, &position);
 }
 
 void tide_sampler_start(struct tide_sampler *s, const int32_t *prompt, int64_t count)
 {
     TIDE_CHECK(count, >, 0);
-    int64_t read = count < s->window ? count : s->window;
+    int64_t read = count < s->decoder.window ? count : s->decoder.window;
     s->count = read - 1;
     s->made = 0;
     s->next = -1;
     memcpy(s->said, prompt + count - read, (size_t)s->count * sizeof *prompt);
-    fill(s, s->count);
-    speak(s, prompt[count - 1]);
+    tide_decoder_read(&s->decoder, s->machine, 0, s->said, s->count);
+    read_one(s, prompt[count - 1]);
 }
 
 static void append(struct tide_sampler *s, int32_t token)
 {
-    if (s->count == s->window) {
-        int64_t kept = s->window / 2;
+    if (s->count == s->decoder.window) {
+        int64_t kept = s->decoder.window / 2;
         memmove(s->said, s->said + s->count - kept, (size_t)kept * sizeof *s->said);
         s->count = kept;
-        fill(s, kept);
+        tide_decoder_read(&s->decoder, s->machine, 0, s->said, kept);
     }
-    speak(s, token);
+    read_one(s, token);
 }
 
 /* A token that was chosen last is worth a row only when something follows it. */

@@ -1,13 +1,11 @@
 /*
  * sample.h - text from a model: keys and values of what was said are kept, so that a token costs one row.
  *
- * The decoder is a guest (machine.h) of a machine of the same model: one that trains, between whose passes it
- * lives, so that nothing is taken from the system, or one that was made for it. A prompt is read in blocks of
- * rows; then each token is one row.
+ * The decoder is two programs of the model's graph (tide_gpt_build_decoder), which share memory with those
+ * that train. A prompt is read in blocks of rows; then each token is one row.
  *
- * tide_sampler_bytes -> floor of the plan of the host -> tide_sampler_new -> _start, then _next as often as
- * wanted (or _tokens, _accuracy, which do both) -> _free. After _new nothing is allocated. When the host
- * runs, what was said is forgotten: _start again.
+ * tide_sampler_new -> _start, then _next as often as wanted (or _tokens, _accuracy, which do both) -> _free.
+ * After _new nothing is allocated. When another program runs, what was said is forgotten: _start again.
  *
  * A model sees `window` tokens at a time: its positions, or as many as it was trained on. When they are full,
  * the older half is forgotten and the newer half read again, so that there is no end.
@@ -34,18 +32,20 @@ int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err 
 int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
                            double draw, float *weights, int32_t *order);
 
+/* Fills the cache of a slot with the keys and values of tokens at positions 0 to count. */
+void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
+                       const int32_t *tokens, int64_t count);
+
+/* Reads one token in each slot at its position; a token of -1 leaves its slot out. Returns the logits of what
+ * follows in each slot, borrowed until something else runs. */
+const float *tide_decoder_next(const struct tide_gpt_decoder *decoder, struct tide_machine *machine,
+                               const int32_t *tokens, const int32_t *positions);
+
 struct tide_sampler;
 
-/* What the decoder of a model takes of the part of the arena that passes share. window: at most the model's
- * positions. */
-int tide_sampler_bytes(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
-                       struct tide_matmuls *matmuls, size_t *ret_bytes, struct tide_err *err);
-
-/* host: of a graph of the same model, with room for it. Caller frees, before the host; host and matmuls must
- * outlive it. */
-int tide_sampler_new(const struct tide_gpt_config *config, int64_t window, enum tide_dtype compute,
-                     struct tide_matmuls *matmuls, struct tide_machine *host,
-                     struct tide_sampler **ret_sampler, struct tide_err *err);
+/* decoder: of one slot, in the graph of the machine, which must outlive it. Caller frees. */
+int tide_sampler_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
+                     struct tide_machine *machine, struct tide_sampler **ret_sampler, struct tide_err *err);
 void tide_sampler_free(struct tide_sampler *sampler);
 
 /* Forgets everything and reads a prompt of at least one token. Of one longer than the window the end counts.

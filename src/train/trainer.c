@@ -42,7 +42,7 @@ struct tide_trainer {
     struct tide_gpt gpt;
     struct tide_matmuls *matmuls;
     struct tide_plan plan, least;
-    size_t floor; /* what speaking takes of the part that passes share */
+    struct tide_gpt_decoder decoder;
     struct tide_machine *machine;
     struct tide_sampler *sampler; /* NULL: it does not speak */
     int64_t done;
@@ -177,13 +177,20 @@ static int open_data(struct tide_trainer *t, struct tide_err *err)
 
 /* ---- the plan */
 
+static bool speaks(const struct tide_trainer *t)
+{
+    return t->options.speaks || tide_data_kind(t->data) == TIDE_DATA_SUMS;
+}
+
 static int make_graph(const struct tide_trainer *t, int64_t batch, int64_t sequence, struct tide_gpt *ret_gpt,
-                      struct tide_graph **ret_graph, struct tide_err *err)
+                      struct tide_gpt_decoder *ret_decoder, struct tide_graph **ret_graph,
+                      struct tide_err *err)
 {
     struct tide_graph *graph = tide_graph_new(t->options.dtype);
     if (!graph)
         return tide_err_set(err, "out of memory for the model");
-    if (tide_gpt_build(graph, &t->config, batch, sequence, ret_gpt, err)) {
+    if (tide_gpt_build(graph, &t->config, batch, sequence, ret_gpt, err) ||
+        (speaks(t) && tide_gpt_build_decoder(graph, &t->config, 1, t->options.sequence, ret_decoder, err))) {
         tide_graph_free(graph);
         return -1;
     }
@@ -196,10 +203,11 @@ static bool would_fit(const struct tide_trainer *t, int64_t batch, int64_t seque
 {
     struct tide_graph *graph = NULL;
     struct tide_gpt gpt;
+    struct tide_gpt_decoder decoder;
     struct tide_plan plan;
-    if (make_graph(t, batch, sequence, &gpt, &graph, NULL))
+    if (make_graph(t, batch, sequence, &gpt, &decoder, &graph, NULL))
         return false;
-    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, true, t->floor, &plan, NULL) &&
+    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, &plan, NULL) &&
                 plan.total <= (size_t)t->options.budget_bytes;
     tide_graph_free(graph);
     return fits;
@@ -232,13 +240,9 @@ static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
     int64_t sequence = most_that_fits(t, false, o->sequence);
     if (sequence)
         return tide_err_hint(err, "--batch 1 --seq %lld would fit", (long long)sequence);
-    return tide_err_hint(err, "weights and optimizer alone take %s: a smaller model, or more memory",
-                         tide_memory_text((double)(t->least.weights + t->least.optimizer), model));
-}
-
-static bool speaks(const struct tide_trainer *t)
-{
-    return t->options.speaks || tide_data_kind(t->data) == TIDE_DATA_SUMS;
+    return tide_err_hint(
+        err, "weights and optimizer alone take %s: a smaller model, or more memory",
+        tide_memory_text((double)(t->least.bytes[TIDE_TRAINED] + t->least.bytes[TIDE_OPTIMIZER]), model));
 }
 
 /* As many as are given, or as the largest operator is worth: more would wait for each other. */
@@ -246,7 +250,7 @@ static void settle_threads(struct tide_trainer *t)
 {
     struct tide_train_options *o = &t->options;
     double most = 0;
-    for (int i = 0; i < t->graph->node_count; i++)
+    for (int i = 0; i < t->graph->programs[t->gpt.train].end; i++)
         most = fmax(most, t->graph->nodes[i].op->work(t->graph, &t->graph->nodes[i]));
     tide_threads_set(o->threads > 0 ? (int)o->threads : tide_processors());
     if (o->threads <= 0)
@@ -259,13 +263,11 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
     if (tide_matmuls_new(o->reference, &t->matmuls, err) ||
-        make_graph(t, o->batch, o->sequence, &t->gpt, &t->graph, err))
+        make_graph(t, o->batch, o->sequence, &t->gpt, &t->decoder, &t->graph, err))
         return -1;
     settle_threads(t);
-    if (speaks(t) && tide_sampler_bytes(&t->config, o->sequence, o->dtype, t->matmuls, &t->floor, err))
-        return -1;
-    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, t->floor,
-                          &t->plan, &t->least, err))
+    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, &t->plan,
+                          &t->least, err))
         return 0;
     return t->least.total > (size_t)o->budget_bytes ? refuse_budget(t, err) : -1;
 }
@@ -291,10 +293,9 @@ int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
 {
     if (t->options.out && tide_checkpoint_prepare(t->options.out, err))
         return -1;
-    if (tide_machine_new(t->graph, t->matmuls, &t->plan, true, &t->machine, err))
+    if (tide_machine_new(t->graph, t->matmuls, &t->plan, &t->machine, err))
         return -1;
-    if (speaks(t) && tide_sampler_new(&t->config, t->options.sequence, t->options.dtype, t->matmuls,
-                                      t->machine, &t->sampler, err))
+    if (speaks(t) && tide_sampler_new(&t->config, &t->decoder, t->machine, &t->sampler, err))
         return -1;
     tide_gauge("arena", (int64_t)t->plan.total);
     tide_initial_weights(t->graph, t->machine, (uint64_t)t->options.seed);
@@ -404,8 +405,10 @@ int tide_trainer_evaluate(struct tide_trainer *t, int64_t batches, double *ret_l
     int64_t allocations = begin_phase("evaluation");
     for (int64_t i = 0; !bad && i < batches; i++) {
         bad = fill_batch(t, i, true, err);
-        if (!bad)
-            sum += (double)tide_machine_evaluate(t->machine);
+        if (bad)
+            break;
+        tide_machine_run(t->machine, t->gpt.evaluate);
+        sum += (double)*(const float *)tide_machine_result(t->machine, t->gpt.evaluate, t->gpt.loss);
     }
     end_phase(t, "evaluation", allocations);
     if (!bad)

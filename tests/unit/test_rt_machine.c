@@ -46,8 +46,8 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
     struct model m = {.graph = tide_graph_new(compute)};
     assert_non_null(m.graph);
     ok(tide_gpt_build(m.graph, shape, batch, SEQUENCE, &m.gpt, &err), &err);
-    int64_t *tile =
-        m.graph->nodes[m.graph->node_count - 1].numbers; /* several of each, the last ones smaller */
+    int64_t *tile = m.graph->nodes[m.graph->programs[m.gpt.train].end - 1]
+                        .numbers; /* several of each, the last ones smaller */
     tile[0] = 16;
     tile[1] = 8;
     m.matmuls = new_products(plain);
@@ -86,7 +86,7 @@ static struct tide_machine *new_machine(const struct model *m, const struct tide
 {
     struct tide_err err;
     struct tide_machine *machine;
-    ok(tide_machine_new(m->graph, m->matmuls, plan, true, &machine, &err), &err);
+    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
     uint64_t seed = 7;
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
@@ -128,9 +128,10 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
         tide_machine_update(machine, &rule);
     }
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
-    char *state = malloc(plan->weights + plan->optimizer);
+    char *state = malloc(plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     assert_non_null(state);
-    memcpy(state, tide_machine_data(machine, m->gpt.words), plan->weights + plan->optimizer);
+    memcpy(state, tide_machine_data(machine, m->gpt.words),
+           plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     tide_machine_free(machine);
     return state;
 }
@@ -141,14 +142,14 @@ static void gives_these_bits(const struct model *m, const struct tide_choices *c
     struct tide_err err;
     struct tide_plan plan;
     float loss = NAN;
-    ok(tide_plan_make(m->graph, m->matmuls, choices, true, 0, &plan, &err), &err);
+    ok(tide_plan_make(m->graph, m->matmuls, choices, &plan, &err), &err);
     char *state = train(m, &plan, clip, micro_batches, &loss);
     assert_true(loss < 3.6F);
     if (!*first) {
         *first = state;
         return;
     }
-    if (memcmp(*first, state, plan.weights + plan.optimizer) != 0)
+    if (memcmp(*first, state, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER]) != 0)
         fail_msg("%d blocks again, %d quarters of the loss%s: other bits, %s, %d threads", choices->again,
                  choices->spared, choices->fused ? ", fused" : "",
                  m->graph->compute == TIDE_BF16 ? "bf16" : "f32", tide_threads());
@@ -203,10 +204,10 @@ static void threads_change_no_bit(void **state)
                 tide_threads_set(threads);
                 tide_threads_use(used);
                 struct model m = new_model((enum tide_dtype)dtype, false);
-                ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
+                ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
                 char *trained = train(&m, &plan, 0.5F, 1, &loss);
                 first = first ? first : trained;
-                assert_memory_equal(trained, first, plan.weights + plan.optimizer);
+                assert_memory_equal(trained, first, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER]);
                 if (trained != first)
                     free(trained);
                 free_model(&m);
@@ -237,10 +238,10 @@ static void an_update_that_waits_gives_the_same_bits(void **state)
             struct tide_choices choices = {.clips = true, .fused = fused};
             struct tide_plan plan;
             float loss = NAN;
-            ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
+            ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
             states[fused] = train(&m, &plan, 0.5F, 1, &loss);
             assert_true(isfinite(loss));
-            bytes = plan.weights + plan.optimizer;
+            bytes = plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER];
         }
         assert_memory_equal(states[0], states[1], bytes);
         free(states[0]);
@@ -258,9 +259,9 @@ static void micro_batches_add_up_to_one_batch(void **state)
     struct model whole = new_model_of(TIDE_F32, false, 8), part = new_model_of(TIDE_F32, false, 2);
     struct tide_choices choices = {.clips = true};
     struct tide_plan plan;
-    ok(tide_plan_make(whole.graph, whole.matmuls, &choices, true, 0, &plan, &err), &err);
+    ok(tide_plan_make(whole.graph, whole.matmuls, &choices, &plan, &err), &err);
     struct tide_machine *once = new_machine(&whole, &plan);
-    ok(tide_plan_make(part.graph, part.matmuls, &choices, true, 0, &plan, &err), &err);
+    ok(tide_plan_make(part.graph, part.matmuls, &choices, &plan, &err), &err);
     struct tide_machine *often = new_machine(&part, &plan);
     struct tide_update_rule rule = rule_of(1), quarter = rule;
     quarter.micro_batches = 4;
@@ -300,7 +301,7 @@ static void every_parameter_gets_a_gradient(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {0};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -322,6 +323,12 @@ static void every_parameter_gets_a_gradient(void **state)
     free_model(&m);
 }
 
+static float evaluate(const struct model *m, struct tide_machine *machine)
+{
+    tide_machine_run(machine, m->gpt.evaluate);
+    return *(const float *)tide_machine_result(machine, m->gpt.evaluate, m->gpt.loss);
+}
+
 /* The slope of the loss along the gradient is its squared norm: the whole way back against one difference. */
 static void the_gradient_is_the_slope_of_the_loss(void **state)
 {
@@ -330,7 +337,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {.again = 2};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -349,7 +356,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
             for (int64_t k = 0; k < tide_tensor_count(&m.graph->tensors[i]); k++)
                 weight[k] += (float)((side ? -2 : 1) * step) * gradient[k];
         }
-        losses[side] = tide_machine_evaluate(machine);
+        losses[side] = evaluate(&m, machine);
     }
     double slope = (losses[0] - losses[1]) / (2 * step);
     if (!(fabs(slope / squares - 1) < 5e-3))
@@ -378,7 +385,8 @@ static struct model new_tangle(int end)
     int weight = tide_graph_parameter(g, "ln_weight", false, 1, &C),
         bias = tide_graph_parameter(g, "bias", false, 1, &C),
         matrix = tide_graph_parameter(g, "matrix", true, 2, square);
-    int x = tide_op_embed(g, m.gpt.tokens, m.gpt.words, m.gpt.places, SEQUENCE);
+    m.gpt.train = tide_graph_program(g, "train", true);
+    int x = tide_op_embed(g, m.gpt.tokens, m.gpt.words, m.gpt.places, -1, SEQUENCE);
     int twice = tide_op_add(g, x, x);
     tide_graph_block(g);
     int normal = tide_op_norm(g, twice, weight, bias, 1e-5F);
@@ -392,7 +400,8 @@ static struct model new_tangle(int end)
         sum = tide_op_norm(g, sum, weight, bias, 1e-5F);
     if (end == OF_PRODUCT)
         sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
-    tide_op_head(g, sum, m.gpt.words, m.gpt.targets, 16, 8);
+    m.gpt.loss = tide_op_head(g, sum, m.gpt.words, m.gpt.targets, 16, 8);
+    m.gpt.evaluate = tide_graph_forward_of(g, "evaluate", m.gpt.train);
     ok(tide_graph_failed(g, &err), &err);
     return m;
 }
@@ -405,7 +414,7 @@ static void slopes_are_gradients(const struct model *m)
     for (int again = 0; again < 2; again++) {
         struct tide_choices choices = {.again = again};
         struct tide_plan plan;
-        ok(tide_plan_make(m->graph, m->matmuls, &choices, true, 0, &plan, &err), &err);
+        ok(tide_plan_make(m->graph, m->matmuls, &choices, &plan, &err), &err);
         struct tide_machine *machine = new_machine(m, &plan);
         tide_machine_pass(machine, 0, &rule);
         for (int i = 0; i < m->graph->tensor_count; i++) {
@@ -418,7 +427,7 @@ static void slopes_are_gradients(const struct model *m)
             for (int side = 0; side < 3; side++) { /* up, down, back */
                 for (int64_t k = 0; k < tide_tensor_count(t); k++)
                     weight[k] += (float)((side == 1 ? -0.02 : 0.01) / norm) * gradient[k];
-                losses[side] = tide_machine_evaluate(machine);
+                losses[side] = evaluate(m, machine);
             }
             double slope = (losses[0] - losses[1]) / 0.02;
             if (!(fabs(slope / norm - 1) < 2e-3))

@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ static const double slope_f32 = 1e-3, slope_bf16 = 3.0 / (1 << 8);
 /* ---- what is tried */
 
 enum { POSITION = 5, SPARED, NUMBERS };
+
+static int64_t first_position; /* of the rows of each slot, in a trial of a cache */
 
 static int input(struct tide_graph *graph, enum tide_dtype dtype, int64_t rows, int64_t columns)
 {
@@ -48,21 +51,35 @@ static int words(struct tide_graph *graph, int64_t count)
     return tide_graph_tensor(graph, "words", TIDE_INPUT, TIDE_I32, 1, &count);
 }
 
+/* Of its own: parameters of one name are one. */
+static int parameter(struct tide_graph *graph, int rank, const int64_t *dims)
+{
+    char name[16];
+    snprintf(name, sizeof name, "parameter %d", graph->tensor_count);
+    return tide_graph_parameter(graph, name, rank > 1, rank, dims);
+}
+
 static int matrix(struct tide_graph *graph, int64_t rows, int64_t columns)
 {
     int64_t dims[2] = {rows, columns};
-    return tide_graph_parameter(graph, "matrix", true, 2, dims);
+    return parameter(graph, 2, dims);
 }
 
 static int vector(struct tide_graph *graph, int64_t count)
 {
-    return tide_graph_parameter(graph, "vector", false, 1, &count);
+    return parameter(graph, 1, &count);
 }
 
 static void make_embed(struct tide_graph *graph, const int64_t *n)
 {
     int tokens = words(graph, n[0]), table = matrix(graph, n[2], n[3]);
-    tide_op_embed(graph, tokens, table, matrix(graph, n[4], n[3]), n[1]);
+    tide_op_embed(graph, tokens, table, matrix(graph, n[4], n[3]), -1, n[1]);
+}
+
+static void make_embed_at(struct tide_graph *graph, const int64_t *n)
+{
+    int tokens = words(graph, n[0]), table = matrix(graph, n[2], n[3]), places = matrix(graph, n[4], n[3]);
+    tide_op_embed(graph, tokens, table, places, words(graph, n[0]), n[1]);
 }
 
 static void make_norm(struct tide_graph *graph, const int64_t *n)
@@ -99,13 +116,16 @@ static void make_head(struct tide_graph *graph, const int64_t *n)
     tide_op_head(graph, x, table, words(graph, n[0]), n[3], n[4]);
 }
 
-static void make_recall(struct tide_graph *graph, const int64_t *n)
+static void make_cached(struct tide_graph *graph, const int64_t *n)
 {
-    int64_t dims[2] = {n[1], n[2] * n[3]};
+    int64_t dims[3] = {n[4], n[1], n[2] * n[3]};
     int qkv = input(graph, graph->compute, n[0], 3 * n[2] * n[3]),
-        keys = tide_graph_tensor(graph, "keys", TIDE_STATE, graph->compute, 2, dims);
-    tide_op_recall(graph, qkv, keys, tide_graph_tensor(graph, "values", TIDE_STATE, graph->compute, 2, dims),
-                   n[2]);
+        keys = tide_graph_tensor(graph, "keys", TIDE_STATE, graph->compute, 3, dims),
+        values = tide_graph_tensor(graph, "values", TIDE_STATE, graph->compute, 3, dims),
+        slots = tide_graph_tensor(graph, "slots", TIDE_INPUT, TIDE_I32, 1, n),
+        positions = tide_graph_tensor(graph, "positions", TIDE_INPUT, TIDE_I32, 1, n);
+    first_position = n[POSITION];
+    tide_op_cached(graph, qkv, keys, values, slots, positions, n[2]);
 }
 
 static void make_logits(struct tide_graph *graph, const int64_t *n)
@@ -122,6 +142,7 @@ static const struct trial {
 } trials[] = {
     {"embed", make_embed, {12, 6, 5, 7, 8}}, /* tokens, sequence, words, columns, positions */
     {"embed", make_embed, {140, 70, 5, 131, 71}},
+    {"embed", make_embed_at, {12, 6, 5, 7, 8}},
     {"norm", make_norm, {5, 37}}, /* rows, columns */
     {"norm", make_norm, {50, 131}},
     {"norm", make_norm, {1, 3}},
@@ -143,9 +164,11 @@ static const struct trial {
     {"head", make_head, {9, 5, 203, 4, 90, 0, 4}},
     {"head", make_head, {5, 9, 29, 5, 10}},
     {"head", make_head, {6, 3, 5, 1, 1}},
-    {"recall", make_recall, {1, 9, 3, 5, 0, 6}}, /* rows, places, heads, width of a head; position */
-    {"recall", make_recall, {11, 70, 3, 33, 0, 59}},
-    {"recall", make_recall, {7, 7, 1, 16}},
+    {"cached", make_cached, {1, 9, 3, 5, 1, 6}}, /* rows, places, heads, width of a head, slots; position */
+    {"cached", make_cached, {11, 70, 3, 33, 1, 59}},
+    {"cached", make_cached, {7, 7, 1, 16, 1}},
+    {"cached", make_cached, {8, 70, 3, 32, 8, 51}},
+    {"cached", make_cached, {9, 24, 2, 16, 3, 20}},
     {"logits", make_logits, {1, 13, 83}}, /* rows, columns, words */
     {"logits", make_logits, {6, 33, 7}},
 };
@@ -203,9 +226,26 @@ static void *memory(size_t bytes)
     return got;
 }
 
+/* As many rows of each slot, one after another. */
+static void fill_slots(struct bench *b, int tensor)
+{
+    int64_t rows = count_of(b, tensor), slots = b->graph->tensors[b->forward.node->in[1]].dims[0];
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t slot = i * slots / rows;
+        ((int32_t *)b->data[tensor])[i] =
+            (int32_t)(!strcmp(b->graph->tensors[tensor].name, "slots")
+                          ? slot
+                          : first_position + i - (slot * rows + slots - 1) / slots);
+    }
+}
+
 static void fill(struct bench *b, int tensor)
 {
     bool are_targets = b->forward.node->op->is_loss;
+    if (dtype_of(b, tensor) == TIDE_I32 && !strcmp(b->forward.node->op->name, "cached")) {
+        fill_slots(b, tensor);
+        return;
+    }
     for (int64_t k = 0; k < count_of(b, tensor); k++)
         if (dtype_of(b, tensor) == TIDE_I32) /* words that come again; rows that do not count */
             ((int32_t *)b->data[tensor])[k] = are_targets && k % 4 == 3 ? -1 : (int32_t)(k * 3 % 5);
@@ -230,17 +270,14 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     struct tide_err err = {0};
     struct bench b = {.graph = tide_graph_new(compute)};
     assert_non_null(b.graph);
+    tide_graph_program(b.graph, "trial", false);
     trial->make(b.graph, trial->n);
     b.matmuls = new_products(plain);
     if (tide_graph_failed(b.graph, &err))
         fail_msg("%s: %s", trial->op, err.text);
     const struct tide_node *node = &b.graph->nodes[0];
     assert_string_equal(node->op->name, trial->op);
-    b.forward = (struct tide_call){.graph = b.graph,
-                                   .node = node,
-                                   .matmuls = b.matmuls,
-                                   .loss_scale = 0.5F,
-                                   .position = trial->n[POSITION]};
+    b.forward = (struct tide_call){.graph = b.graph, .node = node, .matmuls = b.matmuls, .loss_scale = 0.5F};
     seed = 42;
     for (int i = 0; i < b.graph->tensor_count; i++) {
         b.data[i] = memory(b.graph->tensors[i].bytes);

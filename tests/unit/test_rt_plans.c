@@ -86,6 +86,12 @@ static unsigned char *beyond(const struct model *m, struct tide_machine *machine
     return (unsigned char *)tide_machine_data(machine, m->gpt.words) + plan->total;
 }
 
+static float evaluate(const struct model *m, struct tide_machine *machine)
+{
+    tide_machine_run(machine, m->gpt.evaluate);
+    return *(const float *)tide_machine_result(machine, m->gpt.evaluate, m->gpt.loss);
+}
+
 /* Two steps and an evaluation. Every byte of the arena holds a NaN's before, and none beyond the plan
  * changes. */
 static void run_plan(const struct model *m, const struct tide_plan *plan, bool clips)
@@ -93,11 +99,11 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
     struct tide_err err;
     struct tide_machine *machine;
     size_t spare;
-    ok(tide_machine_new(m->graph, m->matmuls, plan, true, &machine, &err), &err);
+    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
     unsigned char *arena = tide_machine_data(machine, m->gpt.words), *end = beyond(m, machine, plan, &spare);
-    memset(arena + plan->weights + plan->optimizer, 0xff,
-           plan->total - plan->weights - plan->optimizer + spare);
+    memset(arena + plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER], 0xff,
+           plan->total - plan->bytes[TIDE_TRAINED] - plan->bytes[TIDE_OPTIMIZER] + spare);
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
         for (int64_t k = 0; t->role == TIDE_PARAMETER && k < tide_tensor_count(t); k++)
@@ -108,13 +114,13 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
     struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .clip = clips ? 0.5F : 0,
                                     .micro_batches = 1};
-    float before = tide_machine_evaluate(machine);
+    float before = evaluate(m, machine);
     for (int step = 1; step <= 2; step++) {
         rule.adamw.step = step;
         assert_true(isfinite(tide_machine_pass(machine, 0, &rule)));
         tide_machine_update(machine, &rule);
     }
-    float after = tide_machine_evaluate(machine);
+    float after = evaluate(m, machine);
     if (!(after < before))
         fail_msg("two steps lead from a loss of %g to %g", (double)before, (double)after);
     for (size_t i = 0; i < spare; i++)
@@ -128,11 +134,11 @@ static double least_work(const struct model *m, size_t budget, bool clips, size_
     struct tide_err err;
     double least = INFINITY;
     *ret_total = SIZE_MAX;
-    for (int again = 0; again <= m->graph->block_count; again++)
+    for (int again = 0; again <= m->graph->programs[m->gpt.train].block_count; again++)
         for (int i = 0; i < 2 * (TIDE_QUARTERS + 1); i++) {
             struct tide_choices choices = {again, i % 2, clips, i / 2};
             struct tide_plan plan;
-            ok(tide_plan_make(m->graph, m->matmuls, &choices, true, 0, &plan, &err), &err);
+            ok(tide_plan_make(m->graph, m->matmuls, &choices, &plan, &err), &err);
             least = plan.total <= budget && plan.work < least ? plan.work : least;
             *ret_total = plan.total < *ret_total ? plan.total : *ret_total;
         }
@@ -144,17 +150,18 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
     struct tide_err err;
     struct model m = new_model(preset, compute);
     struct tide_plan all, least, plan, last = {0};
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, clips, 0, &all, &least, &err), &err);
-    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, clips, 0, &plan, &least, &err),
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, clips, &all, &least, &err), &err);
+    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, clips, &plan, &least, &err),
                      -1);
     assert_non_null(strstr(err.text, "least possible"));
     size_t budgets = is_slow() ? 3 : preset->walk;
     for (size_t i = 0; i <= budgets; i++) {
         size_t budget = least.total + (all.total - least.total) * i / budgets;
-        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, clips, 0, &plan, &least, &err), &err);
+        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, clips, &plan, &least, &err), &err);
         assert_true(plan.total <= budget);
-        assert_int_equal(plan.total,
-                         plan.weights + plan.optimizer + plan.gradients + plan.inputs + plan.passes);
+        assert_int_equal(plan.total, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER] +
+                                         plan.bytes[TIDE_GRADIENTS] + plan.bytes[TIDE_INPUTS] +
+                                         plan.bytes[TIDE_PASSES]);
         if (preset->runs) {
             size_t least_total;
             assert_true(plan.work == least_work(&m, budget, clips, &least_total));
@@ -187,13 +194,13 @@ static void computing_again_takes_less_memory(void **state)
     struct tide_err err;
     struct model m = new_model(&presets[PRESETS - 1], TIDE_F32);
     size_t before = SIZE_MAX, all = 0;
-    for (int again = 0; again <= m.graph->block_count; again++) {
+    for (int again = 0; again <= m.graph->programs[m.gpt.train].block_count; again++) {
         struct tide_choices choices = {.again = again};
         struct tide_plan plan;
-        ok(tide_plan_make(m.graph, m.matmuls, &choices, true, 0, &plan, &err), &err);
-        assert_true(plan.train.bytes < before ||
-                    again == m.graph->block_count); /* of the last nothing is saved */
-        before = plan.train.bytes;
+        ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+        assert_true(plan.layouts[m.gpt.train].bytes < before ||
+                    again == m.graph->programs[m.gpt.train].block_count); /* of the last nothing is saved */
+        before = plan.layouts[m.gpt.train].bytes;
         all = again ? all : before;
     }
     assert_true(before < all / 4);
@@ -208,10 +215,10 @@ static void of_many_blocks_the_plan_with_least_work_is_found(void **state)
     struct tide_err err;
     struct model m = new_model_of(&presets[0], 20, TIDE_BF16);
     struct tide_plan all, least, plan;
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, 0, &all, &least, &err), &err);
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, &all, &least, &err), &err);
     for (size_t i = 1; i <= 2; i++) {
         size_t budget = least.total + (all.total - least.total) * i / 3, least_total;
-        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, 0, &plan, &least, &err), &err);
+        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, &plan, &least, &err), &err);
         assert_true(plan.total <= budget);
         assert_true(plan.work == least_work(&m, budget, true, &least_total));
         assert_int_equal(least.total, least_total);
@@ -241,12 +248,12 @@ static void planning_many_blocks_takes_few_schedules(void **state)
     counted = m.graph->nodes[0].op;
     counting.work = counting_work;
     m.graph->nodes[0].op = &counting;
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, false, 0, &all, &least, &err), &err);
+    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, false, &all, &least, &err), &err);
     asked = 0;
-    ok(tide_schedule_train(m.graph, m.matmuls, &all.choices, &schedule, &err), &err);
+    ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &all.choices, &schedule, &err), &err);
     tide_schedule_release(&schedule);
     int once = asked;
-    ok(tide_plan_choose(m.graph, m.matmuls, (all.total + least.total) / 2, 1, false, 0, &plan, &least, &err),
+    ok(tide_plan_choose(m.graph, m.matmuls, (all.total + least.total) / 2, 1, false, &plan, &least, &err),
        &err);
     print_message("planning %d blocks takes %d schedules\n", blocks, asked / once - 1);
     assert_in_range(plan.choices.again, 1, blocks - 1);
@@ -264,7 +271,7 @@ static void the_layout_of_many_blocks_costs_little_for_each_value(void **state)
         struct tide_choices choices = {.again = which >> 1 ? 512 : 0};
         struct tide_schedule schedule;
         struct tide_layout layout;
-        ok(tide_schedule_train(m.graph, m.matmuls, &choices, &schedule, &err), &err);
+        ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &choices, &schedule, &err), &err);
         ok(tide_layout(&schedule, &layout, &err), &err);
         assert_true(layout.looks < 500 * (uint64_t)schedule.value_count);
         assert_true((double)layout.bytes < 1.001 * (double)layout.lower_bound);
@@ -288,12 +295,13 @@ static void layouts_of_presets_are_near_the_lower_bound(void **state)
     for (int i = 0; i < PRESETS; i++)
         for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
             struct model m = new_model(&presets[i], compute);
-            for (int again = 0; again <= m.graph->block_count; again += 1 + m.graph->block_count / 4)
+            for (int again = 0; again <= m.graph->programs[m.gpt.train].block_count;
+                 again += 1 + m.graph->programs[m.gpt.train].block_count / 4)
                 for (int which = 0; which < 4; which++) {
                     struct tide_choices choices = {again, which & 1, which >> 1, 0};
                     struct tide_schedule schedule;
                     struct tide_layout layout;
-                    ok(tide_schedule_train(m.graph, m.matmuls, &choices, &schedule, &err), &err);
+                    ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &choices, &schedule, &err), &err);
                     ok(tide_layout(&schedule, &layout, &err), &err);
                     ok(tide_layout_check(&schedule, layout.bytes, &err), &err);
                     assert_true(layout.lower_bound <= layout.bytes);

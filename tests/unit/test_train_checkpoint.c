@@ -160,8 +160,8 @@ static struct tide_machine *new_machine(const struct tide_graph *graph)
     struct tide_err err;
     struct tide_plan plan;
     struct tide_machine *machine;
-    ok(tide_plan_make(graph, w.matmuls, &(struct tide_choices){0}, true, 0, &plan, &err), &err);
-    ok(tide_machine_new(graph, w.matmuls, &plan, true, &machine, &err), &err);
+    ok(tide_plan_make(graph, w.matmuls, &(struct tide_choices){0}, &plan, &err), &err);
+    ok(tide_machine_new(graph, w.matmuls, &plan, &machine, &err), &err);
     return machine;
 }
 

@@ -44,7 +44,7 @@ static char *weights_of(struct tide_trainer *t, size_t *ret_bytes)
 {
     const struct tide_graph *graph = tide_trainer_graph(t);
     size_t used = 0;
-    char *copy = malloc(tide_trainer_layout(t)->weights);
+    char *copy = malloc(tide_trainer_layout(t)->bytes[TIDE_TRAINED]);
     assert_non_null(copy);
     for (int i = 0; i < graph->tensor_count; i++)
         if (graph->tensors[i].role == TIDE_PARAMETER) {
@@ -144,7 +144,7 @@ static void the_parts_of_every_plan_are_the_whole(void **state)
         size_t alive = b.others;
         for (int k = 0; k < b.owner_count; k++)
             alive += b.owners[k].bytes;
-        assert_int_equal(alive, plan->train.lower_bound);
+        assert_int_equal(alive, plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound);
         tide_trainer_free(t);
     }
 }

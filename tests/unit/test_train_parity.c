@@ -124,6 +124,7 @@ struct model {
     struct tide_graph *graph;
     struct tide_matmuls *matmuls;
     struct tide_gpt gpt;
+    struct tide_gpt_decoder decoder;
     struct tide_plan plan;
     struct tide_machine *machine;
     const struct bounds *bounds;
@@ -133,6 +134,12 @@ static void ok(int status, const struct tide_err *err)
 {
     if (status)
         fail_msg("%s", err->text);
+}
+
+static double evaluate(const struct model *m)
+{
+    tide_machine_run(m->machine, m->gpt.evaluate);
+    return *(const float *)tide_machine_result(m->machine, m->gpt.evaluate, m->gpt.loss);
 }
 
 static int32_t target_of(int64_t row)
@@ -166,10 +173,9 @@ static struct model set_up(enum tide_dtype compute, struct tide_choices choices)
     tide_threads_set(1);
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
     m.matmuls = new_products(false);
-    size_t floor;
-    ok(tide_sampler_bytes(&config, SEQUENCE, compute, m.matmuls, &floor, &err), &err);
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, true, floor, &m.plan, &err), &err);
-    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, true, &m.machine, &err), &err);
+    ok(tide_gpt_build_decoder(m.graph, &config, 1, SEQUENCE, &m.decoder, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, &choices, &m.plan, &err), &err);
+    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
     fill(&m);
     return m;
 }
@@ -199,14 +205,14 @@ static void the_losses_of_rows_are_pytorchs(void **state)
     int counted = 0;
     for (int i = 0; i < ROWS; i++)
         counted += targets[i] >= 0;
-    near_by("losses", "all rows", tide_machine_evaluate(m.machine), theirs[SUM] / counted,
-            theirs[SUM] / counted, m.bounds->losses);
+    near_by("losses", "all rows", evaluate(&m), theirs[SUM] / counted, theirs[SUM] / counted,
+            m.bounds->losses);
     for (int i = 0; i < SAMPLES; i++) {
         int row = (2 * i + 1) * ROWS / (2 * SAMPLES);
         for (int k = 0; k < ROWS; k++)
             targets[k] = k == row ? target_of(k) : -1;
-        near_by("losses", "one row", tide_machine_evaluate(m.machine), theirs[FIRST + i],
-                theirs[SUM] / counted, m.bounds->losses);
+        near_by("losses", "one row", evaluate(&m), theirs[FIRST + i], theirs[SUM] / counted,
+                m.bounds->losses);
     }
     tear_down(&m);
 }
@@ -219,7 +225,7 @@ static void compare_logits(enum tide_dtype compute)
     struct tide_sampler *sampler;
     float *logits = calloc(ROWS * WORDS, sizeof *logits);
     assert_non_null(logits);
-    ok(tide_sampler_new(&config, SEQUENCE, compute, m.matmuls, m.machine, &sampler, &err), &err);
+    ok(tide_sampler_new(&config, &m.decoder, m.machine, &sampler, &err), &err);
     int32_t tokens[ROWS];
     memcpy(tokens, tide_machine_data(m.machine, m.gpt.tokens), sizeof tokens);
     for (int i = 0; i < ROWS; i++) {

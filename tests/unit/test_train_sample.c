@@ -28,13 +28,14 @@ static void ok(int status, const struct tide_err *err)
         fail_msg("%s", err->text);
 }
 
-/* A model with a decoder as its guest. It trains, or gives the logits of all rows of the whole pass. */
+/* A model and its decoder, with a program that gives the logits of all rows of the whole pass. */
 struct model {
     struct tide_graph *graph;
     struct tide_matmuls *matmuls;
     struct tide_gpt gpt;
+    struct tide_gpt_decoder decoder;
     struct tide_plan plan;
-    size_t floor;
+    int whole, logits;
     struct tide_machine *machine;
     struct tide_sampler *sampler;
 };
@@ -52,22 +53,50 @@ static void make_weights(struct model *m)
     }
 }
 
-static struct model new_model(enum tide_dtype compute, bool plain, int64_t window, bool trains)
+/* A program with the nodes of the model but its loss, and logits at its end. */
+static void add_whole_pass(struct model *m)
+{
+    struct tide_graph *g = m->graph;
+    const struct tide_program *train = &g->programs[m->gpt.train];
+    m->whole = tide_graph_program(g, "whole", false);
+    int moved = g->tensor_count;
+    int *same = malloc((size_t)moved * sizeof *same);
+    assert_non_null(same);
+    for (int i = 0; i < moved; i++)
+        same[i] = i;
+    for (int i = train->first; i < train->end - 1; i++) {
+        struct tide_node node = g->nodes[i];
+        for (int k = 0; k < node.in_count; k++)
+            node.in[k] = same[node.in[k]];
+        int out = tide_graph_append(g, &node);
+        for (int k = 0; k < g->nodes[i].out_count; k++)
+            same[g->nodes[i].out[k]] = out + k;
+    }
+    m->logits = tide_graph_result(g, tide_op_logits(g, same[g->nodes[train->end - 1].in[0]], m->gpt.words));
+    free(same);
+}
+
+static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtype compute, bool plain,
+                             int64_t window, const struct tide_choices *choices)
 {
     struct tide_err err;
     struct model m = {.graph = tide_graph_new(compute)};
-    struct tide_choices choices = {0};
     assert_non_null(m.graph);
-    ok(tide_gpt_build(m.graph, &config, 1, SEQUENCE, &m.gpt, &err), &err);
-    if (!trains)
-        tide_op_logits(m.graph, m.graph->nodes[m.graph->node_count - 1].in[0], m.gpt.words);
+    ok(tide_gpt_build(m.graph, shape, 1, SEQUENCE, &m.gpt, &err), &err);
+    ok(tide_gpt_build_decoder(m.graph, shape, 1, window, &m.decoder, &err), &err);
+    add_whole_pass(&m);
     m.matmuls = new_products(plain);
-    ok(tide_sampler_bytes(&config, window, compute, m.matmuls, &m.floor, &err), &err);
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, trains, m.floor, &m.plan, &err), &err);
-    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, trains, &m.machine, &err), &err);
-    ok(tide_sampler_new(&config, window, compute, m.matmuls, m.machine, &m.sampler, &err), &err);
+    ok(tide_plan_make(m.graph, m.matmuls, choices, &m.plan, &err), &err);
+    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
+    ok(tide_sampler_new(shape, &m.decoder, m.machine, &m.sampler, &err), &err);
     make_weights(&m);
     return m;
+}
+
+static struct model new_model(enum tide_dtype compute, bool plain, int64_t window)
+{
+    struct tide_choices choices = {0};
+    return model_of(&config, compute, plain, window, &choices);
 }
 
 static void free_model(struct model *m)
@@ -111,33 +140,33 @@ static double loss_of(const float *logits, int32_t target)
 
 static void decoding_is_the_whole_pass(enum tide_dtype compute, bool plain, double tolerance)
 {
-    struct model whole = new_model(compute, plain, config.positions, false),
-                 trained = new_model(compute, plain, config.positions, true);
+    struct model m = new_model(compute, plain, config.positions);
     float expected[SEQUENCE][WORDS];
     int32_t text[SEQUENCE];
     double loss = 0, spread = 0;
     for (int i = 0; i < SEQUENCE; i++)
         text[i] = word_at(i);
-    set_text(&whole);
-    set_text(&trained);
-    memcpy(expected, tide_machine_run(whole.machine, 0), sizeof expected);
+    set_text(&m);
+    tide_machine_run(m.machine, m.whole);
+    memcpy(expected, tide_machine_result(m.machine, m.whole, m.logits), sizeof expected);
     for (int word = 0; word < WORDS; word++)
         spread = fmax(spread, fabs((double)(expected[SEQUENCE - 1][word] - expected[SEQUENCE / 2][word])));
-    assert_true(spread > 50 * tolerance);       /* else the tolerance would say little */
-    tide_sampler_start(whole.sampler, text, 1); /* row by row */
+    assert_true(spread > 50 * tolerance);   /* else the tolerance would say little */
+    tide_sampler_start(m.sampler, text, 1); /* row by row */
     for (int i = 0; i < SEQUENCE; i++) {
         if (i > 0)
-            tide_sampler_append(whole.sampler, text[i]);
-        assert_same(tide_sampler_logits(whole.sampler), expected[i], tolerance, i);
-        loss += loss_of(tide_sampler_logits(whole.sampler), word_at(i + 1)) / SEQUENCE;
+            tide_sampler_append(m.sampler, text[i]);
+        assert_same(tide_sampler_logits(m.sampler), expected[i], tolerance, i);
+        loss += loss_of(tide_sampler_logits(m.sampler), word_at(i + 1)) / SEQUENCE;
     }
     for (int i = 0; i < SEQUENCE; i++) { /* in blocks */
-        tide_sampler_start(trained.sampler, text, i + 1);
-        assert_same(tide_sampler_logits(trained.sampler), expected[i], tolerance, i);
+        tide_sampler_start(m.sampler, text, i + 1);
+        assert_same(tide_sampler_logits(m.sampler), expected[i], tolerance, i);
     }
-    assert_true(fabs((double)tide_machine_evaluate(trained.machine) - loss) <= tolerance);
-    free_model(&whole);
-    free_model(&trained);
+    tide_machine_run(m.machine, m.gpt.evaluate);
+    float evaluated = *(const float *)tide_machine_result(m.machine, m.gpt.evaluate, m.gpt.loss);
+    assert_true(fabs((double)evaluated - loss) <= tolerance);
+    free_model(&m);
 }
 
 /* f32: the orders of sums differ. bf16: a value that lies between two of its 8-bit neighbours may round to
@@ -158,7 +187,7 @@ static void a_full_window_goes_on_with_its_newer_half(void **state)
 {
     (void)state;
     enum { WINDOW = 9, TEXT = 30 };
-    struct model m = new_model(TIDE_F32, false, WINDOW, true);
+    struct model m = new_model(TIDE_F32, false, WINDOW);
     int32_t text[TEXT];
     int64_t first = 0;
     for (int i = 0; i < TEXT; i++) {
@@ -186,7 +215,7 @@ static void a_full_window_goes_on_with_its_newer_half(void **state)
 static void a_window_of_one_place_is_enough_to_speak(void **state)
 {
     (void)state;
-    struct model m = new_model(TIDE_F32, false, 1, true);
+    struct model m = new_model(TIDE_F32, false, 1);
     struct tide_sample_rule rule = {.top_p = 1};
     int32_t prompt[3] = {1, 2, 3}, out[7];
     assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 3, &rule, -1, out, 7), 7);
@@ -196,8 +225,8 @@ static void a_window_of_one_place_is_enough_to_speak(void **state)
 static void training_between_samples_changes_nothing_but_the_weights(void **state)
 {
     (void)state;
-    struct model with = new_model(TIDE_F32, false, config.positions, true),
-                 without = new_model(TIDE_F32, false, config.positions, true);
+    struct model with = new_model(TIDE_F32, false, config.positions),
+                 without = new_model(TIDE_F32, false, config.positions);
     struct model *both[2] = {&with, &without};
     struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .micro_batches = 1};
@@ -223,48 +252,91 @@ static void training_between_samples_changes_nothing_but_the_weights(void **stat
     free_model(&without);
 }
 
-static void the_plan_has_room_for_the_decoder_and_no_more(void **state)
+static size_t decoder_bytes(const struct model *m)
+{
+    size_t prompt = m->plan.layouts[m->decoder.prompt.program].bytes,
+           next = m->plan.layouts[m->decoder.next.program].bytes;
+    return m->graph->bytes[TIDE_PASSES] + (prompt > next ? prompt : next);
+}
+
+/* What programs share is as much as the largest of them takes. */
+static void programs_share_memory(void **state)
 {
     (void)state;
-    struct tide_err err;
-    struct model m = new_model(TIDE_F32, false, config.positions, true);
     struct tide_choices least = {.again = 3, .fused = true};
-    struct tide_plan without, with;
-    ok(tide_plan_make(m.graph, m.matmuls, &least, true, 0, &without, &err), &err);
-    /* Beside a decoder that takes more than training does, the plan is that decoder's. */
-    struct tide_gpt_config big = config;
-    size_t floor;
-    big.positions = 4000;
-    ok(tide_sampler_bytes(&big, 4000, TIDE_F32, m.matmuls, &floor, &err), &err);
-    assert_true(floor > without.passes);
-    ok(tide_plan_make(m.graph, m.matmuls, &least, true, floor, &with, &err), &err);
-    assert_int_equal(with.passes, floor);
-    assert_int_equal(with.total - without.total, floor - without.passes);
+    struct model m = new_model(TIDE_F32, false, config.positions);
+    assert_true(decoder_bytes(&m) < m.plan.layouts[m.gpt.train].bytes);
+    assert_int_equal(m.plan.bytes[TIDE_PASSES], m.plan.layouts[m.gpt.train].bytes);
     assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
     free_model(&m);
-
-    struct model other = {.graph = tide_graph_new(TIDE_F32)};
-    ok(tide_gpt_build(other.graph, &big, 1, SEQUENCE, &other.gpt, &err), &err);
-    ok(tide_matmuls_new(false, &other.matmuls, &err), &err);
-    ok(tide_plan_make(other.graph, other.matmuls, &least, true, floor, &other.plan, &err), &err);
-    ok(tide_machine_new(other.graph, other.matmuls, &other.plan, true, &other.machine, &err), &err);
-    assert_true(tide_machine_high_bytes(other.machine) < other.plan.total);
-    ok(tide_sampler_new(&big, 4000, TIDE_F32, other.matmuls, other.machine, &other.sampler, &err), &err);
-    assert_int_equal(tide_machine_high_bytes(other.machine), other.plan.total);
-    free_model(&other);
+    struct tide_gpt_config big = config;
+    big.positions = 4000;
+    m = model_of(&big, TIDE_F32, false, 4000, &least);
+    assert_true(decoder_bytes(&m) > m.plan.layouts[m.gpt.train].bytes);
+    assert_int_equal(m.plan.bytes[TIDE_PASSES], decoder_bytes(&m));
+    assert_int_equal(tide_machine_high_bytes(m.machine), m.plan.total);
+    free_model(&m);
 }
 
 static void a_decoder_of_another_model_is_refused(void **state)
 {
     (void)state;
     struct tide_err err = {0};
-    struct model m = new_model(TIDE_F32, false, config.positions, true);
+    struct model m = new_model(TIDE_F32, false, config.positions);
     struct tide_gpt_config other = config;
-    struct tide_sampler *sampler;
+    struct tide_gpt_decoder decoder;
     other.hidden--;
-    assert_int_equal(tide_sampler_new(&other, 8, TIDE_F32, m.matmuls, m.machine, &sampler, &err), -1);
+    assert_int_equal(tide_gpt_build_decoder(m.graph, &other, 1, 8, &decoder, &err), -1);
     assert_non_null(strstr(err.text, "h.0.mlp.c_fc.weight"));
     free_model(&m);
+}
+
+/* Slots do not see each other, and one that is left out stays as it is. */
+static void slots_decode_as_if_alone(void **state)
+{
+    (void)state;
+    enum { SLOTS = 3 };
+    for (int compute = TIDE_F32; compute <= TIDE_BF16; compute++) {
+        struct tide_err err;
+        struct model alone = new_model(compute, false, config.positions), m = {.graph = NULL};
+        struct tide_choices none = {0};
+        m.graph = tide_graph_new(compute);
+        ok(tide_gpt_build_decoder(m.graph, &config, SLOTS, config.positions, &m.decoder, &err), &err);
+        m.matmuls = new_products(false);
+        ok(tide_plan_make(m.graph, m.matmuls, &none, &m.plan, &err), &err);
+        ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
+        for (int i = 0; i < m.graph->tensor_count; i++) {
+            const struct tide_tensor *t = &m.graph->tensors[i];
+            uint64_t found;
+            if (t->role != TIDE_PARAMETER)
+                continue;
+            assert_true(tide_map_get(&alone.graph->names,
+                                     tide_map_key(TIDE_MAP_SEED, t->name, strlen(t->name)), &found));
+            memcpy(tide_machine_data(m.machine, i), tide_machine_data(alone.machine, (int)found), t->bytes);
+        }
+        int32_t text[SLOTS][12], tokens[SLOTS], positions[SLOTS], lengths[SLOTS] = {2, 9, 5};
+        for (int s = 0; s < SLOTS; s++) {
+            for (int i = 0; i < 12; i++)
+                text[s][i] = word_at(i + 5 * s);
+            tide_decoder_read(&m.decoder, m.machine, s, text[s], lengths[s]);
+        }
+        for (int round = 0; round < 3; round++) {
+            for (int s = 0; s < SLOTS; s++) {
+                tokens[s] = s == round ? -1 : text[s][lengths[s]];
+                positions[s] = lengths[s];
+            }
+            const float *logits = tide_decoder_next(&m.decoder, m.machine, tokens, positions);
+            for (int s = 0; s < SLOTS; s++) {
+                if (s == round)
+                    continue;
+                tide_sampler_start(alone.sampler, text[s], ++lengths[s]);
+                assert_same(logits + s * WORDS, tide_sampler_logits(alone.sampler),
+                            compute == TIDE_F32 ? 5e-6 : 5e-3, lengths[s]);
+            }
+        }
+        free_model(&m);
+        free_model(&alone);
+    }
 }
 
 static void speaking_allocates_nothing(void **state)
@@ -272,7 +344,7 @@ static void speaking_allocates_nothing(void **state)
     (void)state;
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
-    struct model m = new_model(TIDE_F32, true, 20, true);
+    struct model m = new_model(TIDE_F32, true, 20);
     struct tide_sample_rule rule = {.temperature = 1, .top_k = 7, .top_p = 0.9, .seed = 3};
     int32_t prompt[30], out[40];
     for (int i = 0; i < 30; i++)
@@ -293,13 +365,13 @@ static void a_failed_allocation_is_said(void **state)
     (void)state;
 #if HAVE_FAILING_MALLOC
     NEEDS_FAILING_MALLOC();
-    struct model m = new_model(TIDE_F32, true, 20, true);
+    struct model m = new_model(TIDE_F32, true, 20);
     bool failed = true;
     for (long good = 0; failed; good++) {
         struct tide_err err = {0};
         struct tide_sampler *sampler = NULL;
         failing_arm(good);
-        int status = tide_sampler_new(&config, 20, TIDE_F32, m.matmuls, m.machine, &sampler, &err);
+        int status = tide_sampler_new(&config, &m.decoder, m.machine, &sampler, &err);
         failed = failing_disarm();
         assert_int_equal(status, failed ? -1 : 0);
         assert_true(!failed || strstr(err.text, "out of memory"));
@@ -448,7 +520,7 @@ static void a_seed_says_the_same_again(void **state)
 {
     (void)state;
     enum { COUNT = 60 };
-    struct model m = new_model(TIDE_F32, false, config.positions, true);
+    struct model m = new_model(TIDE_F32, false, config.positions);
     struct tide_sample_rule rule = {.temperature = 1, .top_k = 8, .top_p = 0.95, .seed = 1};
     int32_t prompt[1] = {3}, first[COUNT], again[COUNT], other[COUNT];
     assert_int_equal(tide_sampler_tokens(m.sampler, prompt, 1, &rule, -1, first, COUNT), COUNT);
@@ -473,7 +545,8 @@ int main(void)
         cmocka_unit_test(a_full_window_goes_on_with_its_newer_half),
         cmocka_unit_test(a_window_of_one_place_is_enough_to_speak),
         cmocka_unit_test(training_between_samples_changes_nothing_but_the_weights),
-        cmocka_unit_test(the_plan_has_room_for_the_decoder_and_no_more),
+        cmocka_unit_test(programs_share_memory),
+        cmocka_unit_test(slots_decode_as_if_alone),
         cmocka_unit_test(a_decoder_of_another_model_is_refused),
         cmocka_unit_test(speaking_allocates_nothing),
         cmocka_unit_test(a_failed_allocation_is_said),

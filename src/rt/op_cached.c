@@ -1,0 +1,287 @@
+/*
+ * op_cached.c - causal self-attention over a KV cache: qkv (N, 3C), keys and values (S, W, C) of S slots,
+ * slots (N), positions (N) -> (N, C).
+ *
+ * Each row's key and value are put into the cache at its place, then each row attends to what its slot has up
+ * to there. For decoding only: there is no way back. Rows of one slot that follow each other are a run; one
+ * thread takes one head of one run. A head of one row is read where it lies, if its numbers are f32; else its
+ * keys and values lie as f32 in scratch, once for all rows of the run. Of a cache in bf16 this gives what
+ * op_attention gives, which rounds them the same way.
+ */
+#include "base/check.h"
+#include "rt/kernel.h"
+#include "rt/op.h"
+#include "rt/reference.h"
+#include "rt/rows.h"
+#include "rt/threads.h"
+
+#include <math.h>
+
+enum { QKV, KEYS, VALUES, SLOTS, POSITIONS };
+
+struct cached {
+    const struct tide_call *call;
+    const int32_t *slots, *positions;
+    enum tide_dtype dtype;
+    int64_t rows, places, channels, heads, width, wide; /* wide: width, rounded up to 16 */
+    float *scratch;
+    int64_t thread_floats;
+};
+
+static struct cached cached_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *y = &graph->tensors[node->out[0]], *keys = &graph->tensors[node->in[KEYS]];
+    struct cached c = {.dtype = y->dtype,
+                       .rows = y->dims[0],
+                       .places = keys->dims[1],
+                       .channels = y->dims[1],
+                       .heads = node->numbers[0]};
+    c.width = c.channels / c.heads;
+    c.wide = (c.width + 15) / 16 * 16;
+    c.thread_floats = 2 * c.places * c.wide + (c.places + 15) / 16 * 16 + 2 * c.wide;
+    return c;
+}
+
+static struct cached cached_of_call(const struct tide_call *call)
+{
+    struct cached c = cached_of(call->graph, call->node);
+    c.call = call;
+    c.slots = call->in[SLOTS];
+    c.positions = call->in[POSITIONS];
+    c.scratch = call->scratch;
+    return c;
+}
+
+static void *number_at(const struct cached *c, const void *start, int64_t at)
+{
+    return (char *)start + (size_t)at * tide_dtype_bytes(c->dtype);
+}
+
+/* Of a row, the first number of its queries, keys or values of a head. */
+static void *qkv_at(const struct cached *c, int64_t row, int which, int64_t head)
+{
+    return number_at(c, c->call->in[QKV], (3 * row + which) * c->channels + head * c->width);
+}
+
+/* Likewise in the cache of keys or values. */
+static void *cache_at(const struct cached *c, int cache, int64_t slot, int64_t place, int64_t head)
+{
+    return number_at(c, c->call->in[cache], (slot * c->places + place) * c->channels + head * c->width);
+}
+
+/* `rows` rows of one head, `columns` apart, into (rows, wide) with zeros beyond the width. */
+static void gather(const struct cached *c, const void *from, int64_t columns, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; i++, to += c->wide) {
+        tide_rows_convert_here(to, TIDE_F32, number_at(c, from, i * columns), c->dtype, c->width);
+        for (int64_t j = c->width; j < c->wide; j++)
+            to[j] = 0;
+    }
+}
+
+/* Rows of keys and values are `stride` apart. */
+TIDE_KERNEL(void, score,
+            (const float *q, const float *k, int64_t wide, int64_t stride, int64_t count, float *s),
+            (q, k, wide, stride, count, s))
+{
+    for (int64_t i = 0; i < count; i++) {
+        tide_16 sum = {0};
+        for (int64_t j = 0; j < wide; j += 16)
+            sum += *(const tide_16 *)(q + j) * *(const tide_16 *)(k + i * stride + j);
+        float total = 0;
+        for (int j = 0; j < 16; j++)
+            total += sum[j];
+        s[i] = total;
+    }
+}
+
+/* Scores become what exponentials they are; returns one over their sum. */
+TIDE_KERNEL(float, weigh, (float *s, int64_t count), (s, count))
+{
+    float most = s[0], sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        most = s[i] > most ? s[i] : most;
+    for (int64_t i = 0; i < count; i++)
+        s[i] = tide_exp(s[i] - most);
+    for (int64_t i = 0; i < count; i++)
+        sum += s[i];
+    return 1.0F / sum;
+}
+
+TIDE_KERNEL(void, mix,
+            (const float *s, float scale, const float *v, int64_t wide, int64_t stride, int64_t count,
+             float *out),
+            (s, scale, v, wide, stride, count, out))
+{
+    for (int64_t j = 0; j < wide; j += 16) {
+        tide_16 sum = {0};
+        for (int64_t i = 0; i < count; i++)
+            sum += s[i] * *(const tide_16 *)(v + i * stride + j);
+        *(tide_16 *)(out + j) = sum * scale;
+    }
+}
+
+/* Rows [first, last) are of one slot. */
+static void one_head(const struct cached *c, int64_t first, int64_t last, int64_t head, float *room)
+{
+    int64_t slot = c->slots[first], end = c->positions[last - 1] + 1, stride = c->wide;
+    float *k = room, *v = k + c->places * c->wide, *s = v + c->places * c->wide,
+          *q = s + (c->places + 15) / 16 * 16, *out = q + c->wide;
+    float scale = 1.0F / sqrtf((float)c->width);
+    const void *keys = cache_at(c, KEYS, slot, 0, head), *values = cache_at(c, VALUES, slot, 0, head);
+    if (last - first == 1 && c->dtype == TIDE_F32 && c->width == c->wide) {
+        k = (float *)keys;
+        v = (float *)values;
+        stride = c->channels;
+    } else {
+        gather(c, keys, c->channels, end, k);
+        gather(c, values, c->channels, end, v);
+    }
+    for (int64_t i = first; i < last; i++) {
+        int64_t count = c->positions[i] + 1;
+        gather(c, qkv_at(c, i, 0, head), 0, 1, q);
+        for (int64_t j = 0; j < c->width; j++)
+            q[j] *= scale;
+        score(q, k, c->wide, stride, count, s);
+        mix(s, weigh(s, count), v, c->wide, stride, count, out);
+        tide_rows_convert_here(number_at(c, c->call->out[0], i * c->channels + head * c->width), c->dtype,
+                               out, TIDE_F32, c->width);
+    }
+}
+
+/* The end of the run that begins at a row. */
+static int64_t run_end(const struct cached *c, int64_t row)
+{
+    int64_t end = row + 1;
+    while (end < c->rows && c->slots[end] == c->slots[row])
+        end++;
+    return end;
+}
+
+/* Heads are numbered row by row; those of a run are done at its first row. */
+static void heads(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct cached *c = context;
+    for (int64_t i = first; i < last; i++) {
+        int64_t row = i / c->heads;
+        bool begins = row == 0 || c->slots[row - 1] != c->slots[row];
+        if (begins && c->slots[row] >= 0)
+            one_head(c, row, run_end(c, row), i % c->heads, c->scratch + thread * c->thread_floats);
+    }
+}
+
+static void forward(const struct tide_call *call)
+{
+    struct cached c = cached_of_call(call);
+    int64_t slots = call->graph->tensors[call->node->in[KEYS]].dims[0], work = 0;
+    for (int64_t i = 0; i < c.rows; i++) {
+        if (c.slots[i] < 0)
+            continue;
+        TIDE_CHECK(c.slots[i], <, slots);
+        TIDE_CHECK(c.positions[i], <, c.places);
+        work += c.positions[i] + 1;
+        for (int cache = KEYS; cache <= VALUES; cache++)
+            tide_rows_convert_here(cache_at(&c, cache, c.slots[i], c.positions[i], 0), c.dtype,
+                                   qkv_at(&c, i, cache, 0), c.dtype, c.channels);
+    }
+    /* Heads of little work are not worth waking a thread for. */
+    tide_parallel(c.rows * c.heads, 1 + 16384 / (1 + work * c.wide / c.rows), heads, &c);
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    (void)matmuls, (void)direction;
+    return (size_t)tide_threads() * (size_t)cached_of(graph, node).thread_floats * sizeof(float);
+}
+
+static bool fits(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *qkv = &graph->tensors[node->in[QKV]], *keys = &graph->tensors[node->in[KEYS]],
+                             *values = &graph->tensors[node->in[VALUES]];
+    int64_t n = node->numbers[0], columns = tide_tensor_columns(qkv);
+    for (int i = SLOTS; i <= POSITIONS; i++)
+        if (graph->tensors[node->in[i]].dtype != TIDE_I32 ||
+            tide_tensor_count(&graph->tensors[node->in[i]]) != tide_tensor_rows(qkv))
+            return false;
+    return n > 0 && columns % (3 * n) == 0 && keys->role == TIDE_STATE && values->role == TIDE_STATE &&
+           keys->rank == 3 && keys->dims[2] == columns / 3 && values->bytes == keys->bytes &&
+           values->rank == 3 && values->dims[1] == keys->dims[1] && values->dims[2] == keys->dims[2] &&
+           keys->dtype == qkv->dtype && values->dtype == qkv->dtype;
+}
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *qkv = &graph->tensors[node->in[QKV]];
+    int64_t rows = tide_tensor_rows(qkv), columns = tide_tensor_columns(qkv);
+    if (!fits(graph, node))
+        return tide_graph_fail(graph, "cached: (%lld, %lld) does not fit %lld heads and the cache",
+                               (long long)rows, (long long)columns, (long long)node->numbers[0]);
+    int64_t dims[2] = {rows, columns / 3};
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "cached", TIDE_ACTIVATION, qkv->dtype, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    struct cached c = cached_of(graph, node);
+    return 4.0 * (double)c.rows * (double)c.places * (double)c.channels;
+}
+
+/* ---- reference */
+
+static double plain_score(const struct cached *c, int64_t head, int64_t i, int64_t place)
+{
+    double sum = 0;
+    for (int64_t j = head * c->width; j < (head + 1) * c->width; j++)
+        sum += tide_in(c->call, QKV, i * 3 * c->channels + j) *
+               tide_in(c->call, KEYS, (c->slots[i] * c->places + place) * c->channels + j);
+    return sum / sqrt((double)c->width);
+}
+
+static void plain_row(const struct cached *c, int64_t i)
+{
+    for (int64_t j = 0; j < c->channels; j++) {
+        double sum = 0, y = 0;
+        for (int64_t place = 0; place <= c->positions[i]; place++) {
+            double e = exp(plain_score(c, j / c->width, i, place));
+            sum += e;
+            y += e * tide_in(c->call, VALUES, (c->slots[i] * c->places + place) * c->channels + j);
+        }
+        tide_set_out(c->call, 0, i * c->channels + j, y / sum);
+    }
+}
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct cached c = cached_of_call(call);
+    for (int cache = KEYS; cache <= VALUES; cache++)
+        for (int64_t i = 0; i < c.rows; i++)
+            for (int64_t j = 0; c.slots[i] >= 0 && j < c.channels; j++)
+                tide_number_set((void *)call->in[cache], c.dtype,
+                                (c.slots[i] * c.places + c.positions[i]) * c.channels + j,
+                                tide_in(call, QKV, (i * 3 + cache) * c.channels + j));
+    for (int64_t i = 0; i < c.rows; i++)
+        if (c.slots[i] >= 0)
+            plain_row(&c, i);
+}
+
+const struct tide_op tide_op_of_cached = {
+    .name = "cached",
+    .shape = shape,
+    .scratch = scratch,
+    .forward = forward,
+    .work = work,
+    .reference_forward = reference_forward,
+};
+
+int tide_op_cached(struct tide_graph *graph, int qkv, int keys, int values, int slots, int positions,
+                   int64_t heads_count)
+{
+    struct tide_node node = {.op = &tide_op_of_cached,
+                             .in = {qkv, keys, values, slots, positions},
+                             .in_count = 5,
+                             .numbers = {heads_count}};
+    return tide_graph_append(graph, &node);
+}
