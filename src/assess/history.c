@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,6 @@ enum {
     STRING_OVERHEAD = 32, /* of the allocator, about */
 };
 
-static const int64_t LARGEST = (int64_t)1 << 62;
 static const char OTHER_NAMES[] = "(more names)";
 
 /* Marks of several processes interleave: puts those after sorted_marks where they belong. */
@@ -159,8 +159,8 @@ int tide_history_make_room(struct tide_history *history, size_t more, struct tid
         history->thinned = 2;
     }
     for (;; history->thinned *= 2) {
-        int64_t cell_ns = p->cell_base_ns > LARGEST / CELL_TICKS / history->thinned
-                              ? LARGEST
+        int64_t cell_ns = p->cell_base_ns > TIDE_LARGEST / CELL_TICKS / history->thinned
+                              ? TIDE_LARGEST
                               : p->cell_base_ns * CELL_TICKS * history->thinned;
         thin_all(history, cell_ns);
         if (p->bytes <= p->max_bytes / 2 || history->thinned >= COARSEST)
@@ -415,9 +415,7 @@ int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
 /* Sums without overflow; what is unknown counts as nothing. */
 static int64_t add(int64_t a, int64_t b)
 {
-    a = a > 0 ? a : 0;
-    b = b > 0 ? b : 0;
-    return a > LARGEST - b ? LARGEST : a + b;
+    return tide_bounded_sum(a > 0 ? a : 0, b > 0 ? b : 0);
 }
 
 static int on_sample(void *context, const struct tide_sample *row)

@@ -3,6 +3,7 @@
  * role, and roles with GROUP_AT members or more become one row.
  */
 #include "assess/summary.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -115,16 +116,11 @@ static int64_t end_of(const struct tide_summary *summary, const struct tide_hist
     return process->row.ended_ns == TIDE_UNKNOWN ? summary->last_ns : process->row.ended_ns;
 }
 
-/* Adds what is known, without overflow: both are at most 2^62. */
+/* Adds what is known. */
 static void add_known(int64_t *sum, int64_t value)
 {
-    const int64_t most = (int64_t)1 << 62;
-
-    if (value == TIDE_UNKNOWN)
-        return;
-    if (*sum == TIDE_UNKNOWN)
-        *sum = 0;
-    *sum = value > most - *sum ? most : *sum + value;
+    if (value != TIDE_UNKNOWN)
+        *sum = tide_bounded_sum(*sum == TIDE_UNKNOWN ? 0 : *sum, value);
 }
 
 /* A change of one process's RSS at a moment. */

@@ -77,7 +77,7 @@ static int parse_with(const struct unit *units, size_t count, const char *text, 
         if (strcasecmp(end, units[i].name))
             continue;
         value *= units[i].factor;
-        if (value > 0x1p62)
+        if (value > (double)TIDE_LARGEST)
             return -1;
         *ret = (int64_t)llround(value);
         return 0;

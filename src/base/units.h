@@ -13,7 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 and a value >= 0, or -1 when text is no size (empty, negative, trailing letters, over 2^62). */
+/* No number of bytes, blocks or nanoseconds is larger: two of them add up in an int64_t. */
+#define TIDE_LARGEST (INT64_C(1) << 62)
+
+/* The sum of two such, which stops there. */
+static inline int64_t tide_bounded_sum(int64_t a, int64_t b)
+{
+    return a > TIDE_LARGEST - b ? TIDE_LARGEST : a + b;
+}
+
+/* 0 and a value >= 0, or -1 when text is no size (empty, negative, trailing letters, over TIDE_LARGEST). */
 int tide_size_parse(const char *text, int64_t *ret_bytes);
 int tide_duration_parse(const char *text, int64_t *ret_ns);
 

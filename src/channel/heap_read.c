@@ -7,6 +7,7 @@
 #include "channel/heap_read.h"
 
 #include "base/map.h"
+#include "base/units.h"
 #include "channel/birth.h"
 #include "channel/file.h"
 
@@ -26,8 +27,6 @@ enum {
     MODULES_AT_ONCE = 64,
     HOOK_MOST = 64 << 20, /* bytes of the hook in a process */
 };
-
-static const int64_t LARGEST = INT64_C(1) << 62;
 
 struct tide_heap_tables {
     DIR *listings[TIDE_FILE_PLACES]; /* of the channel's directory, and of where its link leads to, if to
@@ -400,7 +399,7 @@ static int read_modules(struct tide_heap_table *table)
 
 static int64_t value_of(int64_t raw)
 {
-    return raw < 0 ? 0 : raw > LARGEST ? LARGEST : raw;
+    return raw < 0 ? 0 : raw > TIDE_LARGEST ? TIDE_LARGEST : raw;
 }
 
 static struct tide_heap_values check_site(const struct tide_heap_table *table,

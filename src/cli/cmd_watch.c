@@ -46,7 +46,7 @@ static const struct tide_option options[] = {
     {'i', "interval", TIDE_OPTION_DURATION, TRACK(interval_ns), "INTERVAL",
      "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},
     {'l', "limit", TIDE_OPTION_SIZE, TRACK(limit_bytes), "SIZE",
-     "forecast when the tree reaches SIZE, if no lower limit applies", NULL, 1, INT64_C(1) << 62},
+     "forecast when the tree reaches SIZE, if no lower limit applies", NULL, 1, TIDE_LARGEST},
     {0, "step-regex", TIDE_OPTION_TEXT, TRACK(step_regex), "RE",
      "find steps in the output with this extended regular expression; its first group is the number", NULL, 0,
      0},

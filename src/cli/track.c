@@ -135,13 +135,6 @@ static void take_heap(struct tide_tracker *t, int64_t now, bool last)
     }
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return now.tv_sec * (int64_t)TIDE_NS_PER_S + now.tv_nsec;
-}
-
 /* attach: a line of our own on stderr, where nobody else writes. */
 static void show_own_line(const char *text)
 {
@@ -201,17 +194,17 @@ static void schedule(struct tide_tracker *t, int64_t now, int64_t cost)
 static void tick(struct tide_tracker *t, int64_t now)
 {
     struct tide_err err;
-    int64_t began = cpu_ns();
+    int64_t began = tide_clock_thread_ns();
     if (t->heap)
         tide_heap_sense_hooks(t->heap, t->sense);
     if (tide_sense_look(t->sense, t->writer, tide_clock_ns(), &t->view, &err))
         tide_tracker_trouble(t, &err);
     /* Reads of PSS have a budget of their own; waiting for a busy processor costs nobody anything. */
-    int64_t look_ns = cpu_ns() - began;
+    int64_t look_ns = tide_clock_thread_ns() - began;
     int64_t saved_ns = look_ns > t->view.cost_ns ? look_ns - t->view.cost_ns : 0;
     t->empty_looks = t->view.alive == 0 ? t->empty_looks + 1 : 0;
     take_marks(t, false);
-    int64_t cost_ns = cpu_ns() - began - saved_ns; /* the heap has a budget of its own */
+    int64_t cost_ns = tide_clock_thread_ns() - began - saved_ns; /* the heap has a budget of its own */
     take_heap(t, now, false);
     if (now - t->committed_ns >= COMMIT_MS * (int64_t)TIDE_NS_PER_MS) {
         t->committed_ns = now;

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/option.h"
+#include "base/units.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -90,7 +91,7 @@ struct tide_track_options {
          "forecast when the tree reaches SIZE, if no lower limit applies",                                   \
          NULL,                                                                                               \
          1,                                                                                                  \
-         INT64_C(1) << 62},                                                                                  \
+         TIDE_LARGEST},                                                                                      \
         {0,                                                                                                  \
          "step-regex",                                                                                       \
          TIDE_OPTION_TEXT,                                                                                   \

@@ -1,5 +1,6 @@
 #include "plan/cacher.h"
 #include "base/check.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,6 @@ enum {
     HEAP_MOST = 32 << 20,
     PAGE = 4096,
 };
-static const int64_t BYTES_MOST = INT64_C(1) << 62;
 
 struct tide_cacher_block {
     int64_t bytes, address, asked;
@@ -174,7 +174,7 @@ static int new_segment(struct tide_cacher *c, int64_t bytes)
                                        : round_up(bytes, SEGMENT_GRAIN);
     int block = new_block(c);
     int64_t address;
-    if (block < 0 || c->reserved > BYTES_MOST - size || !place_segment(c, size, &address))
+    if (block < 0 || c->reserved > TIDE_LARGEST - size || !place_segment(c, size, &address))
         return -1;
     c->blocks[block] = (struct tide_cacher_block){.bytes = size,
                                                   .address = address,
@@ -267,7 +267,7 @@ int tide_cacher_take(struct tide_cacher *c, int64_t bytes)
 {
     if (bytes <= 0)
         return -1;
-    if (c->failed || bytes > BYTES_MOST || c->allocated > BYTES_MOST - bytes)
+    if (c->failed || bytes > TIDE_LARGEST || c->allocated > TIDE_LARGEST - bytes)
         return fail(c);
     int64_t size = round_up(bytes, GRAIN);
     int block;

@@ -7,26 +7,25 @@
  */
 #include "record/schema.h"
 #include "base/check.h"
+#include "base/units.h"
 #include "record/record.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define LARGEST ((int64_t)1 << 62)
-
 const struct tide_schema_range tide_schema_ranges[TIDE_TYPES] = {
-    [TIDE_TYPE_ID] = {1, LARGEST, TIDE_SCHEMA_NEVER},
-    [TIDE_TYPE_COUNT] = {0, LARGEST, TIDE_SCHEMA_NEVER},
-    [TIDE_TYPE_SIZE] = {0, LARGEST, TIDE_UNKNOWN},
-    [TIDE_TYPE_LINK] = {0, LARGEST, 0},
-    [TIDE_TYPE_HOLDER] = {TIDE_UNKNOWN, LARGEST, TIDE_SCHEMA_NEVER},
-    [TIDE_TYPE_SIGNED] = {-LARGEST, LARGEST, TIDE_SCHEMA_NEVER},
-    [TIDE_TYPE_FLAG] = {0, LARGEST, false},
+    [TIDE_TYPE_ID] = {1, TIDE_LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_COUNT] = {0, TIDE_LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SIZE] = {0, TIDE_LARGEST, TIDE_UNKNOWN},
+    [TIDE_TYPE_LINK] = {0, TIDE_LARGEST, 0},
+    [TIDE_TYPE_HOLDER] = {TIDE_UNKNOWN, TIDE_LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_SIGNED] = {-TIDE_LARGEST, TIDE_LARGEST, TIDE_SCHEMA_NEVER},
+    [TIDE_TYPE_FLAG] = {0, TIDE_LARGEST, false},
     [TIDE_TYPE_MARK] = {TIDE_MARK_STEP, TIDE_MARK_KINDS - 1, TIDE_SCHEMA_NEVER},
     [TIDE_TYPE_SOURCE] = {TIDE_SOURCE_PROGRAM, TIDE_SOURCE_TRACKER, TIDE_SCHEMA_NEVER},
     [TIDE_TYPE_SITE] = {TIDE_SITE_MALLOC, TIDE_SITE_KINDS - 1, TIDE_SCHEMA_NEVER},
-    [TIDE_TYPE_ANYTHING] = {0, LARGEST, TIDE_UNKNOWN},
+    [TIDE_TYPE_ANYTHING] = {0, TIDE_LARGEST, TIDE_UNKNOWN},
 };
 
 /* --- columns ------------------------------------------------------------------------------------------- */

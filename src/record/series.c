@@ -529,7 +529,7 @@ static int make_series(const struct table *t, const struct picked *p, const size
                bytes = row[p->value[value]] * p->scale[value];
         if (!isfinite(x) || !isfinite(bytes))
             continue;
-        if (bytes < 0 || bytes > 0x1p62)
+        if (bytes < 0 || bytes > (double)TIDE_LARGEST)
             return tide_err_set(err, "row %zu: %g bytes of memory cannot be", rows[i] + 1, bytes);
         s->x[s->count] = x;
         s->bytes[s->count++] = bytes;

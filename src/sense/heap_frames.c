@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/source_line.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +178,7 @@ static int write_row(struct tide_heap_frames *frames, struct frame *frame, const
 /* An offset beyond what a row can hold is left out. */
 static int64_t offset_of(const struct frame *frame)
 {
-    return frame->address < UINT64_C(1) << 62 ? (int64_t)frame->address : TIDE_UNKNOWN;
+    return frame->address <= TIDE_LARGEST ? (int64_t)frame->address : TIDE_UNKNOWN;
 }
 
 static int write_frame(struct tide_heap_frames *frames, struct frame *frame,

@@ -111,7 +111,7 @@ const char *tide_heap_sense_notice(struct tide_heap_sense *heap)
 
 static int64_t count_of(uint64_t count)
 {
-    return count < UINT64_C(1) << 62 ? (int64_t)count : TIDE_UNKNOWN;
+    return count <= TIDE_LARGEST ? (int64_t)count : TIDE_UNKNOWN;
 }
 
 /* Host memory: what lies on a device is elsewhere, what lies in a pool was taken off what the pool has. */
@@ -134,8 +134,8 @@ static struct tide_heap_sample heap_of(const struct tide_heap_look *look, const 
         const struct tide_heap_values *values = &table->sites[i];
         if (!values->ready || values->kind == TIDE_HEAP_CUDA || values->kind == TIDE_HEAP_TENSOR)
             continue;
-        heap.live_bytes = tide_heap_saturated(heap.live_bytes, values->live_bytes);
-        heap.live_blocks = tide_heap_saturated(heap.live_blocks, values->live_blocks);
+        heap.live_bytes = tide_bounded_sum(heap.live_bytes, values->live_bytes);
+        heap.live_blocks = tide_bounded_sum(heap.live_blocks, values->live_blocks);
     }
     return heap;
 }
@@ -305,19 +305,11 @@ static struct tide_heap_process *process_of(struct tide_heap_look *look, struct 
     return process;
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * TIDE_NS_PER_S + now.tv_nsec;
-}
-
 /* Reads one table. Whether it is done with. The purse pays for what is read again and again; what is written
  * has a bound of its own, and nobody but us waits for either. */
 static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, bool last)
 {
-    int64_t began_ns = cpu_ns();
+    int64_t began_ns = tide_clock_thread_ns();
     struct tide_heap_process *process = process_of(look, table);
 
     if (!process)
@@ -326,7 +318,7 @@ static bool look_at(struct tide_heap_look *look, struct tide_heap_table *table, 
     if (status != 0)
         return status < 0;
     process->unread = false;
-    look->heap->purse_ns -= cpu_ns() - began_ns;
+    look->heap->purse_ns -= tide_clock_thread_ns() - began_ns;
     if (table->ended && !process->ended_ns)
         process->ended_ns = look->now_ns;
     if (!process->id) {

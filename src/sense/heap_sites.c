@@ -214,10 +214,10 @@ static struct tide_heap_numbers numbers_of(const struct tide_heap_values *values
 
 static void add_to_rest(struct tide_heap_rest *rest, const struct tide_heap_numbers *now)
 {
-    rest->now.live_bytes = tide_heap_saturated(rest->now.live_bytes, now->live_bytes);
-    rest->now.live_blocks = tide_heap_saturated(rest->now.live_blocks, now->live_blocks);
-    rest->now.total_bytes = tide_heap_saturated(rest->now.total_bytes, now->total_bytes);
-    rest->now.total_blocks = tide_heap_saturated(rest->now.total_blocks, now->total_blocks);
+    rest->now.live_bytes = tide_bounded_sum(rest->now.live_bytes, now->live_bytes);
+    rest->now.live_blocks = tide_bounded_sum(rest->now.live_blocks, now->live_blocks);
+    rest->now.total_bytes = tide_bounded_sum(rest->now.total_bytes, now->total_bytes);
+    rest->now.total_blocks = tide_bounded_sum(rest->now.total_blocks, now->total_blocks);
 }
 
 static int heaviest_first(const void *a, const void *b)

@@ -12,6 +12,7 @@
 #define TIDE_HEAP_SITES_H
 
 #include "base/map.h"
+#include "base/units.h"
 #include "channel/heap_read.h"
 #include "sense/heap_frames.h"
 #include "sense/heap_sense.h"
@@ -111,12 +112,5 @@ bool tide_heap_sites_write(struct tide_heap_look *look, struct tide_heap_table *
 
 /* Frees what is known of the process's sites. */
 void tide_heap_sites_release(struct tide_heap_sense *heap, struct tide_heap_process *process);
-
-static inline int64_t tide_heap_saturated(int64_t a, int64_t b)
-{
-    int64_t most = INT64_C(1) << 62;
-
-    return a > most - b ? most : a + b;
-}
 
 #endif

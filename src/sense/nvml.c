@@ -1,5 +1,6 @@
 #include "sense/nvml.h"
 
+#include "base/units.h"
 #include "record/record.h"
 
 #include <dlfcn.h>
@@ -188,7 +189,7 @@ static bool is_unsupported(int code)
 
 static int64_t sane(unsigned long long bytes)
 {
-    return bytes > INT64_MAX / 2 ? TIDE_UNKNOWN : (int64_t)bytes;
+    return bytes > TIDE_LARGEST ? TIDE_UNKNOWN : (int64_t)bytes;
 }
 
 int tide_nvml_memory(struct tide_nvml *nvml, size_t device, int64_t *ret_used_bytes, int64_t *ret_total_bytes)

@@ -185,13 +185,6 @@ static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree 
     return count;
 }
 
-static int64_t thread_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * TIDE_NS_PER_S + now.tv_nsec;
-}
-
 /* Reads one; returns what it cost. The bucket pays wall time; the rate that predicts the next read comes from
  * CPU time, so that one badly timed preemption does not make a process look too dear for ever. */
 static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_tree *tree,
@@ -199,9 +192,9 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
 {
     struct tide_member_smaps *smaps = &member->smaps;
     char text[4096];
-    int64_t wall_ns = budget->clock(), cpu_ns = thread_cpu_ns();
+    int64_t wall_ns = budget->clock(), cpu_ns = tide_clock_thread_ns();
     ssize_t len = tide_proc_read_pid(tree->proc_fd, member->pid, "smaps_rollup", text, sizeof text);
-    cpu_ns = thread_cpu_ns() - cpu_ns;
+    cpu_ns = tide_clock_thread_ns() - cpu_ns;
     wall_ns = budget->clock() - wall_ns;
     struct tide_proc_rollup rollup;
     bool first = smaps->pss_bytes < 0;

@@ -28,6 +28,13 @@ int64_t tide_clock_ns(void)
     return (int64_t)now.tv_sec * TIDE_NS_PER_S + now.tv_nsec + skipped_ns;
 }
 
+int64_t tide_clock_thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * TIDE_NS_PER_S + t.tv_nsec;
+}
+
 int64_t tide_clock_wall_s(void)
 {
     return 1700000000;

@@ -1,6 +1,7 @@
 #include "show/text/recording_tables.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -493,19 +494,15 @@ struct roll {
     size_t hint;
 };
 
-/* What is not known counts as nothing, unless nothing is known. Each is at most 2^62. */
+/* What is not known counts as nothing, unless nothing is known. */
 static int64_t rss_of(const struct tide_sample *sample)
 {
-    const int64_t parts[] = {sample->anon_bytes, sample->file_bytes, sample->shmem_bytes},
-                  most = (int64_t)1 << 62;
+    const int64_t parts[] = {sample->anon_bytes, sample->file_bytes, sample->shmem_bytes};
     int64_t sum = TIDE_UNKNOWN;
 
-    for (size_t i = 0; i < 3; i++) {
-        if (parts[i] == TIDE_UNKNOWN)
-            continue;
-        sum = sum == TIDE_UNKNOWN ? 0 : sum;
-        sum = parts[i] > most - sum ? most : sum + parts[i];
-    }
+    for (size_t i = 0; i < 3; i++)
+        if (parts[i] != TIDE_UNKNOWN)
+            sum = tide_bounded_sum(sum == TIDE_UNKNOWN ? 0 : sum, parts[i]);
     return sum;
 }
 
