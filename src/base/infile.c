@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { WRITER_MS = 1000 };
@@ -70,4 +69,16 @@ int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *e
                      : read_all(fd, known && S_ISFIFO(about.st_mode), shown, text, err);
     close(fd);
     return status;
+}
+
+int tide_infile_open(const char *path, struct stat *ret_about)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, ret_about) == 0 && S_ISREG(ret_about->st_mode))
+        return fd;
+    close(fd);
+    errno = ENXIO;
+    return -1;
 }

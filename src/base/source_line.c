@@ -1,8 +1,8 @@
 #include "base/source_line.h"
 
+#include "base/infile.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,9 +27,9 @@ static bool is_source(const char *path)
 
 static FILE *open_source(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
-    FILE *file = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
+    int fd = tide_infile_open(path, &st);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (!file && fd >= 0)
         close(fd);
     return file;

@@ -5,8 +5,9 @@
 #include "cli/track.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sense/proc_read.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,44 +15,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { STATUS_TEXT = 32 * 1024 };
+
 static const struct tide_option options[] = {TIDE_TRACK_OPTIONS, {0}};
 
 /* What there is to record of the process: 0, or -1 with a sentence. A zombie has given its memory back, a
  * kernel thread never had any. */
 static int has_memory(int64_t pid, struct tide_err *err)
 {
-    char path[64], line[128], state = '?';
-    bool memory = false;
-    long long parent = 0;
-    snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        sscanf(line, "State: %c", &state);
-        sscanf(line, "PPid: %lld", &parent);
-        memory = memory || !strncmp(line, "VmSize:", 7);
-    }
-    if (file)
-        fclose(file);
-    if (state == 'Z' || state == 'X') {
+    char text[STATUS_TEXT];
+    struct tide_proc_status status;
+    ssize_t len = tide_proc_read_pid(AT_FDCWD, pid, "status", text, sizeof text);
+    if (len <= 0 || tide_proc_parse_status(text, (size_t)len, &status))
+        return tide_err_set(err, "attach: the memory of process %lld may not be read", (long long)pid);
+    if (status.state == 'Z' || status.state == 'X') {
         tide_err_set(err, "attach: process %lld has ended: only its exit status is left", (long long)pid);
-        return tide_err_hint(err, "process %lld, which started it, has not asked for that yet", parent);
+        return tide_err_hint(err, "process %lld, which started it, has not asked for that yet",
+                             (long long)status.parent_pid);
     }
-    return memory || state == '?'
+    return status.mapped_bytes != TIDE_UNKNOWN
                ? 0
                : tide_err_set(err, "attach: %lld is a thread of the kernel: it has no memory of its own",
                               (long long)pid);
-}
-
-static bool can_read(int64_t pid, const char *name)
-{
-    char path[64], byte;
-    snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    size_t got = fread(&byte, 1, 1, file);
-    fclose(file);
-    return got == 1;
 }
 
 /* The PID, or -1 with a sentence. */
@@ -72,17 +57,14 @@ static int64_t read_pid(const char *text, struct tide_err *err)
         tide_err_set(err, "attach: there is no process %lld", (long long)pid);
         return tide_err_hint(err, "'pgrep -f train.py' finds one");
     }
-    if (!can_read(pid, "status"))
-        return tide_err_set(err, "attach: the memory of process %lld may not be read", (long long)pid);
     return has_memory(pid, err) ? -1 : pid;
 }
 
 /* What will be missing from the recording. */
 static void say_what_is_missing(int64_t pid, const struct tide_track_options *values)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%lld/smaps_rollup", (long long)pid);
-    if (access(path, R_OK) || !can_read(pid, "smaps_rollup"))
+    char path[64], text[2];
+    if (tide_proc_read_pid(AT_FDCWD, pid, "smaps_rollup", text, sizeof text) <= 0)
         fprintf(stderr,
                 "tidemark: shared pages of process %lld cannot be told apart: it belongs to someone else\n",
                 (long long)pid);

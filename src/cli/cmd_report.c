@@ -5,13 +5,13 @@
  */
 #include "cli/command.h"
 #include "assess/answer.h"
+#include "base/infile.h"
 #include "base/outfile.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_text.h"
 #include "show/report/report.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -51,7 +51,8 @@ static int name_output(const char *recording, char *out, size_t size, struct tid
 static bool is_our_page(const char *path)
 {
     char text[512] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat about;
+    int fd = tide_infile_open(path, &about);
     ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
     if (fd >= 0)
         close(fd);

@@ -13,6 +13,7 @@
 #include "cli/track.h"
 #include "record/reader.h"
 #include "record/writer.h"
+#include "sense/proc_read.h"
 #include "show/screen/screen.h"
 
 #include <ctype.h>
@@ -221,20 +222,9 @@ static void on_impatience(int signal_number)
 
 static bool is_alive(const struct tide_process *process)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *after_name = strrchr(text, ')');
-    long long start = -1;
-    return after_name &&
-           sscanf(after_name + 1,
-                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld",
-                  &start) == 1 &&
-           start == process->start_ticks;
+    struct tide_proc_stat stat;
+    return !tide_proc_read_stat(AT_FDCWD, process->pid, &stat) &&
+           (int64_t)stat.start_ticks == process->start_ticks;
 }
 
 /* What is left of a recorded tree, and what to do to it. */

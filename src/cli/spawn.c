@@ -5,6 +5,7 @@
 #include "cli/relay.h"
 #include "cli/terminal.h"
 #include "record/record.h"
+#include "sense/proc_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,39 +21,17 @@
 /* What the keeper is told through `hold`. */
 enum { WATCHED = 'w', DISMISSED = 'd' };
 
-/*
- * ru_maxrss of a process includes the children it waited for: it is the process's own peak only if it never
- * waited for any, which the zombie's page fault counters of children tell.
- */
-static bool waited_for_children(pid_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return true;
-    ssize_t len = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (len <= 0)
-        return true;
-    text[len] = '\0';
-    const char *after_name = strrchr(text, ')');
-    unsigned long minor = 1, major = 1;
-    if (!after_name ||
-        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %lu %*u %lu", &minor, &major) != 2)
-        return true;
-    return minor || major;
-}
-
 /* Waits for pid (-1: any) as the flags say. Returns its PID, 0 (nothing to report) or -1. */
 static pid_t wait_for(pid_t pid, int flags, struct tide_spawn_event *ret_event)
 {
     siginfo_t info = {0};
     struct rusage usage;
+    struct tide_proc_stat stat;
     bool leaf = false;
     if (!waitid(pid < 0 ? P_ALL : P_PID, pid < 0 ? 0 : (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
         info.si_pid) {
-        leaf = !waited_for_children(info.si_pid);
+        /* ru_maxrss includes the children it waited for: it is its own peak only if there were none. */
+        leaf = !tide_proc_read_stat(AT_FDCWD, info.si_pid, &stat) && !stat.has_waited;
         pid = info.si_pid;
     }
     pid_t got = wait4(pid, &ret_event->status, WNOHANG | flags, &usage);

@@ -1,6 +1,7 @@
 #include "cli/track_private.h"
 
 #include "base/clock.h"
+#include "base/infile.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/preloading.h"
@@ -9,7 +10,6 @@
 #include "record/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -438,14 +438,9 @@ static void open_output_of(struct tide_tracker *t)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)t->config->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat about;
-    if (fd >= 0 && !fstat(fd, &about) && S_ISREG(about.st_mode)) {
-        t->file_fd = fd;
-        t->file_at = about.st_size;
-    } else if (fd >= 0) {
-        close(fd);
-    }
+    t->file_fd = tide_infile_open(path, &about);
+    t->file_at = t->file_fd < 0 ? 0 : about.st_size;
 }
 
 static int prepare_heap(struct tide_tracker *t, struct tide_err *err)

@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 #include "record/record.h"
+#include "sense/proc_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,30 +94,16 @@ void tide_tracker_restore_signals(struct tide_tracker *t)
     sigprocmask(SIG_SETMASK, &t->inherited.mask, NULL);
 }
 
-/* 0 when it cannot be told. */
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], line[64];
-    long parent = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
-    FILE *file = fopen(path, "re");
-    while (file && !parent && fgets(line, sizeof line, file))
-        if (sscanf(line, "PPid: %ld", &parent) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return (pid_t)parent;
-}
-
 /* Whether a shell is there to continue us after a stop: an ancestor in our session that leads us as a job.
  * Scripts and makefiles between are of the same job and stop with us. */
 static bool can_be_continued(void)
 {
+    struct tide_proc_stat stat;
     pid_t ancestor = getppid();
     for (int depth = 0; depth < 64 && ancestor > 0 && getsid(ancestor) == getsid(0); depth++) {
         if (getpgid(ancestor) != getpgrp())
             return true;
-        ancestor = parent_of(ancestor);
+        ancestor = tide_proc_read_stat(AT_FDCWD, ancestor, &stat) ? 0 : (pid_t)stat.parent_pid;
     }
     return false;
 }

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/terminal.h"
+#include "sense/proc_read.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -33,9 +34,8 @@ int64_t tide_train_rss(const struct tide_train_view *view, int64_t *ret_anonymou
     char text[128];
     long long all, resident, of_files;
     int64_t anonymous = -1, page = sysconf(_SC_PAGESIZE);
-    ssize_t got = view->statm < 0 ? 0 : pread(view->statm, text, sizeof text - 1, 0);
-    text[got > 0 ? got : 0] = '\0';
-    bool known = sscanf(text, "%lld %lld %lld", &all, &resident, &of_files) == 3;
+    bool known = view->statm >= 0 && tide_proc_reread(view->statm, text, sizeof text) > 0 &&
+                 sscanf(text, "%lld %lld %lld", &all, &resident, &of_files) == 3;
     if (known)
         anonymous = (resident - of_files) * page;
     if (ret_anonymous)

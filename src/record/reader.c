@@ -14,6 +14,7 @@
 #include "record/reader_private.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/infile.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -228,7 +229,8 @@ struct head {
 static bool read_head(const char *path, struct head *ret_head)
 {
     unsigned char head[19];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    int fd = tide_infile_open(path, &about);
     ssize_t got = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
 
     if (fd >= 0)

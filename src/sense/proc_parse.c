@@ -84,7 +84,13 @@ static void copy_name(char out[static TIDE_PROC_NAME], const char *text, size_t 
 
 int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat)
 {
-    enum { FIELD_PARENT = 4, FIELD_THREADS = 20, FIELD_START = 22 };
+    enum {
+        FIELD_PARENT = 4,
+        FIELD_CHILD_MINOR = 11,
+        FIELD_CHILD_MAJOR = 13,
+        FIELD_THREADS = 20,
+        FIELD_START = 22
+    };
     struct tide_proc_stat stat = {.threads = TIDE_UNKNOWN};
     struct line rest = {text, len};
     if (!next_number(&rest, &stat.pid) || stat.pid <= 0)
@@ -114,6 +120,8 @@ int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *re
             stat.parent_pid = value;
         else if (field == FIELD_THREADS)
             stat.threads = value;
+        else if (field == FIELD_CHILD_MINOR || field == FIELD_CHILD_MAJOR)
+            stat.has_waited |= value != 0;
     }
     if (value < 0 || stat.parent_pid < 0)
         return -1;

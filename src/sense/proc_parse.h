@@ -10,6 +10,7 @@
 
 #include "record/record.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct tide_proc_stat {
     int64_t parent_pid;
     int64_t threads;
     uint64_t start_ticks;
+    bool has_waited; /* for a child: page faults of such are counted as its own */
 };
 
 int tide_proc_parse_stat(const char *text, size_t len, struct tide_proc_stat *ret_stat);

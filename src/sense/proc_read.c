@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { PID_PATH = 64 };
+enum { PID_PATH = 64, STAT_TEXT = 1024 };
 
 /* One read, not read until the end: the kernel makes these files whole at the first one. */
 ssize_t tide_proc_reread(int fd, char *buf, size_t size)
@@ -31,17 +31,34 @@ ssize_t tide_proc_read(int dir_fd, const char *path, char *buf, size_t size)
     return len;
 }
 
+static const char *path_of(int dir_fd, int64_t pid, const char *leaf, char path[static PID_PATH])
+{
+    snprintf(path, PID_PATH, "%s%" PRId64 "/%s", dir_fd == AT_FDCWD ? "/proc/" : "", pid, leaf);
+    return path;
+}
+
 ssize_t tide_proc_read_pid(int dir_fd, int64_t pid, const char *leaf, char *buf, size_t size)
 {
     char path[PID_PATH];
-    snprintf(path, sizeof path, "%" PRId64 "/%s", pid, leaf);
-    return tide_proc_read(dir_fd, path, buf, size);
+    return tide_proc_read(dir_fd, path_of(dir_fd, pid, leaf, path), buf, size);
+}
+
+int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_proc_stat *ret_stat)
+{
+    char text[STAT_TEXT];
+    struct tide_proc_stat stat;
+    ssize_t len = tide_proc_read_pid(dir_fd, pid, "stat", text, sizeof text);
+    if (len < 0)
+        return (int)len;
+    if (tide_proc_parse_stat(text, (size_t)len, &stat) || stat.pid != pid)
+        return -EINVAL;
+    *ret_stat = stat;
+    return 0;
 }
 
 int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf)
 {
     char path[PID_PATH];
-    snprintf(path, sizeof path, "%" PRId64 "/%s", pid, leaf);
-    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir_fd, path_of(dir_fd, pid, leaf, path), O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

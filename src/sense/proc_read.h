@@ -7,6 +7,8 @@
 #ifndef TIDE_PROC_READ_H
 #define TIDE_PROC_READ_H
 
+#include "sense/proc_parse.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,10 +16,13 @@
 /* The file `path` below the directory dir_fd. */
 ssize_t tide_proc_read(int dir_fd, const char *path, char *buf, size_t size);
 
-/* The file `leaf` of process pid, where dir_fd is /proc. */
+/* The file `leaf` of process pid, where dir_fd is /proc, or AT_FDCWD for the system's own. */
 ssize_t tide_proc_read_pid(int dir_fd, int64_t pid, const char *leaf, char *buf, size_t size);
 
-/* Opens it read-only; a descriptor or -errno. */
+/* Its `stat`: 0 or -errno. */
+int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_proc_stat *ret_stat);
+
+/* Opens a leaf read-only; a descriptor or -errno. */
 int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);
 
 /* From the start of a kept descriptor. */

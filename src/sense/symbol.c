@@ -9,13 +9,13 @@
 #include "sense/symbol.h"
 
 #include "base/arena.h"
+#include "base/infile.h"
 #include "base/map.h"
 
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <inttypes.h>
@@ -105,13 +105,13 @@ static bool same_build_id(Elf *elf, const uint8_t *wanted, size_t bytes)
 /* Opens path as an ELF file of this machine's kind with the right build-id. */
 static int open_file(const char *path, const uint8_t *build_id, size_t build_id_bytes, struct file *ret_file)
 {
-    struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
     struct stat about;
+    struct file file = {.fd = tide_infile_open(path, &about)};
     GElf_Ehdr header;
 
     if (file.fd < 0)
         return -1;
-    if (fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= 0)
+    if (about.st_size <= 0)
         goto refuse;
     file.elf = elf_begin(file.fd, ELF_C_READ_MMAP, NULL);
     if (!file.elf || elf_kind(file.elf) != ELF_K_ELF || !gelf_getehdr(file.elf, &header) ||

@@ -3,6 +3,7 @@
 
 #include "base/descriptors.h"
 #include "sense/confine.h"
+#include "sense/proc_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,15 +64,9 @@ static bool is_grown(void)
 {
     char text[128];
     unsigned long total, resident = 0;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0)
-        return false;
-    text[got] = '\0';
-    return sscanf(text, "%lu %lu", &total, &resident) == 2 && resident > GROWN_PAGES;
+    return tide_proc_read(AT_FDCWD, "/proc/self/statm", text, sizeof text) > 0 &&
+           sscanf(text, "%lu %lu", &total, &resident) == 2 && resident > GROWN_PAGES;
 }
 
 /* Returns false when there is nobody to answer any more, or when somebody else should. */

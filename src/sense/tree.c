@@ -215,18 +215,10 @@ static void lose_member(struct tide_tree *tree, struct tide_member *member, int6
         tide_map_remove(&tree->by_pid, (uint64_t)member->pid);
 }
 
-static int read_stat(struct tide_tree *tree, int64_t pid, struct tide_proc_stat *ret_stat)
-{
-    ssize_t len = tide_proc_read_pid(tree->proc_fd, pid, "stat", tree->text, TEXT_BYTES);
-    if (len < 0)
-        return (int)len;
-    return tide_proc_parse_stat(tree->text, (size_t)len, ret_stat) == 0 && ret_stat->pid == pid ? 0 : -EINVAL;
-}
-
 int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, struct tide_err *err)
 {
     struct tide_proc_stat stat;
-    int status = read_stat(tree, pid, &stat);
+    int status = tide_proc_read_stat(tree->proc_fd, pid, &stat);
     if (status == -ENOENT || status == -ESRCH) {
         tide_err_set(err, "there is no process %" PRId64, pid);
         return tide_err_hint(err, "it may have ended, or belong to someone whose processes you may not see");
@@ -259,7 +251,7 @@ static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, 
         tree->candidate_capacity = capacity;
     }
     struct tide_tree_candidate *candidate = &tree->candidates[tree->candidate_count];
-    if (read_stat(tree, pid, &candidate->stat) != 0)
+    if (tide_proc_read_stat(tree->proc_fd, pid, &candidate->stat) != 0)
         return;
     candidate->inode = inode;
     candidate->doubtful = doubtful;
@@ -272,7 +264,7 @@ static void see_member(struct tide_tree *tree, struct tide_member *member, uint6
 {
     struct tide_proc_stat stat;
     if (inode != member->inode) {
-        int status = read_stat(tree, member->pid, &stat);
+        int status = tide_proc_read_stat(tree->proc_fd, member->pid, &stat);
         if (status == 0 && stat.start_ticks != member->start_ticks) {
             int64_t pid = member->pid;
             lose_member(tree, member, now_ns);

@@ -72,6 +72,24 @@ static void the_stat_of_this_process_agrees_with_what_it_knows_of_itself(void **
     assert_true(stat.start_ticks > 0);
 }
 
+static void page_faults_of_children_tell_who_has_waited_for_one(void **state)
+{
+    (void)state;
+    static const struct {
+        int minor, major;
+        bool has_waited;
+    } cases[] = {{0, 0, false}, {3, 0, true}, {0, 4, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        struct tide_proc_stat stat;
+        int len = snprintf(text, sizeof text, "7 (x) Z 1 7 7 0 -1 4 5 %d 6 %d 1 1 1 1 20 0 1 0 99",
+                           cases[i].minor, cases[i].major);
+        assert_int_equal(tide_proc_parse_stat(text, (size_t)len, &stat), 0);
+        assert_int_equal(stat.has_waited, cases[i].has_waited);
+        assert_int_equal(stat.start_ticks, 99);
+    }
+}
+
 /* --- status -------------------------------------------------------------------------------------------- */
 
 static int parse_status(const char *text, struct tide_proc_status *status)
@@ -399,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_name_with_parentheses_and_newlines_does_not_shift_the_fields),
         cmocka_unit_test(a_stat_that_is_cut_short_or_absurd_is_refused),
         cmocka_unit_test(the_stat_of_this_process_agrees_with_what_it_knows_of_itself),
+        cmocka_unit_test(page_faults_of_children_tell_who_has_waited_for_one),
         cmocka_unit_test(the_counters_of_a_status_are_bytes),
         cmocka_unit_test(a_zombie_or_kernel_thread_has_unknown_bytes),
         cmocka_unit_test(numbers_too_large_to_be_true_are_unknown),
