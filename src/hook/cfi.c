@@ -8,69 +8,9 @@
  */
 #include "hook/cfi.h"
 
+#include <dwarf.h>
 #include <stddef.h>
 #include <string.h>
-
-/* Names and numbers of the DWARF standard and of the psABI, those used here. */
-
-/* Encodings of pointers. */
-enum {
-    DW_EH_PE_absptr = 0x00,
-    DW_EH_PE_datarel = 0x30,
-    DW_EH_PE_pcrel = 0x10,
-    DW_EH_PE_sdata2 = 0x0a,
-    DW_EH_PE_sdata4 = 0x0b,
-    DW_EH_PE_sdata8 = 0x0c,
-    DW_EH_PE_udata2 = 0x02,
-    DW_EH_PE_udata4 = 0x03,
-    DW_EH_PE_udata8 = 0x04,
-    DW_EH_PE_uleb128 = 0x01,
-};
-
-/* Instructions of a call frame table. */
-enum {
-    DW_CFA_GNU_args_size = 0x2e,
-    DW_CFA_advance_loc = 0x40,
-    DW_CFA_advance_loc1 = 0x02,
-    DW_CFA_advance_loc2 = 0x03,
-    DW_CFA_advance_loc4 = 0x04,
-    DW_CFA_def_cfa = 0x0c,
-    DW_CFA_def_cfa_expression = 0x0f,
-    DW_CFA_def_cfa_offset = 0x0e,
-    DW_CFA_def_cfa_offset_sf = 0x13,
-    DW_CFA_def_cfa_register = 0x0d,
-    DW_CFA_def_cfa_sf = 0x12,
-    DW_CFA_expression = 0x10,
-    DW_CFA_nop = 0x00,
-    DW_CFA_offset = 0x80,
-    DW_CFA_offset_extended = 0x05,
-    DW_CFA_offset_extended_sf = 0x11,
-    DW_CFA_register = 0x09,
-    DW_CFA_remember_state = 0x0a,
-    DW_CFA_restore = 0xc0,
-    DW_CFA_restore_extended = 0x06,
-    DW_CFA_restore_state = 0x0b,
-    DW_CFA_same_value = 0x08,
-    DW_CFA_set_loc = 0x01,
-    DW_CFA_undefined = 0x07,
-    DW_CFA_val_expression = 0x16,
-    DW_CFA_val_offset = 0x14,
-};
-
-/* Operations of an expression. */
-enum {
-    DW_OP_and = 0x1a,
-    DW_OP_breg16 = 0x80,
-    DW_OP_breg6 = 0x76,
-    DW_OP_breg7 = 0x77,
-    DW_OP_deref = 0x06,
-    DW_OP_ge = 0x2a,
-    DW_OP_lit0 = 0x30,
-    DW_OP_lit15 = 0x3f,
-    DW_OP_lit3 = 0x33,
-    DW_OP_plus = 0x22,
-    DW_OP_shl = 0x24,
-};
 
 enum { REG_BP = 6, REG_SP = 7, REG_RA = 16, REMEMBERED_MOST = 8 };
 
@@ -93,7 +33,8 @@ static uint64_t take(struct cursor *c, unsigned bytes)
     return value;
 }
 
-static uint64_t take_uleb(struct cursor *c)
+/* *ret_sign: what continues a negative number above its last bit. */
+static uint64_t take_leb(struct cursor *c, uint64_t *ret_sign)
 {
     uint64_t value = 0, byte;
     unsigned shift = 0;
@@ -103,22 +44,20 @@ static uint64_t take_uleb(struct cursor *c)
             value |= (byte & 0x7f) << shift;
         shift += 7;
     } while (byte & 0x80 && !c->bad);
+    *ret_sign = shift < 64 && byte & 0x40 ? ~UINT64_C(0) << shift : 0;
     return value;
+}
+
+static uint64_t take_uleb(struct cursor *c)
+{
+    uint64_t sign;
+    return take_leb(c, &sign);
 }
 
 static int64_t take_sleb(struct cursor *c)
 {
-    uint64_t value = 0, byte;
-    unsigned shift = 0;
-    do {
-        byte = take(c, 1);
-        if (shift < 64)
-            value |= (byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80 && !c->bad);
-    if (shift < 64 && byte & 0x40)
-        value |= ~UINT64_C(0) << shift;
-    return (int64_t)value;
+    uint64_t sign, value = take_leb(c, &sign);
+    return (int64_t)(value | sign);
 }
 
 /* An offset in units of the table's own. */
