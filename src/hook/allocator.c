@@ -6,7 +6,6 @@
 #include "hook/wiped.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <signal.h>
 #include <time.h>
 
@@ -20,9 +19,12 @@ static struct TIDE_WIPED {
     _Atomic uint64_t next_ns; /* 0: not asked yet */
 } self;
 
-#if __GLIBC_PREREQ(2, 33)
+/* struct mallinfo2, which glibc has from 2.33 on. */
+struct info {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
 
-static struct mallinfo2 (*info)(void);
+static struct info (*info)(void);
 
 void tide_allocator_init(void *real_malloc)
 {
@@ -42,7 +44,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void publish(struct tide_heap_head *table, const struct mallinfo2 *m, uint64_t took_ns)
+static void publish(struct tide_heap_head *table, const struct info *m, uint64_t took_ns)
 {
     atomic_store_explicit(&table->allocator_system, m->arena, memory_order_relaxed);
     atomic_store_explicit(&table->allocator_mapped, m->hblkhd, memory_order_relaxed);
@@ -67,7 +69,7 @@ void tide_allocator_ask(struct tide_heap_head *table)
     sigfillset(&all);
     if (!pthread_sigmask(SIG_SETMASK, &all, &before)) {
         uint64_t from = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        struct mallinfo2 m = info();
+        struct info m = info();
         uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - from, least = UINT64_C(1000000) * LEAST_MS;
         publish(table, &m, took);
         uint64_t pause = took * PAUSE > least ? took * PAUSE : least;
@@ -76,22 +78,3 @@ void tide_allocator_ask(struct tide_heap_head *table)
     }
     atomic_store_explicit(&self.asking, false, memory_order_release);
 }
-
-#else
-
-void tide_allocator_init(void *real_malloc)
-{
-    (void)real_malloc, (void)self;
-}
-
-bool tide_allocator_is_due(void)
-{
-    return false;
-}
-
-void tide_allocator_ask(struct tide_heap_head *table)
-{
-    (void)table;
-}
-
-#endif
