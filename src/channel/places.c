@@ -2,6 +2,7 @@
  * places.c - see places.h.
  */
 #include "channel/places.h"
+#include "base/descriptors.h"
 #include "channel/birth.h"
 #include "channel/file.h"
 
@@ -17,9 +18,8 @@
 #include <sys/wait.h>
 
 enum {
-    ENTRIES_MOST = 65536,   /* directory entries looked at, so that a flood of files is bounded */
-    FIRST_BYTES = 1 << 20,  /* what a place must have room for to be chosen */
-    DESCRIPTORS_MOST = 4096 /* closed one by one where the kernel cannot close them at once */
+    ENTRIES_MOST = 65536, /* directory entries looked at, so that a flood of files is bounded */
+    FIRST_BYTES = 1 << 20 /* what a place must have room for to be chosen */
 };
 
 /* ---- removing */
@@ -155,31 +155,16 @@ static void make_spare(struct tide_places *places, const char *const *bases, int
 
 /* ---- when the tracker is killed */
 
-/* Nothing stays open in it but what it needs: who reads what the tracker writes waits for the last writer. */
-static void keep_three(int keep[3])
-{
-    for (int i = 0; i < 3; i++)
-        keep[i] = keep[i] < 0 ? -1 : fcntl(keep[i], F_DUPFD, 8);
-    for (int i = 0; i < 3; i++)
-        if (keep[i] >= 0)
-            keep[i] = dup2(keep[i], 3 + i);
-    for (int fd = 0; fd < 3; fd++)
-        close(fd);
-    if (syscall(SYS_close_range, 6u, ~0u, 0u))
-        for (int fd = 6; fd < DESCRIPTORS_MOST; fd++)
-            close(fd);
-}
-
 static void wait_and_remove(const struct tide_places *places, int pipe_end)
 {
-    int keep[3] = {pipe_end, places->at[0].fd, places->count > 1 ? places->at[1].fd : -1};
+    const int keep[3] = {pipe_end, places->at[0].fd, places->count > 1 ? places->at[1].fd : -1};
     sigset_t all;
     char nothing;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
     prctl(PR_SET_NAME, "tidemark-sweep");
-    keep_three(keep);
+    tide_close_all_but(0, keep, 3); /* who reads what the tracker writes waits for the last writer */
     while (read(keep[0], &nothing, 1) < 0 && errno == EINTR)
         ;
     for (size_t i = 0; i < places->count; i++)
