@@ -137,7 +137,7 @@ SLOW void *malloc_recorded(size_t bytes)
     if (!is_ready())
         return pool_take(bytes);
     void *pointer = real.malloc(bytes);
-    tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -158,7 +158,7 @@ SLOW void *calloc_recorded(size_t count, size_t size)
     if (!is_ready())
         return pool_take(bytes);
     void *pointer = real.calloc(count, size);
-    tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -195,7 +195,7 @@ static void *reallocate(void *pointer, size_t bytes, bool due, struct tide_unwin
             tide_recorder_put_back(pointer, block);
     }
     if (due)
-        tide_recorder_allocated(moved, bytes, caller);
+        tide_recorder_allocated(TIDE_HEAP_MALLOC, moved, bytes, caller);
     return moved;
 }
 
@@ -240,7 +240,7 @@ EXPORT void *reallocarray(void *pointer, size_t count, size_t size)
         }                                                                                                    \
         void *pointer = real.name arguments;                                                                 \
         if (due)                                                                                             \
-            tide_recorder_allocated(pointer, bytes, TIDE_UNWIND_CALLER);                                     \
+            tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);                   \
         return pointer;                                                                                      \
     }
 
@@ -256,7 +256,7 @@ EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
         return ENOMEM;
     int failed = real.posix_memalign(ret_pointer, alignment, bytes);
     if (due && !failed)
-        tide_recorder_allocated(*ret_pointer, bytes, TIDE_UNWIND_CALLER);
+        tide_recorder_allocated(TIDE_HEAP_MALLOC, *ret_pointer, bytes, TIDE_UNWIND_CALLER);
     return failed;
 }
 
@@ -267,7 +267,7 @@ SLOW void free_recorded(void *pointer)
 {
     if (is_pooled(pointer))
         return;
-    tide_recorder_freed(pointer);
+    tide_recorder_take(pointer);
     real.free(pointer);
 }
 

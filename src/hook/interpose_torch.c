@@ -72,10 +72,10 @@ void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, str
 {
     if (on.type == TYPE_CUDA && pointer && (uintptr_t)pointer < TIDE_POINTERS_POOL) {
         if (tide_pointers_page_may_hold((uintptr_t)pointer))
-            tide_recorder_freed(tide_pointers_pooled(pointer));
+            tide_recorder_take(tide_pointers_pooled(pointer));
         tide_recorder_tensor_bytes((uintptr_t)pointer, bytes);
         if (bytes > 0 && tide_recorder_tensor_due((size_t)bytes))
-            tide_recorder_tensor_allocated(pointer, (size_t)bytes, TIDE_UNWIND_CALLER);
+            tide_recorder_allocated(TIDE_HEAP_TENSOR, pointer, (size_t)bytes, TIDE_UNWIND_CALLER);
     }
     next()(pointer, bytes, allocated, reserved, on);
 }

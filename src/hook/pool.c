@@ -26,13 +26,13 @@ static uintptr_t end_of(const void *start, size_t bytes)
 SLOW void alloc_recorded(const void *pointer, size_t bytes)
 {
     if (is_address(pointer))
-        tide_recorder_pool_allocated(pointer, bytes, TIDE_UNWIND_CALLER);
+        tide_recorder_allocated(TIDE_HEAP_POOL, pointer, bytes, TIDE_UNWIND_CALLER);
 }
 
 SLOW void free_recorded(const void *pointer)
 {
     if (is_address(pointer))
-        tide_recorder_freed(tide_pointers_pooled(pointer));
+        tide_recorder_take(tide_pointers_pooled(pointer));
 }
 
 /* What was said of the pointer before is no more: the pool has used its memory again. */

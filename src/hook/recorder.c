@@ -333,8 +333,8 @@ static void ask_allocator(struct tide_heap_head *table, struct tide_local *local
     local->guard = UP;
 }
 
-static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
-                   struct tide_unwind_frame caller)
+void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size_t bytes,
+                             struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
     struct tide_sampling *sampling = kind == TIDE_HEAP_TENSOR ? &local->tensors : &local->blocks;
@@ -355,34 +355,13 @@ static void record(const void *pointer, size_t bytes, enum tide_heap_kind kind,
         if (site >= 0) {
             block.site = (uint16_t)site;
             if (kind == TIDE_HEAP_POOL)
-                block.under = tide_blocks_under((uintptr_t)pointer & ~TIDE_POINTERS_POOL);
-            tide_recorder_place(table, pointer, block);
+                block.under = tide_blocks_under((uintptr_t)pointer);
+            tide_recorder_place(table, kind == TIDE_HEAP_MALLOC ? pointer : tide_pointers_pooled(pointer),
+                                block);
         }
         ask_allocator(table, local);
     }
     tide_recorder_leave(saved);
-}
-
-void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
-{
-    record(pointer, bytes, TIDE_HEAP_MALLOC, caller);
-}
-
-void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
-{
-    if (pointer)
-        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_POOL, caller);
-}
-
-void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
-{
-    if (pointer)
-        record(tide_pointers_pooled(pointer), bytes, TIDE_HEAP_TENSOR, caller);
-}
-
-void tide_recorder_freed(const void *pointer)
-{
-    tide_recorder_take(pointer);
 }
 
 struct tide_pointers_block tide_recorder_take(const void *pointer)

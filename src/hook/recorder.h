@@ -69,7 +69,7 @@ static inline bool tide_recorder_due(size_t bytes)
     return __builtin_expect((tide_local.blocks.left -= (int64_t)bytes) < 0, 0);
 }
 
-/* The same of a tensor and tide_recorder_tensor_allocated(). Tensors are larger than blocks and their stacks
+/* The same of a tensor. Tensors are larger than blocks and their stacks
  * deeper, so fewer are looked at: all of them only from the mean between two samples on. */
 static inline bool tide_recorder_tensor_is_exact(size_t bytes)
 {
@@ -84,21 +84,15 @@ static inline bool tide_recorder_tensor_due(size_t bytes)
     return __builtin_expect((tide_local.tensors.left -= (int64_t)bytes) < 0, 0);
 }
 
-/* A block that was due came to be. NULL is ignored. */
-void tide_recorder_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
+/* A block that was due came to be. NULL is ignored. One of a pool (TIDE_HEAP_POOL) or a tensor lies below
+ * TIDE_POINTERS_POOL, and is freed by its key, tide_pointers_pooled(). */
+void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size_t bytes,
+                             struct tide_unwind_frame caller);
 
-/* A block that may be in the map is about to be freed. */
-void tide_recorder_freed(const void *pointer);
-
-/* The same for a block that is about to be moved: what it counted for, blocks 0 if nothing, so that
- * tide_recorder_put_back can undo it when it was not. */
+/* A block that may be in the map is about to be freed or moved: what it counted for, blocks 0 if nothing, so
+ * that tide_recorder_put_back can undo it when it was not. */
 struct tide_pointers_block tide_recorder_take(const void *pointer);
 void tide_recorder_put_back(const void *pointer, struct tide_pointers_block block);
-
-/* The same of a block in a pool, below TIDE_POINTERS_POOL, of host or of device memory; freed by its key,
- * tide_pointers_pooled(). */
-void tide_recorder_pool_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
-void tide_recorder_tensor_allocated(const void *pointer, size_t bytes, struct tide_unwind_frame caller);
 
 /* Of every tensor, sampled or not: its bytes are taken off the site of the segment it lies in, or with
  * negative ones given back. So what is left there is exactly what no tensor takes up. */
