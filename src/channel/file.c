@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <linux/magic.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -88,6 +90,19 @@ bool tide_file_has_room(int directory, uint64_t bytes)
 }
 
 /* ---- making */
+
+void tide_file_attach(void (*attach)(void))
+{
+    sigset_t all, before;
+    int cancel, saved = errno;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    attach();
+    pthread_setcancelstate(cancel, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved;
+}
 
 int tide_file_begin(const char *channel, const char *prefix, struct tide_file_own *ret_own)
 {

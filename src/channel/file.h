@@ -64,6 +64,10 @@ bool tide_file_has_room(int directory, uint64_t bytes);
 /* Whether a file or a directory is on a memory file system. */
 bool tide_file_is_in_memory(int fd);
 
+/* Calls `attach`, which makes and maps this process's file and notes it, where no signal handler can fork or
+ * jump out of the middle of it and the thread cannot be cancelled. errno is kept. */
+void tide_file_attach(void (*attach)(void));
+
 /* channel: path of its directory; prefix: of the name. */
 int tide_file_begin(const char *channel, const char *prefix, struct tide_file_own *ret_own);
 

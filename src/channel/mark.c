@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -153,6 +152,14 @@ static struct tide_lane_head *make_lane(void)
     return lane;
 }
 
+static void attach_lane(void)
+{
+    struct tide_lane_head *lane = make_lane();
+    if (!lane)
+        atomic_store(&off, true);
+    atomic_store(&atomic_load(&anchor)->lane, lane);
+}
+
 /* The slow half of every call: the lane, or NULL when there is no tracker (and then `off` is set) or when
  * another thread takes too long to attach. */
 static __attribute__((noinline, cold)) struct tide_lane_head *attach(void)
@@ -167,24 +174,10 @@ static __attribute__((noinline, cold)) struct tide_lane_head *attach(void)
             return atomic_load(&page->lane);
         sched_yield();
     }
-    struct tide_lane_head *lane = atomic_load(&page->lane);
-    if (!lane) {
-        /* No handler may fork or unwind out of the middle of this. */
-        sigset_t all, before;
-        int cancel, saved = errno;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        lane = make_lane();
-        if (!lane)
-            atomic_store(&off, true);
-        atomic_store(&page->lane, lane);
-        pthread_setcancelstate(cancel, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        errno = saved;
-    }
+    if (!atomic_load(&page->lane))
+        tide_file_attach(attach_lane);
     atomic_store(&page->attaching, false);
-    return lane;
+    return atomic_load(&page->lane);
 }
 
 static inline struct tide_lane_head *lane_of_process(void)

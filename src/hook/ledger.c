@@ -241,27 +241,22 @@ static struct tide_heap_head *make_table(void)
     return table;
 }
 
+static void attach_table(void)
+{
+    struct tide_heap_head *table = make_table();
+    if (!table)
+        atomic_store(&off, true);
+    atomic_store(&self.table, table);
+}
+
 static __attribute__((noinline, cold)) struct tide_heap_head *attach(void)
 {
     if (atomic_load(&off) || atomic_exchange(&self.attaching, true))
         return NULL; /* or another thread is about to: this sample is not worth waiting */
-    struct tide_heap_head *table = atomic_load(&self.table);
-    if (!table) {
-        /* No handler may fork or jump out of the middle of this. */
-        sigset_t all, before;
-        int cancel;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        table = make_table();
-        if (!table)
-            atomic_store(&off, true);
-        atomic_store(&self.table, table);
-        pthread_setcancelstate(cancel, NULL);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    if (!atomic_load(&self.table))
+        tide_file_attach(attach_table);
     atomic_store(&self.attaching, false);
-    return table;
+    return atomic_load(&self.table);
 }
 
 struct tide_heap_head *tide_ledger_table(void)
