@@ -85,8 +85,9 @@ static int in_child(const char *channel, const char *label, void (*call)(int64_t
 int main(void)
 {
     struct tide_channel *channel;
+    struct tide_descriptors descriptors = {.most = 64};
     struct tide_err err;
-    if (tide_channel_new(&channel, &err)) {
+    if (tide_channel_new(&descriptors, &channel, &err)) {
         fprintf(stderr, "bench_marks: %s\n", err.text);
         return 2;
     }

@@ -36,20 +36,19 @@ struct tide_channel {
     struct lane *lanes;
     size_t lane_count, lane_capacity;
     struct tide_descriptors *descriptors; /* lanes that get none are opened at every drain */
-    struct tide_descriptors own_descriptors;
-    struct tide_map by_name; /* hash of a lane's file name -> index in lanes */
+    struct tide_map by_name;              /* hash of a lane's file name -> index in lanes */
     struct tide_ring_scratch *scratch;
     struct tide_channel_counts totals;
 };
 
-int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
+int tide_channel_new(struct tide_descriptors *descriptors, struct tide_channel **ret_channel,
+                     struct tide_err *err)
 {
     struct tide_channel *channel = calloc(1, sizeof *channel);
     if (!channel)
         return tide_err_set(err, "out of memory for the channel of marks");
     channel->birth_ns = tide_clock_ns();
-    tide_descriptors_init(&channel->own_descriptors);
-    channel->descriptors = &channel->own_descriptors;
+    channel->descriptors = descriptors;
     tide_map_init(&channel->by_name, TIDE_CHANNEL_LANES);
     channel->scratch = tide_ring_scratch_new();
     if (!channel->scratch) {
@@ -62,11 +61,6 @@ int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err)
     }
     *ret_channel = channel;
     return 0;
-}
-
-void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors)
-{
-    channel->descriptors = descriptors;
 }
 
 const char *tide_channel_path(const struct tide_channel *channel)

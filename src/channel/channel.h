@@ -49,12 +49,10 @@ struct tide_channel_counts {
     struct tide_channel_refused no_lane, no_table;
 };
 
-int tide_channel_new(struct tide_channel **ret_channel, struct tide_err *err);
+/* descriptors: of which it keeps lanes open; borrowed until the channel is freed. */
+int tide_channel_new(struct tide_descriptors *descriptors, struct tide_channel **ret_channel,
+                     struct tide_err *err);
 void tide_channel_free(struct tide_channel *channel);
-
-/* Keeps its files open out of this from now on, before the first drain. Borrowed until the channel is freed.
- */
-void tide_channel_share(struct tide_channel *channel, struct tide_descriptors *descriptors);
 
 /* PID of a child of this process, which removes the directory if this process is killed; 0: there is none. */
 int64_t tide_channel_helper(const struct tide_channel *channel);

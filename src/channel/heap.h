@@ -101,9 +101,7 @@ struct tide_heap_head {
     uint32_t pid;
     uint32_t image; /* N of the file name, 0 for the first */
     uint64_t start_ticks;
-    uint32_t head_bytes, site_bytes, code_bytes, module_bytes; /* sizes of the structures */
-    uint32_t site_capacity, frame_capacity, code_capacity, module_capacity, text_capacity;
-    uint32_t reserved0;
+    uint32_t reserved0[10];
     _Atomic uint64_t exact_bytes;    /* allocations from this size on are not sampled but all counted */
     _Atomic uint64_t interval_bytes; /* mean between samples now; grows when a table runs full */
     _Atomic uint32_t state;          /* enum tide_heap_state */

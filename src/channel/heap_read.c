@@ -37,14 +37,14 @@ struct tide_heap_tables {
     size_t waiting;
     struct tide_heap_table *passing; /* the one that is open until another is read; NULL: none */
     struct tide_descriptors *descriptors;
-    struct tide_descriptors own_descriptors;
     struct tide_heap_site *raw; /* TIDE_HEAP_SITES of them */
     struct tide_heap_values *values;
 };
 
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
 
-int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_tables, struct tide_err *err)
+int tide_heap_tables_new(const char *directory, struct tide_descriptors *descriptors,
+                         struct tide_heap_tables **ret_tables, struct tide_err *err)
 {
     struct tide_heap_tables *tables = calloc(1, sizeof *tables);
 
@@ -62,8 +62,7 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
     int spare = tide_file_directory(fd, TIDE_FILE_SPARE);
     if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
         close(spare);
-    tide_descriptors_init(&tables->own_descriptors);
-    tables->descriptors = &tables->own_descriptors;
+    tables->descriptors = descriptors;
     tables->raw = malloc(TIDE_HEAP_SITES * sizeof *tables->raw);
     tables->values = malloc(TIDE_HEAP_SITES * sizeof *tables->values);
     if (!tables->raw || !tables->values) {
@@ -72,11 +71,6 @@ int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_ta
     }
     *ret_tables = tables;
     return 0;
-}
-
-void tide_heap_tables_share(struct tide_heap_tables *tables, struct tide_descriptors *descriptors)
-{
-    tables->descriptors = descriptors;
 }
 
 static void close_table(struct tide_heap_tables *tables, struct tide_heap_table *table)
@@ -194,12 +188,7 @@ static bool read_head(struct tide_heap_table *table)
 
     if (!read_at(table->fd, &head, sizeof head, 0) || head.magic != TIDE_HEAP_MAGIC ||
         head.pid != (uint64_t)table->pid || head.start_ticks != table->start_ticks ||
-        head.image != table->image || head.head_bytes != sizeof(struct tide_heap_head) ||
-        head.site_bytes != sizeof(struct tide_heap_site) ||
-        head.code_bytes != sizeof(struct tide_heap_code) ||
-        head.module_bytes != sizeof(struct tide_heap_module) || head.site_capacity != TIDE_HEAP_SITES ||
-        head.frame_capacity != TIDE_HEAP_FRAMES || head.code_capacity != TIDE_HEAP_CODES ||
-        head.module_capacity != TIDE_HEAP_MODULES || head.text_capacity != TIDE_HEAP_TEXT)
+        head.image != table->image)
         return false;
     clamp_count(&head.site_count, &table->head.site_count, TIDE_HEAP_SITES);
     clamp_count(&head.frame_count, &table->head.frame_count, TIDE_HEAP_FRAMES);

@@ -68,12 +68,11 @@ struct tide_heap_table {
 
 struct tide_heap_tables;
 
-/* directory: of the channel. Caller frees with tide_heap_tables_free. */
-int tide_heap_tables_new(const char *directory, struct tide_heap_tables **ret_tables, struct tide_err *err);
+/* directory: of the channel. descriptors: of which it keeps tables open; borrowed until the tables are freed.
+ * Caller frees with tide_heap_tables_free. */
+int tide_heap_tables_new(const char *directory, struct tide_descriptors *descriptors,
+                         struct tide_heap_tables **ret_tables, struct tide_err *err);
 void tide_heap_tables_free(struct tide_heap_tables *tables);
-
-/* Keeps tables open out of this from now on, before the first search. Borrowed until the tables are freed. */
-void tide_heap_tables_share(struct tide_heap_tables *tables, struct tide_descriptors *descriptors);
 
 /* Takes up tables that have appeared. */
 void tide_heap_tables_find(struct tide_heap_tables *tables);

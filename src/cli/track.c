@@ -456,11 +456,10 @@ static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 static int open_channel(struct tide_tracker *t, struct tide_err *err)
 {
     struct tide_err why;
-    if (tide_channel_new(&t->channel, &why)) {
+    if (tide_channel_new(&t->descriptors, &t->channel, &why)) {
         t->channel = NULL; /* no marks, then */
         return t->heap ? tide_err_set(err, "--heap: %s", why.text) : 0;
     }
-    tide_channel_share(t->channel, &t->descriptors);
     return 0;
 }
 

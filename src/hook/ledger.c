@@ -15,8 +15,6 @@
 #include "hook/latch.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -191,15 +189,6 @@ static void write_head(struct tide_heap_head *table, uint64_t start_ticks, uint3
     table->pid = (uint32_t)getpid();
     table->image = image;
     table->start_ticks = start_ticks;
-    table->head_bytes = sizeof *table;
-    table->site_bytes = sizeof(struct tide_heap_site);
-    table->code_bytes = sizeof(struct tide_heap_code);
-    table->module_bytes = sizeof(struct tide_heap_module);
-    table->site_capacity = TIDE_HEAP_SITES;
-    table->frame_capacity = TIDE_HEAP_FRAMES;
-    table->code_capacity = TIDE_HEAP_CODES;
-    table->module_capacity = TIDE_HEAP_MODULES;
-    table->text_capacity = TIDE_HEAP_TEXT;
     atomic_store(&table->exact_bytes, tide_ledger_setup.exact_bytes);
     atomic_store(&table->interval_bytes, tide_ledger_setup.interval_bytes);
     atomic_store(&table->state, tide_ledger_setup.state);

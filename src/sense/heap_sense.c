@@ -62,11 +62,7 @@ int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
                          struct tide_descriptors *descriptors, int64_t base_ns, struct tide_err *err)
 {
     heap->base_ns = heap->last_ns = base_ns;
-    if (tide_heap_tables_new(channel_path, &heap->tables, err) != 0)
-        return -1;
-    if (descriptors)
-        tide_heap_tables_share(heap->tables, descriptors);
-    return 0;
+    return tide_heap_tables_new(channel_path, descriptors, &heap->tables, err);
 }
 
 static void free_process(struct tide_heap_sense *heap, struct tide_heap_process *process)

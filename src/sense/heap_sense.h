@@ -30,8 +30,7 @@ struct tide_heap_sense;
 int tide_heap_sense_new(const char *program, struct tide_heap_sense **ret_heap, struct tide_err *err);
 void tide_heap_sense_free(struct tide_heap_sense *heap);
 
-/* base_ns: tide_clock_ns() at t = 0 of the recording. descriptors: shared with who else keeps files open;
- * NULL: nobody does. */
+/* base_ns: tide_clock_ns() at t = 0 of the recording. descriptors: shared with who else keeps files open. */
 int tide_heap_sense_open(struct tide_heap_sense *heap, const char *channel_path,
                          struct tide_descriptors *descriptors, int64_t base_ns, struct tide_err *err);
 

@@ -8,10 +8,11 @@ import pathlib
 import struct
 import subprocess
 
-HEAD = struct.Struct("<QIIQIIIIIIIIIIQQIIII5Q13Q8Q")
+HEAD = struct.Struct("<QIIQ40xQQIIII5Q13Q8Q")
 SITE = struct.Struct("<IHHIIQIIqqqq")
 CODE = struct.Struct("<IIII")
 MODULE = struct.Struct("<IIQQQI20sQ")
+SITES, FRAMES, CODES, MODULES = 65536, 2097152, 32768, 4096  # the areas hold as many
 MAGIC = int.from_bytes(b"tidheap1", "little")
 STATES = ["starting", "on", "replaced", "sanitized", "unknown libc", "own new"]
 CUDA = ["none", "on", "strange", "second"]
@@ -52,18 +53,17 @@ class Table:
 
     def __init__(self, path):
         data = pathlib.Path(path).read_bytes()
-        (magic, self.pid, self.image, self.start, head_bytes, site_bytes, code_bytes, module_bytes, sites, frames, codes,
-         modules, _text, _r0, self.exact, self.interval, state, python, self.python_version, cuda, site_count, frame_count,
-         code_count, module_count, text_count, *counters) = HEAD.unpack_from(data)
-        assert magic == MAGIC and (head_bytes, site_bytes, code_bytes, module_bytes) == (4096, 64, 16, 64)
+        (magic, self.pid, self.image, self.start, self.exact, self.interval, state, python, self.python_version, cuda, site_count,
+         frame_count, code_count, module_count, text_count, *counters) = HEAD.unpack_from(data)
+        assert magic == MAGIC
         self.state, self.python, self.cuda = STATES[state], PYTHON[python], CUDA[cuda]
         self.counters = dict(zip(COUNTERS, counters))
         sites_at = 4096
-        frames_at = sites_at + sites * 64
-        codes_at = frames_at + frames * 8
-        modules_at = codes_at + codes * 16
-        text_at = modules_at + modules * 64
-        assert site_count <= sites and frame_count <= frames and text_count <= len(data) - text_at
+        frames_at = sites_at + SITES * 64
+        codes_at = frames_at + FRAMES * 8
+        modules_at = codes_at + CODES * 16
+        text_at = modules_at + MODULES * 64
+        assert site_count <= SITES and frame_count <= FRAMES and text_count <= len(data) - text_at
 
         def text(at):
             assert at < text_count

@@ -41,15 +41,6 @@ static int make_table(void)
         .magic = TIDE_HEAP_MAGIC,
         .pid = 1,
         .start_ticks = 1,
-        .head_bytes = sizeof(struct tide_heap_head),
-        .site_bytes = sizeof(struct tide_heap_site),
-        .code_bytes = sizeof(struct tide_heap_code),
-        .module_bytes = sizeof(struct tide_heap_module),
-        .site_capacity = TIDE_HEAP_SITES,
-        .frame_capacity = TIDE_HEAP_FRAMES,
-        .code_capacity = TIDE_HEAP_CODES,
-        .module_capacity = TIDE_HEAP_MODULES,
-        .text_capacity = TIDE_HEAP_TEXT,
         .state = TIDE_HEAP_ON,
         .site_count = 16,
         .frame_count = 256,
@@ -140,12 +131,13 @@ static void check_table(const struct tide_heap_table *table)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_heap_tables *tables;
+    struct tide_descriptors descriptors = {.most = 64};
     struct tide_err err;
     int fd = make_table();
     if (fd < 0)
         return 0;
     size_t used = scribble(fd, data, 0, size / 2);
-    if (tide_heap_tables_new(directory, &tables, &err) != 0) {
+    if (tide_heap_tables_new(directory, &descriptors, &tables, &err) != 0) {
         close(fd);
         return 0;
     }

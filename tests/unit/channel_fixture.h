@@ -32,6 +32,7 @@ struct seen {
 
 static struct seen *seen;
 static struct tide_channel *channel;
+static struct tide_descriptors descriptors;
 
 static inline void remember(void *context, const struct tide_channel_event *event)
 {
@@ -54,7 +55,8 @@ static inline int set_up(void **state)
     (void)state;
     struct tide_err err;
     seen = calloc(1, sizeof *seen);
-    return !seen || tide_channel_new(&channel, &err);
+    tide_descriptors_init(&descriptors);
+    return !seen || tide_channel_new(&descriptors, &channel, &err);
 }
 
 static inline int tear_down(void **state)

@@ -58,15 +58,6 @@ static inline void heap_fixture_table(struct heap_fixture *f, int64_t pid, uint6
     head->pid = (uint32_t)pid;
     head->image = image;
     head->start_ticks = start_ticks;
-    head->head_bytes = sizeof(struct tide_heap_head);
-    head->site_bytes = sizeof(struct tide_heap_site);
-    head->code_bytes = sizeof(struct tide_heap_code);
-    head->module_bytes = sizeof(struct tide_heap_module);
-    head->site_capacity = TIDE_HEAP_SITES;
-    head->frame_capacity = TIDE_HEAP_FRAMES;
-    head->code_capacity = TIDE_HEAP_CODES;
-    head->module_capacity = TIDE_HEAP_MODULES;
-    head->text_capacity = TIDE_HEAP_TEXT;
     head->interval_bytes = TIDE_HEAP_INTERVAL;
     head->state = TIDE_HEAP_ON;
     head->text_count = 1;

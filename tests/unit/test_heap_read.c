@@ -14,17 +14,19 @@
 
 static struct heap_fixture f;
 static struct tide_heap_tables *tables;
+static struct tide_descriptors descriptors;
 static uint64_t own_start;
 
 static int set_up(void **state)
 {
     (void)state;
     struct tide_err err;
+    descriptors = (struct tide_descriptors){.most = 64};
     f = (struct heap_fixture){.fd = -1};
     assert_int_equal(tide_birth_read(0, &own_start), 0);
     heap_fixture_directory(&f);
     heap_fixture_table(&f, getpid(), own_start, 0);
-    assert_int_equal(tide_heap_tables_new(f.directory, &tables, &err), 0);
+    assert_int_equal(tide_heap_tables_new(f.directory, &descriptors, &tables, &err), 0);
     return 0;
 }
 
@@ -172,10 +174,10 @@ static void what_is_no_table_is_not_followed(void **state)
     tide_heap_tables_find(tables);
     assert_int_equal(tide_heap_tables_count(tables), 0);
     f.head->pid--;
-    f.head->site_bytes = 65;
+    f.head->image++;
     tide_heap_tables_find(tables);
     assert_int_equal(tide_heap_tables_count(tables), 0);
-    f.head->site_bytes = 64;
+    f.head->image--;
     char link[200];
     snprintf(link, sizeof link, "%s/heap-5-5", f.directory);
     assert_int_equal(symlink(f.path, link), 0);
@@ -247,8 +249,7 @@ static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **s
     (void)state;
     uint64_t word = 0x1000;
     struct heap_fixture others[OTHERS];
-    static struct tide_descriptors few = {.most = 2};
-    tide_heap_tables_share(tables, &few);
+    descriptors.most = 2;
     heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 100);
     for (int i = 0; i < OTHERS; i++) {
         others[i] = f;
@@ -258,7 +259,7 @@ static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **s
     tide_heap_tables_find(tables);
     assert_int_equal(tide_heap_tables_count(tables), OTHERS + 1);
     assert_int_equal(tide_heap_tables_waiting(tables), 0);
-    assert_int_equal(few.kept, 2);
+    assert_int_equal(descriptors.kept, 2);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < OTHERS + 1; i++) {
             struct tide_heap_table *table = tide_heap_tables_at(tables, i);
@@ -270,7 +271,7 @@ static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **s
     }
     while (tide_heap_tables_count(tables) > 0)
         tide_heap_tables_drop(tables, 0);
-    assert_int_equal(few.kept, 0);
+    assert_int_equal(descriptors.kept, 0);
     for (int i = 0; i < OTHERS; i++)
         heap_fixture_end(&others[i]);
 }
@@ -286,7 +287,7 @@ static void without_memory_a_table_is_read_later(void **state)
         struct tide_heap_tables *some = NULL;
         struct tide_err err;
         failing_arm(good);
-        int bad = tide_heap_tables_new(f.directory, &some, &err);
+        int bad = tide_heap_tables_new(f.directory, &descriptors, &some, &err);
         if (!bad) {
             tide_heap_tables_find(some);
             if (tide_heap_tables_count(some) == 1)

@@ -4,6 +4,7 @@
  */
 #include "sense/heap_sense.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "failing_malloc.h"
 #include "heap_fixture.h"
 #include "recording_fixture.h"
@@ -43,6 +44,7 @@ int64_t tide_clock_wall_s(void)
 static const char *own_program; /* argv[0]: under valgrind, /proc/self/exe is valgrind */
 static struct heap_fixture f;
 static struct tide_heap_sense *heap;
+static struct tide_descriptors descriptors = {.most = 64};
 static struct tide_sense *sense;
 static struct tide_writer *writer;
 static pid_t child;
@@ -65,7 +67,7 @@ static int set_up(void **state)
     heap_fixture_directory(&f);
     heap_fixture_table(&f, child, start, 0);
     base_ns = now_ns = tide_clock_ns();
-    assert_int_equal(tide_heap_sense_open(heap, f.directory, NULL, base_ns, &err), 0);
+    assert_int_equal(tide_heap_sense_open(heap, f.directory, &descriptors, base_ns, &err), 0);
     int64_t root = child;
     struct tide_sense_config config = {.roots = &root,
                                        .root_count = 1,

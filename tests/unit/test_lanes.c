@@ -345,7 +345,7 @@ static void a_failed_allocation_is_an_error_and_loses_nothing(void **state)
         struct tide_err err = {0};
         struct tide_channel *other = NULL;
         failing_arm(good);
-        int refused = tide_channel_new(&other, &err);
+        int refused = tide_channel_new(&descriptors, &other, &err);
         failed = failing_disarm();
         assert_int_equal(refused != 0, other == NULL);
         assert_int_equal(refused != 0, err.text[0] != '\0');
@@ -379,7 +379,7 @@ static void the_directory_is_private_and_goes_with_the_channel(void **state)
     (void)state;
     struct tide_channel *other;
     struct tide_err err;
-    assert_int_equal(tide_channel_new(&other, &err), 0);
+    assert_int_equal(tide_channel_new(&descriptors, &other, &err), 0);
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", tide_channel_path(other));
     struct stat is;
@@ -397,7 +397,7 @@ static void die_with_a_channel(void)
 {
     struct tide_channel *mine;
     struct tide_err err;
-    if (tide_channel_new(&mine, &err))
+    if (tide_channel_new(&descriptors, &mine, &err))
         exit(1);
     setenv(TIDE_CHANNEL_ENV, tide_channel_path(mine), 1);
     tide_step(1);
@@ -437,7 +437,7 @@ static void directories_of_dead_trackers_are_swept_up(void **state)
     assert_int_equal(stat(left, &is), 0);
     struct tide_channel *later;
     struct tide_err err;
-    assert_int_equal(tide_channel_new(&later, &err), 0);
+    assert_int_equal(tide_channel_new(&descriptors, &later, &err), 0);
     assert_int_equal(stat(left, &is), -1);
     assert_int_equal(stat(tide_channel_path(channel), &is), 0);
     tide_channel_free(later);
@@ -459,7 +459,7 @@ static void sweeping_follows_no_link_and_takes_nothing_else(void **state)
     mkdir(other_name, 0700);
     struct tide_channel *later;
     struct tide_err err;
-    assert_int_equal(tide_channel_new(&later, &err), 0);
+    assert_int_equal(tide_channel_new(&descriptors, &later, &err), 0);
     tide_channel_free(later);
     struct stat is;
     assert_int_equal(stat(inside, &is), 0);
@@ -482,11 +482,11 @@ static void a_directory_that_somebody_holds_is_left_alone(void **state)
     struct tide_channel *later;
     struct tide_err err;
     struct stat is;
-    assert_int_equal(tide_channel_new(&later, &err), 0);
+    assert_int_equal(tide_channel_new(&descriptors, &later, &err), 0);
     tide_channel_free(later);
     assert_int_equal(stat(held, &is), 0);
     close(fd);
-    assert_int_equal(tide_channel_new(&later, &err), 0);
+    assert_int_equal(tide_channel_new(&descriptors, &later, &err), 0);
     tide_channel_free(later);
     assert_int_equal(stat(held, &is), -1);
 }
