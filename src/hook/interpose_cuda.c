@@ -213,6 +213,17 @@ static void *real_of(int i)
 
 #define REAL(name) ((__typeof__(&name))real_of(AT_##name))
 
+/* A function of the driver's, and what is done once it has succeeded. */
+#define AFTER(name, parameters, arguments, done)                                                             \
+    EXPORT int name parameters                                                                               \
+    {                                                                                                        \
+        int failed = REAL(name) arguments;                                                                   \
+        if (!failed) {                                                                                       \
+            done;                                                                                            \
+        }                                                                                                    \
+        return failed;                                                                                       \
+    }
+
 /* ---- memory that has an address from the beginning */
 
 static const void *key_of(uint64_t address, uint64_t bit)
@@ -220,37 +231,38 @@ static const void *key_of(uint64_t address, uint64_t bit)
     return (const void *)(address | bit);
 }
 
-#define MAKES_DEVICE_MEMORY(name, bytes, parameters, arguments)                                              \
-    EXPORT int name parameters                                                                               \
-    {                                                                                                        \
-        int failed = REAL(name) arguments;                                                                   \
-        if (!failed)                                                                                         \
-            tide_recorder_block(TIDE_HEAP_CUDA, key_of(*ret, TIDE_POINTERS_DEVICE), bytes,                   \
-                                TIDE_UNWIND_CALLER);                                                         \
-        return failed;                                                                                       \
-    }
-
-/* This is what pools of frameworks are made of. */
-EXPORT int cuMemAlloc_v2(device_pointer *ret, size_t bytes)
+static void taken(device_pointer pointer, size_t bytes, struct tide_unwind_frame caller)
 {
-    int failed = REAL(cuMemAlloc_v2)(ret, bytes);
-    if (!failed)
-        tide_recorder_segment(*ret, bytes, TIDE_UNWIND_CALLER);
-    return failed;
+    tide_recorder_block(TIDE_HEAP_CUDA, key_of(pointer, TIDE_POINTERS_DEVICE), bytes, caller);
 }
 
-MAKES_DEVICE_MEMORY(cuMemAllocPitch_v2, *ret_pitch *height,
-                    (device_pointer * ret, size_t *ret_pitch, size_t width, size_t height, unsigned element),
-                    (ret, ret_pitch, width, height, element))
-MAKES_DEVICE_MEMORY(cuMemAllocManaged, bytes, (device_pointer * ret, size_t bytes, unsigned flags),
-                    (ret, bytes, flags))
-MAKES_DEVICE_MEMORY(cuMemAllocAsync, bytes, (device_pointer * ret, size_t bytes, stream on), (ret, bytes, on))
-MAKES_DEVICE_MEMORY(cuMemAllocAsync_ptsz, bytes, (device_pointer * ret, size_t bytes, stream on),
-                    (ret, bytes, on))
-MAKES_DEVICE_MEMORY(cuMemAllocFromPoolAsync, bytes,
-                    (device_pointer * ret, size_t bytes, void *pool, stream on), (ret, bytes, pool, on))
-MAKES_DEVICE_MEMORY(cuMemAllocFromPoolAsync_ptsz, bytes,
-                    (device_pointer * ret, size_t bytes, void *pool, stream on), (ret, bytes, pool, on))
+/* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
+ * block. */
+static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
+{
+    tide_recorder_unmapped(pointer, bytes);
+    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
+}
+
+/* The first is what pools of frameworks are made of. */
+AFTER(cuMemAlloc_v2, (device_pointer * ret, size_t bytes), (ret, bytes),
+      tide_recorder_segment(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocPitch_v2,
+      (device_pointer * ret, size_t *ret_pitch, size_t width, size_t height, unsigned element),
+      (ret, ret_pitch, width, height, element), taken(*ret, *ret_pitch *height, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocManaged, (device_pointer * ret, size_t bytes, unsigned flags), (ret, bytes, flags),
+      taken(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocAsync, (device_pointer * ret, size_t bytes, stream on), (ret, bytes, on),
+      taken(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocAsync_ptsz, (device_pointer * ret, size_t bytes, stream on), (ret, bytes, on),
+      taken(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocFromPoolAsync, (device_pointer * ret, size_t bytes, void *pool, stream on),
+      (ret, bytes, pool, on), taken(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocFromPoolAsync_ptsz, (device_pointer * ret, size_t bytes, void *pool, stream on),
+      (ret, bytes, pool, on), taken(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemHostAlloc, (void **ret, size_t bytes, unsigned flags), (ret, bytes, flags),
+      pinned(*ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemAllocHost_v2, (void **ret, size_t bytes), (ret, bytes), pinned(*ret, bytes, TIDE_UNWIND_CALLER))
 
 /* Taken out before the call, since another thread may be given the address at once, and put back when the
  * driver would not. */
@@ -273,92 +285,29 @@ FREES(cuMemFreeAsync_ptsz, key_of(pointer, TIDE_POINTERS_DEVICE), (device_pointe
       (pointer, on))
 FREES(cuMemFreeHost, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), (void *pointer), (pointer))
 
-/* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
- * block. */
-static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
-{
-    tide_recorder_unmapped(pointer, bytes);
-    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
-}
-
-EXPORT int cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
-{
-    int failed = REAL(cuMemHostAlloc)(ret, bytes, flags);
-    if (!failed)
-        pinned(*ret, bytes, TIDE_UNWIND_CALLER);
-    return failed;
-}
-
-EXPORT int cuMemAllocHost_v2(void **ret, size_t bytes)
-{
-    int failed = REAL(cuMemAllocHost_v2)(ret, bytes);
-    if (!failed)
-        pinned(*ret, bytes, TIDE_UNWIND_CALLER);
-    return failed;
-}
-
 /* ---- memory that is given an address later */
 
-EXPORT int cuMemCreate(generic_handle *ret, size_t bytes, const struct allocation_properties *properties,
-                       unsigned long long flags)
-{
-    int failed = REAL(cuMemCreate)(ret, bytes, properties, flags);
-    if (!failed)
-        tide_recorder_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA : TIDE_HEAP_MMAP,
-                              *ret, bytes, TIDE_UNWIND_CALLER);
-    return failed;
-}
-
-EXPORT int cuMemRelease(generic_handle handle)
-{
-    int failed = REAL(cuMemRelease)(handle);
-    if (!failed)
-        tide_recorder_released(handle);
-    return failed;
-}
-
-EXPORT int cuMemRetainAllocationHandle(generic_handle *ret, void *address)
-{
-    int failed = REAL(cuMemRetainAllocationHandle)(ret, address);
-    if (!failed)
-        tide_recorder_retained(*ret, (uintptr_t)address);
-    return failed;
-}
-
-EXPORT int cuMemMap(device_pointer pointer, size_t bytes, size_t offset, generic_handle handle,
-                    unsigned long long flags)
-{
-    int failed = REAL(cuMemMap)(pointer, bytes, offset, handle, flags);
-    if (!failed)
-        tide_recorder_placed(pointer, bytes, handle);
-    return failed;
-}
-
-EXPORT int cuMemUnmap(device_pointer pointer, size_t bytes)
-{
-    int failed = REAL(cuMemUnmap)(pointer, bytes);
-    if (!failed)
-        tide_recorder_displaced(pointer, bytes);
-    return failed;
-}
+AFTER(cuMemCreate,
+      (generic_handle * ret, size_t bytes, const struct allocation_properties *properties,
+       unsigned long long flags),
+      (ret, bytes, properties, flags),
+      tide_recorder_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA : TIDE_HEAP_MMAP,
+                            *ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemRelease, (generic_handle handle), (handle), tide_recorder_released(handle))
+AFTER(cuMemRetainAllocationHandle, (generic_handle * ret, void *address), (ret, address),
+      tide_recorder_retained(*ret, (uintptr_t)address))
+AFTER(cuMemMap,
+      (device_pointer pointer, size_t bytes, size_t offset, generic_handle handle, unsigned long long flags),
+      (pointer, bytes, offset, handle, flags), tide_recorder_placed(pointer, bytes, handle))
+AFTER(cuMemUnmap, (device_pointer pointer, size_t bytes), (pointer, bytes),
+      tide_recorder_displaced(pointer, bytes))
 
 /* ---- ways to the functions */
 
-EXPORT int cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags)
-{
-    int failed = REAL(cuGetProcAddress)(name, ret, version, flags);
-    if (!failed && ret)
-        *ret = instead_of(*ret);
-    return failed;
-}
-
-EXPORT int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status)
-{
-    int failed = REAL(cuGetProcAddress_v2)(name, ret, version, flags, ret_status);
-    if (!failed && ret)
-        *ret = instead_of(*ret);
-    return failed;
-}
+AFTER(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flags),
+      (name, ret, version, flags), if (ret) *ret = instead_of(*ret))
+AFTER(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t flags, int *ret_status),
+      (name, ret, version, flags, ret_status), if (ret) *ret = instead_of(*ret))
 
 #ifdef __x86_64__
 

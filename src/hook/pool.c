@@ -95,7 +95,7 @@ SLOW void chunk_recorded(void *start, size_t bytes)
         !tide_ranges_find(TIDE_RANGES_MAPPED, chunk.start, chunk.end, &mapped)) {
         int32_t site = adopt(table, chunk, TIDE_UNWIND_CALLER);
         chunk.site = (uint32_t)site;
-        if (site >= 0 && tide_ranges_add(TIDE_RANGES_CHUNKS, chunk))
+        if (site >= 0 && tide_ranges_add(TIDE_RANGES_CHUNKS, chunk, false))
             tide_ledger_count(&table->dropped_pointers);
     }
     tide_recorder_leave(saved);

@@ -85,23 +85,13 @@ static void forget_seen(uintptr_t start, uintptr_t end)
         atomic_store_explicit(tide_ranges_seen_at(first + i), 0, memory_order_relaxed);
 }
 
-int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range)
-{
-    struct list *list = &ranges.of[kind];
-    if (!tide_latch_take(&list->latch))
-        return -1;
-    int failed = insert(list, first_after(list, range.start), range);
-    tide_latch_release(&list->latch);
-    return failed;
-}
-
-int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range)
+int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range, bool join)
 {
     struct list *list = &ranges.of[kind];
     if (!tide_latch_take(&list->latch))
         return -1;
     size_t at = first_after(list, range.start);
-    bool joins = at > 0 && list->at[at - 1].end == range.start && list->at[at - 1].site == range.site;
+    bool joins = join && at > 0 && list->at[at - 1].end == range.start && list->at[at - 1].site == range.site;
     if (joins)
         list->at[at - 1].end = range.end;
     int failed = joins ? 0 : insert(list, at, range);

@@ -40,12 +40,10 @@ int tide_ranges_init(void);
 /* Whether there is any range to ask about. */
 bool tide_ranges_any(enum tide_ranges_kind kind);
 
-/* Adds a range whose addresses are not in any: cut them first. -1: no room, or the latch could not be had. */
-int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range);
-
-/* The same, for a range that becomes part of the one before it if that ends where it begins and has the same
- * site. 1: it did, 0: it is a piece of its own. */
-int tide_ranges_join(enum tide_ranges_kind kind, struct tide_range range);
+/* Adds a range whose addresses are not in any: cut them first. With `join` it becomes part of the one before
+ * it if that ends where it begins and has the same site. 1: it did; 0: it is one of its own; -1: no room, or
+ * the latch could not be had. */
+int tide_ranges_add(enum tide_ranges_kind kind, struct tide_range range, bool join);
 
 /* Removes the addresses [start, end) from all ranges, telling what each site lost, under the latch (on_change
  * may be NULL). -1: the latch could not be had. A part that finds no place when a range is cut in the middle

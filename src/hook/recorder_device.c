@@ -42,7 +42,7 @@ void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes
 static bool add_range(struct tide_heap_head *table, struct tide_range range)
 {
     tide_ranges_cut(TIDE_RANGES_DEVICE, range.start, range.end, NULL, NULL);
-    if (!tide_ranges_add(TIDE_RANGES_DEVICE, range))
+    if (!tide_ranges_add(TIDE_RANGES_DEVICE, range, false))
         return true;
     tide_ledger_count(&table->dropped_pointers);
     return false;

@@ -35,8 +35,7 @@ static void cut_all(struct tide_heap_head *table, uintptr_t start, uintptr_t end
 /* The range is new memory of the site. A part that joins the one before it is no block of its own. */
 static void add_mapped(struct tide_heap_head *table, struct tide_range range, bool join)
 {
-    int added =
-        join ? tide_ranges_join(TIDE_RANGES_MAPPED, range) : tide_ranges_add(TIDE_RANGES_MAPPED, range);
+    int added = tide_ranges_add(TIDE_RANGES_MAPPED, range, join);
     if (added < 0)
         tide_ledger_count(&table->dropped_pointers);
     else
@@ -65,7 +64,8 @@ void tide_recorder_reserved(const void *pointer, size_t bytes)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
-    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end, .site = 0}))
+    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end, .site = 0},
+                        false))
         tide_ledger_count(&table->dropped_pointers);
     tide_recorder_leave(saved);
 }
@@ -97,7 +97,8 @@ static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t en
             add_mapped(table, (struct tide_range){.start = piece.start, .end = piece.end, .site = site},
                        true);
         else if (tide_ranges_add(TIDE_RANGES_RESERVED,
-                                 (struct tide_range){.start = piece.start, .end = piece.end, .site = 0}))
+                                 (struct tide_range){.start = piece.start, .end = piece.end, .site = 0},
+                                 false))
             tide_ledger_count(&table->dropped_pointers);
         start = piece.end;
     }
@@ -162,7 +163,7 @@ void tide_recorder_stayed(const struct tide_recorder_moving *moving)
         return;
     for (size_t i = 0; i < moving->count; i++) {
         struct tide_range piece = moving->pieces[i];
-        if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece))
+        if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece, false))
             tide_ledger_changed(table, piece.site, (int64_t)(piece.end - piece.start), 1);
     }
     tide_recorder_leave(saved);

@@ -410,7 +410,8 @@ static void mappings_are_what_an_array_of_pages_would_be(void **state)
             uint32_t site = (uint32_t)(next_random(&random) % 8);
             assert_int_equal(
                 tide_ranges_add(TIDE_RANGES_MAPPED,
-                                (struct tide_range){.start = from * 4096, .end = to * 4096, .site = site}),
+                                (struct tide_range){.start = from * 4096, .end = to * 4096, .site = site},
+                                false),
                 0);
             live_bytes[site] += (int64_t)(to - from) * 4096;
             live_pieces[site]++;
@@ -439,11 +440,13 @@ static void a_full_list_of_mappings_refuses(void **state)
     for (uintptr_t i = 0; i < TIDE_RANGES_MOST; i++)
         assert_int_equal(
             tide_ranges_add(TIDE_RANGES_MAPPED,
-                            (struct tide_range){.start = i * 16384, .end = i * 16384 + 12288, .site = 0}),
+                            (struct tide_range){.start = i * 16384, .end = i * 16384 + 12288, .site = 0},
+                            false),
             0);
     uintptr_t more = (uintptr_t)TIDE_RANGES_MOST * 16384;
     assert_int_equal(tide_ranges_add(TIDE_RANGES_MAPPED,
-                                     (struct tide_range){.start = more, .end = more + 4096, .site = 0}),
+                                     (struct tide_range){.start = more, .end = more + 4096, .site = 0},
+                                     false),
                      -1);
     /* A cut in the middle needs one more place, which is not there: the rest is told as lost. */
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 4096, 8192, on_change, NULL), 0);
@@ -458,10 +461,12 @@ static void a_range_is_found_by_any_of_its_addresses(void **state)
 {
     (void)state;
     struct tide_range found;
-    assert_int_equal(
-        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){.start = 4096, .end = 12288, .site = 3}), 0);
-    assert_int_equal(
-        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){.start = 20480, .end = 24576, .site = 4}), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS,
+                                     (struct tide_range){.start = 4096, .end = 12288, .site = 3}, false),
+                     0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS,
+                                     (struct tide_range){.start = 20480, .end = 24576, .site = 4}, false),
+                     0);
     assert_true(tide_ranges_find(TIDE_RANGES_CHUNKS, 12287, 12288, &found) && found.site == 3);
     assert_false(tide_ranges_find(TIDE_RANGES_CHUNKS, 12288, 20480, &found));
     assert_true(tide_ranges_find(TIDE_RANGES_CHUNKS, 12288, 20481, &found) && found.site == 4);
@@ -475,8 +480,8 @@ static void device_memory_that_was_found_is_known_until_it_goes(void **state)
     const uintptr_t unit = UINT64_C(1) << TIDE_RANGES_UNIT_BITS, all = unit << TIDE_RANGES_SEEN_BITS;
     struct tide_range found, whole = {.start = 5 * unit, .end = 8 * unit, .site = 3};
     struct tide_range small = {.start = 9 * unit + 512, .end = 10 * unit, .site = 4};
-    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, whole), 0);
-    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, small), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, whole, false), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_DEVICE, small, false), 0);
     assert_int_equal(tide_ranges_seen_site(5 * unit), -1);
     assert_true(tide_ranges_find(TIDE_RANGES_DEVICE, 6 * unit + 512, 6 * unit + 513, &found));
     assert_int_equal(tide_ranges_seen_site(6 * unit), 3);
@@ -498,12 +503,14 @@ static void what_continues_a_range_of_its_site_joins_it(void **state)
     (void)state;
     struct tide_range found;
     assert_int_equal(
-        tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){.start = 4096, .end = 8192, .site = 1}), 0);
-    assert_int_equal(
-        tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){.start = 8192, .end = 12288, .site = 1}), 1);
-    assert_int_equal(
-        tide_ranges_join(TIDE_RANGES_MAPPED, (struct tide_range){.start = 12288, .end = 16384, .site = 2}),
+        tide_ranges_add(TIDE_RANGES_MAPPED, (struct tide_range){.start = 4096, .end = 8192, .site = 1}, true),
         0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_MAPPED,
+                                     (struct tide_range){.start = 8192, .end = 12288, .site = 1}, true),
+                     1);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_MAPPED,
+                                     (struct tide_range){.start = 12288, .end = 16384, .site = 2}, true),
+                     0);
     assert_true(tide_ranges_find(TIDE_RANGES_MAPPED, 9000, 9001, &found));
     assert_true(found.start == 4096 && found.end == 12288);
     assert_int_equal(tide_ranges_cut(TIDE_RANGES_MAPPED, 0, UINTPTR_MAX, on_change, NULL), 0);
@@ -514,8 +521,9 @@ static void a_range_is_taken_by_its_beginning(void **state)
     (void)state;
     struct tide_range found;
     assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 4096, 4097, &found), 0);
-    assert_int_equal(
-        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){.start = 4096, .end = 12288, .site = 3}), 0);
+    assert_int_equal(tide_ranges_add(TIDE_RANGES_CHUNKS,
+                                     (struct tide_range){.start = 4096, .end = 12288, .site = 3}, false),
+                     0);
     assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 8192, 12288, &found), 0);
     assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 0, 4096, &found), 0);
     assert_int_equal(tide_ranges_take(TIDE_RANGES_CHUNKS, 0, 4097, &found), 1);
@@ -546,7 +554,8 @@ static void a_free_that_finds_the_latch_given_up_is_counted(void **state)
     if (child == 0) {
         static struct tide_heap_head table;
         pthread_t thread;
-        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){.start = 4096, .end = 12288, .site = 3});
+        tide_ranges_add(TIDE_RANGES_CHUNKS, (struct tide_range){.start = 4096, .end = 12288, .site = 3},
+                        false);
         if (pthread_create(&thread, NULL, leave_under_the_latch, NULL) || pthread_join(thread, NULL))
             _exit(2);
         tide_blocks_forget(&table, (const void *)8192);
