@@ -39,9 +39,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TIDE_HEAP_ENV         "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
-#define TIDE_HEAP_OBJECTS_ENV "TIDEMARK_PYTHON_OBJECTS"    /* 1: Python's small objects too, one by one */
-#define TIDE_HEAP_MAGIC       UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
+#define TIDE_HEAP_ENV           "TIDEMARK_HEAP" /* mean bytes between samples, decimal; absent: no hook */
+#define TIDE_HEAP_OBJECTS_ENV   "TIDEMARK_PYTHON_OBJECTS"    /* 1: Python's small objects too, one by one */
+#define TIDE_HEAP_NO_CENSUS_ENV "TIDEMARK_NO_CENSUS"         /* 1: Python is not asked who holds tensors */
+#define TIDE_HEAP_MAGIC         UINT64_C(0x3170616568646974) /* the bytes "tidheap1" */
 
 enum {
     TIDE_HEAP_SITES = 65536,

@@ -10,7 +10,7 @@
 
 struct values {
     struct tide_track_options track; /* first: TIDE_TRACK_OPTIONS are offsets in it */
-    bool heap, python_objects;
+    bool heap, python_objects, no_census;
     int64_t heap_interval_bytes;
 };
 
@@ -25,6 +25,8 @@ static const struct tide_option options[] = {
      "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "
      "Python; implies --heap",
      NULL, 0, 0},
+    {0, "no-census", TIDE_OPTION_FLAG, offsetof(struct values, no_census), NULL,
+     "with --heap, do not ask a PyTorch program who holds its tensors", NULL, 0, 0},
     {0},
 };
 
@@ -49,6 +51,7 @@ static int run(int argc, char **argv)
     tide_track_options_apply(&values.track, &config);
     config.command = command;
     config.python_objects = values.python_objects;
+    config.no_census = values.no_census;
     if (values.heap || values.heap_interval_bytes || values.python_objects)
         config.heap_interval_bytes =
             values.heap_interval_bytes ? values.heap_interval_bytes : TIDE_HEAP_INTERVAL;
@@ -87,7 +90,8 @@ const struct tide_command tide_command_run = {
         "named.\n"
         "\n"
         "Where the command is a PyTorch program whose Python can import the package tidemark, --heap also asks it a few times who holds the tensors that "
-        "become more, and says it below the culprit: held by list `losses`, train.py:31; keep `loss.item()`.\n"
+        "become more, and says it below the culprit: held by list `losses`, train.py:31; keep `loss.item()`. "
+        "The census runs between two instructions of its main thread; --no-census leaves it out.\n"
         "\n"
         "When the command ends before processes that it started, recording goes on until they end too, or "
         "until Ctrl-C. A terminal gets a status line in its last row, where the program's own output permits.\n"

@@ -49,7 +49,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
 }
 
 int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, bool python_objects,
-                         struct tide_err *err)
+                         bool no_census, struct tide_err *err)
 {
     char hook[PATH_MAX], shown[256];
     const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
@@ -70,9 +70,14 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     if (asprintf(&preload->settings[2], "ASAN_OPTIONS=%s%sverify_asan_link_order=0", asan ? asan : "",
                  asan && asan[0] ? ":" : "") < 0)
         preload->settings[2] = NULL;
-    preload->settings[3] = python_objects ? strdup(TIDE_HEAP_OBJECTS_ENV "=1") : NULL;
-    if (preload->settings[0] && preload->settings[1] && preload->settings[2] &&
-        (preload->settings[3] || !python_objects))
+    size_t count = 3;
+    if (python_objects)
+        preload->settings[count++] = strdup(TIDE_HEAP_OBJECTS_ENV "=1");
+    if (no_census)
+        preload->settings[count++] = strdup(TIDE_HEAP_NO_CENSUS_ENV "=1");
+    while (count && preload->settings[count - 1])
+        count--;
+    if (!count)
         return 0;
     tide_preloading_release(preload);
     return tide_err_set(err, "not enough memory");

@@ -18,16 +18,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TIDE_PRELOADING_SETTINGS = 4 };
+enum { TIDE_PRELOADING_SETTINGS = 5 };
 
 struct tide_preloading {
     char *settings[TIDE_PRELOADING_SETTINGS]; /* "NAME=VALUE", or NULL behind the last */
 };
 
 /* interval_bytes: mean between samples of small allocations. python_objects: Python's small objects too, one
- * by one. On failure nothing is held. */
+ * by one. no_census: Python is not asked who holds tensors. On failure nothing is held. */
 int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, bool python_objects,
-                         struct tide_err *err);
+                         bool no_census, struct tide_err *err);
 void tide_preloading_release(struct tide_preloading *preload);
 
 /* Why the dynamic loader will not load the hook into this program (a path, or a name for PATH), as the end of

@@ -447,7 +447,8 @@ static int prepare_heap(struct tide_tracker *t, struct tide_err *err)
 {
     if (!t->config->heap_interval_bytes)
         return 0;
-    if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, t->config->python_objects, err))
+    if (tide_preloading_init(&t->preload, t->config->heap_interval_bytes, t->config->python_objects,
+                             t->config->no_census, err))
         return -1;
     return tide_heap_sense_new("/proc/self/exe", &t->heap, err);
 }

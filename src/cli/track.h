@@ -34,6 +34,7 @@ struct tide_track_config {
     bool ignore_output;            /* no steps from what is printed */
     int64_t heap_interval_bytes;   /* --heap: mean between samples of small allocations; 0: no hook */
     bool python_objects;           /* with it: Python's small objects too, one by one */
+    bool no_census;                /* with it: a PyTorch program is not asked who holds its tensors */
     bool status_line;
     bool silent;          /* nothing on stderr, whatever happens; errors are in the outcome */
     const char *log_path; /* the command's output goes to this file, its input is empty, and it gets a session

@@ -75,6 +75,8 @@ static struct TIDE_WIPED {
     uint64_t began_ns; /* the first census; this and what follows: the main thread's alone */
 } asking;
 
+static bool refused;
+
 enum answer { LATER, NEVER, COUNTED, RAISED };
 
 int tide_census_init(void)
@@ -82,9 +84,15 @@ int tide_census_init(void)
     return tide_wiped_declare(&asking, sizeof asking);
 }
 
+void tide_census_refuse(void)
+{
+    refused = true;
+}
+
 void tide_census_consider(const struct tide_object *object)
 {
-    if (atomic_load(&python.ready) || !tide_object_symbol(object, "_PyEval_EvalFrameDefault", NULL))
+    if (refused || atomic_load(&python.ready) ||
+        !tide_object_symbol(object, "_PyEval_EvalFrameDefault", NULL))
         return;
     static const struct {
         const char *name, *older;

@@ -24,6 +24,9 @@
 /* From a constructor. -1: forks cannot be seen. */
 int tide_census_init(void);
 
+/* Nobody is to be asked. Before the first object is considered. */
+void tide_census_refuse(void);
+
 /* Whether the object is an interpreter, and if so where its functions are. Takes no lock of the loader. Not
  * from two threads at once. */
 void tide_census_consider(const struct tide_object *object);

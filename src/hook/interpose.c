@@ -13,6 +13,7 @@
  * no stack frame and the slow ones' return address is the program's.
  */
 #include "hook/allocator.h"
+#include "hook/census.h"
 #include "hook/interpose_cuda.h"
 #include "hook/object.h"
 #include "hook/pyobjects.h"
@@ -489,6 +490,8 @@ static __attribute__((constructor(101))) void begin(void)
         state = TIDE_HEAP_OWN_NEW;
     if (state == TIDE_HEAP_ON)
         tide_allocator_init((void *)real.malloc);
+    if (wanted(TIDE_HEAP_NO_CENSUS_ENV))
+        tide_census_refuse();
     if (tide_recorder_init(interval, wanted(SEED_ENV)))
         tide_recorder_refuse();
     else

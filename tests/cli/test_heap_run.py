@@ -454,3 +454,38 @@ def test_no_process_stays_behind(binary, env, leak, tmp_path):
     while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
         assert time.monotonic() < deadline, "the server of symbols outlived its tracker"
         time.sleep(0.05)
+
+
+CENSUS = """
+import pathlib, sys, time, types
+sys.modules["torch"] = types.ModuleType("torch")
+end = time.monotonic() + float(sys.argv[1])
+kept = None
+while time.monotonic() < end and not pathlib.Path("asked").exists():
+    kept = bytearray(1 << 20)
+"""
+
+
+@pytest.fixture
+def asked(tidemark, tmp_path):
+    """asked(seconds, option...) -> whether a program that has torch was asked who holds its tensors."""
+    package = tmp_path / "package" / "tidemark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "_asked.py").write_text("def census():\n    open('asked', 'w').close()\n    return 'never'\n")
+    (tmp_path / "train.py").write_text(CENSUS)
+
+    def call(seconds, *options):
+        done = tidemark("run", "--heap", *options, "-q", "-o", f"{seconds}.tide", "--", "/usr/bin/python3", "train.py", str(seconds),
+                        env={"PYTHONPATH": str(package.parent)})
+        assert done.code == 0, done.err
+        return (tmp_path / "asked").exists()
+
+    return call
+
+
+def test_a_program_is_asked_who_holds_its_tensors_unless_that_is_not_wanted(asked):
+    began = time.monotonic()
+    assert not asked(5, "--no-census")
+    assert asked(60)
+    assert time.monotonic() - began < 60, "it was asked before its time was over"
