@@ -30,6 +30,13 @@ static inline size_t tide_row_scales(int64_t columns)
     return ((size_t)columns + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 }
 
+/* The same, where only the bytes of a row are known. */
+static inline size_t tide_row_scales_in(size_t row_bytes)
+{
+    enum { BLOCK_BYTES = TIDE_BLOCK + sizeof(float) };
+    return row_bytes - (row_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * sizeof(float);
+}
+
 /* From a row to the next. */
 static inline size_t tide_row_bytes(enum tide_dtype dtype, int64_t columns)
 {

@@ -11,18 +11,29 @@ struct tide_matmuls {
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
                                  enum tide_dtype from, enum tide_dtype to)
 {
-    return (struct tide_product){.m = m,
-                                 .n = n,
-                                 .k = k,
-                                 .a_stride = a_transposed ? m : k,
-                                 .b_stride = b_transposed ? k : n,
-                                 .c_stride = n,
-                                 .a_transposed = a_transposed,
-                                 .b_transposed = b_transposed,
-                                 .from = from,
-                                 .to = to,
-                                 .a_from = from,
-                                 .b_from = from};
+    struct tide_product p = {.m = m,
+                             .n = n,
+                             .k = k,
+                             .c_stride = n,
+                             .a_transposed = a_transposed,
+                             .b_transposed = b_transposed,
+                             .from = from,
+                             .to = to};
+    tide_product_stored(&p, from, from);
+    return p;
+}
+
+static int64_t stride_of(int64_t columns, enum tide_dtype dtype)
+{
+    return dtype == TIDE_I8 ? (int64_t)tide_row_bytes(dtype, columns) : columns;
+}
+
+void tide_product_stored(struct tide_product *p, enum tide_dtype a_from, enum tide_dtype b_from)
+{
+    p->a_from = a_from;
+    p->b_from = b_from;
+    p->a_stride = stride_of(p->a_transposed ? p->m : p->k, a_from);
+    p->b_stride = stride_of(p->b_transposed ? p->k : p->n, b_from);
 }
 
 int tide_matmuls_new(bool is_reference, struct tide_matmuls **ret_matmuls, struct tide_err *err)
@@ -65,9 +76,14 @@ struct tide_due *tide_matmuls_due(const struct tide_matmuls *m)
     return m->due;
 }
 
-static double as(enum tide_dtype dtype, double number)
+/* A number of an operand, as it is multiplied. */
+static double factor(const void *operand, enum tide_dtype in_memory, int64_t stride, int64_t row,
+                     int64_t column, enum tide_dtype as)
 {
-    return dtype == TIDE_BF16 ? tide_from_bf16(tide_to_bf16((float)number)) : number;
+    size_t row_bytes = (size_t)stride * tide_dtype_bytes(in_memory);
+    double number = tide_row_number((const char *)operand + (size_t)row * row_bytes, in_memory,
+                                    (int64_t)tide_row_scales_in(row_bytes), column);
+    return as == TIDE_BF16 ? tide_from_bf16(tide_to_bf16((float)number)) : number;
 }
 
 static void multiply_plainly(const struct tide_product *p, const struct tide_operands *o)
@@ -75,12 +91,11 @@ static void multiply_plainly(const struct tide_product *p, const struct tide_ope
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             double sum = p->has_bias ? o->bias[j] : 0;
-            for (int64_t k = 0; k < p->k; k++) {
-                int64_t a_at = p->a_transposed ? k * p->a_stride + i : i * p->a_stride + k,
-                        b_at = p->b_transposed ? j * p->b_stride + k : k * p->b_stride + j;
-                sum += as(p->from, tide_number(o->a, p->a_from, a_at)) *
-                       as(p->from, tide_number(o->b, p->b_from, b_at));
-            }
+            for (int64_t k = 0; k < p->k; k++)
+                sum += factor(o->a, p->a_from, p->a_stride, p->a_transposed ? k : i, p->a_transposed ? i : k,
+                              p->from) *
+                       factor(o->b, p->b_from, p->b_stride, p->b_transposed ? j : k, p->b_transposed ? k : j,
+                              p->from);
             int64_t at = i * p->c_stride + j;
             if (p->adds)
                 sum += tide_number(o->c, p->to, at);

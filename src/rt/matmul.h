@@ -13,20 +13,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ bias (n)] [+ c]. Strides are those of rows as they lie in memory.
- */
+/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ bias (n)] [+ c]. Strides are those of rows as they lie in memory:
+ * in numbers, but in bytes where numbers are TIDE_I8 (tide_row_bytes of the whole row), and then the operand
+ * begins at the first column of a row. */
 struct tide_product {
     int64_t m, n, k;
     int64_t a_stride, b_stride, c_stride;
     bool a_transposed, b_transposed; /* a lies as (k, m), b as (n, k) */
     bool adds, has_bias;
     enum tide_dtype from, to;       /* what is multiplied; of c. The bias is f32. */
-    enum tide_dtype a_from, b_from; /* of a and b in memory: f32 or bf16, rounded or widened to `from` */
+    enum tide_dtype a_from, b_from; /* of a and b in memory: rounded or widened to `from`; of TIDE_I8, the
+                                     * numbers as they are in f32 */
 };
 
 /* The usual: rows without gaps, operands as they are multiplied. */
 struct tide_product tide_product(int64_t m, int64_t n, int64_t k, bool a_transposed, bool b_transposed,
                                  enum tide_dtype from, enum tide_dtype to);
+
+/* Says in what types a and b lie in memory, in rows without gaps. */
+void tide_product_stored(struct tide_product *product, enum tide_dtype a_from, enum tide_dtype b_from);
 
 struct tide_matmuls;
 struct tide_due;

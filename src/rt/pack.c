@@ -23,60 +23,73 @@ struct tide_lines tide_pack_lines(const struct tide_operand *o, struct tide_stri
     return found;
 }
 
-TIDE_INLINE float number_at(const char *row, int64_t at, enum tide_dtype from)
+TIDE_INLINE float number_at(const char *row, int64_t at, enum tide_dtype from, float scale)
 {
-    return from == TIDE_BF16 ? tide_bits_float((uint32_t)((const tide_bf16 *)(const void *)row)[at] << 16)
-                             : ((const float *)(const void *)row)[at];
+    return from == TIDE_I8     ? (float)((const int8_t *)row)[at] * scale
+           : from == TIDE_BF16 ? tide_bits_float((uint32_t)((const tide_bf16 *)(const void *)row)[at] << 16)
+                               : ((const float *)(const void *)row)[at];
 }
 
 /* k runs along rows: sixteen cells of each line at a time, so that what is written stays near. */
-TIDE_INLINE void pack_along(const char *data, int64_t stride, int64_t lines, int64_t lanes, int64_t first,
-                            int64_t last, float *to, enum tide_dtype from)
+TIDE_INLINE void pack_along(const struct tide_operand *o, struct tide_strip s, float *to,
+                            enum tide_dtype from)
 {
-    for (int64_t block = first; block < last; block += TIDE_LANES)
-        for (int64_t lane = 0; lane < lanes; lane++) {
-            const char *row = data + (lane < lines ? lane : 0) * stride;
-            for (int64_t cell = block; cell < smaller(block + TIDE_LANES, last); cell++)
-                to[cell * lanes + lane] = lane < lines ? number_at(row, cell, from) : 0;
+    int64_t lines = smaller(s.lanes, o->lines - s.line);
+    for (int64_t block = s.first; block < s.last; block += TIDE_LANES)
+        for (int64_t lane = 0; lane < s.lanes; lane++) {
+            const char *row = o->data + (s.line + (lane < lines ? lane : 0)) * o->stride;
+            float scale = from == TIDE_I8 ? tide_operand_scale(o, row, block) : 0;
+            for (int64_t cell = block; cell < smaller(block + TIDE_LANES, s.last); cell++)
+                to[cell * s.lanes + lane] = lane < lines ? number_at(row, cell, from, scale) : 0;
         }
 }
 
-TIDE_INLINE void pack_across(const char *data, int64_t stride, int64_t lines, int64_t lanes, int64_t first,
-                             int64_t last, float *to, enum tide_dtype from)
+TIDE_INLINE void pack_across(const struct tide_operand *o, struct tide_strip s, float *to,
+                             enum tide_dtype from)
 {
-    for (int64_t cell = first; cell < last; cell++) {
+    const int64_t size = (int64_t)tide_dtype_bytes(from), stride = o->stride, lanes = s.lanes;
+    const char *data = o->data + s.line * size;
+    int64_t lines = smaller(lanes, o->lines - s.line);
+    for (int64_t cell = s.first; cell < s.last; cell++) {
         const char *row = data + cell * stride;
         float *at = to + cell * lanes;
-        for (int64_t lane = 0; lane < lines; lane++)
-            at[lane] = number_at(row, lane, from);
+        for (int64_t lane = 0; from != TIDE_I8 && lane < lines; lane++)
+            at[lane] = number_at(row, lane, from, 0);
+        for (int64_t lane = 0, end; from == TIDE_I8 && lane < lines; lane = end) {
+            float scale = tide_operand_scale(o, row - s.line, s.line + lane);
+            end = smaller(lines, lane + TIDE_BLOCK - (s.line + lane) % TIDE_BLOCK);
+            for (int64_t i = lane; i < end; i++)
+                at[i] = number_at(row, i, from, scale);
+        }
         for (int64_t lane = lines; lane < lanes; lane++)
             at[lane] = 0;
     }
 }
 
-TIDE_KERNEL(void, pack_numbers,
-            (const char *data, int64_t stride, bool is_along, int64_t lines, int64_t lanes, int64_t first,
-             int64_t last, float *to, enum tide_dtype from),
-            (data, stride, is_along, lines, lanes, first, last, to, from))
+TIDE_KERNEL(void, pack_numbers, (const struct tide_operand *o, struct tide_strip s, float *restrict to),
+            (o, s, to))
 {
-    if (is_along && from == TIDE_F32)
-        pack_along(data, stride, lines, lanes, first, last, to, TIDE_F32);
-    else if (is_along)
-        pack_along(data, stride, lines, lanes, first, last, to, TIDE_BF16);
-    else if (from == TIDE_F32)
-        pack_across(data, stride, lines, lanes, first, last, to, TIDE_F32);
+    if (o->is_along && o->from == TIDE_F32)
+        pack_along(o, s, to, TIDE_F32);
+    else if (o->is_along && o->from == TIDE_BF16)
+        pack_along(o, s, to, TIDE_BF16);
+    else if (o->is_along)
+        pack_along(o, s, to, TIDE_I8);
+    else if (o->from == TIDE_F32)
+        pack_across(o, s, to, TIDE_F32);
+    else if (o->from == TIDE_BF16)
+        pack_across(o, s, to, TIDE_BF16);
     else
-        pack_across(data, stride, lines, lanes, first, last, to, TIDE_BF16);
+        pack_across(o, s, to, TIDE_I8);
 }
 
 void tide_pack(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
-    int64_t size = (int64_t)tide_dtype_bytes(o->from), lines = smaller(s.lanes, o->lines - s.line);
     float *cells = (float *)(void *)to;
+    struct tide_strip there = s;
     TIDE_CHECK(o->to, ==, TIDE_F32);
-    pack_numbers(o->data + s.line * (o->is_along ? o->stride : size), o->stride, o->is_along, lines, s.lanes,
-                 s.first, smaller(s.last, o->numbers), cells, o->from);
-    for (int64_t i = (s.first > o->numbers ? s.first : smaller(s.last, o->numbers)) * s.lanes;
-         i < s.last * s.lanes; i++)
+    there.last = smaller(s.last, o->numbers);
+    pack_numbers(o, there, cells);
+    for (int64_t i = (s.first > there.last ? s.first : there.last) * s.lanes; i < s.last * s.lanes; i++)
         cells[i] = 0;
 }

@@ -2,7 +2,7 @@
  * pack.h - operands of a matrix product, rearranged for tiles: some rows of a, or columns of b, side by side.
  *
  * A packed operand consists of cells, words of 32 bits: an f32, or two bf16 that follow each other in k.
- * Numbers are widened or rounded on the way; what lies beyond an edge is 0.
+ * Numbers are widened or rounded on the way, those of TIDE_I8 to f32 first; what lies beyond an edge is 0.
  */
 #ifndef TIDE_PACK_H
 #define TIDE_PACK_H
@@ -13,7 +13,8 @@
 
 enum { TIDE_LANES = 16 };
 
-/* What of an operand is multiplied at a time: all its lines, some of its k. */
+/* What of an operand is multiplied at a time: all its lines, some of its k, from a multiple of TIDE_BLOCK on.
+ */
 struct tide_operand {
     const char *data;
     int64_t stride;           /* of rows in memory, in bytes */
@@ -21,9 +22,17 @@ struct tide_operand {
     int64_t lines;            /* rows of a, columns of b */
     int64_t numbers;          /* of k */
     enum tide_dtype from, to; /* in memory, in cells */
+    int64_t scales;           /* of TIDE_I8: from data to the first scale, in bytes */
 };
 
-/* `lanes` lines from `line` on, of the cells [first, last); first is a multiple of 16. */
+/* The scale of a number of a row. The row is given as where its first number is, or was skipped to. */
+static inline float tide_operand_scale(const struct tide_operand *operand, const char *row, int64_t at)
+{
+    return ((const float *)(const void *)(row + operand->scales))[at / TIDE_BLOCK];
+}
+
+/* `lanes` lines from `line` on, of the cells [first, last); first is a multiple of 16, and so is line where
+ * lanes are. */
 struct tide_strip {
     int64_t line, lanes, first, last;
 };

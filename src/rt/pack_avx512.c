@@ -12,20 +12,31 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Those of sixteen numbers that are there, as f32; the others are 0. */
+TIDE_INLINE TIDE_AVX512_BF16 __m512 read_16(const char *from_here, __mmask16 there, enum tide_dtype from,
+                                            float scale)
+{
+    if (from == TIDE_F32)
+        return _mm512_maskz_loadu_ps(there, from_here);
+    if (from == TIDE_BF16)
+        return tide_widen_16(_mm256_maskz_loadu_epi16(there, from_here));
+    __m512i whole = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(there, from_here));
+    return _mm512_maskz_mul_ps(there, _mm512_cvtepi32_ps(whole), _mm512_set1_ps(scale));
+}
+
 /* Sixteen cells of a row that k runs along, of which `numbers` numbers are there, or all. */
 TIDE_INLINE TIDE_AVX512_BF16 __m512i cells_along(const char *row, bool all, int64_t numbers,
-                                                 enum tide_dtype from, enum tide_dtype as)
+                                                 enum tide_dtype from, enum tide_dtype as, float scale)
 {
+    const int64_t size = (int64_t)tide_dtype_bytes(from);
     __mmask16 first = all ? 0xffff : tide_first_16(numbers),
               second = all ? 0xffff : tide_first_16(numbers - 16);
-    if (as == TIDE_F32 && from == TIDE_F32)
-        return _mm512_maskz_loadu_epi32(first, row);
     if (as == TIDE_F32)
-        return (__m512i)tide_widen_16(_mm256_maskz_loadu_epi16(first, row));
+        return (__m512i)read_16(row, first, from, scale);
     if (from == TIDE_BF16)
         return _mm512_maskz_loadu_epi16(_mm512_kunpackw(second, first), row);
-    return (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(second, row + TIDE_LINE),
-                                        _mm512_maskz_loadu_ps(first, row));
+    return (__m512i)_mm512_cvtne2ps_pbh(read_16(row + TIDE_LANES * size, second, from, scale),
+                                        read_16(row, first, from, scale));
 }
 
 /* Rows become columns. */
@@ -57,13 +68,18 @@ TIDE_INLINE TIDE_AVX512_BF16 void read_along(const struct tide_operand *o, int64
                                              bool all, __m512i rows[TIDE_LANES], enum tide_dtype from,
                                              enum tide_dtype as)
 {
-    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = from == TIDE_BF16 ? 2 : 4;
-    const char *data = o->data + line * o->stride + cell * per_cell * size;
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = (int64_t)tide_dtype_bytes(from);
+    const char *row = o->data + line * o->stride, *data = row + cell * per_cell * size;
+    int64_t there = all ? TIDE_LANES : cell * per_cell < o->numbers ? o->lines - line : 0;
 #pragma GCC unroll 16
-    for (int i = 0; i < TIDE_LANES; i++)
-        rows[i] = all || line + i < o->lines
-                      ? cells_along(data + i * o->stride, all, o->numbers - cell * per_cell, from, as)
+    for (int i = 0; i < TIDE_LANES; i++) {
+        bool is_there = all || i < there;
+        float scale =
+            from == TIDE_I8 && is_there ? tide_operand_scale(o, row + i * o->stride, cell * per_cell) : 0;
+        rows[i] = is_there
+                      ? cells_along(data + i * o->stride, all, o->numbers - cell * per_cell, from, as, scale)
                       : _mm512_setzero_si512();
+    }
 }
 
 TIDE_INLINE TIDE_AVX512_BF16 void pack_along(const struct tide_operand *o, struct tide_strip s, uint32_t *to,
@@ -91,43 +107,54 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_along(const struct tide_operand *o, struc
 }
 
 /* One number each of sixteen columns, in the low half of their cells. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512i halves(const char *row, __mmask16 columns, enum tide_dtype from)
+TIDE_INLINE TIDE_AVX512_BF16 __m512i halves(const char *at, __mmask16 columns, enum tide_dtype from,
+                                            float scale)
 {
-    return from == TIDE_BF16
-               ? _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(columns, row))
-               : _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(columns, row)));
+    return _mm512_cvtepu16_epi32(from == TIDE_BF16
+                                     ? _mm256_maskz_loadu_epi16(columns, at)
+                                     : (__m256i)_mm512_cvtneps_pbh(read_16(at, columns, from, scale)));
 }
 
-/* Sixteen columns from the first on that there are; two: there is a second number in the cell. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512i cell_across(const char *row, int64_t stride, __mmask16 columns, bool two,
-                                                 enum tide_dtype from, enum tide_dtype as)
+/* Of a row's sixteen columns from `line` on, if there are any. */
+TIDE_INLINE float scale_across(const struct tide_operand *o, const char *row, int64_t line, __mmask16 columns,
+                               enum tide_dtype from)
 {
-    if (as == TIDE_F32 && from == TIDE_F32)
-        return _mm512_maskz_loadu_epi32(columns, row);
+    return from == TIDE_I8 && columns ? tide_operand_scale(o, row, line) : 0;
+}
+
+/* Sixteen columns of a cell from `line` on, of which some are there; two: there is a second number. */
+TIDE_INLINE TIDE_AVX512_BF16 __m512i cell_across(const struct tide_operand *o, const char *row, int64_t line,
+                                                 __mmask16 columns, bool two, enum tide_dtype from,
+                                                 enum tide_dtype as)
+{
+    const char *at = row + line * (int64_t)tide_dtype_bytes(from);
+    float scale = scale_across(o, row, line, columns, from);
     if (as == TIDE_F32)
-        return (__m512i)tide_widen_16(_mm256_maskz_loadu_epi16(columns, row));
-    __m512i low = halves(row, columns, from);
-    return two ? _mm512_or_si512(low, _mm512_slli_epi32(halves(row + stride, columns, from), 16)) : low;
+        return (__m512i)read_16(at, columns, from, scale);
+    __m512i low = halves(at, columns, from, scale);
+    if (!two)
+        return low;
+    scale = scale_across(o, row + o->stride, line, columns, from);
+    return _mm512_or_si512(low, _mm512_slli_epi32(halves(at + o->stride, columns, from, scale), 16));
 }
 
 TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, struct tide_strip s, uint32_t *to,
                                               enum tide_dtype from, enum tide_dtype as)
 {
-    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = from == TIDE_BF16 ? 2 : 4;
-    const char *data = o->data + s.line * size;
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1;
     int64_t cell = s.first, whole = smaller(s.last, o->numbers / per_cell);
     if (s.line + s.lanes <= o->lines)
         for (; cell < whole; cell++) {
-            const char *row = data + cell * per_cell * o->stride;
+            const char *row = o->data + cell * per_cell * o->stride;
             for (int64_t v = 0; v < s.lanes; v += TIDE_LANES)
                 _mm512_store_si512(to + cell * s.lanes + v,
-                                   cell_across(row + v * size, o->stride, 0xffff, true, from, as));
+                                   cell_across(o, row, s.line + v, 0xffff, true, from, as));
         }
     for (; cell < s.last; cell++)
         for (int64_t v = 0; v < s.lanes; v += TIDE_LANES) {
             int64_t there = per_cell * cell < o->numbers ? o->lines - s.line - v : 0;
             _mm512_store_si512(to + cell * s.lanes + v,
-                               cell_across(data + cell * per_cell * o->stride + v * size, o->stride,
+                               cell_across(o, o->data + cell * per_cell * o->stride, s.line + v,
                                            tide_first_16(there), per_cell * cell + 1 < o->numbers, from, as));
         }
 }
@@ -143,14 +170,17 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, stru
     }
 PACK_AS(pack_f32, TIDE_F32, TIDE_F32)
 PACK_AS(pack_widened, TIDE_BF16, TIDE_F32)
+PACK_AS(pack_scaled, TIDE_I8, TIDE_F32)
 PACK_AS(pack_rounded, TIDE_F32, TIDE_BF16)
 PACK_AS(pack_bf16, TIDE_BF16, TIDE_BF16)
+PACK_AS(pack_scaled_rounded, TIDE_I8, TIDE_BF16)
 
 void tide_pack_avx512(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
-    (o->to == TIDE_F32     ? o->from == TIDE_F32 ? pack_f32 : pack_widened
-     : o->from == TIDE_F32 ? pack_rounded
-                           : pack_bf16)(o, s, to);
+    static tide_packer *const packers[][TIDE_I8 + 1] = {
+        [TIDE_F32] = {[TIDE_F32] = pack_f32, [TIDE_BF16] = pack_widened, [TIDE_I8] = pack_scaled},
+        [TIDE_BF16] = {[TIDE_F32] = pack_rounded, [TIDE_BF16] = pack_bf16, [TIDE_I8] = pack_scaled_rounded}};
+    packers[o->to][o->from](o, s, to);
 }
 
 /* Squares that k runs along need no transposition. */
@@ -173,8 +203,10 @@ TIDE_AVX512_BF16 void tide_pack_squares(const struct tide_operand *o, struct tid
 {
     if (o->is_along && o->from == TIDE_F32) {
         square_along(o, s, to, TIDE_F32);
-    } else if (o->is_along) {
+    } else if (o->is_along && o->from == TIDE_BF16) {
         square_along(o, s, to, TIDE_BF16);
+    } else if (o->is_along) {
+        square_along(o, s, to, TIDE_I8);
     } else {
         tide_pack_avx512(o, s, to);
         for (int64_t cell = s.first; cell < s.last; cell += TIDE_LANES) {

@@ -13,13 +13,29 @@
 
 enum { ROWS = 4, VECTORS = 3, LANES = 8, COLUMNS = VECTORS * LANES, AHEAD = 16 };
 
-/* Eight cells of eight lines that k runs along: rows become columns. */
-TIDE_INLINE AVX2 void pack_square(const char *data, int64_t stride, float *to, int64_t lanes)
+/* Eight numbers of a row, all under one scale if they have one. */
+TIDE_INLINE AVX2 __m256 read_8(const struct tide_operand *o, const char *row, int64_t at,
+                               enum tide_dtype from)
 {
+    const char *place = row + at * (int64_t)tide_dtype_bytes(from);
+    if (from == TIDE_F32)
+        return _mm256_loadu_ps((const float *)(const void *)place);
+    if (from == TIDE_BF16)
+        return (__m256)_mm256_slli_epi32(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)place)), 16);
+    __m256i whole = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)place));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(whole), _mm256_set1_ps(tide_operand_scale(o, row, at)));
+}
+
+/* Eight cells of eight lines that k runs along: rows become columns. */
+TIDE_INLINE AVX2 void pack_square(const struct tide_operand *o, int64_t line, int64_t cell, float *to,
+                                  int64_t lanes, enum tide_dtype from)
+{
+    const char *row = o->data + line * o->stride;
     __m256 r[8], t[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(data + i * stride));
+        r[i] = read_8(o, row + i * o->stride, cell, from);
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
@@ -39,20 +55,39 @@ TIDE_INLINE AVX2 void pack_square(const char *data, int64_t stride, float *to, i
     }
 }
 
-/* Where every line and cell is there, and k runs along f32; else as on every processor. */
+/* Where every line and cell is there. */
+TIDE_INLINE AVX2 void pack_whole(const struct tide_operand *o, struct tide_strip s, float *to,
+                                 enum tide_dtype from)
+{
+    const int64_t lanes = s.lanes, stride = o->stride;
+    if (o->is_along) {
+        for (int64_t lane = 0; lane < lanes; lane += LANES)
+            for (int64_t cell = s.first; cell < s.last; cell += LANES)
+                pack_square(o, s.line + lane, cell, to + cell * lanes + lane, lanes, from);
+        return;
+    }
+    for (int64_t cell = s.first; cell < s.last; cell++)
+        for (int64_t lane = 0; lane < lanes; lane += LANES)
+            _mm256_storeu_ps(to + cell * lanes + lane,
+                             read_8(o, o->data + cell * stride, s.line + lane, from));
+}
+
 AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
     int64_t end = s.last < o->numbers ? s.last : o->numbers,
-            whole = s.first + (end - s.first) / LANES * LANES;
-    if (!o->is_along || o->from != TIDE_F32 || s.line + s.lanes > o->lines || whole <= s.first) {
+            whole = o->is_along ? s.first + (end - s.first) / LANES * LANES : end;
+    struct tide_strip first = {s.line, s.lanes, s.first, whole};
+    if (s.line + s.lanes > o->lines || whole <= s.first) {
         tide_pack(o, s, to);
         return;
     }
-    for (int64_t lane = 0; lane < s.lanes; lane += LANES)
-        for (int64_t cell = s.first; cell < whole; cell += LANES)
-            pack_square(o->data + (s.line + lane) * o->stride + cell * (int64_t)sizeof(float), o->stride,
-                        (float *)(void *)to + cell * s.lanes + lane, s.lanes);
-    if (whole < s.last)
+    if (o->from == TIDE_F32)
+        pack_whole(o, first, (float *)(void *)to, TIDE_F32);
+    else if (o->from == TIDE_BF16)
+        pack_whole(o, first, (float *)(void *)to, TIDE_BF16);
+    else
+        pack_whole(o, first, (float *)(void *)to, TIDE_I8);
+    if (whole < s.last) /* fewer than eight, under one scale, and zeros */
         tide_pack(o, (struct tide_strip){s.line, s.lanes, whole, s.last}, to);
 }
 

@@ -148,6 +148,9 @@ static struct tide_operand operand_of(const struct job *job, const void *data, i
                              .from = from,
                              .to = job->kind->cells};
     o.data = (const char *)data + before * (is_along ? size : o.stride);
+    if (from == TIDE_I8)
+        o.scales = (int64_t)tide_row_scales_in((size_t)o.stride) -
+                   (is_along ? before - before / TIDE_BLOCK * (int64_t)sizeof(float) : 0);
     return o;
 }
 

@@ -3,6 +3,7 @@
  * product is shared out, in every kind of tile that this processor has.
  */
 #include "rt/processor.h"
+#include "rt/rows.h"
 #include "rt/threads.h"
 #include "rt/tiles.h"
 #include "sanitized.h"
@@ -273,6 +274,165 @@ static void what_is_no_number_stays_where_it_is(void **state)
     for_each_kind(no_numbers_of);
 }
 
+/* A matrix of int8 by blocks, and the same numbers in f32. */
+struct stored {
+    void *whole, *wide;
+};
+
+static struct stored stored_of(int64_t rows, int64_t columns, unsigned seed)
+{
+    float *made = numbers(rows * columns, TIDE_F32, seed);
+    struct stored s = {malloc((size_t)rows * tide_row_bytes(TIDE_I8, columns)), made}; /* not a byte more */
+    assert_non_null(s.whole);
+    tide_rows_convert(s.whole, TIDE_I8, made, TIDE_F32, rows, columns);
+    tide_rows_convert(made, TIDE_F32, s.whole, TIDE_I8, rows, columns);
+    return s;
+}
+
+static void same_bits(const struct trial *wide, const struct trial *stored)
+{
+    size_t bytes = c_bytes(&wide->product);
+    void *should = multiplied(wide), *c = multiplied(stored);
+    if (memcmp(c, should, bytes) != 0)
+        fail_msg("%s: %d x %d x %d%s%s from int8 differs", wide->kind->name, (int)wide->product.m,
+                 (int)wide->product.n, (int)wide->product.k,
+                 wide->product.a_transposed ? ", a transposed" : "",
+                 wide->product.b_transposed ? ", b transposed" : "");
+    free(should);
+    free(c);
+}
+
+/* The product of one size, with b, then a, in int8, in tiles and in plain C. */
+static void stored_at(const struct tide_tile_kind *kind, const int64_t size[3], bool a_transposed,
+                      bool b_transposed, enum tide_dtype from)
+{
+    struct tide_product p =
+        tide_product(size[0], size[1], size[2], a_transposed, b_transposed, from, TIDE_F32);
+    struct stored a = stored_of(a_transposed ? p.k : p.m, a_transposed ? p.m : p.k, 5),
+                  b = stored_of(b_transposed ? p.n : p.k, b_transposed ? p.k : p.n, 6);
+    tide_product_stored(&p, TIDE_F32, TIDE_F32);
+    p.has_bias = true;
+    struct trial wide = trial_of(kind, p), other = wide;
+    struct trial kept = wide;
+    wide.a = other.a = a.wide;
+    wide.b = b.wide;
+    other.b = b.whole;
+    tide_product_stored(&other.product, TIDE_F32, TIDE_I8);
+    same_bits(&wide, &other);
+    other.a = a.whole;
+    other.b = b.wide;
+    tide_product_stored(&other.product, TIDE_I8, TIDE_F32);
+    same_bits(&wide, &other);
+    free(a.whole), free(a.wide), free(b.whole), free(b.wide);
+    trial_release(&kept);
+}
+
+static void stored_in(const struct tide_tile_kind *kind)
+{
+    static const int64_t larger[][3] = {{200, 773, 130}, {33, 130, 1601}, {16, 64, 64}, {65, 129, 63}};
+    enum { LARGER = sizeof larger / sizeof *larger };
+    for (int dtype = kind->cells; dtype <= TIDE_BF16; dtype++)
+        for (int way = 0; way < 4; way++)
+            for (int i = 0; i < SIZES + LARGER; i++) {
+                tide_threads_set(1 + i % 3);
+                stored_at(kind, i < SIZES ? sizes[i] : larger[i - SIZES], way & 1, way & 2,
+                          (enum tide_dtype)dtype);
+            }
+}
+
+static void int8_has_the_bits_of_the_same_numbers_in_f32(void **state)
+{
+    (void)state;
+    for_each_kind(stored_in);
+}
+
+/* Also in plain C, sums in f64. */
+static void int8_is_the_same_in_the_reference(void **state)
+{
+    enum { M = 3, N = 70, K = 131 };
+    struct tide_matmuls *plain;
+    struct tide_err err;
+    (void)state;
+    assert_int_equal(tide_matmuls_new(true, &plain, &err), 0);
+    for (int way = 0; way < 4; way++) {
+        struct tide_product p = tide_product(M, N, K, way & 1, way & 2, TIDE_BF16, TIDE_F32);
+        struct stored a = stored_of(way & 1 ? K : M, way & 1 ? M : K, 7),
+                      b = stored_of(way & 2 ? N : K, way & 2 ? K : N, 8);
+        float should[M * N], c[M * N];
+        tide_product_stored(&p, TIDE_F32, TIDE_F32);
+        tide_matmul(plain, &p, a.wide, b.wide, NULL, should, NULL);
+        tide_product_stored(&p, TIDE_I8, TIDE_I8);
+        tide_matmul(plain, &p, a.whole, b.whole, NULL, c, NULL);
+        assert_memory_equal(c, should, sizeof c);
+        free(a.whole), free(a.wide), free(b.whole), free(b.wide);
+    }
+    tide_matmuls_free(plain);
+}
+
+/* What is no number in one block of int8 stays in what is made of that block. */
+static void bad_blocks_of(const struct tide_tile_kind *kind)
+{
+    enum { M = 20, N = 200, K = 70 };
+    for (int transposed = 0; transposed < 2; transposed++) {
+        int64_t rows = transposed ? N : K, columns = transposed ? K : N;
+        struct tide_product p = tide_product(M, N, K, false, transposed, kind->cells, TIDE_F32);
+        struct trial t = trial_of(kind, p);
+        float *made = numbers(rows * columns, TIDE_F32, 9);
+        made[transposed ? 70 * K + 69 : 69 * N + 70] = INFINITY;
+        free(t.b);
+        t.b = malloc((size_t)rows * tide_row_bytes(TIDE_I8, columns));
+        assert_non_null(t.b);
+        tide_product_stored(&t.product, kind->cells, TIDE_I8);
+        tide_rows_convert(t.b, TIDE_I8, made, TIDE_F32, rows, columns);
+        float *c = multiplied(&t);
+        for (int i = 0; i < M; i++)
+            for (int j = 0; j < N; j++)
+                assert_int_equal(isnan(c[i * t.product.c_stride + j]) != 0,
+                                 transposed ? j == 70 : j / TIDE_BLOCK == 1);
+        free(c);
+        free(made);
+        trial_release(&t);
+    }
+}
+
+static void a_bad_block_of_int8_stays_where_it_is(void **state)
+{
+    (void)state;
+    for_each_kind(bad_blocks_of);
+}
+
+/* What a strip asks for lies in its operand, whatever its type and wherever it ends. */
+static void nothing_beyond_an_operand_is_asked_for(void **state)
+{
+    enum { LINES = 50, NUMBERS = 77, LANES = 48, STEP = 32 };
+    static const enum tide_dtype types[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
+    static const char data[LINES * NUMBERS * 4 * 2];
+    (void)state;
+    for (int which = 0; which < 12; which++) {
+        bool along = which & 1;
+        struct tide_operand o = {.data = data,
+                                 .is_along = along,
+                                 .lines = LINES,
+                                 .numbers = NUMBERS,
+                                 .from = types[which / 4],
+                                 .to = which & 2 ? TIDE_BF16 : TIDE_F32};
+        o.stride = (int64_t)tide_row_bytes(o.from, along ? NUMBERS : LINES);
+        const char *end = data + o.stride * (along ? LINES : NUMBERS);
+        int64_t asked = 0;
+        for (int64_t line = 0; line < LINES; line += LANES)
+            for (int64_t cell = 0; cell < NUMBERS; cell += STEP) {
+                struct tide_strip strip = {line, LANES, cell, cell + STEP};
+                struct tide_lines lines = tide_pack_lines(&o, strip);
+                while (lines.count > 0) {
+                    const char *at = tide_lines_next(&lines, 1);
+                    assert_true(at >= data && at < end);
+                    asked++;
+                }
+            }
+        assert_true(asked * TIDE_LINE >= (int64_t)(LINES * NUMBERS * tide_dtype_bytes(o.from)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +440,10 @@ int main(void)
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(a_part_has_the_bits_of_the_whole),
         cmocka_unit_test(what_is_no_number_stays_where_it_is),
+        cmocka_unit_test(int8_has_the_bits_of_the_same_numbers_in_f32),
+        cmocka_unit_test(int8_is_the_same_in_the_reference),
+        cmocka_unit_test(a_bad_block_of_int8_stays_where_it_is),
+        cmocka_unit_test(nothing_beyond_an_operand_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
