@@ -3,7 +3,7 @@
 #include "train/checkpoint_private.h"
 #include "train/config.h"
 #include "base/durable.h"
-#include "train/safetensors.h"
+#include "train/shards.h"
 #include "train/vocabulary.h"
 
 #include <dirent.h>
@@ -281,13 +281,8 @@ static bool has(int folder, enum tide_checkpoint_file file)
 }
 
 /* Of a directory with a config.json alone. */
-static void refuse_model(int folder, struct tide_err *err)
+static void refuse_model(struct tide_err *err)
 {
-    if (!faccessat(folder, "model.safetensors.index.json", F_OK, 0)) {
-        tide_err_set(err, "the model lies in several files, and only one is read here");
-        tide_err_hint(err, "transformers joins them: model.save_pretrained(DIR, max_shard_size='100GB')");
-        return;
-    }
     tide_err_set(err, "there is a config.json and no model.safetensors");
     tide_err_hint(err, "transformers makes one: model.save_pretrained(DIR, safe_serialization=True)");
 }
@@ -349,10 +344,11 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
         wrap(dir, err);
     else if (status == 1 && !has(folder, TIDE_CHECKPOINT_CONFIG))
         status = find_in_run(folder, dir, path, err);
-    else if (status == 1 && has(folder, TIDE_CHECKPOINT_MODEL))
+    else if (status == 1 && (has(folder, TIDE_CHECKPOINT_MODEL) ||
+                             !faccessat(folder, "model.safetensors.index.json", F_OK, 0)))
         status = 0; /* a model from elsewhere */
     else if (status == 1) {
-        refuse_model(folder, err);
+        refuse_model(err);
         status = wrap(dir, err);
     }
     close(folder);
@@ -519,7 +515,7 @@ static int open_and_check(const char *path, enum tide_checkpoint_file which, con
                           struct tide_err *err)
 {
     char name[PATH_MAX];
-    if (join(path, tide_checkpoint_names[which], name, err) || tide_safetensors_open(ret_file, name, err))
+    if (join(path, tide_checkpoint_names[which], name, err) || tide_shards_open(ret_file, name, err))
         return -1;
     if (!check_file(ret_file, graph, suffixes, suffix_count, err))
         return 0;

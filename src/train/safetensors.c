@@ -255,6 +255,9 @@ void tide_safetensors_close(struct tide_safetensors *file)
 {
     if (file->fd >= 0)
         close(file->fd);
+    for (size_t i = 0; i < file->shard_count; i++)
+        tide_safetensors_close(&file->shards[i]);
+    free(file->shards);
     free(file->tensors);
     *file = (struct tide_safetensors){.fd = -1};
 }
@@ -284,6 +287,8 @@ static float from_half(uint16_t half)
 int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                           float *to, struct tide_err *err)
 {
+    if (file->shards)
+        file = &file->shards[tensor->shard];
     if (!strcmp(tensor->type, "F32"))
         return fetch(file, tensor->begin, to, tensor->bytes, err);
     bool brain = !strcmp(tensor->type, "BF16");

@@ -23,12 +23,15 @@ struct tide_safetensor {
     int rank;
     int64_t dims[TIDE_RANK];
     size_t begin, bytes; /* of its numbers, from the start of the file */
+    size_t shard;        /* which file, where there are several */
 };
 
 struct tide_safetensors {
-    int fd;            /* -1: from memory */
-    const char *bytes; /* NULL: from a file */
-    size_t size;       /* of all of it */
+    int fd;                          /* -1: from memory, or from several files */
+    const char *bytes;               /* NULL: from a file */
+    struct tide_safetensors *shards; /* the files, where there are several (shards.h); else NULL */
+    size_t shard_count;
+    size_t size; /* of all of it */
     struct tide_safetensor *tensors;
     size_t count;
     char metadata[4096]; /* "key=value\n" ..., as far as it fits */

@@ -135,15 +135,91 @@ def test_going_on_gives_the_bytes_of_a_run_that_never_stopped(train, tidemark, t
     assert contents(tmp_path / "twice/step-00000100") != contents(tmp_path / "twice/step-00000200")
 
 
-def test_a_model_in_several_files_is_refused(train, tidemark, tmp_path):
-    assert train("--steps", 1, "--out", "run").code == 0
-    model = tmp_path / "model"
+def tensors_of(data):
+    """{name: (entry of the header, bytes)} of a safetensors file."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (entry, data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+            for name, entry in header.items()}
+
+
+def safetensors_of(tensors):
+    at, header = 0, {}
+    for name, (entry, data) in tensors.items():
+        header[name] = {**entry, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(data for _, data in tensors.values())
+
+
+@pytest.fixture
+def in_shards(train, tmp_path):
+    """model/, whose weights lie in three files and an index as Hugging Face writes them; what the one file has is in run/."""
+    assert train("--steps", 3, "--out", "run").code == 0
+    model, whole = tmp_path / "model", tmp_path / "run/step-00000003"
     model.mkdir()
-    (model / "config.json").write_bytes((tmp_path / "run/step-00000001/config.json").read_bytes())
-    refused(tidemark("sample", "model", "--prompt", "1"), "there is a config.json and no model.safetensors")
-    (model / "model.safetensors.index.json").write_text("{}")
-    for command in ("sample", "model", "--prompt", "1"), ("train", "lm", "--data", "sums.txt", "--resume", "model"):
-        refused(tidemark(*command), "the model lies in several files", "max_shard_size")
+    for name in ("config.json", "vocabulary.json"):
+        (model / name).write_bytes((whole / name).read_bytes())
+    tensors = list(tensors_of((whole / "model.safetensors").read_bytes()).items())
+    parts = {f"model-{i + 1:05}-of-00003.safetensors": dict(tensors[i::3]) for i in range(3)}
+    for name, part in parts.items():
+        (model / name).write_bytes(safetensors_of(part))
+    where = {tensor: name for name, part in parts.items() for tensor in part}
+    (model / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": where}))
+    return model
+
+
+def test_a_model_in_several_files_is_read(train, tidemark, in_shards, tmp_path):
+    (tmp_path / "whole").mkdir()
+    for name in ("config.json", "vocabulary.json", "model.safetensors"):
+        (tmp_path / "whole" / name).write_bytes((tmp_path / "run/step-00000003" / name).read_bytes())
+    said = [tidemark("sample", folder, "--prompt", "12+34=", "--seed", 4, "--threads", 1).out for folder in ("whole", "model")]
+    assert said[0] == said[1] != ""
+    for source in ("model", "whole"):
+        assert train("--steps", 2, "--resume", source, "--out", f"on-{source}").code == 0
+    assert contents(tmp_path / "on-model/step-00000002") == contents(tmp_path / "on-whole/step-00000002")
+
+
+SHARD = "model-00002-of-00003.safetensors"
+INDEX = "model.safetensors.index.json"
+
+
+def change_index(folder, change):
+    index = json.loads((folder / INDEX).read_text())
+    change(index["weight_map"])
+    (folder / INDEX).write_text(json.dumps(index))
+
+
+def move_tensor(folder):
+    """The file has a tensor that the index has elsewhere, and another file has it too."""
+    first = folder / "model-00001-of-00003.safetensors"
+    tensors = tensors_of((folder / SHARD).read_bytes())
+    tensors.update(list(tensors_of(first.read_bytes()).items())[:1])
+    (folder / SHARD).write_bytes(safetensors_of(tensors))
+
+
+@pytest.mark.parametrize("spoil,words", [
+    (lambda folder: (folder / INDEX).write_text("{}"), "no weight_map"),
+    (lambda folder: (folder / INDEX).write_text("{"), "no JSON"),
+    (lambda folder: (folder / INDEX).unlink(), "there is a config.json and no model.safetensors"),
+    (lambda folder: (folder / SHARD).unlink(), f"{SHARD}': No such file"),
+    (lambda folder: (folder / SHARD).write_bytes((folder / SHARD).read_bytes()[:-5]), SHARD),
+    (lambda folder: (folder / SHARD).write_bytes(b""), "too short"),
+    (lambda folder: change_index(folder, lambda m: m.update(more=SHARD)), "tensor 'more' in"),
+    (lambda folder: change_index(folder, lambda m: m.pop(next(iter(m)))), "the index does not name"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): SHARD})), "that the index has in"),
+    (move_tensor, "that the index has in"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): "../model/" + SHARD})), "no file beside it"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): ".."})), "no file beside it"),
+    (lambda folder: change_index(folder, lambda m: m.update({next(iter(m)): 7})), "no file beside it"),
+], ids=["no map", "no JSON", "no index", "missing file", "cut file", "empty file", "missing tensor", "unnamed tensor",
+        "tensor elsewhere", "tensor twice", "a path", "the folder above", "no name"])
+def test_files_of_a_model_that_lie_are_refused(train, tidemark, in_shards, tmp_path, spoil, words):
+    spoil(in_shards)
+    refused(tidemark("sample", "model", "--prompt", "1"), words)
+    refused(train("--steps", 2, "--resume", "model", "--out", "on"), words)
+    assert not list((tmp_path / "on").glob("step-*"))
 
 
 def test_a_run_can_go_on_in_another_directory(train, tmp_path):
