@@ -29,7 +29,7 @@ CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
 LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
-LIBS     = -lsqlite3 -ljansson -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
+LIBS     = -lsqlite3 -ljansson -lpcre2-8 -lutf8proc -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
 LAYERS  := base record channel sense judge plan assess show/text show/screen show/report show/export rt train

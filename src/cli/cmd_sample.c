@@ -195,7 +195,8 @@ struct talk {
 static int read_prompt(struct talk *t, struct tide_err *err)
 {
     const char *text = t->values->prompt ? t->values->prompt : "";
-    size_t room = strlen(text) + 1 + (t->values->json ? (size_t)t->values->tokens : 0);
+    size_t room = tide_vocabulary_most(t->model.vocabulary, text) + 1 +
+                  (t->values->json ? (size_t)t->values->tokens : 0);
     t->prompt = malloc(room * sizeof *t->prompt);
     if (!t->prompt)
         return tide_err_set(err, "out of memory for the prompt");

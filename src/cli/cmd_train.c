@@ -18,6 +18,7 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     EVALUATION_BATCHES = 8,
@@ -44,7 +45,10 @@ static const struct tide_option options[] = {
     {0, "config", TIDE_OPTION_TEXT, TRAIN(config), "FILE",
      "the model as a config.json in the terms of Hugging Face's GPT-2", NULL, 0, 0},
     {0, "data", TIDE_OPTION_TEXT, TRAIN(data), "FILE",
-     "a text, learned by characters, or a token file of llm.c; without one, sums are made up and their answers checked",
+     "a text, learned as its model's tokenizer cuts it or else byte by byte, or a token file of llm.c; without one, sums are made up and their answers checked",
+     NULL, 0, 0},
+    {0, "tokenizer", TIDE_OPTION_TEXT, TRAIN(tokenizer), "DIR",
+     "what cuts the text into words: a tokenizer.json, or a directory with one or with vocab.json and merges.txt (of a model that is gone on with, its own)",
      NULL, 0, 0},
     {0, "steps", TIDE_OPTION_COUNT, TRAIN(steps), "N", "how many steps in all (2000)", NULL, 1, MOST_COUNT},
     {0, "batch", TIDE_OPTION_COUNT, TRAIN(batch), "N", "sequences per batch (16; of sums 48)", NULL, 1,
@@ -120,6 +124,24 @@ static void listen_for_stop(void)
         if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
+}
+
+/* ---- a text that is read */
+
+/* On a terminal, from the second second on: a text of some megabytes is read before anybody looks. */
+static void tell_read(double share)
+{
+    static int64_t began_ns, told_ns;
+    int64_t now = tide_clock_ns();
+    began_ns = began_ns ? began_ns : now;
+    if (!isatty(STDERR_FILENO) ||
+        (share < 1 && (now - began_ns < TIDE_NS_PER_S || now - told_ns < DRAW_MS * TIDE_NS_PER_MS)))
+        return;
+    if (share < 1)
+        fprintf(stderr, "\rtidemark: the text becomes tokens: %.0f %%", 100 * share);
+    else if (told_ns)
+        fputs("\r\033[K", stderr);
+    told_ns = now;
 }
 
 /* ---- the loop */
@@ -402,6 +424,7 @@ static int read_words(int argc, char **argv, struct values *ret_values, int *ret
                                                    : TIDE_BF16;
     v.train.keep = (int)v.keep;
     v.train.speaks = v.sample_every > 0;
+    v.train.tell = tell_read;
     *ret_values = v;
     return 0;
 }

@@ -91,13 +91,18 @@ static void print_model(FILE *out, const struct tide_trainer *t)
     const struct tide_gpt_config *c = tide_trainer_config(t);
     const struct tide_train_options *o = tide_trainer_options(t);
     char text[2][TIDE_UNITS_TEXT];
-    static const char *const kinds[] = {"text by characters", "tokens", "sums made up here"};
-    fprintf(out,
-            "model    %s parameters: %lld blocks of %lld, %lld heads, %lld words; %s, %lld thread%s, %s\n",
-            tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
-            (long long)c->channels, (long long)c->heads, (long long)c->words,
-            o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-            tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
+    static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
+                                        "text by its tokenizer"};
+    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(tide_trainer_data(t));
+    const char *of = tokenizer ? " of " : "";
+    fprintf(
+        out,
+        "model    %s parameters: %lld blocks of %lld, %lld heads, %lld words%s%s; %s, %lld thread%s, %s\n",
+        tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
+        (long long)c->channels, (long long)c->heads, (long long)c->words, of,
+        tokenizer ? tide_tokenizer_source(tokenizer) : "", o->dtype == TIDE_BF16 ? "bf16" : "f32",
+        (long long)o->threads, o->threads == 1 ? "" : "s",
+        tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
             kinds[tide_data_kind(tide_trainer_data(t))],
             tide_count_text((double)tide_data_count(tide_trainer_data(t)), text[1]), (long long)o->batch,

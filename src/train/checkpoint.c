@@ -185,6 +185,10 @@ static int take_record(const json_t *root, struct tide_checkpoint_record *ret, s
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
         const json_t *part = json_object_get(files, tide_checkpoint_names[i]);
         int64_t checksum;
+        if (!part && tide_checkpoint_is_optional(i)) {
+            ret->parts[i].bytes = -1;
+            continue;
+        }
         if (!part)
             return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[i]);
         if (take_integer(part, "bytes", 0, INT64_MAX, &ret->parts[i].bytes, err) ||
@@ -270,8 +274,9 @@ static int verify(int folder, struct tide_err *err)
     struct tide_checkpoint_record record;
     int status = read_record(folder, &record, err);
     for (int i = 0; !status && i < TIDE_CHECKPOINT_PARTS; i++)
-        status = verify_part(folder, tide_checkpoint_names[i], record.parts[i].bytes,
-                             record.parts[i].checksum, err);
+        if (record.parts[i].bytes >= 0)
+            status = verify_part(folder, tide_checkpoint_names[i], record.parts[i].bytes,
+                                 record.parts[i].checksum, err);
     return status;
 }
 
@@ -411,7 +416,8 @@ int tide_checkpoint_check_data(const char *path, const struct tide_data *data, s
     if ((int64_t)counter.bytes == record.parts[TIDE_CHECKPOINT_VOCABULARY].bytes &&
         counter.checksum == record.parts[TIDE_CHECKPOINT_VOCABULARY].checksum)
         return 0;
-    tide_err_set(err, "the model was trained with other symbols than those of this data");
+    tide_err_set(err,
+                 "the model was trained with other symbols than those of this data, or another tokenizer");
     return wrap(path, err);
 }
 

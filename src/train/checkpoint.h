@@ -1,6 +1,6 @@
 /*
  * checkpoint.h - a run on disk: DIR/step-NNNNNNNN/{config.json, vocabulary.json, model.safetensors,
- * optimizer.safetensors, state.json}.
+ * optimizer.safetensors, state.json}, and the files of the model's tokenizer where it has one.
  *
  * A checkpoint is written into a directory of another name (.step-NNNNNNNN.partial) and renamed when it is
  * whole and on the disk, so that a kill at any moment leaves either the old ones or also the new one; the

@@ -5,11 +5,14 @@
 #define TIDE_CHECKPOINT_PRIVATE_H
 
 #include "train/checkpoint.h"
+#include "train/tokenizer.h"
 
 enum tide_checkpoint_file {
     TIDE_CHECKPOINT_CONFIG,
     TIDE_CHECKPOINT_VOCABULARY,
-    TIDE_CHECKPOINT_MODEL,
+    TIDE_CHECKPOINT_TOKENIZER, /* the first of its files, as tide_tokenizer_names has them: those that are
+                                  there */
+    TIDE_CHECKPOINT_MODEL = TIDE_CHECKPOINT_TOKENIZER + TIDE_TOKENIZER_FILES,
     TIDE_CHECKPOINT_OPTIMIZER,
     TIDE_CHECKPOINT_PARTS, /* so many have their length and checksum in the next */
     TIDE_CHECKPOINT_STATE = TIDE_CHECKPOINT_PARTS,
@@ -17,8 +20,23 @@ enum tide_checkpoint_file {
 };
 
 /* In the order in which they are written. */
-static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {
-    "config.json", "vocabulary.json", "model.safetensors", "optimizer.safetensors", "state.json"};
+static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {"config.json",
+                                                                         "vocabulary.json",
+                                                                         "tokenizer.json",
+                                                                         "vocab.json",
+                                                                         "merges.txt",
+                                                                         "added_tokens.json",
+                                                                         "tokenizer_config.json",
+                                                                         "special_tokens_map.json",
+                                                                         "model.safetensors",
+                                                                         "optimizer.safetensors",
+                                                                         "state.json"};
+
+/* Whether a checkpoint can do without it. */
+static inline bool tide_checkpoint_is_optional(int file)
+{
+    return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_MODEL;
+}
 
 static const char *const tide_checkpoint_moments[2] = {"exp_avg", "exp_avg_sq"}; /* as PyTorch has them */
 
@@ -26,7 +44,7 @@ static const char *const tide_checkpoint_moments[2] = {"exp_avg", "exp_avg_sq"};
 struct tide_checkpoint_record {
     struct tide_checkpoint_state state;
     struct {
-        int64_t bytes;
+        int64_t bytes; /* -1: there is none */
         uint32_t checksum;
     } parts[TIDE_CHECKPOINT_PARTS];
 };

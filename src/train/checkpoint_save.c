@@ -204,6 +204,8 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_text(&json, "dtype", state->dtype == TIDE_BF16 ? "bf16" : "f32");
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
+        if (s->record.parts[i].bytes < 0)
+            continue;
         tide_json_object(&json, tide_checkpoint_names[i]);
         tide_json_integer(&json, "bytes", s->record.parts[i].bytes);
         tide_json_integer(&json, "crc32", s->record.parts[i].checksum);
@@ -213,9 +215,22 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_end(&json);
 }
 
+/* What is read of a file that the tokenizer came with; NULL: there is none. */
+static const char *tokenizer_part(const struct saving *s, int part, size_t *ret_len)
+{
+    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(s->data);
+    return tokenizer ? tide_tokenizer_file(tokenizer, part - TIDE_CHECKPOINT_TOKENIZER, ret_len) : NULL;
+}
+
 static void write_part(struct saving *s, int part, struct tide_durable *file)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
+    size_t len = 0;
+    const char *text = tide_checkpoint_is_optional(part) ? tokenizer_part(s, part, &len) : NULL;
+    if (text) {
+        tide_durable_put(file, text, len);
+        return;
+    }
     switch (part) {
     case TIDE_CHECKPOINT_CONFIG:
         tide_config_write(s->config, file->out);
@@ -238,6 +253,11 @@ static int write_files(struct saving *s, struct tide_err *err)
 {
     struct tide_durable file;
     for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++) {
+        size_t len;
+        if (tide_checkpoint_is_optional(i) && !tokenizer_part(s, i, &len)) {
+            s->record.parts[i].bytes = -1;
+            continue;
+        }
         if (tide_durable_open(&file, s->partial, tide_checkpoint_names[i]))
             return cannot(s->dir, tide_checkpoint_names[i], errno, err);
         write_part(s, i, &file);

@@ -19,8 +19,10 @@ struct tide_data {
     enum tide_data_kind kind;
     uint64_t seed;
     int64_t sequence, words, symbol_count;
-    int64_t count, train_count; /* tokens in all, and before the part that is held out */
-    int fd;                     /* -1: no file */
+    struct tide_tokenizer *tokenizer; /* NULL: none */
+    size_t head, width;               /* of a file: bytes before the tokens, and of each */
+    int64_t count, train_count;       /* tokens in all, and before the part that is held out */
+    int fd;                           /* -1: no file */
     size_t file_bytes;
     uint8_t *row;          /* of a file: one sequence and the token after it, as they lie there */
     char shown[256];       /* the path, for messages */
@@ -42,12 +44,17 @@ static void know_symbols(struct tide_data *d, const bool *occurs)
     d->words = d->symbol_count;
 }
 
-static int open_sums(struct tide_data *d)
+static int open_sums(struct tide_data *d, int64_t words, struct tide_err *err)
 {
     bool occurs[256] = {0};
+    if (d->tokenizer) {
+        tide_err_set(err, "sums are made of 13 symbols, and this model's words are its tokenizer's");
+        return tide_err_hint(err, "name a text for it: --data FILE");
+    }
     for (const char *s = sum_symbols; *s; s++)
         occurs[(uint8_t)*s] = true;
     know_symbols(d, occurs);
+    d->words = words > d->words ? words : d->words;
     d->kind = TIDE_DATA_SUMS;
     d->count = d->train_count = (int64_t)LARGEST * LARGEST;
     return 0;
@@ -88,6 +95,8 @@ static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_
 {
     int64_t most;
     d->kind = TIDE_DATA_TOKENS;
+    d->head = HEAD_BYTES;
+    d->width = 2;
     if (head[1] != 1)
         return tide_err_set(err, "it is a token file of version %d; only version 1 is known", head[1]);
     if (head[2] < 0 || (size_t)head[2] > (d->file_bytes - HEAD_BYTES) / 2)
@@ -108,6 +117,7 @@ static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
     bool occurs[256] = {0};
     uint8_t bytes[CHUNK];
     d->kind = TIDE_DATA_TEXT;
+    d->width = 1;
     d->count = (int64_t)d->file_bytes;
     for (size_t at = 0, count; at < d->file_bytes; at += count) {
         count = d->file_bytes - at < CHUNK ? d->file_bytes - at : CHUNK;
@@ -126,6 +136,102 @@ static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
     return 0;
 }
 
+/* ---- text in a tokenizer's words */
+
+struct tokens_file {
+    const struct tide_data *data;
+    size_t read, told; /* bytes of the text */
+    void (*tell)(double share);
+    int fd;
+    size_t width, waiting;
+    int64_t count;
+    char room[CHUNK];
+};
+
+/* A file of our own that has no name any more. */
+static int open_unnamed(struct tide_err *err)
+{
+    const char *given = getenv("TMPDIR");
+    const char *const places[] = {given && *given ? given : "/var/tmp", "/var/tmp", "/tmp"};
+    char path[4096], shown[256];
+    int fd = -1;
+    for (size_t i = 0; i < sizeof places / sizeof *places && fd < 0; i++)
+        if (snprintf(path, sizeof path, "%s/tidemark-XXXXXX", places[i]) < (int)sizeof path)
+            fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return tide_err_set(err, "cannot make a file for its tokens in '%s': %s",
+                            tide_text_escape(places[0], strlen(places[0]), shown, sizeof shown),
+                            strerror(errno));
+    unlink(path);
+    return fd;
+}
+
+static ssize_t read_text(void *context, char *to, size_t room, struct tide_err *err)
+{
+    struct tokens_file *f = context;
+    size_t left = f->data->file_bytes - f->read, count = left < room ? left : room;
+    if (read_at(f->data, to, count, f->read, err))
+        return -1;
+    f->read += count;
+    if (f->tell && f->read - f->told >= 1 << 20) {
+        f->tell((double)f->read / (double)f->data->file_bytes);
+        f->told = f->read;
+    }
+    return (ssize_t)count;
+}
+
+static int write_waiting(struct tokens_file *f, struct tide_err *err)
+{
+    for (size_t done = 0; done < f->waiting;) {
+        ssize_t put = write(f->fd, f->room + done, f->waiting - done);
+        if (put < 0 && errno != EINTR) {
+            tide_err_set(err, "cannot write its tokens: %s", strerror(errno));
+            return tide_err_hint(err, "TMPDIR names a directory with room for %lld MB or more",
+                                 (long long)(f->data->file_bytes * f->width / 2000000 + 1));
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    f->waiting = 0;
+    return 0;
+}
+
+static int take_tokens(void *context, const int32_t *tokens, size_t count, struct tide_err *err)
+{
+    struct tokens_file *f = context;
+    f->count += (int64_t)count;
+    for (size_t i = 0; i < count; i++, f->waiting += f->width) {
+        uint16_t narrow = (uint16_t)tokens[i];
+        if (f->waiting + f->width > sizeof f->room && write_waiting(f, err))
+            return -1;
+        memcpy(f->room + f->waiting, f->width == sizeof narrow ? (const void *)&narrow : &tokens[i],
+               f->width);
+    }
+    return 0;
+}
+
+/* The text becomes a file of its tokens. */
+static int tokenize(struct tide_data *d, int64_t words, void (*tell)(double share), struct tide_err *err)
+{
+    struct tokens_file f = {.data = d, .tell = tell, .width = words > UINT16_MAX + 1 ? 4 : 2};
+    struct tide_tokenizing way = {read_text, take_tokens, &f};
+    f.fd = open_unnamed(err);
+    if (f.fd < 0)
+        return -1;
+    int status = tide_tokenizer_run(d->tokenizer, &way, err) || write_waiting(&f, err) ? -1 : 0;
+    if (tell)
+        tell(1);
+    close(d->fd);
+    d->fd = f.fd;
+    d->kind = TIDE_DATA_WORDS;
+    d->width = f.width;
+    d->count = f.count;
+    d->file_bytes = f.width * (size_t)f.count;
+    d->words = words;
+    return status;
+}
+
+/* ---- files */
+
 static int open_regular(struct tide_data *d, const char *path, struct tide_err *err)
 {
     struct stat info;
@@ -137,18 +243,21 @@ static int open_regular(struct tide_data *d, const char *path, struct tide_err *
     if (!info.st_size)
         return tide_err_set(err, "cannot read it: it is empty");
     d->file_bytes = (size_t)info.st_size;
-    d->row = malloc(((size_t)d->sequence + 1) * sizeof(uint16_t));
+    d->row = malloc(((size_t)d->sequence + 1) * sizeof(uint32_t));
     return d->row ? 0 : tide_err_set(err, "out of memory");
 }
 
-static int open_file(struct tide_data *d, const char *path, int64_t words, struct tide_err *err)
+static int open_file(struct tide_data *d, const struct tide_data_source *source, struct tide_err *err)
 {
     int32_t head[3] = {0};
-    if (open_regular(d, path, err))
+    int64_t words = source->words || !d->tokenizer ? source->words : tide_tokenizer_words(d->tokenizer);
+    if (open_regular(d, source->path, err))
         return -1;
     if (d->file_bytes >= HEAD_BYTES && read_at(d, head, sizeof head, 0, err))
         return -1;
-    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, words, err) : open_text(d, words, err))
+    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, words, err)
+        : d->tokenizer          ? tokenize(d, words, source->tell, err)
+                                : open_text(d, words, err))
         return -1;
     int64_t held_out = d->count / 10 > d->sequence + 1 ? d->count / 10 : d->sequence + 1;
     d->train_count = d->count - held_out;
@@ -160,24 +269,24 @@ static int open_file(struct tide_data *d, const char *path, int64_t words, struc
     return 0;
 }
 
-int tide_data_open(const char *path, uint64_t seed, int64_t sequence, int64_t words,
-                   struct tide_data **ret_data, struct tide_err *err)
+int tide_data_open(const struct tide_data_source *source, struct tide_data **ret_data, struct tide_err *err)
 {
     struct tide_data *d = calloc(1, sizeof *d);
-    if (!d)
+    if (!d) {
+        tide_tokenizer_free(source->tokenizer);
         return tide_err_set(err, "out of memory");
+    }
     d->fd = -1;
-    d->seed = seed;
-    d->sequence = sequence;
-    if (path)
-        tide_text_escape(path, strlen(path), d->shown, sizeof d->shown);
-    if (path ? open_file(d, path, words, err) : open_sums(d)) {
-        tide_err_wrap(err, "%s", d->shown);
+    d->seed = source->seed;
+    d->sequence = source->sequence;
+    d->tokenizer = source->tokenizer;
+    if (source->path)
+        tide_text_escape(source->path, strlen(source->path), d->shown, sizeof d->shown);
+    if (source->path ? open_file(d, source, err) : open_sums(d, source->words, err)) {
+        tide_err_wrap(err, "%s", source->path ? d->shown : "train");
         tide_data_free(d);
         return -1;
     }
-    if (!path && words > d->words)
-        d->words = words;
     *ret_data = d;
     return 0;
 }
@@ -188,6 +297,7 @@ void tide_data_free(struct tide_data *d)
         return;
     if (d->fd >= 0)
         close(d->fd);
+    tide_tokenizer_free(d->tokenizer);
     free(d->row);
     free(d);
 }
@@ -205,6 +315,11 @@ int64_t tide_data_words(const struct tide_data *d)
 int64_t tide_data_count(const struct tide_data *d)
 {
     return d->train_count;
+}
+
+const struct tide_tokenizer *tide_data_tokenizer(const struct tide_data *d)
+{
+    return d->tokenizer;
 }
 
 /* ---- sums */
@@ -270,11 +385,18 @@ bool tide_data_is_right(const char *prompt, const char *answer)
 /* A token of the row that was read last; -1: none that the model knows. */
 static int32_t token_in_row(const struct tide_data *d, int64_t at)
 {
-    uint16_t token;
+    const uint8_t *place = d->row + d->width * (size_t)at;
+    uint16_t narrow = 0;
+    uint32_t token = 0;
     if (d->kind == TIDE_DATA_TEXT)
-        return d->token_of[d->row[at]];
-    memcpy(&token, d->row + 2 * at, sizeof token);
-    return token < d->words ? token : -1;
+        return d->token_of[*place];
+    if (d->width == sizeof narrow) {
+        memcpy(&narrow, place, sizeof narrow);
+        token = narrow;
+    } else {
+        memcpy(&token, place, sizeof token);
+    }
+    return token < d->words ? (int32_t)token : -1;
 }
 
 /* Everything was looked at when the file was opened, and is again: somebody may have written to it since. */
@@ -284,8 +406,7 @@ static int fill_from_file(const struct tide_data *d, uint64_t row, bool held_out
     int64_t first = held_out ? d->train_count : 0, end = held_out ? d->count : d->train_count;
     uint64_t places = (uint64_t)(end - first - d->sequence);
     int64_t at = first + (int64_t)(tide_random_at(d->seed, held_out, row) % places);
-    size_t width = d->kind == TIDE_DATA_TOKENS ? 2 : 1, head = d->kind == TIDE_DATA_TOKENS ? HEAD_BYTES : 0;
-    if (read_at(d, d->row, width * ((size_t)d->sequence + 1), head + width * (size_t)at, err))
+    if (read_at(d, d->row, d->width * ((size_t)d->sequence + 1), d->head + d->width * (size_t)at, err))
         return -1;
     for (int64_t i = 0; i <= d->sequence; i++) {
         int32_t token = token_in_row(d, i);
@@ -321,21 +442,24 @@ int tide_data_symbol(const struct tide_data *d, int32_t token)
     return token >= 0 && token < d->symbol_count ? d->symbols[token] : -1;
 }
 
-void tide_data_text(const struct tide_data *d, int32_t token, char out[static 8])
+const char *tide_data_text(const struct tide_data *d, int32_t token, char room[static 16], size_t *ret_len)
 {
-    if (tide_data_symbol(d, token) < 0) {
-        snprintf(out, 8, "%d ", token);
-        return;
+    const char *text = d->tokenizer ? tide_tokenizer_text(d->tokenizer, token, ret_len) : NULL;
+    if (text)
+        return text;
+    if (tide_data_symbol(d, token) >= 0) {
+        *ret_len = 1;
+        return (const char *)&d->symbols[token];
     }
-    out[0] = (char)d->symbols[token];
-    out[1] = '\0';
+    *ret_len = (size_t)snprintf(room, 16, "%d ", token);
+    return room;
 }
 
 int64_t tide_data_tokens(const struct tide_data *d, const char *text, int32_t *out, int64_t most,
                          struct tide_err *err)
 {
     int64_t count = 0;
-    if (d->kind == TIDE_DATA_TOKENS)
+    if (d->kind != TIDE_DATA_TEXT && d->kind != TIDE_DATA_SUMS)
         return tide_err_set(err, "a model of tokens has no symbols to read text with");
     for (; text[count] && count < most; count++) {
         char shown[16];

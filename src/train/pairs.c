@@ -2,14 +2,10 @@
 #include "base/map.h"
 #include "base/text.h"
 
-#include <jansson.h>
-#include <locale.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wctype.h>
 
-enum { RUNES = 324, LONGEST = 4096 }; /* runes: bytes are written as those below this number */
+enum { RUNES = 324, MOST_MERGES = 1 << 24 }; /* runes: bytes are written as those below this number */
 
 struct word {
     size_t at;
@@ -19,11 +15,15 @@ struct word {
 
 struct tide_pairs {
     int64_t words;
+    bool whole_first;
+    int16_t byte_of[RUNES]; /* -1: the rune stands for no byte */
     struct word *word;
     char *bytes; /* of all words */
+    size_t used, room;
+    int32_t byte_word[256]; /* the word of each byte; -1: none */
+    uint64_t merges;
     struct tide_map by_text;
     struct tide_map by_pair; /* left << 32 | right -> rank << 32 | joined */
-    locale_t locale;         /* 0: none, and everything outside of ASCII is a letter */
 };
 
 /* ---- bytes as the files write them */
@@ -42,9 +42,9 @@ static void know_runes(int16_t byte_of[static RUNES])
         byte_of[is_itself(byte) ? byte : next++] = (int16_t)byte;
 }
 
-/* The bytes that a text of the files stands for; one with other characters stands for itself. `out` has room
- * for len. */
-static size_t to_bytes(const int16_t *byte_of, const char *text, size_t len, char *out)
+/* The bytes that a text of the files stands for, in `out`, which has room for len; one with other characters
+ * stands for itself, and is not what a piece of text becomes: false. */
+static bool to_bytes(const int16_t *byte_of, const char *text, size_t len, char *out, size_t *ret_len)
 {
     size_t made = 0;
     for (size_t at = 0, step; at < len; at += step) {
@@ -52,108 +52,35 @@ static size_t to_bytes(const int16_t *byte_of, const char *text, size_t len, cha
         step = tide_text_rune(text + at, len - at, &rune);
         if (!step || rune >= RUNES || byte_of[rune] < 0) {
             memcpy(out, text, len);
-            return len;
+            *ret_len = len;
+            return false;
         }
         out[made++] = (char)byte_of[rune];
     }
-    return made;
+    *ret_len = made;
+    return true;
 }
 
-/* ---- reading */
+/* ---- the vocabulary */
 
-static int take_words(struct tide_pairs *p, json_t *root, const int16_t *byte_of, struct tide_err *err)
+int tide_pairs_new(int64_t words, size_t bytes, bool whole_first, struct tide_pairs **ret_pairs,
+                   struct tide_err *err)
 {
-    const char *key;
-    json_t *value;
-    size_t used = 0;
-    json_object_foreach(root, key, value)
-    {
-        char shown[64];
-        int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-        if (id < 0 || id >= p->words || p->word[id].known)
-            return tide_err_set(
-                err, "the vocabulary gives '%s' a number that is none of the model's %lld, or another's",
-                tide_text_escape(key, strlen(key), shown, sizeof shown), (long long)p->words);
-        size_t len = to_bytes(byte_of, key, strlen(key), p->bytes + used);
-        p->word[id] = (struct word){.at = used, .len = (uint32_t)len, .known = true};
-        if (tide_map_put(&p->by_text, tide_map_key(TIDE_MAP_SEED, p->bytes + used, len), (uint64_t)id))
-            return tide_err_set(err, "out of memory for the vocabulary");
-        used += len;
-    }
-    return 0;
-}
-
-static int read_words(struct tide_pairs *p, const char *text, size_t len, const int16_t *byte_of,
-                      struct tide_err *err)
-{
-    json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        return tide_err_set(err, "the vocabulary is no JSON (line %d)", why.line);
-    int status = json_is_object(root) ? take_words(p, root, byte_of, err)
-                                      : tide_err_set(err, "the vocabulary is no JSON object");
-    json_decref(root);
-    return status;
-}
-
-/* "left right" of merges.txt, as rank. */
-static int take_merge(struct tide_pairs *p, const char *line, size_t len, uint64_t rank,
-                      const int16_t *byte_of, struct tide_err *err)
-{
-    char shown[64], both[2 * 512];
-    const char *space = memchr(line, ' ', len);
-    size_t first = space ? (size_t)(space - line) : 0, second = len - first - 1;
-    if (!first || !second || first >= sizeof both / 2 || second >= sizeof both / 2)
-        return tide_err_set(err, "the merges have a line that is no pair: '%s'",
-                            tide_text_escape(line, len, shown, sizeof shown));
-    size_t left = to_bytes(byte_of, line, first, both);
-    size_t all = left + to_bytes(byte_of, space + 1, second, both + left);
-    int32_t a = tide_pairs_word(p, both, left), b = tide_pairs_word(p, both + left, all - left),
-            joined = tide_pairs_word(p, both, all);
-    if (a < 0 || b < 0 || joined < 0)
-        return tide_err_set(err, "the merges join '%s', which is not in the vocabulary",
-                            tide_text_escape(line, len, shown, sizeof shown));
-    if (tide_map_put(&p->by_pair, (uint64_t)a << 32 | (uint32_t)b, rank << 32 | (uint32_t)joined))
-        return tide_err_set(err, "out of memory for the merges, or there are too many");
-    return 0;
-}
-
-static int read_merges(struct tide_pairs *p, const char *text, size_t len, const int16_t *byte_of,
-                       struct tide_err *err)
-{
-    uint64_t rank = 0;
-    for (size_t at = 0; at < len;) {
-        const char *line = text + at, *newline = memchr(line, '\n', len - at);
-        size_t line_len = newline ? (size_t)(newline - line) : len - at;
-        at += line_len + 1;
-        if (line_len && line[line_len - 1] == '\r')
-            line_len--;
-        bool is_head = line_len >= 8 && !memcmp(line, "#version", 8);
-        if (line_len && !is_head && take_merge(p, line, line_len, rank++, byte_of, err))
-            return -1;
-    }
-    return 0;
-}
-
-int tide_pairs_new(const char *vocabulary, size_t vocabulary_len, const char *merges, size_t merges_len,
-                   int64_t words, struct tide_pairs **ret_pairs, struct tide_err *err)
-{
-    int16_t byte_of[RUNES];
     struct tide_pairs *p = calloc(1, sizeof *p);
     if (!p)
         return tide_err_set(err, "out of memory for the vocabulary");
-    know_runes(byte_of);
+    know_runes(p->byte_of);
+    memset(p->byte_word, -1, sizeof p->byte_word);
     p->words = words;
+    p->whole_first = whole_first;
+    p->room = bytes;
     p->word = calloc((size_t)words, sizeof *p->word);
-    p->bytes = malloc(vocabulary_len + 1); /* no word is longer than what says it */
-    p->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    p->bytes = malloc(bytes + 1);
     tide_map_init(&p->by_text, (size_t)words);
-    tide_map_init(&p->by_pair, (size_t)words);
-    int status = p->word && p->bytes ? 0 : tide_err_set(err, "out of memory for the vocabulary");
-    if (status || read_words(p, vocabulary, vocabulary_len, byte_of, err) ||
-        read_merges(p, merges, merges_len, byte_of, err)) {
+    tide_map_init(&p->by_pair, MOST_MERGES);
+    if (!p->word || !p->bytes) {
         tide_pairs_free(p);
-        return -1;
+        return tide_err_set(err, "out of memory for the vocabulary");
     }
     *ret_pairs = p;
     return 0;
@@ -165,11 +92,54 @@ void tide_pairs_free(struct tide_pairs *p)
         return;
     tide_map_release(&p->by_text);
     tide_map_release(&p->by_pair);
-    if (p->locale)
-        freelocale(p->locale);
     free(p->word);
     free(p->bytes);
     free(p);
+}
+
+int tide_pairs_add_word(struct tide_pairs *p, const char *text, size_t len, int64_t id, struct tide_err *err)
+{
+    char shown[64];
+    size_t bytes;
+    if (id < 0 || id >= p->words || p->word[id].known || len > p->room - p->used)
+        return tide_err_set(
+            err,
+            "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld words",
+            tide_text_escape(text, len, shown, sizeof shown), (long long)id, (long long)p->words);
+    char *to = p->bytes + p->used;
+    bool is_text = to_bytes(p->byte_of, text, len, to, &bytes);
+    p->word[id] = (struct word){.at = p->used, .len = (uint32_t)bytes, .known = true};
+    if (is_text && tide_map_put(&p->by_text, tide_map_key(TIDE_MAP_SEED, to, bytes), (uint64_t)id))
+        return tide_err_set(err, "out of memory for the vocabulary");
+    if (is_text && bytes == 1)
+        p->byte_word[(uint8_t)*to] = (int32_t)id;
+    p->used += bytes;
+    return 0;
+}
+
+int tide_pairs_add_merge(struct tide_pairs *p, const char *left, size_t left_len, const char *right,
+                         size_t right_len, struct tide_err *err)
+{
+    char shown[2][64], both[2 * 1024];
+    size_t first = 0, second = 0;
+    if (left_len > sizeof both / 2 || right_len > sizeof both / 2)
+        return tide_err_set(err, "the merges have a pair that is too long");
+    bool is_text = to_bytes(p->byte_of, left, left_len, both, &first);
+    is_text &= to_bytes(p->byte_of, right, right_len, both + first, &second);
+    if (!is_text) { /* of characters that stand for no byte: no text has it */
+        p->merges++;
+        return 0;
+    }
+    int32_t a = tide_pairs_word(p, both, first), b = tide_pairs_word(p, both + first, second),
+            joined = tide_pairs_word(p, both, first + second);
+    if (a < 0 || b < 0 || joined < 0)
+        return tide_err_set(
+            err, "the merges join '%s' and '%s', and one or both or what they make is not in the vocabulary",
+            tide_text_escape(left, left_len, shown[0], sizeof *shown),
+            tide_text_escape(right, right_len, shown[1], sizeof *shown));
+    if (tide_map_put(&p->by_pair, (uint64_t)a << 32 | (uint32_t)b, p->merges++ << 32 | (uint32_t)joined))
+        return tide_err_set(err, "out of memory for the merges, or there are too many");
+    return 0;
 }
 
 const char *tide_pairs_text(const struct tide_pairs *p, int32_t token, size_t *ret_len)
@@ -189,102 +159,177 @@ int32_t tide_pairs_word(const struct tide_pairs *p, const char *text, size_t len
     return (int32_t)id;
 }
 
-/* ---- pieces */
+/* ---- joining */
 
-enum kind { SPACE, LETTER, DIGIT, OTHER };
+/* Part of a piece; those that were joined into the one before them are skipped by its `after`. */
+struct symbol {
+    int32_t token, before, after; /* token -1: joined; before, after -1: none */
+};
 
-static enum kind kind_of(const struct tide_pairs *p, const char *text, size_t len, size_t *ret_len)
+/* Two neighbours that can be joined. The lower comes first: by rank, then by place. */
+struct pair {
+    uint64_t order; /* rank << 32 | place of the left one */
+    int32_t joined;
+};
+
+enum { CACHED = 1 << 15, CACHED_BYTES = 26, CACHED_TOKENS = 16 };
+
+/* A piece that was joined. */
+struct cached {
+    uint8_t len, count; /* 0: none */
+    char text[CACHED_BYTES];
+    int32_t tokens[CACHED_TOKENS];
+};
+
+struct tide_pairs_encoder {
+    const struct tide_pairs *pairs;
+    size_t room; /* symbols */
+    struct symbol *symbols;
+    struct pair *heap; /* three for each symbol: its own, and two for each join */
+    size_t heap_count;
+    int32_t *tokens;
+    struct cached cache[CACHED];
+};
+
+struct tide_pairs_encoder *tide_pairs_encoder_new(const struct tide_pairs *pairs)
 {
-    unsigned rune = 0;
-    *ret_len = tide_text_rune(text, len, &rune);
-    if (!*ret_len) {
-        *ret_len = 1;
-        return OTHER;
-    }
-    if (rune == ' ' || (rune >= '\t' && rune <= '\r') || rune == 0x85 || rune == 0xa0)
-        return SPACE;
-    if (rune < 0x80)
-        return rune >= '0' && rune <= '9'                     ? DIGIT
-               : (rune | 0x20) >= 'a' && (rune | 0x20) <= 'z' ? LETTER
-                                                              : OTHER;
-    if (!p->locale || iswalpha_l((wint_t)rune, p->locale))
-        return LETTER;
-    return iswspace_l((wint_t)rune, p->locale) ? SPACE : OTHER;
+    struct tide_pairs_encoder *e = calloc(1, sizeof *e);
+    if (e)
+        e->pairs = pairs;
+    return e;
 }
 
-/* Bytes from the start that are of one kind. ret_last: of its last rune. */
-static size_t run_of(const struct tide_pairs *p, const char *text, size_t len, enum kind wanted,
-                     size_t *ret_last)
+void tide_pairs_encoder_free(struct tide_pairs_encoder *e)
 {
-    size_t at = 0, step;
-    while (at < len && kind_of(p, text + at, len - at, &step) == wanted) {
-        at += step;
-        *ret_last = step;
-    }
-    return at;
+    if (!e)
+        return;
+    free(e->symbols);
+    free(e->heap);
+    free(e->tokens);
+    free(e);
 }
 
-static size_t contraction(const char *text, size_t len)
+static int make_room(struct tide_pairs_encoder *e, size_t len, struct tide_err *err)
 {
-    static const char *const ends[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (len >= strlen(ends[i]) && !memcmp(text, ends[i], strlen(ends[i])))
-            return strlen(ends[i]);
+    if (len <= e->room)
+        return 0;
+    free(e->symbols);
+    free(e->heap);
+    free(e->tokens);
+    e->room = 0;
+    e->symbols = calloc(len, sizeof *e->symbols);
+    e->heap = calloc(3 * len, sizeof *e->heap);
+    e->tokens = calloc(len, sizeof *e->tokens);
+    if (!e->symbols || !e->heap || !e->tokens)
+        return tide_err_set(err, "out of memory for a piece of %zu bytes", len);
+    e->room = len;
     return 0;
 }
 
-/* The piece at the start: 's|'t|'re|'ve|'m|'ll|'d| ?letters| ?digits| ?others|white space, whose last
- * character goes to the word behind it. */
-static size_t piece(const struct tide_pairs *p, const char *text, size_t len)
+/* Puts the pair that begins at a symbol on the heap, if it can be joined. */
+static void offer(struct tide_pairs_encoder *e, int32_t at)
 {
-    size_t last = 0, step, whole = contraction(text, len);
-    if (whole)
-        return whole;
-    size_t skip = text[0] == ' ' && len > 1 && kind_of(p, text + 1, len - 1, &step) != SPACE;
-    enum kind what = kind_of(p, text + skip, len - skip, &step);
-    size_t run = run_of(p, text + skip, len - skip, what, &last);
-    if (what == SPACE && run < len && run > last)
-        return run - last;
-    return skip + run;
+    uint64_t found;
+    int32_t after = at < 0 ? -1 : e->symbols[at].after;
+    if (after < 0 ||
+        !tide_map_get(&e->pairs->by_pair,
+                      (uint64_t)e->symbols[at].token << 32 | (uint32_t)e->symbols[after].token, &found))
+        return;
+    struct pair made = {(found & ~(uint64_t)UINT32_MAX) | (uint32_t)at, (int32_t)(found & UINT32_MAX)};
+    size_t place = e->heap_count++;
+    for (; place && e->heap[(place - 1) / 2].order > made.order; place = (place - 1) / 2)
+        e->heap[place] = e->heap[(place - 1) / 2];
+    e->heap[place] = made;
 }
 
-/* ---- joining */
-
-static int64_t join(const struct tide_pairs *p, int32_t *tokens, int64_t count)
+static struct pair take_first(struct tide_pairs_encoder *e)
 {
-    for (;;) {
-        uint64_t best = UINT64_MAX, found;
-        int64_t at = -1;
-        for (int64_t i = 0; i + 1 < count; i++)
-            if (tide_map_get(&p->by_pair, (uint64_t)tokens[i] << 32 | (uint32_t)tokens[i + 1], &found) &&
-                found < best) {
-                best = found;
-                at = i;
-            }
-        if (at < 0)
-            return count;
-        tokens[at] = (int32_t)(best & UINT32_MAX);
-        memmove(tokens + at + 1, tokens + at + 2, (size_t)(count - at - 2) * sizeof *tokens);
-        count--;
+    struct pair first = e->heap[0], moved = e->heap[--e->heap_count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < e->heap_count; at = child) {
+        child += child + 1 < e->heap_count && e->heap[child + 1].order < e->heap[child].order;
+        if (moved.order <= e->heap[child].order)
+            break;
+        e->heap[at] = e->heap[child];
     }
+    e->heap[at] = moved;
+    return first;
 }
 
-int64_t tide_pairs_tokens(const struct tide_pairs *p, const char *text, size_t len, int32_t *out,
-                          struct tide_err *err)
+/* Whether a pair of the heap is still what stands there. */
+static bool stands(const struct tide_pairs_encoder *e, struct pair pair)
 {
-    int64_t made = 0;
-    for (size_t at = 0; at < len;) {
-        size_t bytes = piece(p, text + at, len - at);
-        bytes = bytes > LONGEST ? LONGEST : bytes;
-        for (size_t i = 0; i < bytes; i++) {
-            char shown[16];
-            out[made + (int64_t)i] = tide_pairs_word(p, text + at + i, 1);
-            if (out[made + (int64_t)i] < 0)
-                return tide_err_set(err, "the vocabulary has no word for the byte '%s'",
-                                    tide_text_escape(text + at + i, 1, shown, sizeof shown));
+    uint64_t found;
+    const struct symbol *left = &e->symbols[(uint32_t)pair.order];
+    return left->token >= 0 && left->after >= 0 &&
+           tide_map_get(&e->pairs->by_pair,
+                        (uint64_t)left->token << 32 | (uint32_t)e->symbols[left->after].token, &found) &&
+           (int32_t)(found & UINT32_MAX) == pair.joined;
+}
+
+static int64_t join(struct tide_pairs_encoder *e, size_t len)
+{
+    int64_t count = 0;
+    e->heap_count = 0;
+    for (size_t i = 0; i + 1 < len; i++)
+        offer(e, (int32_t)i);
+    while (e->heap_count) {
+        struct pair pair = take_first(e);
+        if (!stands(e, pair))
+            continue;
+        int32_t at = (int32_t)(uint32_t)pair.order;
+        struct symbol *left = &e->symbols[at], *right = &e->symbols[left->after];
+        left->token = pair.joined;
+        left->after = right->after;
+        right->token = -1;
+        if (left->after >= 0)
+            e->symbols[left->after].before = at;
+        offer(e, left->before);
+        offer(e, at);
+    }
+    for (int32_t at = 0; at >= 0; at = e->symbols[at].after)
+        e->tokens[count++] = e->symbols[at].token;
+    return count;
+}
+
+static int64_t encode_new(struct tide_pairs_encoder *e, const char *piece, size_t len, struct tide_err *err)
+{
+    if (make_room(e, len, err))
+        return -1;
+    if (e->pairs->whole_first && (e->tokens[0] = tide_pairs_word(e->pairs, piece, len)) >= 0)
+        return 1;
+    for (size_t i = 0; i < len; i++) {
+        char shown[16];
+        int32_t word = e->pairs->byte_word[(uint8_t)piece[i]];
+        if (word < 0)
+            return tide_err_set(err, "the vocabulary has no word for the byte '%s'",
+                                tide_text_escape(piece + i, 1, shown, sizeof shown));
+        e->symbols[i] = (struct symbol){word, (int32_t)i - 1, i + 1 < len ? (int32_t)i + 1 : -1};
+    }
+    return join(e, len);
+}
+
+int64_t tide_pairs_encode(struct tide_pairs_encoder *e, const char *piece, size_t len,
+                          const int32_t **ret_tokens, struct tide_err *err)
+{
+    struct cached *c = NULL;
+    if (!len)
+        return 0;
+    if (len <= CACHED_BYTES) {
+        uint64_t key = tide_map_key(TIDE_MAP_SEED, piece, len);
+        c = &e->cache[(key ^ key >> 32) % CACHED];
+        if (c->len == len && !memcmp(c->text, piece, len)) {
+            *ret_tokens = c->tokens;
+            return c->count;
         }
-        made += join(p, out + made, (int64_t)bytes);
-        at += bytes;
     }
-    return made;
+    int64_t count = encode_new(e, piece, len, err);
+    if (c && count > 0 && count <= CACHED_TOKENS) {
+        c->len = (uint8_t)len;
+        c->count = (uint8_t)count;
+        memcpy(c->text, piece, len);
+        memcpy(c->tokens, e->tokens, (size_t)count * sizeof *e->tokens);
+    }
+    *ret_tokens = e->tokens;
+    return count;
 }

@@ -1,36 +1,50 @@
 /*
- * pairs.h - GPT-2's words: bytes joined pair by pair, from vocab.json and merges.txt.
+ * pairs.h - words of bytes: a vocabulary, and the pairs that are joined into its words, as GPT-2 has them.
  *
- * A text is cut into pieces (words with the space before them, numbers, other symbols, white space), and in
- * each piece the pair that comes first in merges.txt is joined until none is left. The files write bytes as
- * printable characters; here words are bytes again.
+ * In a piece of text the pair that comes first among the merges is joined, the leftmost of equal ones, until
+ * none is left. Files write bytes as printable characters; here words are bytes again.
  *
- * Outside of ASCII the C library says what a letter is, which differs from the original for digits of other
- * scripts. A piece longer than 4096 bytes is encoded in parts of that length.
+ * tide_pairs_new -> _add_word for each, then _add_merge for each in their order -> any number of encoders.
  */
 #ifndef TIDE_PAIRS_H
 #define TIDE_PAIRS_H
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct tide_pairs;
 
-/* From the contents of the two files, for a model with so many words. Caller frees. */
-int tide_pairs_new(const char *vocabulary, size_t vocabulary_len, const char *merges, size_t merges_len,
-                   int64_t words, struct tide_pairs **ret_pairs, struct tide_err *err);
+/* For words numbered below `words`, whose texts have at most `bytes` together. whole_first: a piece that is a
+ * word is that word, however its pairs would join. Caller frees. */
+int tide_pairs_new(int64_t words, size_t bytes, bool whole_first, struct tide_pairs **ret_pairs,
+                   struct tide_err *err);
 void tide_pairs_free(struct tide_pairs *pairs);
+
+/* A word as files write it. A number that is beyond, or another's, is refused. */
+int tide_pairs_add_word(struct tide_pairs *pairs, const char *text, size_t len, int64_t id,
+                        struct tide_err *err);
+
+/* The next pair to be joined. */
+int tide_pairs_add_merge(struct tide_pairs *pairs, const char *left, size_t left_len, const char *right,
+                         size_t right_len, struct tide_err *err);
 
 /* The bytes of a word, borrowed; NULL: it has none. */
 const char *tide_pairs_text(const struct tide_pairs *pairs, int32_t token, size_t *ret_len);
 
-/* The word that is exactly these bytes; -1: none. */
+/* The word that is exactly these bytes of text; -1: none. */
 int32_t tide_pairs_word(const struct tide_pairs *pairs, const char *text, size_t len);
 
-/* Returns how many were written to out, which has room for len; -1: a byte is no word. */
-int64_t tide_pairs_tokens(const struct tide_pairs *pairs, const char *text, size_t len, int32_t *out,
-                          struct tide_err *err);
+/* Joins pieces, and remembers what came of those that it met lately. One thread at a time; the pairs must
+ * outlive it. */
+struct tide_pairs_encoder;
+struct tide_pairs_encoder *tide_pairs_encoder_new(const struct tide_pairs *pairs); /* NULL: no memory */
+void tide_pairs_encoder_free(struct tide_pairs_encoder *encoder);
+
+/* How many words a piece is, at *ret_tokens, borrowed until the next call; -1: a byte is no word. */
+int64_t tide_pairs_encode(struct tide_pairs_encoder *encoder, const char *piece, size_t len,
+                          const int32_t **ret_tokens, struct tide_err *err);
 
 #endif

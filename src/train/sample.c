@@ -276,6 +276,15 @@ int64_t tide_sampler_tokens(struct tide_sampler *s, const int32_t *prompt, int64
     return made;
 }
 
+static void add_text(char *answer, const struct tide_data *data, int32_t token)
+{
+    char room[16];
+    size_t len, before = strlen(answer);
+    const char *text = tide_data_text(data, token, room, &len);
+    memcpy(answer + before, text, len);
+    answer[before + len] = '\0';
+}
+
 double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *data, int64_t questions)
 {
     enum { LONGEST = 32, ANSWER = 8 };
@@ -284,14 +293,14 @@ double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *dat
     int32_t end;
     TIDE_CHECK(tide_data_tokens(data, "\n", &end, 1, NULL), ==, 1);
     for (int64_t i = 0; i < questions; i++) {
-        char prompt[LONGEST], answer[8 * ANSWER + 8] = "";
+        char prompt[LONGEST], answer[16 * ANSWER + 1] = "";
         int32_t tokens[LONGEST], made[ANSWER];
         tide_data_question(data, (uint64_t)i, prompt, sizeof prompt);
         int64_t count = tide_data_tokens(data, prompt, tokens, LONGEST, NULL);
         TIDE_CHECK(count, >, 0);
         int64_t said = tide_sampler_tokens(s, tokens, count, &greedy, end, made, ANSWER);
         for (int64_t j = 0; j < said; j++)
-            tide_data_text(data, made[j], answer + strlen(answer));
+            add_text(answer, data, made[j]);
         right += tide_data_is_right(prompt, answer);
     }
     return questions > 0 ? (double)right / (double)questions : 0;

@@ -12,6 +12,7 @@
 #include "train/initial.h"
 #include "train/sample.h"
 #include "train/tuning.h"
+#include "train/vocabulary.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -166,7 +167,14 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
 static int open_data(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
-    if (tide_data_open(o->data, (uint64_t)o->seed, o->sequence, t->config.words, &t->data, err))
+    struct tide_data_source source = {.path = o->data,
+                                      .seed = (uint64_t)o->seed,
+                                      .sequence = o->sequence,
+                                      .words = t->config.words,
+                                      .tell = o->tell};
+    if (tide_vocabulary_tokenizer(o->tokenizer, t->resumed[0] ? t->resumed : NULL, t->config.words,
+                                  &source.tokenizer, err) ||
+        tide_data_open(&source, &t->data, err))
         return -1;
     if (!t->config.words)
         t->config.words = tide_data_words(t->data);
@@ -428,15 +436,16 @@ static void show_tokens(const struct tide_trainer *t, const int32_t *tokens, int
                         size_t size)
 {
     size_t used = 0;
-    out[0] = '\0';
     for (int64_t i = 0; i < count; i++) {
-        char text[8];
-        tide_data_text(t->data, tokens[i], text);
-        int len = snprintf(out + used, size - used, "%s", text);
-        if (len < 0 || (size_t)len >= size - used)
+        char room[16];
+        size_t len;
+        const char *text = tide_data_text(t->data, tokens[i], room, &len);
+        if (len >= size - used)
             break;
-        used += (size_t)len;
+        memcpy(out + used, text, len);
+        used += len;
     }
+    out[used] = '\0';
 }
 
 int tide_trainer_sample(struct tide_trainer *t, char *out, size_t size, struct tide_err *err)

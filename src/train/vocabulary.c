@@ -1,7 +1,7 @@
 #include "train/vocabulary.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "train/pairs.h"
+#include "train/tokenizer.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -17,7 +17,7 @@ struct tide_vocabulary {
     int symbol_count;
     char symbols[256];
     int16_t token_of[256]; /* -1: none */
-    struct tide_pairs *pairs;
+    struct tide_tokenizer *tokenizer;
 };
 
 void tide_vocabulary_write(const struct tide_data *data, FILE *out)
@@ -25,7 +25,11 @@ void tide_vocabulary_write(const struct tide_data *data, FILE *out)
     struct tide_json json;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
-    if (tide_data_kind(data) == TIDE_DATA_TOKENS) {
+    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(data);
+    if (tokenizer) {
+        tide_json_text(&json, "kind", "pairs");
+        tide_json_integer(&json, "crc32", tide_tokenizer_checksum(tokenizer));
+    } else if (tide_data_kind(data) == TIDE_DATA_TOKENS) {
         tide_json_text(&json, "kind", "numbers");
     } else {
         tide_json_text(&json, "kind", "bytes");
@@ -105,6 +109,8 @@ static int parse(struct tide_vocabulary *v, const char *text, size_t len, struct
     int status = 0;
     if (kind && !strcmp(kind, "bytes"))
         status = take_symbols(v, json_object_get(root, "symbols"), err);
+    else if (kind && !strcmp(kind, "pairs"))
+        v->kind = TIDE_VOCABULARY_PAIRS;
     else if (!kind || strcmp(kind, "numbers") != 0)
         status = tide_err_set(err, "the vocabulary is of no known kind");
     json_decref(root);
@@ -124,20 +130,16 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
     return status;
 }
 
-static int read_pairs(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
+/* The tokenizer's files beside it; without them a model that was trained with some has lost its words. */
+static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
-    char *words = NULL, *merges = NULL;
-    size_t words_len = 0, merges_len = 0;
-    int status = read_file(dir, "vocab.json", &words, &words_len, err);
-    if (!status)
-        status = read_file(dir, "merges.txt", &merges, &merges_len, err);
-    if (!status) {
-        status = tide_pairs_new(words, words_len, merges, merges_len, v->words, &v->pairs, err);
-        v->kind = TIDE_VOCABULARY_PAIRS;
-    }
-    free(words);
-    free(merges);
-    return status;
+    char shown[256];
+    int status = tide_tokenizer_new(dir, v->words, &v->tokenizer, err);
+    if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
+        return tide_err_set(err, "%s: the files of the model's tokenizer are not there any more",
+                            tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+    v->kind = v->tokenizer ? TIDE_VOCABULARY_PAIRS : TIDE_VOCABULARY_NUMBERS;
+    return status < 0 ? -1 : 0;
 }
 
 int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
@@ -151,11 +153,13 @@ int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary *
     v->words = words;
     memset(v->token_of, -1, sizeof v->token_of);
     int status = read_symbols(v, dir, err);
-    if (status >= 0 && v->kind == TIDE_VOCABULARY_NUMBERS)
-        status = read_pairs(v, dir, err);
+    if (status < 0)
+        tide_err_wrap(err, "%s", tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+    else if (v->kind != TIDE_VOCABULARY_BYTES)
+        status = read_tokenizer(v, dir, err);
     if (status < 0) {
         tide_vocabulary_free(v);
-        return tide_err_wrap(err, "%s", tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+        return -1;
     }
     *ret_vocabulary = v;
     return 0;
@@ -165,8 +169,35 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
 {
     if (!v)
         return;
-    tide_pairs_free(v->pairs);
+    tide_tokenizer_free(v->tokenizer);
     free(v);
+}
+
+int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t words,
+                              struct tide_tokenizer **ret_tokenizer, struct tide_err *err)
+{
+    char shown[256];
+    struct tide_vocabulary *v = NULL;
+    struct tide_tokenizer *found = NULL;
+    int status = named ? tide_tokenizer_new(named, words, &found, err)
+                 : dir ? tide_vocabulary_new(dir, words, &v, err)
+                       : 0;
+    if (status == 1) {
+        tide_err_set(err, "there is no tokenizer in '%s'",
+                     tide_text_escape(named, strlen(named), shown, sizeof shown));
+        return tide_err_hint(
+            err,
+            "--tokenizer takes a tokenizer.json, or a directory with one or with vocab.json and merges.txt");
+    }
+    if (status)
+        return -1;
+    if (v) {
+        found = v->tokenizer;
+        v->tokenizer = NULL;
+        tide_vocabulary_free(v);
+    }
+    *ret_tokenizer = found;
+    return 0;
 }
 
 enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *v)
@@ -179,7 +210,7 @@ enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *v)
 const char *tide_vocabulary_text(const struct tide_vocabulary *v, int32_t token, char room[static 16],
                                  size_t *ret_len)
 {
-    const char *text = v->pairs ? tide_pairs_text(v->pairs, token, ret_len) : NULL;
+    const char *text = v->tokenizer ? tide_tokenizer_text(v->tokenizer, token, ret_len) : NULL;
     if (text)
         return text;
     if (token >= 0 && token < v->symbol_count) {
@@ -192,8 +223,7 @@ const char *tide_vocabulary_text(const struct tide_vocabulary *v, int32_t token,
 
 int32_t tide_vocabulary_end(const struct tide_vocabulary *v)
 {
-    static const char end[] = "<|endoftext|>";
-    return v->pairs ? tide_pairs_word(v->pairs, end, sizeof end - 1) : -1;
+    return v->tokenizer ? tide_tokenizer_end(v->tokenizer) : -1;
 }
 
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *v)
@@ -247,6 +277,11 @@ static int64_t numbers_of(const struct tide_vocabulary *v, const char *text, int
     return count;
 }
 
+size_t tide_vocabulary_most(const struct tide_vocabulary *v, const char *text)
+{
+    return v->tokenizer ? tide_tokenizer_most(v->tokenizer, strlen(text)) : strlen(text);
+}
+
 int64_t tide_vocabulary_tokens(const struct tide_vocabulary *v, const char *text, int32_t *out,
                                struct tide_err *err)
 {
@@ -254,7 +289,7 @@ int64_t tide_vocabulary_tokens(const struct tide_vocabulary *v, const char *text
     case TIDE_VOCABULARY_BYTES:
         return symbols_of(v, text, out, err);
     case TIDE_VOCABULARY_PAIRS:
-        return tide_pairs_tokens(v->pairs, text, strlen(text), out, err);
+        return tide_tokenizer_tokens(v->tokenizer, text, strlen(text), out, err);
     default:
         return numbers_of(v, text, out, err);
     }

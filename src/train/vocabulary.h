@@ -2,8 +2,8 @@
  * vocabulary.h - the words of a model as text, and text as words.
  *
  * Three kinds: bytes, each word one byte that occurs in the training text (vocabulary.json, which is written
- * here with every checkpoint of such a model); byte pairs, GPT-2's own (vocab.json and merges.txt, as Hugging
- * Face has them); numbers, where a directory has neither and a token is all there is.
+ * here with every checkpoint of such a model); byte pairs, the model's own tokenizer (tokenizer.h), whose
+ * files lie beside it; numbers, where a directory has neither and a token is all there is.
  *
  * Files come from strangers: lengths and numbers are checked, everything is bounded. A vocabulary does not
  * change after it was read.
@@ -19,7 +19,7 @@
 enum tide_vocabulary_kind { TIDE_VOCABULARY_BYTES, TIDE_VOCABULARY_PAIRS, TIDE_VOCABULARY_NUMBERS };
 
 /* vocabulary.json of data of text or sums: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each
- * word; of tokens: {"kind": "numbers"}. */
+ * word; with a tokenizer: {"kind": "pairs", "crc32": ...}, of its files; of tokens: {"kind": "numbers"}. */
 void tide_vocabulary_write(const struct tide_data *data, FILE *out);
 
 struct tide_vocabulary;
@@ -28,6 +28,11 @@ struct tide_vocabulary;
 int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err);
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
+
+/* What a run learns text with: the tokenizer that was named (NULL: none was), or that of the model in dir
+ * (NULL: there is none). Caller frees; *ret_tokenizer is NULL where there is none. */
+int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t words,
+                              struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
 
 enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *vocabulary);
 
@@ -40,8 +45,9 @@ const char *tide_vocabulary_text(const struct tide_vocabulary *vocabulary, int32
 int32_t tide_vocabulary_end(const struct tide_vocabulary *vocabulary);
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *vocabulary);
 
-/* Text as words: returns how many were written to `out`, which has room for strlen(text); -1 when a symbol is
- * none of the model's or, of numbers ("17 42"), one is no word. */
+/* Text as words: returns how many were written to `out`, which has room for _most; -1 when a symbol is none
+ * of the model's or, of numbers ("17 42"), one is no word. */
+size_t tide_vocabulary_most(const struct tide_vocabulary *vocabulary, const char *text);
 int64_t tide_vocabulary_tokens(const struct tide_vocabulary *vocabulary, const char *text, int32_t *out,
                                struct tide_err *err);
 

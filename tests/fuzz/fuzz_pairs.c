@@ -1,9 +1,9 @@
 /*
- * GPT-2's vocabulary against any contents: the input is vocab.json, merges.txt and a text, with a NUL between
+ * fuzz_pairs.c - any contents of vocab.json and merges.txt: the input is both and a text, with a NUL between
  * them. What is encoded decodes to the text that it was.
  */
 #include "base/check.h"
-#include "train/pairs.h"
+#include "train/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { WORDS = 300 };
 
-static void encode(const struct tide_pairs *pairs, const char *text, size_t len)
+static void encode(const struct tide_tokenizer *tokenizer, const char *text, size_t len)
 {
     int32_t *tokens = malloc((len + 1) * sizeof *tokens);
     TIDE_CHECK_TRUE(tokens != NULL);
-    int64_t count = tide_pairs_tokens(pairs, text, len, tokens, NULL);
+    int64_t count = tide_tokenizer_tokens(tokenizer, text, len, tokens, NULL);
     size_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         size_t bytes = 0;
-        const char *word = tide_pairs_text(pairs, tokens[i], &bytes);
+        const char *word = tide_tokenizer_text(tokenizer, tokens[i], &bytes);
         TIDE_CHECK_TRUE(word != NULL);
         TIDE_CHECK(bytes, <=, len - at);
         TIDE_CHECK(memcmp(word, text + at, bytes), ==, 0);
@@ -38,11 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t words_len = (size_t)(merges++ - words), left = size - words_len - 1;
     const char *text = left ? memchr(merges, 0, left) : NULL;
     size_t merges_len = text ? (size_t)(text - merges) : left;
-    struct tide_pairs *pairs;
-    if (tide_pairs_new(words, words_len, merges, merges_len, WORDS, &pairs, NULL))
+    struct tide_tokenizer *tokenizer;
+    if (tide_tokenizer_parse(words, words_len, merges, merges_len, WORDS, &tokenizer, NULL))
         return 0;
     if (text)
-        encode(pairs, text + 1, left - merges_len - 1);
-    tide_pairs_free(pairs);
+        encode(tokenizer, text + 1, left - merges_len - 1);
+    tide_tokenizer_free(tokenizer);
     return 0;
 }

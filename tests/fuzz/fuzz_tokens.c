@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     TIDE_CHECK(fd, >=, 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     TIDE_CHECK(write(fd, data + 2, size - 2), ==, (ssize_t)(size - 2));
-    if (!tide_data_open(path, 1, sequence, words, &opened, &err)) {
+    struct tide_data_source source = {.path = path, .seed = 1, .sequence = sequence, .words = words};
+    if (!tide_data_open(&source, &opened, &err)) {
         read_batches(opened, sequence);
         tide_data_free(opened);
     }

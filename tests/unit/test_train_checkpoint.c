@@ -173,7 +173,7 @@ static int set_up_all(void **state)
     w.graph = new_graph(&config);
     w.machine = new_machine(w.graph);
     w.other = new_machine(w.graph);
-    return tide_data_open(NULL, 7, 8, 0, &w.data, &err);
+    return tide_data_open(&(struct tide_data_source){.seed = 7, .sequence = 8}, &w.data, &err);
 }
 
 static int tear_down_all(void **state)
@@ -840,7 +840,8 @@ static void a_text_with_other_symbols_is_refused(void **state)
     put("text",
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc");
-    ok(tide_data_open(inside("text"), 7, 8, 13, &other, &err), &err);
+    struct tide_data_source text = {.path = inside("text"), .seed = 7, .sequence = 8, .words = 13};
+    ok(tide_data_open(&text, &other, &err), &err);
     assert_int_equal(tide_checkpoint_check_data(inside("step-00000001"), other, &err), -1);
     assert_non_null(strstr(err.text, "other symbols"));
     tide_data_free(other);

@@ -240,7 +240,9 @@ static struct tide_data *open_data(const char *file, int64_t words)
 {
     struct tide_data *data;
     struct tide_err err;
-    if (tide_data_open(file, 5, SEQUENCE, words, &data, &err))
+    if (tide_data_open(
+            &(struct tide_data_source){.path = file, .seed = 5, .sequence = SEQUENCE, .words = words}, &data,
+            &err))
         fail_msg("%s", err.text);
     return data;
 }
@@ -271,9 +273,9 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
         for (int row = 0; row < ROWS; row++) {
             char text[SEQUENCE + 1] = "", *line = text;
             for (int i = 0; i < SEQUENCE; i++) {
-                char symbol[8];
-                tide_data_text(data, tokens[row * SEQUENCE + i], symbol);
-                text[i] = symbol[0];
+                char room[16];
+                size_t len;
+                text[i] = *tide_data_text(data, tokens[row * SEQUENCE + i], room, &len);
                 int32_t wanted = targets[row * SEQUENCE + i];
                 if (wanted >= 0 && i + 1 < SEQUENCE)
                     assert_int_equal(wanted, tokens[row * SEQUENCE + i + 1]);
@@ -339,7 +341,11 @@ static void refuse(const void *bytes, size_t count, int64_t words, const char *s
     struct tide_data *data;
     struct tide_err err = {0};
     write_file(bytes, count);
-    assert_int_equal(tide_data_open(path, 5, SEQUENCE, words, &data, &err), -1);
+    assert_int_equal(
+        tide_data_open(
+            &(struct tide_data_source){.path = path, .seed = 5, .sequence = SEQUENCE, .words = words}, &data,
+            &err),
+        -1);
     if (!strstr(err.text, says))
         fail_msg("'%s' instead of '%s'", err.text, says);
 }

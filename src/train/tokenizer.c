@@ -1,0 +1,581 @@
+#include "base/durable.h"
+#include "base/text.h"
+#include "train/tokenizer_private.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utf8proc.h>
+
+enum { MOST_BYTES = 64 << 20, MOST_WORDS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
+enum { WHOLE, WORDS, MERGES, DECIDING, ADDED = DECIDING, CONFIG, SPECIAL };
+
+const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
+    "tokenizer.json",         "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
+    "special_tokens_map.json"};
+
+/* ---- files */
+
+/* 0 with the whole file, which the caller frees; 1: there is none; -1. */
+static int read_file(const char *path, char **ret_text, size_t *ret_len, struct tide_err *err)
+{
+    char shown[256], *text = NULL;
+    struct stat info;
+    size_t len = 0;
+    FILE *in = fopen(path, "re");
+    if (!in && (errno == ENOENT || errno == ENOTDIR))
+        return 1;
+    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    if (!in)
+        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+    int status = 0;
+    if (fstat(fileno(in), &info) || !S_ISREG(info.st_mode))
+        status = tide_err_set(err, "'%s' is no regular file", shown);
+    else if (info.st_size > MOST_BYTES)
+        status = tide_err_set(err, "'%s' is too large for a tokenizer's", shown);
+    else if (!(text = malloc((size_t)info.st_size + 1)))
+        status = tide_err_set(err, "out of memory for '%s'", shown);
+    else if ((len = fread(text, 1, (size_t)info.st_size, in)) < (size_t)info.st_size)
+        status = tide_err_set(err, "cannot read '%s': %s", shown,
+                              ferror(in) ? strerror(errno) : "it became shorter");
+    fclose(in);
+    if (status) {
+        free(text);
+        return -1;
+    }
+    text[len] = '\0';
+    *ret_text = text;
+    *ret_len = len;
+    return 0;
+}
+
+static json_t *load(const char *text, size_t len, const char *name, struct tide_err *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (json_is_object(root))
+        return root;
+    tide_err_set(err, root ? "%s is no JSON object" : "%s is no JSON (line %d)", name, root ? 0 : why.line);
+    json_decref(root);
+    return NULL;
+}
+
+/* ---- what is not known */
+
+static int refuse(struct tide_err *err, const char *what, const char *name)
+{
+    char shown[48];
+    tide_err_set(
+        err,
+        "the tokenizer's %s is '%s', and only byte-level BPE as GPT-2, Llama 3 and Qwen have it is known",
+        what, tide_text_escape(name, strlen(name), shown, sizeof shown));
+    return tide_err_hint(err,
+                         "text of any tokenizer can be learned as tokens: --data with a token file of llm.c");
+}
+
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "";
+}
+
+/* A flag that must be off, or missing. */
+static bool is_set(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    const char *text = json_string_value(value);
+    return value && !json_is_null(value) && !json_is_false(value) && !(text && !*text) &&
+           !(json_is_number(value) && json_number_value(value) == 0);
+}
+
+/* ---- words and merges */
+
+/* One more than the highest number, and how long all words are together. */
+static int measure(json_t *words, const json_t *added, int64_t *ret_words, size_t *ret_bytes,
+                   struct tide_err *err)
+{
+    const char *key;
+    json_t *value;
+    int64_t most = -1, id;
+    size_t bytes = 0, i;
+    if (!json_is_object(words))
+        return tide_err_set(err, "the tokenizer has no vocabulary");
+    json_object_foreach(words, key, value)
+    {
+        id = json_is_integer(value) ? json_integer_value(value) : MOST_WORDS;
+        most = id > most ? id : most;
+        bytes += strlen(key);
+    }
+    json_array_foreach(added, i, value)
+    {
+        const json_t *number = json_object_get(value, "id"), *text = json_object_get(value, "content");
+        id = json_is_integer(number) ? json_integer_value(number) : MOST_WORDS;
+        most = id > most ? id : most;
+        bytes += json_string_length(text);
+    }
+    if (most < 0 || most >= MOST_WORDS)
+        return tide_err_set(err, "the vocabulary is empty, or has a number that is none from 0 to %d",
+                            MOST_WORDS - 1);
+    *ret_words = most + 1;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+/* Room for all words, of which none may be beyond the model's. */
+static int begin_words(struct tide_tokenizer *t, json_t *words, const json_t *added, bool whole_first,
+                       int64_t model_words, struct tide_err *err)
+{
+    size_t bytes = 0;
+    if (measure(words, added, &t->words, &bytes, err))
+        return -1;
+    if (model_words && t->words > model_words) {
+        tide_err_set(err, "the tokenizer has %lld words and the model %lld: it is another model's",
+                     (long long)t->words, (long long)model_words);
+        return tide_err_hint(
+            err, "give the model's own with --tokenizer DIR, or make the model's vocab_size larger");
+    }
+    if (tide_pairs_new(t->words, bytes, whole_first, &t->pairs, err))
+        return -1;
+    const char *key;
+    json_t *value;
+    json_object_foreach(words, key, value)
+    {
+        if (tide_pairs_add_word(t->pairs, key, strlen(key),
+                                json_is_integer(value) ? json_integer_value(value) : -1, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* "left right" */
+static int take_merge(struct tide_tokenizer *t, const char *line, size_t len, struct tide_err *err)
+{
+    char shown[64];
+    const char *space = memchr(line, ' ', len);
+    size_t first = space ? (size_t)(space - line) : 0;
+    if (!first || first + 1 == len)
+        return tide_err_set(err, "the merges have a line that is no pair: '%s'",
+                            tide_text_escape(line, len, shown, sizeof shown));
+    return tide_pairs_add_merge(t->pairs, line, first, space + 1, len - first - 1, err);
+}
+
+static int take_merges(struct tide_tokenizer *t, const json_t *merges, struct tide_err *err)
+{
+    size_t i;
+    const json_t *merge;
+    if (!json_is_array(merges))
+        return tide_err_set(err, "the tokenizer has no merges");
+    json_array_foreach(merges, i, merge)
+    {
+        const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
+        int bad = json_is_string(merge)
+                      ? take_merge(t, json_string_value(merge), json_string_length(merge), err)
+                  : json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right)
+                      ? tide_pairs_add_merge(t->pairs, json_string_value(left), json_string_length(left),
+                                             json_string_value(right), json_string_length(right), err)
+                      : tide_err_set(err, "the tokenizer's merge %zu is no pair", i);
+        if (bad)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_merges(struct tide_tokenizer *t, const char *text, size_t len, struct tide_err *err)
+{
+    for (size_t at = 0; at < len;) {
+        const char *line = text + at, *newline = memchr(line, '\n', len - at);
+        size_t line_len = newline ? (size_t)(newline - line) : len - at;
+        at += line_len + 1;
+        if (line_len && line[line_len - 1] == '\r')
+            line_len--;
+        bool is_head = line_len >= 8 && !memcmp(line, "#version", 8);
+        if (line_len && !is_head && take_merge(t, line, line_len, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- added tokens */
+
+/* The text of a token that is looked for in normalized text. Caller frees. */
+static char *composed(const char *text, size_t len, size_t *ret_len)
+{
+    utf8proc_uint8_t *made = NULL;
+    utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)len, &made,
+                                          UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    *ret_len = bytes < 0 ? 0 : (size_t)bytes;
+    return (char *)made;
+}
+
+static int add_token(struct tide_tokenizer *t, const json_t *token, bool in_composed, struct tide_err *err)
+{
+    const json_t *content = json_object_get(token, "content");
+    const char *text = json_string_value(content);
+    struct tide_added_token made = {.len = json_string_length(content),
+                                    .id = (int32_t)json_integer_value(json_object_get(token, "id")),
+                                    .single_word = is_set(token, "single_word"),
+                                    .strips_left = is_set(token, "lstrip"),
+                                    .strips_right = is_set(token, "rstrip")};
+    char *copy = t->composes && in_composed ? composed(text, made.len, &made.len) : strdup(text);
+    made.text = copy;
+    int status = !copy || tide_added_add(in_composed ? &t->composed : &t->raw, &made)
+                     ? tide_err_set(err, "out of memory for the tokenizer")
+                     : 0;
+    free(copy);
+    return status;
+}
+
+/* Those of tokenizer.json: [{"id": 50256, "content": "<|endoftext|>", "special": true, ...}]. */
+static int take_added(struct tide_tokenizer *t, const json_t *added, const json_t *words,
+                      struct tide_err *err)
+{
+    size_t i;
+    const json_t *token;
+    if (added && (!json_is_array(added) || json_array_size(added) > MOST_ADDED))
+        return tide_err_set(err, "the tokenizer's added tokens are no list, or too many");
+    json_array_foreach(added, i, token)
+    {
+        char shown[64];
+        size_t unused;
+        const char *text = json_string_value(json_object_get(token, "content"));
+        const json_t *id = json_object_get(token, "id"), *word = text ? json_object_get(words, text) : NULL;
+        if (!text || strlen(text) > MOST_ADDED_BYTES || !json_is_integer(id) || json_integer_value(id) < 0)
+            return tide_err_set(
+                err, "the tokenizer's added token %zu has no number or no text of at most %d bytes", i,
+                MOST_ADDED_BYTES);
+        if (word && json_integer_value(word) != json_integer_value(id))
+            return tide_err_set(err, "the tokenizer gives '%s' two numbers",
+                                tide_text_escape(text, strlen(text), shown, sizeof shown));
+        bool known = tide_pairs_text(t->pairs, (int32_t)json_integer_value(id), &unused);
+        if (!word &&
+            (known || tide_pairs_add_word(t->pairs, text, strlen(text), json_integer_value(id), err)))
+            return known ? tide_err_set(err, "the tokenizer's added token %zu has the number of another word",
+                                        i)
+                         : -1;
+        if (add_token(t, token, is_set(token, "normalized"), err))
+            return -1;
+    }
+    return tide_added_settle(&t->raw, err) || tide_added_settle(&t->composed, err) ? -1 : 0;
+}
+
+/* The words that end a text in the families that are known here. */
+static void find_end(struct tide_tokenizer *t)
+{
+    static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
+    t->end = -1;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && t->end < 0; i++)
+        t->end = tide_pairs_word(t->pairs, ends[i], strlen(ends[i]));
+}
+
+/* ---- tokenizer.json */
+
+static int take_normalizer(struct tide_tokenizer *t, const json_t *normalizer, struct tide_err *err)
+{
+    size_t i;
+    const json_t *one;
+    const char *type = type_of(normalizer);
+    if (!normalizer || json_is_null(normalizer))
+        return 0;
+    if (!strcmp(type, "NFC")) {
+        t->composes = true;
+        return 0;
+    }
+    const json_t *all = json_object_get(normalizer, "normalizers");
+    if (strcmp(type, "Sequence") != 0 || !json_is_array(all))
+        return refuse(err, "normalizer", type);
+    json_array_foreach(all, i, one)
+    {
+        if (strcmp(type_of(one), "NFC") != 0)
+            return refuse(err, "normalizer", type_of(one));
+        t->composes = true;
+    }
+    return 0;
+}
+
+static int add_split(struct tide_tokenizer *t, const char *pattern, bool literal, bool matches_only,
+                     struct tide_err *err)
+{
+    if (t->split_count == TIDE_SPLITS)
+        return tide_err_set(err, "the tokenizer cuts text in more than %d ways", TIDE_SPLITS);
+    if (tide_split_new(pattern, strlen(pattern), literal, matches_only, &t->splits[t->split_count], err))
+        return -1;
+    t->split_count++;
+    return 0;
+}
+
+static int take_split(struct tide_tokenizer *t, const json_t *one, struct tide_err *err)
+{
+    const json_t *pattern = json_object_get(one, "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *text = json_string_value(json_object_get(pattern, "String"));
+    const char *behavior = json_string_value(json_object_get(one, "behavior"));
+    bool inverts = is_set(one, "invert"), removes = behavior && !strcmp(behavior, "Removed");
+    if ((!regex && !text) || (text && !*text))
+        return tide_err_set(err, "the tokenizer's Split has no pattern");
+    if (!behavior || (removes ? !inverts : strcmp(behavior, "Isolated") != 0))
+        return refuse(err, "Split behavior", behavior ? behavior : "");
+    return add_split(t, regex ? regex : text, !regex, removes, err);
+}
+
+/* *bytes: text was turned into bytes, after which nothing cuts it. */
+static int take_cutter(struct tide_tokenizer *t, const json_t *one, bool *bytes, struct tide_err *err)
+{
+    const char *type = type_of(one);
+    const json_t *regex = json_object_get(one, "use_regex");
+    if (*bytes)
+        return refuse(err, "pre-tokenizer after ByteLevel", type);
+    if (!strcmp(type, "Split"))
+        return take_split(t, one, err);
+    if (!strcmp(type, "Digits"))
+        return add_split(t, is_set(one, "individual_digits") ? "\\p{N}" : "\\p{N}+", false, false, err);
+    if (strcmp(type, "ByteLevel") != 0)
+        return refuse(err, "pre-tokenizer", type);
+    if (is_set(one, "add_prefix_space"))
+        return refuse(err, "pre-tokenizer", "ByteLevel with add_prefix_space");
+    *bytes = true;
+    return json_is_false(regex) ? 0 : add_split(t, TIDE_SPLIT_GPT2, false, false, err);
+}
+
+static int take_cutters(struct tide_tokenizer *t, const json_t *cutter, struct tide_err *err)
+{
+    size_t i;
+    const json_t *one, *all = json_object_get(cutter, "pretokenizers");
+    bool bytes = false;
+    if (strcmp(type_of(cutter), "Sequence") != 0 && take_cutter(t, cutter, &bytes, err))
+        return -1;
+    json_array_foreach(all, i, one)
+    {
+        if (take_cutter(t, one, &bytes, err))
+            return -1;
+    }
+    return bytes ? 0 : refuse(err, "pre-tokenizer", "without ByteLevel");
+}
+
+static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t words, struct tide_err *err)
+{
+    static const char *const others[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
+                                         "byte_fallback"};
+    const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    const char *type = *type_of(model) || !json_object_get(model, "merges") ? type_of(model) : "BPE";
+    if (strcmp(type, "BPE") != 0)
+        return refuse(err, "model", type);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (is_set(model, others[i])) {
+            char what[48];
+            snprintf(what, sizeof what, "BPE with %s", others[i]);
+            return refuse(err, "model", what);
+        }
+    json_t *vocabulary = json_object_get(model, "vocab");
+    if (begin_words(t, vocabulary, added, is_set(model, "ignore_merges"), words, err) ||
+        take_merges(t, json_object_get(model, "merges"), err))
+        return -1;
+    return take_added(t, added, vocabulary, err);
+}
+
+static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *err)
+{
+    json_t *root = load(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
+    if (!root)
+        return -1;
+    t->source = tide_tokenizer_names[WHOLE];
+    int status = take_normalizer(t, json_object_get(root, "normalizer"), err) ||
+                         take_model(t, root, words, err) ||
+                         take_cutters(t, json_object_get(root, "pre_tokenizer"), err)
+                     ? -1
+                     : 0;
+    json_decref(root);
+    return status;
+}
+
+/* ---- vocab.json and merges.txt */
+
+/* What GPT-2's own classes add to the two files: the end of a text, and what added_tokens.json has. */
+static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words, struct tide_err *err)
+{
+    const char *key, end[] = "<|endoftext|>";
+    json_t *value, *list = json_array(), *of_file = NULL;
+    if (t->files[ADDED].bytes &&
+        !(of_file = load(t->files[ADDED].bytes, t->files[ADDED].len, tide_tokenizer_names[ADDED], err))) {
+        json_decref(list);
+        return NULL;
+    }
+    if (json_object_get(words, end) && !json_object_get(of_file, end))
+        json_array_append_new(list,
+                              json_pack("{s:s, s:O}", "content", end, "id", json_object_get(words, end)));
+    json_object_foreach(of_file, key, value)
+        json_array_append_new(list, json_pack("{s:s, s:O}", "content", key, "id", value));
+    json_decref(of_file);
+    return list;
+}
+
+static int read_pair(struct tide_tokenizer *t, int64_t model_words, struct tide_err *err)
+{
+    json_t *words = load(t->files[WORDS].bytes, t->files[WORDS].len, tide_tokenizer_names[WORDS], err);
+    json_t *added = words ? added_beside(t, words, err) : NULL;
+    t->source = tide_tokenizer_names[WORDS];
+    int status = !added || begin_words(t, words, added, false, model_words, err) ||
+                         read_merges(t, t->files[MERGES].bytes, t->files[MERGES].len, err) ||
+                         take_added(t, added, words, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err)
+                     ? -1
+                     : 0;
+    json_decref(added);
+    json_decref(words);
+    return status;
+}
+
+/* ---- reading */
+
+static int read_kept(struct tide_tokenizer *t, int64_t words, struct tide_err *err)
+{
+    int status = t->files[WHOLE].bytes ? read_whole(t, words, err) : read_pair(t, words, err);
+    if (!status)
+        find_end(t);
+    return status;
+}
+
+static struct tide_tokenizer *new_tokenizer(struct tide_err *err)
+{
+    struct tide_tokenizer *t = calloc(1, sizeof *t);
+    if (!t)
+        tide_err_set(err, "out of memory for the tokenizer");
+    return t;
+}
+
+/* A directory with a tokenizer of a kind that is not read has no text for us, and bytes would be wrong. */
+static int refuse_others(const char *dir, struct tide_err *err)
+{
+    static const char *const names[] = {"tokenizer.model", "spiece.model", "vocab.txt",
+                                        "sentencepiece.bpe.model"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX];
+        struct stat info;
+        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) < (int)sizeof path && !stat(path, &info))
+            return refuse(err, "file", names[i]);
+    }
+    return 1;
+}
+
+static int read_files(struct tide_tokenizer *t, const char *path, struct tide_err *err)
+{
+    struct stat info;
+    if (!stat(path, &info) && !S_ISDIR(info.st_mode))
+        return read_file(path, &t->files[WHOLE].bytes, &t->files[WHOLE].len, err);
+    for (int i = 0; i < TIDE_TOKENIZER_FILES; i++) {
+        char name[PATH_MAX];
+        if (snprintf(name, sizeof name, "%s/%s", path, tide_tokenizer_names[i]) >= (int)sizeof name)
+            return tide_err_set(err, "the path of '%s' is too long", tide_tokenizer_names[i]);
+        if (read_file(name, &t->files[i].bytes, &t->files[i].len, err) < 0)
+            return -1;
+    }
+    if (t->files[WHOLE].bytes || (t->files[WORDS].bytes && t->files[MERGES].bytes))
+        return 0;
+    if (t->files[WORDS].bytes || t->files[MERGES].bytes)
+        return tide_err_set(err, "there is a %s and no %s",
+                            tide_tokenizer_names[t->files[WORDS].bytes ? WORDS : MERGES],
+                            tide_tokenizer_names[t->files[WORDS].bytes ? MERGES : WORDS]);
+    return refuse_others(path, err);
+}
+
+int tide_tokenizer_new(const char *path, int64_t words, struct tide_tokenizer **ret_tokenizer,
+                       struct tide_err *err)
+{
+    char shown[256];
+    struct tide_tokenizer *t = new_tokenizer(err);
+    if (!t)
+        return -1;
+    int status = read_files(t, path, err);
+    if (!status)
+        status = read_kept(t, words, err);
+    malloc_trim(0); /* JSON of a vocabulary is some ten times as large in memory, and gone */
+    if (status) {
+        tide_tokenizer_free(t);
+        return status < 0
+                   ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown))
+                   : 1;
+    }
+    *ret_tokenizer = t;
+    return 0;
+}
+
+static int keep_copy(struct tide_tokenizer *t, int number, const char *text, size_t len, struct tide_err *err)
+{
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return tide_err_set(err, "out of memory for the tokenizer");
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    t->files[number].bytes = copy;
+    t->files[number].len = len;
+    return 0;
+}
+
+int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t words,
+                         struct tide_tokenizer **ret_tokenizer, struct tide_err *err)
+{
+    struct tide_tokenizer *t = new_tokenizer(err);
+    if (!t)
+        return -1;
+    int status = keep_copy(t, merges ? WORDS : WHOLE, text, len, err) ||
+                 (merges && keep_copy(t, MERGES, merges, merges_len, err));
+    if (status || read_kept(t, words, err)) {
+        tide_tokenizer_free(t);
+        return -1;
+    }
+    *ret_tokenizer = t;
+    return 0;
+}
+
+void tide_tokenizer_free(struct tide_tokenizer *t)
+{
+    if (!t)
+        return;
+    for (int i = 0; i < t->split_count; i++)
+        tide_split_free(t->splits[i]);
+    for (int i = 0; i < TIDE_TOKENIZER_FILES; i++)
+        free(t->files[i].bytes);
+    tide_added_release(&t->raw);
+    tide_added_release(&t->composed);
+    tide_pairs_free(t->pairs);
+    free(t);
+}
+
+int64_t tide_tokenizer_words(const struct tide_tokenizer *t)
+{
+    return t->words;
+}
+
+const char *tide_tokenizer_source(const struct tide_tokenizer *t)
+{
+    return t->source;
+}
+
+int32_t tide_tokenizer_end(const struct tide_tokenizer *t)
+{
+    return t->end;
+}
+
+const char *tide_tokenizer_file(const struct tide_tokenizer *t, int number, size_t *ret_len)
+{
+    *ret_len = t->files[number].len;
+    return t->files[number].bytes;
+}
+
+uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *t)
+{
+    uint32_t sum = 0;
+    bool whole = t->source == tide_tokenizer_names[WHOLE];
+    for (int i = whole ? WHOLE : WORDS; i <= (whole ? WHOLE : ADDED); i++)
+        if (t->files[i].bytes)
+            sum = tide_durable_checksum(sum, t->files[i].bytes, t->files[i].len);
+    return sum;
+}
+
+const char *tide_tokenizer_text(const struct tide_tokenizer *t, int32_t token, size_t *ret_len)
+{
+    return tide_pairs_text(t->pairs, token, ret_len);
+}
