@@ -151,8 +151,7 @@ static void fill_model(struct bench *b)
 static float step(struct bench *b)
 {
     struct tide_update_rule rule = {
-        .adamw = {.rate = 1e-4F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = ++b->step},
-        .decay = 0.1F,
+        .step = {.rate = 1e-4F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .decay = 0.1F, .step = ++b->step},
         .clip = 1.0F,
         .micro_batches = 1};
     float loss = tide_machine_pass(b->machine, 0, &rule);

@@ -14,6 +14,7 @@ struct tide_graph *tide_graph_new(enum tide_dtype compute)
     if (graph) {
         graph->open_block = -1;
         graph->compute = compute;
+        graph->optimizer = tide_optimizers[0];
         tide_map_init(&graph->names, MOST_TENSORS);
     }
     return graph;
@@ -63,14 +64,32 @@ static void *grown(void *array, int count, int *capacity, size_t size)
     return moved;
 }
 
+/* Places for what a parameter needs to train. */
+static void place_training(struct tide_graph *graph, struct tide_tensor *t)
+{
+    struct tide_state_part parts[TIDE_STATE_PARTS];
+    int64_t columns = tide_tensor_columns(t), rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
+    int count = tide_optimizer_parts(graph->optimizer, rows, columns, parts);
+    t->gradient = graph->bytes[TIDE_GRADIENTS];
+    graph->bytes[TIDE_GRADIENTS] += tide_aligned(tide_tensor_gradient_bytes(t));
+    for (int i = 0; i < count; i++) {
+        size_t bytes = tide_aligned((size_t)parts[i].count * tide_dtype_bytes(parts[i].dtype));
+        t->state[i] = graph->state[i];
+        graph->state[i] += bytes;
+        graph->bytes[TIDE_OPTIMIZER] += bytes;
+    }
+    graph->trained += tide_tensor_count(t);
+}
+
 static int bytes_of(const struct tide_tensor *tensor, size_t *ret_bytes)
 {
-    size_t bytes = tide_dtype_bytes(tensor->dtype);
+    size_t count = 1;
     for (int i = 0; i < tensor->rank; i++)
-        if (tensor->dims[i] <= 0 || __builtin_mul_overflow(bytes, (size_t)tensor->dims[i], &bytes) ||
-            bytes > (size_t)1 << 50)
+        if (tensor->dims[i] <= 0 || __builtin_mul_overflow(count, (size_t)tensor->dims[i], &count) ||
+            count > (size_t)1 << 48)
             return -1;
-    *ret_bytes = bytes;
+    int64_t columns = tide_tensor_columns(tensor);
+    *ret_bytes = count / (size_t)columns * tide_row_bytes(tensor->dtype, columns);
     return 0;
 }
 
@@ -123,6 +142,7 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
     struct tide_tensor *tensor = &tensors[graph->tensor_count];
     *tensor = (struct tide_tensor){
         .role = role, .dtype = dtype, .rank = rank, .block = graph->open_block, .producer = -1};
+    tensor->frozen = role == TIDE_PARAMETER && graph->freezes;
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     for (int i = 0; i < rank; i++)
         tensor->dims[i] = dims[i];
@@ -148,14 +168,19 @@ int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays
             return (int)found;
         return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
     }
-    int tensor = tide_graph_tensor(graph, name, TIDE_PARAMETER, TIDE_F32, rank, dims);
+    enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
+    if (dtype == TIDE_I8 && !graph->freezes)
+        return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
+    int tensor = tide_graph_tensor(graph, name, TIDE_PARAMETER, dtype, rank, dims);
     if (tensor < 0)
         return -1;
     if (tide_map_put(&graph->names, key, (uint64_t)tensor))
         return tide_graph_fail(graph, "out of memory for the graph");
-    graph->tensors[tensor].decays = decays;
-    graph->parameters += tide_tensor_count(&graph->tensors[tensor]);
-    graph->trained += tide_tensor_count(&graph->tensors[tensor]);
+    struct tide_tensor *t = &graph->tensors[tensor];
+    t->decays = decays;
+    graph->parameters += tide_tensor_count(t);
+    if (!t->frozen)
+        place_training(graph, t);
     return tensor;
 }
 

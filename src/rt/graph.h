@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "rt/dtype.h"
+#include "rt/optimizer.h"
 
 #include <stdbool.h>
 
@@ -62,15 +63,17 @@ struct tide_tensor {
     int rank;
     int64_t dims[TIDE_RANK];
     size_t bytes;
-    size_t offset; /* in its section; of an activation none */
-    int block;     /* -1: none */
-    int producer;  /* node; -1: none */
-    bool decays;   /* a parameter subject to weight decay */
-    bool frozen;   /* a parameter that does not train */
-    bool result;   /* the caller reads it after the program ran */
+    size_t offset;                            /* in its section; of an activation none */
+    size_t gradient, state[TIDE_STATE_PARTS]; /* of a parameter that trains: in their sections */
+    int block;                                /* -1: none */
+    int producer;                             /* node; -1: none */
+    bool decays;                              /* a parameter subject to weight decay */
+    bool frozen;                              /* a parameter that does not train */
+    bool result;                              /* the caller reads it after the program ran */
 };
 
 struct tide_op;
+struct tide_row_loss;
 
 struct tide_node {
     const struct tide_op *op;
@@ -79,6 +82,7 @@ struct tide_node {
     int block;
     int64_t numbers[TIDE_NUMBERS]; /* the operator's own: heads, rows ... */
     float real;                    /* likewise: epsilon, scale */
+    const struct tide_row_loss *loss;
 };
 
 struct tide_program {
@@ -95,15 +99,22 @@ struct tide_graph {
     int node_count, node_capacity;
     struct tide_program programs[TIDE_PROGRAMS];
     int program_count, open_block;
-    struct tide_map names;       /* of parameters */
-    size_t bytes[TIDE_SECTIONS]; /* of what is there from run to run: in TIDE_PASSES, states */
-    int64_t parameters, trained; /* how many numbers there are in parameters, and in those that train */
-    enum tide_dtype compute;     /* of products and what lies between them */
+    struct tide_map names;          /* of parameters */
+    size_t bytes[TIDE_SECTIONS];    /* of what is there from run to run: in TIDE_PASSES, states */
+    size_t state[TIDE_STATE_PARTS]; /* of TIDE_OPTIMIZER: bytes of each part of the state, which lies there
+                                       for all parameters together, one part after another */
+    int64_t parameters, trained;    /* how many numbers there are in parameters, and in those that train */
+    enum tide_dtype compute;        /* of products and what lies between them */
+    /* Of parameters made from now on. */
+    const struct tide_optimizer *optimizer;
+    enum tide_dtype stored; /* of matrices; vectors are f32 */
+    bool freezes;           /* they do not train */
     bool failed;
     struct tide_err err;
 };
 
-/* Caller frees with tide_graph_free. NULL: no memory. */
+/* Parameters are stored in f32 and train with AdamW, until the caller says otherwise. Caller frees with
+ * tide_graph_free. NULL: no memory. */
 struct tide_graph *tide_graph_new(enum tide_dtype compute);
 void tide_graph_free(struct tide_graph *graph);
 
@@ -158,6 +169,15 @@ static inline enum tide_section tide_tensor_section(const struct tide_tensor *te
 static inline bool tide_tensor_trains(const struct tide_tensor *tensor)
 {
     return tensor->role == TIDE_PARAMETER && !tensor->frozen;
+}
+
+/* Of a parameter: gradients are f32. */
+static inline size_t tide_tensor_gradient_bytes(const struct tide_tensor *tensor)
+{
+    size_t count = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        count *= (size_t)tensor->dims[i];
+    return count * sizeof(float);
 }
 
 /* Numbers in a tensor; rows: all dimensions but the last. */

@@ -1,7 +1,9 @@
 #include "rt/machine.h"
 #include "base/check.h"
 #include "rt/due.h"
+#include "rt/rows.h"
 #include "rt/threads.h"
+#include "rt/update.h"
 
 #include <errno.h>
 #include <link.h>
@@ -17,7 +19,6 @@ struct ready {
     enum tide_action action;
     int tensor;
     unsigned parameters; /* operands whose gradients add up over micro-batches */
-    size_t bytes;        /* of a copy */
     size_t end;          /* of the highest byte that it was given */
     struct tide_call call;
 };
@@ -44,9 +45,10 @@ struct tide_machine {
     struct loaded programs[TIDE_PROGRAMS];
     int training; /* the program that trains; -1: none */
     size_t used[TIDE_PHASES];
-    struct tide_due *due; /* the last step's update; NULL: passes do theirs */
-    int *numbers;         /* of parameters in it */
-    double *squares;      /* of each parameter's gradient */
+    struct tide_trained *trained; /* of each tensor that is a parameter which trains */
+    struct tide_due *due;         /* the last step's update; NULL: it is done at once */
+    int *numbers;                 /* of parameters in it */
+    double *squares;              /* of each parameter's gradient */
     tide_machine_watcher *watcher;
     void *watching;
 };
@@ -130,15 +132,14 @@ float *tide_machine_gradient(struct tide_machine *m, int tensor)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     return m->plan.bytes[TIDE_GRADIENTS] && tide_tensor_trains(t)
-               ? (void *)(m->sections[TIDE_GRADIENTS] + t->offset)
+               ? (void *)(m->sections[TIDE_GRADIENTS] + t->gradient)
                : NULL;
 }
 
-float *tide_machine_moments(struct tide_machine *m, int tensor, int which)
+void *tide_machine_state(struct tide_machine *m, int tensor, int part)
 {
     settle(m);
-    return (void *)(m->sections[TIDE_OPTIMIZER] + (size_t)which * m->plan.bytes[TIDE_TRAINED] +
-                    m->graph->tensors[tensor].offset);
+    return m->trained[tensor].parts[part];
 }
 
 /* A value's memory; the high-water mark goes up to its end. */
@@ -174,7 +175,7 @@ static void resolve(struct tide_machine *m, int program, int index)
     to->call =
         (struct tide_call){.graph = m->graph, .matmuls = m->matmuls, .adds = from->adds, .loss_scale = 1};
     if (from->node < 0) {
-        to->bytes = m->graph->tensors[from->tensor].bytes;
+        to->call.scratch = value_at(m, program, from->scratch, -1, false);
         to->call.in_grad[0] = value_at(m, program, from->in_grad[0], from->tensor, true);
         to->call.out_grad[0] = value_at(m, program, from->out_grad[0], from->tensor, true);
         return;
@@ -286,24 +287,55 @@ static void touch_code(void)
     dl_iterate_phdr(touch_object, NULL);
 }
 
-/* What is there from run to run, and what programs were given. */
+/* What is there from run to run, what programs were given, and what an update works in. */
 static void note_high(struct tide_machine *m)
 {
-    size_t lasting = tide_plan_start(&m->plan, TIDE_PASSES) + m->graph->bytes[TIDE_PASSES];
-    m->high = lasting > m->high ? lasting : m->high;
+    size_t start = tide_plan_start(&m->plan, TIDE_PASSES), states = m->graph->bytes[TIDE_PASSES];
+    size_t others = start + (states > m->plan.update ? states : m->plan.update);
+    m->high = others > m->high ? others : m->high;
     TIDE_CHECK(m->high, ==, m->plan.total);
+}
+
+/* Where the things of parameters that train lie. */
+static void place_trained(struct tide_machine *m)
+{
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        struct tide_trained *to = &m->trained[i];
+        struct tide_state_part parts[TIDE_STATE_PARTS];
+        if (!tide_tensor_trains(t))
+            continue;
+        *to = (struct tide_trained){.rows = t->rank > 1 ? tide_tensor_rows(t) : 1,
+                                    .columns = tide_tensor_columns(t),
+                                    .dtype = t->dtype,
+                                    .number = (uint64_t)i,
+                                    .weight = home_of(m, i)};
+        int count = tide_optimizer_parts(m->graph->optimizer, to->rows, to->columns, parts);
+        char *plane = m->sections[TIDE_OPTIMIZER];
+        for (int k = 0; k < count; plane += m->graph->state[k++])
+            to->parts[k] = plane + t->state[k];
+    }
+}
+
+/* An update may wait (due.h) where weights, both moments and gradients are all f32. */
+static bool can_wait(const struct tide_machine *m)
+{
+    return m->plan.bytes[TIDE_GRADIENTS] && m->graph->optimizer == &tide_optimizer_adamw &&
+           m->plan.bytes[TIDE_GRADIENTS] == m->plan.bytes[TIDE_TRAINED];
 }
 
 static int fill_machine(struct tide_machine *m, struct tide_err *err)
 {
     m->squares = calloc((size_t)m->graph->tensor_count + 1, sizeof *m->squares);
-    if (!m->squares)
+    m->trained = calloc((size_t)m->graph->tensor_count + 1, sizeof *m->trained);
+    if (!m->squares || !m->trained)
         return tide_err_set(err, "out of memory");
     if (map_arena(m, err))
         return -1;
     for (int i = 0; i < TIDE_SECTIONS; i++)
         m->sections[i] = m->arena + tide_plan_start(&m->plan, (enum tide_section)i);
-    if (m->plan.bytes[TIDE_GRADIENTS] && list_due(m, err))
+    place_trained(m);
+    if (can_wait(m) && list_due(m, err))
         return -1;
     touch_arena(m);
     touch_code();
@@ -347,6 +379,7 @@ void tide_machine_free(struct tide_machine *m)
     }
     free(m->numbers);
     free(m->squares);
+    free(m->trained);
     free(m);
 }
 
@@ -420,28 +453,30 @@ static float scale_of(const struct tide_machine *m, const struct tide_update_rul
     return m->plan.choices.clips ? clip_scale(norm_of(m), rule->clip) : 1.0F;
 }
 
-static void update_one(struct tide_machine *m, int tensor, const float *gradient,
+static void update_one(struct tide_machine *m, int tensor, const float *gradient, void *scratch,
                        const struct tide_update_rule *rule)
 {
-    const struct tide_tensor *t = &m->graph->tensors[tensor];
-    struct tide_adamw how = rule->adamw;
-    if (!is_sound(m))
-        return;
-    how.decay = t->decays ? rule->decay : 0;
-    how.scale = scale_of(m, rule);
-    tide_update_adamw((void *)home_of(m, tensor), tide_machine_moments(m, tensor, 0),
-                      tide_machine_moments(m, tensor, 1), gradient, tide_tensor_count(t), &how);
+    const struct tide_optimizer *optimizer = m->graph->optimizer;
+    struct tide_trained trained = m->trained[tensor];
+    struct tide_optimizer_step step = rule->step;
+    step.decay = m->graph->tensors[tensor].decays ? step.decay : 0;
+    step.scale = scale_of(m, rule);
+    struct tide_factors factors = tide_optimizer_factors(&step);
+    trained.gradient = gradient;
+    if (optimizer->measure)
+        tide_optimizer_measure(optimizer, &trained, &factors, scratch);
+    tide_optimizer_update(optimizer, &trained, &factors);
 }
 
 static void copy_gradient(const struct ready *r)
 {
-    float *to = r->call.in_grad[0];
-    const float *from = r->call.out_grad[0];
-    size_t count = r->bytes / sizeof *to;
-    if (!r->call.adds)
-        memcpy(to, from, r->bytes);
-    for (size_t i = 0; r->call.adds && i < count; i++)
-        to[i] += from[i];
+    const struct tide_tensor *t = &r->call.graph->tensors[r->tensor];
+    void *to = r->call.in_grad[0];
+    const void *from = r->call.out_grad[0];
+    if (r->call.adds)
+        tide_rows_add(to, to, from, t->dtype, tide_tensor_count(t));
+    else
+        memcpy(to, from, t->bytes);
 }
 
 float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struct tide_update_rule *rule)
@@ -475,7 +510,8 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
                 measure(m, r->tensor, call.in_grad[0]);
             break;
         case TIDE_UPDATE:
-            update_one(m, r->tensor, call.in_grad[0], rule);
+            if (is_sound(m))
+                update_one(m, r->tensor, call.in_grad[0], call.scratch, rule);
             break;
         }
         tell(m, r->action, call.node);
@@ -486,13 +522,17 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
 {
     if (m->due && is_sound(m)) {
-        struct tide_adamw how = rule->adamw;
-        how.scale = scale_of(m, rule);
+        const struct tide_optimizer_step *s = &rule->step;
+        struct tide_adamw how = {s->rate, s->beta1, s->beta2, s->epsilon, 0, scale_of(m, rule), s->step};
         settle(m);
-        tide_due_begin(m->due, &how, rule->decay);
+        tide_due_begin(m->due, &how, s->decay);
         tide_matmuls_meanwhile(m->matmuls, m->due);
+    } else if (m->plan.bytes[TIDE_GRADIENTS] && is_sound(m)) {
+        for (int i = 0; i < m->graph->tensor_count; i++)
+            if (tide_tensor_trains(&m->graph->tensors[i]))
+                update_one(m, i, tide_machine_gradient(m, i), m->sections[TIDE_PASSES], rule);
     }
-    note_used(m, TIDE_PHASE_UPDATE, tide_plan_start(&m->plan, TIDE_PASSES));
+    note_used(m, TIDE_PHASE_UPDATE, tide_plan_start(&m->plan, TIDE_PASSES) + m->plan.update);
     tell(m, TIDE_UPDATE, NULL);
     return m->plan.choices.clips ? norm_of(m) : NAN;
 }

@@ -14,12 +14,13 @@
 #define TIDE_MACHINE_H
 
 #include "rt/layout.h"
-#include "rt/update.h"
+#include "rt/optimizer.h"
 
 struct tide_plan {
     struct tide_choices choices;
     size_t bytes[TIDE_SECTIONS], total;
     struct tide_layout layouts[TIDE_PROGRAMS]; /* of what programs compute */
+    size_t update;                             /* of the last section, what an update works in */
     double work;                               /* floating-point operations of one training pass */
 };
 
@@ -63,13 +64,14 @@ const void *tide_machine_result(const struct tide_machine *machine, int program,
 void *tide_machine_data(struct tide_machine *machine, int tensor);
 /* Of a parameter. NULL where the plan keeps none. */
 float *tide_machine_gradient(struct tide_machine *machine, int tensor);
-float *tide_machine_moments(struct tide_machine *machine, int tensor, int which);
+
+/* A part of the optimizer's state of a parameter that trains (optimizer.h). NULL: it has fewer. */
+void *tide_machine_state(struct tide_machine *machine, int tensor, int part);
 
 /* How the update that follows (or, fused, happens within) a pass is done. */
 struct tide_update_rule {
-    struct tide_adamw adamw; /* scale is computed */
-    float decay;             /* of parameters that decay */
-    float clip;              /* 0: none */
+    struct tide_optimizer_step step; /* scale is computed; decay: of parameters that decay */
+    float clip;                      /* 0: none */
     int64_t micro_batches;
 };
 
@@ -80,7 +82,7 @@ float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
 
 /* After the last micro-batch. Does nothing when the last loss or the norm is no number, as a fused update in
  * a pass does nothing then. What it does is due from now on (due.h), and done by the next pass, or when
- * somebody asks for a parameter or its moments, or runs another program. Returns the norm of the gradients
+ * somebody asks for a parameter or its state, or runs another program. Returns the norm of the gradients
  * before clipping, NAN where it was not wanted. */
 double tide_machine_update(struct tide_machine *machine, const struct tide_update_rule *rule);
 

@@ -62,6 +62,13 @@ struct tide_op {
     bool is_loss;     /* in training its backward also does what its forward does */
 };
 
+/* The second operand of a product is a parameter as it is stored, in rows of so many columns. */
+static inline void tide_product_stored(struct tide_product *product, enum tide_dtype stored, int64_t columns)
+{
+    product->b_from = stored;
+    product->b_stride = stored == TIDE_I8 ? (int64_t)tide_row_bytes(stored, columns) : columns;
+}
+
 /* All of them, NULL-terminated. */
 extern const struct tide_op *const tide_ops[];
 
@@ -75,7 +82,7 @@ int tide_op_embed(struct tide_graph *graph, int tokens, int table, int places, i
 /* (N, C) f32 -> (N, C) in the graph's compute type */
 int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float epsilon);
 
-/* (N, I) -> (N, O): x weight (I, O) + bias (O). wide: f32, else the compute type. */
+/* (N, I) -> (N, O): x weight (I, O) + bias (O); -1: without. wide: f32, else the compute type. */
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide);
 
 /* The tanh form. */
@@ -84,12 +91,34 @@ int tide_op_gelu(struct tide_graph *graph, int x);
 /* (N, 3C) of sequences of length T -> (N, C): causal, all heads. T x T is never stored. */
 int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t sequence);
 
-/* (N, C) f32 + (N, C) f32 */
+/* (N, C) + (N, C) of one type */
 int tide_op_add(struct tide_graph *graph, int a, int b);
 
-/* (N, C), table (V, C), targets (N) i32 -> the mean over targets >= 0 of the cross-entropy (1) f32. Logits
- * exist for `rows` rows at a time, and of those for `words` words at least. */
-int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows, int64_t words);
+/* What becomes of a row's log-probability of its target. */
+struct tide_row_loss {
+    const char *name;
+    int inputs; /* numbers that it takes beside: one of each row, from as many tensors (N) f32 */
+    bool means; /* the loss is the mean over rows with a target; else their sum */
+    /* Of a row; *ret_slope: its derivative by the log-probability. constants: a tensor of f32, or NULL. */
+    float (*loss)(float log_probability, const float *inputs, const float *constants, float *ret_slope);
+};
+
+extern const struct tide_row_loss tide_cross_entropy;
+
+enum { TIDE_ROW_INPUTS = 4 };
+
+struct tide_head {
+    int64_t rows, words; /* logits exist for so many rows at a time, and of those for so many words */
+    const struct tide_row_loss *loss;
+    int inputs[TIDE_ROW_INPUTS]; /* as many as the loss takes */
+    int constants;               /* -1: none */
+    float temperature;           /* logits are divided by it; 0: 1 */
+    bool sparse;                 /* rows without a target are many: they cost nothing, and memory beside */
+};
+
+/* (N, C), table (V, C), targets (N) i32, -1: none -> the loss (1) f32, and the log-probabilities (N) f32 of
+ * targets, 0 where there is none: the tensor after the loss. */
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const struct tide_head *how);
 
 /* (N, 3C), the KV cache: keys and values (S, W, C), states with S slots of W places; slots and positions (N)
  * i32 -> (N, C). A row's key and value go to its position in its slot, and it attends to that and those

@@ -1,42 +1,27 @@
 /*
- * op_add.c - the sum of two (N, C) f32: the residual stream. Its gradient goes to both unchanged, so that the
- * way back computes nothing.
+ * op_add.c - the sum of two (N, C): the residual stream, and what adapters add. Its gradient goes to both
+ * unchanged, so that the way back computes nothing.
  */
-#include "rt/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/threads.h"
+#include "rt/rows.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *a = &graph->tensors[node->in[0]], *b = &graph->tensors[node->in[1]];
     int64_t dims[2] = {tide_tensor_rows(a), tide_tensor_columns(a)};
-    if (a->dtype != TIDE_F32 || b->dtype != TIDE_F32 || a->bytes != b->bytes ||
+    if (a->dtype != b->dtype || a->dtype == TIDE_I32 || a->bytes != b->bytes ||
         tide_tensor_columns(b) != dims[1])
         return tide_graph_fail(graph, "add: '%s' does not fit '%s'", a->name, b->name);
     node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "sum", TIDE_ACTIVATION, TIDE_F32, 2, dims);
+    node->out[0] = tide_graph_tensor(graph, "sum", TIDE_ACTIVATION, a->dtype, 2, dims);
     return node->out[0] < 0 ? -1 : 0;
-}
-
-TIDE_KERNEL(void, add_some, (float *y, const float *a, const float *b, int64_t count), (y, a, b, count))
-{
-    for (int64_t i = 0; i < count; i++)
-        y[i] = a[i] + b[i];
-}
-
-static void add_stretch(void *context, int64_t first, int64_t last, int thread)
-{
-    const struct tide_call *call = context;
-    (void)thread;
-    add_some((float *)call->out[0] + first, (const float *)call->in[0] + first,
-             (const float *)call->in[1] + first, last - first);
 }
 
 static void forward(const struct tide_call *call)
 {
-    tide_parallel(tide_tensor_count(&call->graph->tensors[call->node->out[0]]), 16384, add_stretch,
-                  (void *)call);
+    const struct tide_tensor *y = &call->graph->tensors[call->node->out[0]];
+    tide_rows_add(call->out[0], call->in[0], call->in[1], y->dtype, tide_tensor_count(y));
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)

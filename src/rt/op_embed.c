@@ -6,6 +6,7 @@
  */
 #include "rt/op.h"
 #include "rt/reference.h"
+#include "rt/rows.h"
 #include "rt/threads.h"
 
 #include <string.h>
@@ -49,16 +50,31 @@ static int64_t place_of(const struct embedding *e, int64_t row)
     return e->positions ? e->positions[row] : row % e->sequence;
 }
 
+static enum tide_dtype stored(const struct embedding *e, int operand)
+{
+    return e->call->graph->tensors[e->call->node->in[operand]].dtype;
+}
+
+static const char *row_of(const struct embedding *e, int operand, int64_t row)
+{
+    return (const char *)e->call->in[operand] + (size_t)row * tide_row_bytes(stored(e, operand), e->columns);
+}
+
+static void add_row(float *y, const char *row, enum tide_dtype dtype, int64_t columns)
+{
+    const float *wide = (const void *)row;
+    for (int64_t j = 0; j < columns; j++)
+        y[j] += dtype == TIDE_F32 ? wide[j] : (float)tide_row_number(row, dtype, columns, j);
+}
+
 static void forward_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct embedding *e = context;
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *y = (float *)e->call->out[0] + i * e->columns;
-        const float *word = (const float *)e->call->in[TABLE] + e->tokens[i] * e->columns;
-        const float *place = (const float *)e->call->in[PLACES] + place_of(e, i) * e->columns;
-        for (int64_t j = 0; j < e->columns; j++)
-            y[j] = word[j] + place[j];
+        tide_rows_convert_here(y, TIDE_F32, row_of(e, TABLE, e->tokens[i]), stored(e, TABLE), e->columns);
+        add_row(y, row_of(e, PLACES, place_of(e, i)), stored(e, PLACES), e->columns);
     }
 }
 
@@ -89,7 +105,7 @@ static void backward(const struct tide_call *call)
     struct embedding e = embedding_of(call);
     for (int i = TABLE; i <= PLACES; i++)
         if (call->in_grad[i] && !(call->adds >> i & 1))
-            memset(call->in_grad[i], 0, call->graph->tensors[call->node->in[i]].bytes);
+            memset(call->in_grad[i], 0, tide_tensor_gradient_bytes(&call->graph->tensors[call->node->in[i]]));
     tide_parallel(e.columns, 64, backward_columns, &e);
 }
 
@@ -106,8 +122,8 @@ static void reference_forward(const struct tide_call *call)
     for (int64_t i = 0; i < e.rows; i++)
         for (int64_t j = 0; j < e.columns; j++)
             tide_set_out(call, 0, i * e.columns + j,
-                         tide_in(call, TABLE, e.tokens[i] * e.columns + j) +
-                             tide_in(call, PLACES, place_of(&e, i) * e.columns + j));
+                         tide_in_row(call, TABLE, e.tokens[i], j) +
+                             tide_in_row(call, PLACES, place_of(&e, i), j));
 }
 
 static void reference_backward(const struct tide_call *call)

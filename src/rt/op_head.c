@@ -1,5 +1,6 @@
 /*
- * op_head.c - the tied head and the loss: x (N, C), table (V, C), targets (N) -> mean cross-entropy.
+ * op_head.c - the tied head and the loss: x (N, C), table (V, C), targets (N) -> a function of the
+ * log-probabilities of targets: their negative mean (cross-entropy), a policy's loss, or they themselves.
  *
  * Logits (N, V) never exist. They are computed, and multiplied back into the gradients of x and of the table,
  * in tiles of `rows` rows and `words` words, always in the same order: rows in chunks, and in each chunk the
@@ -21,12 +22,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { X, TABLE, TARGETS };
+enum { X, TABLE, TARGETS, INPUTS };
+enum { ROWS, WORDS, SPARSE, CONSTANTS }; /* numbers of the node; constants: whether there are any */
+enum { LOSS, LOG_PROBABILITIES };
 
 struct head {
     int64_t rows, columns, words;
-    int64_t chunk, width, tiles; /* rows and words of a tile; tiles of a chunk */
-    enum tide_dtype from;
+    int64_t chunk, width, tiles;  /* rows and words of a tile; tiles of a chunk */
+    enum tide_dtype from, stored; /* of x and of the table */
+    float inverse;                /* of the temperature */
+    bool sparse;
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -45,9 +50,12 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
     struct head h = {.rows = tide_tensor_rows(x),
                      .columns = tide_tensor_columns(x),
                      .words = table->dims[0],
-                     .from = x->dtype};
-    h.chunk = smaller(node->numbers[0], h.rows);
-    h.width = smaller(node->numbers[1], h.words);
+                     .from = x->dtype,
+                     .stored = table->dtype,
+                     .inverse = node->real,
+                     .sparse = node->numbers[SPARSE]};
+    h.chunk = smaller(node->numbers[ROWS], h.rows);
+    h.width = smaller(node->numbers[WORDS], h.words);
     h.tiles = (h.words + h.width - 1) / h.width;
     return h;
 }
@@ -55,7 +63,7 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
 static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t words)
 {
     struct tide_product p = tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
-    p.b_from = TIDE_F32;
+    tide_product_stored(&p, h->stored, h->columns);
     return p;
 }
 
@@ -63,7 +71,8 @@ static struct tide_product logits_product(const struct head *h, int64_t rows, in
 static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
     struct tide_product p = tide_product(rows, h->columns, words, false, false, h->from, TIDE_F32);
-    p.a_from = p.b_from = TIDE_F32;
+    p.a_from = TIDE_F32;
+    tide_product_stored(&p, h->stored, h->columns);
     p.adds = adds;
     return p;
 }
@@ -76,17 +85,31 @@ static struct tide_product table_grad_product(const struct head *h, int64_t rows
     return p;
 }
 
+static bool inputs_fit(const struct tide_graph *graph, const struct tide_node *node)
+{
+    int64_t rows = tide_tensor_rows(&graph->tensors[node->in[X]]);
+    for (int i = 0; i < node->loss->inputs; i++) {
+        const struct tide_tensor *t = &graph->tensors[node->in[INPUTS + i]];
+        if (t->dtype != TIDE_F32 || tide_tensor_count(t) != rows)
+            return false;
+    }
+    return true;
+}
+
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]],
                              *targets = &graph->tensors[node->in[TARGETS]];
+    int64_t dims[1] = {1}, rows[1] = {tide_tensor_rows(x)};
     if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x) || targets->dtype != TIDE_I32 ||
-        tide_tensor_count(targets) != tide_tensor_rows(x) || node->numbers[0] <= 0 || node->numbers[1] <= 0)
+        tide_tensor_count(targets) != rows[0] || node->numbers[ROWS] <= 0 || node->numbers[WORDS] <= 0 ||
+        !(node->real > 0) || !inputs_fit(graph, node))
         return tide_graph_fail(graph, "head: '%s' does not fit '%s'", x->name, table->name);
-    int64_t dims[1] = {1};
-    node->out_count = 1;
-    node->out[0] = tide_graph_tensor(graph, "loss", TIDE_ACTIVATION, TIDE_F32, 1, dims);
-    return node->out[0] < 0 ? -1 : 0;
+    node->out_count = 2;
+    node->out[LOSS] = tide_graph_tensor(graph, "loss", TIDE_ACTIVATION, TIDE_F32, 1, dims);
+    node->out[LOG_PROBABILITIES] =
+        tide_graph_tensor(graph, "log-probabilities", TIDE_ACTIVATION, TIDE_F32, 1, rows);
+    return node->out[LOG_PROBABILITIES] < 0 ? -1 : 0;
 }
 
 /* What the products need that need most. */
@@ -109,21 +132,26 @@ static size_t product_bytes(const struct tide_matmuls *matmuls, const struct hea
     return most;
 }
 
-/* Where things lie in scratch, after the losses; tiles come last. */
+/* Where things lie in scratch; tiles come last. list: rows that have a target, where the others are left out;
+ * then x and its gradient are those of a chunk's rows, side by side. */
 struct room {
-    size_t most, sums, x_grad, rest, tiles, tile_bytes;
+    size_t losses, list, most, sums, slopes, x, x_grad, rest, tiles, tile_bytes;
 };
 
 static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
                            enum tide_direction direction)
 {
     bool narrow = h->from == TIDE_BF16, back = direction == TIDE_BACKWARD;
-    struct room r;
-    r.tile_bytes = tide_aligned((size_t)(h->chunk * h->width) * sizeof(float));
-    r.most = tide_aligned((size_t)h->rows * sizeof(float));
-    r.sums = r.most + tide_aligned((size_t)(h->tiles * h->chunk) * sizeof(float));
-    r.x_grad = r.sums + tide_aligned((size_t)h->chunk * sizeof(float));
-    r.rest = r.x_grad + (narrow && back ? tide_aligned((size_t)(h->chunk * h->columns) * 4) : 0);
+    size_t row = (size_t)h->columns, chunk = (size_t)h->chunk;
+    struct room r = {0};
+    r.tile_bytes = tide_aligned(chunk * (size_t)h->width * sizeof(float));
+    r.list = tide_aligned((size_t)h->rows * sizeof(float));
+    r.most = r.list + (h->sparse ? tide_aligned((size_t)h->rows * sizeof(int32_t)) : 0);
+    r.sums = r.most + tide_aligned((size_t)h->tiles * chunk * sizeof(float));
+    r.slopes = r.sums + tide_aligned(chunk * sizeof(float));
+    r.x = r.slopes + tide_aligned(chunk * sizeof(float));
+    r.x_grad = r.x + (h->sparse ? tide_aligned(chunk * row * tide_dtype_bytes(h->from)) : 0);
+    r.rest = r.x_grad + ((narrow || h->sparse) && back ? tide_aligned(chunk * row * sizeof(float)) : 0);
     r.tiles = r.rest + tide_aligned(product_bytes(matmuls, h, direction));
     return r;
 }
@@ -149,7 +177,8 @@ struct chunk {
     const struct tide_call *call;
     const struct head *head;
     const struct room *room;
-    int64_t first, rows; /* of x */
+    int64_t first, rows; /* of x, or of the list */
+    const int32_t *list; /* NULL: all rows, in their order */
     int64_t kept;        /* tiles that stay; the others have the place of the last */
     float scale;         /* of gradients */
     /* One tile of it. */
@@ -184,15 +213,31 @@ static void go_to(struct chunk *c, int64_t tile)
 }
 
 /* The tile's rows of the table. */
-static const float *table_of(const struct chunk *c)
+static const void *table_of(const struct chunk *c)
 {
-    return (const float *)c->call->in[TABLE] + c->from * c->head->columns;
+    return (const char *)c->call->in[TABLE] +
+           (size_t)c->from * tide_row_bytes(c->head->stored, c->head->columns);
+}
+
+/* The row of x and of its target that row i of the chunk is. */
+static int64_t row_of(const struct chunk *c, int64_t i)
+{
+    return c->list ? c->list[c->first + i] : c->first + i;
+}
+
+static int32_t target_of(const struct chunk *c, int64_t i)
+{
+    return ((const int32_t *)c->call->in[TARGETS])[row_of(c, i)];
+}
+
+static const void *x_row(const struct chunk *c, int64_t row)
+{
+    return (const char *)c->call->in[X] + (size_t)row * tide_row_bytes(c->head->from, c->head->columns);
 }
 
 static const void *x_of(const struct chunk *c)
 {
-    const struct head *h = c->head;
-    return (const char *)c->call->in[X] + (size_t)(c->first * h->columns) * tide_dtype_bytes(h->from);
+    return c->list ? in_scratch(c, c->room->x) : x_row(c, c->first);
 }
 
 TIDE_KERNEL(float, exponentials, (float *restrict x, int64_t count, float most), (x, count, most))
@@ -240,14 +285,15 @@ TIDE_KERNEL(void, multiply, (float *x, int64_t count, float by), (x, count, by))
 static void exponential_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct chunk *c = context;
-    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
     float *losses = (float *)c->call->scratch + c->first, *sums = sums_of(c), *most = most_of(c, c->tile);
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->words;
-        int64_t target = targets[i] - c->from;
-        if (targets[i] < 0)
+        int64_t target = target_of(c, i) - c->from;
+        if (target_of(c, i) < 0)
             continue;
+        if (c->head->inverse != 1)
+            multiply(x, c->words, c->head->inverse);
         if (c->is_again) {
             exponentials(x, c->words, most[i]);
             continue;
@@ -272,19 +318,19 @@ static void compute_tile(const struct chunk *c)
 static void gradient_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct chunk *c = context;
-    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
-    const float *sums = sums_of(c), *most = most_of(c, c->tile), *in_all = most_of(c, c->head->tiles - 1);
+    const float *sums = sums_of(c), *most = most_of(c, c->tile), *in_all = most_of(c, c->head->tiles - 1),
+                *slopes = in_scratch(c, c->room->slopes);
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *x = c->logits + i * c->words;
-        int64_t target = targets[i] - c->from;
-        if (targets[i] < 0) {
+        int64_t target = target_of(c, i) - c->from;
+        if (target_of(c, i) < 0) {
             memset(x, 0, (size_t)c->words * sizeof *x);
             continue;
         }
-        multiply(x, c->words, c->scale / sums[i] * tide_exp(most[i] - in_all[i]));
+        multiply(x, c->words, slopes[i] / sums[i] * tide_exp(most[i] - in_all[i]));
         if (target >= 0 && target < c->words)
-            x[target] -= c->scale;
+            x[target] -= slopes[i];
     }
 }
 
@@ -293,9 +339,9 @@ static void give_back(const struct chunk *c)
 {
     const struct tide_call *call = c->call;
     const struct head *h = c->head;
-    bool narrow = h->from == TIDE_BF16;
+    bool apart = h->from == TIDE_BF16 || c->list;
     void *x_grad =
-        narrow ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
+        apart ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
         struct tide_product table = table_grad_product(h, c->rows, c->words, adds);
@@ -308,18 +354,59 @@ static void give_back(const struct chunk *c)
     }
 }
 
+static float loss_of_row(const struct tide_call *call, int64_t row, float log_probability, float *ret_slope)
+{
+    const struct tide_node *node = call->node;
+    float inputs[TIDE_ROW_INPUTS];
+    int count = node->loss->inputs;
+    for (int i = 0; i < count; i++)
+        inputs[i] = ((const float *)call->in[INPUTS + i])[row];
+    return node->loss->loss(log_probability, inputs,
+                            node->numbers[CONSTANTS] ? call->in[INPUTS + count] : NULL, ret_slope);
+}
+
+/* The chunk's rows side by side, if they are not. */
+static void gather_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct chunk *c = context;
+    size_t bytes = tide_row_bytes(c->head->from, c->head->columns);
+    (void)thread;
+    for (int64_t i = first; i < last; i++)
+        memcpy((char *)in_scratch(c, c->room->x) + (size_t)i * bytes, x_row(c, row_of(c, i)), bytes);
+}
+
 static void chunk_forward(struct chunk *c)
 {
-    const int32_t *targets = (const int32_t *)c->call->in[TARGETS] + c->first;
-    float *losses = (float *)c->call->scratch + c->first;
+    float *losses = (float *)c->call->scratch + c->first, *slopes = in_scratch(c, c->room->slopes),
+          *log_probabilities = c->call->out[LOG_PROBABILITIES];
     const float *sums = sums_of(c), *most = most_of(c, c->head->tiles - 1);
     c->is_again = false;
+    if (c->list)
+        tide_parallel(c->rows, 64, gather_rows, c);
     for (int64_t tile = 0; tile < c->head->tiles; tile++) {
         go_to(c, tile);
         compute_tile(c);
     }
-    for (int64_t i = 0; i < c->rows; i++)
-        losses[i] = targets[i] < 0 ? 0 : losses[i] + most[i] + logf(sums[i]);
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t row = row_of(c, i);
+        float slope = 0, negative = target_of(c, i) < 0 ? 0 : losses[i] + most[i] + logf(sums[i]);
+        log_probabilities[row] = -negative;
+        losses[i] = target_of(c, i) < 0 ? 0 : loss_of_row(c->call, row, -negative, &slope);
+        slopes[i] = -slope * c->scale * c->head->inverse;
+    }
+}
+
+/* Gradients of x go where they belong: rounded, or back to their rows. */
+static void scatter_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct chunk *c = context;
+    const struct head *h = c->head;
+    const float *from = in_scratch(c, c->room->x_grad);
+    (void)thread;
+    for (int64_t i = first; i < last; i++)
+        tide_rows_convert_here((char *)c->call->in_grad[X] +
+                                   (size_t)row_of(c, i) * tide_row_bytes(h->from, h->columns),
+                               h->from, from + i * h->columns, TIDE_F32, h->columns);
 }
 
 static void chunk_backward(struct chunk *c)
@@ -333,9 +420,31 @@ static void chunk_backward(struct chunk *c)
         tide_parallel(c->rows, 1, gradient_rows, c);
         give_back(c);
     }
-    if (h->from == TIDE_BF16 && c->call->in_grad[X])
-        tide_rows_convert((tide_bf16 *)c->call->in_grad[X] + c->first * h->columns, TIDE_BF16,
-                          in_scratch(c, c->room->x_grad), TIDE_F32, c->rows, h->columns);
+    if ((h->from == TIDE_BF16 || c->list) && c->call->in_grad[X])
+        tide_parallel(c->rows, 16, scatter_rows, c);
+}
+
+/* Lists rows with a target, where others are left out, and clears what those get. Returns how many there are.
+ */
+static int64_t list_rows(const struct tide_call *call, const struct head *h, const struct room *r,
+                         enum tide_direction direction)
+{
+    const int32_t *targets = call->in[TARGETS];
+    int32_t *list = (int32_t *)(void *)((char *)call->scratch + r->list);
+    float *log_probabilities = call->out[LOG_PROBABILITIES];
+    size_t bytes = tide_row_bytes(h->from, h->columns);
+    int64_t count = 0;
+    for (int64_t i = 0; i < h->rows; i++) {
+        if (h->sparse && targets[i] >= 0)
+            list[count] = (int32_t)i;
+        else if (h->sparse) {
+            log_probabilities[i] = 0;
+            if (direction == TIDE_BACKWARD && call->in_grad[X])
+                memset((char *)call->in_grad[X] + (size_t)i * bytes, 0, bytes);
+        }
+        count += targets[i] >= 0;
+    }
+    return count;
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
@@ -343,24 +452,25 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     struct head h = head_of(call->graph, call->node);
     struct room r = room_of(call->matmuls, &h, direction);
     const float *losses = call->scratch;
-    const int32_t *targets = call->in[TARGETS];
-    int64_t count = 0, places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
+    int64_t places = (int64_t)((call->scratch_bytes - r.tiles) / r.tile_bytes);
     struct chunk c = {.call = call, .head = &h, .room = &r};
     TIDE_CHECK(places, >=, 1);
-    for (int64_t i = 0; i < h.rows; i++)
-        count += targets[i] >= 0;
+    int64_t count = list_rows(call, &h, &r, direction), rows = h.sparse ? count : h.rows;
+    c.list = h.sparse ? (const int32_t *)(const void *)((char *)call->scratch + r.list) : NULL;
     c.kept = places < h.tiles ? places - 1 : h.tiles;
-    c.scale = count ? call->loss_scale / (float)count : 0;
-    for (c.first = 0; c.first < h.rows; c.first += h.chunk) {
-        c.rows = smaller(h.chunk, h.rows - c.first);
+    c.scale = count ? call->loss_scale / (float)(call->node->loss->means ? count : 1) : 0;
+    for (c.first = 0; c.first < rows; c.first += h.chunk) {
+        c.rows = smaller(h.chunk, rows - c.first);
         chunk_forward(&c);
         if (direction == TIDE_BACKWARD)
             chunk_backward(&c);
     }
+    if (!rows && direction == TIDE_BACKWARD && call->in_grad[TABLE] && !(call->adds >> TABLE & 1))
+        memset(call->in_grad[TABLE], 0, (size_t)(h.words * h.columns) * sizeof(float));
     double sum = 0;
-    for (int64_t i = 0; i < h.rows; i++)
+    for (int64_t i = 0; i < rows; i++)
         sum += losses[i];
-    *(float *)call->out[0] = count ? (float)(sum / (double)count) : 0;
+    *(float *)call->out[LOSS] = count ? (float)(sum / (double)(call->node->loss->means ? count : 1)) : 0;
 }
 
 static void forward(const struct tide_call *call)
@@ -394,8 +504,8 @@ static double logit(const struct tide_call *call, int64_t i, int64_t word)
     int64_t C = tide_tensor_columns(tide_in_tensor(call, X));
     double sum = 0;
     for (int64_t c = 0; c < C; c++)
-        sum += tide_in(call, X, i * C + c) * tide_in(call, TABLE, word * C + c);
-    return sum;
+        sum += tide_in(call, X, i * C + c) * tide_in_row(call, TABLE, word, c);
+    return sum * call->node->real;
 }
 
 static double log_sum(const struct tide_call *call, int64_t i)
@@ -408,15 +518,23 @@ static double log_sum(const struct tide_call *call, int64_t i)
     return most + log(sum); /* cppcheck-suppress invalidFunctionArg ; a table has words */
 }
 
+static double plain_log_probability(const struct tide_call *call, int64_t i)
+{
+    return logit(call, i, ((const int32_t *)call->in[TARGETS])[i]) - log_sum(call, i);
+}
+
 static void reference_forward(const struct tide_call *call)
 {
     const int32_t *targets = call->in[TARGETS];
     int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), count = counted(targets, rows);
     double sum = 0;
-    for (int64_t i = 0; i < rows; i++)
-        if (targets[i] >= 0)
-            sum += log_sum(call, i) - logit(call, i, targets[i]);
-    tide_set_out(call, 0, 0, count ? sum / (double)count : 0);
+    for (int64_t i = 0; i < rows; i++) {
+        float slope;
+        double of_target = targets[i] < 0 ? 0 : plain_log_probability(call, i);
+        tide_set_out(call, LOG_PROBABILITIES, i, of_target);
+        sum += targets[i] < 0 ? 0 : (double)loss_of_row(call, i, (float)of_target, &slope);
+    }
+    tide_set_out(call, LOSS, 0, count ? sum / (double)(call->node->loss->means ? count : 1) : 0);
 }
 
 /* Of the loss by the logit of one word in row i. */
@@ -424,9 +542,12 @@ static double logit_grad(const struct tide_call *call, int64_t i, int64_t word, 
 {
     const int32_t *targets = call->in[TARGETS];
     int64_t count = counted(targets, tide_tensor_rows(tide_in_tensor(call, X)));
+    float slope;
     if (targets[i] < 0)
         return 0;
-    return (exp(logit(call, i, word) - log_sum_i) - (word == targets[i])) * call->loss_scale / (double)count;
+    loss_of_row(call, i, (float)(logit(call, i, targets[i]) - log_sum_i), &slope);
+    return -(double)slope * (exp(logit(call, i, word) - log_sum_i) - (word == targets[i])) *
+           call->loss_scale / (double)(call->node->loss->means ? count : 1);
 }
 
 static void reference_backward(const struct tide_call *call)
@@ -439,15 +560,15 @@ static void reference_backward(const struct tide_call *call)
         for (int64_t c = 0; c < C; c++) {
             double sum = 0;
             for (int64_t word = 0; word < words; word++)
-                sum += logit_grad(call, i, word, log_sum_i) * tide_in(call, TABLE, word * C + c);
-            tide_give_grad(call, X, i * C + c, sum);
+                sum += logit_grad(call, i, word, log_sum_i) * tide_in_row(call, TABLE, word, c);
+            tide_give_grad(call, X, i * C + c, sum * call->node->real);
         }
     }
     for (int64_t at = 0; at < words * C; at++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++)
             sum += logit_grad(call, i, at / C, log_sum(call, i)) * tide_in(call, X, i * C + at % C);
-        tide_give_grad(call, TABLE, at, sum);
+        tide_give_grad(call, TABLE, at, sum * call->node->real);
     }
 }
 
@@ -466,9 +587,28 @@ const struct tide_op tide_op_of_head = {
     .reference_backward = reference_backward,
 };
 
-int tide_op_head(struct tide_graph *graph, int x, int table, int targets, int64_t rows, int64_t words)
+static float cross_entropy(float log_probability, const float *inputs, const float *constants,
+                           float *ret_slope)
 {
-    struct tide_node node = {
-        .op = &tide_op_of_head, .in = {x, table, targets}, .in_count = 3, .numbers = {rows, words}};
+    (void)inputs, (void)constants;
+    *ret_slope = -1;
+    return -log_probability;
+}
+
+const struct tide_row_loss tide_cross_entropy = {
+    .name = "cross-entropy", .means = true, .loss = cross_entropy};
+
+int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const struct tide_head *how)
+{
+    struct tide_node node = {.op = &tide_op_of_head,
+                             .in = {x, table, targets},
+                             .in_count = INPUTS + how->loss->inputs,
+                             .numbers = {how->rows, how->words, how->sparse, how->constants >= 0},
+                             .real = how->temperature > 0 ? 1 / how->temperature : 1,
+                             .loss = how->loss};
+    for (int i = 0; i < how->loss->inputs; i++)
+        node.in[INPUTS + i] = how->inputs[i];
+    if (how->constants >= 0)
+        node.in[node.in_count++] = how->constants;
     return tide_graph_append(graph, &node);
 }

@@ -1,8 +1,8 @@
 /*
- * op_linear.c - y (N, O) = x (N, I) weight (I, O) + bias (O).
+ * op_linear.c - y (N, O) = x (N, I) weight (I, O) [+ bias (O)].
  *
- * The weight lies as (in, out), as in GPT-2's published files. Weights are f32; when x is bf16 each product
- * rounds them for itself, which saves a second copy of all weights.
+ * The weight lies as (in, out), as in GPT-2's published files. However it is stored, each product converts
+ * it for itself to what is multiplied, which saves a second copy of all weights.
  */
 #include "rt/op.h"
 #include "rt/reference.h"
@@ -13,6 +13,8 @@ enum { X, WEIGHT, BIAS };
 struct dims {
     int64_t rows, in, out;
     enum tide_dtype from, to; /* of x and of y */
+    enum tide_dtype stored;   /* of the weight */
+    bool has_bias;
 };
 
 static struct dims dims_of(const struct tide_graph *graph, const struct tide_node *node)
@@ -22,14 +24,16 @@ static struct dims dims_of(const struct tide_graph *graph, const struct tide_nod
                          .in = tide_tensor_columns(x),
                          .out = tide_tensor_columns(y),
                          .from = x->dtype,
-                         .to = y->dtype};
+                         .to = y->dtype,
+                         .stored = graph->tensors[node->in[WEIGHT]].dtype,
+                         .has_bias = node->in_count > BIAS};
 }
 
 static struct tide_product y_product(const struct dims *d)
 {
     struct tide_product p = tide_product(d->rows, d->out, d->in, false, false, d->from, d->to);
-    p.has_bias = true;
-    p.b_from = TIDE_F32;
+    p.has_bias = d->has_bias;
+    tide_product_stored(&p, d->stored, d->out);
     return p;
 }
 
@@ -37,7 +41,7 @@ static struct tide_product x_grad_product(const struct dims *d, bool adds)
 {
     struct tide_product p = tide_product(d->rows, d->in, d->out, false, true, d->from, d->from);
     p.a_from = d->to;
-    p.b_from = TIDE_F32;
+    tide_product_stored(&p, d->stored, d->out);
     p.adds = adds;
     return p;
 }
@@ -53,9 +57,9 @@ static struct tide_product weight_grad_product(const struct dims *d, bool adds)
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *weight = &graph->tensors[node->in[WEIGHT]],
-                             *bias = &graph->tensors[node->in[BIAS]];
-    if (weight->rank != 2 || weight->dims[0] != tide_tensor_columns(x) || bias->rank != 1 ||
-        bias->dims[0] != weight->dims[1])
+                             *bias = node->in_count > BIAS ? &graph->tensors[node->in[BIAS]] : NULL;
+    if (weight->rank != 2 || weight->dims[0] != tide_tensor_columns(x) ||
+        (bias && (bias->rank != 1 || bias->dims[0] != weight->dims[1])))
         return tide_graph_fail(graph, "linear: '%s' (%lld columns) does not fit '%s'", x->name,
                                (long long)tide_tensor_columns(x), weight->name);
     int64_t dims[2] = {tide_tensor_rows(x), weight->dims[1]};
@@ -124,9 +128,9 @@ static void reference_forward(const struct tide_call *call)
     struct dims d = dims_of(call->graph, call->node);
     for (int64_t i = 0; i < d.rows; i++)
         for (int64_t j = 0; j < d.out; j++) {
-            double sum = tide_in(call, BIAS, j);
+            double sum = d.has_bias ? tide_in(call, BIAS, j) : 0;
             for (int64_t k = 0; k < d.in; k++)
-                sum += tide_in(call, X, i * d.in + k) * tide_in(call, WEIGHT, k * d.out + j);
+                sum += tide_in(call, X, i * d.in + k) * tide_in_row(call, WEIGHT, k, j);
             tide_set_out(call, 0, i * d.out + j, sum);
         }
 }
@@ -138,7 +142,7 @@ static void reference_backward(const struct tide_call *call)
         for (int64_t k = 0; k < d.in; k++) {
             double sum = 0;
             for (int64_t j = 0; j < d.out; j++)
-                sum += tide_out_grad(call, 0, i * d.out + j) * tide_in(call, WEIGHT, k * d.out + j);
+                sum += tide_out_grad(call, 0, i * d.out + j) * tide_in_row(call, WEIGHT, k, j);
             tide_give_grad(call, X, i * d.in + k, sum);
         }
     for (int64_t j = 0; j < d.out; j++) {
@@ -170,6 +174,6 @@ const struct tide_op tide_op_of_linear = {
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide)
 {
     struct tide_node node = {
-        .op = &tide_op_of_linear, .in = {x, weight, bias}, .in_count = 3, .numbers = {wide}};
+        .op = &tide_op_of_linear, .in = {x, weight, bias}, .in_count = bias < 0 ? 2 : 3, .numbers = {wide}};
     return tide_graph_append(graph, &node);
 }

@@ -12,14 +12,14 @@ static struct tide_product product_of(const struct tide_graph *graph, const stru
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
     struct tide_product p =
         tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
-    p.b_from = TIDE_F32;
+    tide_product_stored(&p, table->dtype, table->dims[1]);
     return p;
 }
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
-    if (table->rank != 2 || table->dtype != TIDE_F32 || table->dims[1] != tide_tensor_columns(x))
+    if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x))
         return tide_graph_fail(graph, "logits: '%s' does not fit '%s'", x->name, table->name);
     int64_t dims[2] = {tide_tensor_rows(x), table->dims[0]};
     node->out_count = 1;
@@ -55,7 +55,7 @@ static void reference_forward(const struct tide_call *call)
     for (int64_t at = 0; at < p.m * p.n; at++) {
         double sum = 0;
         for (int64_t c = 0; c < p.k; c++)
-            sum += tide_in(call, X, at / p.n * p.k + c) * tide_in(call, TABLE, at % p.n * p.k + c);
+            sum += tide_in(call, X, at / p.n * p.k + c) * tide_in_row(call, TABLE, at % p.n, c);
         tide_set_out(call, 0, at, sum);
     }
 }

@@ -30,14 +30,29 @@ static int plan_others(const struct tide_graph *graph, struct tide_matmuls *matm
     return 0;
 }
 
+/* What an update after a pass works in. */
+static size_t update_scratch(const struct tide_graph *graph)
+{
+    size_t most = 0;
+    for (int i = 0; graph->optimizer->scratch && i < graph->tensor_count; i++) {
+        size_t bytes = tide_tensor_trains(&graph->tensors[i]) ? tide_update_scratch(graph, i) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return tide_aligned(most);
+}
+
 /* Sections under the choices of a plan whose layouts are made. */
 static void add_up(const struct tide_graph *graph, struct tide_plan *plan)
 {
     bool trains = tide_graph_training(graph) >= 0;
     memcpy(plan->bytes, graph->bytes, sizeof plan->bytes);
-    plan->bytes[TIDE_OPTIMIZER] = trains ? 2 * plan->bytes[TIDE_TRAINED] : 0;
-    plan->bytes[TIDE_GRADIENTS] = trains && !plan->choices.fused ? plan->bytes[TIDE_TRAINED] : 0;
+    if (!trains)
+        plan->bytes[TIDE_OPTIMIZER] = 0;
+    if (!trains || plan->choices.fused)
+        plan->bytes[TIDE_GRADIENTS] = 0;
     size_t *passes = &plan->bytes[TIDE_PASSES];
+    plan->update = plan->bytes[TIDE_GRADIENTS] ? update_scratch(graph) : 0;
+    *passes = plan->update > *passes ? plan->update : *passes;
     for (int i = 0; i < graph->program_count; i++) {
         size_t bytes = tide_plan_base(graph, i) + plan->layouts[i].bytes;
         *passes = bytes > *passes ? bytes : *passes;

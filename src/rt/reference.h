@@ -14,6 +14,15 @@ static inline double tide_in(const struct tide_call *call, int i, int64_t at)
     return tide_number(call->in[i], call->graph->tensors[call->node->in[i]].dtype, at);
 }
 
+/* The same where it may be stored in any type. */
+static inline double tide_in_row(const struct tide_call *call, int i, int64_t row, int64_t column)
+{
+    const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
+    int64_t columns = tide_tensor_columns(t);
+    const char *at = (const char *)call->in[i] + (size_t)row * tide_row_bytes(t->dtype, columns);
+    return tide_row_number(at, t->dtype, columns, column);
+}
+
 static inline double tide_out(const struct tide_call *call, int i, int64_t at)
 {
     return tide_number(call->out[i], call->graph->tensors[call->node->out[i]].dtype, at);
@@ -32,7 +41,8 @@ static inline void tide_set_out(const struct tide_call *call, int i, int64_t at,
 /* The gradient of in[i] is written or added to, or not wanted. */
 static inline void tide_give_grad(const struct tide_call *call, int i, int64_t at, double value)
 {
-    enum tide_dtype dtype = call->graph->tensors[call->node->in[i]].dtype;
+    const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
+    enum tide_dtype dtype = t->role == TIDE_PARAMETER ? TIDE_F32 : t->dtype;
     if (!call->in_grad[i])
         return;
     if (call->adds >> i & 1)

@@ -144,6 +144,44 @@ void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum
     tide_parallel(rows, (GRAIN + columns - 1) / columns, convert, &c);
 }
 
+/* ---- sums */
+
+TIDE_KERNEL(void, add, (float *to, const float *a, const float *b, int64_t count), (to, a, b, count))
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = a[i] + b[i];
+}
+
+TIDE_KERNEL(void, add_bf16, (tide_bf16 * to, const tide_bf16 *a, const tide_bf16 *b, int64_t count),
+            (to, a, b, count))
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = tide_narrow(tide_bits_float((uint32_t)a[i] << 16) + tide_bits_float((uint32_t)b[i] << 16));
+}
+
+struct addition {
+    void *to;
+    const void *a, *b;
+    enum tide_dtype dtype;
+};
+
+static void add_some(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct addition *x = context;
+    (void)thread;
+    if (x->dtype == TIDE_BF16)
+        add_bf16((tide_bf16 *)x->to + first, (const tide_bf16 *)x->a + first, (const tide_bf16 *)x->b + first,
+                 last - first);
+    else
+        add((float *)x->to + first, (const float *)x->a + first, (const float *)x->b + first, last - first);
+}
+
+void tide_rows_add(void *to, const void *a, const void *b, enum tide_dtype dtype, int64_t count)
+{
+    struct addition x = {to, a, b, dtype};
+    tide_parallel(count, 16384, add_some, &x);
+}
+
 struct summing {
     float *sums;
     int adds;

@@ -19,6 +19,9 @@ void tide_rows_convert(void *to, enum tide_dtype to_type, const void *from, enum
 void tide_rows_convert_here(void *to, enum tide_dtype to_type, const void *from, enum tide_dtype from_type,
                             int64_t columns);
 
+/* to[i] = a[i] + b[i], in f32 or bf16, on all threads. to may be a. */
+void tide_rows_add(void *to, const void *a, const void *b, enum tide_dtype dtype, int64_t count);
+
 /* sums[j] (+)= the sum over rows of x[i][j]: always added in the order of the rows. */
 void tide_rows_sum(float *sums, int adds, const void *x, enum tide_dtype dtype, int64_t rows,
                    int64_t columns);

@@ -285,7 +285,8 @@ static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instru
     if (t->gradient != TIDE_NONE)
         to->adds |= 1U << operand;
     else if (m->choices->fused)
-        t->gradient = new_value(m, TIDE_VALUE_PARAMETER_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
+        t->gradient = new_value(m, TIDE_VALUE_PARAMETER_GRADIENT, tensor,
+                                tide_tensor_gradient_bytes(&m->graph->tensors[tensor]));
     else
         t->gradient = TIDE_LASTING;
     to->in_grad[operand] = t->gradient;
@@ -305,6 +306,26 @@ static int gradient_of_activation(struct maker *m, int tensor, struct tide_instr
     return t->gradient == TIDE_NONE ? -1 : 0;
 }
 
+static int update(struct maker *m, int tensor)
+{
+    struct tide_instruction to = blank(TIDE_UPDATE, -1, tensor);
+    size_t scratch = tide_update_scratch(m->graph, tensor);
+    to.in_grad[0] = m->tracks[tensor].gradient;
+    if (scratch) {
+        to.scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, scratch);
+        if (to.scratch < 0)
+            return -1;
+    }
+    return emit(m, &to);
+}
+
+static int measure(struct maker *m, int tensor)
+{
+    struct tide_instruction to = blank(TIDE_MEASURE, -1, tensor);
+    to.in_grad[0] = m->tracks[tensor].gradient;
+    return emit(m, &to);
+}
+
 /* What is done with a parameter's gradient that is whole. */
 static int settle(struct maker *m, int tensor)
 {
@@ -312,9 +333,7 @@ static int settle(struct maker *m, int tensor)
     bool fused = m->choices->fused;
     if (fused ? !m->measures && t->of_loss && m->choices->clips : !m->choices->clips)
         return 0; /* nothing, or after both walks */
-    struct tide_instruction to = blank(fused && !m->measures ? TIDE_UPDATE : TIDE_MEASURE, -1, tensor);
-    to.in_grad[0] = t->gradient;
-    if (emit(m, &to))
+    if (fused && !m->measures ? update(m, tensor) : measure(m, tensor))
         return -1;
     if (fused && m->measures && t->of_loss)
         t->settled = true;
@@ -443,11 +462,7 @@ static void forget_walk(struct maker *m)
 static int update_settled(struct maker *m)
 {
     for (int i = 0; i < m->graph->tensor_count; i++) {
-        if (!m->tracks[i].settled)
-            continue;
-        struct tide_instruction to = blank(TIDE_UPDATE, -1, i);
-        to.in_grad[0] = m->tracks[i].gradient;
-        if (emit(m, &to))
+        if (m->tracks[i].settled && update(m, i))
             return -1;
     }
     return 0;
@@ -539,6 +554,14 @@ int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmu
     if (!bad)
         *ret_schedule = made;
     return bad;
+}
+
+size_t tide_update_scratch(const struct tide_graph *graph, int tensor)
+{
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    return graph->optimizer->scratch
+               ? graph->optimizer->scratch(t->rank > 1 ? tide_tensor_rows(t) : 1, tide_tensor_columns(t))
+               : 0;
 }
 
 void tide_schedule_release(struct tide_schedule *schedule)

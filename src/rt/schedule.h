@@ -94,6 +94,9 @@ int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmu
                   const struct tide_choices *choices, struct tide_schedule *ret_schedule,
                   struct tide_err *err);
 
+/* What the update of a parameter works in. */
+size_t tide_update_scratch(const struct tide_graph *graph, int tensor);
+
 void tide_schedule_release(struct tide_schedule *schedule);
 
 #endif

@@ -154,6 +154,21 @@ static int take_word(const json_t *root, const char *key, const char *const *wor
     return tide_err_set(err, "state.json has no '%s' that is known", key);
 }
 
+/* What a first edition did not say: f32, AdamW. */
+static int take_optimizer(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
+{
+    static const char *const dtypes[] = {"f32", "bf16", NULL};
+    int stored = 0;
+    const json_t *name = json_object_get(root, "optimizer");
+    if (json_object_get(root, "weights") && take_word(root, "weights", dtypes, &stored, err))
+        return -1;
+    s->stored = stored ? TIDE_BF16 : TIDE_F32;
+    s->optimizer = !name                  ? tide_optimizers[0]
+                   : json_is_string(name) ? tide_optimizer_find(json_string_value(name))
+                                          : NULL;
+    return s->optimizer ? 0 : tide_err_set(err, "state.json has no 'optimizer' that is known");
+}
+
 static int take_state(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
 {
     static const char *const schedules[] = {"inverse", "constant", "cosine", "linear", NULL};
@@ -171,7 +186,7 @@ static int take_state(const json_t *root, struct tide_checkpoint_state *s, struc
         return -1;
     s->schedule = schedules[schedule];
     s->dtype = dtype ? TIDE_BF16 : TIDE_F32;
-    return 0;
+    return take_optimizer(root, s, err);
 }
 
 static int take_record(const json_t *root, struct tide_checkpoint_record *ret, struct tide_err *err)
@@ -436,13 +451,47 @@ static bool is_no_parameter(const char *name)
     return !strcmp(name, "lm_head.weight");
 }
 
-static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name,
-                                                 const char *suffix)
+int tide_checkpoint_tensors(const struct tide_graph *graph)
 {
-    char full[128];
-    snprintf(full, sizeof full, TIDE_CHECKPOINT_PREFIX "%s%s%s", name, *suffix ? "." : "", suffix);
-    const struct tide_safetensor *found = tide_safetensors_find(file, full);
-    return found ? found : tide_safetensors_find(file, full + strlen(TIDE_CHECKPOINT_PREFIX));
+    return graph->tensor_count * TIDE_STATE_PARTS;
+}
+
+bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine, bool state,
+                            int index, struct tide_safetensor_source *ret_source)
+{
+    int tensor = index / TIDE_STATE_PARTS, part = index % TIDE_STATE_PARTS;
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    struct tide_state_part parts[TIDE_STATE_PARTS];
+    const char *suffix = "";
+    if (t->role != TIDE_PARAMETER || (state ? t->frozen : part > 0))
+        return false;
+    *ret_source = (struct tide_safetensor_source){.dtype = t->dtype, .rank = t->rank};
+    memcpy(ret_source->dims, t->dims, sizeof t->dims);
+    if (state) {
+        int64_t rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
+        if (part >= tide_optimizer_parts(graph->optimizer, rows, tide_tensor_columns(t), parts) ||
+            !parts[part].name)
+            return false;
+        suffix = parts[part].name;
+        ret_source->dtype = parts[part].dtype;
+        if (!parts[part].is_shaped) {
+            ret_source->rank = 1;
+            ret_source->dims[0] = parts[part].count;
+        }
+    }
+    ret_source->data = !machine ? NULL
+                       : state  ? tide_machine_state(machine, tensor, part)
+                                : tide_machine_data(machine, tensor);
+    snprintf(ret_source->name, sizeof ret_source->name, TIDE_CHECKPOINT_PREFIX "%s%s%s", t->name,
+             *suffix ? "." : "", suffix);
+    return true;
+}
+
+/* With the prefix, or without as in others' files. */
+static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name)
+{
+    const struct tide_safetensor *found = tide_safetensors_find(file, name);
+    return found ? found : tide_safetensors_find(file, name + strlen(TIDE_CHECKPOINT_PREFIX));
 }
 
 static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
@@ -454,62 +503,54 @@ static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
         snprintf(to + used, size - used, ")");
 }
 
-static int check_tensor(const struct tide_safetensor *found, const struct tide_tensor *t, const char *suffix,
+static int check_tensor(const struct tide_safetensor *found, const struct tide_safetensor_source *t,
                         struct tide_err *err)
 {
     char there[96], wanted[96];
-    const char *dot = *suffix ? "." : "";
+    const char *name = t->name + strlen(TIDE_CHECKPOINT_PREFIX);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
-        return tide_err_set(err, "the model has a tensor '%s%s%s' %s and the file has none", t->name, dot,
-                            suffix, wanted);
+        return tide_err_set(err, "the model has a tensor '%s' %s and the file has none", name, wanted);
     show_shape(found->rank, found->dims, there, sizeof there);
     if (found->rank != t->rank || memcmp(found->dims, t->dims, (size_t)t->rank * sizeof *t->dims) != 0)
-        return tide_err_set(err, "tensor '%s%s%s' is %s in the model and %s in the file", t->name, dot,
-                            suffix, wanted, there);
-    if (strcmp(found->type, "F32") != 0 && strcmp(found->type, "F16") != 0 &&
-        strcmp(found->type, "BF16") != 0)
-        return tide_err_set(err, "tensor '%s%s%s' has numbers of type %s; F32, F16 and BF16 are known",
-                            t->name, dot, suffix, found->type);
+        return tide_err_set(err, "tensor '%s' is %s in the model and %s in the file", name, wanted, there);
+    if (!tide_safetensors_reads(found, t->dtype))
+        return tide_err_set(err, "tensor '%s' has numbers of type %s; F32, F16 and BF16 are known", name,
+                            found->type);
     return 0;
 }
 
-/* Whether the name, without its prefix and suffix, is a parameter of the graph. */
-static bool is_known(const struct tide_graph *graph, const char *name, const char *const *suffixes,
-                     int suffix_count)
+/* Whether the model or its state has a tensor of that name, with its prefix or without. */
+static bool is_known(const struct tide_graph *graph, bool state, const char *name)
 {
     size_t prefix = strlen(TIDE_CHECKPOINT_PREFIX);
-    if (!strncmp(name, TIDE_CHECKPOINT_PREFIX, prefix))
-        name += prefix;
-    for (int i = 0; i < graph->tensor_count; i++) {
-        const struct tide_tensor *t = &graph->tensors[i];
-        size_t len = strlen(t->name);
-        if (t->role != TIDE_PARAMETER || strncmp(name, t->name, len) != 0)
-            continue;
-        for (int k = 0; k < suffix_count; k++)
-            if (*suffixes[k] ? name[len] == '.' && !strcmp(name + len + 1, suffixes[k]) : !name[len])
-                return true;
-    }
+    struct tide_safetensor_source source;
+    for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
+        if (tide_checkpoint_tensor(graph, NULL, state, i, &source) &&
+            (!strcmp(source.name, name) || !strcmp(source.name + prefix, name)))
+            return true;
     return false;
 }
 
-/* Every parameter has its tensor, and every tensor its parameter. */
-static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph,
-                      const char *const *suffixes, int suffix_count, struct tide_err *err)
+/* Every tensor of the model has its own in the file, and the other way round. */
+static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph, bool state,
+                      struct tide_err *err)
 {
     size_t wanted = 0, beside = 0;
-    for (int i = 0; i < graph->tensor_count; i++) {
-        const struct tide_tensor *t = &graph->tensors[i];
-        for (int k = 0; t->role == TIDE_PARAMETER && k < suffix_count; k++, wanted++)
-            if (check_tensor(find_tensor(file, t->name, suffixes[k]), t, suffixes[k], err))
-                return -1;
+    struct tide_safetensor_source source;
+    for (int i = 0; i < tide_checkpoint_tensors(graph); i++) {
+        if (!tide_checkpoint_tensor(graph, NULL, state, i, &source))
+            continue;
+        if (check_tensor(find_tensor(file, source.name), &source, err))
+            return -1;
+        wanted++;
     }
     for (size_t i = 0; i < file->count; i++)
         beside += is_no_parameter(file->tensors[i].name);
     for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
         const char *name = file->tensors[i].name;
         char shown[160];
-        if (!is_no_parameter(name) && !is_known(graph, name, suffixes, suffix_count))
+        if (!is_no_parameter(name) && !is_known(graph, state, name))
             return tide_err_set(err, "the file has a tensor '%s' and the model has none",
                                 tide_text_escape(name, strlen(name), shown, sizeof shown));
     }
@@ -517,56 +558,39 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
 }
 
 static int open_and_check(const char *path, enum tide_checkpoint_file which, const struct tide_graph *graph,
-                          const char *const *suffixes, int suffix_count, struct tide_safetensors *ret_file,
-                          struct tide_err *err)
+                          struct tide_safetensors *ret_file, struct tide_err *err)
 {
     char name[PATH_MAX];
     if (join(path, tide_checkpoint_names[which], name, err) || tide_shards_open(ret_file, name, err))
         return -1;
-    if (!check_file(ret_file, graph, suffixes, suffix_count, err))
+    if (!check_file(ret_file, graph, which == TIDE_CHECKPOINT_OPTIMIZER, err))
         return 0;
     tide_safetensors_close(ret_file);
     return wrap(name, err);
 }
 
-static int read_weights(const struct tide_safetensors *file, const struct tide_graph *graph,
-                        struct tide_machine *machine, struct tide_err *err)
+static int read_file(const struct tide_safetensors *file, const struct tide_graph *graph,
+                     struct tide_machine *machine, bool state, struct tide_err *err)
 {
-    for (int i = 0; i < graph->tensor_count; i++)
-        if (graph->tensors[i].role == TIDE_PARAMETER &&
-            tide_safetensors_read(file, find_tensor(file, graph->tensors[i].name, ""),
-                                  tide_machine_data(machine, i), err))
+    struct tide_safetensor_source to;
+    for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
+        if (tide_checkpoint_tensor(graph, machine, state, i, &to) &&
+            tide_safetensors_read_as(file, find_tensor(file, to.name), to.dtype, (void *)to.data, err))
             return -1;
-    return 0;
-}
-
-static int read_moments(const struct tide_safetensors *file, const struct tide_graph *graph,
-                        struct tide_machine *machine, struct tide_err *err)
-{
-    for (int i = 0; i < graph->tensor_count; i++)
-        for (int k = 0; graph->tensors[i].role == TIDE_PARAMETER && k < 2; k++)
-            if (tide_safetensors_read(file,
-                                      find_tensor(file, graph->tensors[i].name, tide_checkpoint_moments[k]),
-                                      tide_machine_moments(machine, i, k), err))
-                return -1;
     return 0;
 }
 
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err)
 {
-    static const char *const bare[1] = {""};
-    struct tide_safetensors weights, moments = {.fd = -1};
-    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, bare, 1, &weights, err))
+    struct tide_safetensors weights, state = {.fd = -1};
+    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, &weights, err))
         return -1;
-    int status = 0;
-    if (optimizer)
-        status =
-            open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, tide_checkpoint_moments, 2, &moments, err);
-    if (!status && (read_weights(&weights, graph, machine, err) ||
-                    (optimizer && read_moments(&moments, graph, machine, err))))
+    int status = optimizer ? open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, &state, err) : 0;
+    if (!status && (read_file(&weights, graph, machine, false, err) ||
+                    (optimizer && read_file(&state, graph, machine, true, err))))
         status = wrap(path, err);
     tide_safetensors_close(&weights);
-    tide_safetensors_close(&moments);
+    tide_safetensors_close(&state);
     return status;
 }

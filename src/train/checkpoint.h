@@ -26,8 +26,9 @@ struct tide_checkpoint_state {
     uint64_t seed;
     int64_t batch, sequence, accumulate, warmup;
     double rate, weight_decay, clip;
-    const char *schedule; /* a literal: "inverse", "constant", "cosine" or "linear" */
-    enum tide_dtype dtype;
+    const char *schedule;          /* a literal: "inverse", "constant", "cosine" or "linear" */
+    enum tide_dtype dtype, stored; /* of what is computed, and of matrices as they are stored */
+    const struct tide_optimizer *optimizer;
 };
 
 /* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be

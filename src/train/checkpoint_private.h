@@ -5,6 +5,7 @@
 #define TIDE_CHECKPOINT_PRIVATE_H
 
 #include "train/checkpoint.h"
+#include "train/safetensors.h"
 #include "train/tokenizer.h"
 
 enum tide_checkpoint_file {
@@ -38,8 +39,6 @@ static inline bool tide_checkpoint_is_optional(int file)
     return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_MODEL;
 }
 
-static const char *const tide_checkpoint_moments[2] = {"exp_avg", "exp_avg_sq"}; /* as PyTorch has them */
-
 /* What state.json says. */
 struct tide_checkpoint_record {
     struct tide_checkpoint_state state;
@@ -55,6 +54,12 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_r
 
 #define TIDE_CHECKPOINT_FORMAT "tidemark-checkpoint-1"
 #define TIDE_CHECKPOINT_PREFIX "transformer."
+
+/* Tensor number `index` of a model, or of its optimizer's state, as it lies in a file and in the machine;
+ * false: there is none. Numbers go up to tide_checkpoint_tensors(). */
+int tide_checkpoint_tensors(const struct tide_graph *graph);
+bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine, bool state,
+                            int index, struct tide_safetensor_source *ret_source);
 
 enum { TIDE_CHECKPOINT_NAME = 48 };
 

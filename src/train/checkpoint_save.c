@@ -143,34 +143,16 @@ static int enter(const char *dir, int *ret_folder, struct tide_err *err)
 
 /* ---- files */
 
-static void full_name(const struct tide_tensor *t, const char *suffix, char *to, size_t size)
-{
-    snprintf(to, size, "%s%s%s%s", TIDE_CHECKPOINT_PREFIX, t->name, *suffix ? "." : "", suffix);
-}
-
 static bool weight_at(void *context, int index, struct tide_safetensor_source *ret_source)
 {
     const struct saving *s = context;
-    const struct tide_tensor *t = &s->graph->tensors[index];
-    if (t->role != TIDE_PARAMETER)
-        return false;
-    *ret_source = (struct tide_safetensor_source){.dtype = t->dtype, .rank = t->rank};
-    full_name(t, "", ret_source->name, sizeof ret_source->name);
-    memcpy(ret_source->dims, t->dims, sizeof t->dims);
-    ret_source->data = tide_machine_data(s->machine, index);
-    return true;
+    return tide_checkpoint_tensor(s->graph, s->machine, false, index, ret_source);
 }
 
-static bool moment_at(void *context, int index, struct tide_safetensor_source *ret_source)
+static bool state_at(void *context, int index, struct tide_safetensor_source *ret_source)
 {
     const struct saving *s = context;
-    int tensor = index / 2, which = index % 2;
-    if (!weight_at(context, tensor, ret_source))
-        return false;
-    full_name(&s->graph->tensors[tensor], tide_checkpoint_moments[which], ret_source->name,
-              sizeof ret_source->name);
-    ret_source->data = tide_machine_moments(s->machine, tensor, which);
-    return true;
+    return tide_checkpoint_tensor(s->graph, s->machine, true, index, ret_source);
 }
 
 /* As text, so that it comes back to the bit. */
@@ -202,6 +184,8 @@ static void write_state(const struct saving *s, FILE *out)
     write_real(&json, "clip", state->clip);
     tide_json_text(&json, "schedule", state->schedule);
     tide_json_text(&json, "dtype", state->dtype == TIDE_BF16 ? "bf16" : "f32");
+    tide_json_text(&json, "weights", state->stored == TIDE_BF16 ? "bf16" : "f32");
+    tide_json_text(&json, "optimizer", state->optimizer->name);
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
         if (s->record.parts[i].bytes < 0)
@@ -239,10 +223,10 @@ static void write_part(struct saving *s, int part, struct tide_durable *file)
         tide_vocabulary_write(s->data, file->out);
         break;
     case TIDE_CHECKPOINT_MODEL:
-        tide_safetensors_write(file, s->graph->tensor_count, weight_at, s, metadata);
+        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), weight_at, s, metadata);
         break;
     case TIDE_CHECKPOINT_OPTIMIZER:
-        tide_safetensors_write(file, 2 * s->graph->tensor_count, moment_at, s, metadata);
+        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), state_at, s, metadata);
         break;
     default:
         write_state(s, file->out);

@@ -84,6 +84,8 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err)
 {
     struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = sequence, .caches = -1};
+    struct tide_head head = {
+        .rows = HEAD_ROWS, .words = HEAD_WORDS, .loss = &tide_cross_entropy, .constants = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
     gpt.train = tide_graph_program(graph, "train", true);
@@ -92,7 +94,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
     gpt.words = parameter(&m, "wte.weight", true, config->words, config->channels);
     gpt.places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
     int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, -1, sequence));
-    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, HEAD_ROWS, HEAD_WORDS);
+    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, &head);
     gpt.evaluate = tide_graph_forward_of(graph, "evaluate", gpt.train);
     if (tide_graph_failed(graph, err))
         return -1;

@@ -14,7 +14,8 @@ static float near_normal(uint64_t bits)
 }
 
 struct filling {
-    float *to;
+    void *to;
+    enum tide_dtype dtype;
     uint64_t seed;
     int tensor;
     float deviation;
@@ -25,7 +26,9 @@ static void fill_some(void *context, int64_t first, int64_t last, int thread)
     const struct filling *f = context;
     (void)thread;
     for (int64_t i = first; i < last; i++)
-        f->to[i] = f->deviation * near_normal(tide_random_at(f->seed, (uint64_t)f->tensor, (uint64_t)i));
+        tide_number_set(
+            f->to, f->dtype, i,
+            (double)(f->deviation * near_normal(tide_random_at(f->seed, (uint64_t)f->tensor, (uint64_t)i))));
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -37,15 +40,15 @@ static bool ends_with(const char *name, const char *end)
 static void make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed)
 {
     const struct tide_tensor *t = &graph->tensors[tensor];
-    float *to = tide_machine_data(machine, tensor);
+    void *to = tide_machine_data(machine, tensor);
     int64_t count = tide_tensor_count(t);
     if (t->rank < 2) { /* a bias or the scale of a norm */
         float value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
         for (int64_t i = 0; i < count; i++)
-            to[i] = value;
+            tide_number_set(to, t->dtype, i, (double)value);
         return;
     }
-    struct filling f = {.to = to, .seed = seed, .tensor = tensor, .deviation = 0.02F};
+    struct filling f = {.to = to, .dtype = t->dtype, .seed = seed, .tensor = tensor, .deviation = 0.02F};
     if (ends_with(t->name, "c_proj.weight"))
         f.deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);
     tide_parallel(count, 1 << 16, fill_some, &f);

@@ -1,4 +1,5 @@
 #include "train/safetensors.h"
+#include "rt/rows.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -305,6 +306,47 @@ int tide_safetensors_read(const struct tide_safetensors *file, const struct tide
     return 0;
 }
 
+static const char *type_of(enum tide_dtype dtype)
+{
+    static const char *const names[] = {
+        [TIDE_F32] = "F32", [TIDE_BF16] = "BF16", [TIDE_I32] = "I32", [TIDE_I8] = "I8"};
+    return names[dtype];
+}
+
+bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtype dtype)
+{
+    bool is_real =
+        !strcmp(tensor->type, "F32") || !strcmp(tensor->type, "F16") || !strcmp(tensor->type, "BF16");
+    bool wants_real = dtype == TIDE_F32 || dtype == TIDE_BF16 || dtype == TIDE_I8;
+    return wants_real ? is_real : !strcmp(tensor->type, type_of(dtype));
+}
+
+int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
+                             enum tide_dtype dtype, void *to, struct tide_err *err)
+{
+    int64_t columns = tensor->rank ? tensor->dims[tensor->rank - 1] : 1, rows = 1;
+    struct tide_safetensor row = *tensor;
+    if (!tide_safetensors_reads(tensor, dtype))
+        return bad_tensor(err, tensor->name, "has numbers of another type");
+    if (dtype == TIDE_F32)
+        return tide_safetensors_read(file, tensor, to, err);
+    if (!strcmp(tensor->type, type_of(dtype)))
+        return fetch(file, tensor->begin, to, tensor->bytes, err);
+    for (int i = 0; i + 1 < tensor->rank; i++)
+        rows *= tensor->dims[i];
+    float *wide = malloc((size_t)columns * sizeof *wide);
+    int status = wide ? 0 : tide_err_set(err, "out of memory");
+    row.bytes = rows ? tensor->bytes / (size_t)rows : 0;
+    for (int64_t i = 0; !status && i < rows; i++, row.begin += row.bytes) {
+        status = tide_safetensors_read(file, &row, wide, err);
+        if (!status)
+            tide_rows_convert_here((char *)to + (size_t)i * tide_row_bytes(dtype, columns), dtype, wide,
+                                   TIDE_F32, columns);
+    }
+    free(wide);
+    return status;
+}
+
 int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size)
 {
     size_t len = strlen(key);
@@ -331,11 +373,6 @@ static size_t source_bytes(const struct tide_safetensor_source *t)
     for (int i = 0; i < t->rank; i++)
         bytes *= (size_t)t->dims[i];
     return bytes;
-}
-
-static const char *type_of(enum tide_dtype dtype)
-{
-    return dtype == TIDE_F32 ? "F32" : dtype == TIDE_BF16 ? "BF16" : "I32";
 }
 
 static void describe(struct tide_json *json, const struct tide_safetensor_source *t, size_t at)

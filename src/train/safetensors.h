@@ -51,6 +51,13 @@ const struct tide_safetensor *tide_safetensors_find(const struct tide_safetensor
 int tide_safetensors_read(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                           float *to, struct tide_err *err);
 
+/* Whether its numbers can be had in a type: F32, F16 and BF16 in f32, bf16 and int8, others in their own. */
+bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtype dtype);
+
+/* Its numbers in a type that it can be had in, row by row as tensors lie (dtype.h). */
+int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
+                             enum tide_dtype dtype, void *to, struct tide_err *err);
+
 /* The value of a key of the metadata; -1 when it is not there or does not fit. */
 int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size);
 

@@ -7,6 +7,7 @@
 #include "rt/processor.h"
 #include "rt/threads.h"
 #include "rt/tiles.h"
+#include "rt/update.h"
 #include "tidemark.h"
 #include "train/config.h"
 #include "train/initial.h"
@@ -157,6 +158,15 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
         o->schedule = goes_on ? s->schedule : "inverse";
     if ((int)o->dtype == TIDE_NOT_GIVEN)
         o->dtype = goes_on ? s->dtype : TIDE_F32;
+    if ((int)o->stored == TIDE_NOT_GIVEN)
+        o->stored = goes_on ? s->stored : TIDE_F32;
+    if (!o->optimizer)
+        o->optimizer = goes_on ? s->optimizer : tide_optimizers[0];
+    if (goes_on && o->optimizer != s->optimizer) {
+        tide_err_set(err, "the run trained with --optimizer %s, whose state %s cannot go on with",
+                     s->optimizer->name, o->optimizer->name);
+        return tide_err_hint(err, "leave --optimizer out");
+    }
     if (o->sequence <= positions)
         return 0;
     tide_err_set(err, "a sequence of %lld is beyond the model's %lld positions", (long long)o->sequence,
@@ -197,6 +207,8 @@ static int make_graph(const struct tide_trainer *t, int64_t batch, int64_t seque
     struct tide_graph *graph = tide_graph_new(t->options.dtype);
     if (!graph)
         return tide_err_set(err, "out of memory for the model");
+    graph->optimizer = t->options.optimizer;
+    graph->stored = t->options.stored;
     if (tide_gpt_build(graph, &t->config, batch, sequence, ret_gpt, err) ||
         (speaks(t) && tide_gpt_build_decoder(graph, &t->config, 1, t->options.sequence, ret_decoder, err))) {
         tide_graph_free(graph);
@@ -359,9 +371,13 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     const struct tide_train_options *o = &t->options;
     int64_t step = t->done + 1;
     struct tide_update_rule rule = {
-        .adamw =
-            {.rate = (float)rate_at(o, step), .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .step = step},
-        .decay = (float)o->weight_decay,
+        .step = {.rate = (float)rate_at(o, step),
+                 .beta1 = 0.9F,
+                 .beta2 = 0.95F,
+                 .epsilon = 1e-8F,
+                 .decay = (float)o->weight_decay,
+                 .step = step,
+                 .seed = (uint64_t)o->seed},
         .clip = (float)o->clip,
         .micro_batches = o->accumulate,
     };
@@ -387,7 +403,7 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     *ret_report = (struct tide_train_report){.step = step,
                                              .loss = loss / (double)o->accumulate,
                                              .norm = norm,
-                                             .rate = (double)rule.adamw.rate,
+                                             .rate = (double)rule.step.rate,
                                              .tokens = o->batch * o->sequence * o->accumulate};
     return 0;
 }
@@ -466,12 +482,22 @@ int tide_trainer_sample(struct tide_trainer *t, char *out, size_t size, struct t
 
 /* ---- saving */
 
+/* Whether a sum of magnitudes is finite: of rows as they are stored. */
+static bool is_finite(const struct tide_tensor *t, const char *data)
+{
+    if (t->dtype == TIDE_F32)
+        return isfinite(tide_update_squares((const void *)data, tide_tensor_count(t)));
+    double sum = 0;
+    for (int64_t i = 0; i < tide_tensor_count(t); i++)
+        sum += fabs(tide_number(data, t->dtype, i));
+    return isfinite(sum);
+}
+
 static bool weights_are_numbers(struct tide_trainer *t)
 {
     for (int i = 0; i < t->graph->tensor_count; i++)
-        if (t->graph->tensors[i].role == TIDE_PARAMETER &&
-            !isfinite(tide_update_squares(tide_machine_data(t->machine, i),
-                                          tide_tensor_count(&t->graph->tensors[i]))))
+        if (tide_tensor_trains(&t->graph->tensors[i]) &&
+            !is_finite(&t->graph->tensors[i], tide_machine_data(t->machine, i)))
             return false;
     return true;
 }
@@ -490,7 +516,9 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
                                           .weight_decay = o->weight_decay,
                                           .clip = o->clip,
                                           .schedule = o->schedule,
-                                          .dtype = o->dtype};
+                                          .dtype = o->dtype,
+                                          .stored = o->stored,
+                                          .optimizer = o->optimizer};
     TIDE_CHECK_TRUE(o->out);
     if (!weights_are_numbers(t))
         return tide_err_set(err, "the weights after step %lld are no numbers any more; they are not saved",

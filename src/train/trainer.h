@@ -22,11 +22,12 @@ struct tide_train_options {
     const char *tokenizer; /* of new models and of those that have none: a directory, or a tokenizer.json */
     void (*tell)(double share); /* how much of a text is read; may be NULL */
     int64_t steps, batch, sequence, accumulate, warmup, threads, seed;
-    double rate, weight_decay, clip; /* clip 0: none */
-    const char *schedule;            /* "inverse", "constant", "cosine", "linear" */
-    enum tide_dtype dtype;           /* or TIDE_NOT_GIVEN */
-    int64_t budget_bytes;            /* 0: none */
-    int keep;                        /* checkpoints */
+    double rate, weight_decay, clip;        /* clip 0: none */
+    const char *schedule;                   /* "inverse", "constant", "cosine", "linear" */
+    enum tide_dtype dtype, stored;          /* or TIDE_NOT_GIVEN; stored: matrices as they lie in memory */
+    const struct tide_optimizer *optimizer; /* NULL: not given */
+    int64_t budget_bytes;                   /* 0: none */
+    int keep;                               /* checkpoints */
     bool speaks;    /* tide_trainer_sample will be called; of sums, _accuracy may be always */
     bool reference; /* products in plain C, for tests */
 };

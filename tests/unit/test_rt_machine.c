@@ -4,7 +4,9 @@
  */
 #include "products.h"
 #include "rt/machine.h"
+#include "rt/rows.h"
 #include "rt/threads.h"
+#include "rt/update.h"
 #include "train/gpt.h"
 #include "sanitized.h"
 
@@ -106,8 +108,7 @@ static struct tide_machine *new_machine(const struct model *m, const struct tide
 static struct tide_update_rule rule_of(float clip)
 {
     return (struct tide_update_rule){
-        .adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
-        .decay = 0.1F,
+        .step = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .decay = 0.1F},
         .clip = clip,
         .micro_batches = 1};
 }
@@ -120,7 +121,7 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
     struct tide_update_rule rule = rule_of(clip);
     rule.micro_batches = micro_batches;
     for (int step = 1; step <= STEPS; step++) {
-        rule.adamw.step = step;
+        rule.step.step = step;
         for (int64_t i = 0; i < micro_batches; i++) {
             fill_batch(m, machine, i * BATCH);
             *ret_loss = tide_machine_pass(machine, i, &rule);
@@ -329,6 +330,163 @@ static float evaluate(const struct model *m, struct tide_machine *machine)
     return *(const float *)tide_machine_result(machine, m->gpt.evaluate, m->gpt.loss);
 }
 
+/* A model whose matrices are stored in a type. Frozen, it has nothing but losses. */
+static struct model stored_model(enum tide_dtype stored, enum tide_dtype compute,
+                                 const struct tide_optimizer *optimizer)
+{
+    struct tide_err err;
+    struct model m = {.graph = tide_graph_new(compute)};
+    assert_non_null(m.graph);
+    m.graph->stored = stored;
+    m.graph->freezes = stored == TIDE_I8;
+    m.graph->optimizer = optimizer;
+    ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
+    m.matmuls = new_products(false);
+    return m;
+}
+
+/* What is stored in fewer bits computes as the numbers that it stands for. */
+static void stored_numbers_compute_as_themselves(void **state)
+{
+    (void)state;
+    static const enum tide_dtype types[] = {TIDE_BF16, TIDE_I8};
+    for (int which = 0; which < 4; which++) {
+        struct tide_err err;
+        struct tide_choices none = {0};
+        struct tide_plan plan;
+        struct model narrow =
+                         stored_model(types[which / 2], which % 2 ? TIDE_BF16 : TIDE_F32, tide_optimizers[0]),
+                     wide = stored_model(TIDE_F32, which % 2 ? TIDE_BF16 : TIDE_F32, tide_optimizers[0]);
+        struct tide_machine *a, *b;
+        ok(tide_plan_make(wide.graph, wide.matmuls, &none, &plan, &err), &err);
+        b = new_machine(&wide, &plan);
+        ok(tide_plan_make(narrow.graph, narrow.matmuls, &none, &plan, &err), &err);
+        ok(tide_machine_new(narrow.graph, narrow.matmuls, &plan, &a, &err), &err);
+        fill_batch(&narrow, a, 0);
+        for (int i = 0; i < wide.graph->tensor_count; i++) {
+            const struct tide_tensor *t = &narrow.graph->tensors[i];
+            if (t->role != TIDE_PARAMETER)
+                continue;
+            int64_t columns = tide_tensor_columns(t), rows = tide_tensor_rows(t);
+            tide_rows_convert(tide_machine_data(a, i), t->dtype, tide_machine_data(b, i), TIDE_F32, rows,
+                              columns);
+            tide_rows_convert(tide_machine_data(b, i), TIDE_F32, tide_machine_data(a, i), t->dtype, rows,
+                              columns);
+        }
+        float losses[2] = {evaluate(&narrow, a), evaluate(&wide, b)};
+        assert_true(losses[0] == losses[1]);
+        tide_machine_free(a);
+        tide_machine_free(b);
+        free_model(&narrow);
+        free_model(&wide);
+    }
+}
+
+/* All that training changes: weights and the optimizer's state. Caller frees. */
+static char *trained_bytes(const struct model *m, const struct tide_plan *plan, size_t *ret_bytes)
+{
+    struct tide_err err;
+    struct tide_machine *machine;
+    struct tide_update_rule rule = rule_of(0.5F);
+    float loss = 0, first = 0;
+    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
+    fill_batch(m, machine, 0);
+    uint64_t seed = 7;
+    for (int i = 0; i < m->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &m->graph->tensors[i];
+        for (int64_t k = 0; t->role == TIDE_PARAMETER && k < tide_tensor_count(t); k++) {
+            seed = seed * 6364136223846793005U + 1442695040888963407U;
+            tide_number_set(tide_machine_data(machine, i), t->dtype, k,
+                            ((double)(seed >> 40) / 8388608.0 - 1.0) * 0.2 +
+                                (strstr(t->name, "ln_") ? 1 : 0));
+        }
+    }
+    for (int step = 1; step <= 2 * STEPS; step++) {
+        rule.step.step = step;
+        loss = tide_machine_pass(machine, 0, &rule);
+        first = step == 1 ? loss : first;
+        tide_machine_update(machine, &rule);
+    }
+    assert_true(loss < first);
+    assert_int_equal(tide_machine_high_bytes(machine), plan->total);
+    *ret_bytes = plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER];
+    char *copy = malloc(*ret_bytes);
+    assert_non_null(copy);
+    memcpy(copy, tide_machine_data(machine, m->gpt.words), *ret_bytes);
+    tide_machine_free(machine);
+    return copy;
+}
+
+/* Of each, with weights of either type: fused or not, recomputed or not, on one thread or three. */
+static void every_optimizer_gives_the_same_bits_under_every_plan(void **state)
+{
+    (void)state;
+    for (int i = 0; tide_optimizers[i]; i++)
+        for (int stored = TIDE_F32; stored <= TIDE_BF16; stored++) {
+            char *first = NULL;
+            for (int which = 0; which < 8; which++) {
+                struct tide_err err;
+                struct tide_choices choices = {
+                    .fused = which & 1, .again = which & 2 ? BLOCKS : 0, .clips = true};
+                struct tide_plan plan;
+                size_t bytes;
+                tide_threads_set(which & 4 ? 3 : 1);
+                struct model m = stored_model((enum tide_dtype)stored, TIDE_F32, tide_optimizers[i]);
+                ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+                char *now = trained_bytes(&m, &plan, &bytes);
+                if (first && memcmp(first, now, bytes) != 0)
+                    fail_msg("%s, weights %d, plan %d: other bits", tide_optimizers[i]->name, stored, which);
+                if (first)
+                    free(now);
+                first = first ? first : now;
+                free_model(&m);
+            }
+            free(first);
+        }
+}
+
+/* A frozen part has no gradient, no state and stays as it is; what depends on nothing that trains has no
+ * gradient either. */
+static void what_is_frozen_costs_nothing_and_stays(void **state)
+{
+    (void)state;
+    struct tide_err err;
+    struct tide_choices none = {0};
+    struct tide_plan plan, all;
+    struct tide_update_rule rule = rule_of(0.5F);
+    struct model m = {.graph = tide_graph_new(TIDE_F32)}, whole = new_model(TIDE_F32, false);
+    int64_t dims[2] = {config.hidden, config.channels};
+    int trained = tide_graph_parameter(m.graph, "h.2.mlp.c_proj.weight", true, 2, dims);
+    m.graph->freezes = true; /* all but the last block's last product */
+    ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
+    m.matmuls = new_products(false);
+    ok(tide_plan_make(m.graph, m.matmuls, &none, &plan, &err), &err);
+    ok(tide_plan_make(whole.graph, whole.matmuls, &none, &all, &err), &err);
+    assert_int_equal(plan.bytes[TIDE_GRADIENTS], tide_aligned((size_t)(dims[0] * dims[1]) * 4));
+    assert_int_equal(plan.bytes[TIDE_OPTIMIZER], 2 * plan.bytes[TIDE_GRADIENTS]);
+    assert_true(plan.layouts[m.gpt.train].bytes < all.layouts[whole.gpt.train].bytes / 2);
+    struct tide_machine *machine = new_machine(&m, &plan);
+    size_t frozen = plan.bytes[TIDE_FROZEN];
+    char *before = malloc(frozen);
+    assert_non_null(before);
+    char *home = (char *)tide_machine_data(machine, trained) - frozen;
+    memcpy(before, home, frozen);
+    float first = tide_machine_pass(machine, 0, &rule), last = first;
+    for (int step = 1; step <= 5; step++) {
+        rule.step.step = step;
+        last = tide_machine_pass(machine, 0, &rule);
+        tide_machine_update(machine, &rule);
+    }
+    tide_machine_data(machine, trained);
+    assert_true(last < first);
+    assert_memory_equal(before, home, frozen);
+    assert_null(tide_machine_gradient(machine, m.gpt.words));
+    free(before);
+    tide_machine_free(machine);
+    free_model(&m);
+    free_model(&whole);
+}
+
 /* The slope of the loss along the gradient is its squared norm: the whole way back against one difference. */
 static void the_gradient_is_the_slope_of_the_loss(void **state)
 {
@@ -400,7 +558,8 @@ static struct model new_tangle(int end)
         sum = tide_op_norm(g, sum, weight, bias, 1e-5F);
     if (end == OF_PRODUCT)
         sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
-    m.gpt.loss = tide_op_head(g, sum, m.gpt.words, m.gpt.targets, 16, 8);
+    struct tide_head head = {.rows = 16, .words = 8, .loss = &tide_cross_entropy, .constants = -1};
+    m.gpt.loss = tide_op_head(g, sum, m.gpt.words, m.gpt.targets, &head);
     m.gpt.evaluate = tide_graph_forward_of(g, "evaluate", m.gpt.train);
     ok(tide_graph_failed(g, &err), &err);
     return m;
@@ -459,6 +618,9 @@ int main(void)
         cmocka_unit_test(micro_batches_add_up_to_one_batch),
         cmocka_unit_test(every_parameter_gets_a_gradient),
         cmocka_unit_test(the_gradient_is_the_slope_of_the_loss),
+        cmocka_unit_test(stored_numbers_compute_as_themselves),
+        cmocka_unit_test(every_optimizer_gives_the_same_bits_under_every_plan),
+        cmocka_unit_test(what_is_frozen_costs_nothing_and_stays),
         cmocka_unit_test(gradients_that_meet_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

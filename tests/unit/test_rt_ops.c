@@ -113,7 +113,31 @@ static void make_add(struct tide_graph *graph, const int64_t *n)
 static void make_head(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, graph->compute, n[0], n[1]), table = matrix(graph, n[2], n[1]);
-    tide_op_head(graph, x, table, words(graph, n[0]), n[3], n[4]);
+    struct tide_head head = {.rows = n[3], .words = n[4], .loss = &tide_cross_entropy, .constants = -1};
+    tide_op_head(graph, x, table, words(graph, n[0]), &head);
+}
+
+/* Of each row two numbers, and two of all: something that bends, and is not a mean. */
+static float bent_loss(float log_probability, const float *inputs, const float *constants, float *ret_slope)
+{
+    float e = expf(0.1F * (log_probability + constants[1]));
+    *ret_slope = inputs[0] * (0.1F * e + constants[0] * inputs[1]);
+    return inputs[0] * (e + constants[0] * inputs[1] * log_probability);
+}
+
+static const struct tide_row_loss bent = {.name = "bent", .inputs = 2, .loss = bent_loss};
+
+static void make_policy(struct tide_graph *graph, const int64_t *n)
+{
+    int64_t two = 2;
+    int x = input(graph, graph->compute, n[0], n[1]), table = matrix(graph, n[2], n[1]),
+        targets = words(graph, n[0]);
+    struct tide_head head = {
+        .rows = n[3], .words = n[4], .loss = &bent, .temperature = 0.7F, .sparse = n[POSITION]};
+    for (int i = 0; i < bent.inputs; i++)
+        head.inputs[i] = tide_graph_tensor(graph, "of rows", TIDE_INPUT, TIDE_F32, 1, n);
+    head.constants = tide_graph_tensor(graph, "of all", TIDE_INPUT, TIDE_F32, 1, &two);
+    tide_op_head(graph, x, table, targets, &head);
 }
 
 static void make_cached(struct tide_graph *graph, const int64_t *n)
@@ -164,6 +188,9 @@ static const struct trial {
     {"head", make_head, {9, 5, 203, 4, 90, 0, 4}},
     {"head", make_head, {5, 9, 29, 5, 10}},
     {"head", make_head, {6, 3, 5, 1, 1}},
+    {"head", make_policy, {9, 5, 83, 4, 30, 0}}, /* likewise; whether rows without a target are left out */
+    {"head", make_policy, {9, 5, 83, 4, 30, 1}},
+    {"head", make_policy, {9, 5, 203, 3, 90, 1, 4}},
     {"cached", make_cached, {1, 9, 3, 5, 1, 6}}, /* rows, places, heads, width of a head, slots; position */
     {"cached", make_cached, {11, 70, 3, 33, 1, 59}},
     {"cached", make_cached, {7, 7, 1, 16, 1}},
@@ -293,7 +320,8 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     b.backward = b.forward;
     b.backward.out_grad[0] = b.gradients[node->out[0]];
     for (int i = 0; i < node->in_count; i++)
-        if (dtype_of(&b, node->in[i]) != TIDE_I32)
+        if (dtype_of(&b, node->in[i]) != TIDE_I32 &&
+            strncmp(b.graph->tensors[node->in[i]].name, "of ", 3) != 0)
             b.backward.in_grad[i] = b.gradients[node->in[i]];
     give_scratch(&b, TIDE_FORWARD, 0, &b.forward);
     give_scratch(&b, TIDE_BACKWARD, trial->n[SPARED], &b.backward);

@@ -111,12 +111,12 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
         for (int64_t k = 0; t->role == TIDE_INPUT && k < tide_tensor_count(t); k++)
             ((int32_t *)tide_machine_data(machine, i))[k] = (int32_t)below(97);
     }
-    struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
+    struct tide_update_rule rule = {.step = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .clip = clips ? 0.5F : 0,
                                     .micro_batches = 1};
     float before = evaluate(m, machine);
     for (int step = 1; step <= 2; step++) {
-        rule.adamw.step = step;
+        rule.step.step = step;
         assert_true(isfinite(tide_machine_pass(machine, 0, &rule)));
         tide_machine_update(machine, &rule);
     }

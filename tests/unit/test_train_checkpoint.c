@@ -127,7 +127,8 @@ static const struct tide_checkpoint_state how = {.steps = INT64_MAX - 1,
                                                  .weight_decay = 0.1,
                                                  .clip = 4.9e-324,
                                                  .schedule = "cosine",
-                                                 .dtype = TIDE_BF16};
+                                                 .dtype = TIDE_BF16,
+                                                 .optimizer = &tide_optimizer_adamw};
 
 struct world {
     struct tide_graph *graph;
@@ -229,8 +230,8 @@ static void fill(struct tide_machine *machine, int64_t seed)
     for (int i = 0; i < w.graph->tensor_count; i++) {
         if (w.graph->tensors[i].role != TIDE_PARAMETER)
             continue;
-        float *parts[3] = {tide_machine_data(machine, i), tide_machine_moments(machine, i, 0),
-                           tide_machine_moments(machine, i, 1)};
+        float *parts[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
+                           tide_machine_state(machine, i, 1)};
         for (int part = 0; part < 3; part++)
             for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
                 parts[part][k] = number(i, part, k, seed);
@@ -242,8 +243,8 @@ static bool holds(struct tide_machine *machine, int64_t seed, int parts)
     for (int i = 0; i < w.graph->tensor_count; i++) {
         if (w.graph->tensors[i].role != TIDE_PARAMETER)
             continue;
-        const float *all[3] = {tide_machine_data(machine, i), tide_machine_moments(machine, i, 0),
-                               tide_machine_moments(machine, i, 1)};
+        const float *all[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
+                               tide_machine_state(machine, i, 1)};
         for (int part = 0; part < parts; part++)
             for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
                 if (all[part][k] != number(i, part, k, seed))

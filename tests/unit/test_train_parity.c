@@ -188,8 +188,7 @@ static void tear_down(struct model *m)
 }
 
 static const struct tide_update_rule rule = {
-    .adamw = {.rate = 0.003F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-6F},
-    .decay = 0.1F,
+    .step = {.rate = 0.003F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-6F, .decay = 0.1F},
     .clip = 1.0F,
     .micro_batches = 1};
 
@@ -279,7 +278,7 @@ static void compare_steps(enum tide_dtype compute)
         char name[16];
         snprintf(name, sizeof name, "%d", step);
         const double *theirs = numbers_of("step", name);
-        now.adamw.step = step;
+        now.step.step = step;
         double loss = tide_machine_pass(m.machine, 0, &now), norm = tide_machine_update(m.machine, &now);
         near_by("step", name, loss, theirs[0], theirs[0], m.bounds->step_loss);
         near_by("step", name, norm, theirs[1], theirs[1], m.bounds->step_norm);

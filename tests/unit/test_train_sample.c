@@ -228,7 +228,7 @@ static void training_between_samples_changes_nothing_but_the_weights(void **stat
     struct model with = new_model(TIDE_F32, false, config.positions),
                  without = new_model(TIDE_F32, false, config.positions);
     struct model *both[2] = {&with, &without};
-    struct tide_update_rule rule = {.adamw = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
+    struct tide_update_rule rule = {.step = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .micro_batches = 1};
     struct tide_sample_rule how = {.temperature = 1, .top_p = 1};
     float losses[2] = {0};
@@ -237,7 +237,7 @@ static void training_between_samples_changes_nothing_but_the_weights(void **stat
             struct model *m = both[k];
             int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens), out[50];
             set_text(m);
-            rule.adamw.step = step;
+            rule.step.step = step;
             losses[k] = tide_machine_pass(m->machine, 0, &rule);
             tide_machine_update(m->machine, &rule);
             if (k == 0)
