@@ -150,10 +150,14 @@ static void fill_model(struct bench *b)
 
 static float step(struct bench *b)
 {
-    struct tide_update_rule rule = {
-        .step = {.rate = 1e-4F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .decay = 0.1F, .step = ++b->step},
-        .clip = 1.0F,
-        .micro_batches = 1};
+    struct tide_update_rule rule = {.step = {.rate = 1e-4F,
+                                             .beta1 = 0.9F,
+                                             .beta2 = 0.95F,
+                                             .epsilon = 1e-8F,
+                                             .decay = 0.1F,
+                                             .step = ++b->step},
+                                    .clip = 1.0F,
+                                    .micro_batches = 1};
     float loss = tide_machine_pass(b->machine, 0, &rule);
     tide_machine_update(b->machine, &rule);
     return loss;

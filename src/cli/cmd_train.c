@@ -31,11 +31,13 @@ enum {
 
 struct values {
     struct tide_train_options train;
-    const char *dtype;
+    const char *dtype, *weights, *optimizer;
     int64_t eval_every, sample_every, save_every, keep, report_every;
     bool json, dry_run, debug_memory, verbose;
 };
 
+/* As rt/optimizer.c has them. */
+#define OPTIMIZERS   "adamw|sgd"
 #define TRAIN(field) offsetof(struct values, train.field)
 #define MOST_COUNT   (INT64_C(1) << 40)
 
@@ -68,7 +70,12 @@ static const struct tide_option options[] = {
     {0, "clip", TIDE_OPTION_REAL, TRAIN(clip), "NORM",
      "the most that gradients have as their norm (1; 0: none)", NULL, 0, 0},
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
-     "numbers in matrix products and between them (f32); weights are f32 always", "f32|bf16", 0, 0},
+     "numbers in matrix products and between them (f32)", "f32|bf16", 0, 0},
+    {0, "weights", TIDE_OPTION_CHOICE, offsetof(struct values, weights), "TYPE",
+     "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost",
+     "f32|bf16", 0, 0},
+    {0, "optimizer", TIDE_OPTION_CHOICE, offsetof(struct values, optimizer), "NAME",
+     "what updates them (adamw), and what state it keeps of each: see docs/TRAIN.md", OPTIMIZERS, 0, 0},
     {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
      "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
     {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
@@ -392,6 +399,11 @@ static int start(const struct values *v, struct tide_trainer *trainer, struct ti
     return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
 }
 
+static enum tide_dtype dtype_of(const char *word)
+{
+    return !word ? (enum tide_dtype)TIDE_NOT_GIVEN : strcmp(word, "bf16") != 0 ? TIDE_F32 : TIDE_BF16;
+}
+
 /* The words of the command. 1: it should end with *ret_exit. */
 static int read_words(int argc, char **argv, struct values *ret_values, int *ret_exit)
 {
@@ -419,9 +431,9 @@ static int read_words(int argc, char **argv, struct values *ret_values, int *ret
         *ret_exit = tide_report(&err);
         return 1;
     }
-    v.train.dtype = !v.dtype                       ? (enum tide_dtype)TIDE_NOT_GIVEN
-                    : strcmp(v.dtype, "bf16") != 0 ? TIDE_F32
-                                                   : TIDE_BF16;
+    v.train.dtype = dtype_of(v.dtype);
+    v.train.stored = dtype_of(v.weights);
+    v.train.optimizer = v.optimizer ? tide_optimizer_find(v.optimizer) : NULL;
     v.train.keep = (int)v.keep;
     v.train.speaks = v.sample_every > 0;
     v.train.tell = tell_read;

@@ -62,13 +62,6 @@ struct tide_op {
     bool is_loss;     /* in training its backward also does what its forward does */
 };
 
-/* The second operand of a product is a parameter as it is stored, in rows of so many columns. */
-static inline void tide_product_stored(struct tide_product *product, enum tide_dtype stored, int64_t columns)
-{
-    product->b_from = stored;
-    product->b_stride = stored == TIDE_I8 ? (int64_t)tide_row_bytes(stored, columns) : columns;
-}
-
 /* All of them, NULL-terminated. */
 extern const struct tide_op *const tide_ops[];
 

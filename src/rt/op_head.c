@@ -63,7 +63,7 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
 static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t words)
 {
     struct tide_product p = tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
-    tide_product_stored(&p, h->stored, h->columns);
+    tide_product_stored(&p, h->from, h->stored);
     return p;
 }
 
@@ -71,8 +71,7 @@ static struct tide_product logits_product(const struct head *h, int64_t rows, in
 static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
 {
     struct tide_product p = tide_product(rows, h->columns, words, false, false, h->from, TIDE_F32);
-    p.a_from = TIDE_F32;
-    tide_product_stored(&p, h->stored, h->columns);
+    tide_product_stored(&p, TIDE_F32, h->stored);
     p.adds = adds;
     return p;
 }

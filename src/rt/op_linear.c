@@ -33,15 +33,14 @@ static struct tide_product y_product(const struct dims *d)
 {
     struct tide_product p = tide_product(d->rows, d->out, d->in, false, false, d->from, d->to);
     p.has_bias = d->has_bias;
-    tide_product_stored(&p, d->stored, d->out);
+    tide_product_stored(&p, d->from, d->stored);
     return p;
 }
 
 static struct tide_product x_grad_product(const struct dims *d, bool adds)
 {
     struct tide_product p = tide_product(d->rows, d->in, d->out, false, true, d->from, d->from);
-    p.a_from = d->to;
-    tide_product_stored(&p, d->stored, d->out);
+    tide_product_stored(&p, d->to, d->stored);
     p.adds = adds;
     return p;
 }

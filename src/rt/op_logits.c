@@ -12,7 +12,7 @@ static struct tide_product product_of(const struct tide_graph *graph, const stru
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
     struct tide_product p =
         tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
-    tide_product_stored(&p, table->dtype, table->dims[1]);
+    tide_product_stored(&p, x->dtype, table->dtype);
     return p;
 }
 

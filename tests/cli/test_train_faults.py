@@ -569,7 +569,7 @@ def test_a_model_from_elsewhere_is_trained_on(train, tmp_path):
     ({"n_layer": 1}, "the file has a tensor 'transformer.h.1.attn.c_attn.bias' and the model has none"),
     ({"n_embd": 128}, "tensor 'wte.weight' is (13, 128) in the model and (13, 64) in the file"),
     ({"n_positions": 64, "n_ctx": 64}, "tensor 'wpe.weight' is (64, 64) in the model and (128, 64) in the file"),
-    ({"n_head": 7}, "no multiple of n_head"),
+    ({"n_head": 7}, "is not a multiple of n_head"),
     ({"n_layer": 10**9}, "n_layer"),
     ({"model_type": "llama"}, "'llama'"),
 ])
