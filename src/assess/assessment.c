@@ -398,6 +398,12 @@ const struct tide_history_process *tide_assessing_process(const struct tide_hist
     return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
 }
 
+const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *p)
+{
+    const char *text = p->row.role[0] ? p->row.role : p->row.name;
+    return tide_arena_text(s->arena, text, strlen(text));
+}
+
 int64_t tide_assessing_time(const struct tide_assessing *s, double x)
 {
     size_t b = 0;
@@ -444,6 +450,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
                             .process = p->row.id,
                             .pid = p->row.pid,
+                            .role = tide_assessing_role(s, p),
                             .device = TIDE_UNKNOWN,
                             .own_pages = own_pages,
                             .python = tide_process_is_python(p),

@@ -60,6 +60,7 @@ struct tide_judged {
     int32_t gauge;     /* for GAUGE: which of the history's names */
     bool shared;       /* for GAUGE: not the program's own, but shared memory that the tracker saw */
     int64_t member;    /* for ROLE: id of one of its processes; else 0 */
+    const char *role;  /* of its process or processes; lives in the assessment, unescaped; NULL: of none */
     size_t members;    /* for ROLE and TREE: how many processes at most at one time */
     bool starting;     /* undecided, because what grew may be the program's start */
     bool unexplained;  /* undecided, because a sum rose and no process in it surely did */

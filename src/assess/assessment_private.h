@@ -40,6 +40,9 @@ struct tide_assessing {
 /* NULL when there is none of that id. Borrowed. */
 const struct tide_history_process *tide_assessing_process(const struct tide_history *history, int64_t id);
 
+/* The role of a process, or its name where it has none; lives in the assessment. NULL without memory. */
+const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *process);
+
 /* When a process ended, or the end of the recording. */
 int64_t tide_assessing_end(const struct tide_assessing *s, const struct tide_history_process *process);
 

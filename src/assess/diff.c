@@ -112,21 +112,15 @@ static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, 
 /* --- subjects ------------------------------------------------------------------------------------------ */
 
 /* What a series is called in whatever run: its role, not its PID. */
-static void name_subject(const struct tide_history *h, const struct tide_judged *j, char *out, size_t size)
+static void name_subject(const struct tide_judged *j, char *out, size_t size)
 {
     char role[96] = "";
-    int64_t id = j->subject == TIDE_SUBJECT_ROLE ? j->member : j->process;
-    if (id >= 1 && (size_t)id <= h->process_count) {
-        const struct tide_process *p = &h->processes[id - 1].row;
-        const char *text = p->role && p->role[0] ? p->role : p->name;
-        tide_text_escape(text, strlen(text), role, sizeof role);
-    }
-    if ((j->subject == TIDE_SUBJECT_PROCESS || j->subject == TIDE_SUBJECT_ROLE) && role[0])
-        snprintf(out, size, "%s", role);
-    else if (j->subject == TIDE_SUBJECT_GPU && role[0])
+    if (j->role)
+        tide_text_escape(j->role, strlen(j->role), role, sizeof role);
+    if (j->subject == TIDE_SUBJECT_GPU && role[0])
         snprintf(out, size, "GPU %lld, %s", (long long)j->device, role);
     else
-        snprintf(out, size, "%s", j->name);
+        snprintf(out, size, "%s", role[0] ? role : j->name);
 }
 
 /* Of several that share a name, the sum over the role is what their level is. */
@@ -199,7 +193,7 @@ static int compare_subjects(struct tide_diff *d, struct tide_err *err)
         for (size_t i = 0; i < of->assessment->count; i++) {
             const struct tide_judged *j = &of->assessment->judged[i];
             char name[sizeof d->subjects->name];
-            name_subject(of->history, j, name, sizeof name);
+            name_subject(j, name, sizeof name);
             struct tide_diff_subject *s = find_subject(d, name, j->subject == TIDE_SUBJECT_GAUGE);
             if (!s) {
                 s = &d->subjects[d->subject_count++];

@@ -115,6 +115,7 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
     const struct tide_history_process *p = tide_assessing_process(h, j.process);
     char who[96] = "all processes";
     j.pid = p ? p->row.pid : 0;
+    j.role = p ? tide_assessing_role(s, p) : NULL;
     if (p)
         tide_process_name(h, p, who, sizeof who);
     else if (j.process == TIDE_UNKNOWN)

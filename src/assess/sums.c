@@ -221,6 +221,7 @@ static int judge_role(struct tide_assessing *s, struct sum *sum)
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,
                             .member = first->row.id,
+                            .role = tide_assessing_role(s, first),
                             .members = sum->at_once,
                             .limit_bytes = tide_assessing_limit(s, lasts ? sum->bytes[sum->looks - 1] : 0)};
     snprintf(j.name, sizeof j.name, "%zu x %s", j.members, role);

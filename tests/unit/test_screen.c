@@ -134,6 +134,7 @@ static int set_up(void **state)
     f->judged[0] = judged(TIDE_SUBJECT_PROCESS, 2, "python[101] (child of uv[100])", TIDE_LEAK, 0.25 * MIB);
     f->judged[1] = judged(TIDE_SUBJECT_TREE, 0, "process tree", TIDE_LEAK, 0.25 * MIB);
     f->judged[2] = judged(TIDE_SUBJECT_ROLE, 0, "20 x compile_worker", TIDE_FLAT, 0);
+    f->judged[2].role = "compile_worker";
     f->assessment =
         (struct tide_assessment){.judged = f->judged, .count = 3, .limit_bytes = 24. * 1024 * MIB};
     f->info = (struct tide_view_info){.recording = "train.tide",

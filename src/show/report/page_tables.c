@@ -33,11 +33,9 @@ static const struct tide_judged *judged_of(const struct tide_assessment *a,
         const struct tide_judged *j = &a->judged[i];
         if (row->members == 1 && j->subject == TIDE_SUBJECT_PROCESS && j->process == row->id)
             return j;
-        if (row->members > 1 && j->subject == TIDE_SUBJECT_ROLE && j->members >= row->members) {
-            const char *name = strstr(j->name, " x ");
-            if (name && !strcmp(name + 3, row->name))
-                return j;
-        }
+        if (row->members > 1 && j->subject == TIDE_SUBJECT_ROLE && j->members >= row->members && j->role &&
+            !strcmp(j->role, row->name))
+            return j;
     }
     return NULL;
 }

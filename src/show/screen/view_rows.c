@@ -13,7 +13,6 @@ enum {
     GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
     GPU_DEVICES = 64,
     LARGE_PART = 100, /* a process is large that once held this part of the tree's peak */
-    ROLE_TEXT = 64,   /* as much of a role as the name of a judged one holds */
 };
 
 static const struct tide_history_process *process_of(const struct tide_model *model, int64_t id)
@@ -217,8 +216,7 @@ static int index_judged(struct tide_model *model)
         const struct tide_judged *judged = &assessment->judged[i];
         uint64_t key = (uint64_t)judged->process;
         if (judged->subject == TIDE_SUBJECT_ROLE) {
-            const char *name = strstr(judged->name, " x ");
-            key = tide_map_text_key(name ? name + 3 : judged->name) | ROLE_BIT;
+            key = tide_map_text_key(judged->role ? judged->role : "") | ROLE_BIT;
         } else if (judged->subject == TIDE_SUBJECT_TREE) {
             key = 0;
         } else if (judged->subject != TIDE_SUBJECT_PROCESS) {
@@ -234,11 +232,8 @@ static int index_judged(struct tide_model *model)
 static const struct tide_judged *judged_of(const struct tide_model *model, const struct tide_row *row)
 {
     uint64_t key = (uint64_t)row->process, at;
-    if (row->kind == TIDE_ROW_ROLE) {
-        char shown[ROLE_TEXT];
-        const char *role = role_of(process_of(model, row->process));
-        key = tide_map_text_key(tide_text_escape(role, strlen(role), shown, sizeof shown)) | ROLE_BIT;
-    }
+    if (row->kind == TIDE_ROW_ROLE)
+        key = tide_map_text_key(role_of(process_of(model, row->process))) | ROLE_BIT;
     return tide_map_get(&model->judged, key, &at) ? &model->assessment->judged[at] : NULL;
 }
 
