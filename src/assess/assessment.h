@@ -44,6 +44,8 @@ struct tide_kept {
     double threads;             /* of the process: each may have an arena of its own */
 };
 
+enum tide_kept_where { TIDE_KEPT_UNKNOWN, TIDE_KEPT_AT_THE_END, TIDE_KEPT_IN_PAGES, TIDE_KEPT_IN_HOLES };
+
 /* Peaks that rise from epoch to epoch over a floor that does not. */
 struct tide_crest {
     size_t epochs;                  /* how many were compared; 0: they do not rise */
@@ -122,6 +124,9 @@ void tide_assessment_free(struct tide_assessment *assessment);
 /* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
  * per process. NAN: not known. */
 double tide_assess_own_share(const struct tide_history_process *process);
+
+/* Where most of what is free lies, which decides what can be done about it. */
+enum tide_kept_where tide_kept_where(const struct tide_kept *kept);
 
 /* A value that holds from its time until the next one. */
 struct tide_level {

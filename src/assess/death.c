@@ -1,10 +1,8 @@
 #include "assess/death.h"
 
 #include "assess/process_name.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "base/units.h"
 
 #include <math.h>
 #include <signal.h>
@@ -156,62 +154,4 @@ void tide_death_find(const struct tide_history *h, const struct tide_axis *axis,
     if (d.cause == TIDE_DEATH_OOM)
         find_limit(h, &d);
     *ret_death = d;
-}
-
-/* "SIGKILL"; "signal 42" where it has no name. */
-static void put_signal(struct tide_buf *b, int number)
-{
-    const char *name = sigabbrev_np(number);
-    if (name)
-        tide_buf_format(b, "SIG%s", name);
-    else
-        tide_buf_format(b, "signal %d", number);
-}
-
-char *tide_death_sentence(const struct tide_death *d, char *out, size_t size)
-{
-    char text[TIDE_UNITS_TEXT];
-    struct tide_buf b;
-    tide_buf_init(&b, 1024);
-    bool asked = d->signal == SIGINT || d->signal == SIGTERM || d->signal == SIGHUP;
-    tide_buf_text(&b, asked ? "ENDED by " : "KILLED by ");
-    if (d->cause == TIDE_DEATH_OOM)
-        tide_buf_text(&b, "the OOM killer");
-    else
-        put_signal(&b, d->signal);
-    tide_buf_format(&b, ": %s", d->name);
-    if (isfinite(d->bytes))
-        tide_buf_format(&b, " with %s", tide_size_text(d->bytes, text));
-    if (isfinite(d->step))
-        tide_buf_format(&b, ", at step %s", tide_count_text(d->step, text));
-    else if (d->t_ns >= 0)
-        tide_buf_format(&b, ", %s after the start",
-                        tide_duration_text((double)d->t_ns / TIDE_NS_PER_S, text));
-    if (d->phase[0])
-        tide_buf_format(&b, " in phase \"%s\"", d->phase);
-    if (isfinite(d->limit_bytes))
-        tide_buf_format(&b, ", at the limit of %s (%s)", tide_size_text(d->limit_bytes, text), d->limit_name);
-    snprintf(out, size, "%s", tide_buf_view(&b));
-    tide_buf_release(&b);
-    return out;
-}
-
-void tide_death_json(struct tide_json *json, const struct tide_death *d)
-{
-    if (d->cause == TIDE_DEATH_NONE) {
-        tide_json_null(json, "death");
-        return;
-    }
-    tide_json_object(json, "death");
-    tide_json_text(json, "cause", d->cause == TIDE_DEATH_OOM ? "oom" : "signal");
-    tide_json_integer(json, "signal", d->signal);
-    tide_json_integer(json, "pid", d->pid);
-    tide_json_text(json, "name", d->name);
-    tide_json_whole(json, "bytes", d->bytes);
-    tide_json_real(json, "step", d->step);
-    tide_json_real(json, "second", d->t_ns >= 0 ? (double)d->t_ns / TIDE_NS_PER_S : NAN);
-    tide_json_text(json, "phase", d->phase[0] ? d->phase : NULL);
-    tide_json_whole(json, "limit_bytes", d->limit_bytes);
-    tide_json_text(json, "limit_name", d->limit_name[0] ? d->limit_name : NULL);
-    tide_json_end(json);
 }

@@ -11,7 +11,6 @@
 #include "assess/axis.h"
 #include "assess/history.h"
 #include "assess/phases.h"
-#include "base/json.h"
 
 #include <stddef.h>
 
@@ -33,11 +32,5 @@ struct tide_death {
 /* cause NONE when nobody was. */
 void tide_death_find(const struct tide_history *history, const struct tide_axis *axis,
                      const struct tide_phases *phases, struct tide_death *ret_death);
-
-/* "KILLED by the OOM killer: train.py[4711] with 89 MiB, at step 59 in phase "forward"". Escaped. */
-char *tide_death_sentence(const struct tide_death *death, char *out, size_t size);
-
-/* The member "death": an object, or null. */
-void tide_death_json(struct tide_json *json, const struct tide_death *death);
 
 #endif

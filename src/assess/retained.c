@@ -74,6 +74,15 @@ static struct tide_kept kept_of(const struct tide_history_heap_point *asked, dou
     return kept;
 }
 
+enum tide_kept_where tide_kept_where(const struct tide_kept *k)
+{
+    if (isnan(k->free_bytes))
+        return TIDE_KEPT_UNKNOWN;
+    if (k->top_bytes >= k->free_bytes / 2)
+        return TIDE_KEPT_AT_THE_END;
+    return k->trim_low >= k->free_bytes / 2 ? TIDE_KEPT_IN_PAGES : TIDE_KEPT_IN_HOLES;
+}
+
 /* What the lines of a process asked for between two times, whether or not they gave it back; INFINITY: not
  * known, since only some of what was sampled became a row. */
 static double asked_for(const struct tide_history *h, int64_t process, int64_t from_ns, int64_t to_ns)

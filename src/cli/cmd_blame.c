@@ -95,7 +95,7 @@ static int blame_main(int argc, char **argv)
             tide_blame_json(blame, answer.history, operands[0], stdout);
         else {
             if (want.by == TIDE_BLAME_GROWTH)
-                tide_assessment_print(answer.assessment, NULL, stdout);
+                tide_assessment_print(answer.assessment, stdout);
             tide_blame_print(blame, answer.history, (size_t)v.most, (size_t)v.frames, stdout);
         }
     }

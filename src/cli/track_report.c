@@ -84,7 +84,7 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
     const struct tide_judged *worst = &answer->assessment->judged[0];
     bool found =
         tide_verdict_grows(&worst->verdict) || worst->verdict.kind == TIDE_JUMP || worst->crest.epochs;
-    tide_assessment_print(answer->assessment, NULL, stderr);
+    tide_assessment_print(answer->assessment, stderr);
     if (print_culprits(answer))
         snprintf(next, sizeof next, "tidemark blame %s%s", is_about_peaks(worst) ? "--by peak " : "", shown);
     else if (found && !tide_sites_were_asked(answer->history))

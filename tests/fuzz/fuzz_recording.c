@@ -200,7 +200,7 @@ static void make_page(const struct tide_answer *answer)
 static void say_everything(const struct tide_answer *answer)
 {
     static const enum tide_blame_by orders[] = {TIDE_BLAME_GROWTH, TIDE_BLAME_PEAK, TIDE_BLAME_END};
-    tide_assessment_print(answer->assessment, NULL, nowhere());
+    tide_assessment_print(answer->assessment, nowhere());
     tide_assessment_json(answer->assessment, "fuzzed", nowhere());
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct tide_blame_options options = {.by = orders[i], .most = 5};

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t len;
         FILE *out = open_memstream(&text, &len);
         tide_assessment_json(a, "fuzz", out);
-        tide_assessment_print(a, NULL, out);
+        tide_assessment_print(a, out);
         fclose(out);
         free(text);
         tide_assessment_free(a);

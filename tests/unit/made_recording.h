@@ -239,7 +239,7 @@ static inline struct tide_assessment *finish(struct made *m, char *out, size_t s
     struct tide_assessment *a = answer.assessment;
     tide_history_free(answer.history);
     FILE *stream = fmemopen(out, size, "w");
-    tide_assessment_print(a, NULL, stream);
+    tide_assessment_print(a, stream);
     fclose(stream);
     return a;
 }

@@ -73,7 +73,7 @@ static void put_site(FILE *out, const struct tide_history *h, const struct tide_
 
 /* --- the verdict ------------------------------------------------------------------------------------- */
 
-static void put_pair(FILE *out, const char *label, const char *text)
+static void put_pair(void *out, const char *label, const char *text)
 {
     fputs("<div><dt>", out);
     tide_html_text(out, label, 0);
@@ -91,19 +91,6 @@ static void put_headline(FILE *out, const char *text)
     fprintf(out, "<h1><strong>%.*s</strong>", (int)word, text);
     tide_html_text(out, text + word, 0);
     fputs("</h1>\n", out);
-}
-
-/* Lines of evidence are "  label   text"; further words under one label are indented more. */
-static void put_evidence(FILE *out, char *lines)
-{
-    char *rest = NULL;
-    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *label = line + strspn(line, " ");
-        size_t len = strcspn(label, " ");
-        char *text = label + len + strspn(label + len, " ");
-        label[len] = '\0';
-        put_pair(out, label, text);
-    }
 }
 
 static void put_first_culprit(struct tide_report_page *page)
@@ -176,32 +163,17 @@ static void put_facts(struct tide_report_page *page)
 
 void tide_report_put_verdict(struct tide_report_page *page)
 {
-    char *text = NULL;
-    size_t len;
-    FILE *words = open_memstream(&text, &len);
-    if (words)
-        tide_assessment_print(page->a, NULL, words);
-    if (!words || fclose(words) || !text) {
-        page->torn = true;
-        free(text);
-        return;
-    }
-    char *headline = text;
-    char *lines = headline + strcspn(headline, "\n");
-    if (*lines)
-        *lines++ = '\0';
-    if (!strncmp(headline, "tidemark: ", 10))
-        headline += 10;
+    char headline[TEXT];
+    tide_assessment_headline(page->a, headline, sizeof headline);
     fprintf(page->out, "<section class=\"answer %s\">\n", tide_verdict_name(page->a->judged[0].verdict.kind));
     put_headline(page->out, headline);
     fputs("<dl class=\"evidence\">\n", page->out);
     put_first_culprit(page);
-    put_evidence(page->out, lines);
+    tide_assessment_evidence(page->a, put_pair, page->out);
     put_healthy(page);
     fputs("</dl>\n", page->out);
     put_facts(page);
     fputs("</section>\n", page->out);
-    free(text);
 }
 
 /* --- culprits ---------------------------------------------------------------------------------------- */

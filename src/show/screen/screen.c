@@ -218,7 +218,7 @@ static void put_into_words(struct screen *screen)
     FILE *out = open_memstream(&screen->verdict_text, &len);
     if (!out)
         return;
-    tide_assessment_print(assessment, NULL, out);
+    tide_assessment_print(assessment, out);
     if (fflush(out) == 0 && screen->door)
         tide_door_say(screen->door, screen->verdict_text);
     for (size_t i = 1; i < assessment->count && i <= ALSO_JUDGED; i++) {

@@ -15,8 +15,16 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
 /* The same of the whole: who was killed, if anybody was, and the worst. */
 void tide_assessment_sentence(const struct tide_assessment *assessment, char *out, size_t size);
 
-/* The answer first, then the evidence. `next` may be NULL: the last line, what to run next. */
-void tide_assessment_print(const struct tide_assessment *assessment, const char *next, FILE *out);
+/* The answer: who was killed, or the worst; "LEAK in python[4711]". Escaped. */
+void tide_assessment_headline(const struct tide_assessment *assessment, char *out, size_t size);
+
+/* The evidence for it, a line at a time, each under a label of one word: "floor", "limit". Escaped. */
+typedef void tide_evidence_put(void *context, const char *label, const char *text);
+void tide_assessment_evidence(const struct tide_assessment *assessment, tide_evidence_put *put,
+                              void *context);
+
+/* Both, for a person. */
+void tide_assessment_print(const struct tide_assessment *assessment, FILE *out);
 
 /* One short line: "floor +208 KiB/step, limit in 9 h 10 m". For status lines; escaped. */
 void tide_assessment_brief(const struct tide_assessment *assessment, char *out, size_t size);
