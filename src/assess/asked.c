@@ -35,7 +35,7 @@ static bool find_lowest(const struct tide_history_process *p, int64_t from_ns, i
                         struct had *ret_had)
 {
     struct had low = {INFINITY, INFINITY, INFINITY, INFINITY};
-    size_t i = tide_history_points_until(p, from_ns);
+    size_t i = TIDE_UNTIL(p->points, p->point_count, from_ns);
     for (i = i > 0 ? i - 1 : 0; i < p->point_count && p->points[i].t_ns <= to_ns; i++) {
         const struct tide_history_point *now = &p->points[i];
         if (!is_known(now))
@@ -58,7 +58,7 @@ static double asked_of(double more, double asked)
 /* What of its memory the process has not touched at a time. */
 static double room_at(const struct tide_history_process *p, int64_t t_ns)
 {
-    const struct tide_history_point *now = &p->points[tide_history_points_until(p, t_ns) - 1];
+    const struct tide_history_point *now = tide_history_point_at(p, t_ns);
     return fmax((double)(now->asked_bytes - (now->private_bytes - now->shmem_bytes)), 0);
 }
 

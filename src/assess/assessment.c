@@ -179,15 +179,7 @@ static int find_roles(struct tide_assessing *s)
 /* The bucket that holds a time, or the first; as many as there are when it is later than all. */
 static size_t bucket_at(const struct tide_assessing *s, int64_t t_ns)
 {
-    size_t low = 0, high = s->buckets;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->bucket_ns[middle + 1] <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return tide_until(s->bucket_ns + 1, sizeof *s->bucket_ns, s->buckets, t_ns);
 }
 
 void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
@@ -472,10 +464,10 @@ double tide_assess_own_share(const struct tide_history_process *p)
     if (p->smaps_count == 0)
         return NAN;
     const struct tide_history_smaps *last = &p->smaps[p->smaps_count - 1];
-    size_t at = tide_history_points_until(p, last->t_ns);
-    if (at == 0 || p->points[at - 1].rss_bytes <= 0)
+    const struct tide_history_point *then = tide_history_point_at(p, last->t_ns);
+    if (!then || then->rss_bytes <= 0)
         return NAN;
-    return fmin((double)last->pss_bytes / (double)p->points[at - 1].rss_bytes, 1);
+    return fmin((double)last->pss_bytes / (double)then->rss_bytes, 1);
 }
 
 /* ---------------------------------------------------------------------------------------------------- the

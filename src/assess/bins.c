@@ -23,15 +23,7 @@ int64_t tide_strided_value(const struct tide_strided *series, size_t i)
 /* How many values began at or before t_ns. */
 static size_t begun(const struct tide_strided *series, int64_t t_ns)
 {
-    size_t low = 0, high = series->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (tide_strided_time(series, middle) <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return tide_until(series->times, series->time_stride, series->count, t_ns);
 }
 
 int64_t tide_strided_at(const struct tide_strided *series, int64_t t_ns)
@@ -134,23 +126,9 @@ int tide_bins_floor(const struct tide_bin *bins, size_t count, size_t reach, int
     return bad;
 }
 
-/* How many entries are at or before the key: a time, or a step. */
-static size_t upto(const struct tide_axis *axis, bool by_time, double step, int64_t t_ns)
-{
-    size_t low = 0, high = axis->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_time ? axis->t_ns[middle] <= t_ns : axis->step[middle] <= step)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 double tide_axis_between(const struct tide_axis *axis, int64_t t_ns)
 {
-    size_t n = upto(axis, true, 0, t_ns);
+    size_t n = tide_until(axis->t_ns, sizeof *axis->t_ns, axis->count, t_ns);
     if (n == 0)
         return axis->step[0];
     if (n == axis->count)
@@ -161,7 +139,14 @@ double tide_axis_between(const struct tide_axis *axis, int64_t t_ns)
 
 int64_t tide_axis_time(const struct tide_axis *axis, double step)
 {
-    size_t n = upto(axis, false, step, 0);
+    size_t n = 0, high = axis->count;
+    while (n < high) {
+        size_t middle = n + (high - n) / 2;
+        if (axis->step[middle] <= step)
+            n = middle + 1;
+        else
+            high = middle;
+    }
     if (n == 0)
         return axis->t_ns[0];
     if (n == axis->count)

@@ -11,6 +11,12 @@
 
 enum { MAX_SERIES = 4096 }; /* in one cell; elements of further series are all kept */
 
+/* One element, as its layout says. */
+struct moment {
+    int64_t t_ns, value;
+    uint64_t key;
+};
+
 struct keep {
     size_t lowest, highest, last;
     int64_t low, high;
@@ -23,7 +29,7 @@ struct cell {
 };
 
 /* The entry of a series in this cell; a new one says that element `index` is all there is. NULL: no room. */
-static struct keep *find(struct cell *cell, const struct tide_thin_moment *moment, size_t index)
+static struct keep *find(struct cell *cell, const struct moment *moment, size_t index)
 {
     uint64_t found;
 
@@ -37,7 +43,7 @@ static struct keep *find(struct cell *cell, const struct tide_thin_moment *momen
     return keep;
 }
 
-static void look(struct cell *cell, const struct tide_thin_moment *moment, size_t index)
+static void look(struct cell *cell, const struct moment *moment, size_t index)
 {
     struct keep *keep = find(cell, moment, index);
 
@@ -66,11 +72,19 @@ static void empty(struct cell *cell)
     cell->keep_count = 0;
 }
 
-size_t tide_thin(void *elements, size_t count, size_t size, int64_t cell_ns, tide_thin_describe *describe)
+static struct moment moment_of(const struct tide_layout *layout, const unsigned char *element)
+{
+    struct moment m = {.key = layout->key ? layout->key(element) : 0};
+    memcpy(&m.t_ns, element + layout->time, sizeof m.t_ns);
+    memcpy(&m.value, element + layout->value, sizeof m.value);
+    return m;
+}
+
+size_t tide_thin(void *elements, size_t count, int64_t cell_ns, const struct tide_layout *layout)
 {
     struct cell *cell = malloc(sizeof *cell);
     unsigned char *bytes = elements;
-    size_t kept = 0;
+    size_t kept = 0, size = layout->size;
 
     TIDE_CHECK(cell_ns, >=, 1);
     if (!cell)
@@ -78,17 +92,17 @@ size_t tide_thin(void *elements, size_t count, size_t size, int64_t cell_ns, tid
     tide_map_init(&cell->series, MAX_SERIES);
     cell->keep_count = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
-        int64_t number = describe(bytes + begin * size).t_ns / cell_ns;
+        int64_t number = moment_of(layout, bytes + begin * size).t_ns / cell_ns;
 
         empty(cell);
         for (end = begin; end < count; end++) {
-            struct tide_thin_moment moment = describe(bytes + end * size);
+            struct moment moment = moment_of(layout, bytes + end * size);
             if (moment.t_ns / cell_ns != number)
                 break;
             look(cell, &moment, end);
         }
         for (size_t i = begin; i < end; i++) {
-            struct tide_thin_moment moment = describe(bytes + i * size);
+            struct moment moment = moment_of(layout, bytes + i * size);
             const struct keep *keep = find(cell, &moment, SIZE_MAX);
             if (keep && i != keep->lowest && i != keep->highest && i != keep->last)
                 continue;

@@ -12,17 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tide_thin_moment {
-    int64_t t_ns;
-    int64_t value;
-    uint64_t key;
+/* Where time and value are in an element, and which series it belongs to; key NULL: there is only one. */
+struct tide_layout {
+    size_t size, time, value;
+    uint64_t (*key)(const void *element);
 };
-
-/* Says when, what and of which series element is. */
-typedef struct tide_thin_moment tide_thin_describe(const void *element);
+#define TIDE_LAYOUT(type, value, key)                                                                        \
+    {                                                                                                        \
+        sizeof(type), offsetof(type, t_ns), offsetof(type, value), key                                       \
+    }
 
 /* Returns how many elements are left, at the front of the array, in their old order. cell_ns >= 1. Out of
  * memory it thins less. */
-size_t tide_thin(void *elements, size_t count, size_t size, int64_t cell_ns, tide_thin_describe *describe);
+size_t tide_thin(void *elements, size_t count, int64_t cell_ns, const struct tide_layout *layout);
 
 #endif

@@ -12,7 +12,6 @@
 #include "assess/history.h"
 #include "assess/downsample.h"
 #include "assess/history_private.h"
-#include "assess/mark_order.h"
 #include "assess/siblings.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -35,6 +34,14 @@ enum {
 
 static const char OTHER_NAMES[] = "(more names)";
 
+static int earlier_first(const void *a, const void *b)
+{
+    const struct tide_history_mark *left = a, *right = b;
+    if (left->t_ns != right->t_ns)
+        return left->t_ns < right->t_ns ? -1 : 1;
+    return (left->order > right->order) - (left->order < right->order);
+}
+
 /* Marks of several processes interleave: puts those after sorted_marks where they belong. */
 static void settle_marks(struct tide_history *history)
 {
@@ -51,7 +58,7 @@ static void settle_marks(struct tide_history *history)
     while (!sorted && begin > 0 && marks[begin - 1].t_ns > marks[first].t_ns)
         begin--;
     if (!sorted)
-        tide_mark_sort(marks + begin, history->mark_count - begin);
+        qsort(marks + begin, history->mark_count - begin, sizeof *marks, earlier_first);
     p->sorted_marks = history->mark_count;
 }
 
@@ -62,56 +69,40 @@ int tide_history_no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to load the recording");
 }
 
-static struct tide_thin_moment describe_point(const void *element)
-{
-    const struct tide_history_point *point = element;
-    return (struct tide_thin_moment){point->t_ns, point->private_bytes, 0};
-}
-
-static struct tide_thin_moment describe_smaps(const void *element)
-{
-    const struct tide_history_smaps *smaps = element;
-    return (struct tide_thin_moment){smaps->t_ns, smaps->pss_bytes, 0};
-}
-
-static struct tide_thin_moment describe_tick(const void *element)
-{
-    const struct tide_tick *tick = element;
-    return (struct tide_thin_moment){tick->t_ns, tick->counted_bytes, 0};
-}
-
-static struct tide_thin_moment describe_gpu(const void *element)
+static uint64_t key_of_gpu(const void *element)
 {
     const struct tide_history_gpu *gpu = element;
-    return (struct tide_thin_moment){gpu->t_ns, gpu->bytes,
-                                     (uint64_t)gpu->device << 48 ^ (uint64_t)gpu->process};
+    return (uint64_t)gpu->device << 48 ^ (uint64_t)gpu->process;
 }
 
-/* Of a phase, a cell keeps the first begin and end and the last: their numbers mean nothing. */
-static struct tide_thin_moment describe_mark(const void *element)
+/* Of a phase, a cell keeps the first begin and end and the last. */
+static uint64_t key_of_mark(const void *element)
 {
     const struct tide_history_mark *mark = element;
-    bool phase = mark->kind == TIDE_MARK_PHASE_BEGIN || mark->kind == TIDE_MARK_PHASE_END;
-    uint64_t key = (uint64_t)mark->process << 20 ^ (uint64_t)(mark->name + 1) << 3 ^ (uint64_t)mark->kind;
-
-    return (struct tide_thin_moment){mark->t_ns, phase ? 0 : mark->number, key};
+    return (uint64_t)mark->process << 20 ^ (uint64_t)(mark->name + 1) << 3 ^ (uint64_t)mark->kind;
 }
+
+static const struct tide_layout points = TIDE_LAYOUT(struct tide_history_point, private_bytes, NULL),
+                                smaps = TIDE_LAYOUT(struct tide_history_smaps, pss_bytes, NULL),
+                                ticks = TIDE_LAYOUT(struct tide_tick, counted_bytes, NULL),
+                                gpus = TIDE_LAYOUT(struct tide_history_gpu, bytes, key_of_gpu),
+                                all_marks = TIDE_LAYOUT(struct tide_history_mark, number, key_of_mark);
 
 /* Thins one array and gives the rest of its storage back. `array` is the address of a pointer, of whatever
  * type, here and in tide_history_grow(). */
 void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
-                       size_t size, int64_t cell_ns, tide_thin_describe *describe)
+                       int64_t cell_ns, const struct tide_layout *layout)
 {
     void *elements;
 
     if (*count == 0)
         return;
     memcpy(&elements, array, sizeof elements);
-    *count = tide_thin(elements, *count, size, cell_ns, describe);
-    if (*count == *capacity || !(elements = realloc(elements, *count * size)))
+    *count = tide_thin(elements, *count, cell_ns, layout);
+    if (*count == *capacity || !(elements = realloc(elements, *count * layout->size)))
         return;
     memcpy(array, &elements, sizeof elements);
-    history->private->bytes -= (*capacity - *count) * size;
+    history->private->bytes -= (*capacity - *count) * layout->size;
     *capacity = *count;
 }
 
@@ -121,19 +112,16 @@ static void thin_all(struct tide_history *history, int64_t cell_ns)
 
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
-        tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity,
-                          sizeof *process->points, cell_ns, describe_point);
-        tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
-                          sizeof *process->smaps, cell_ns, describe_smaps);
+        tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity, cell_ns,
+                          &points);
+        tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity, cell_ns,
+                          &smaps);
     }
-    tide_history_thin(history, &history->ticks, &history->tick_count, &p->tick_capacity,
-                      sizeof *history->ticks, cell_ns, describe_tick);
-    tide_history_thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, sizeof *history->gpu,
-                      cell_ns, describe_gpu);
+    tide_history_thin(history, &history->ticks, &history->tick_count, &p->tick_capacity, cell_ns, &ticks);
+    tide_history_thin(history, &history->gpu, &history->gpu_count, &p->gpu_capacity, cell_ns, &gpus);
     tide_history_heap_thin(history, cell_ns);
     settle_marks(history);
-    tide_history_thin(history, &history->marks, &history->mark_count, &p->mark_capacity,
-                      sizeof *history->marks, cell_ns, describe_mark);
+    tide_history_thin(history, &history->marks, &history->mark_count, &p->mark_capacity, cell_ns, &all_marks);
     p->sorted_marks = history->mark_count;
 }
 
@@ -363,15 +351,6 @@ static int mend_parents(struct tide_history *history, struct tide_err *err)
     return 0;
 }
 
-static struct tide_history_process *find_process(struct tide_history *history, int64_t id)
-{
-    if (id < 1 || (uint64_t)id > history->process_count) {
-        history->private->skipped++;
-        return NULL;
-    }
-    return &history->processes[id - 1];
-}
-
 /* --- ticks and what belongs to them ----------------------------------------------------------------------
  */
 
@@ -388,13 +367,9 @@ static int on_tick(void *context, const struct tide_tick *row)
         p->skipped++; /* time goes forward only */
         return 0;
     }
-    if (!known) {
-        if (tide_history_grow(history, &history->ticks, &history->tick_count, &p->tick_capacity,
-                              sizeof *history->ticks, load->err) != 0)
-            return -1;
-        history->ticks[history->tick_count++] = *row;
-        p->tick_read = row->id;
-    }
+    if (!known && TIDE_HISTORY_ADD(load, history->ticks, history->tick_count, p->tick_capacity, *row))
+        return -1;
+    p->tick_read = known ? p->tick_read : row->id;
     p->window[p->window_count++] = (struct tide_history_window_tick){row->id, row->t_ns};
     return 0;
 }
@@ -412,6 +387,18 @@ int64_t tide_history_window_time(struct tide_history *history, int64_t tick)
     return TIDE_UNKNOWN;
 }
 
+struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
+                                                  int64_t *ret_t_ns)
+{
+    *ret_t_ns = tide_history_window_time(history, tick);
+    if (*ret_t_ns == TIDE_UNKNOWN)
+        return NULL;
+    if (id >= 1 && (uint64_t)id <= history->process_count)
+        return &history->processes[id - 1];
+    history->private->skipped++;
+    return NULL;
+}
+
 /* Sums without overflow; what is unknown counts as nothing. */
 static int64_t add(int64_t a, int64_t b)
 {
@@ -425,8 +412,8 @@ static int on_sample(void *context, const struct tide_sample *row)
 
     if (row->tick > load->last)
         return 1;
-    int64_t t_ns = tide_history_window_time(history, row->tick);
-    struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
+    int64_t t_ns;
+    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->point_count > 0 && t_ns <= process->points[process->point_count - 1].t_ns))
         return 0;
     if (row->anon_bytes == TIDE_UNKNOWN && row->file_bytes == TIDE_UNKNOWN &&
@@ -435,10 +422,7 @@ static int on_sample(void *context, const struct tide_sample *row)
         return 0;
     }
     process->unread_ns = 0;
-    if (tide_history_grow(history, &process->points, &process->point_count, &process->point_capacity,
-                          sizeof *process->points, load->err) != 0)
-        return -1;
-    process->points[process->point_count++] = (struct tide_history_point){
+    struct tide_history_point point = {
         .t_ns = t_ns,
         .rss_bytes = add(add(row->anon_bytes, row->file_bytes), row->shmem_bytes),
         .private_bytes = add(add(row->anon_bytes, row->shmem_bytes), add(row->swap_bytes, row->huge_bytes)),
@@ -448,7 +432,7 @@ static int on_sample(void *context, const struct tide_sample *row)
         .mapped_bytes = row->mapped_bytes,
         .threads = row->threads > INT32_MAX ? INT32_MAX : (int32_t)row->threads,
     };
-    return 0;
+    return TIDE_HISTORY_ADD(load, process->points, process->point_count, process->point_capacity, point);
 }
 
 static int on_smaps(void *context, const struct tide_smaps *row)
@@ -458,16 +442,12 @@ static int on_smaps(void *context, const struct tide_smaps *row)
 
     if (row->tick > load->last)
         return 1;
-    int64_t t_ns = tide_history_window_time(history, row->tick);
-    struct tide_history_process *process = t_ns == TIDE_UNKNOWN ? NULL : find_process(history, row->process);
+    int64_t t_ns;
+    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
-    if (tide_history_grow(history, &process->smaps, &process->smaps_count, &process->smaps_capacity,
-                          sizeof *process->smaps, load->err) != 0)
-        return -1;
-    process->smaps[process->smaps_count++] =
-        (struct tide_history_smaps){.t_ns = t_ns, .pss_bytes = row->pss_bytes, .uss_bytes = row->uss_bytes};
-    return 0;
+    return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity,
+                            (struct tide_history_smaps){t_ns, row->pss_bytes, row->uss_bytes});
 }
 
 static int on_gpu(void *context, const struct tide_gpu_sample *row)
@@ -478,14 +458,13 @@ static int on_gpu(void *context, const struct tide_gpu_sample *row)
     if (row->tick > load->last)
         return 1;
     int64_t t_ns = tide_history_window_time(history, row->tick);
-    if (t_ns == TIDE_UNKNOWN || (row->process > 0 && !find_process(history, row->process)))
+    bool missing = row->process > 0 && (uint64_t)row->process > history->process_count;
+    if (t_ns == TIDE_UNKNOWN || missing) {
+        history->private->skipped += missing && t_ns != TIDE_UNKNOWN;
         return 0;
-    if (tide_history_grow(history, &history->gpu, &history->gpu_count, &history->private->gpu_capacity,
-                          sizeof *history->gpu, load->err) != 0)
-        return -1;
-    history->gpu[history->gpu_count++] =
-        (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes};
-    return 0;
+    }
+    return TIDE_HISTORY_ADD(load, history->gpu, history->gpu_count, history->private->gpu_capacity,
+                            (struct tide_history_gpu){t_ns, row->device, row->process, row->bytes});
 }
 
 /* GPU rows of a window that could not be read whole would come a second time. */
@@ -563,16 +542,19 @@ static int on_mark(void *context, const struct tide_mark *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    int32_t name;
-
-    name = intern(history, row->name, load->err);
-    if (name == -2 ||
-        tide_history_grow(history, &history->marks, &history->mark_count, &history->private->mark_capacity,
-                          sizeof *history->marks, load->err) != 0)
+    struct tide_history_private *p = history->private;
+    struct tide_history_mark mark = {
+        .t_ns = row->t_ns,
+        .process = (uint64_t)row->process <= history->process_count ? row->process : 0,
+        .number = row->number,
+        .kind = row->kind,
+        .source = row->source,
+        .name = intern(history, row->name, load->err),
+        .order = p->marks_seen++,
+    };
+    if (mark.name == -2 ||
+        TIDE_HISTORY_ADD(load, history->marks, history->mark_count, p->mark_capacity, mark))
         return -1;
-    int64_t process = (uint64_t)row->process <= history->process_count ? row->process : 0;
-    history->marks[history->mark_count++] =
-        (struct tide_history_mark){row->t_ns, process, row->number, row->kind, row->source, name};
     return ++load->batch == MARK_BATCH ? 1 : 0;
 }
 
@@ -591,62 +573,47 @@ static int load_marks(struct tide_history_load *load, struct tide_reader *reader
 /* --- what every load reads whole --------------------------------------------------------------------------
  */
 
-/* A copy of text that lives until the next load, or NULL. */
-static const char *list_text(struct tide_history *history, const char *text)
+/* Makes *text a copy that lives until the next load. False, and the row is left out: there are too many, or
+ * there is no memory. */
+static bool keep_text(struct tide_history_load *load, const char **text, size_t count)
 {
-    return tide_arena_text(&history->private->lists, text, strlen(text));
+    *text = tide_arena_text(&load->history->private->lists, *text, strlen(*text));
+    bool kept = *text && count < MAX_LIST;
+    load->strays += !kept;
+    return kept;
 }
 
 static int on_device(void *context, const struct tide_gpu_device *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    const char *name = list_text(history, row->name), *uuid = list_text(history, row->uuid);
-
-    if (!name || !uuid || history->device_count == MAX_LIST) {
-        load->strays++;
+    struct tide_gpu_device device = *row;
+    if (!keep_text(load, &device.name, history->device_count) ||
+        !keep_text(load, &device.uuid, history->device_count))
         return 0;
-    }
-    if (tide_history_grow(history, &history->devices, &history->device_count,
-                          &history->private->device_capacity, sizeof *history->devices, load->err) != 0)
-        return -1;
-    history->devices[history->device_count++] =
-        (struct tide_gpu_device){row->device, name, uuid, row->total_bytes};
-    return 0;
+    return TIDE_HISTORY_ADD(load, history->devices, history->device_count, history->private->device_capacity,
+                            device);
 }
 
 static int on_limit(void *context, const struct tide_limit *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    const char *name = list_text(history, row->name);
-
-    if (!name || history->limit_count == MAX_LIST) {
-        load->strays++;
+    struct tide_limit limit = *row;
+    if (!keep_text(load, &limit.name, history->limit_count))
         return 0;
-    }
-    if (tide_history_grow(history, &history->limits, &history->limit_count, &history->private->limit_capacity,
-                          sizeof *history->limits, load->err) != 0)
-        return -1;
-    history->limits[history->limit_count++] = (struct tide_limit){row->t_ns, name, row->bytes};
-    return 0;
+    return TIDE_HISTORY_ADD(load, history->limits, history->limit_count, history->private->limit_capacity,
+                            limit);
 }
 
 static int on_note(void *context, const struct tide_note *row)
 {
     struct tide_history_load *load = context;
     struct tide_history *history = load->history;
-    const char *text = list_text(history, row->text);
-
-    if (!text || history->note_count == MAX_LIST) {
-        load->strays++;
+    struct tide_note note = *row;
+    if (!keep_text(load, &note.text, history->note_count))
         return 0;
-    }
-    if (tide_history_grow(history, &history->notes, &history->note_count, &history->private->note_capacity,
-                          sizeof *history->notes, load->err) != 0)
-        return -1;
-    history->notes[history->note_count++] = (struct tide_note){row->t_ns, text};
-    return 0;
+    return TIDE_HISTORY_ADD(load, history->notes, history->note_count, history->private->note_capacity, note);
 }
 
 static int load_meta(struct tide_history *history, struct tide_reader *reader, struct tide_err *err)
@@ -740,15 +707,29 @@ char *tide_history_name(const struct tide_history *history, int32_t name, char *
     return tide_text_escape(text, strlen(text), out, size);
 }
 
-size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns)
+size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns)
 {
-    size_t low = 0, high = process->point_count;
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (process->points[middle].t_ns <= t_ns)
+        int64_t t;
+        memcpy(&t, (const char *)times + middle * stride, sizeof t);
+        if (t <= t_ns)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+const struct tide_history_point *tide_history_point_at(const struct tide_history_process *process,
+                                                       int64_t t_ns)
+{
+    size_t count = TIDE_UNTIL(process->points, process->point_count, t_ns);
+    return count ? &process->points[count - 1] : NULL;
+}
+
+size_t tide_history_tick_from(const struct tide_history *history, int64_t t_ns)
+{
+    return TIDE_UNTIL(history->ticks, history->tick_count, t_ns - 1);
 }

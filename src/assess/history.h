@@ -68,7 +68,8 @@ struct tide_history_mark {
     int64_t number;
     enum tide_mark_kind kind;
     enum tide_mark_source source;
-    int32_t name; /* index into names, -1: none */
+    int32_t name;   /* index into names, -1: none */
+    uint32_t order; /* in which it was read: what happens at one moment happens in this order */
 };
 
 struct tide_history_gpu {
@@ -152,7 +153,17 @@ size_t tide_history_stack(const struct tide_history *history, int64_t stack, con
 /* A name of a phase or gauge, escaped; "" for -1. Returns out. */
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
 
-/* How many points of a process are at or before a time: the last of them is what held then. */
-size_t tide_history_points_until(const struct tide_history_process *process, int64_t t_ns);
+/* How many elements of an array are at or before a time, which they are in order of. times: that of the
+ * first; stride: bytes from one to the next. */
+size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns);
+#define TIDE_UNTIL(array, count, time)                                                                       \
+    ((count) ? tide_until(&(array)->t_ns, sizeof *(array), count, time) : (size_t)0)
+
+/* What held at a time; NULL before the first point. Borrowed. */
+const struct tide_history_point *tide_history_point_at(const struct tide_history_process *process,
+                                                       int64_t t_ns);
+
+/* The first tick at or after a time; tick_count when there is none. */
+size_t tide_history_tick_from(const struct tide_history *history, int64_t t_ns);
 
 #endif

@@ -39,6 +39,7 @@ struct tide_history_private {
     int64_t cell_base_ns; /* mean time between ticks when thinning began; 0: it has not */
     int64_t skipped;      /* rows that make no sense beside the others */
     size_t sorted_marks;
+    uint32_t marks_seen;
     struct tide_map names;                   /* hash of the text -> index */
     struct tide_arena lists;                 /* strings of devices, limits, notes; filled anew by each load */
     struct tide_history_window_tick *window; /* WINDOW of them */
@@ -67,12 +68,23 @@ int tide_history_make_room(struct tide_history *history, size_t more, struct tid
 int tide_history_grow(struct tide_history *history, void *array, size_t *count, size_t *capacity, size_t size,
                       struct tide_err *err);
 
+/* Adds an element. 0, or -1 without memory. */
+#define TIDE_HISTORY_ADD(load, array, count, capacity, ...)                                                  \
+    (tide_history_grow((load)->history, &(array), &(count), &(capacity), sizeof *(array), (load)->err)       \
+         ? -1                                                                                                \
+         : ((array)[(count)++] = (__VA_ARGS__), 0))
+
 /* Thins one array and gives the rest of its storage back. */
 void tide_history_thin(struct tide_history *history, void *array, size_t *count, size_t *capacity,
-                       size_t size, int64_t cell_ns, tide_thin_describe *describe);
+                       int64_t cell_ns, const struct tide_layout *layout);
 
 /* Time of a tick of the window; ticks are asked for in rising order. TIDE_UNKNOWN: there is no such tick. */
 int64_t tide_history_window_time(struct tide_history *history, int64_t tick);
+
+/* The process of a sample, and when that was taken; NULL: it belongs to no tick or process, and is counted.
+ */
+struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
+                                                  int64_t *ret_t_ns);
 
 /* history_sites.c */
 void tide_history_heap_init(struct tide_history *history);

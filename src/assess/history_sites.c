@@ -40,29 +40,20 @@ void tide_history_heap_release(struct tide_history *history)
     tide_map_release(&heap->text_by_key);
 }
 
-static struct tide_thin_moment describe_point(const void *element)
-{
-    const struct tide_history_site_point *point = element;
-    return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
-}
-
-static struct tide_thin_moment describe_heap(const void *element)
-{
-    const struct tide_history_heap_point *point = element;
-    return (struct tide_thin_moment){point->t_ns, point->live_bytes, 0};
-}
+static const struct tide_layout heap_points = TIDE_LAYOUT(struct tide_history_heap_point, live_bytes, NULL),
+                                site_points = TIDE_LAYOUT(struct tide_history_site_point, live_bytes, NULL);
 
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
 {
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
-        tide_history_thin(history, &process->heap, &process->heap_count, &process->heap_capacity,
-                          sizeof *process->heap, cell_ns, describe_heap);
+        tide_history_thin(history, &process->heap, &process->heap_count, &process->heap_capacity, cell_ns,
+                          &heap_points);
     }
     for (size_t i = 0; i < history->site_count; i++) {
         struct tide_history_site *site = &history->sites[i];
-        tide_history_thin(history, &site->points, &site->point_count, &site->point_capacity,
-                          sizeof *site->points, cell_ns, describe_point);
+        tide_history_thin(history, &site->points, &site->point_count, &site->point_capacity, cell_ns,
+                          &site_points);
     }
 }
 
@@ -112,17 +103,11 @@ static int on_frame(void *context, const struct tide_frame *row)
         history->private->skipped++;
         return 0;
     }
-    while (history->frame_count < (size_t)row->id) {
-        if (tide_history_grow(history, &history->frames, &history->frame_count, &heap->frame_capacity,
-                              sizeof *history->frames, load->err) != 0)
+    static const struct tide_frame nothing = {
+        .function = "", .file = "", .module = "", .source = "", .line = TIDE_UNKNOWN, .offset = TIDE_UNKNOWN};
+    while (history->frame_count < (size_t)row->id)
+        if (TIDE_HISTORY_ADD(load, history->frames, history->frame_count, heap->frame_capacity, nothing))
             return -1;
-        history->frames[history->frame_count++] = (struct tide_frame){.function = "",
-                                                                      .file = "",
-                                                                      .module = "",
-                                                                      .source = "",
-                                                                      .line = TIDE_UNKNOWN,
-                                                                      .offset = TIDE_UNKNOWN};
-    }
     struct tide_frame frame = *row;
     frame.function = share_text(history, row->function, load->err);
     frame.file = share_text(history, row->file, load->err);
@@ -148,19 +133,16 @@ static int on_stack(void *context, const struct tide_stack_row *row)
         history->private->skipped++;
         return 0;
     }
-    while (heap->stack_count < (size_t)row->id) {
-        if (tide_history_grow(history, &heap->stacks, &heap->stack_count, &heap->stack_capacity,
-                              sizeof *heap->stacks, load->err) != 0)
+    while (heap->stack_count < (size_t)row->id)
+        if (TIDE_HISTORY_ADD(load, heap->stacks, heap->stack_count, heap->stack_capacity,
+                             (struct tide_history_stack){heap->stack_frame_count, 0}))
             return -1;
-        heap->stacks[heap->stack_count++] = (struct tide_history_stack){heap->stack_frame_count, 0};
-    }
     struct tide_history_stack *stack = &heap->stacks[row->id - 1];
     if ((uint64_t)row->depth < stack->count)
         return 0; /* of a load that failed in the middle of it */
-    if (tide_history_grow(history, &heap->stack_frames, &heap->stack_frame_count, &heap->stack_frame_capacity,
-                          sizeof *heap->stack_frames, load->err) != 0)
+    if (TIDE_HISTORY_ADD(load, heap->stack_frames, heap->stack_frame_count, heap->stack_frame_capacity,
+                         (int32_t)(row->frame - 1)))
         return -1;
-    heap->stack_frames[heap->stack_frame_count++] = (int32_t)(row->frame - 1);
     stack->count++;
     load->stack = row->id;
     return 0;
@@ -179,12 +161,10 @@ static int on_site(void *context, const struct tide_site *row)
         history->private->skipped++;
         return 0;
     }
-    while (history->site_count < (size_t)row->id) {
-        if (tide_history_grow(history, &history->sites, &history->site_count, &heap->site_capacity,
-                              sizeof *history->sites, load->err) != 0)
+    while (history->site_count < (size_t)row->id)
+        if (TIDE_HISTORY_ADD(load, history->sites, history->site_count, heap->site_capacity,
+                             (struct tide_history_site){0}))
             return -1;
-        history->sites[history->site_count++] = (struct tide_history_site){0};
-    }
     struct tide_history_site *site = &history->sites[row->id - 1];
     site->id = row->id;
     site->process = row->process;
@@ -204,14 +184,10 @@ static int on_status(void *context, const struct tide_heap_status *row)
         load->strays++;
         return 0;
     }
-    if (tide_history_grow(history, &history->heap_status, &history->heap_status_count,
-                          &history->private->heap.status_capacity, sizeof *history->heap_status,
-                          load->err) != 0)
-        return -1;
     struct tide_heap_status status = *row;
     status.state = state;
-    history->heap_status[history->heap_status_count++] = status;
-    return 0;
+    return TIDE_HISTORY_ADD(load, history->heap_status, history->heap_status_count,
+                            history->private->heap.status_capacity, status);
 }
 
 int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *reader)
@@ -258,12 +234,9 @@ static int on_site_sample(void *context, const struct tide_site_sample *row)
     struct tide_history_site *site = &history->sites[row->site - 1];
     if (site->point_count > 0 && t_ns <= site->points[site->point_count - 1].t_ns)
         return 0;
-    if (tide_history_grow(history, &site->points, &site->point_count, &site->point_capacity,
-                          sizeof *site->points, load->err) != 0)
-        return -1;
-    site->points[site->point_count++] = (struct tide_history_site_point){
-        t_ns, row->live_bytes, row->live_blocks, row->total_bytes, row->total_blocks};
-    return 0;
+    return TIDE_HISTORY_ADD(load, site->points, site->point_count, site->point_capacity,
+                            (struct tide_history_site_point){t_ns, row->live_bytes, row->live_blocks,
+                                                             row->total_bytes, row->total_blocks});
 }
 
 static int on_heap_sample(void *context, const struct tide_heap_sample *row)
@@ -273,22 +246,13 @@ static int on_heap_sample(void *context, const struct tide_heap_sample *row)
 
     if (row->tick > load->last)
         return 1;
-    int64_t t_ns = tide_history_window_time(history, row->tick);
-    if (t_ns == TIDE_UNKNOWN)
+    int64_t t_ns;
+    struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
+    if (!process || (process->heap_count > 0 && t_ns <= process->heap[process->heap_count - 1].t_ns))
         return 0;
-    if ((uint64_t)row->process > history->process_count) {
-        history->private->skipped++;
-        return 0;
-    }
-    struct tide_history_process *process = &history->processes[row->process - 1];
-    if (process->heap_count > 0 && t_ns <= process->heap[process->heap_count - 1].t_ns)
-        return 0;
-    if (tide_history_grow(history, &process->heap, &process->heap_count, &process->heap_capacity,
-                          sizeof *process->heap, load->err) != 0)
-        return -1;
-    process->heap[process->heap_count++] = (struct tide_history_heap_point){
-        t_ns, row->live_bytes, row->free_bytes, row->free_blocks, row->top_bytes};
-    return 0;
+    return TIDE_HISTORY_ADD(load, process->heap, process->heap_count, process->heap_capacity,
+                            (struct tide_history_heap_point){t_ns, row->live_bytes, row->free_bytes,
+                                                             row->free_blocks, row->top_bytes});
 }
 
 int tide_history_heap_window(struct tide_history_load *load, struct tide_reader *reader)

@@ -9,15 +9,8 @@
 
 const struct tide_history_site_point *tide_moment_point(const struct tide_history_site *site, int64_t t_ns)
 {
-    size_t low = 0, high = site->point_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (site->points[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &site->points[low - 1] : NULL;
+    size_t count = TIDE_UNTIL(site->points, site->point_count, t_ns);
+    return count ? &site->points[count - 1] : NULL;
 }
 
 /* When the site's process ended; INT64_MAX: it has not, as far as is known. What a process held last may be
@@ -38,20 +31,6 @@ static double bytes_of(const struct tide_history_site_point *p)
     return p ? fmax((double)p->live_bytes, 0) : 0;
 }
 
-/* The first tick at or after a time; tick_count when there is none. */
-static size_t tick_from(const struct tide_history *h, int64_t t_ns)
-{
-    size_t low = 0, high = h->tick_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (h->ticks[middle].t_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* A short program may be gone before the names of its code are known, and its sites with their numbers are
  * first written then: what they hold then, they held when it was last looked at. */
 static const struct tide_history_site_point *late_point(const struct tide_history *h,
@@ -61,7 +40,7 @@ static const struct tide_history_site_point *late_point(const struct tide_histor
         end_of(h, site) == INT64_MAX ? TIDE_UNKNOWN : h->processes[site->process - 1].row.ended_ns;
     if (ended == TIDE_UNKNOWN || site->point_count == 0 || site->points[0].t_ns < ended)
         return NULL;
-    size_t at = tick_from(h, ended);
+    size_t at = tide_history_tick_from(h, ended);
     return at > 0 && t_ns >= h->ticks[at - 1].t_ns ? &site->points[0] : NULL;
 }
 
@@ -170,11 +149,11 @@ void tide_moment_add_changes(const struct tide_history *h, const struct tide_his
     int64_t ended = end_of(h, site);
     for (size_t i = 0; i < site->point_count; i++) {
         double now = bytes_of(&site->points[i]);
-        changes[tick_from(h, site->points[i].t_ns)] += now - before;
+        changes[tide_history_tick_from(h, site->points[i].t_ns)] += now - before;
         before = now;
     }
     if (ended < INT64_MAX)
-        changes[tick_from(h, ended + 1)] -= before;
+        changes[tide_history_tick_from(h, ended + 1)] -= before;
 }
 
 int tide_moment_peak(const struct tide_history *h, bool on_device, int64_t *ret_t_ns, struct tide_err *err)

@@ -22,15 +22,8 @@ static int64_t device_sum(const struct tide_history *h, size_t *at, bool whole)
 /* The spans follow one another. */
 static bool inside(const struct tide_stretch *spans, size_t count, int64_t t_ns)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (spans[middle].from_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && t_ns <= spans[low - 1].to_ns;
+    size_t begun = count ? tide_until(&spans->from_ns, sizeof *spans, count, t_ns) : 0;
+    return begun > 0 && t_ns <= spans[begun - 1].to_ns;
 }
 
 /* The highest sum on devices within the spans; -1: no sample there. */

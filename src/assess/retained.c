@@ -46,12 +46,11 @@ static const struct tide_history_heap_point *asked_at(const struct tide_history_
     return found;
 }
 
+/* At a time, or first after it. */
 static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
 {
-    const struct tide_history_point *found = p->points;
-    for (size_t i = 0; i < p->point_count && p->points[i].t_ns <= t_ns; i++)
-        found = &p->points[i];
-    return found;
+    const struct tide_history_point *found = tide_history_point_at(p, t_ns);
+    return found ? found : p->points;
 }
 
 /*

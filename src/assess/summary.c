@@ -275,25 +275,10 @@ static int levels_make(const struct tide_history *history, struct tide_arena *ar
     return 0;
 }
 
-/* Number of ticks before (or, with `through`, at) a time. */
-static size_t ticks_before(const struct tide_history *history, int64_t t_ns, bool through)
-{
-    size_t low = 0, high = history->tick_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (history->ticks[middle].t_ns < t_ns || (through && history->ticks[middle].t_ns == t_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static int64_t levels_peak(const struct levels *levels, int64_t begin_ns, int64_t end_ns)
 {
-    size_t low = ticks_before(levels->history, begin_ns, false) + levels->leaves;
-    size_t high = ticks_before(levels->history, end_ns, true) + levels->leaves;
+    size_t low = tide_history_tick_from(levels->history, begin_ns) + levels->leaves;
+    size_t high = tide_history_tick_from(levels->history, end_ns + 1) + levels->leaves;
     int64_t peak = TIDE_UNKNOWN;
 
     for (; low < high; low /= 2, high /= 2) {
@@ -313,7 +298,7 @@ static void add_phase(const struct levels *levels, struct tide_summary_phase *ph
                       int64_t end_ns)
 {
     int64_t lasted = end_ns - begin_ns, peak = levels_peak(levels, begin_ns, end_ns);
-    size_t before = ticks_before(levels->history, begin_ns, true);
+    size_t before = tide_history_tick_from(levels->history, begin_ns + 1);
 
     phase->total_ns += lasted;
     phase->longest_ns = lasted > phase->longest_ns ? lasted : phase->longest_ns;

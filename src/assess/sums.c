@@ -34,19 +34,6 @@ static int no_memory(struct tide_assessing *s)
 
 /* ---- what a process has of its own */
 
-static const struct tide_history_point *point_at(const struct tide_history_process *p, int64_t t_ns)
-{
-    size_t low = 0, high = p->point_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (p->points[middle].t_ns <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? &p->points[low - 1] : NULL;
-}
-
 /* Whether it began as a copy of its parent, and so with its parent's memory, rather than as a program of its
  * own. */
 static bool is_forked(const struct tide_history *h, const struct tide_history_process *p)
@@ -54,7 +41,7 @@ static bool is_forked(const struct tide_history *h, const struct tide_history_pr
     const struct tide_history_process *parent = tide_assessing_process(h, p->row.parent);
     if (!parent || !p->point_count || !p->row.command[0] || strcmp(parent->row.command, p->row.command))
         return false;
-    const struct tide_history_point *then = point_at(parent, p->points[0].t_ns);
+    const struct tide_history_point *then = tide_history_point_at(parent, p->points[0].t_ns);
     return then && p->points[0].private_bytes >= then->private_bytes / 2;
 }
 
@@ -62,7 +49,7 @@ static bool is_forked(const struct tide_history *h, const struct tide_history_pr
 static double rest_as_read(const struct tide_history_process *p, bool forked)
 {
     const struct tide_history_smaps *last = p->smaps_count ? &p->smaps[p->smaps_count - 1] : NULL;
-    const struct tide_history_point *then = last ? point_at(p, last->t_ns) : NULL;
+    const struct tide_history_point *then = last ? tide_history_point_at(p, last->t_ns) : NULL;
     if (!then)
         return NAN;
     if (forked) /* what it shares counts with its parent */
@@ -109,19 +96,6 @@ static double own_bytes(const struct tide_assessing *s, size_t process,
 
 /* ---- adding up */
 
-static size_t look_from(const struct tide_history *h, int64_t t_ns)
-{
-    size_t low = 0, high = h->tick_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (h->ticks[middle].t_ns < t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool was_seen(const struct tide_assessing *s, const struct tide_history_process *p)
 {
     return p->point_count > 0 && p->points[0].t_ns < tide_assessing_end(s, p);
@@ -135,7 +109,8 @@ static void find_looks(const struct tide_assessing *s, struct sum *sum)
         const struct tide_history_process *p = &s->h->processes[sum->members[i]];
         if (!was_seen(s, p))
             continue;
-        size_t first = look_from(s->h, p->points[0].t_ns), end = look_from(s->h, tide_assessing_end(s, p));
+        size_t first = tide_history_tick_from(s->h, p->points[0].t_ns),
+               end = tide_history_tick_from(s->h, tide_assessing_end(s, p));
         from = first < from ? first : from;
         to = end > to ? end : to;
     }
@@ -152,7 +127,7 @@ static void add_changes(const struct tide_assessing *s, const struct sum *sum, s
     int64_t ended = tide_assessing_end(s, p);
     if (!was_seen(s, p))
         return;
-    size_t at = look_from(h, p->points[0].t_ns);
+    size_t at = tide_history_tick_from(h, p->points[0].t_ns);
     double level = 0;
     for (size_t i = 0; i < (bytes ? p->point_count : 1) && p->points[i].t_ns < ended; i++) {
         while (at < h->tick_count && h->ticks[at].t_ns < p->points[i].t_ns)
@@ -161,7 +136,7 @@ static void add_changes(const struct tide_assessing *s, const struct sum *sum, s
         change[at - sum->from] += now - level;
         level = now;
     }
-    change[look_from(h, ended) - sum->from] -= level;
+    change[tide_history_tick_from(h, ended) - sum->from] -= level;
 }
 
 /* Adds up over the members what add_changes() says of each. Lives in the scratch arena; NULL without memory.
@@ -325,7 +300,7 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
     for (size_t i = 0; i < h->process_count; i++) {
         const struct tide_history_process *p = &h->processes[i];
         bool before = p->row.began_ns <= from_ns, after = tide_assessing_end(s, p) >= to_ns;
-        const struct tide_history_point *point = point_at(p, before ? from_ns : to_ns);
+        const struct tide_history_point *point = tide_history_point_at(p, before ? from_ns : to_ns);
         if (before != after && point && is_member(h, sum, p))
             e.more += (after ? 1 : -1) * own_bytes(s, i, point);
     }

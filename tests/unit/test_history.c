@@ -370,10 +370,10 @@ static void what_cannot_be_thinned_is_refused_with_a_sentence(void **state)
     tide_reader_free(reader);
 }
 
-static struct tide_thin_moment describe(const void *element)
+static uint64_t small_or_large(const void *element)
 {
     const int64_t *pair = element;
-    return (struct tide_thin_moment){pair[0], pair[1], (uint64_t)(pair[1] > 100)};
+    return pair[1] > 100;
 }
 
 static int64_t put_frame(struct tide_writer *writer, const char *function, int64_t line)
@@ -526,10 +526,12 @@ static void thinning_keeps_lowest_highest_and_last_of_each_series(void **state)
     (void)state;
     int64_t pairs[][2] = {{0, 5}, {1, 3}, {2, 200}, {3, 9}, {4, 4}, {5, 6}, {9, 150}, {10, 1}};
     static const int64_t expected[][2] = {{1, 3}, {2, 200}, {3, 9}, {5, 6}, {9, 150}, {10, 1}};
-    size_t count = tide_thin(pairs, 8, sizeof pairs[0], 10, describe);
+    static const struct tide_layout layout = {
+        .size = sizeof pairs[0], .value = sizeof pairs[0][0], .key = small_or_large};
+    size_t count = tide_thin(pairs, 8, 10, &layout);
     assert_int_equal(count, 6);
     assert_memory_equal(pairs, expected, sizeof expected);
-    assert_int_equal(tide_thin(pairs, count, sizeof pairs[0], 10, describe), 6); /* again: no change */
+    assert_int_equal(tide_thin(pairs, count, 10, &layout), 6); /* again: no change */
 }
 
 /* The budget is a second; a build with sanitizers is not what it is about, and loads a part. */

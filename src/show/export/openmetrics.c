@@ -88,6 +88,14 @@ static void label_process(struct metrics *m, const char **gap, int64_t process)
     label(m, gap, "role", p->role);
 }
 
+static void put_of_process(struct metrics *m, const char *name, int64_t process, double number)
+{
+    const char *gap = "{";
+    fputs(name, m->out);
+    label_process(m, &gap, process);
+    value(m, gap, number);
+}
+
 /* --- processes and the tree ---------------------------------------------------------------------------- */
 
 static bool lives(const struct metrics *m, const struct tide_history_process *p)
@@ -96,63 +104,32 @@ static bool lives(const struct metrics *m, const struct tide_history_process *p)
            (p->row.ended_ns == TIDE_UNKNOWN || p->row.ended_ns >= m->last->t_ns);
 }
 
-static const struct tide_history_point *last_point(const struct metrics *m,
-                                                   const struct tide_history_process *p)
-{
-    size_t count = p->point_count;
-    while (count > 0 && p->points[count - 1].t_ns > m->last->t_ns)
-        count--;
-    return count ? &p->points[count - 1] : NULL;
-}
-
-static double private_of(const struct tide_history_process *p, const struct tide_history_point *point)
-{
-    (void)p;
-    return (double)point->private_bytes;
-}
-
-static double rss_of(const struct tide_history_process *p, const struct tide_history_point *point)
-{
-    (void)p;
-    return (double)point->rss_bytes;
-}
-
-static double peak_of(const struct tide_history_process *p, const struct tide_history_point *point)
-{
-    (void)point;
-    return (double)p->row.peak_rss_bytes;
-}
-
-static double threads_of(const struct tide_history_process *p, const struct tide_history_point *point)
-{
-    (void)p;
-    return (double)point->threads;
-}
-
 static void put_processes(struct metrics *m)
 {
+    enum { PRIVATE, RSS, PEAK, THREADS };
     static const struct {
         const char *name, *unit, *help;
-        double (*get)(const struct tide_history_process *, const struct tide_history_point *);
     } families[] = {
-        {"tidemark_process_private_bytes", "bytes",
-         "Anonymous and shared memory, swap and huge pages: what cannot be reclaimed.", private_of},
-        {"tidemark_process_rss_bytes", "bytes", "Resident set size.", rss_of},
-        {"tidemark_process_peak_rss_bytes", "bytes", "Largest resident set size so far.", peak_of},
-        {"tidemark_process_threads", NULL, "Threads.", threads_of},
+        [PRIVATE] = {"tidemark_process_private_bytes", "bytes",
+                     "Anonymous and shared memory, swap and huge pages: what cannot be reclaimed."},
+        [RSS] = {"tidemark_process_rss_bytes", "bytes", "Resident set size."},
+        [PEAK] = {"tidemark_process_peak_rss_bytes", "bytes", "Largest resident set size so far."},
+        [THREADS] = {"tidemark_process_threads", NULL, "Threads."},
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
         family(m, families[f].name, "gauge", families[f].unit, families[f].help);
         for (size_t i = 0; i < m->h->process_count; i++) {
             const struct tide_history_process *p = &m->h->processes[i];
-            const struct tide_history_point *point = lives(m, p) ? last_point(m, p) : NULL;
-            const char *gap = "{";
-            double number = point ? families[f].get(p, point) : -1;
-            if (number < 0)
+            const struct tide_history_point *point =
+                lives(m, p) ? tide_history_point_at(p, m->last->t_ns) : NULL;
+            if (!point)
                 continue;
-            fputs(families[f].name, m->out);
-            label_process(m, &gap, p->row.id);
-            value(m, gap, number);
+            const int64_t numbers[] = {[PRIVATE] = point->private_bytes,
+                                       [RSS] = point->rss_bytes,
+                                       [PEAK] = p->row.peak_rss_bytes,
+                                       [THREADS] = point->threads};
+            if (numbers[f] >= 0)
+                put_of_process(m, families[f].name, p->row.id, (double)numbers[f]);
         }
     }
 }
@@ -298,18 +275,13 @@ static void put_kept(struct metrics *m)
     bool any = false;
     for (size_t i = 0; i < m->h->process_count; i++) {
         const struct tide_history_process *p = &m->h->processes[i];
-        const char *gap = "{";
-        size_t count = lives(m, p) ? p->heap_count : 0;
-        while (count > 0 && p->heap[count - 1].t_ns > m->e->at_ns)
-            count--;
+        size_t count = lives(m, p) ? TIDE_UNTIL(p->heap, p->heap_count, m->e->at_ns) : 0;
         if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
             continue;
         if (!any)
             family(m, "tidemark_heap_free_bytes", "gauge", "bytes", "What malloc keeps and nobody holds.");
         any = true;
-        fputs("tidemark_heap_free_bytes", m->out);
-        label_process(m, &gap, p->row.id);
-        value(m, gap, (double)p->heap[count - 1].free_bytes);
+        put_of_process(m, "tidemark_heap_free_bytes", p->row.id, (double)p->heap[count - 1].free_bytes);
     }
 }
 

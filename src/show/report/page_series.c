@@ -28,19 +28,14 @@ int64_t tide_report_time(const struct tide_summary *summary, double x)
     return summary->axis.is_steps ? tide_axis_time(&summary->axis, x) : (int64_t)(x * 1e9);
 }
 
-static struct tide_thin_moment describe(const void *element)
-{
-    const struct tide_report_point *p = element;
-    return (struct tide_thin_moment){p->t_ns, p->bytes, 0};
-}
-
 void tide_report_line_thin(struct tide_report_line *line, size_t most)
 {
     if (line->count <= most || most < 3)
         return;
     int64_t span = line->points[line->count - 1].t_ns - line->points[0].t_ns;
     int64_t cells = (int64_t)most / 3; /* of each cell three may stay */
-    line->count = tide_thin(line->points, line->count, sizeof *line->points, span / cells + 1, describe);
+    static const struct tide_layout points = TIDE_LAYOUT(struct tide_report_point, bytes, NULL);
+    line->count = tide_thin(line->points, line->count, span / cells + 1, &points);
 }
 
 /* Thins a line that is in scratch and keeps it in the arena. */

@@ -32,23 +32,6 @@ static int64_t parent_of(const struct tide_model *model, int64_t id)
     return parent > 0 && parent < id ? parent : 0;
 }
 
-/* The last entry of a time-ordered array (times at `base`, `stride` bytes apart) not later than t_ns, or -1.
- */
-static ptrdiff_t last_before(const void *base, size_t stride, size_t count, int64_t t_ns)
-{
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int64_t t;
-        memcpy(&t, (const char *)base + middle * stride, sizeof t);
-        if (t <= t_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (ptrdiff_t)low - 1;
-}
-
 /* The highest point so far, or what the kernel said, which may be higher. */
 static void find_peak(struct tide_moment *moment, const struct tide_history_process *process)
 {
@@ -69,15 +52,15 @@ static void find_moment(struct tide_moment *moment, const struct tide_history_pr
     find_peak(moment, process);
     if (!moment->alive)
         return;
-    ptrdiff_t at = last_before(process->points, sizeof *process->points, process->point_count, t_ns);
-    if (at >= 0) {
-        moment->rss = process->points[at].rss_bytes;
-        moment->threads = process->points[at].threads;
+    const struct tide_history_point *point = tide_history_point_at(process, t_ns);
+    if (point) {
+        moment->rss = point->rss_bytes;
+        moment->threads = point->threads;
     }
-    at = last_before(process->smaps, sizeof *process->smaps, process->smaps_count, t_ns);
-    if (at >= 0) {
-        moment->pss = process->smaps[at].pss_bytes;
-        moment->uss = process->smaps[at].uss_bytes;
+    size_t read = TIDE_UNTIL(process->smaps, process->smaps_count, t_ns);
+    if (read) {
+        moment->pss = process->smaps[read - 1].pss_bytes;
+        moment->uss = process->smaps[read - 1].uss_bytes;
     }
 }
 
@@ -92,10 +75,10 @@ static void add(int64_t *sum, int64_t bytes)
 static void add_gpu(struct tide_model *model)
 {
     const struct tide_history *history = model->history;
-    ptrdiff_t at = last_before(history->gpu, sizeof *history->gpu, history->gpu_count, model->cursor_ns);
+    size_t at = TIDE_UNTIL(history->gpu, history->gpu_count, model->cursor_ns);
     struct tide_map seen;
     tide_map_init(&seen, GPU_LOOK_BACK);
-    for (int looked = 0; at >= 0 && looked < GPU_LOOK_BACK; at--, looked++) {
+    for (int looked = 0; at-- > 0 && looked < GPU_LOOK_BACK; looked++) {
         const struct tide_history_gpu *gpu = &history->gpu[at];
         uint64_t key = (uint64_t)gpu->process * GPU_DEVICES + (uint64_t)gpu->device % GPU_DEVICES, old;
         if (gpu->process <= 0 || (size_t)gpu->process > history->process_count ||
@@ -327,19 +310,11 @@ static int add_tree(struct tide_model *model, size_t count)
     row->members = count;
     sum_members(model, row);
     row->pss = row->uss = row->peak = TIDE_UNKNOWN;
-    ptrdiff_t at = -1;
-    for (size_t low = 0, high = history->tick_count; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (history->ticks[middle].t_ns <= model->cursor_ns) {
-            at = (ptrdiff_t)middle;
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (at >= 0) {
-        row->rss = history->ticks[at].rss_bytes;
-        row->pss = history->ticks[at].pss_known_bytes > 0 ? history->ticks[at].counted_bytes : TIDE_UNKNOWN;
+    size_t seen = TIDE_UNTIL(history->ticks, history->tick_count, model->cursor_ns);
+    if (seen) {
+        const struct tide_tick *tick = &history->ticks[seen - 1];
+        row->rss = tick->rss_bytes;
+        row->pss = tick->pss_known_bytes > 0 ? tick->counted_bytes : TIDE_UNKNOWN;
     }
     row->peak = model->peak_bytes;
     row->judged = judged_of(model, row);
