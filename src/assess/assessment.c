@@ -1,5 +1,4 @@
 #include "assess/assessment_private.h"
-#include "assess/gap.h"
 #include "assess/process_name.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -24,11 +23,6 @@ struct tide_assessment_private {
     struct tide_assessing frame; /* axis, buckets and phases, for series that are judged later */
 };
 
-static int no_memory(struct tide_err *err)
-{
-    return tide_err_set(err, "not enough memory to judge the recording");
-}
-
 /* ---------------------------------------------------------------------------------------------------- the
  * frame */
 
@@ -39,7 +33,7 @@ static int make_buckets(struct tide_assessing *s)
     s->bucket_ns = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_ns);
     s->bucket_x = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_x);
     if (!s->bucket_ns || !s->bucket_x)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     size_t hint = 0;
     for (size_t b = 0; b < s->buckets; b++) {
         s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
@@ -57,7 +51,7 @@ static int make_epochs(struct tide_assessing *s)
         epochs += h->marks[i].kind == TIDE_MARK_EPOCH;
     s->epochs = tide_arena_take(s->arena, epochs + 1, sizeof *s->epochs);
     if (!s->epochs)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < h->mark_count; i++) {
         double x =
             h->marks[i].kind == TIDE_MARK_EPOCH ? tide_axis_at(&s->axis, h->marks[i].t_ns, &hint) : NAN;
@@ -72,10 +66,10 @@ static int make_spans(struct tide_assessing *s)
 {
     struct tide_phases *phases = &s->a->phases;
     if (tide_phases_find(s->h, s->arena, phases))
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     s->spans = tide_arena_take(s->arena, phases->stretch_count + 1, sizeof *s->spans);
     if (!s->spans)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     size_t hint = 0;
     for (size_t i = 0; i < phases->stretch_count; i++) {
         const struct tide_stretch *t = &phases->stretches[i];
@@ -97,7 +91,7 @@ static int find_bucket_phases(struct tide_assessing *s)
     size_t *begun = tide_arena_take(s->scratch, phases->count + 1, sizeof *begun), next = 0, depth = 0;
     s->bucket_phase = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_phase);
     if (!begun || !s->bucket_phase)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     int64_t most = 0;
     for (size_t i = 0, b = 0; i < h->tick_count; i++) {
         int64_t t_ns = h->ticks[i].t_ns;
@@ -136,7 +130,9 @@ static int find_limit(struct tide_assessing *s)
     int status = 0;
     tide_map_init(&last, h->limit_count + 1);
     for (size_t i = 0; i < h->limit_count && status == 0; i++)
-        status = tide_map_put(&last, tide_map_text_key(h->limits[i].name), i) ? no_memory(s->err) : 0;
+        status = tide_map_put(&last, tide_map_text_key(h->limits[i].name), i)
+                     ? tide_assessing_no_memory(s->err)
+                     : 0;
     for (size_t i = 0; i < h->limit_count && status == 0; i++) {
         const struct tide_limit *l = &h->limits[i];
         uint64_t newest = i;
@@ -159,12 +155,12 @@ static int find_roles(struct tide_assessing *s)
     const struct tide_history *h = s->h;
     struct tide_map known;
     s->role_of = tide_arena_take(s->arena, h->process_count + 1, sizeof *s->role_of);
-    int status = s->role_of ? 0 : no_memory(s->err);
+    int status = s->role_of ? 0 : tide_assessing_no_memory(s->err);
     tide_map_init(&known, h->process_count + 1);
     for (size_t i = 0; i < h->process_count && status == 0; i++) {
         uint64_t key = tide_map_text_key(h->processes[i].row.role), number = s->role_count;
         if (!tide_map_get(&known, key, &number)) {
-            status = tide_map_put(&known, key, number) ? no_memory(s->err) : 0;
+            status = tide_map_put(&known, key, number) ? tide_assessing_no_memory(s->err) : 0;
             s->role_count++;
         }
         s->role_of[i] = (size_t)number;
@@ -320,7 +316,7 @@ static int keep_series(struct tide_assessing *s, const double *x, const double *
     double *kept_x = tide_arena_take(s->arena, count + 1, sizeof *kept_x);
     double *kept_bytes = tide_arena_take(s->arena, count + 1, sizeof *kept_bytes);
     if (!kept_x || !kept_bytes)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     memcpy(kept_x, x, count * sizeof *x);
     memcpy(kept_bytes, bytes, count * sizeof *bytes);
     j->x = kept_x;
@@ -338,7 +334,7 @@ static int judge_series(struct tide_assessing *s, const double *low, const doubl
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
     size_t moments, n = spread(s, s->scratch, low, high, &x, &bytes, &phase, &moments);
     if (n == SIZE_MAX)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     size_t least =
         j->subject == TIDE_SUBJECT_TREE ? 1 : TIDE_LEAST_MOMENTS; /* of the tree there is always an answer */
     if (moments < least) {
@@ -436,7 +432,7 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     struct tide_level *levels = levels_of(scratch, p, own_pages, &count);
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!levels || !low || !high)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
     double now = count ? levels[count - 1].bytes : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
@@ -480,7 +476,7 @@ static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
     if (!a || !private) {
         free(a);
         free(private);
-        no_memory(err);
+        tide_assessing_no_memory(err);
         return NULL;
     }
     tide_arena_init(&private->arena, ARENA_MOST);
@@ -491,7 +487,7 @@ static struct tide_assessment *new_assessment(size_t most, struct tide_err *err)
     a->judged = tide_arena_take(&private->arena, most, sizeof *a->judged);
     if (!a->judged) {
         tide_assessment_free(a);
-        no_memory(err);
+        tide_assessing_no_memory(err);
         return NULL;
     }
     return a;
@@ -527,7 +523,7 @@ static int judge_processes(struct tide_assessing *s)
     const struct tide_history_process **order =
         tide_arena_take(s->arena, h->process_count + 1, sizeof *order);
     if (!order)
-        return no_memory(s->err);
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < h->process_count; i++)
         order[i] = &h->processes[i];
     qsort(order, h->process_count, sizeof *order, by_peak);
@@ -565,6 +561,21 @@ static double counted_items_per_step(const struct tide_assessing *s)
     return to > from && items > 0 ? items / (to - from) : NAN;
 }
 
+/* How long nothing could be written, by the writer's own notes (writer.c), and from when on. */
+static double find_gap(const struct tide_history *h, double *ret_from)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < h->note_count; i++) {
+        double from, to;
+        if (sscanf(h->notes[i].text, "nothing could be written between %lf s and %lf s", &from, &to) != 2 ||
+            !(to > from))
+            continue;
+        *ret_from = seconds > 0 ? *ret_from : from;
+        seconds += to - from;
+    }
+    return seconds;
+}
+
 static int assess(struct tide_assessing *s)
 {
     struct tide_assessment *a = s->a;
@@ -575,7 +586,7 @@ static int assess(struct tide_assessing *s)
         return -1;
     a->has_ended = s->h->ended_ns != TIDE_UNKNOWN;
     tide_death_find(s->h, &s->axis, &a->phases, &a->death);
-    a->gap_seconds = tide_gap_find(s->h, &a->gap_from);
+    a->gap_seconds = find_gap(s->h, &a->gap_from);
     a->steps_told = (int64_t)s->axis.told;
     a->steps_in_bursts = s->axis.bursts;
     a->steps = s->axis.is_steps ? s->axis.step[s->axis.count - 1] - s->axis.step[0] : NAN;
@@ -623,6 +634,26 @@ int tide_assess_history(const struct tide_history *history, const struct tide_as
     return 0;
 }
 
+int tide_answer_init(struct tide_answer *answer, const char *path, const struct tide_assess_options *options,
+                     struct tide_err *err)
+{
+    struct tide_answer a = {0};
+    if (tide_history_open(path, &a.history, err) ||
+        tide_assess_history(a.history, options, &a.assessment, err)) {
+        tide_answer_release(&a);
+        return -1;
+    }
+    *answer = a;
+    return 0;
+}
+
+void tide_answer_release(struct tide_answer *answer)
+{
+    tide_assessment_free(answer->assessment);
+    tide_history_free(answer->history);
+    *answer = (struct tide_answer){0};
+}
+
 int tide_assess_levels(struct tide_assessment *a, const struct tide_level *levels, size_t count,
                        int64_t began_ns, int64_t ended_ns, struct tide_judged *ret_judged,
                        struct tide_err *err)
@@ -634,7 +665,7 @@ int tide_assess_levels(struct tide_assessment *a, const struct tide_level *level
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     int judged = -1;
     if (!low || !high)
-        no_memory(err);
+        tide_assessing_no_memory(err);
     else {
         tide_assessing_add(s, levels, count, began_ns, ended_ns, low, high);
         judged = judge_series(s, low, high, ret_judged);

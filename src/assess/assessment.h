@@ -121,6 +121,17 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
                        struct tide_assessment **ret_assessment, struct tide_err *err);
 void tide_assessment_free(struct tide_assessment *assessment);
 
+/* A recording opened for an answer: its history and the verdict on it, in one go. */
+struct tide_answer {
+    struct tide_history *history;
+    struct tide_assessment *assessment;
+};
+
+/* On success the caller releases it. */
+int tide_answer_init(struct tide_answer *answer, const char *path, const struct tide_assess_options *options,
+                     struct tide_err *err);
+void tide_answer_release(struct tide_answer *answer);
+
 /* Share of a process's bytes that it alone answers for: what it inherited from a fork counts once, not once
  * per process. NAN: not known. */
 double tide_assess_own_share(const struct tide_history_process *process);

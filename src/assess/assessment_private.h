@@ -37,6 +37,12 @@ struct tide_assessing {
     struct tide_err *err;
 };
 
+/* Returns -1 with a sentence. */
+static inline int tide_assessing_no_memory(struct tide_err *err)
+{
+    return tide_err_set(err, "not enough memory to judge the recording");
+}
+
 /* NULL when there is none of that id. Borrowed. */
 const struct tide_history_process *tide_assessing_process(const struct tide_history *history, int64_t id);
 

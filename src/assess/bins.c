@@ -10,12 +10,12 @@ static int64_t load(const char *base, size_t stride, size_t i)
     return value;
 }
 
-int64_t tide_strided_time(const struct tide_strided *series, size_t i)
+static int64_t time_of(const struct tide_strided *series, size_t i)
 {
     return load(series->times, series->time_stride, i);
 }
 
-int64_t tide_strided_value(const struct tide_strided *series, size_t i)
+static int64_t value_of(const struct tide_strided *series, size_t i)
 {
     return load(series->values, series->value_stride, i);
 }
@@ -26,16 +26,10 @@ static size_t begun(const struct tide_strided *series, int64_t t_ns)
     return tide_until(series->times, series->time_stride, series->count, t_ns);
 }
 
-int64_t tide_strided_at(const struct tide_strided *series, int64_t t_ns)
-{
-    size_t n = begun(series, t_ns);
-    return n == 0 || t_ns > series->end_ns ? TIDE_UNKNOWN : tide_strided_value(series, n - 1);
-}
-
 size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t t_ns)
 {
     size_t low = from, stride = 1;
-    while (low < series->count && tide_strided_time(series, low) < t_ns) {
+    while (low < series->count && time_of(series, low) < t_ns) {
         from = low + 1;
         low += stride;
         stride *= 2;
@@ -43,7 +37,7 @@ size_t tide_strided_from(const struct tide_strided *series, size_t from, int64_t
     size_t high = low < series->count ? low : series->count;
     while (from < high) {
         size_t middle = from + (high - from) / 2;
-        if (tide_strided_time(series, middle) < t_ns)
+        if (time_of(series, middle) < t_ns)
             from = middle + 1;
         else
             high = middle;
@@ -69,12 +63,12 @@ void tide_bins_fill(const struct tide_strided *series, const int64_t *edges, siz
         struct tide_bin bin = {TIDE_UNKNOWN, TIDE_UNKNOWN};
         bool last = i + 1 == count; /* the last column includes its right edge */
         if (next > 0 && edges[i] <= series->end_ns)
-            widen(&bin, tide_strided_value(series, next - 1));
+            widen(&bin, value_of(series, next - 1));
         while (next < series->count) {
-            int64_t t = tide_strided_time(series, next);
+            int64_t t = time_of(series, next);
             if (t > series->end_ns || t > edges[i + 1] || (t == edges[i + 1] && !last))
                 break;
-            widen(&bin, tide_strided_value(series, next++));
+            widen(&bin, value_of(series, next++));
         }
         ret_bins[i] = bin;
     }

@@ -24,15 +24,14 @@ struct tide_strided {
     int64_t end_ns;
 };
 
+/* Of an array of structs with a time `t_ns`: one of their fields. */
+#define TIDE_STRIDED(array, field, count, end_ns)                                                            \
+    ((struct tide_strided){(const char *)&(array)->t_ns, (const char *)&(array)->field, sizeof *(array),     \
+                           sizeof *(array), count, end_ns})
+
 struct tide_bin {
     int64_t low, high; /* bytes; TIDE_UNKNOWN where nothing is known */
 };
-
-int64_t tide_strided_time(const struct tide_strided *series, size_t i);
-int64_t tide_strided_value(const struct tide_strided *series, size_t i);
-
-/* The value that holds at t_ns, or TIDE_UNKNOWN before the first and after the end. */
-int64_t tide_strided_at(const struct tide_strided *series, int64_t t_ns);
 
 /* The first value from `from` on whose time is not before t_ns; count when there is none. Near `from` is
  * fast. */

@@ -211,7 +211,7 @@ int tide_assessing_crests(struct tide_assessing *s)
     double *where = tide_arena_take(s->scratch, EPOCHS_MOST + 1, sizeof *where);
     struct lives *lives = lives_of_roles(s);
     if (!bytes || !where || !lives)
-        return tide_err_set(s->err, "not enough memory to judge the recording");
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < s->a->count; i++) {
         struct tide_judged *j = &s->a->judged[i];
         enum tide_verdict_kind kind = j->verdict.kind;

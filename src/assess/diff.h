@@ -9,7 +9,7 @@
 #ifndef TIDE_DIFF_H
 #define TIDE_DIFF_H
 
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "assess/match.h"
 #include "assess/moment.h"
 

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(struct tide_assessing *s)
-{
-    return tide_err_set(s->err, "not enough memory to judge the recording");
-}
-
 /* What is read more rarely than the tree is looked at: it is known in the buckets in which it was read, and
  * not to have stayed in between. */
 static void put_readings(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
@@ -36,7 +31,7 @@ static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, s
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!low || !high)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     if (j.shared)
         put_readings(s, rows, count, low, high);
     else
@@ -79,7 +74,7 @@ static int judge_gauges(struct tide_assessing *s)
     struct tide_level *rows = tide_arena_take(s->arena, h->mark_count + 1, sizeof *rows);
     size_t *first = tide_arena_take(s->arena, h->name_count + 2, sizeof *first);
     if (!rows || !first)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     sort_gauges(h, rows, first);
     for (size_t name = 0; name < h->name_count && s->a->count < TIDE_JUDGED_MOST - 1; name++) {
         size_t count = first[name + 1] - first[name];
@@ -143,7 +138,7 @@ static int link_gpus(struct tide_assessing *s, struct gpu_series *series, size_t
         if (tide_map_get(&known, key, &number))
             next[series[number].last] = i;
         else if (tide_map_put(&known, key, count))
-            status = no_memory(s);
+            status = tide_assessing_no_memory(s->err);
         else
             series[count++].first = i;
         series[number].last = i;
@@ -160,7 +155,7 @@ static int judge_gpus(struct tide_assessing *s)
     struct gpu_series *series = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *series);
     size_t *next = tide_arena_take(s->arena, h->gpu_count + 1, sizeof *next), series_count;
     if (!rows || !series || !next)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     if (link_gpus(s, series, next, &series_count))
         return -1;
     for (size_t i = 0; i < series_count && s->a->count < TIDE_JUDGED_MOST - 1; i++) {

@@ -1,8 +1,6 @@
 #include "assess/healthy.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
-#include "base/text.h"
-#include "base/units.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +14,6 @@ static const double LEAST_BYTES = 1 << 20; /* less is not worth a line, */
 static const double LEAST_SHARE = 0.02;    /* nor is less than this share of the largest process */
 static const double KEPT_MOST = 0.05;      /* of what a phase takes may stay: a list, a result, a log */
 static const double PHASE_LONGEST = 0.8;   /* of training: what is longer is no excursion */
-static const double ALL_OF_IT = 0.8;       /* a place with this part of the bytes is where they come from */
 
 /* One time that a phase ran, and until when it had not begun again. */
 struct stretch {
@@ -79,20 +76,6 @@ static bool is_excursion(const struct finding *f)
 
 /* ---- what it took */
 
-static void lowest_and_highest(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
-                               double *ret_lowest, double *ret_highest)
-{
-    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
-    size_t i = p ? (size_t)(p - site->points) + 1 : 0;
-    double low = p ? fmax((double)p->live_bytes, 0) : 0, high = low;
-    for (; i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
-        low = fmin(low, fmax((double)site->points[i].live_bytes, 0));
-        high = fmax(high, (double)site->points[i].live_bytes);
-    }
-    *ret_lowest = low;
-    *ret_highest = high;
-}
-
 static struct place *place_of(struct finding *f, const struct tide_history_site *site)
 {
     const struct tide_frame *shown[TIDE_STACK_SHOWN];
@@ -119,8 +102,8 @@ static void add_site(struct finding *f, const struct tide_history_site *site)
         const struct stretch *t = &f->times[i];
         const struct tide_history_site_point *p = tide_moment_point(site, t->began_ns);
         double before = p ? fmax((double)p->live_bytes, 0) : 0, lowest, highest, ignored;
-        lowest_and_highest(site, t->began_ns, t->ended_ns, &ignored, &highest);
-        lowest_and_highest(site, t->ended_ns, t->until_ns, &lowest, &ignored);
+        tide_moment_extremes(site, t->began_ns, t->ended_ns, &ignored, &highest);
+        tide_moment_extremes(site, t->ended_ns, t->until_ns, &lowest, &ignored);
         each[i] = highest - before;
         kept += fmax(lowest - before, 0) / (double)f->count;
     }
@@ -260,68 +243,4 @@ int tide_healthy_phases(const struct tide_history *h, const struct tide_assessme
     count = count < most ? count : most;
     memcpy(out, found, count * sizeof *found);
     return (int)count;
-}
-
-/* ---- how it is said */
-
-static void put_place(struct tide_buf *b, const struct tide_history *h, const struct tide_history_site *site)
-{
-    const struct tide_frame *shown[TIDE_STACK_SHOWN];
-    if (tide_stack_choose(h, site->stack, 1, shown))
-        tide_frame_put(b, shown[0], false);
-    else
-        tide_buf_text(b, "code without a name");
-}
-
-static void put_cache(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *c)
-{
-    char size[TIDE_UNITS_TEXT], place[TIDE_UNITS_TEXT];
-    put_place(b, h, c->site);
-    tide_buf_format(b, " rises to %s in the first ", tide_size_text(c->bytes, size));
-    if (c->x_is_steps)
-        tide_buf_format(b, "%s steps", tide_count_text(fmax(c->knee_x, 1), place));
-    else
-        tide_buf_text(b, tide_duration_text(c->knee_x, place));
-    tide_buf_text(b, " and stops: a cache, not a leak");
-}
-
-void tide_healthy_put(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *healthy)
-{
-    char size[TIDE_UNITS_TEXT];
-    if (healthy->kind == TIDE_HEALTHY_CACHE) {
-        put_cache(b, h, healthy);
-        return;
-    }
-    tide_buf_format(b, "%s's +%s ", healthy->phase, tide_size_text(healthy->bytes, size));
-    bool all = healthy->part >= ALL_OF_IT;
-    if (all)
-        tide_buf_text(b, "comes from ");
-    else
-        tide_buf_format(b, "(%.0f %% from ", 100 * healthy->part);
-    put_place(b, h, healthy->site);
-    tide_buf_format(b, "%s is freed %s", all ? " and" : ")", healthy->times > 1 ? "each time" : "again");
-}
-
-void tide_healthy_json(struct tide_json *json, const struct tide_history *h,
-                       const struct tide_healthy *healthy)
-{
-    bool phase = healthy->kind == TIDE_HEALTHY_PHASE;
-    char process[TIDE_SITE_PROCESS];
-    struct tide_buf sentence;
-    tide_buf_init(&sentence, 1024);
-    tide_healthy_put(&sentence, h, healthy);
-    tide_site_process_name(h, healthy->site, process, sizeof process);
-    tide_json_object(json, NULL);
-    tide_json_text(json, "kind", phase ? "phase" : "cache");
-    tide_json_text(json, "sentence", tide_buf_view(&sentence));
-    tide_json_text(json, "process", process);
-    tide_json_whole(json, "bytes", healthy->bytes);
-    tide_json_text(json, "phase", phase ? healthy->phase : NULL);
-    tide_json_whole(json, "times", phase ? (double)healthy->times : NAN);
-    tide_json_real(json, "share", phase ? healthy->part : NAN);
-    tide_json_real(json, "knee_step", healthy->x_is_steps ? healthy->knee_x : NAN);
-    tide_json_real(json, "knee_second", healthy->x_is_steps ? NAN : healthy->knee_x);
-    tide_stack_json(json, "frames", h, healthy->site->stack);
-    tide_json_end(json);
-    tide_buf_release(&sentence);
 }

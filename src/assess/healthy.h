@@ -10,8 +10,6 @@
 
 #include "assess/assessment.h"
 #include "base/arena.h"
-#include "base/buf.h"
-#include "base/json.h"
 
 enum tide_healthy_kind { TIDE_HEALTHY_PHASE, TIDE_HEALTHY_CACHE };
 
@@ -31,13 +29,5 @@ struct tide_healthy {
 int tide_healthy_phases(const struct tide_history *history, const struct tide_assessment *assessment,
                         struct tide_arena *arena, struct tide_healthy *out, size_t most,
                         struct tide_err *err);
-
-/* "validation's +4.1 GiB comes from eval.py:31 evaluate and is freed each time"; escaped. */
-void tide_healthy_put(struct tide_buf *buf, const struct tide_history *history,
-                      const struct tide_healthy *healthy);
-
-/* One object of an array. */
-void tide_healthy_json(struct tide_json *json, const struct tide_history *history,
-                       const struct tide_healthy *healthy);
 
 #endif

@@ -701,6 +701,21 @@ int tide_history_load_part(struct tide_history *history, struct tide_reader *rea
     return load_until(history, reader, tide_clock_ns() + budget_ns, err);
 }
 
+int tide_history_open(const char *path, struct tide_history **ret_history, struct tide_err *err)
+{
+    struct tide_history *history = NULL;
+    struct tide_reader *reader = NULL;
+    int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
+              tide_history_load(history, reader, err);
+    tide_reader_free(reader);
+    if (bad) {
+        tide_history_free(history);
+        return -1;
+    }
+    *ret_history = history;
+    return 0;
+}
+
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size)
 {
     const char *text = name >= 0 && (size_t)name < history->name_count ? history->names[name] : "";

@@ -139,6 +139,9 @@ struct tide_history {
 int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct tide_err *err);
 void tide_history_free(struct tide_history *history);
 
+/* The history of a whole recording. Caller frees with tide_history_free. */
+int tide_history_open(const char *path, struct tide_history **ret_history, struct tide_err *err);
+
 /* Reads what is new. On failure the history is as far as it got, and consistent. */
 int tide_history_load(struct tide_history *history, struct tide_reader *reader, struct tide_err *err);
 

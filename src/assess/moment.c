@@ -71,6 +71,19 @@ void tide_moment_range(const struct tide_history *h, const struct tide_history_s
     *ret_most = most;
 }
 
+void tide_moment_extremes(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
+                          double *ret_lowest, double *ret_highest)
+{
+    size_t i = TIDE_UNTIL(site->points, site->point_count, from_ns);
+    double lowest = bytes_of(i ? &site->points[i - 1] : NULL), highest = lowest;
+    for (; i < site->point_count && site->points[i].t_ns <= to_ns; i++) {
+        lowest = fmin(lowest, bytes_of(&site->points[i]));
+        highest = fmax(highest, bytes_of(&site->points[i]));
+    }
+    *ret_lowest = lowest;
+    *ret_highest = highest;
+}
+
 double tide_moment_change(const struct tide_history *h, const struct tide_history_site *site, int64_t from_ns,
                           int64_t to_ns, double *ret_blocks)
 {
@@ -128,11 +141,8 @@ double tide_moment_noise(const struct tide_history *h, const struct tide_history
 
 static double lowest_in(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns)
 {
-    const struct tide_history_site_point *p = tide_moment_point(site, from_ns);
-    double lowest = bytes_of(p);
-    for (size_t i = p ? (size_t)(p - site->points) + 1 : 0;
-         i < site->point_count && site->points[i].t_ns <= to_ns; i++)
-        lowest = fmin(lowest, bytes_of(&site->points[i]));
+    double lowest, highest;
+    tide_moment_extremes(site, from_ns, to_ns, &lowest, &highest);
     return lowest;
 }
 

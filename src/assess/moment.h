@@ -22,6 +22,10 @@ double tide_moment_live(const struct tide_history *history, const struct tide_hi
 void tide_moment_range(const struct tide_history *history, const struct tide_history_site *site,
                        int64_t from_ns, int64_t to_ns, double *ret_least, double *ret_most);
 
+/* Of its points in a stretch of time and of the one before them, whether or not its process has ended. */
+void tide_moment_extremes(const struct tide_history_site *site, int64_t from_ns, int64_t to_ns,
+                          double *ret_lowest, double *ret_highest);
+
 /* What it held at to_ns less what it held at from_ns; *ret_blocks, likewise, may be NULL. */
 double tide_moment_change(const struct tide_history *history, const struct tide_history_site *site,
                           int64_t from_ns, int64_t to_ns, double *ret_blocks);

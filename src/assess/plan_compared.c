@@ -172,27 +172,11 @@ static void print_json(const struct tide_forecast *f, const struct tide_against 
     tide_json_end(&json);
 }
 
-/* Caller frees. */
-static int load(const char *path, struct tide_history **ret_history, struct tide_err *err)
-{
-    struct tide_history *history = NULL;
-    struct tide_reader *reader = NULL;
-    int bad = tide_reader_new(path, &reader, err) || tide_history_new(0, &history, err) ||
-              tide_history_load(history, reader, err);
-    tide_reader_free(reader);
-    if (bad) {
-        tide_history_free(history);
-        return -1;
-    }
-    *ret_history = history;
-    return 0;
-}
-
 int tide_against_end(const char *path, int64_t *ret_step, bool *ret_well, struct tide_err *err)
 {
     struct tide_history *history;
     int64_t step = 0;
-    if (load(path, &history, err))
+    if (tide_history_open(path, &history, err))
         return -1;
     for (size_t i = 0; i < history->mark_count; i++)
         if (history->marks[i].kind == TIDE_MARK_STEP && history->marks[i].number > step)
@@ -208,7 +192,7 @@ int tide_against(const struct tide_job *job, const struct tide_forecast *forecas
 {
     struct tide_history *history;
     struct tide_against seen;
-    if (load(path, &history, err))
+    if (tide_history_open(path, &history, err))
         return -1;
     if (tide_against_compare(job->host, forecast, history, &seen, err)) {
         tide_history_free(history);

@@ -183,7 +183,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);
     int known = live_series(s, p, v, &input.live)
-                    ? tide_err_set(s->err, "not enough memory to judge the recording")
+                    ? tide_assessing_no_memory(s->err)
                     : tide_retention_judge(&input, s->scratch, &j->retention, s->err);
     tide_arena_rewind(s->scratch, mark);
     if (known <= 0)

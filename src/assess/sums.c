@@ -27,11 +27,6 @@ struct sum {
     size_t at_once; /* how many lived at the same time at the most */
 };
 
-static int no_memory(struct tide_assessing *s)
-{
-    return tide_err_set(s->err, "not enough memory to judge the recording");
-}
-
 /* ---- what a process has of its own */
 
 /* Whether it began as a copy of its parent, and so with its parent's memory, rather than as a program of its
@@ -156,7 +151,7 @@ static int count_members(struct tide_assessing *s, struct sum *sum)
     find_looks(s, sum);
     sum->alive = add_up(s, sum, false);
     if (!sum->alive)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < sum->looks; i++)
         sum->at_once = sum->alive[i] > (double)sum->at_once ? (size_t)sum->alive[i] : sum->at_once;
     return 0;
@@ -165,7 +160,7 @@ static int count_members(struct tide_assessing *s, struct sum *sum)
 static int count_bytes(struct tide_assessing *s, struct sum *sum)
 {
     sum->bytes = add_up(s, sum, true);
-    return sum->bytes ? 0 : no_memory(s);
+    return sum->bytes ? 0 : tide_assessing_no_memory(s->err);
 }
 
 static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tide_judged j)
@@ -173,7 +168,7 @@ static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tid
     double *low = tide_assessing_nans(s->scratch, s->buckets),
            *high = tide_assessing_nans(s->scratch, s->buckets);
     if (!low || !high)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0, b = 0; i < sum->looks; i++) {
         while (b + 1 < s->buckets && s->h->ticks[sum->from + i].t_ns >= s->bucket_ns[b + 1])
             b++;
@@ -237,7 +232,7 @@ int tide_assessing_sums(struct tide_assessing *s)
     size_t count = s->h->process_count, *order = tide_arena_take(s->arena, count + 1, sizeof *order);
     s->rest = tide_arena_take(s->arena, count + 1, sizeof *s->rest);
     if (!order || !s->rest)
-        return no_memory(s);
+        return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < count; i++)
         order[i] = i;
     qsort_r(order, count, sizeof *order, by_role, (void *)s->h);

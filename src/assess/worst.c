@@ -188,7 +188,7 @@ static int describe_others(struct tide_assessing *s)
     char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
     if (!common)
-        return tide_err_set(s->err, "not enough memory to judge the recording");
+        return tide_assessing_no_memory(s->err);
     tide_text_escape(common, strlen(common), role, sizeof role);
     if (alike < 2)
         snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");

@@ -2,7 +2,7 @@
  * cmd_blame.c - tidemark blame: which code holds the bytes.
  */
 #include "cli/command.h"
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "assess/blame.h"
 #include "base/units.h"
 #include "show/text/blame_text.h"

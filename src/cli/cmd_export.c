@@ -2,7 +2,7 @@
  * cmd_export.c - tidemark export: a recording in the formats of other tools.
  */
 #include "cli/command.h"
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "base/outfile.h"
 #include "base/text.h"
 #include "show/export/export.h"

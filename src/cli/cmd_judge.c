@@ -2,7 +2,7 @@
  * cmd_judge.c - tidemark judge: the verdict of a recording, or of a series that somebody already has.
  */
 #include "cli/command.h"
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "base/text.h"
 #include "record/reader.h"
 #include "record/series.h"

@@ -4,7 +4,7 @@
  * What is replaced without asking is only a page of ours.
  */
 #include "cli/command.h"
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "base/infile.h"
 #include "base/outfile.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
 #include "cli/track.h"
 
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "assess/blame.h"
 #include "assess/stacks.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
 #ifndef MADE_RECORDING_H
 #define MADE_RECORDING_H
 
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "record/writer.h"
 #include "show/text/verdict_text.h"
 

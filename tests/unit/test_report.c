@@ -2,7 +2,7 @@
  * test_report.c - the parts of a page: text that cannot act, lines that stay short, stacks merged into a
  * tree, and a page that is whole or not there.
  */
-#include "assess/answer.h"
+#include "assess/assessment.h"
 #include "failing_malloc.h"
 #include "record/writer.h"
 #include "show/report/page_marks.h"

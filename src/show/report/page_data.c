@@ -12,31 +12,26 @@ static int64_t milliseconds(int64_t t_ns)
     return t_ns / TIDE_NS_PER_MS;
 }
 
-/* A series of numbers as differences. */
-struct differences {
-    struct tide_json *json;
-    int64_t before;
-};
-
-static void put_difference(struct differences *d, int64_t value)
+/* An array of numbers as differences: int64_t that are `stride` bytes apart, each divided. */
+static void put_differences(struct tide_json *json, const char *key, const void *numbers, size_t stride,
+                            size_t count, int64_t divisor)
 {
-    tide_json_integer(d->json, NULL, value - d->before);
-    d->before = value;
+    int64_t value, before = 0;
+    tide_json_array(json, key);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&value, (const char *)numbers + i * stride, sizeof value);
+        tide_json_integer(json, NULL, value / divisor - before);
+        before = value / divisor;
+    }
+    tide_json_end(json);
 }
 
 static void put_line(struct tide_json *json, const char *key, const struct tide_report_line *line)
 {
+    const struct tide_report_point *p = line->points;
     tide_json_object(json, key);
-    struct differences d = {json, 0};
-    tide_json_array(json, "t");
-    for (size_t i = 0; i < line->count; i++)
-        put_difference(&d, milliseconds(line->points[i].t_ns));
-    tide_json_end(json);
-    d.before = 0;
-    tide_json_array(json, "v");
-    for (size_t i = 0; i < line->count; i++)
-        put_difference(&d, line->points[i].bytes);
-    tide_json_end(json);
+    put_differences(json, "t", p ? &p->t_ns : NULL, sizeof *p, line->count, TIDE_NS_PER_MS);
+    put_differences(json, "v", p ? &p->bytes : NULL, sizeof *p, line->count, 1);
     tide_json_end(json);
 }
 
@@ -81,13 +76,14 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     for (size_t i = 0; i < marks->name_count; i++)
         put_shown(json, NULL, marks->names[i]);
     tide_json_end(json);
-    struct differences d = {json, 0};
     tide_json_array(json, "spans"); /* phase, begin as a difference, length */
+    int64_t before = 0;
     for (size_t i = 0; i < marks->span_count; i++) {
-        const struct tide_stretch *s = &marks->spans[i];
-        tide_json_integer(json, NULL, s->name);
-        put_difference(&d, milliseconds(s->from_ns));
-        tide_json_integer(json, NULL, milliseconds(s->to_ns) - milliseconds(s->from_ns));
+        int64_t from = milliseconds(marks->spans[i].from_ns);
+        tide_json_integer(json, NULL, marks->spans[i].name);
+        tide_json_integer(json, NULL, from - before);
+        tide_json_integer(json, NULL, milliseconds(marks->spans[i].to_ns) - from);
+        before = from;
     }
     tide_json_end(json);
     tide_json_array(json, "epochs"); /* time, number */
@@ -97,16 +93,9 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     }
     tide_json_end(json);
     tide_json_object(json, "steps");
-    d.before = 0;
-    tide_json_array(json, "t");
-    for (size_t i = 0; i < marks->step_count; i++)
-        put_difference(&d, milliseconds(marks->steps[i].t_ns));
-    tide_json_end(json);
-    d.before = 0;
-    tide_json_array(json, "v");
-    for (size_t i = 0; i < marks->step_count; i++)
-        put_difference(&d, llround(marks->steps[i].step));
-    tide_json_end(json);
+    const struct tide_report_step *s = marks->steps;
+    put_differences(json, "t", &s->t_ns, sizeof *s, marks->step_count, TIDE_NS_PER_MS);
+    put_differences(json, "v", &s->number, sizeof *s, marks->step_count, 1);
     tide_json_end(json);
 }
 
@@ -134,11 +123,8 @@ void tide_report_data_sites(FILE *out, const struct tide_report_sites *sites)
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.sites/1");
-    struct differences d = {&json, 0};
-    tide_json_array(&json, "moments");
-    for (size_t i = 0; i < sites->moment_count; i++)
-        put_difference(&d, milliseconds(sites->moments_ns[i]));
-    tide_json_end(&json);
+    put_differences(&json, "moments", sites->moments_ns, sizeof *sites->moments_ns, sites->moment_count,
+                    TIDE_NS_PER_MS);
     tide_json_integer(&json, "first", (int64_t)sites->first);
     tide_json_integer(&json, "last", (int64_t)sites->last);
     tide_json_integer(&json, "peak", (int64_t)sites->peak);
@@ -165,9 +151,8 @@ void tide_report_data_sites(FILE *out, const struct tide_report_sites *sites)
         tide_json_integer(&json, NULL, (int64_t)s->merged);
         tide_json_integer(&json, NULL, s->culprit);
         tide_json_whole(&json, NULL, s->growth);
-        d.before = 0;
         for (size_t k = 0; k < sites->moment_count; k++)
-            put_difference(&d, s->values[k]);
+            tide_json_integer(&json, NULL, s->values[k] - (k ? s->values[k - 1] : 0));
         tide_json_end(&json);
     }
     tide_json_end(&json);

@@ -1,5 +1,7 @@
 #include "show/report/page_marks.h"
 
+#include <math.h>
+
 enum { SPANS_MOST = 1500, GAPS_MOST = 1000, NAMES_MOST = 40, EPOCHS_MOST = 200, STEPS_MOST = 1500 };
 
 static int no_memory(struct tide_err *err)
@@ -84,7 +86,7 @@ static int make_steps(const struct tide_axis *axis, struct tide_arena *arena, st
         return no_memory(err);
     for (size_t i = 0; i < kept; i++) {
         size_t at = kept > 1 ? i * (count - 1) / (kept - 1) : 0;
-        m->steps[m->step_count++] = (struct tide_report_step){axis->t_ns[at], axis->step[at]};
+        m->steps[m->step_count++] = (struct tide_report_step){axis->t_ns[at], llround(axis->step[at])};
     }
     return 0;
 }

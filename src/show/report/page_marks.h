@@ -13,8 +13,7 @@ struct tide_report_epoch {
 };
 
 struct tide_report_step {
-    int64_t t_ns;
-    double step;
+    int64_t t_ns, number; /* rounded */
 };
 
 struct tide_report_marks {

@@ -20,9 +20,8 @@ enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, 
 
 static void put_bytes(FILE *out, const char *label, int64_t bytes)
 {
-    char text[TIDE_UNITS_TEXT];
     fprintf(out, "<td class=\"n\" data-label=\"%s\">%s", label,
-            bytes == TIDE_UNKNOWN ? "\u2013" : tide_size_text((double)bytes, text));
+            bytes == TIDE_UNKNOWN ? "\u2013" : TIDE_SIZE((double)bytes));
 }
 
 /* What was judged of a row: of the process itself, or of its role. */
@@ -42,7 +41,6 @@ static const struct tide_judged *judged_of(const struct tide_assessment *a,
 
 static void put_word(FILE *out, const struct tide_judged *j)
 {
-    char size[TIDE_UNITS_TEXT];
     fputs("<td data-label=\"Verdict\">", out);
     if (!j) {
         fputs("<span class=\"verdict none\">not judged</span>", out);
@@ -51,14 +49,13 @@ static void put_word(FILE *out, const struct tide_judged *j)
     const char *word = tide_verdict_name(j->verdict.kind);
     fprintf(out, "<span class=\"verdict %s\">%s</span>", word, word);
     if (tide_verdict_grows(&j->verdict))
-        fprintf(out, " +%s/%s", tide_size_text(j->verdict.slope, size), j->x_is_steps ? "step" : "s");
+        fprintf(out, " +%s/%s", TIDE_SIZE(j->verdict.slope), j->x_is_steps ? "step" : "s");
 }
 
 static void put_process(struct tide_report_page *page, const struct tide_summary_row *row)
 {
     FILE *out = page->out;
     const struct tide_judged *j = judged_of(page->a, row);
-    char time[TIDE_UNITS_TEXT];
     fprintf(out, "<tr><td class=\"name depth%d\" data-label=\"Process\">", row->depth < 6 ? row->depth : 6);
     if (row->members > 1)
         fprintf(out, "%zu x ", row->members);
@@ -73,7 +70,7 @@ static void put_process(struct tide_report_page *page, const struct tide_summary
         tide_report_svg_spark(out, &s->level, s->end_ns, page->summary.last_ns,
                               tide_verdict_name(s->judged->verdict.kind));
     fprintf(out, "<td class=\"n\" data-label=\"Lasted\">%s",
-            tide_duration_text((double)row->lasted_ns / TIDE_NS_PER_S, time));
+            TIDE_DURATION((double)row->lasted_ns / TIDE_NS_PER_S));
     put_bytes(out, "First RSS", row->first_bytes);
     put_bytes(out, "Last RSS", row->last_bytes);
     put_bytes(out, "Peak RSS", row->peak_bytes);
@@ -141,8 +138,7 @@ static void put_charts(struct tide_report_page *page, enum tide_subject subject)
 
 static void put_size_cell(FILE *out, int64_t bytes)
 {
-    char text[TIDE_UNITS_TEXT];
-    fprintf(out, "<td>%s", tide_size_text((double)bytes, text));
+    fprintf(out, "<td>%s", TIDE_SIZE((double)bytes));
 }
 
 static void put_owners(const struct tide_forecast *plan, FILE *out)
@@ -215,7 +211,6 @@ void tide_report_put_tables(struct tide_report_page *page)
 
 static void put_state(FILE *out, const struct tide_history *h, const struct tide_heap_status *s)
 {
-    char size[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT];
     const struct tide_process *p =
         s->process >= 1 && (size_t)s->process <= h->process_count ? &h->processes[s->process - 1].row : NULL;
     fputs("<li>", out);
@@ -227,17 +222,16 @@ static void put_state(FILE *out, const struct tide_history *h, const struct tide
     fputs(": call sites ", out);
     tide_html_text(out, strcmp(s->state, "on") ? s->state : "seen", TEXT);
     if (s->interval_bytes > 0)
-        fprintf(out, "; blocks smaller than about %s are sampled",
-                tide_size_text((double)s->interval_bytes, size));
+        fprintf(out, "; blocks smaller than about %s are sampled", TIDE_SIZE((double)s->interval_bytes));
     if (s->sampled > 0)
-        fprintf(out, "; %s allocations followed", tide_count_text((double)s->sampled, count));
+        fprintf(out, "; %s allocations followed", TIDE_COUNT((double)s->sampled));
     if (s->dropped_sites > 0)
-        fprintf(out, "; <b>no room for %s stacks</b>", tide_count_text((double)s->dropped_sites, count));
+        fprintf(out, "; <b>no room for %s stacks</b>", TIDE_COUNT((double)s->dropped_sites));
     if (s->dropped_blocks > 0)
         fprintf(out, "; <b>%s allocations could not be followed to their end</b>",
-                tide_count_text((double)s->dropped_blocks, count));
+                TIDE_COUNT((double)s->dropped_blocks));
     if (s->truncated_stacks > 0)
-        fprintf(out, "; %s stacks were cut", tide_count_text((double)s->truncated_stacks, count));
+        fprintf(out, "; %s stacks were cut", TIDE_COUNT((double)s->truncated_stacks));
     fputs("</li>\n", out);
 }
 
@@ -272,13 +266,12 @@ static void put_states(struct tide_report_page *page)
 static void put_left_out(struct tide_report_page *page)
 {
     FILE *out = page->out;
-    char count[TIDE_UNITS_TEXT];
     if (page->h->thinned > 1)
         fprintf(out, "<li>A large recording: only the lowest and highest of each %u looks are used.</li>\n",
                 page->h->thinned * 4);
     if (page->h->skipped_rows > 0)
         fprintf(out, "<li>%s rows of the recording make no sense and are left out.</li>\n",
-                tide_count_text((double)page->h->skipped_rows, count));
+                TIDE_COUNT((double)page->h->skipped_rows));
     if (page->set.shortened)
         fprintf(
             out,
@@ -290,13 +283,12 @@ static void put_left_out(struct tide_report_page *page)
                 page->set.left_out);
     if (page->marks.merged_ns)
         fprintf(out, "<li>Stretches of a phase are drawn as one where less than %s lies between them.</li>\n",
-                tide_duration_text((double)page->marks.merged_ns / TIDE_NS_PER_S, count));
+                TIDE_DURATION((double)page->marks.merged_ns / TIDE_NS_PER_S));
     if (page->marks.spans_left_out)
         fprintf(out, "<li>%s stretches of phases beyond the first %zu names are not drawn.</li>\n",
-                tide_count_text((double)page->marks.spans_left_out, count), page->marks.name_count);
+                TIDE_COUNT((double)page->marks.spans_left_out), page->marks.name_count);
     if (page->marks.epochs_left_out)
-        fprintf(out, "<li>%s epochs are not drawn.</li>\n",
-                tide_count_text((double)page->marks.epochs_left_out, count));
+        fprintf(out, "<li>%s epochs are not drawn.</li>\n", TIDE_COUNT((double)page->marks.epochs_left_out));
     if (page->no_room)
         fputs(
             "<li>The view of live bytes by call stack has no room in this page; 'tidemark blame' has the same "
@@ -307,8 +299,7 @@ static void put_left_out(struct tide_report_page *page)
             out,
             "<li>%s call sites have their own place in the view of live bytes; the %s smallest are shown together, "
             "as \"other call sites\" of their process.</li>\n",
-            tide_count_text((double)page->sites_shown, count),
-            tide_count_text((double)page->sites_left_out, (char[TIDE_UNITS_TEXT]){0}));
+            TIDE_COUNT((double)page->sites_shown), TIDE_COUNT((double)page->sites_left_out));
 }
 
 void tide_report_put_losses(struct tide_report_page *page)

@@ -56,18 +56,6 @@ static double most_of(const struct tide_report_line *line)
     return most;
 }
 
-/* A shorter copy, in malloc'd memory; NULL without any, and then nothing is drawn. */
-static struct tide_report_line shorter(const struct tide_report_line *line, size_t most)
-{
-    struct tide_report_line copy = {malloc((line->count + 1) * sizeof *copy.points), 0};
-    if (copy.points && line->count) {
-        memcpy(copy.points, line->points, line->count * sizeof *copy.points);
-        copy.count = line->count;
-        tide_report_line_thin(&copy, most);
-    }
-    return copy;
-}
-
 /* Steps: a value holds until the next. closed: down to the ground at both ends, for filling. */
 static void put_steps(FILE *out, const struct scale *s, const struct tide_report_line *line, int64_t end_ns,
                       bool closed)
@@ -84,14 +72,19 @@ static void put_steps(FILE *out, const struct scale *s, const struct tide_report
         fprintf(out, "V%dZ", s->height);
 }
 
+/* Drawn from at most so many points; without memory for a shorter copy, not at all. */
 static void put_path(FILE *out, const char *class, const struct scale *s, const struct tide_report_line *line,
-                     int64_t end_ns, bool closed)
+                     size_t most, int64_t end_ns, bool closed)
 {
-    if (line->count == 0)
-        return;
-    fprintf(out, "<path class=\"%s\" d=\"", class);
-    put_steps(out, s, line, end_ns, closed);
-    fputs("\"/>\n", out);
+    struct tide_report_line shorter = {malloc((line->count + 1) * sizeof *shorter.points), line->count};
+    if (shorter.points && line->count) {
+        memcpy(shorter.points, line->points, line->count * sizeof *shorter.points);
+        tide_report_line_thin(&shorter, most);
+        fprintf(out, "<path class=\"%s\" d=\"", class);
+        put_steps(out, s, &shorter, end_ns, closed);
+        fputs("\"/>\n", out);
+    }
+    free(shorter.points);
 }
 
 static void put_polyline(FILE *out, const char *class, const struct scale *s,
@@ -130,19 +123,11 @@ static void put_drawing(FILE *out, const struct scale *s, const struct tide_repo
     for (int i = 0; i < s->lines; i++)
         fprintf(out, "<path class=\"grid\" d=\"M0,%.1fH%d\"/>\n", (double)i * s->height / s->lines, s->width);
     put_marks(out, s, marks);
-    struct tide_report_line level = shorter(&tree->level, POINTS);
-    put_path(out, "area", s, &level, tree->end_ns, true);
-    free(level.points);
-    if (set->beside_level) {
-        struct tide_report_line worst = shorter(&beside->level, POINTS);
-        put_path(out, "worst", s, &worst, beside->end_ns, false);
-        free(worst.points);
-    }
-    if (set->beside) {
-        struct tide_report_line live = shorter(&beside->live, POINTS);
-        put_path(out, "live", s, &live, beside->end_ns, false);
-        free(live.points);
-    }
+    put_path(out, "area", s, &tree->level, POINTS, tree->end_ns, true);
+    if (set->beside_level)
+        put_path(out, "worst", s, &beside->level, POINTS, beside->end_ns, false);
+    if (set->beside)
+        put_path(out, "live", s, &beside->live, POINTS, beside->end_ns, false);
     put_polyline(out, "floor", s, &tree->floor);
     for (size_t i = 0; i < tree->spikes.count; i++) {
         const struct tide_report_point *p = &tree->spikes.points[i];
@@ -155,24 +140,22 @@ static void put_drawing(FILE *out, const struct scale *s, const struct tide_repo
 
 static void put_scale_y(FILE *out, const struct scale *s)
 {
-    char text[TIDE_UNITS_TEXT];
     fputs("<div class=\"ys\" aria-hidden=\"true\">", out);
     for (int i = s->lines; i >= 0; i--)
-        fprintf(out, "<span>%s</span>", i ? tide_size_text(s->top * i / s->lines, text) : "0");
+        fprintf(out, "<span>%s</span>", i ? TIDE_SIZE(s->top * i / s->lines) : "0");
     fputs("</div>\n", out);
 }
 
 static void put_scale_x(FILE *out, const struct tide_summary *summary)
 {
-    char text[TIDE_UNITS_TEXT];
     fputs("<div class=\"xs\" aria-hidden=\"true\">", out);
     for (int i = 0; i <= 4; i++) {
         double t_ns = (double)summary->last_ns * i / 4;
         size_t hint = 0;
         double step = tide_axis_at(&summary->axis, (int64_t)t_ns, &hint);
-        fprintf(out, "<div><span>%s</span>", i ? tide_duration_text(t_ns / 1e9, text) : "0 s");
+        fprintf(out, "<div><span>%s</span>", i ? TIDE_DURATION(t_ns / 1e9) : "0 s");
         if (summary->axis.is_steps && isfinite(step))
-            fprintf(out, "<span>step %s</span>", tide_count_text(step, text));
+            fprintf(out, "<span>step %s</span>", TIDE_COUNT(step));
         fputs("</div>", out);
     }
     fputs("</div>\n", out);
@@ -238,14 +221,12 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
 void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64_t end_ns, int64_t last_ns,
                            const char *mood)
 {
-    struct tide_report_line copy = shorter(line, SPARK_POINTS);
-    struct scale s = {(double)last_ns, fmax(most_of(&copy) * 1.06, 1), 0, SPARK_WIDTH, SPARK_HEIGHT};
+    struct scale s = {(double)last_ns, fmax(most_of(line) * 1.06, 1), 0, SPARK_WIDTH, SPARK_HEIGHT};
     fprintf(
         out,
         "<svg class=\"spark %s\" viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
         mood, SPARK_WIDTH, SPARK_HEIGHT);
-    put_path(out, "area", &s, &copy, end_ns, true);
-    put_path(out, "line", &s, &copy, end_ns, false);
+    put_path(out, "area", &s, line, SPARK_POINTS, end_ns, true);
+    put_path(out, "line", &s, line, SPARK_POINTS, end_ns, false);
     fputs("</svg>", out);
-    free(copy.points);
 }

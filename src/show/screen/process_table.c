@@ -9,79 +9,77 @@
 
 enum { CELL_TEXT = 64, NAME_COLUMNS = 23, SHORT_NAME = 20, WIDE_NAME = 32, INDENT_MAX = 12 };
 
-static char *size_text(int64_t bytes, char out[static CELL_TEXT])
+/* From the left. */
+enum { PID, NAME, RSS, PEAK, TREND, SPARK, FLOOR, PSS, USS, GPU, THREADS, COLUMNS };
+
+/* Those with a lower rank give way first to a name that is readable. */
+static const struct column {
+    const char *title;
+    int width, rank;
+} columns[COLUMNS] = {
+    [PID] = {"PID", 7, 9},
+    [NAME] = {"NAME", 0, 10},
+    [RSS] = {"RSS", 8, 10},
+    [PEAK] = {"PEAK", 8, 7},
+    [TREND] = {"FLOOR/STEP", 11, 10},
+    [SPARK] = {"OVER TIME", 9, 8},
+    [FLOOR] = {"FLOOR", 8, 4},
+    [PSS] = {"PSS", 8, 5},
+    [USS] = {"USS", 8, 2},
+    [GPU] = {"GPU", 8, 6},
+    [THREADS] = {"THR", 4, 3},
+};
+
+/* The number in a cell; TIDE_UNKNOWN where it is not known. */
+static int64_t number_of(const struct tide_model *model, const struct tide_row *row, int column)
 {
-    char text[TIDE_UNITS_TEXT];
-    snprintf(out, CELL_TEXT, "%s", bytes < 0 ? "-" : tide_size_text((double)bytes, text));
-    return out;
+    double floor = row->judged ? row->judged->verdict.floor_last : NAN;
+    switch (column) {
+    case PID:
+        return model->history->processes[row->process - 1].row.pid;
+    case RSS:
+        return row->rss;
+    case PEAK:
+        return row->peak;
+    case FLOOR:
+        return floor >= 0 ? (int64_t)floor : TIDE_UNKNOWN;
+    case PSS:
+        return row->pss;
+    case USS:
+        return row->uss;
+    case GPU:
+        return row->gpu;
+    default:
+        return row->threads;
+    }
 }
 
-static void pid_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
+static void trend_text(const struct tide_row *row, char out[static CELL_TEXT])
 {
-    out[0] = '\0';
-    if (row->kind == TIDE_ROW_PROCESS)
-        snprintf(out, CELL_TEXT, "%" PRId64, model->history->processes[row->process - 1].row.pid);
-}
-
-static void rss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    if (row->kind == TIDE_ROW_PROCESS && row->alive == 0)
-        snprintf(out, CELL_TEXT, "ended");
-    else
-        size_text(row->rss, out);
-}
-
-static void peak_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    size_text(row->peak, out);
-}
-
-static void pss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    size_text(row->pss, out);
-}
-
-static void uss_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    size_text(row->uss, out);
-}
-
-static void gpu_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    size_text(row->gpu, out);
-}
-
-static void threads_text(const struct tide_model *model, const struct tide_row *row,
-                         char out[static CELL_TEXT])
-{
-    (void)model;
-    snprintf(out, CELL_TEXT, "%" PRId64, row->threads);
-    if (row->threads < 0)
-        snprintf(out, CELL_TEXT, "-");
-}
-
-static void floor_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    double level = row->judged ? row->judged->verdict.floor_last : NAN;
-    size_text(level >= 0 ? (int64_t)level : TIDE_UNKNOWN, out);
-}
-
-static void trend_text(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT])
-{
-    (void)model;
-    char text[TIDE_UNITS_TEXT];
     if (!row->judged)
         snprintf(out, CELL_TEXT, "-");
     else if (tide_verdict_grows(&row->judged->verdict))
-        snprintf(out, CELL_TEXT, "+%s", tide_size_text(row->judged->verdict.slope, text));
+        snprintf(out, CELL_TEXT, "+%s", TIDE_SIZE(row->judged->verdict.slope));
     else
         snprintf(out, CELL_TEXT, "%s", tide_verdict_name(row->judged->verdict.kind));
+}
+
+static void cell_text(const struct tide_model *model, const struct tide_row *row, int column,
+                      char out[static CELL_TEXT])
+{
+    bool process = row->kind == TIDE_ROW_PROCESS;
+    if (column == TREND)
+        trend_text(row, out);
+    else if (column == PID && !process)
+        out[0] = '\0';
+    else if (column == RSS && process && row->alive == 0)
+        snprintf(out, CELL_TEXT, "ended");
+    else if (number_of(model, row, column) < 0 && column != PID)
+        snprintf(out, CELL_TEXT, "-");
+    else if (column == PID || column == THREADS)
+        snprintf(out, CELL_TEXT, "%" PRId64, number_of(model, row, column));
+    else
+        snprintf(out, CELL_TEXT, "%s", TIDE_SIZE((double)number_of(model, row, column)));
 }
 
 static enum tide_style trend_style(const struct tide_row *row)
@@ -101,45 +99,14 @@ static enum tide_style trend_style(const struct tide_row *row)
     }
 }
 
-/* Which columns there are, from the left. Those with a lower rank give way first to a name that is readable;
- * `known` columns are left out while nobody has a value. */
-struct column {
-    const char *title;
-    int width, rank;
-    void (*text)(const struct tide_model *model, const struct tide_row *row, char out[static CELL_TEXT]);
-    size_t known; /* offset of the int64_t in the row that must be known of somebody; 0: always shown */
-};
-
-#define KNOWN(field) offsetof(struct tide_row, field)
-
-enum { NAME = 1, TREND = 4, SPARK = 5 };
-
-static const struct column columns[] = {
-    {"PID", 7, 9, pid_text, 0},
-    {"NAME", 0, 10, NULL, 0},
-    {"RSS", 8, 10, rss_text, 0},
-    {"PEAK", 8, 7, peak_text, 0},
-    {"FLOOR/STEP", 11, 10, trend_text, 0},
-    {"OVER TIME", 9, 8, NULL, 0},
-    {"FLOOR", 8, 4, floor_text, 0},
-    {"PSS", 8, 5, pss_text, KNOWN(pss)},
-    {"USS", 8, 2, uss_text, KNOWN(uss)},
-    {"GPU", 8, 6, gpu_text, KNOWN(gpu)},
-    {"THR", 4, 3, threads_text, 0},
-};
-
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-static bool anybody_knows(const struct tide_model *model, const struct column *column)
+/* PSS, USS and GPU are left out while nobody has a value. */
+static bool anybody_knows(const struct tide_model *model, int column)
 {
-    if (column->known == 0)
+    if (column != PSS && column != USS && column != GPU)
         return true;
-    for (size_t i = 0; i < model->row_count; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)&model->rows[i] + column->known, sizeof value);
-        if (value >= 0)
+    for (size_t i = 0; i < model->row_count; i++)
+        if (number_of(model, &model->rows[i], column) >= 0)
             return true;
-    }
     return false;
 }
 
@@ -152,7 +119,7 @@ static void lay_out(const struct tide_model *model, int width, int ret_widths[st
     for (int rank = 10; rank > 0; rank--)
         for (int c = 0; c < COLUMNS; c++)
             if (c != NAME && columns[c].rank == rank && left >= columns[c].width + 1 &&
-                anybody_knows(model, &columns[c])) {
+                anybody_knows(model, c)) {
                 ret_widths[c] = columns[c].width;
                 left -= columns[c].width + 1;
             }
@@ -195,7 +162,7 @@ static void draw_row(struct tide_cells *cells, struct tide_model *model, struct 
         } else if (c == SPARK) {
             tide_spark_draw(cells, line, at, trend_style(row), spark, widths[c]);
         } else {
-            columns[c].text(model, row, text);
+            cell_text(model, row, c, text);
             tide_cells_right(cells, line, at, widths[c], c == TREND ? trend_style(row) : plain, text);
         }
         at += widths[c] + 1;
@@ -207,7 +174,8 @@ static void draw_row(struct tide_cells *cells, struct tide_model *model, struct 
 static void draw_heading(struct tide_cells *cells, const struct tide_model *model,
                          const int widths[static COLUMNS], int line)
 {
-    static const int sorted[] = {[TIDE_SORT_TREE] = NAME, [TIDE_SORT_MEMORY] = 2, [TIDE_SORT_GROWTH] = TREND};
+    static const int sorted[] = {
+        [TIDE_SORT_TREE] = NAME, [TIDE_SORT_MEMORY] = RSS, [TIDE_SORT_GROWTH] = TREND};
     tide_cells_paint(cells, line, 0, cells->columns, TIDE_STYLE_HEADING);
     int at = 0;
     for (int c = 0; c < COLUMNS; c++) {

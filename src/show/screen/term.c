@@ -31,7 +31,6 @@ struct tide_term {
     int kept_stderr; /* where stderr went before */
     int columns, rows;
     bool colour;
-    attr_t attributes[TIDE_STYLES];
     short pairs[TIDE_STYLES];
 };
 
@@ -54,24 +53,24 @@ static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SI
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* How each style looks: colour and attribute where there is colour, attribute alone where there is none. */
+/* How each style looks: its attribute, and its colour where there is colour. */
 static const struct look {
     short colour, colour256; /* -1: the terminal's own */
-    attr_t with_colour, without;
+    attr_t attribute;
 } looks[TIDE_STYLES] = {
-    [TIDE_STYLE_PLAIN] = {-1, -1, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_STRONG] = {-1, -1, A_BOLD, A_BOLD},
-    [TIDE_STYLE_DIM] = {-1, 245, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_GOOD] = {COLOR_GREEN, 71, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_BAD] = {COLOR_RED, 203, A_BOLD, A_BOLD},
-    [TIDE_STYLE_DOUBT] = {COLOR_YELLOW, 179, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_FLOOR] = {COLOR_CYAN, 32, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_SPIKE] = {COLOR_YELLOW, 179, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_LIMIT] = {COLOR_RED, 203, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_PHASE] = {COLOR_MAGENTA, 140, A_NORMAL, A_NORMAL},
-    [TIDE_STYLE_HEADING] = {-1, -1, A_REVERSE, A_REVERSE},
-    [TIDE_STYLE_CHOSEN] = {-1, -1, A_REVERSE | A_BOLD, A_REVERSE | A_BOLD},
-    [TIDE_STYLE_KEY] = {-1, -1, A_BOLD | A_UNDERLINE, A_BOLD | A_UNDERLINE},
+    [TIDE_STYLE_PLAIN] = {-1, -1, A_NORMAL},
+    [TIDE_STYLE_STRONG] = {-1, -1, A_BOLD},
+    [TIDE_STYLE_DIM] = {-1, 245, A_NORMAL},
+    [TIDE_STYLE_GOOD] = {COLOR_GREEN, 71, A_NORMAL},
+    [TIDE_STYLE_BAD] = {COLOR_RED, 203, A_BOLD},
+    [TIDE_STYLE_DOUBT] = {COLOR_YELLOW, 179, A_NORMAL},
+    [TIDE_STYLE_FLOOR] = {COLOR_CYAN, 32, A_NORMAL},
+    [TIDE_STYLE_SPIKE] = {COLOR_YELLOW, 179, A_NORMAL},
+    [TIDE_STYLE_LIMIT] = {COLOR_RED, 203, A_NORMAL},
+    [TIDE_STYLE_PHASE] = {COLOR_MAGENTA, 140, A_NORMAL},
+    [TIDE_STYLE_HEADING] = {-1, -1, A_REVERSE},
+    [TIDE_STYLE_CHOSEN] = {-1, -1, A_REVERSE | A_BOLD},
+    [TIDE_STYLE_KEY] = {-1, -1, A_BOLD | A_UNDERLINE},
 };
 
 bool tide_term_unicode(void)
@@ -219,7 +218,6 @@ static void prepare_styles(struct tide_term *term)
         use_default_colors();
     for (short s = 0; s < TIDE_STYLES; s++) {
         const struct look *look = &looks[s];
-        term->attributes[s] = term->colour ? look->with_colour : look->without;
         short colour = COLORS >= 256 ? look->colour256 : look->colour;
         if (term->colour && colour >= 0 && init_pair((short)(s + 1), colour, -1) == OK)
             term->pairs[s] = (short)(s + 1);
@@ -352,7 +350,7 @@ void tide_term_show(struct tide_term *term, const struct tide_cells *cells)
                 continue;
             wchar_t text[2] = {agreed(cell), 0};
             cchar_t glyph;
-            setcchar(&glyph, text, term->attributes[cell->style], term->pairs[cell->style], NULL);
+            setcchar(&glyph, text, looks[cell->style].attribute, term->pairs[cell->style], NULL);
             mvadd_wch(row, column, &glyph);
             if (cell->columns == 2 && text[0] == L'?')
                 mvadd_wch(row, column + 1, &glyph);

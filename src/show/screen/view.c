@@ -20,6 +20,12 @@ void tide_view_release(struct tide_view *view)
     tide_chart_release(&view->chart);
 }
 
+static void draw_rule(struct tide_cells *cells, int row)
+{
+    for (int c = 0; c < cells->columns; c++)
+        tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+}
+
 /* Hours, minutes and seconds that the eye can follow: "0:12:09". */
 static char *clock_text(int64_t ns, char out[static TIDE_UNITS_TEXT])
 {
@@ -145,8 +151,7 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
     } else {
         snprintf(about, sizeof about, ", shared pages counted once");
     }
-    for (int c = 0; c < cells->columns; c++)
-        tide_cells_rune(cells, row, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    draw_rule(cells, row);
     enum tide_style style = state_text(model, state, sizeof state);
     int right = (int)tide_text_columns(state, strlen(state)) + 2;
     int used = 1;
@@ -285,8 +290,7 @@ static void draw_text_pane(struct tide_view *view, struct tide_model *model, int
 {
     struct tide_cells *cells = &view->cells;
     tide_cells_blank(cells, top, rows);
-    for (int c = 0; c < cells->columns; c++)
-        tide_cells_rune(cells, top, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    draw_rule(cells, top);
     tide_cells_format(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " %s ", title);
     int lines = 0;
     for (const char *p = text; *p; p++)
@@ -315,8 +319,7 @@ static void draw_help_pane(struct tide_view *view, int top, int rows)
 {
     struct tide_cells *cells = &view->cells;
     tide_cells_blank(cells, top, rows);
-    for (int c = 0; c < cells->columns; c++)
-        tide_cells_rune(cells, top, c, TIDE_STYLE_DIM, cells->ascii ? '-' : 0x2500);
+    draw_rule(cells, top);
     tide_cells_text(cells, top, 1, cells->columns - 2, TIDE_STYLE_STRONG, " Keys ");
     size_t count = 0;
     while (tide_model_help(count))

@@ -244,9 +244,7 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
     }
     int64_t *private = model->sums, *rss = model->sums + ticks + 1;
     memset(model->sums, 0, (ticks + 1) * 2 * sizeof *model->sums);
-    struct tide_strided clock = {.times = (const char *)&history->ticks[0].t_ns,
-                                 .time_stride = sizeof *history->ticks,
-                                 .count = ticks};
+    struct tide_strided clock = TIDE_STRIDED(history->ticks, counted_bytes, ticks, model->end_ns);
     double usual = usual_share(model, row);
     for (size_t m = 0; m < row->members; m++) {
         double share = tide_assess_own_share(member_of(model, row, m));
@@ -256,12 +254,9 @@ static struct tide_strided role_series(struct tide_model *model, const struct ti
         add_round(&private[i], private[i - 1]);
         add_round(&rss[i], rss[i - 1]);
     }
-    return (struct tide_strided){.times = clock.times,
-                                 .values = (const char *)private,
-                                 .time_stride = clock.time_stride,
-                                 .value_stride = sizeof *private,
-                                 .count = ticks,
-                                 .end_ns = model->end_ns};
+    clock.values = (const char *)private;
+    clock.value_stride = sizeof *private;
+    return clock;
 }
 
 struct tide_strided tide_model_series(struct tide_model *model, const struct tide_row *row)
@@ -270,25 +265,15 @@ struct tide_strided tide_model_series(struct tide_model *model, const struct tid
     if (history->tick_count == 0)
         return (struct tide_strided){.count = 0};
     if (row->kind == TIDE_ROW_TREE)
-        return (struct tide_strided){.times = (const char *)&history->ticks[0].t_ns,
-                                     .values = (const char *)&history->ticks[0].counted_bytes,
-                                     .time_stride = sizeof *history->ticks,
-                                     .value_stride = sizeof *history->ticks,
-                                     .count = history->tick_count,
-                                     .end_ns = model->end_ns};
+        return TIDE_STRIDED(history->ticks, counted_bytes, history->tick_count, model->end_ns);
     if (row->kind == TIDE_ROW_ROLE)
         return role_series(model, row);
     const struct tide_history_process *process = &history->processes[row->process - 1];
     int64_t ended = process->row.ended_ns;
     if (process->point_count == 0)
         return (struct tide_strided){.count = 0};
-    return (struct tide_strided){.times = (const char *)&process->points[0].t_ns,
-                                 .values = (const char *)&process->points[0].private_bytes,
-                                 .time_stride = sizeof *process->points,
-                                 .value_stride = sizeof *process->points,
-                                 .count = process->point_count,
-                                 .end_ns =
-                                     ended == TIDE_UNKNOWN || ended > model->end_ns ? model->end_ns : ended};
+    return TIDE_STRIDED(process->points, private_bytes, process->point_count,
+                        ended == TIDE_UNKNOWN || ended > model->end_ns ? model->end_ns : ended);
 }
 
 const struct tide_bin *tide_model_spark(struct tide_model *model, struct tide_row *row, int columns)
@@ -389,12 +374,6 @@ static void do_fold(struct tide_model *model, int key)
         tide_map_put(&model->toggled, row, 1);
 }
 
-static void do_sort(struct tide_model *model, int key)
-{
-    (void)key;
-    model->sort = (enum tide_sort)((model->sort + 1) % TIDE_SORTS);
-}
-
 static void do_zoom(struct tide_model *model, int key)
 {
     bool in = key == 'z' || key == '+' || key == '=';
@@ -411,13 +390,6 @@ static void do_move(struct tide_model *model, int key)
 {
     double share = key == TIDE_KEY_LEFT || key == TIDE_KEY_RIGHT ? 1.0 / 64 : 1.0 / 4;
     move_cursor(model, key == TIDE_KEY_LEFT || key == TIDE_KEY_FAR_LEFT || key == '<' ? -share : share);
-}
-
-static void do_freeze(struct tide_model *model, int key)
-{
-    (void)key;
-    model->following = !model->following;
-    model->playing = false;
 }
 
 static void do_play(struct tide_model *model, int key)
@@ -451,16 +423,30 @@ static void do_axis(struct tide_model *model, int key)
     model->window_from = tide_model_x(model, from_ns);
 }
 
-static void do_zero(struct tide_model *model, int key)
+/* Keys that change one thing. */
+static void do_switch(struct tide_model *model, int key)
 {
-    (void)key;
-    model->from_zero = !model->from_zero;
-}
-
-static void do_ended(struct tide_model *model, int key)
-{
-    (void)key;
-    model->ended = (enum tide_ended)((model->ended + 1) % TIDE_ENDED_CHOICES);
+    switch (key) {
+    case 's':
+        model->sort = (enum tide_sort)((model->sort + 1) % TIDE_SORTS);
+        break;
+    case 'e':
+        model->ended = (enum tide_ended)((model->ended + 1) % TIDE_ENDED_CHOICES);
+        break;
+    case 'f':
+        model->following = !model->following;
+        model->playing = false;
+        break;
+    case 'y':
+        model->from_zero = !model->from_zero;
+        break;
+    case TIDE_KEY_ESCAPE:
+        model->pane = TIDE_PANE_NONE;
+        break;
+    default:
+        model->wish = TIDE_WISH_REDRAW;
+        break;
+    }
 }
 
 static void do_pane(struct tide_model *model, int key)
@@ -468,18 +454,6 @@ static void do_pane(struct tide_model *model, int key)
     enum tide_pane pane = key == 'l' ? TIDE_PANE_LOG : key == 'v' ? TIDE_PANE_VERDICT : TIDE_PANE_HELP;
     model->pane = model->pane == pane ? TIDE_PANE_NONE : pane;
     model->pane_scroll = 0;
-}
-
-static void do_close(struct tide_model *model, int key)
-{
-    (void)key;
-    model->pane = TIDE_PANE_NONE;
-}
-
-static void do_redraw(struct tide_model *model, int key)
-{
-    (void)key;
-    model->wish = TIDE_WISH_REDRAW;
 }
 
 static void do_quit(struct tide_model *model, int key)
@@ -507,21 +481,21 @@ static const struct binding bindings[] = {
     {{TIDE_KEY_PAGE_UP, TIDE_KEY_PAGE_DOWN}, {"pgup pgdn", "choose one a page away"}, do_choose},
     {{TIDE_KEY_HOME, TIDE_KEY_END}, {"home end", "the first or last row"}, do_choose},
     {{TIDE_KEY_ENTER, ' '}, {"enter space", "fold or unfold"}, do_fold},
-    {{'s'}, {"s", "sort tree, memory, growth"}, do_sort},
-    {{'e'}, {"e", "ended: large, all, none"}, do_ended},
+    {{'s'}, {"s", "sort tree, memory, growth"}, do_switch},
+    {{'e'}, {"e", "ended: large, all, none"}, do_switch},
     {{'z', '+', '=', 'Z', '-'}, {"z + / Z -", "zoom in / zoom out"}, do_zoom},
     {{TIDE_KEY_LEFT, TIDE_KEY_RIGHT}, {"left right", "move through time"}, do_move},
     {{TIDE_KEY_FAR_LEFT, TIDE_KEY_FAR_RIGHT, '<', '>'}, {"< >", "by a quarter window"}, do_move},
-    {{'f'}, {"f", "freeze, or follow the end"}, do_freeze},
+    {{'f'}, {"f", "freeze, or follow the end"}, do_switch},
     {{'p'}, {"p", "play or pause"}, do_play},
     {{'[', ']'}, {"[ ]", "play slower, faster"}, do_speed},
     {{'t'}, {"t", "axis: steps or time"}, do_axis},
-    {{'y'}, {"y", "chart from zero, or fitted"}, do_zero},
+    {{'y'}, {"y", "chart from zero, or fitted"}, do_switch},
     {{'v'}, {"v", "the whole verdict"}, do_pane},
     {{'l'}, {"l", "what the program printed"}, do_pane},
     {{'?', 'h'}, {"? h", "this help"}, do_pane},
-    {{TIDE_KEY_ESCAPE}, {"esc", "close what covers the view"}, do_close},
-    {{0x0c}, {"ctrl-l", "draw the screen anew"}, do_redraw},
+    {{TIDE_KEY_ESCAPE}, {"esc", "close what covers the view"}, do_switch},
+    {{0x0c}, {"ctrl-l", "draw the screen anew"}, do_switch},
     {{'q', 'Q'}, {"q", "quit"}, do_quit},
     {{TIDE_KEY_INTERRUPT}, {"ctrl-c", "interrupt it, or quit"}, do_quit},
 };

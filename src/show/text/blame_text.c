@@ -15,18 +15,16 @@ enum { TEXT = 512, FEW_SAMPLES = 64 /* less than that is said: 12 % of noise and
 
 void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
-    char size[TIDE_UNITS_TEXT];
     if (c->factor > 0) { /* what it frees are its own smaller selves */
         tide_buf_format(b, "%.3g block%s of %s, %.3g times as large whenever full, never freed", c->blocks,
-                        c->blocks == 1 ? "" : "s", tide_size_text(c->live_bytes / fmax(c->blocks, 1), size),
-                        c->factor);
+                        c->blocks == 1 ? "" : "s", TIDE_SIZE(c->live_bytes / fmax(c->blocks, 1)), c->factor);
         return;
     }
     bool rate = c->blocks_per_x > 0 && c->bytes_per_x > 0;
     bool one = c->blocks_per_x > 0.95 && c->blocks_per_x < 1.05;
     if (rate)
         tide_buf_format(b, "%.3g %s%s of %s per %s", one ? 1 : c->blocks_per_x, c->arenas ? "arena" : "block",
-                        one ? "" : "s", tide_size_text(c->bytes_per_x / c->blocks_per_x, size),
+                        one ? "" : "s", TIDE_SIZE(c->bytes_per_x / c->blocks_per_x),
                         blame->x_is_steps ? "step" : "second");
     if (rate && c->arenas)
         tide_buf_text(b, " for small Python objects");
@@ -48,11 +46,10 @@ static bool is_change(const struct tide_blame *blame)
 
 void tide_culprit_put_amount(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
 {
-    char size[TIDE_UNITS_TEXT];
     if (blame->by == TIDE_BLAME_GROWTH && c->bytes_per_x > 0)
-        tide_buf_format(b, "%s/%s", tide_size_text(c->bytes_per_x, size), blame->x_is_steps ? "step" : "s");
+        tide_buf_format(b, "%s/%s", TIDE_SIZE(c->bytes_per_x), blame->x_is_steps ? "step" : "s");
     else
-        tide_buf_format(b, "%s%s", is_change(blame) ? "+" : "", tide_size_text(c->bytes, size));
+        tide_buf_format(b, "%s%s", is_change(blame) ? "+" : "", TIDE_SIZE(c->bytes));
 }
 
 void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
@@ -67,6 +64,46 @@ void tide_culprit_put_part(struct tide_buf *b, const struct tide_blame *blame, c
         tide_buf_format(b, "bounded: rose and stopped%s", where);
     else
         tide_buf_format(b, "%s%s", c->on.verdict.kind == TIDE_JUMP ? "at once" : "too early to tell", where);
+}
+
+static const double ALL_OF_IT = 0.8; /* a place with this part of the bytes is where they come from */
+
+/* --- what is healthy ------------------------------------------------------------------------------------ */
+
+static void put_place(struct tide_buf *b, const struct tide_history *h, const struct tide_history_site *site)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    if (tide_stack_choose(h, site->stack, 1, shown))
+        tide_frame_put(b, shown[0], false);
+    else
+        tide_buf_text(b, "code without a name");
+}
+
+static void put_cache(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *c)
+{
+    put_place(b, h, c->site);
+    tide_buf_format(b, " rises to %s in the first ", TIDE_SIZE(c->bytes));
+    if (c->x_is_steps)
+        tide_buf_format(b, "%s steps", TIDE_COUNT(fmax(c->knee_x, 1)));
+    else
+        tide_buf_text(b, TIDE_DURATION(c->knee_x));
+    tide_buf_text(b, " and stops: a cache, not a leak");
+}
+
+void tide_healthy_put(struct tide_buf *b, const struct tide_history *h, const struct tide_healthy *healthy)
+{
+    if (healthy->kind == TIDE_HEALTHY_CACHE) {
+        put_cache(b, h, healthy);
+        return;
+    }
+    tide_buf_format(b, "%s's +%s ", healthy->phase, TIDE_SIZE(healthy->bytes));
+    bool all = healthy->part >= ALL_OF_IT;
+    if (all)
+        tide_buf_text(b, "comes from ");
+    else
+        tide_buf_format(b, "(%.0f %% from ", 100 * healthy->part);
+    put_place(b, h, healthy->site);
+    tide_buf_format(b, "%s is freed %s", all ? " and" : ")", healthy->times > 1 ? "each time" : "again");
 }
 
 void tide_healthy_print(const struct tide_blame *blame, const struct tide_history *history, FILE *out)
@@ -183,6 +220,30 @@ void tide_blame_print(const struct tide_blame *blame, const struct tide_history 
     tide_buf_release(&habit);
 }
 
+static void json_healthy(struct tide_json *json, const struct tide_history *h,
+                         const struct tide_healthy *healthy)
+{
+    bool phase = healthy->kind == TIDE_HEALTHY_PHASE;
+    char process[TIDE_SITE_PROCESS];
+    struct tide_buf sentence;
+    tide_buf_init(&sentence, 1024);
+    tide_healthy_put(&sentence, h, healthy);
+    tide_site_process_name(h, healthy->site, process, sizeof process);
+    tide_json_object(json, NULL);
+    tide_json_text(json, "kind", phase ? "phase" : "cache");
+    tide_json_text(json, "sentence", tide_buf_view(&sentence));
+    tide_json_text(json, "process", process);
+    tide_json_whole(json, "bytes", healthy->bytes);
+    tide_json_text(json, "phase", phase ? healthy->phase : NULL);
+    tide_json_whole(json, "times", phase ? (double)healthy->times : NAN);
+    tide_json_real(json, "share", phase ? healthy->part : NAN);
+    tide_json_real(json, "knee_step", healthy->x_is_steps ? healthy->knee_x : NAN);
+    tide_json_real(json, "knee_second", healthy->x_is_steps ? NAN : healthy->knee_x);
+    tide_stack_json(json, "frames", h, healthy->site->stack);
+    tide_json_end(json);
+    tide_buf_release(&sentence);
+}
+
 static void json_callers(struct tide_json *json, const struct tide_history *history,
                          const struct tide_culprit *c, bool steps)
 {
@@ -252,7 +313,7 @@ void tide_blame_json(const struct tide_blame *blame, const struct tide_history *
     tide_json_end(&json);
     tide_json_array(&json, "healthy");
     for (size_t i = 0; i < blame->healthy_count; i++)
-        tide_healthy_json(&json, history, &blame->healthy[i]);
+        json_healthy(&json, history, &blame->healthy[i]);
     tide_json_end(&json);
     tide_json_end(&json);
 }

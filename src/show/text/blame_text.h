@@ -19,6 +19,10 @@ void tide_culprit_put_part(struct tide_buf *buf, const struct tide_blame *blame,
 void tide_culprit_put_habit(struct tide_buf *buf, const struct tide_blame *blame,
                             const struct tide_culprit *culprit);
 
+/* "validation's +4.1 GiB comes from eval.py:31 evaluate and is freed each time"; escaped. */
+void tide_healthy_put(struct tide_buf *buf, const struct tide_history *history,
+                      const struct tide_healthy *healthy);
+
 /* Lines for a person, indented by two, at most `most` culprits with at most `frames` frames each; what is
  * bounded comes after them, with what else is healthy. */
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,
