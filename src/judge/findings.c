@@ -240,7 +240,7 @@ static double drive(const struct tide_judging *j)
 /* Whether a slope of so many standard errors is sure. A floor whose noise hardly forgets may be a walk, and
  * must be driven; if it is, beyond doubt, the slope may be the less sure, since noise of so long a memory
  * leaves it few degrees of freedom however long it rises. */
-static bool is_sure(const struct tide_judging *j, double t, double df)
+bool tide_judging_is_sure(const struct tide_judging *j, double t, double df)
 {
     double sureness = tide_judging_sureness(t, df);
     if (tide_fit_correlation(&j->fits[TIDE_MODEL_LINE], j->u, j->y + j->start, tide_judging_points(j)) <
@@ -271,7 +271,8 @@ static double retreat(const struct tide_judging *j)
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
-    return tide_judging_matters(j, tail * share) && is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
+    return tide_judging_matters(j, tail * share) &&
+           tide_judging_is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
            retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
 }
 

@@ -50,6 +50,14 @@ static bool is_brief(const struct tide_judging *j)
     return j->moments.count < TIDE_SHORT_MOMENTS;
 }
 
+/* Whether a slope that is not sure would be next to nothing at the upper end of its interval. */
+static bool is_at_most_small(const struct tide_judging *j)
+{
+    const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+    double most = line->beta[1] + tide_t_quantile95(tide_judging_freedom(j, line)) * line->error[1];
+    return most <= TIDE_FLAT_SHARE * j->level && !is_brief(j) && !has_risen(j);
+}
+
 static void decide_level(struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
@@ -87,8 +95,12 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     tide_judging_line_from(j, TIDE_LATELY, &still, &still_error, &still_freedom);
     if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
-    if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df))
+    if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df)) {
+        if (fit->model == TIDE_MODEL_LINE && is_at_most_small(j) &&
+            !tide_judging_is_sure(j, fit->tail / fmax(fit->tail_error, 1e-300), df))
+            return tide_judging_say_level(j);
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
+    }
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
         still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
         return tide_judging_say_undecided(j, still, still_error);
@@ -183,8 +195,18 @@ static void decide(struct tide_judging *j)
         decide_bend(j, best);
     else
         decide_rising(j, best);
+    if (j->v->kind == TIDE_UNDECIDED)
+        tide_judging_look_for_standstill(j);
     if (j->v->kind == TIDE_FLAT)
         tide_judging_look_for_early_knee(j);
+}
+
+/* Where growth became slower than it had been; NAN: it did not. */
+static double find_slowing(const struct tide_judging *j)
+{
+    const struct tide_fit *bend = &j->fits[TIDE_MODEL_BEND];
+    bool slowed = bend->tail < bend->beta[1] && bend->bic < j->fits[TIDE_MODEL_LINE].bic - TIDE_BIC_MARGIN;
+    return slowed ? tide_judging_x(j, bend->k) : NAN;
 }
 
 static void forecast(struct tide_judging *j)
@@ -208,6 +230,7 @@ static void clear_verdict(struct tide_verdict *v)
                                .slope = NAN,
                                .slope_low = NAN,
                                .slope_high = NAN,
+                               .slowed_x = NAN,
                                .knee_x = NAN,
                                .knee_low = NAN,
                                .knee_high = NAN,
@@ -294,6 +317,8 @@ int tide_judge(const struct tide_judge_input *input, struct tide_arena *scratch,
             status = tide_err_set(err, "not enough memory to judge the series");
         if (verdict.kind == TIDE_FLAT && verdict.spikes.count)
             verdict.kind = TIDE_SPIKES;
+        if (verdict.kind == TIDE_LEAK)
+            verdict.slowed_x = find_slowing(&j);
         if (verdict.kind == TIDE_LEAK && isfinite(input->items_per_step))
             verdict.bytes_per_item = verdict.slope / input->items_per_step;
         forecast(&j);

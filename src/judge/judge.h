@@ -84,6 +84,7 @@ struct tide_verdict {
     double peak;                         /* largest value seen */
     double growth_bytes;                 /* of the floor, start_x to x_last */
     double slope, slope_low, slope_high; /* bytes per step or second, with a 95 % interval */
+    double slowed_x;                     /* leak: where it became slower than it had been before */
     double knee_x, knee_low, knee_high;  /* plateau */
     double ceiling_bytes;                /* plateau: where it levels off */
     double bytes_per_item;               /* where items per step are known and it grows or grew */

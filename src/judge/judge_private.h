@@ -59,6 +59,8 @@ double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] *
 
 /* Whether a rise of the floor is one that matters: enough bytes, and enough of the level. */
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
+/* Whether a slope of so many standard errors is sure. */
+bool tide_judging_is_sure(const struct tide_judging *j, double t, double df);
 /* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);
@@ -85,5 +87,7 @@ void tide_judging_decide_plateau(struct tide_judging *j, const struct tide_fit *
 bool tide_judging_decide_one_pass(struct tide_judging *j);
 bool tide_judging_decide_staircase(struct tide_judging *j);
 void tide_judging_look_for_early_knee(struct tide_judging *j);
+/* Makes a plateau of growth without a shape that stands still at its end. */
+void tide_judging_look_for_standstill(struct tide_judging *j);
 
 #endif

@@ -142,3 +142,41 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
     tide_judging_say_plateau(j, from + knee.k * span, from + knee.k * span - width,
                              from + knee.k * span + width, tide_fit_value(&j->best, 1), knee.beta[1] / span);
 }
+
+/* The longest that the floor stayed within a band before point `end`, on the scaled axis. */
+static double longest_still(const struct tide_judging *j, size_t end, double band)
+{
+    const double *y = j->y + j->start;
+    double longest = 0;
+    for (size_t from = 0, i = 0; i < end; i++) {
+        while (fabs(y[i] - y[from]) > band)
+            from++;
+        longest = fmax(longest, j->u[i] - j->u[from]);
+    }
+    return longest;
+}
+
+/*
+ * Programs that load one thing after the other grow in stages that no shape describes, so that the noise
+ * about any shape is large. What stands still at the end for long, and for much longer than between two
+ * stages, has stopped all the same.
+ */
+void tide_judging_look_for_standstill(struct tide_judging *j)
+{
+    size_t n = tide_judging_points(j), first = n - 1;
+    const double *y = j->y + j->start;
+    double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
+    if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise))
+        return;
+    while (first > 0 && fabs(y[first - 1] - y[n - 1]) <= band)
+        first--;
+    double still = 1 - j->u[first], tail, error, freedom;
+    tide_judging_line_from(j, j->u[first], &tail, &error, &freedom);
+    if (still < TIDE_STANDSTILL_SHARE || still < TIDE_STANDSTILL_TIMES * longest_still(j, first, band) ||
+        n - first < TIDE_BEHIND_KNEE ||
+        (tide_judging_matters(j, tail * still) && tail > TIDE_STILL_Z * error))
+        return;
+    double knee = j->x[j->start + first], before = first > 0 ? j->x[j->start + first - 1] : knee;
+    j->v->steps_needed = j->v->needed_for = j->v->detectable = NAN;
+    tide_judging_say_plateau(j, knee, before, knee, y[n - 1], rise / (knee - j->x[j->start]));
+}

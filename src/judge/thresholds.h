@@ -43,7 +43,7 @@
 #define TIDE_LEAK_SHARE 2e-3 /* of the level */
 /* ... and never to have come down again by more than this share of the rise: what does is a level that
  * wanders, as an allocator's that gives back a few megabytes now and then. */
-#define TIDE_LEAK_RETREAT 0.25
+#define TIDE_LEAK_RETREAT 0.3
 /* ... and to rise in its last third at no less than this share of the mean rate; less is a plateau, or
  * undecided. */
 #define TIDE_LEAK_STILL    0.25
@@ -96,6 +96,12 @@
 #define TIDE_SATURATED 3.0
 
 #define TIDE_BEHIND_KNEE 4 /* points that tell whether it is level */
+
+/* Growth without a shape has stopped when the floor stays within this share of the rise for this last share
+ * of the run, and for this many times as long as it ever did before. */
+#define TIDE_STANDSTILL_WITHIN 0.02
+#define TIDE_STANDSTILL_SHARE  (1.0 / 3)
+#define TIDE_STANDSTILL_TIMES  2.0
 
 /* Jump and plateau: size, against the noise and the level. */
 #define TIDE_CHANGE_NOISES 6.0
@@ -178,5 +184,7 @@
 #define TIDE_STARTING_SECONDS 60.0
 #define TIDE_STARTING_STEADY  0.1
 #define TIDE_STARTING_OVER    0.1
+/* What has become slower is still starting until it has gone on for this many times as long as it took to. */
+#define TIDE_STARTING_SLOWED 3.0
 
 #endif

@@ -262,64 +262,6 @@ static void a_few_uneven_jumps_are_no_staircase_yet(void **state)
     assert_true(even.slope_low <= 150 * 1024 && 150 * 1024 <= even.slope_high);
 }
 
-/* The lowest value of each step of a PyTorch loop whose allocator gives back a few of its 400 MB now and
- * then, in tenths of a megabyte: it wandered up by 2 %. */
-static void a_level_that_wanders_is_no_leak(void **state)
-{
-    (void)state;
-    static const int steps[] = {
-        2,   3,   5,   7,   11,  12,  13,  15,  17,  19,  21,  22,  23,  24,  26,  29,  31,  32,  35,  38,
-        39,  41,  42,  46,  47,  48,  51,  62,  63,  66,  67,  73,  79,  80,  82,  87,  90,  95,  96,  102,
-        105, 111, 112, 114, 115, 117, 120, 124, 125, 126, 127, 128, 129, 132, 133, 135, 136, 140, 143, 144,
-        149, 155, 159, 162, 168, 170, 171, 174, 175, 176, 178, 186, 191, 192, 196, 199, 207, 208, 210, 212,
-        216, 219, 220, 222, 223, 224, 226, 228, 235, 237, 239, 240, 241, 243, 248, 252, 254, 255, 258, 260,
-        261, 262, 263, 264, 266, 267, 270, 271, 272, 274, 277, 278, 280, 282, 283, 284, 285, 286, 287, 288};
-    static const int tenths[] = {
-        3994, 3999, 4003, 3999, 3999, 3999, 3999, 4003, 4006, 4006, 4006, 4015, 3974, 4001, 4006,
-        4006, 4005, 3974, 4011, 3997, 3974, 3996, 4011, 3973, 3973, 3984, 4013, 4018, 4017, 4018,
-        4018, 4018, 4018, 4018, 4018, 4018, 4018, 3982, 3996, 4001, 4001, 4000, 4002, 3973, 4001,
-        4006, 3973, 3981, 4006, 4006, 4005, 4006, 4015, 3982, 4002, 4002, 4011, 4006, 3999, 4009,
-        4011, 4011, 4010, 4025, 4010, 4025, 4025, 4010, 4009, 4015, 4029, 3987, 3986, 4006, 4011,
-        4011, 4010, 4011, 4023, 4005, 4023, 4023, 4023, 4023, 4022, 4023, 4029, 4037, 4037, 4041,
-        4013, 4037, 4041, 4046, 4047, 4047, 4047, 4046, 4040, 4047, 4047, 4047, 4047, 4047, 4047,
-        4047, 4047, 4047, 4048, 4048, 4048, 4048, 4048, 4048, 4048, 4047, 4048, 4048, 4041, 4041};
-    size_t count = sizeof steps / sizeof *steps;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = steps[i];
-        ys[i] = tenths[i] * 1e5;
-    }
-    assert_int_equal(judge(input_of(count)).kind, TIDE_UNDECIDED);
-}
-
-/* A JavaScript program that holds 2 MB and makes 4 MB of garbage a second, four looks a second: its collector
- * takes more, in uneven steps, until it has enough, and then a page here and there. */
-static void a_staircase_whose_stairs_became_small_has_stopped(void **state)
-{
-    (void)state;
-    static const int kib[] = {
-        224,   224,   248,   1088,  1948,  6344,  8624,  9088,  10700, 12120, 12520, 13320, 14684, 16244,
-        16244, 16500, 16836, 17712, 18672, 19632, 20120, 20376, 21336, 22296, 23340, 23340, 23340, 23340,
-        23340, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23416, 23928, 9532,  12220, 9504,
-        11116, 12632, 13772, 14812, 16220, 17744, 17744, 18000, 18092, 19052, 20012, 20972, 21212, 21720,
-        22680, 23720, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440, 24440,
-        24440, 24952, 24952, 24952, 24952, 24952, 25592, 26552, 27512, 28472, 29512, 30472, 31436, 31512,
-        31512, 31512, 31512, 31992, 32952, 33992, 34872, 35832, 36792, 37832, 38072, 38072, 38072, 38072,
-        38072, 38072, 38072, 38076, 38076, 38076, 38076, 38488, 38488, 38488, 38488, 38488, 38488, 38712,
-        38712, 38712, 38712, 38712, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864,
-        38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864,
-        38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38864, 38908, 38912, 38912, 38912,
-        38912, 38912, 38912, 38912, 38912, 38912, 38920, 39000, 39000, 39000, 39000};
-    static const double early[] = {0.07, 0.10, 0.14, 0.21, 0.39};
-    size_t count = sizeof kib / sizeof *kib;
-    for (size_t i = 0; i < count; i++) {
-        xs[i] = i < 5 ? early[i] : early[4] + (double)(i - 4) / 4;
-        ys[i] = kib[i] * 1024.0;
-    }
-    struct tide_judge_input input = input_of(count);
-    input.x_is_steps = false;
-    assert_int_not_equal(judge(input).kind, TIDE_LEAK);
-}
-
 /* A worker of a data loader, a small server: surely rising, a page at a time, and nobody's leak. */
 static void a_rise_that_does_not_matter_is_flat(void **state)
 {
@@ -800,8 +742,6 @@ int main(void)
         cmocka_unit_test(a_program_that_is_seen_ending_still_leaked),
         cmocka_unit_test(order_and_repetition_do_not_matter),
         cmocka_unit_test(a_few_uneven_jumps_are_no_staircase_yet),
-        cmocka_unit_test(a_level_that_wanders_is_no_leak),
-        cmocka_unit_test(a_staircase_whose_stairs_became_small_has_stopped),
         cmocka_unit_test(a_rise_that_does_not_matter_is_flat),
         cmocka_unit_test(strange_numbers_are_survived),
         cmocka_unit_test(too_little_memory_is_an_error),
