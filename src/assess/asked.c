@@ -5,7 +5,7 @@
  * that rises while what it has asked for stays as it was touches pages that it had: a buffer that is filled,
  * memory that others share with it, the heap that a runtime took in one piece and fills with garbage until it
  * has to collect. That ends when all of it is touched. What leaks inside of such a piece looks the same, so
- * this is not decided.
+ * this is not decided; if it is little of what the process has, it is flat.
  */
 #include "assess/assessment_private.h"
 #include "judge/thresholds.h"
@@ -62,6 +62,22 @@ static double room_at(const struct tide_history_process *p, int64_t t_ns)
     return fmax((double)(now->asked_bytes - (now->private_bytes - now->shmem_bytes)), 0);
 }
 
+static void say_flat(struct tide_verdict *v)
+{
+    v->kind = TIDE_FLAT;
+    v->shape = TIDE_SHAPE_LEVEL;
+    v->steps_needed = v->needed_for = NAN;
+    v->detectable = v->slope_high;
+}
+
+static void say_undecided(struct tide_verdict *v, double room_bytes)
+{
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->steps_needed = room_bytes / v->slope;
+    v->needed_for = v->detectable = v->slope;
+}
+
 void tide_assessing_asked(const struct tide_assessing *s, const struct tide_history_process *p,
                           struct tide_judged *j)
 {
@@ -71,7 +87,7 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
     int64_t from_ns = began_ns + (int64_t)(STARTED * length), to_ns = began_ns + (int64_t)(ENDING * length),
             beside = (int64_t)(BESIDE * length);
     struct had first, last;
-    if (!tide_verdict_grows(v) || !find_lowest(p, from_ns, from_ns + beside, &first) ||
+    if (!(tide_verdict_grows(v) || j->starting) || !find_lowest(p, from_ns, from_ns + beside, &first) ||
         !find_lowest(p, to_ns - beside, to_ns, &last))
         return;
     double own = last.own - first.own, shared = last.shared - first.shared;
@@ -81,11 +97,11 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
      * ended tells nothing. */
     if (touched < least * v->growth_bytes || asked >= TIDE_ASKED_SHARE * touched)
         return;
-    j->room_bytes = room_at(p, ended_ns);
-    v->kind = TIDE_UNDECIDED;
-    v->shape = TIDE_SHAPE_UNKNOWN;
+    j->starting = false;
     v->confidence = 0.5;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->steps_needed = j->room_bytes / v->slope;
-    v->needed_for = v->detectable = v->slope;
+    if (v->growth_bytes <= TIDE_LEVEL_RISE * v->floor_last)
+        say_flat(v);
+    else
+        say_undecided(v, j->room_bytes = room_at(p, ended_ns));
 }

@@ -288,23 +288,33 @@ static bool was_one_of_several(const struct tide_assessing *s, const struct tide
     return false;
 }
 
+/* For how many seconds more growth may be no more than the program's start; nothing or less: it is not. */
+static double left_of_start(const struct tide_assessing *s, const struct tide_judged *j)
+{
+    const struct tide_verdict *v = &j->verdict;
+    bool several = was_one_of_several(s, j);
+    double elapsed = v->x_last - (several ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
+    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
+    double left = steady && !several ? 0 : TIDE_STARTING_SECONDS - elapsed;
+    double faster = v->slowed_x - v->x_first, since = v->x_last - v->slowed_x;
+    return isfinite(v->slowed_x) ? fmax(left, TIDE_STARTING_SLOWED * faster - since) : left;
+}
+
 /* Growth that may be no more than the program's start is not called a leak yet. */
 static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
     if (s->axis.is_steps || v->kind != TIDE_LEAK)
         return;
-    bool several = was_one_of_several(s, j);
-    double elapsed = v->x_last - (several ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
-    bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
-    if (elapsed >= TIDE_STARTING_SECONDS || (steady && !several))
+    double left = left_of_start(s, j);
+    if (left <= 0)
         return;
     j->starting = true;
     v->kind = TIDE_UNDECIDED;
     v->shape = TIDE_SHAPE_UNKNOWN;
     v->confidence = 0.5;
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
-    v->steps_needed = TIDE_STARTING_SECONDS - elapsed;
+    v->steps_needed = left;
     v->needed_for = v->slope;
     v->detectable = NAN;
 }

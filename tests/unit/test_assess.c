@@ -198,16 +198,16 @@ static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
     tide_assessment_free(a);
 }
 
-/* Rises by 256 KiB a step for 300 steps: by memory of its own or by such as it shares. What it has asked for
- * and mapped are 500 MiB, soon after its start. The verdict on it. */
-static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_t mapped_per_step, char *text,
-                                     size_t size)
+/* Rises by so many bytes a step for 300 steps: by memory of its own or by such as it shares. What it has
+ * asked for and mapped are 500 MiB, soon after its start. The verdict on it. */
+static enum tide_verdict_kind rising_by(int64_t per_step, bool shared, int64_t asked_per_step,
+                                        int64_t mapped_per_step, char *text, size_t size)
 {
     const int64_t started = 10; /* steps until it has asked for the first 500 */
     struct made m = begin();
     int64_t process = add_process(&m, 100, 0, "python", "train.py");
     for (int64_t step = 0; step < 300; step++) {
-        int64_t more = step * MIB / 4;
+        int64_t more = step * per_step;
         mark(&m, process, TIDE_MARK_STEP, step, "");
         look(&m, 1, 100 * MIB + more);
         put_sample(&m, (struct tide_sample){
@@ -221,6 +221,20 @@ static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_
     enum tide_verdict_kind kind = a->judged[0].verdict.kind;
     tide_assessment_free(a);
     return kind;
+}
+
+static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_t mapped_per_step, char *text,
+                                     size_t size)
+{
+    return rising_by(MIB / 4, shared, asked_per_step, mapped_per_step, text, size);
+}
+
+static void a_little_of_what_he_had_is_no_finding(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising_by(MIB / 128, false, 0, 0, text, sizeof text), TIDE_FLAT);
+    assert_int_equal(rising_by(MIB / 128, false, MIB / 128, 0, text, sizeof text), TIDE_LEAK);
 }
 
 static void who_asks_for_no_more_touches_what_he_had(void **state)
@@ -326,6 +340,44 @@ static void what_a_process_takes_that_is_done_soon_is_no_leak(void **state)
     assert_int_equal(exit_code_of_compiling(1, 1), 1); /* all there was to be seen */
     assert_int_not_equal(exit_code_of_compiling(60, 1), 1);
     assert_int_not_equal(exit_code_of_compiling(1, 2), 1);
+}
+
+/* A compiler on a busy machine, a second from value to value: it reads, and then it generates code. */
+static const int COMPILER_MIB[] = {
+    0,   4,   18,  20,  25,  30,  34,  38,  41,  44,  46,  49,  52,  55,  60,  62,  65,  68,  71,
+    76,  78,  85,  90,  95,  97,  100, 104, 108, 109, 112, 114, 117, 119, 128, 131, 133, 136, 137,
+    137, 138, 138, 139, 139, 140, 141, 141, 141, 142, 143, 143, 144, 144, 145, 146, 146, 147, 147,
+    148, 149, 149, 150, 150, 151, 151, 152, 153, 153, 154, 154, 155, 156, 157, 158, 158, 159, 159,
+    160, 161, 161, 162, 163, 164, 165, 165, 166, 166, 167, 168, 168, 169, 170, 171, 172, 173};
+
+/* What is said of it when it goes on as at its end for so many seconds more. */
+static enum tide_verdict_kind compiling(int seconds_more, char *text, size_t size)
+{
+    const int recorded = sizeof COMPILER_MIB / sizeof *COMPILER_MIB;
+    struct made m = begin();
+    int64_t compiler = add_process(&m, 100, 0, "cc1plus", "cc1plus");
+    for (int i = 0; i < 4 * (recorded + seconds_more); i++) {
+        int second = i / 4, last = recorded - 1;
+        int64_t held = second < last
+                           ? COMPILER_MIB[second] * MIB +
+                                 (COMPILER_MIB[second + 1] - COMPILER_MIB[second]) * MIB * (i % 4) / 4
+                           : COMPILER_MIB[last] * MIB + (i - 4 * last) * MIB / 5;
+        look(&m, 1, held);
+        sample(&m, compiler, held);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void growth_that_became_slower_must_go_on_for_longer_than_it_took(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(compiling(0, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "as programs grow when they start"));
+    assert_int_equal(compiling(300, text, sizeof text), TIDE_LEAK);
 }
 
 static void steps_that_start_over_make_one_axis(void **state)
@@ -676,10 +728,12 @@ int main(void)
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(a_little_of_what_he_had_is_no_finding),
         cmocka_unit_test(what_is_given_back_at_the_end_was_asked_for),
         cmocka_unit_test(pages_that_become_its_own_were_there_before),
         cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
         cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
+        cmocka_unit_test(growth_that_became_slower_must_go_on_for_longer_than_it_took),
         cmocka_unit_test(steps_that_start_over_make_one_axis),
         cmocka_unit_test(a_spike_belongs_to_the_phase_in_which_it_was_high),
         cmocka_unit_test(what_a_process_gives_back_as_it_ends_is_no_training),
