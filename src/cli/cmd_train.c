@@ -130,7 +130,6 @@ static void listen_for_stop(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(numbers[i], &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
 }
 
 /* ---- a text that is read */
@@ -475,6 +474,7 @@ static int run(int argc, char **argv)
     int code;
     if (read_words(argc, argv, &v, &code))
         return code;
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v.json};
     if (tide_trainer_new(&v.train, &trainer, &err))

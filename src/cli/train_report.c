@@ -86,6 +86,15 @@ static void print_layout_text(FILE *out, const struct tide_trainer *t, const str
     print_chosen(out, t);
 }
 
+/* Where words come from; NULL: they are numbers, or symbols of sums. */
+static const char *source_of_words(const struct tide_data *data)
+{
+    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(data);
+    return tokenizer                                ? tide_tokenizer_source(tokenizer)
+           : tide_data_kind(data) == TIDE_DATA_TEXT ? "bytes"
+                                                    : NULL;
+}
+
 static void print_model(FILE *out, const struct tide_trainer *t)
 {
     const struct tide_gpt_config *c = tide_trainer_config(t);
@@ -93,15 +102,13 @@ static void print_model(FILE *out, const struct tide_trainer *t)
     char text[2][TIDE_UNITS_TEXT];
     static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
                                         "text by its tokenizer"};
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(tide_trainer_data(t));
-    const char *of = tokenizer ? " of " : "";
+    const char *of = source_of_words(tide_trainer_data(t));
     fprintf(
         out,
         "model    %s parameters: %lld blocks of %lld, %lld heads, %lld words%s%s; %s, %lld thread%s, %s\n",
         tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
-        (long long)c->channels, (long long)c->heads, (long long)c->words, of,
-        tokenizer ? tide_tokenizer_source(tokenizer) : "", o->dtype == TIDE_BF16 ? "bf16" : "f32",
-        (long long)o->threads, o->threads == 1 ? "" : "s",
+        (long long)c->channels, (long long)c->heads, (long long)c->words, of ? " of " : "", of ? of : "",
+        o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
         tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
             kinds[tide_data_kind(tide_trainer_data(t))],

@@ -259,6 +259,8 @@ static int open_file(struct tide_data *d, const struct tide_data_source *source,
         : d->tokenizer          ? tokenize(d, words, source->tell, err)
                                 : open_text(d, words, err))
         return -1;
+    if (d->tokenizer)
+        tide_tokenizer_drop(d->tokenizer);
     int64_t held_out = d->count / 10 > d->sequence + 1 ? d->count / 10 : d->sequence + 1;
     d->train_count = d->count - held_out;
     if (d->train_count < d->sequence + 1) {

@@ -47,8 +47,9 @@ void tide_data_free(struct tide_data *data);
 
 enum tide_data_kind tide_data_kind(const struct tide_data *data);
 int64_t tide_data_words(const struct tide_data *data);
-int64_t tide_data_count(const struct tide_data *data);                          /* tokens for training */
-const struct tide_tokenizer *tide_data_tokenizer(const struct tide_data *data); /* NULL: none */
+int64_t tide_data_count(const struct tide_data *data); /* tokens for training */
+/* For the texts of its words and its files; NULL: none. */
+const struct tide_tokenizer *tide_data_tokenizer(const struct tide_data *data);
 
 /* `sequences` rows of `sequence` tokens, and for each the one that follows; -1: not asked for. held_out:
  * from the part that is never trained on. -1: the file was cut since it was opened, or has a token now that

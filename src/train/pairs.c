@@ -86,12 +86,17 @@ int tide_pairs_new(int64_t words, size_t bytes, bool whole_first, struct tide_pa
     return 0;
 }
 
+void tide_pairs_drop(struct tide_pairs *p)
+{
+    tide_map_release(&p->by_text);
+    tide_map_release(&p->by_pair);
+}
+
 void tide_pairs_free(struct tide_pairs *p)
 {
     if (!p)
         return;
-    tide_map_release(&p->by_text);
-    tide_map_release(&p->by_pair);
+    tide_pairs_drop(p);
     free(p->word);
     free(p->bytes);
     free(p);

@@ -31,6 +31,9 @@ int tide_pairs_add_word(struct tide_pairs *pairs, const char *text, size_t len, 
 int tide_pairs_add_merge(struct tide_pairs *pairs, const char *left, size_t left_len, const char *right,
                          size_t right_len, struct tide_err *err);
 
+/* Frees what joining needs. Words keep their texts; no encoder is made any more. */
+void tide_pairs_drop(struct tide_pairs *pairs);
+
 /* The bytes of a word, borrowed; NULL: it has none. */
 const char *tide_pairs_text(const struct tide_pairs *pairs, int32_t token, size_t *ret_len);
 

@@ -6,6 +6,7 @@
  * the patterns cut it into pieces. A window's end is no end of the text: what could be another match with
  * more of it waits. What waits for more than a window holds is cut there as if the text ended.
  */
+#include "base/check.h"
 #include "base/text.h"
 #include "train/tokenizer_private.h"
 
@@ -237,6 +238,7 @@ int tide_tokenizer_run(const struct tide_tokenizer *tokenizer, const struct tide
                        struct tide_err *err)
 {
     struct stream s = {.tokenizer = tokenizer, .way = way, .err = err};
+    TIDE_CHECK_TRUE(!tokenizer->is_dropped);
     s.encoder = tide_pairs_encoder_new(tokenizer->pairs);
     int status = s.encoder ? run(&s) : tide_err_set(err, "out of memory for the tokenizer");
     tide_pairs_encoder_free(s.encoder);

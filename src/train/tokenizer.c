@@ -530,6 +530,16 @@ int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_
     return 0;
 }
 
+void tide_tokenizer_drop(struct tide_tokenizer *t)
+{
+    for (; t->split_count; t->split_count--)
+        tide_split_free(t->splits[t->split_count - 1]);
+    if (t->pairs)
+        tide_pairs_drop(t->pairs);
+    t->is_dropped = true;
+    malloc_trim(0);
+}
+
 void tide_tokenizer_free(struct tide_tokenizer *t)
 {
     if (!t)

@@ -35,6 +35,10 @@ int tide_tokenizer_new(const char *path, int64_t words, struct tide_tokenizer **
                        struct tide_err *err);
 void tide_tokenizer_free(struct tide_tokenizer *tokenizer);
 
+/* Frees what cutting text needs, some ten megabytes for GPT-2's: texts of words and files stay. After it no
+ * text may be cut. */
+void tide_tokenizer_drop(struct tide_tokenizer *tokenizer);
+
 /* The same from the contents of a tokenizer.json or, with merges, of the two files; for tests and fuzzing. */
 int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t words,
                          struct tide_tokenizer **ret_tokenizer, struct tide_err *err);

@@ -18,6 +18,7 @@ struct tide_tokenizer {
     struct tide_split *splits[TIDE_SPLITS];
     int split_count;
     struct tide_pairs *pairs;
+    bool is_dropped; /* what cutting needs is gone */
     struct {
         char *bytes; /* NULL: there is none */
         size_t len;

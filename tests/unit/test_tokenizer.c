@@ -1,6 +1,7 @@
 /*
  * test_tokenizer.c - from text to words and back, with a small vocabulary of GPT-2's form; what a
- * tokenizer.json may say and may not. tests/cli/test_tokenizer.py compares with `tokenizers`.
+ * tokenizer.json may say and may not. `tokenizers` says what texts become
+ * (tools/tokenizer-reference).
  */
 #include "base/buf.h"
 #include "train/tokenizer.h"
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +236,56 @@ static void a_tokenizer_with_more_words_than_its_model_is_refused(void **state)
     tide_tokenizer_free(t);
 }
 
+/* ---- what `tokenizers` makes of texts */
+
+/* jansson takes no NUL in a string unless it is told to: of a text it is. */
+static json_t *reference(void)
+{
+    const char *named = getenv("TIDEMARK_TOKENIZERS");
+    json_error_t why;
+    json_t *root = json_load_file(named ? named : "tests/fixtures/tokenizers.json", JSON_ALLOW_NUL, &why);
+    if (!root)
+        fail_msg("%s, line %d: %s", why.source, why.line, why.text);
+    return root;
+}
+
+static bool is_same(const int32_t *tokens, int64_t count, const json_t *wanted)
+{
+    size_t i;
+    const json_t *token;
+    bool same = count == (int64_t)json_array_size(wanted);
+    json_array_foreach(wanted, i, token) same = same && tokens[i] == json_integer_value(token);
+    return same;
+}
+
+static void every_text_has_the_tokens_that_tokenizers_gives_it(void **state)
+{
+    (void)state;
+    json_t *root = reference(), *texts = json_object_get(root, "texts"), *row, *text;
+    size_t i, k, compared = 0;
+    json_array_foreach(json_object_get(root, "tokenizers"), k, row)
+    {
+        char *json = json_dumps(json_object_get(row, "tokenizer"), 0);
+        struct tide_tokenizer *t = parsed(json);
+        json_array_foreach(texts, i, text)
+        {
+            struct tide_err err = {0};
+            size_t len = json_string_length(text);
+            int32_t *tokens = malloc((tide_tokenizer_most(t, len) + 1) * sizeof *tokens);
+            int64_t count = tide_tokenizer_tokens(t, json_string_value(text), len, tokens, &err);
+            if (!is_same(tokens, count, json_array_get(json_object_get(row, "ids"), i)))
+                fail_msg("%s: text %zu: %s", json_string_value(json_object_get(row, "name")), i, err.text);
+            free(tokens);
+            compared++;
+        }
+        tide_tokenizer_free(t);
+        free(json);
+    }
+    assert_true(compared > 0);
+    print_message("%zu texts compared\n", compared);
+    json_decref(root);
+}
+
 /* ---- a text in parts */
 
 struct parts {
@@ -313,6 +365,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_text_are_words_of_bytes),
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
         cmocka_unit_test(a_tokenizer_with_more_words_than_its_model_is_refused),
+        cmocka_unit_test(every_text_has_the_tokens_that_tokenizers_gives_it),
         cmocka_unit_test(a_text_has_the_same_words_however_it_is_read),
         cmocka_unit_test(a_piece_without_an_end_is_cut),
     };

@@ -1,0 +1,265 @@
+"""Text is cut as its model's tokenizer cuts it: what is learned, what is saved, what is said, and what is refused.
+
+What `tokenizers` makes of texts is in tests/fixtures/tokenizers.json (tools/tokenizer-reference); tests/unit/test_tokenizer.c
+compares all of it.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REFERENCE = json.loads((ROOT / "tests/fixtures/tokenizers.json").read_text())
+END = "<|endoftext|>"
+TRAIN = ("train", "lm", "--preset", "tiny", "--threads", 1, "--batch", 2, "--seq", 16, "--steps", 2, "--eval-every", 0)
+
+
+def family(name):
+    return next(row for row in REFERENCE["tokenizers"] if row["name"] == name)
+
+
+def contents(folder, *names):
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """corpus(name) -> the tokens of corpus.txt: all texts of the reference, one after another, with the end of a text between."""
+
+    def write(name):
+        row = family(name)
+        end = next(token["id"] for token in row["tokenizer"]["added_tokens"] if token["content"] == END)
+        (tmp_path / "corpus.txt").write_bytes(END.join(REFERENCE["texts"]).encode())
+        tokens = []
+        for ids in row["ids"]:
+            tokens += [*ids, end]
+        return tokens[:-1]
+
+    return write
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    """tokenizer(name) -> the folder of one of the reference's."""
+
+    def write(name, folder="tokenizer"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "tokenizer.json").write_text(json.dumps(family(name)["tokenizer"]))
+        return tmp_path / folder
+
+    return write
+
+
+def write_pair(folder, tokenizer):
+    """The same vocabulary as vocab.json and merges.txt."""
+    folder.mkdir(exist_ok=True)
+    model = tokenizer["model"]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    words = {**model["vocab"], **{token["content"]: token["id"] for token in tokenizer["added_tokens"]}}
+    (folder / "vocab.json").write_text(json.dumps(words))
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
+
+
+def refused(result, *words):
+    assert result.code == 2, result.out + result.err
+    lines = result.err.strip().splitlines()
+    assert lines[0].startswith("tidemark: ") and all(line.startswith("hint: ") for line in lines[1:]) and len(lines) <= 2
+    for word in words:
+        assert word in result.err
+
+
+# ---- what is learned
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen"])
+def test_a_text_is_learned_in_the_words_of_its_tokenizer(tidemark, tokenizer, corpus, tmp_path, name):
+    """The same bits come of the text and of a token file with what `tokenizers` makes of it."""
+    tokens = corpus(name)
+    head = struct.pack("<3i", 20240520, 1, len(tokens)).ljust(1024, b"\0")
+    (tmp_path / "tokens.bin").write_bytes(head + struct.pack(f"<{len(tokens)}H", *tokens))
+    for data in ("corpus.txt", "tokens.bin"):
+        done = tidemark(*TRAIN, "--tokenizer", tokenizer(name), "--data", data, "--out", f"of-{data}")
+        assert done.code == 0, done.err
+        assert " words of tokenizer.json;" in done.out.splitlines()[0]
+    names = ("config.json", "model.safetensors", "optimizer.safetensors", "vocabulary.json", "tokenizer.json")
+    assert (contents(tmp_path / "of-corpus.txt/step-00000002", *names) == contents(tmp_path / "of-tokens.bin/step-00000002", *names))
+
+
+def test_two_files_are_gpt2s_tokenizer(tidemark, tokenizer, corpus, tmp_path):
+    corpus("gpt2")
+    write_pair(tmp_path / "pair", family("gpt2")["tokenizer"])
+    for folder in (tokenizer("gpt2"), "pair"):
+        assert tidemark(*TRAIN, "--tokenizer", folder, "--data", "corpus.txt", "--out", f"{pathlib.Path(folder).name}-run").code == 0
+    of = [contents(tmp_path / run / "step-00000002", "model.safetensors") for run in ("tokenizer-run", "pair-run")]
+    assert of[0] == of[1]
+    assert (tmp_path / "pair-run/step-00000002/merges.txt").read_bytes() == (tmp_path / "pair/merges.txt").read_bytes()
+
+
+def test_without_a_tokenizer_a_word_is_a_byte_and_the_first_lines_say_so(tidemark, corpus):
+    corpus("gpt2")
+    done = tidemark(*TRAIN, "--data", "corpus.txt")
+    assert done.code == 0 and " words of bytes;" in done.out.splitlines()[0] and "text by bytes" in done.out.splitlines()[1]
+
+
+# ---- models that come with one
+
+
+@pytest.fixture
+def model(tidemark, tokenizer, corpus, tmp_path):
+    """A model of Hugging Face with its tokenizer, in model/: what was trained here, without what only runs have."""
+    corpus("gpt2")
+    assert tidemark(*TRAIN, "--tokenizer", tokenizer("gpt2"), "--data", "corpus.txt", "--out", "first").code == 0
+    (tmp_path / "model").mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(tmp_path / "first/step-00000002" / name, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_model_is_trained_on_in_its_own_words(tidemark, model, tmp_path):
+    done = tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on")
+    assert done.code == 0, done.err
+    assert " words of tokenizer.json;" in done.out.splitlines()[0] and "text by its tokenizer" in done.out.splitlines()[1]
+    saved = tmp_path / "on/step-00000002"
+    assert json.loads((saved / "vocabulary.json").read_text())["kind"] == "pairs"
+    assert (saved / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    shutil.rmtree(model)
+    shutil.rmtree(tmp_path / "tokenizer")
+    done = tidemark("train", "lm", "--data", "corpus.txt", "--resume", "auto", "--out", "on", "--steps", 3, "--threads", 1)
+    assert done.code == 0, done.err
+    text = "Καλημέρα κόσμε, ἀρχή ὁ λόγος"
+    document = tidemark("sample", "on", "--prompt", text + END, "--tokens", 3, "--json").json
+    assert document["vocabulary"] == "pairs" and document["step"] == 3
+    assert document["prompt_tokens"] == len(family("gpt2")["ids"][REFERENCE["texts"].index(text)]) + 1
+
+
+def test_a_run_goes_on_with_its_own_tokenizer_alone(tidemark, tokenizer, model, tmp_path):
+    before = contents(tmp_path / "first/step-00000002", "model.safetensors", "state.json")
+    again = ("train", "lm", "--data", "corpus.txt", "--resume", "auto", "--out", "first", "--steps", 4, "--threads", 1)
+    refused(tidemark(*again, "--tokenizer", tokenizer("digits", "other")), "another tokenizer")
+    (tmp_path / "first/step-00000002/tokenizer.json").write_text("{}")
+    refused(tidemark(*again), "tokenizer.json has 2 bytes and was written with")
+    assert contents(tmp_path / "first/step-00000002", "model.safetensors", "state.json") == before
+
+
+def test_sums_are_not_for_a_model_with_a_tokenizer(tidemark, model):
+    refused(tidemark("train", "lm", "--resume", "model", "--steps", 2), "sums are made of 13 symbols", "--data FILE")
+
+
+def test_what_is_said_is_text_again(tidemark, model):
+    """All bytes of a prompt come back through its words, and a window may cut a rune."""
+    text = "e\u0301 你好 👍🏽 \u00a0x"
+    done = tidemark("sample", "model", "--prompt", text, "--tokens", 0, "--threads", 1)
+    assert done.code == 0 and done.out == text
+    said = tidemark("sample", "model", "--prompt", text, "--tokens", 40, "--temperature", 3, "--json", "--threads", 1).json
+    words = {number: word for word, number in family("gpt2")["tokenizer"]["model"]["vocab"].items()}
+    assert said["tokens"] and all(token in words or token == len(words) for token in said["tokens"])
+
+
+# ---- what is refused
+
+
+def change(folder, edit):
+    tree = json.loads((folder / "tokenizer.json").read_text())
+    edit(tree)
+    (folder / "tokenizer.json").write_text(json.dumps(tree))
+
+
+@pytest.mark.parametrize("spoil,words", [
+    (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer.json is no JSON"),
+    (lambda f: (f / "tokenizer.json").write_text(""), "tokenizer.json is no JSON"),
+    (lambda f: change(f, lambda t: t["model"].update(type="WordPiece")), "'WordPiece'"),
+    (lambda f: change(f, lambda t: t["model"].update(type="Unigram")), "'Unigram'"),
+    (lambda f: change(f, lambda t: t.update(normalizer={"type": "Lowercase"})), "'Lowercase'"),
+    (lambda f: change(f, lambda t: t.update(pre_tokenizer={"type": "Metaspace"})), "'Metaspace'"),
+    (lambda f: change(f, lambda t: t.update(pre_tokenizer={"type": "Split", "behavior": "Isolated",
+                                                            "pattern": {"Regex": r"(?<=x)y|\b"}})), "'(?<'"),
+    (lambda f: change(f, lambda t: t["model"]["vocab"].update(more=100000)), "it is another model's"),
+    (lambda f: change(f, lambda t: t["added_tokens"].append({"id": 5000, "content": "<more>"})), "it is another model's"),
+    (lambda f: ((f / "tokenizer.json").unlink(), (f / "tokenizer.model").write_bytes(b"x")), "'tokenizer.model'"),
+    (lambda f: ((f / "tokenizer.json").unlink(), (f / "vocab.json").write_text("{}")), "there is a vocab.json and no merges.txt"),
+], ids=["cut", "empty", "WordPiece", "Unigram", "normalizer", "pre-tokenizer", "pattern", "word beyond the model",
+        "added token beyond the model", "SentencePiece", "half a pair"])
+def test_a_tokenizer_that_does_not_fit_is_refused(tidemark, model, tmp_path, spoil, words):
+    spoil(model)
+    refused(tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on"), words)
+    refused(tidemark("sample", "model", "--prompt", "x"), words)
+    assert not (tmp_path / "on").exists()
+
+
+def test_a_tokenizer_that_is_not_there_is_said(tidemark, corpus, tmp_path):
+    corpus("gpt2")
+    (tmp_path / "empty").mkdir()
+    for path in ("empty", "nowhere"):
+        refused(tidemark(*TRAIN, "--tokenizer", path, "--data", "corpus.txt"), f"there is no tokenizer in '{path}'", "merges.txt")
+
+
+def test_a_pattern_that_takes_for_ever_is_stopped(tidemark, tokenizer, tmp_path):
+    folder = tokenizer("llama3")
+    change(folder, lambda t: t["pre_tokenizer"]["pretokenizers"][0].update(pattern={"Regex": "(?:(?:a+)+)+[bc]"}))
+    (tmp_path / "corpus.txt").write_text("a" * 500)
+    refused(tidemark(*TRAIN, "--tokenizer", folder, "--data", "corpus.txt", timeout=60), "match limit exceeded")
+
+
+def test_a_full_disk_while_a_text_is_cut_is_said(tidemark, tokenizer, run, build, tmp_path):
+    (tmp_path / "corpus.txt").write_text("the tide comes in " * 40000)
+    line = f'ulimit -f 100; exec "{build / "tidemark"}" train lm --tokenizer "{tokenizer("gpt2")}" --data corpus.txt --steps 1'
+    refused(run("sh", "-c", line), "cannot write its tokens: File too large", "TMPDIR")
+
+
+# ---- memory
+
+
+def test_memory_does_not_grow_with_the_text(tidemark, tokenizer, tmp_path):
+    text = "".join(f"The tide number {i} comes in, and goes out at {i * 37 % 24}:00.\n" for i in range(20000))
+    most = []
+    for times in (1, 12):
+        (tmp_path / "corpus.txt").write_text(text * times)
+        done = tidemark(*TRAIN, "--tokenizer", tokenizer("gpt2"), "--data", "corpus.txt", "--json")
+        assert done.code == 0, done.err
+        line = json.loads(done.out.splitlines()[-1])
+        most.append(line["anonymous_bytes"])
+        assert line["anonymous_bytes"] < line["plan_bytes"] + 8 * 2**20
+    assert most[1] < most[0] + 2**20
+
+
+# ---- with the library itself
+
+
+@pytest.fixture
+def library():
+    """The Python that has `tokenizers`, where tools/cases-venv has got it."""
+    venv = pathlib.Path(os.environ.get("TIDEMARK_CASES_VENV", pathlib.Path.home() / ".cache/tidemark/cases-venv"))
+    if not (venv / "ready").exists():
+        pytest.skip("tokenizers is not there: tools/cases-venv")
+    return venv / "bin/python3"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [11, 12])
+def test_random_texts_are_what_tokenizers_makes_of_them(run, build, library, tmp_path, env, seed):
+    """With GPT-2's own vocabulary too, where TIDEMARK_GPT2 names the folder of its vocab.json and merges.txt."""
+    gpt2 = os.environ.get("TIDEMARK_GPT2")
+    for more in [[], [gpt2]] if gpt2 else [[]]:
+        made = run(library, ROOT / "tools/tokenizer-reference", "--random", 1000, "--seed", seed, *more, timeout=300)
+        assert made.code == 0, made.err
+        (tmp_path / "reference.json").write_text(made.out)
+        done = run("env", f"TIDEMARK_TOKENIZERS={tmp_path / 'reference.json'}", build / "tests/test_tokenizer", cwd=ROOT, timeout=300)
+        assert done.code == 0 and "texts compared" in done.out, done.out + done.err
+
+
+@pytest.mark.long
+def test_transformers_opens_what_was_saved(run, library, model, tmp_path):
+    program = """
+import json, sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+AutoModelForCausalLM.from_pretrained(sys.argv[1])
+print(json.dumps([tokenizer(text, add_special_tokens=False).input_ids for text in json.load(open(sys.argv[2]))["texts"]]))
+"""
+    done = run(library, "-c", program, tmp_path / "first/step-00000002", ROOT / "tests/fixtures/tokenizers.json", timeout=300)
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == family("gpt2")["ids"]
