@@ -177,7 +177,8 @@ struct pair {
     int32_t joined;
 };
 
-enum { CACHED = 1 << 15, CACHED_BYTES = 26, CACHED_TOKENS = 16 };
+/* A text that has few pieces is cut sooner than a cache of 3 MB is there. */
+enum { CACHED = 1 << 15, CACHED_BYTES = 26, CACHED_TOKENS = 16, FEW_PIECES = 1000 };
 
 /* A piece that was joined. */
 struct cached {
@@ -193,7 +194,8 @@ struct tide_pairs_encoder {
     struct pair *heap; /* three for each symbol: its own, and two for each join */
     size_t heap_count;
     int32_t *tokens;
-    struct cached cache[CACHED];
+    size_t pieces;
+    struct cached *cache; /* NULL: of few pieces */
 };
 
 struct tide_pairs_encoder *tide_pairs_encoder_new(const struct tide_pairs *pairs)
@@ -211,6 +213,7 @@ void tide_pairs_encoder_free(struct tide_pairs_encoder *e)
     free(e->symbols);
     free(e->heap);
     free(e->tokens);
+    free(e->cache);
     free(e);
 }
 
@@ -320,7 +323,9 @@ int64_t tide_pairs_encode(struct tide_pairs_encoder *e, const char *piece, size_
     struct cached *c = NULL;
     if (!len)
         return 0;
-    if (len <= CACHED_BYTES) {
+    if (!e->cache && ++e->pieces == FEW_PIECES)
+        e->cache = calloc(CACHED, sizeof *e->cache);
+    if (e->cache && len <= CACHED_BYTES) {
         uint64_t key = tide_map_key(TIDE_MAP_SEED, piece, len);
         c = &e->cache[(key ^ key >> 32) % CACHED];
         if (c->len == len && !memcmp(c->text, piece, len)) {

@@ -1,8 +1,7 @@
 #include "train/shards.h"
+#include "base/json_read.h"
 #include "base/text.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,25 +51,6 @@ static int take_names(struct index *x, struct tide_err *err)
             x->names[x->count++] = name;
     }
     return 0;
-}
-
-static int load(struct index *x, const char *path, struct tide_err *err)
-{
-    char *text = malloc(MOST_INDEX);
-    FILE *in = text ? fopen(path, "re") : NULL;
-    size_t len = in ? fread(text, 1, MOST_INDEX, in) : 0;
-    json_error_t why;
-    int status = 0;
-    if (!in || ferror(in))
-        status = tide_err_set(err, "cannot read it: %s", strerror(errno));
-    else if (len == MOST_INDEX)
-        status = tide_err_set(err, "the index is too large");
-    else if (!(x->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why)))
-        status = tide_err_set(err, "the index is no JSON (line %d)", why.line);
-    if (in)
-        fclose(in);
-    free(text);
-    return status;
 }
 
 /* Whether a file has what the index says and nothing else. */
@@ -159,7 +139,10 @@ int tide_shards_open(struct tide_safetensors *file, const char *path, struct tid
         return tide_safetensors_open(file, path, err);
     memcpy(x.folder, path, (size_t)(tide_text_last_part(path) - path));
     *file = (struct tide_safetensors){.fd = -1};
-    int status = load(&x, name, err) || take_names(&x, err) || open_shards(&x, file, err) ? -1 : 0;
+    x.root = tide_json_read(name, MOST_INDEX, "the index", err);
+    if (!x.root)
+        return -1;
+    int status = take_names(&x, err) || open_shards(&x, file, err) ? -1 : 0;
     json_decref(x.root);
     if (!status)
         return 0;

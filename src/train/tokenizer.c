@@ -1,15 +1,17 @@
 #include "base/durable.h"
+#include "base/infile.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "train/tokenizer_private.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 enum { MOST_BYTES = 64 << 20, MOST_WORDS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
@@ -24,45 +26,25 @@ const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
 /* 0 with the whole file, which the caller frees; 1: there is none; -1. */
 static int read_file(const char *path, char **ret_text, size_t *ret_len, struct tide_err *err)
 {
-    char shown[256], *text = NULL;
-    struct stat info;
-    size_t len = 0;
-    FILE *in = fopen(path, "re");
-    if (!in && (errno == ENOENT || errno == ENOTDIR))
+    char shown[256];
+    struct tide_buf text;
+    if (access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
         return 1;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    if (!in)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    int status = 0;
-    if (fstat(fileno(in), &info) || !S_ISREG(info.st_mode))
-        status = tide_err_set(err, "'%s' is no regular file", shown);
-    else if (info.st_size > MOST_BYTES)
-        status = tide_err_set(err, "'%s' is too large for a tokenizer's", shown);
-    else if (!(text = malloc((size_t)info.st_size + 1)))
-        status = tide_err_set(err, "out of memory for '%s'", shown);
-    else if ((len = fread(text, 1, (size_t)info.st_size, in)) < (size_t)info.st_size)
-        status = tide_err_set(err, "cannot read '%s': %s", shown,
-                              ferror(in) ? strerror(errno) : "it became shorter");
-    fclose(in);
+    tide_buf_init(&text, MOST_BYTES);
+    int status = tide_infile_read(path, &text, err);
+    if (!status && text.failed)
+        status = tide_err_set(err, "'%s' is too large for a tokenizer's",
+                              tide_text_escape(path, strlen(path), shown, sizeof shown));
+    if (!status)
+        tide_buf_append(&text, "", 0); /* an empty file is none that is missing */
+    if (!status && !(*ret_text = realloc(text.data, text.len + 1)))
+        status = tide_err_set(err, "out of memory for the tokenizer");
     if (status) {
-        free(text);
+        tide_buf_release(&text);
         return -1;
     }
-    text[len] = '\0';
-    *ret_text = text;
-    *ret_len = len;
+    *ret_len = text.len;
     return 0;
-}
-
-static json_t *load(const char *text, size_t len, const char *name, struct tide_err *err)
-{
-    json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (json_is_object(root))
-        return root;
-    tide_err_set(err, root ? "%s is no JSON object" : "%s is no JSON (line %d)", name, root ? 0 : why.line);
-    json_decref(root);
-    return NULL;
 }
 
 /* ---- what is not known */
@@ -379,7 +361,8 @@ static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t word
 
 static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *err)
 {
-    json_t *root = load(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
+    json_t *root =
+        tide_json_parse(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
     if (!root)
         return -1;
     t->source = tide_tokenizer_names[WHOLE];
@@ -399,8 +382,8 @@ static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words,
 {
     const char *key, end[] = "<|endoftext|>";
     json_t *value, *list = json_array(), *of_file = NULL;
-    if (t->files[ADDED].bytes &&
-        !(of_file = load(t->files[ADDED].bytes, t->files[ADDED].len, tide_tokenizer_names[ADDED], err))) {
+    if (t->files[ADDED].bytes && !(of_file = tide_json_parse(t->files[ADDED].bytes, t->files[ADDED].len,
+                                                             tide_tokenizer_names[ADDED], err))) {
         json_decref(list);
         return NULL;
     }
@@ -408,14 +391,17 @@ static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words,
         json_array_append_new(list,
                               json_pack("{s:s, s:O}", "content", end, "id", json_object_get(words, end)));
     json_object_foreach(of_file, key, value)
+    {
         json_array_append_new(list, json_pack("{s:s, s:O}", "content", key, "id", value));
+    }
     json_decref(of_file);
     return list;
 }
 
 static int read_pair(struct tide_tokenizer *t, int64_t model_words, struct tide_err *err)
 {
-    json_t *words = load(t->files[WORDS].bytes, t->files[WORDS].len, tide_tokenizer_names[WORDS], err);
+    json_t *words =
+        tide_json_parse(t->files[WORDS].bytes, t->files[WORDS].len, tide_tokenizer_names[WORDS], err);
     json_t *added = words ? added_beside(t, words, err) : NULL;
     t->source = tide_tokenizer_names[WORDS];
     int status = !added || begin_words(t, words, added, false, model_words, err) ||

@@ -1,15 +1,16 @@
 #include "train/vocabulary.h"
 #include "base/json.h"
+#include "base/json_read.h"
 #include "base/text.h"
 #include "train/tokenizer.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MOST_BYTES = 64 << 20 };
+enum { MOST_BYTES = 1 << 16 }; /* of vocabulary.json */
 
 struct tide_vocabulary {
     enum tide_vocabulary_kind kind;
@@ -43,43 +44,6 @@ void tide_vocabulary_write(const struct tide_data *data, FILE *out)
 
 /* ---- reading */
 
-/* 0 with the whole file, which the caller frees; 1: there is none; -1. */
-static int read_file(const char *dir, const char *name, char **ret_text, size_t *ret_len,
-                     struct tide_err *err)
-{
-    char path[PATH_MAX], shown[256];
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
-        return tide_err_set(err, "the path of '%s' is too long", name);
-    FILE *in = fopen(path, "re");
-    if (!in && errno == ENOENT)
-        return 1;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    if (!in)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
-    char *text = NULL;
-    size_t len = 0, room = 1 << 16;
-    int status = 0;
-    do {
-        char *more = room <= MOST_BYTES ? realloc(text, room *= 2) : NULL;
-        if (!more) {
-            status = tide_err_set(err, "'%s' is too large", shown);
-            break;
-        }
-        text = more;
-        len += fread(text + len, 1, room - len, in);
-    } while (len == room);
-    if (!status && ferror(in))
-        status = tide_err_set(err, "cannot read '%s': %s", shown, strerror(errno));
-    fclose(in);
-    if (status) {
-        free(text);
-        return -1;
-    }
-    *ret_text = text;
-    *ret_len = len;
-    return 0;
-}
-
 static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct tide_err *err)
 {
     size_t count = json_array_size(list);
@@ -99,34 +63,24 @@ static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct ti
     return 0;
 }
 
-static int parse(struct tide_vocabulary *v, const char *text, size_t len, struct tide_err *err)
+/* 0; 1: there is no vocabulary.json; -1. */
+static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
-    json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        return tide_err_set(err, "the vocabulary is no JSON (line %d)", why.line);
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/vocabulary.json", dir) >= (int)sizeof path)
+        return tide_err_set(err, "the path of the vocabulary is too long");
+    if (access(path, F_OK) && errno == ENOENT)
+        return 1;
+    json_t *root = tide_json_read(path, MOST_BYTES, "the vocabulary", err);
     const char *kind = json_string_value(json_object_get(root, "kind"));
-    int status = 0;
+    int status = root ? 0 : -1;
     if (kind && !strcmp(kind, "bytes"))
         status = take_symbols(v, json_object_get(root, "symbols"), err);
     else if (kind && !strcmp(kind, "pairs"))
         v->kind = TIDE_VOCABULARY_PAIRS;
-    else if (!kind || strcmp(kind, "numbers") != 0)
+    else if (root && (!kind || strcmp(kind, "numbers") != 0))
         status = tide_err_set(err, "the vocabulary is of no known kind");
     json_decref(root);
-    return status;
-}
-
-/* Returns as read_file does. */
-static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
-{
-    char *text;
-    size_t len;
-    int status = read_file(dir, "vocabulary.json", &text, &len, err);
-    if (status)
-        return status;
-    status = parse(v, text, len, err);
-    free(text);
     return status;
 }
 

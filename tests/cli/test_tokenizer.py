@@ -169,8 +169,8 @@ def change(folder, edit):
 
 
 @pytest.mark.parametrize("spoil,words", [
-    (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer.json is no JSON"),
-    (lambda f: (f / "tokenizer.json").write_text(""), "tokenizer.json is no JSON"),
+    (lambda f: (f / "tokenizer.json").write_text("{"), "tokenizer.json is not valid JSON"),
+    (lambda f: (f / "tokenizer.json").write_text(""), "tokenizer.json is not valid JSON"),
     (lambda f: change(f, lambda t: t["model"].update(type="WordPiece")), "'WordPiece'"),
     (lambda f: change(f, lambda t: t["model"].update(type="Unigram")), "'Unigram'"),
     (lambda f: change(f, lambda t: t.update(normalizer={"type": "Lowercase"})), "'Lowercase'"),

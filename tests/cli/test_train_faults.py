@@ -201,7 +201,7 @@ def move_tensor(folder):
 
 @pytest.mark.parametrize("spoil,words", [
     (lambda folder: (folder / INDEX).write_text("{}"), "no weight_map"),
-    (lambda folder: (folder / INDEX).write_text("{"), "no JSON"),
+    (lambda folder: (folder / INDEX).write_text("{"), "not valid JSON"),
     (lambda folder: (folder / INDEX).unlink(), "there is a config.json and no model.safetensors"),
     (lambda folder: (folder / SHARD).unlink(), f"{SHARD}': No such file"),
     (lambda folder: (folder / SHARD).write_bytes((folder / SHARD).read_bytes()[:-5]), SHARD),

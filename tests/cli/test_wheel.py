@@ -167,7 +167,7 @@ def test_what_is_preloaded_needs_the_c_library_alone(here):
 
 def test_the_program_takes_its_libraries_from_the_wheel(here):
     loaded = text_of("ldd", here.package / "_program" / "tidemark")
-    for name in ("sqlite3", "jansson", "dw", "elf", "ncursesw", "tinfo"):
+    for name in ("sqlite3", "jansson", "pcre2-8", "utf8proc", "dw", "elf", "ncursesw", "tinfo"):
         assert re.search(rf"=> {here.package}/\S*tidemark\.libs/lib{name}-", loaded), loaded
 
 

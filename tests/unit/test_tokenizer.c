@@ -178,8 +178,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
     static const struct {
         const char *json, *says;
     } cases[] = {
-        {"[]", "no JSON object"},
-        {"{", "no JSON"},
+        {"[]", "not a JSON object"},
+        {"{", "not valid JSON"},
         {"{\"model\":{\"type\":\"WordPiece\"}}", "WordPiece"},
         {"{\"model\":{\"type\":\"Unigram\"}}", "Unigram"},
         {"{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true}}", "byte_fallback"},
