@@ -507,6 +507,9 @@ const struct tide_command tide_command_train = {
         "is allocated and no page is added. With --budget the fastest layout that fits is chosen (blocks computed again instead of kept, gradients "
         "used up as soon as they are whole); all are exact, and give the same bits. If none fits, the least possible is printed and what would fit, and nothing is touched.\n"
         "\n"
+        "A text is cut as the model's tokenizer cuts it: the one that lies in the directory of --resume, or that --tokenizer names (tokenizer.json, or vocab.json and "
+        "merges.txt, as Hugging Face has them; byte-level BPE as GPT-2, Llama 3 and Qwen have it). Without one, a word is a byte. The first line says which.\n"
+        "\n"
         "Without --data the model learns sums of two numbers, and at the end it is said how many it answers exactly of those that it has never seen.\n"
         "\n"
         "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
@@ -515,7 +518,8 @@ const struct tide_command tide_command_train = {
         "tidemark train lm\n"
         "tidemark train lm --preset small --data corpus.txt --out run --steps 10000\n"
         "tidemark train lm --preset small --data corpus.txt --out run --steps 20000 --resume auto\n"
-        "tidemark train lm --preset gpt2 --data corpus.txt --batch 8 --seq 174 --budget 2.2G --dry-run\n"
+        "tidemark train lm --preset gpt2 --tokenizer gpt2 --data corpus.txt --batch 8 --seq 174 --budget 2.2G --dry-run\n"
+        "tidemark train lm --resume gpt2 --data corpus.txt --out tuned --steps 500\n"
         "tidemark run -- tidemark train lm --preset tiny",
     .options = options,
     .run = run,
