@@ -92,6 +92,7 @@ static int run_completion(int argc, char **argv)
 const struct tide_command tide_command_help = {
     .name = "help",
     .synopsis = "[COMMAND]",
+    .operands = ":commands",
     .summary = "list the commands, or say how one is used",
     .details = "Without a COMMAND, lists the commands. With one, prints what 'tidemark COMMAND -h' prints.",
     .examples = "tidemark help run",
@@ -111,6 +112,7 @@ const struct tide_command tide_command_version = {
 const struct tide_command tide_command_manual = {
     .name = "manual",
     .synopsis = "[COMMAND]",
+    .operands = ":commands",
     .summary = "print a manual page",
     .details = "Writes the manual page of COMMAND, or of tidemark itself, in mdoc, the language of man(1). "
                "'make install' puts the same pages where man finds them.",
@@ -122,6 +124,7 @@ const struct tide_command tide_command_manual = {
 const struct tide_command tide_command_completion = {
     .name = "completion",
     .synopsis = "bash|zsh|fish",
+    .operands = "bash\nzsh\nfish",
     .summary = "print the completion script of a shell",
     .details =
         "Writes a script that teaches the shell to complete the commands, options and values of tidemark. "

@@ -112,6 +112,7 @@ static int run(int argc, char **argv)
 const struct tide_command tide_command_attach = {
     .name = "attach",
     .synopsis = "[-o FILE] [-i INTERVAL] [-l SIZE] [options] PID",
+    .operands = ":pids",
     .summary = "record a process tree that is already running",
     .details =
         "Watches the memory of process PID and of every process below it, until all have ended or until Ctrl-C, "

@@ -107,6 +107,7 @@ static int blame_main(int argc, char **argv)
 const struct tide_command tide_command_blame = {
     .name = "blame",
     .synopsis = "[options] FILE [STEP STEP]",
+    .operands = ":files",
     .summary = "name the code that holds the bytes",
     .details =
         "Ranks the call stacks of a recording that was made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "

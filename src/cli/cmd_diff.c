@@ -98,6 +98,7 @@ static int diff_main(int argc, char **argv)
 const struct tide_command tide_command_diff = {
     .name = "diff",
     .synopsis = "[options] FILE FILE | --between FILE STEP STEP",
+    .operands = ":files",
     .summary = "say what is different between two runs, or two steps of one",
     .details =
         "Compares two recordings: their verdicts, the memory of their processes by role, and, where both were made with `tidemark run --heap`, the code that "

@@ -127,6 +127,7 @@ static int export_main(int argc, char **argv)
 const struct tide_command tide_command_export = {
     .name = "export",
     .synopsis = "--format FORMAT [-o FILE] [options] FILE",
+    .operands = ":files",
     .summary = "write a recording in the format of another tool",
     .details =
         "pprof, speedscope and collapsed hold the call stacks of a recording that was made with `tidemark run --heap`, weighted with the bytes that they hold at a moment; "

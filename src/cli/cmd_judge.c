@@ -132,6 +132,7 @@ static int judge_main(int argc, char **argv)
 const struct tide_command tide_command_judge = {
     .name = "judge",
     .synopsis = "[options] FILE...",
+    .operands = ":files",
     .summary = "say whether memory leaks, spikes, levels off or jumps",
     .details =
         "Judges a recording made by `tidemark run`, or a plain series: CSV, TSV or JSON lines with a column of steps (or of time) and a column "

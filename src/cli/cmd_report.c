@@ -143,6 +143,7 @@ static int report_main(int argc, char **argv)
 const struct tide_command tide_command_report = {
     .name = "report",
     .synopsis = "[-o FILE] [options] FILE",
+    .operands = ":files",
     .summary = "make one page of a recording, for a browser",
     .details =
         "Writes a self-contained page: the verdict first, then the timeline with floor, spikes, phases and epochs, the culprits with their stacks, live "

@@ -66,6 +66,7 @@ static int run(int argc, char **argv)
 const struct tide_command tide_command_run = {
     .name = "run",
     .synopsis = "[-o FILE] [-i INTERVAL] [-l SIZE] [--heap] [options] -- CMD...",
+    .operands = ":program",
     .summary = "run a command, record its memory, and say at the end whether it leaks",
     .details =
         "Runs CMD with its input, output, terminal and signals passed through, watches the memory of it and of every "

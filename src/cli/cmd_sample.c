@@ -331,6 +331,7 @@ static int run(int argc, char **argv)
 const struct tide_command tide_command_sample = {
     .name = "sample",
     .synopsis = "[--prompt TEXT] [--tokens N] [options] DIR",
+    .operands = ":directories",
     .summary = "continue a text with a model",
     .details =
         "DIR is what `tidemark train lm --out DIR` left (the newest whole checkpoint is taken), one of its checkpoints, or a GPT-2 of Hugging Face. "

@@ -266,6 +266,7 @@ static int show_main(int argc, char **argv)
 const struct tide_command tide_command_show = {
     .name = "show",
     .synopsis = "[--json | --csv] [--what TABLE] FILE",
+    .operands = ":files",
     .summary = "print what a recording holds: processes, phases, marks, peaks",
     .details =
         "Without options, an overview: when and how the run ended, peaks (with the step and the phase they fell into), the process tree with "

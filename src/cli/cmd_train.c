@@ -501,6 +501,7 @@ static int run(int argc, char **argv)
 const struct tide_command tide_command_train = {
     .name = "train",
     .synopsis = "lm [--preset NAME] [--data FILE] [--budget SIZE] [--out DIR] [options]",
+    .operands = "lm",
     .summary = "train a language model in a memory that is laid out beforehand",
     .details =
         "Trains a GPT-2 of the wanted size. Before the first step everything that the run will need is laid out in one arena, and printed; after it nothing "

@@ -539,6 +539,7 @@ static int run(int argc, char **argv)
 const struct tide_command tide_command_watch = {
     .name = "watch",
     .synopsis = "[options] (FILE | PID | -- CMD...)",
+    .operands = ":files\n:pids",
     .summary = "see memory in a full-screen view, live or from a recording",
     .details =
         "Shows the verdict so far, a chart of the chosen row with its floor apart from its spikes, the process tree "

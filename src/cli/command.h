@@ -20,6 +20,7 @@ enum { TIDE_EXIT_OK = 0, TIDE_EXIT_FOUND = 1, TIDE_EXIT_TROUBLE = 2, TIDE_EXIT_U
 struct tide_command {
     const char *name;
     const char *synopsis; /* "[-o FILE] [options] -- CMD..." */
+    const char *operands; /* what they are completed to: lines as completion.c has them; NULL: nothing */
     const char *summary;  /* one line, no full stop */
     const char
         *details; /* paragraphs for -h and the manual, with an empty line between; they are filled, except
@@ -58,7 +59,10 @@ void tide_help_command(const struct tide_command *command, FILE *out);
 void tide_help_all(FILE *out);
 /* The manual page of a command (NULL: of tidemark itself), in mdoc. */
 void tide_help_manual(const struct tide_command *command, FILE *out);
-/* shell: bash, zsh or fish. */
+/* The script of a shell: bash, zsh or fish. */
 int tide_help_completion(const char *shell, FILE *out, struct tide_err *err);
+/* What the last of the words, which are those behind 'tidemark', may become: for the scripts. */
+#define TIDE_COMPLETION_WORDS "completion-words"
+void tide_help_candidates(int count, char **words, FILE *out);
 
 #endif

@@ -1,369 +1,156 @@
 /*
- * completion.c - completion scripts for bash, zsh and fish, from the same tables as -h.
+ * completion.c - completion for bash, zsh and fish.
  *
- * What follows an option comes from its kind: a choice from its choices, FILE and DIR from the file system,
- * anything else is not guessed. What a command's operands are comes from its synopsis: FILE, DIR, PID, CMD,
- * COMMAND, or words to choose from, which it then begins with.
+ * The scripts know nothing of the commands: they hand the words typed so far to 'tidemark completion-words',
+ * which answers from the same tables as -h, a candidate per line with what it is behind a tab. A line that
+ * begins with a colon stands for what the shell finds itself: ":files", ":directories", ":pids", or
+ * ":program" with the number of words that stand before a command line of its own.
  */
 #include "cli/command.h"
 #include "cli/help.h"
 
 #include <string.h>
 
-enum operand {
-    OPERAND_NONE = 0,
-    OPERAND_FILE = 1,
-    OPERAND_PID = 2,
-    OPERAND_PROGRAM = 4,
-    OPERAND_COMMAND = 8,
-    OPERAND_DIR = 16
-};
+static const char bash_script[] =
+    "# bash completion of tidemark\n"
+    "_tidemark_reply() {\n"
+    "    mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen \"$@\" -- \"${COMP_WORDS[COMP_CWORD]}\")\n"
+    "}\n"
+    "_tidemark() {\n"
+    "    local word about\n"
+    "    COMPREPLY=()\n"
+    "    while IFS=$'\\t' read -r word about; do\n"
+    "        case $word in\n"
+    "            :files) _tidemark_reply -f ;;\n"
+    "            :directories) _tidemark_reply -d ;;\n"
+    "            :pids) _tidemark_reply -W \"$(cd /proc && echo [0-9]*)\" ;;\n"
+    "            :program) if ((COMP_CWORD == about)); then _tidemark_reply -c; else _tidemark_reply -f; fi ;;\n"
+    "            *) _tidemark_reply -W \"$word\" ;;\n"
+    "        esac\n"
+    "    done < <(\"${COMP_WORDS[0]}\" completion-words \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+    "}\n"
+    "complete -o filenames -F _tidemark tidemark\n";
 
-/* How much of the synopsis is words to choose from, as in "bash|zsh|fish"; 0: none of it. */
-static size_t words_of(const struct tide_command *command)
-{
-    char first = command->synopsis[0];
-    return first >= 'a' && first <= 'z' ? strcspn(command->synopsis, " ") : 0;
-}
+static const char zsh_script[] =
+    "#compdef tidemark\n"
+    "_tidemark() {\n"
+    "    local -a found\n"
+    "    local word about\n"
+    "    \"$words[1]\" completion-words \"${(@)words[2,CURRENT]}\" 2>/dev/null | while IFS=$'\\t' read -r word about; do\n"
+    "        case $word in\n"
+    "            :files) _files ;;\n"
+    "            :directories) _directories ;;\n"
+    "            :pids) _pids ;;\n"
+    "            :program) shift $about words; ((CURRENT -= about)); _normal ;;\n"
+    "            *) found+=(\"${word//:/\\\\:}:$about\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    (($#found)) && _describe tidemark found\n"
+    "}\n"
+    "if [[ $funcstack[1] == _tidemark ]]; then _tidemark \"$@\"; else compdef _tidemark tidemark; fi\n";
 
-/* Operands stand outside the brackets that hold an option: "[-o FILE]" says nothing about operands. */
-static unsigned operands_of(const struct tide_command *command)
-{
-    static const struct {
-        const char *word;
-        enum operand what;
-    } words[] = {{"FILE", OPERAND_FILE},
-                 {"PID", OPERAND_PID},
-                 {"CMD", OPERAND_PROGRAM},
-                 {"COMMAND", OPERAND_COMMAND},
-                 {"DIR", OPERAND_DIR}};
-    unsigned found = 0;
-    bool option = false;
-    for (const char *p = command->synopsis; *p;) {
-        size_t space = strspn(p, " []().");
-        if (memchr(p, ']', space))
-            option = false;
-        p += space;
-        size_t n = strcspn(p, " []()."), lead = strspn(p, "-");
-        if (lead && n > lead)
-            option = true;
-        else if (lead)
-            option = false;
-        for (size_t i = 0; !option && i < sizeof words / sizeof words[0]; i++)
-            if (strlen(words[i].word) == n && !memcmp(p, words[i].word, n))
-                found |= words[i].what;
-        p += n;
-    }
-    return found;
-}
+static const char fish_script[] =
+    "# fish completion of tidemark\n"
+    "function _tidemark_words\n"
+    "    set -l words (commandline -opc) (commandline -ct)\n"
+    "    for line in ($words[1] completion-words $words[2..] 2>/dev/null)\n"
+    "        switch $line\n"
+    "            case ':files'\n"
+    "                __fish_complete_path (commandline -ct)\n"
+    "            case ':directories'\n"
+    "                __fish_complete_directories (commandline -ct)\n"
+    "            case ':pids'\n"
+    "                __fish_complete_pids\n"
+    "            case ':program*'\n"
+    "                __fish_complete_subcommand --fcs-skip=(string split -f 2 \\t $line)\n"
+    "            case '*'\n"
+    "                echo $line\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "complete -c tidemark -f -a '(_tidemark_words)'\n";
 
-static bool takes_path(const struct tide_option *o)
-{
-    return o->arg && o->kind == TIDE_OPTION_TEXT && (!strcmp(o->arg, "FILE") || !strcmp(o->arg, "DIR"));
-}
-
-static void put_choices(const char *choices, size_t length, const char *between, FILE *out)
-{
-    for (const char *end = choices + length; choices < end; choices++)
-        if (*choices == '|')
-            fputs(between, out);
-        else
-            fputc(*choices, out);
-}
-
-static void put_names(const char *between, FILE *out)
+static void put_commands(FILE *out)
 {
     for (size_t i = 0; tide_commands[i]; i++)
-        fprintf(out, "%s%s", i ? between : "", tide_commands[i]->name);
+        fprintf(out, "%s\t%s\n", tide_commands[i]->name, tide_commands[i]->summary);
 }
 
-/* For a single-quoted string of a shell; zsh's _arguments also wants brackets and colons kept apart. */
-static void put_quoted(const char *text, const char *escaped, FILE *out)
+static void put_options(const struct tide_command *command, FILE *out)
 {
-    for (; *text; text++) {
-        if (*text == '\'') {
-            fputs("'\\''", out);
-            continue;
+    for (const struct tide_option *o = command->options; o->name; o++)
+        fprintf(out, "--%s\t%s\n", o->name, o->help);
+    fputs("--help\t" TIDE_HELP_OPTION "\n", out);
+}
+
+/* What may stand behind an option; anything but choices and paths is not guessed. */
+static void put_values(const struct tide_option *o, FILE *out)
+{
+    if (o->kind == TIDE_OPTION_CHOICE)
+        for (const char *p = o->choices, *next; *p; p = next) {
+            size_t len = strcspn(p, "|");
+            next = p + len + (p[len] == '|');
+            fprintf(out, "%.*s\n", (int)len, p);
         }
-        if (strchr(escaped, *text))
-            fputc('\\', out);
-        fputc(*text, out);
-    }
+    else if (o->kind == TIDE_OPTION_TEXT && !strcmp(o->arg, "FILE"))
+        fputs(":files\n", out);
+    else if (o->kind == TIDE_OPTION_TEXT && !strcmp(o->arg, "DIR"))
+        fputs(":directories\n", out);
 }
 
-/* -- bash -- */
-
-static void bash_option_values(const struct tide_command *command, FILE *out)
+/* The option that a word names and that takes a value, or NULL. */
+static const struct tide_option *option_of(const struct tide_command *command, const char *word)
 {
-    for (const struct tide_option *o = command->options; o->name; o++) {
-        if (o->kind == TIDE_OPTION_FLAG)
-            continue;
-        fprintf(out, "        %s:--%s", command->name, o->name);
-        if (o->letter)
-            fprintf(out, "|%s:-%c", command->name, o->letter);
-        fputs(") ", out);
-        if (o->kind == TIDE_OPTION_CHOICE) {
-            fputs("_tidemark_reply -W '", out);
-            put_choices(o->choices, strlen(o->choices), " ", out);
-            fputc('\'', out);
-        } else if (takes_path(o)) {
-            fprintf(out, "_tidemark_reply -%c", strcmp(o->arg, "DIR") ? 'f' : 'd');
-        } else {
-            fputs(":", out);
-        }
-        fputs("; return ;;\n", out);
-    }
+    for (const struct tide_option *o = command->options; o->name; o++)
+        if (o->kind != TIDE_OPTION_FLAG && word[0] == '-' &&
+            ((word[1] == '-' && !strcmp(word + 2, o->name)) ||
+             (o->letter && word[1] == o->letter && !word[2])))
+            return o;
+    return NULL;
 }
 
-static void bash_operands(const struct tide_command *command, FILE *out)
+void tide_help_candidates(int count, char **words, FILE *out)
 {
-    unsigned operands = operands_of(command);
-    size_t words = words_of(command);
-    if (!operands && !words)
+    const char *typed = count ? words[count - 1] : "";
+    if (count <= 1 && typed[0] == '-') {
+        fputs("--help\t" TIDE_HELP_OPTION "\n--version\t" TIDE_VERSION_OPTION "\n", out);
         return;
-    fprintf(out, "        %s)\n", command->name);
-    if (operands & OPERAND_FILE)
-        fputs("            _tidemark_reply -f\n", out);
-    if (operands & OPERAND_PID)
-        fputs("            _tidemark_reply -W \"$(cd /proc && echo [0-9]*)\"\n", out);
-    if (operands & OPERAND_PROGRAM && !(operands & ~(unsigned)OPERAND_PROGRAM))
-        fputs("            _tidemark_reply -c\n", out);
-    if (operands & OPERAND_COMMAND)
-        fputs("            _tidemark_reply -W \"$commands\"\n", out);
-    if (operands & OPERAND_DIR)
-        fputs("            _tidemark_reply -d\n", out);
-    if (words) {
-        fputs("            _tidemark_reply -W '", out);
-        put_choices(command->synopsis, words, " ", out);
-        fputs("'\n", out);
     }
-    fputs("            ;;\n", out);
-}
-
-static void put_bash(FILE *out)
-{
-    fputs("# bash completion of tidemark\n"
-          "_tidemark_reply() {\n"
-          "    mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n"
-          "}\n"
-          "_tidemark() {\n"
-          "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i dashes=0\n"
-          "    local command=${COMP_WORDS[1]} options=''\n"
-          "    local commands='",
-          out);
-    put_names(" ", out);
-    fputs("'\n"
-          "    COMPREPLY=()\n"
-          "    if ((COMP_CWORD == 1)); then\n"
-          "        _tidemark_reply -W \"$commands -h --help -V --version\"\n"
-          "        return\n"
-          "    fi\n"
-          "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "        if [[ ${COMP_WORDS[i]} == -- ]]; then dashes=$i; break; fi\n"
-          "    done\n"
-          "    if ((dashes)); then\n"
-          "        if ((COMP_CWORD == dashes + 1)); then\n"
-          "            _tidemark_reply -c\n"
-          "        else\n"
-          "            _tidemark_reply -f\n"
-          "        fi\n"
-          "        return\n"
-          "    fi\n"
-          "    case $command:$prev in\n",
-          out);
-    for (size_t i = 0; tide_commands[i]; i++)
-        bash_option_values(tide_commands[i], out);
-    fputs("    esac\n    case $command in\n", out);
-    for (size_t i = 0; tide_commands[i]; i++) {
-        fprintf(out, "        %s) options='", tide_commands[i]->name);
-        for (const struct tide_option *o = tide_commands[i]->options; o->name; o++)
-            fprintf(out, "--%s ", o->name);
-        fputs("--help' ;;\n", out);
+    if (count <= 1) {
+        put_commands(out);
+        return;
     }
-    fputs("    esac\n"
-          "    if [[ $cur == -* ]]; then\n"
-          "        _tidemark_reply -W \"$options\"\n"
-          "        return\n"
-          "    fi\n"
-          "    case $command in\n",
-          out);
-    for (size_t i = 0; tide_commands[i]; i++)
-        bash_operands(tide_commands[i], out);
-    fputs("    esac\n}\ncomplete -o filenames -F _tidemark tidemark\n", out);
-}
-
-/* -- zsh -- */
-
-static void zsh_option(char letter, const char *name, const char *help, const struct tide_option *o,
-                       FILE *out)
-{
-    const char *value = o && o->kind != TIDE_OPTION_FLAG ? "=" : "";
-    if (letter)
-        fprintf(out, "                '(-%c --%s)'{-%c%s,--%s%s}'[", letter, name, letter,
-                value[0] ? "+" : "", name, value);
-    else
-        fprintf(out, "                '--%s%s[", name, value);
-    put_quoted(help, "[]:\\", out);
-    fputc(']', out);
-    if (value[0]) {
-        fputc(':', out);
-        put_quoted(o->arg, ":", out);
-        fputc(':', out);
-        if (o->kind == TIDE_OPTION_CHOICE) {
-            fputc('(', out);
-            put_choices(o->choices, strlen(o->choices), " ", out);
-            fputc(')', out);
-        } else if (takes_path(o)) {
-            fputs(strcmp(o->arg, "DIR") ? "_files" : "_directories", out);
+    const struct tide_command *command = tide_command_find(words[0], NULL);
+    if (!command)
+        return;
+    for (int i = 1; i < count - 1; i++)
+        if (!strcmp(words[i], "--")) {
+            fprintf(out, ":program\t%d\n", i + 2);
+            return;
         }
-    }
-    fputs("' \\\n", out);
-}
-
-static const char *zsh_operand(unsigned operands)
-{
-    if (operands & OPERAND_DIR)
-        return "'1:directory:_directories'";
-    if (operands == OPERAND_PROGRAM)
-        return "'*::program:_normal'";
-    if (operands & OPERAND_COMMAND)
-        return "'1:command:_tidemark_commands'";
-    if ((operands & OPERAND_FILE) && (operands & OPERAND_PID))
-        return "'*: :_alternative pids\\:pid\\:_pids files\\:file\\:_files'";
-    if (operands & OPERAND_PID)
-        return "'*:pid:_pids'";
-    return operands & OPERAND_FILE ? "'*:file:_files'" : "";
-}
-
-static void put_zsh(FILE *out)
-{
-    fputs("#compdef tidemark\n"
-          "_tidemark_commands() {\n"
-          "    local -a commands=(\n",
-          out);
-    for (size_t i = 0; tide_commands[i]; i++) {
-        fprintf(out, "        '%s:", tide_commands[i]->name);
-        put_quoted(tide_commands[i]->summary, "", out);
-        fputs("'\n", out);
-    }
-    fputs("    )\n"
-          "    _describe command commands\n"
-          "}\n"
-          "_tidemark() {\n"
-          "    local curcontext=$curcontext state line\n"
-          "    _arguments -C '(-h --help)'{-h,--help}'[" TIDE_HELP_OPTION "]' "
-          "'(-V --version)'{-V,--version}'[" TIDE_VERSION_OPTION "]' \\\n"
-          "        '1:command:_tidemark_commands' '*::arg:->args'\n"
-          "    [[ $state == args ]] || return\n"
-          "    case $words[1] in\n",
-          out);
-    for (size_t i = 0; tide_commands[i]; i++) {
-        fprintf(out, "        %s)\n            _arguments -S \\\n", tide_commands[i]->name);
-        for (const struct tide_option *o = tide_commands[i]->options; o->name; o++)
-            zsh_option(o->letter, o->name, o->help, o, out);
-        zsh_option('h', "help", TIDE_HELP_OPTION, NULL, out);
-        size_t words = words_of(tide_commands[i]);
-        if (words) {
-            fputs("                '1:word:(", out);
-            put_choices(tide_commands[i]->synopsis, words, " ", out);
-            fputs(")'\n            ;;\n", out);
-        } else {
-            fprintf(out, "                %s\n            ;;\n", zsh_operand(operands_of(tide_commands[i])));
-        }
-    }
-    fputs("    esac\n}\n"
-          "if [[ $funcstack[1] == _tidemark ]]; then _tidemark \"$@\"; else compdef _tidemark tidemark; fi\n",
-          out);
-}
-
-/* -- fish -- */
-
-static void fish_option(const char *command, char letter, const char *name, const char *help,
-                        const struct tide_option *o, FILE *out)
-{
-    fprintf(out, "complete -c tidemark -n '__fish_seen_subcommand_from %s'", command);
-    if (letter)
-        fprintf(out, " -s %c", letter);
-    fprintf(out, " -l %s -d '", name);
-    for (; *help; help++) {
-        if (*help == '\'' || *help == '\\')
-            fputc('\\', out);
-        fputc(*help, out);
-    }
-    fputc('\'', out);
-    if (o && o->kind == TIDE_OPTION_CHOICE) {
-        fputs(" -x -a '", out);
-        put_choices(o->choices, strlen(o->choices), " ", out);
-        fputc('\'', out);
-    } else if (o && takes_path(o)) {
-        fputs(" -r -F", out);
-    } else if (o && o->kind != TIDE_OPTION_FLAG) {
-        fputs(" -x", out);
-    }
-    fputc('\n', out);
-}
-
-static void fish_operands(const struct tide_command *command, FILE *out)
-{
-    unsigned operands = operands_of(command);
-    const char *const head = "complete -c tidemark -n '__fish_seen_subcommand_from %s' ";
-    static const struct {
-        enum operand what;
-        const char *how;
-    } hows[] = {{OPERAND_FILE, "-F\n"},
-                {OPERAND_PID, "-a '(__fish_complete_pids)'\n"},
-                {OPERAND_PROGRAM, "-a '(__fish_complete_subcommand --fcs-skip=2)'\n"},
-                {OPERAND_DIR, "-a '(__fish_complete_directories)'\n"}};
-    for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++)
-        if (operands & hows[i].what) {
-            fprintf(out, head, command->name);
-            fputs(hows[i].how, out);
-        }
-    if (operands & OPERAND_COMMAND) {
-        fprintf(out, head, command->name);
-        fputs("-a '", out);
-        put_names(" ", out);
-        fputs("'\n", out);
-    }
-    size_t words = words_of(command);
-    if (words) {
-        fprintf(out, head, command->name);
-        fputs("-a '", out);
-        put_choices(command->synopsis, words, " ", out);
-        fputs("'\n", out);
-    }
-}
-
-static void put_fish(FILE *out)
-{
-    fputs("# fish completion of tidemark\n"
-          "complete -c tidemark -f\n"
-          "complete -c tidemark -n __fish_use_subcommand -s h -l help -d '" TIDE_HELP_OPTION "'\n"
-          "complete -c tidemark -n __fish_use_subcommand -s V -l version -d '" TIDE_VERSION_OPTION "'\n",
-          out);
-    for (size_t i = 0; tide_commands[i]; i++) {
-        const struct tide_command *command = tide_commands[i];
-        fprintf(out, "complete -c tidemark -n __fish_use_subcommand -a %s -d '", command->name);
-        put_quoted(command->summary, "", out);
-        fputs("'\n", out);
-        for (const struct tide_option *o = command->options; o->name; o++)
-            fish_option(command->name, o->letter, o->name, o->help, o, out);
-        fish_option(command->name, 'h', "help", TIDE_HELP_OPTION, NULL, out);
-        fish_operands(command, out);
-    }
+    const struct tide_option *option = option_of(command, words[count - 2]);
+    if (option)
+        put_values(option, out);
+    else if (typed[0] == '-')
+        put_options(command, out);
+    else if (command->operands && !strcmp(command->operands, ":commands"))
+        put_commands(out);
+    else if (command->operands && !strcmp(command->operands, ":program"))
+        fprintf(out, ":program\t%d\n", count);
+    else if (command->operands)
+        fprintf(out, "%s\n", command->operands);
 }
 
 int tide_help_completion(const char *shell, FILE *out, struct tide_err *err)
 {
-    if (!strcmp(shell, "bash"))
-        put_bash(out);
-    else if (!strcmp(shell, "zsh"))
-        put_zsh(out);
-    else if (!strcmp(shell, "fish"))
-        put_fish(out);
-    else {
-        tide_err_set(err, "completion: no script for that shell");
-        return tide_err_hint(err, "bash, zsh or fish");
-    }
-    return 0;
+    static const struct {
+        const char *shell, *script;
+    } scripts[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        if (!strcmp(shell, scripts[i].shell)) {
+            fputs(scripts[i].script, out);
+            return 0;
+        }
+    tide_err_set(err, "completion: there is no script for that shell");
+    return tide_err_hint(err, "the shells are bash, zsh and fish");
 }

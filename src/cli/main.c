@@ -151,6 +151,10 @@ static int start(int argc, char **argv)
     struct tide_err err = {0};
     if (!strcmp(word, TIDE_SYMBOL_WORKER))
         return tide_symbol_worker_run(); /* no command of the table: nobody is to type it */
+    if (!strcmp(word, TIDE_COMPLETION_WORDS)) {
+        tide_help_candidates(argc - 2, argv + 2, stdout); /* nor this */
+        return TIDE_EXIT_OK;
+    }
     if (!strcmp(word, "-h") || !strcmp(word, "--help"))
         word = "help";
     else if (!strcmp(word, "-V") || !strcmp(word, "--version"))
