@@ -2,6 +2,7 @@
 #include "base/units.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,35 +17,69 @@ enum { VARIANTS_MOST = 8, TRIED_MOST = 2048, EXACT_MOST = 9, COUNT_MOST = 1000, 
 /* A mistake that grows has a count, which is fitted: of what one step may add any number of, or one. */
 enum growth { STAYS, GROWS, ONE_A_STEP };
 
+/* What a job is, for the mistakes that can be made in it. */
+enum {
+    TRAINS = 1 << 0,
+    INFERS = 1 << 1,
+    TEXT = 1 << 2,
+    ATTENDS = 1 << 3,
+    LORA = 1 << 4,
+    GRPO = 1 << 5,
+    NOT_GRPO = 1 << 6,
+    REFERS = 1 << 7,
+    GENERATES = 1 << 8,
+    SHORT = 1 << 9, /* what it generates */
+    READS = 1 << 10,
+    NARROW = 1 << 11,
+    STATEFUL = 1 << 12, /* the optimizer */
+    OWN_LOOP = 1 << 13,
+};
+
+static unsigned facts_of(const struct tide_job *job)
+{
+    bool trains = job->task != TIDE_TASK_INFER, grpo = job->task == TIDE_TASK_GRPO;
+    return (trains ? TRAINS : INFERS) | (tide_model_sees(&job->model) ? 0 : TEXT) |
+           (job->model.family == TIDE_FAMILY_RESNET ? 0 : ATTENDS) |
+           (job->task == TIDE_TASK_LORA ? LORA : 0) | (grpo ? GRPO : NOT_GRPO) |
+           (job->reference ? REFERS : 0) | (job->generate ? GENERATES : READS) |
+           (job->generate <= 512 ? SHORT : 0) | (job->dtype == TIDE_DTYPE_FP32 ? 0 : NARROW) |
+           (job->optimizer == TIDE_SGD ? 0 : STATEFUL) | (job->loss <= TIDE_LOSS_OWN ? OWN_LOOP : 0);
+}
+
+/* Most mistakes turn one flag of a job over, if it is not so already; others have a function. */
 struct mistake {
     const char *key;
     double prior;
     enum growth growth;
+    unsigned needs; /* facts */
     /* Puts variant v of the mistake into the job and says it; false: there is no such variant, or the job has
-     * it already. For a mistake with a count, amount is the count. */
+     * it already. For a mistake with a count, amount is the count. NULL: it is a flag. */
     bool (*apply)(struct tide_job *job, int variant, int64_t amount, char *what, size_t size);
+    size_t flag;      /* offset in the job */
+    bool off;         /* turned off, not on */
+    const char *what; /* says it */
 };
-
-static bool trains(const struct tide_job *job)
-{
-    return job->task != TIDE_TASK_INFER;
-}
 
 static bool graphs(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
-    if (v || !trains(job))
-        return false;
     job->mistakes.graphs = amount;
     snprintf(what, size, "%lld forward graphs held before one backward", (long long)amount);
-    return true;
+    return !v;
+}
+
+static bool outputs(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
+{
+    job->mistakes.logits_kept = amount;
+    snprintf(what, size, "logits of %lld steps kept in a list", (long long)amount);
+    return !v;
 }
 
 static bool padding(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     static const int64_t lengths[] = {256, 512, 1024, 2048, 4096, 8192};
     (void)amount;
-    if (v >= (int)(sizeof lengths / sizeof *lengths) || tide_model_sees(&job->model) ||
-        lengths[v] <= job->sequence || lengths[v] > job->model.positions)
+    if (v >= (int)(sizeof lengths / sizeof *lengths) || lengths[v] <= job->sequence ||
+        lengths[v] > job->model.positions)
         return false;
     if (job->generate && job->task == TIDE_TASK_GRPO && job->generate >= lengths[v])
         return false;
@@ -56,41 +91,19 @@ static bool padding(struct tide_job *job, int v, int64_t amount, char *what, siz
 static bool wide(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     (void)amount;
-    if (v || job->dtype == TIDE_DTYPE_FP32)
-        return false;
     snprintf(what, size, "fp32 instead of %s", tide_precision_names[job->dtype]);
     job->dtype = TIDE_DTYPE_FP32;
     job->autocast = false;
-    return true;
-}
-
-static bool no_autocast(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || !job->autocast)
-        return false;
-    job->autocast = false;
-    snprintf(what, size, "no autocast: everything in fp32");
-    return true;
-}
-
-static bool eager(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->eager || job->model.family == TIDE_FAMILY_RESNET)
-        return false;
-    job->eager = true;
-    snprintf(what, size, "eager attention");
-    return true;
+    return !v;
 }
 
 static bool untyped(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
-    char unused[TIDE_WHAT];
-    if (v || !wide(job, 0, amount, unused, sizeof unused) || !eager(job, 0, amount, unused, sizeof unused))
-        return false;
+    bool is_eager = job->eager;
+    wide(job, v, amount, what, size);
+    job->eager = true;
     snprintf(what, size, "fp32 and eager attention (the model was loaded without dtype and attention)");
-    return true;
+    return !v && !is_eager;
 }
 
 static bool batch(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
@@ -106,46 +119,6 @@ static bool batch(struct tide_job *job, int v, int64_t amount, char *what, size_
     return true;
 }
 
-static bool upcast(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || !trains(job) || tide_model_sees(&job->model))
-        return false;
-    job->mistakes.upcast_logits = true;
-    snprintf(what, size, "logits and their fp32 copy held through the backward pass");
-    return true;
-}
-
-static bool generation(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->task != TIDE_TASK_GRPO || !job->generate || job->generate > 512)
-        return false;
-    job->mistakes.generate_grad = true;
-    snprintf(what, size, "generation without no_grad");
-    return true;
-}
-
-static bool reference(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->task != TIDE_TASK_GRPO || !job->reference)
-        return false;
-    job->mistakes.reference_grad = true;
-    snprintf(what, size, "the reference model runs with gradients");
-    return true;
-}
-
-static bool cache(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->task != TIDE_TASK_GRPO || !job->generate)
-        return false;
-    job->mistakes.cache_kept = true;
-    snprintf(what, size, "the generation's keys and values are kept during the update");
-    return true;
-}
-
 static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
 {
     (void)amount;
@@ -156,121 +129,61 @@ static bool copies(struct tide_job *job, int v, int64_t amount, char *what, size
     return true;
 }
 
-static bool master(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->dtype == TIDE_DTYPE_FP32 || !trains(job) || job->optimizer == TIDE_SGD)
-        return false;
-    job->mistakes.master = true;
-    snprintf(what, size, "optimizer state and a master copy of the weights in fp32");
-    return true;
-}
-
-static bool unchecked(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || !job->checkpointing)
-        return false;
-    job->checkpointing = false;
-    snprintf(what, size, "checkpointing is not in effect");
-    return true;
-}
-
-static bool evaluation(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || !trains(job) || job->task == TIDE_TASK_GRPO)
-        return false;
-    job->mistakes.evaluate_grad = true;
-    snprintf(what, size, "an evaluation without no_grad, whose loss is kept");
-    return true;
-}
-
-static bool held(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->held || !trains(job) || job->task == TIDE_TASK_GRPO || tide_model_sees(&job->model) ||
-        job->loss > TIDE_LOSS_OWN)
-        return false;
-    job->held = true;
-    snprintf(what, size, "the model's output held through the backward pass and the next forward");
-    return true;
-}
-
-static bool outputs(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    if (v || !trains(job) || tide_model_sees(&job->model))
-        return false;
-    job->mistakes.logits_kept = amount;
-    snprintf(what, size, "logits of %lld steps kept in a list", (long long)amount);
-    return true;
-}
-
-static bool unfrozen(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || job->task != TIDE_TASK_LORA)
-        return false;
-    job->mistakes.unfrozen = true;
-    snprintf(what, size, "the base model is not frozen: all of it trains");
-    return true;
-}
-
-static bool infer_graph(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || trains(job) || job->generate)
-        return false;
-    job->mistakes.infer_grad = true;
-    snprintf(what, size, "inference without no_grad");
-    return true;
-}
-
-static bool prefill(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || trains(job) || !job->generate)
-        return false;
-    job->mistakes.prefill_logits = true;
-    snprintf(what, size, "logits of the whole prompt instead of its last token");
-    return true;
-}
-
-static bool keeps(struct tide_job *job, int v, int64_t amount, char *what, size_t size)
-{
-    (void)amount;
-    if (v || !trains(job) || job->keep_gradients)
-        return false;
-    job->keep_gradients = true;
-    snprintf(what, size, "gradients zeroed instead of freed (set_to_none=False)");
-    return true;
-}
+#define FLAG(field)    offsetof(struct tide_job, field), false
+#define NO_FLAG(field) offsetof(struct tide_job, field), true
+#define FUNCTION       0, false, NULL
 
 /* How common each is, among those who ask: from the questions in public trackers, roughly. */
 static const struct mistake mistakes[] = {
-    {"graphs", 0.15, GROWS, graphs},
-    {"padding", 0.15, STAYS, padding},
-    {"dtype", 0.18, STAYS, wide},
-    {"autocast", 0.10, STAYS, no_autocast},
-    {"eager", 0.12, STAYS, eager},
-    {"untyped", 0.04, STAYS, untyped},
-    {"batch", 0.12, STAYS, batch},
-    {"logits", 0.08, STAYS, upcast},
-    {"generation", 0.08, STAYS, generation},
-    {"reference", 0.08, STAYS, reference},
-    {"cache", 0.05, STAYS, cache},
-    {"copies", 0.08, STAYS, copies},
-    {"master", 0.06, STAYS, master},
-    {"checkpointing", 0.15, STAYS, unchecked},
-    {"evaluation", 0.06, STAYS, evaluation},
-    {"held", 0.05, STAYS, held},
-    {"outputs", 0.05, ONE_A_STEP, outputs},
-    {"unfrozen", 0.12, STAYS, unfrozen},
-    {"infer-grad", 0.15, STAYS, infer_graph},
-    {"prefill", 0.08, STAYS, prefill},
-    {"keeps", 0.04, STAYS, keeps},
+    {"graphs", 0.15, GROWS, TRAINS, graphs, FUNCTION},
+    {"padding", 0.15, STAYS, TEXT, padding, FUNCTION},
+    {"dtype", 0.18, STAYS, NARROW, wide, FUNCTION},
+    {"autocast", 0.10, STAYS, 0, NULL, NO_FLAG(autocast), "no autocast: everything in fp32"},
+    {"eager", 0.12, STAYS, ATTENDS, NULL, FLAG(eager), "eager attention"},
+    {"untyped", 0.04, STAYS, NARROW | ATTENDS, untyped, FUNCTION},
+    {"batch", 0.12, STAYS, 0, batch, FUNCTION},
+    {"logits", 0.08, STAYS, TRAINS | TEXT, NULL, FLAG(mistakes.upcast_logits),
+     "logits and their fp32 copy held through the backward pass"},
+    {"generation", 0.08, STAYS, GRPO | GENERATES | SHORT, NULL, FLAG(mistakes.generate_grad),
+     "generation without no_grad"},
+    {"reference", 0.08, STAYS, GRPO | REFERS, NULL, FLAG(mistakes.reference_grad),
+     "the reference model runs with gradients"},
+    {"cache", 0.05, STAYS, GRPO | GENERATES, NULL, FLAG(mistakes.cache_kept),
+     "the generation's keys and values are kept during the update"},
+    {"copies", 0.08, STAYS, 0, copies, FUNCTION},
+    {"master", 0.06, STAYS, NARROW | TRAINS | STATEFUL, NULL, FLAG(mistakes.master),
+     "optimizer state and a master copy of the weights in fp32"},
+    {"checkpointing", 0.15, STAYS, 0, NULL, NO_FLAG(checkpointing), "checkpointing is not in effect"},
+    {"evaluation", 0.06, STAYS, TRAINS | NOT_GRPO, NULL, FLAG(mistakes.evaluate_grad),
+     "an evaluation without no_grad, whose loss is kept"},
+    {"held", 0.05, STAYS, TRAINS | NOT_GRPO | TEXT | OWN_LOOP, NULL, FLAG(held),
+     "the model's output held through the backward pass and the next forward"},
+    {"outputs", 0.05, ONE_A_STEP, TRAINS | TEXT, outputs, FUNCTION},
+    {"unfrozen", 0.12, STAYS, LORA, NULL, FLAG(mistakes.unfrozen),
+     "the base model is not frozen: all of it trains"},
+    {"infer-grad", 0.15, STAYS, INFERS | READS, NULL, FLAG(mistakes.infer_grad), "inference without no_grad"},
+    {"prefill", 0.08, STAYS, INFERS | GENERATES, NULL, FLAG(mistakes.prefill_logits),
+     "logits of the whole prompt instead of its last token"},
+    {"keeps", 0.04, STAYS, TRAINS, NULL, FLAG(keep_gradients),
+     "gradients zeroed instead of freed (set_to_none=False)"},
 };
 enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
+
+/* Puts a variant of a mistake into the job and says it; false: there is none. */
+static bool make_mistake(const struct mistake *m, struct tide_job *job, int variant, int64_t amount,
+                         char *what, size_t size)
+{
+    if (m->needs & ~facts_of(job))
+        return false;
+    if (m->apply)
+        return m->apply(job, variant, amount, what, size);
+    bool *flag = (bool *)((char *)job + m->flag);
+    if (variant || *flag != m->off)
+        return false;
+    *flag = !m->off;
+    snprintf(what, size, "%s", m->what);
+    return true;
+}
 
 struct tried {
     int first, second; /* mistakes; second -1: none */
@@ -303,8 +216,9 @@ static bool compose(const struct search *s, const struct tried *t, struct tide_j
 {
     char one[TIDE_WHAT] = "", two[TIDE_WHAT] = "";
     *job = s->job;
-    if (!mistakes[t->first].apply(job, t->first_variant, t->amount, one, sizeof one) ||
-        (t->second >= 0 && !mistakes[t->second].apply(job, t->second_variant, t->amount, two, sizeof two)))
+    if (!make_mistake(&mistakes[t->first], job, t->first_variant, t->amount, one, sizeof one) ||
+        (t->second >= 0 &&
+         !make_mistake(&mistakes[t->second], job, t->second_variant, t->amount, two, sizeof two)))
         return false;
     snprintf(what, size, "%.*s%s%.*s", (int)(size / 2 - 4), one, *two ? ", " : "", (int)(size / 2 - 4), two);
     return true;
@@ -424,13 +338,13 @@ static bool exists(const struct search *s, int mistake, int variant)
 {
     struct tide_job job = s->job;
     char what[TIDE_WHAT];
-    return mistakes[mistake].apply(&job, variant, 2, what, sizeof what);
+    return make_mistake(&mistakes[mistake], &job, variant, 2, what, sizeof what);
 }
 
 /* fp32 and eager attention together have a row of their own. */
 static bool told_apart(int a, int b)
 {
-    return mistakes[a].apply == wide && mistakes[b].apply == eager;
+    return mistakes[a].apply == wide && mistakes[b].flag == offsetof(struct tide_job, eager);
 }
 
 static void try_all(struct search *s)
