@@ -18,7 +18,7 @@ static int one_word(const struct tide_command *command, int argc, char **argv, c
         return 1;
     if (count > 1) {
         struct tide_err err = {0};
-        tide_err_set(&err, "%s: one argument at most", command->name);
+        tide_err_set(&err, "%s: expected at most one argument", command->name);
         tide_err_hint(&err, "tidemark %s %s", command->name, command->synopsis);
         *ret_exit = tide_report(&err);
         return 1;
@@ -53,7 +53,7 @@ static int run_version(int argc, char **argv)
         return code;
     if (word) {
         struct tide_err err = {0};
-        tide_err_set(&err, "version: no argument is expected");
+        tide_err_set(&err, "version: expected no argument");
         return tide_report(&err);
     }
     printf("tidemark %s\n", TIDE_VERSION);
@@ -83,7 +83,7 @@ static int run_completion(int argc, char **argv)
     struct tide_err err = {0};
     if (!word) {
         tide_err_set(&err, "completion: the name of a shell is missing");
-        tide_err_hint(&err, "bash, zsh or fish");
+        tide_err_hint(&err, "the shells are bash, zsh and fish");
         return tide_report(&err);
     }
     return tide_help_completion(word, stdout, &err) ? tide_report(&err) : TIDE_EXIT_OK;
@@ -93,8 +93,8 @@ const struct tide_command tide_command_help = {
     .name = "help",
     .synopsis = "[COMMAND]",
     .operands = ":commands",
-    .summary = "list the commands, or say how one is used",
-    .details = "Without a COMMAND, lists the commands. With one, prints what 'tidemark COMMAND -h' prints.",
+    .summary = "list the commands, or show the help of one",
+    .details = "Without COMMAND, lists the commands. With it, prints what 'tidemark COMMAND -h' prints.",
     .examples = "tidemark help run",
     .options = no_options,
     .run = run_help,

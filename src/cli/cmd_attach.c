@@ -27,15 +27,16 @@ static int has_memory(int64_t pid, struct tide_err *err)
     struct tide_proc_status status;
     ssize_t len = tide_proc_read_pid(AT_FDCWD, pid, "status", text, sizeof text);
     if (len <= 0 || tide_proc_parse_status(text, (size_t)len, &status))
-        return tide_err_set(err, "attach: the memory of process %lld may not be read", (long long)pid);
+        return tide_err_set(err, "attach: cannot read the memory of process %lld: permission denied",
+                            (long long)pid);
     if (status.state == 'Z' || status.state == 'X') {
-        tide_err_set(err, "attach: process %lld has ended: only its exit status is left", (long long)pid);
-        return tide_err_hint(err, "process %lld, which started it, has not asked for that yet",
+        tide_err_set(err, "attach: process %lld has ended and is a zombie", (long long)pid);
+        return tide_err_hint(err, "its parent, process %lld, has not waited for it yet",
                              (long long)status.parent_pid);
     }
     return status.mapped_bytes != TIDE_UNKNOWN
                ? 0
-               : tide_err_set(err, "attach: %lld is a thread of the kernel: it has no memory of its own",
+               : tide_err_set(err, "attach: %lld is a kernel thread; it has no memory of its own",
                               (long long)pid);
 }
 
@@ -46,8 +47,8 @@ static int64_t read_pid(const char *text, struct tide_err *err)
     char shown[64], path[64];
     tide_text_escape(text, strlen(text), shown, sizeof shown);
     if (tide_count_parse(text, &pid) || pid <= 0 || pid > INT_MAX) {
-        tide_err_set(err, "attach: '%s' is no process number", shown);
-        return tide_err_hint(err, "'pgrep -f train.py' finds one");
+        tide_err_set(err, "attach: '%s' is not a process ID", shown);
+        return tide_err_hint(err, "find one with 'pgrep -f train.py'");
     }
     if (pid == getpid())
         return tide_err_set(err, "attach: %lld is tidemark itself", (long long)pid);
@@ -55,7 +56,7 @@ static int64_t read_pid(const char *text, struct tide_err *err)
     struct stat about;
     if (stat(path, &about)) {
         tide_err_set(err, "attach: there is no process %lld", (long long)pid);
-        return tide_err_hint(err, "'pgrep -f train.py' finds one");
+        return tide_err_hint(err, "find one with 'pgrep -f train.py'");
     }
     return has_memory(pid, err) ? -1 : pid;
 }
@@ -65,8 +66,7 @@ static void say_what_is_missing(int64_t pid, const struct tide_track_options *va
 {
     char path[64], text[2];
     if (tide_proc_read_pid(AT_FDCWD, pid, "smaps_rollup", text, sizeof text) <= 0)
-        fprintf(stderr,
-                "tidemark: shared pages of process %lld cannot be told apart: it belongs to someone else\n",
+        fprintf(stderr, "tidemark: cannot read which pages process %lld shares: it belongs to another user\n",
                 (long long)pid);
     struct stat about;
     snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)pid);
@@ -88,7 +88,7 @@ static int run(int argc, char **argv)
     if (tide_command_parse(&tide_command_attach, 0, argc, argv, &values, &operands, &count, NULL, &code))
         return code;
     if (count != 1) {
-        tide_err_set(&err, "attach: expected one process number, got %d words", count);
+        tide_err_set(&err, "attach: expected one process ID, got %d arguments", count);
         tide_err_hint(&err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
         return tide_report(&err);
     }
@@ -99,7 +99,8 @@ static int run(int argc, char **argv)
     config.pid = pid;
     say_what_is_missing(pid, &values);
     if (!values.quiet && isatty(STDERR_FILENO))
-        fprintf(stderr, "tidemark: recording process %lld and its children until they end or Ctrl-C\n",
+        fprintf(stderr,
+                "tidemark: recording process %lld and its children until they end; Ctrl-C stops recording\n",
                 (long long)pid);
     if (tide_track(&config, &outcome, &err)) {
         tide_report(&err);
@@ -115,11 +116,11 @@ const struct tide_command tide_command_attach = {
     .operands = ":pids",
     .summary = "record a process tree that is already running",
     .details =
-        "Watches the memory of process PID and of every process below it, until all have ended or until Ctrl-C, "
+        "Records the memory of process PID and of all its descendants, until all of them have ended or you press Ctrl-C, "
         "and prints a verdict on stderr. The processes are not touched.\n"
         "\n"
-        "A program that was not started by tidemark leaves no marks; steps are found only if its standard output is a "
-        "regular file, in what it adds to it. Without steps, time is the axis.",
+        "A program that tidemark did not start leaves no marks. Steps are found only if its standard output is a "
+        "regular file: tidemark reads what the program appends to it. Without steps, the axis is time.",
     .examples = "tidemark attach $(pgrep -of train.py)\n"
                 "tidemark attach -i 1s -o job.tide 4711",
     .options = options,

@@ -23,16 +23,15 @@ static const struct tide_option options[] = {
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
      "print one JSON document (schema tidemark.blame/1)", NULL, 0, 0},
     {0, "by", TIDE_OPTION_CHOICE, offsetof(struct values, by), "ORDER",
-     "what makes a culprit: its growth (default), or what it holds at the peak or at the end",
-     "growth|peak|end", 0, 0},
+     "rank by growth (default), or by bytes held at the peak or at the end", "growth|peak|end", 0, 0},
     {0, "phase", TIDE_OPTION_TEXT, offsetof(struct values, phase), "NAME",
-     "who holds most during this phase, over what was there before it", NULL, 0, 0},
+     "rank by what is held during this phase beyond what was held before it", NULL, 0, 0},
     {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
-     "what grew between two steps, which follow the file: FILE STEP STEP", NULL, 0, 0},
-    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N", "how many culprits (default 5)",
-     NULL, 1, 1000},
+     "rank by growth between two steps, given after the file: FILE STEP STEP", NULL, 0, 0},
+    {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N",
+     "show at most N culprits (default 5)", NULL, 1, 1000},
     {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
-     "how many frames of each stack (default 6; the document has all)", NULL, 1, 60},
+     "show at most N frames of each stack (default 6; --json has all)", NULL, 1, 60},
     {0},
 };
 
@@ -43,14 +42,15 @@ static int read_options(const struct values *v, char **operands, int count, stru
         .by = TIDE_BLAME_GROWTH, .most = (size_t)v->most, .from_x = NAN, .to_x = NAN};
     int expected = v->between ? 3 : 1;
     if (count != expected) {
-        tide_err_set(
-            err, v->between ? "--between needs a file and two steps" : "expected one recording, got %d words",
-            count);
+        tide_err_set(err,
+                     v->between ? "--between needs a file and two steps"
+                                : "expected one recording, got %d arguments",
+                     count);
         return tide_err_hint(err, v->between ? "tidemark blame --between RUN.tide 100 200"
                                              : "tidemark blame RUN.tide");
     }
     if ((v->by != NULL) + (v->phase != NULL) + v->between > 1)
-        return tide_err_set(err, "--by, --phase and --between exclude each other");
+        return tide_err_set(err, "--by, --phase and --between cannot be used together");
     if (v->by)
         want->by = !strcmp(v->by, "peak")  ? TIDE_BLAME_PEAK
                    : !strcmp(v->by, "end") ? TIDE_BLAME_END
@@ -110,13 +110,13 @@ const struct tide_command tide_command_blame = {
     .operands = ":files",
     .summary = "name the code that holds the bytes",
     .details =
-        "Ranks the call stacks of a recording that was made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "
-        "the culprits are those whose growth explains the growth of the process that the verdict is about, and a stack that rose and stopped is called bounded. Stacks that meet in one line of the program, such as "
-        "an allocator of its own, are one culprit, with its callers below. A container that is made larger by a factor whenever it is full "
-        "counts with what is put into it per step. What is healthy comes after the culprits: phases whose memory is given back each time, and caches that filled and stopped. "
-        "Other orders: what is live at the peak, at the end, in a phase, or what changed between two steps.\n"
+        "Ranks the call stacks of a recording made with `tidemark run --heap`. Each stack is a series over the steps and is judged like a process: "
+        "the culprits are the stacks whose growth explains the growth of the process in the verdict. A stack that rose and stopped is called bounded. Stacks that meet in one line of the program, such as "
+        "its own allocator, are one culprit, with the callers below it. A container that doubles whenever it is full "
+        "counts with what the program adds to it per step. After the culprits come healthy places: phases that free their memory each time, and caches that filled and stopped. "
+        "Other orders: bytes live at the peak, at the end or in a phase, or growth between two steps.\n"
         "\n"
-        "Exit code: 0 no call site grows, 1 one does, 2 trouble, 3 memory grows, or it is too early to say whether it does, and no call site is known to.",
+        "Exit code: 0 no call site grows, 1 one does, 2 trouble, 3 no call site is known to grow, but memory grows or it is too early to say.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark blame train.tide\n"
                 "tidemark blame --by peak train.tide\n"

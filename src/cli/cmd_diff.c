@@ -19,14 +19,14 @@ static const struct tide_option options[] = {
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
      "print one JSON document (schema tidemark.diff/1)", NULL, 0, 0},
     {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
-     "compare what is live at this step of both, at the peak of each, or at the end of each (default: the end, or the last step that both reached)",
+     "compare live memory at this step of both, at the peak of each, or at the end of each (default: the end, or the last step that both reached)",
      NULL, 0, 0},
     {0, "between", TIDE_OPTION_FLAG, offsetof(struct values, between), NULL,
-     "compare two moments of one recording, which follow the file: FILE STEP STEP", NULL, 0, 0},
+     "compare two steps of one recording, given after the file: FILE STEP STEP", NULL, 0, 0},
     {'n', "number", TIDE_OPTION_COUNT, offsetof(struct values, most), "N",
-     "how many call sites, and how many roles (default 5)", NULL, 1, 100000},
+     "show at most N call sites and N roles (default 5)", NULL, 1, 100000},
     {0, "frames", TIDE_OPTION_COUNT, offsetof(struct values, frames), "N",
-     "how many frames of each stack (default 6; the document has all)", NULL, 1, 60},
+     "show at most N frames of each stack (default 6; --json has all)", NULL, 1, 60},
     {0},
 };
 
@@ -35,7 +35,7 @@ static int read_operands(const struct values *v, char **operands, int count, str
 {
     *want = (struct tide_diff_options){.between = v->between, .usual = !v->between && !v->at};
     if (v->between && v->at)
-        return tide_err_set(err, "--at and --between exclude each other");
+        return tide_err_set(err, "--at and --between cannot be used together");
     if (v->at && tide_moment_parse(v->at, &want->moments[0], err))
         return tide_err_wrap(err, "--at");
     if (v->at)
@@ -44,7 +44,7 @@ static int read_operands(const struct values *v, char **operands, int count, str
         if (v->between)
             tide_err_set(err, "--between needs a file and two moments");
         else
-            tide_err_set(err, "expected two recordings, got %d words", count);
+            tide_err_set(err, "expected two recordings, got %d arguments", count);
         return tide_err_hint(err, v->between ? "tidemark diff --between RUN.tide 100 200"
                                              : "tidemark diff BEFORE.tide AFTER.tide");
     }
@@ -102,11 +102,11 @@ const struct tide_command tide_command_diff = {
     .summary = "say what is different between two runs, or two steps of one",
     .details =
         "Compares two recordings: their verdicts, the memory of their processes by role, and, where both were made with `tidemark run --heap`, the code that "
-        "holds the bytes. Call sites are matched by the functions and files of their stacks, also when lines have moved. A difference that sampling alone can "
-        "make is not reported.\n"
+        "holds the bytes. Call sites are matched by the functions and files of their stacks, even when lines have moved. A difference that sampling alone can "
+        "cause is not reported.\n"
         "\n"
-        "The second run is worse when something in it leaks that did not in the first, or when it leaks faster beyond the 95 % intervals of both rates and by more than a tenth. A new leak that comes to less than 256 KiB is undecided. Memory that is "
-        "larger without growing is shown, and is not worse.\n"
+        "The second run is worse when something leaks that did not leak in the first, or when it leaks faster by more than a tenth and beyond the 95 % intervals of both rates. A new leak of less than 256 KiB in all is undecided. Memory that is "
+        "larger but does not grow is shown, and does not count as worse.\n"
         "\n"
         "Exit code: 0 the second is no worse, 1 it is worse, 2 trouble, 3 not enough data to tell. Between two steps of one recording: 0, or 2.",
     .examples = "tidemark diff before.tide after.tide\n"

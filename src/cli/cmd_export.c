@@ -24,13 +24,13 @@ static const struct tide_option options[] = {
     {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, out), "FILE",
      "write to this file instead of standard output", NULL, 0, 0},
     {0, "at", TIDE_OPTION_TEXT, offsetof(struct values, at), "MOMENT",
-     "the state at this step, at the peak of all call sites, or at the end of training (default); not for chrome-trace and csv",
+     "write the state at this step, at the peak of all call sites, or at the end of training (default); not for chrome-trace and csv",
      NULL, 0, 0},
     {0, "growth", TIDE_OPTION_FLAG, offsetof(struct values, growth), NULL,
-     "pprof, speedscope, collapsed: instead of what is live, what was added in training and not given back",
+     "pprof, speedscope, collapsed: what was allocated in training and not freed, instead of what is live",
      NULL, 0, 0},
     {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "ROWS",
-     "csv: memory of processes at each look (default), of call sites at each change, or the marks",
+     "csv: memory of processes at each sample (default), of call sites at each change, or the marks",
      "processes|sites|marks", 0, 0},
     {0},
 };
@@ -42,11 +42,11 @@ static int read_options(const struct values *v, int count, const struct tide_exp
     if (v->at && tide_moment_parse(v->at, &o.at, err))
         return tide_err_wrap(err, "--at");
     if (!v->format) {
-        tide_err_set(err, "no format to export to");
+        tide_err_set(err, "--format is missing");
         return tide_err_hint(err, "tidemark export --format pprof -o heap.pb.gz RUN.tide");
     }
     if (count != 1) {
-        tide_err_set(err, "expected one recording, got %d words", count);
+        tide_err_set(err, "expected one recording, got %d arguments", count);
         return tide_err_hint(err, "tidemark export --format %s RUN.tide", v->format);
     }
     const struct tide_export_format *format = tide_export_find(v->format);
@@ -55,7 +55,7 @@ static int read_options(const struct values *v, int count, const struct tide_exp
     if (v->growth && !format->needs_sites)
         return tide_err_set(err, "--growth is for pprof, speedscope and collapsed");
     if (v->at && v->growth)
-        return tide_err_set(err, "--at and --growth exclude each other");
+        return tide_err_set(err, "--at and --growth cannot be used together");
     if (v->what && strcmp(format->name, "csv"))
         return tide_err_set(err, "--what is for csv");
     if (v->what)
@@ -80,7 +80,7 @@ static int check_place(const char *to, struct tide_err *err)
     if (!strcmp(to, "-") || stat(to, &there) || !S_ISREG(there.st_mode) ||
         tide_reader_is_recording(to, NULL) <= 0)
         return 0;
-    tide_err_set(err, "'%s' is a recording and is not replaced",
+    tide_err_set(err, "cannot write '%s': it is a recording, which is never overwritten",
                  tide_text_escape(to, strlen(to), shown, sizeof shown));
     return tide_err_hint(err, "name another file with -o");
 }
@@ -140,7 +140,7 @@ const struct tide_command tide_command_export = {
         " openmetrics   text for Prometheus and its relatives\n"
         " csv           one row per process and look, per change of a call site, or per mark\n"
         "\n"
-        "A file appears under its name when it is whole. Exit code: 0, or 2 when there is trouble.",
+        "The file appears under its name only when it is complete. Exit code: 0, or 2 when there is trouble.",
     .examples = "tidemark export --format pprof -o heap.pb.gz train.tide\n"
                 "tidemark export --format collapsed --growth train.tide | flamegraph.pl > growth.svg\n"
                 "tidemark export --format chrome-trace -o train.json train.tide\n"

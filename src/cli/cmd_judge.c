@@ -24,15 +24,15 @@ static const struct tide_option options[] = {
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
      "print one JSON document (schema tidemark.verdict/1) per file", NULL, 0, 0},
     {'a', "all", TIDE_OPTION_FLAG, offsetof(struct values, all), NULL,
-     "print a line for every series that was judged, not only the worst", NULL, 0, 0},
+     "print a line for every series, not only the worst", NULL, 0, 0},
     {'q', "quiet", TIDE_OPTION_FLAG, offsetof(struct values, quiet), NULL,
      "print nothing; the exit code is the answer", NULL, 0, 0},
     {0, "items", TIDE_OPTION_COUNT, offsetof(struct values, items), "N",
-     "items in one pass over the data, to recognise a cache that fills once", NULL, 1, 0},
-    {0, "per-step", TIDE_OPTION_REAL, offsetof(struct values, per_step), "K", "items that one step takes",
+     "items in one pass over the data; tidemark then recognises a cache that fills once", NULL, 1, 0},
+    {0, "per-step", TIDE_OPTION_REAL, offsetof(struct values, per_step), "K", "items that one step uses",
      NULL, 0, 0},
     {0, "limit", TIDE_OPTION_SIZE, offsetof(struct values, limit), "SIZE",
-     "memory that may be used; the forecast says when it is reached", NULL, 1, 0},
+     "the memory limit; the forecast says when it is reached", NULL, 1, 0},
     {0, "unit", TIDE_OPTION_TEXT, offsetof(struct values, unit), "UNIT",
      "unit of the numbers in a plain series: B, KB, MB, GB, KiB, MiB or GiB", NULL, 0, 0},
     {0, "column", TIDE_OPTION_TEXT, offsetof(struct values, column), "NAME",
@@ -114,7 +114,7 @@ static int judge_main(int argc, char **argv)
         return code;
     struct tide_err err;
     if (count == 0) {
-        tide_err_set(&err, "no file to judge");
+        tide_err_set(&err, "no file was given");
         tide_err_hint(&err, "tidemark judge RUN.tide, or a log: tidemark judge memory.csv");
         return tide_report(&err);
     }
@@ -136,15 +136,15 @@ const struct tide_command tide_command_judge = {
     .summary = "say whether memory leaks, spikes, levels off or jumps",
     .details =
         "Judges a recording made by `tidemark run`, or a plain series: CSV, TSV or JSON lines with a column of steps (or of time) and a column "
-        "of memory whose name or cells tell the unit, such as `step,rss_mb` or `512 MiB`. Numbers are written like 1234.5. `-` is standard input.\n"
+        "of memory whose name or cells have the unit, such as `step,rss_mb` or `512 MiB`. Numbers look like 1234.5. `-` is standard input.\n"
         "\n"
         "The verdict is flat, spikes, leak, plateau, jump, undecided or, where `--heap` recorded what the program holds, retention: memory that rises "
-        "while nobody holds more, because the allocator keeps what was given back. Exit code: 0 no leak, 1 leak, or retention that goes on growing (it "
+        "although the program holds no more, because the allocator keeps what was freed. Exit code: 0 no leak, 1 leak, or retention that keeps growing (it "
         "ends the job as a leak does; bounded retention is 0), or a process that the kernel killed for lack of memory, 2 trouble, 3 not enough data "
         "to tell.\n"
         "\n"
-        "If a process was killed, the first line says so: by the OOM killer and at which limit, or by which signal, and who it was, how large, "
-        "at which step and in which phase.",
+        "If a process was killed, the first line says what killed it (the OOM killer and its limit, or a signal), which process it was, its size, "
+        "and the step and phase.",
     .examples = "tidemark judge train.tide\n"
                 "tidemark judge --items 663 --per-step 8 rss.csv\n"
                 "tidemark judge --json train.tide\n"

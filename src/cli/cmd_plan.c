@@ -26,12 +26,12 @@ static const struct tide_option options[] = {
     {'m', "model", TIDE_OPTION_TEXT, AT(model), "NAME",
      "a preset (gpt2, llama-3.2-1b, qwen2.5-0.5b, vit-base, resnet50, ...) or the path of a Hugging Face config.json",
      NULL, 0, 0},
-    {0, "task", TIDE_OPTION_CHOICE, AT(task), "TASK", "what is done with it (pretrain)",
+    {0, "task", TIDE_OPTION_CHOICE, AT(task), "TASK", "what the run does with the model (pretrain)",
      "pretrain|sft|lora|grpo|infer", 0, 0},
-    {0, "framework", TIDE_OPTION_CHOICE, AT(framework), "NAME", "who runs it (torch)", "torch|tidemark", 0,
-     0},
+    {0, "framework", TIDE_OPTION_CHOICE, AT(framework), "NAME", "which runtime trains (torch)",
+     "torch|tidemark", 0, 0},
     {0, "where", TIDE_OPTION_CHOICE, AT(where), "PLACE",
-     "on a GPU, or on the processor, where the bytes are resident ones of the process (gpu)", "gpu|cpu", 0,
+     "plan for a GPU, or for the CPU, where bytes are the resident memory of the process (gpu)", "gpu|cpu", 0,
      0},
     {0, "batch", TIDE_OPTION_COUNT, AT(batch), "N", "sequences or pictures in one forward pass (8)", NULL, 1,
      1 << 24},
@@ -41,51 +41,54 @@ static const struct tide_option options[] = {
     {0, "accumulation", TIDE_OPTION_COUNT, AT(accumulation), "N",
      "forward and backward passes per update (1)", NULL, 1, 1 << 20},
     {0, "generate", TIDE_OPTION_COUNT, AT(generate), "N",
-     "tokens that are generated: of grpo's sequences the last, after infer's prompt (0)", NULL, 0, 1 << 24},
-    {0, "dtype", TIDE_OPTION_CHOICE, AT(dtype), "TYPE", "of the weights (fp32)", "fp32|bf16|fp16", 0, 0},
+     "tokens to generate: the end of each sequence for grpo, after the prompt for infer (0)", NULL, 0,
+     1 << 24},
+    {0, "dtype", TIDE_OPTION_CHOICE, AT(dtype), "TYPE", "type of the weights (fp32)", "fp32|bf16|fp16", 0, 0},
     {0, "autocast", TIDE_OPTION_FLAG, AT(autocast), NULL,
-     "torch.autocast to bf16, or to fp16 with a GradScaler", NULL, 0, 0},
+     "use torch.autocast to bf16, or to fp16 with a GradScaler", NULL, 0, 0},
     {0, "loss", TIDE_OPTION_CHOICE, AT(loss), "WHOSE",
-     "of text: the model's (model(x, labels=x).loss), the program's own cross entropy of model(x).logits, or that of Hugging Face's Trainer or TRL's SFTTrainer (hf)",
+     "what computes the loss of text: the model (model(x, labels=x).loss), the program's own cross entropy of model(x).logits, Hugging Face's Trainer, or TRL's SFTTrainer (hf)",
      "hf|own|trainer|trl", 0, 0},
     {0, "no-cache", TIDE_OPTION_FLAG, AT(no_cache), NULL,
-     "use_cache=False; transformers keeps keys and values in training too, but for checkpointing and its Trainer",
+     "use_cache=False; by default transformers keeps keys and values in training too, except with checkpointing or its Trainer",
      NULL, 0, 0},
     {0, "hold-output", TIDE_OPTION_FLAG, AT(hold_output), NULL,
-     "a variable holds the model's output until the next: output = model(...), loss = output.loss", NULL, 0,
-     0},
+     "a variable holds the model's output until the next step: output = model(...), loss = output.loss", NULL,
+     0, 0},
     {0, "attention", TIDE_OPTION_CHOICE, AT(attention), "KIND",
-     "one kernel (sdpa, flash) or operator by operator (sdpa)", "sdpa|flash|eager", 0, 0},
-    {0, "checkpointing", TIDE_OPTION_FLAG, AT(checkpointing), NULL,
-     "blocks are computed again on the way back", NULL, 0, 0},
-    {0, "optimizer", TIDE_OPTION_CHOICE, AT(optimizer), "NAME", "who updates (adamw)",
+     "one fused kernel (sdpa, flash) or one operator after another (eager) (sdpa)", "sdpa|flash|eager", 0, 0},
+    {0, "checkpointing", TIDE_OPTION_FLAG, AT(checkpointing), NULL, "recompute blocks in the backward pass",
+     NULL, 0, 0},
+    {0, "optimizer", TIDE_OPTION_CHOICE, AT(optimizer), "NAME", "the optimizer (adamw)",
      "sgd|momentum|adamw|adamw-fused|adamw-loop|adamw-8bit|adafactor", 0, 0},
     {0, "keep-gradients", TIDE_OPTION_FLAG, AT(keep_gradients), NULL, "zero_grad(set_to_none=False)", NULL, 0,
      0},
-    {0, "no-reference", TIDE_OPTION_FLAG, AT(no_reference), NULL, "grpo without a reference model", NULL, 0,
-     0},
+    {0, "no-reference", TIDE_OPTION_FLAG, AT(no_reference), NULL, "grpo runs without a reference model", NULL,
+     0, 0},
     {0, "rank", TIDE_OPTION_COUNT, AT(rank), "N",
-     "of lora's adapters, on every linear layer but the head (16)", NULL, 1, 1 << 16},
-    {0, "dropout", TIDE_OPTION_REAL, AT(dropout), "P", "instead of the model's own", NULL, 0, 1},
+     "rank of lora's adapters, on every linear layer except the head (16)", NULL, 1, 1 << 16},
+    {0, "dropout", TIDE_OPTION_REAL, AT(dropout), "P", "dropout rate, instead of the model's own", NULL, 0,
+     1},
     {0, "padded", TIDE_OPTION_FLAG, AT(padded), NULL,
-     "sequences of different length in one batch, with a mask", NULL, 0, 0},
+     "batches hold sequences of different length, with a mask", NULL, 0, 0},
     {0, "compile", TIDE_OPTION_FLAG, AT(compile), NULL, "torch.compile", NULL, 0, 0},
     {0, "processes", TIDE_OPTION_COUNT, AT(processes), "N",
-     "data-parallel degree (1); planned is one of them", NULL, 1, 1 << 20},
+     "number of data-parallel processes (1); the plan is for one of them", NULL, 1, 1 << 20},
     {0, "shard", TIDE_OPTION_CHOICE, AT(shard), "WHAT",
-     "what the processes share out, each including those before (none); docs/PLAN.md says how",
+     "what the processes shard; each choice includes those before it (none); docs/PLAN.md has details",
      "none|optimizer|gradients|full", 0, 0},
     {0, "device-memory", TIDE_OPTION_SIZE, AT(device_memory), "SIZE",
-     "say whether it fits, and the largest batch and longest sequence that do", NULL, 1, 0},
+     "say whether the run fits, and the largest batch and longest sequence that fit", NULL, 1, 0},
     {0, "explain", TIDE_OPTION_SIZE, AT(explain), "SIZE",
-     "which mistakes make it this much (torch.cuda.max_memory_allocated)", NULL, 1, 0},
+     "find the mistakes that make the run use SIZE (torch.cuda.max_memory_allocated)", NULL, 1, 0},
     {0, "on-device", TIDE_OPTION_FLAG, AT(on_device), NULL,
-     "--explain is what the device has in use (nvidia-smi), context included", NULL, 0, 0},
-    {0, "fails-at", TIDE_OPTION_COUNT, AT(fails_at), "STEP", "the step at which it ran out of memory", NULL,
-     1, 0},
-    {0, "per-step", TIDE_OPTION_SIZE, AT(per_step), "SIZE", "what it grows with every step", NULL, 1, 0},
+     "SIZE of --explain is what nvidia-smi shows, context included", NULL, 0, 0},
+    {0, "fails-at", TIDE_OPTION_COUNT, AT(fails_at), "STEP", "the step at which the run ran out of memory",
+     NULL, 1, 0},
+    {0, "per-step", TIDE_OPTION_SIZE, AT(per_step), "SIZE", "how much memory grows with every step", NULL, 1,
+     0},
     {0, "against", TIDE_OPTION_TEXT, AT(against), "FILE",
-     "a recording beside the plan: planned, seen, unexplained; with --explain, how many steps there were, and whether it ended well",
+     "compare the plan with this recording: planned, measured, unexplained; with --explain, use its number of steps and how it ended",
      NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, AT(json), NULL, "print one JSON document (schema tidemark.plan/1)", NULL, 0,
      0},
@@ -121,8 +124,8 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     if (v->dropout >= 0)
         job->model.embed_dropout = job->model.residual_dropout = job->model.attention_dropout = v->dropout;
     if (job->sharding && job->degree == 1) {
-        tide_err_set(err, "--shard %s with one process: there is nobody to share with", v->shard);
-        return tide_err_hint(err, "--processes N says how many there are");
+        tide_err_set(err, "--shard %s needs more than one process", v->shard);
+        return tide_err_hint(err, "say how many processes there are: --processes N");
     }
     return tide_job_check(job, err);
 }
@@ -154,7 +157,7 @@ static int plan_own(const struct values *v, char **words, int count)
     int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
     if (count > skip && !strcmp(words[skip], "train"))
         return answer_own(v, count - skip, words + skip);
-    tide_err_set(&err, "only runs of 'tidemark train' are laid out exactly");
+    tide_err_set(&err, "plan: after '--', expected a 'tidemark train' command");
     tide_err_hint(
         &err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
     return tide_report(&err);
@@ -248,7 +251,7 @@ static int plan_main(int argc, char **argv)
     if (count)
         return plan_own(&v, words, count);
     if (!v.model) {
-        tide_err_set(&err, "no model to plan");
+        tide_err_set(&err, "--model is missing");
         tide_err_hint(&err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
         return tide_report(&err);
     }
@@ -260,21 +263,21 @@ static int plan_main(int argc, char **argv)
 const struct tide_command tide_command_plan = {
     .name = "plan",
     .synopsis = "--model NAME [options] | -- tidemark train lm ...",
-    .summary = "say what a training run will need, and what explains what it used",
+    .summary = "say how much memory a training run needs, or which mistake explains what it used",
     .details =
-        "Plans the memory of a PyTorch run before it runs: the operators of the model, of autograd and of the optimizer are gone through by their sizes "
-        "alone, on a model of PyTorch's caching allocator. The table says who owns the bytes at the peak and at the peak of every phase. docs/PLAN.md "
-        "derives each term and says how near it comes to what was measured.\n"
+        "Plans the memory of a PyTorch run before it runs. It goes through the operators of the model, of autograd and of the optimizer by their sizes "
+        "alone, on a model of PyTorch's caching allocator. The table shows what the bytes are for at the peak, and at the peak of every phase. docs/PLAN.md "
+        "derives each term and compares it with measurements.\n"
         "\n"
-        "Planned is the loop that people run: `model(x, labels=x).loss`, whose keys and values transformers keeps in training too. `--loss`, `--no-cache` and "
-        "`--hold-output` say what is done otherwise; `--loss trainer` and `--loss trl` are the loops of Hugging Face's Trainer and TRL's SFTTrainer.\n"
+        "The plan is for the common loop: `model(x, labels=x).loss`, in which transformers keeps keys and values in training too. `--loss`, `--no-cache` and "
+        "`--hold-output` change that; `--loss trainer` and `--loss trl` are the loops of Hugging Face's Trainer and TRL's SFTTrainer.\n"
         "\n"
-        "`--explain SIZE` searches the usual mistakes, singly and in pairs, for those that make the run need that much, ranks them by how near they come "
+        "`--explain SIZE` tries the usual mistakes, alone and in pairs, keeps those that make the run use that much, ranks them by how close they come "
         "and how common they are, and says which single measurement would tell the first two apart.\n"
         "\n"
-        "A run of the own runtime is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout in the same table.\n"
+        "A run of `tidemark train` is laid out exactly: `tidemark plan -- tidemark train lm ...` prints that layout in the same table.\n"
         "\n"
-        "Exit code: 0, 1 it does not fit into `--device-memory`, 2 trouble, 3 nothing that is known explains the number.",
+        "Exit code: 0, 1 the run does not fit into `--device-memory`, 2 trouble, 3 no known mistake explains the number.",
     .examples =
         "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16 --optimizer adamw\n"
         "tidemark plan --model llama-3.2-1b --task lora --seq 2048 --dtype bf16 --device-memory 24G\n"

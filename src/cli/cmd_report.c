@@ -27,12 +27,11 @@ struct values {
 
 static const struct tide_option options[] = {
     {'o', "output", TIDE_OPTION_TEXT, offsetof(struct values, output), "FILE",
-     "where the page goes; - is standard output (default: beside the recording, run.tide gives run.html)",
-     NULL, 0, 0},
+     "write the page to FILE; - is standard output (default: run.html beside run.tide)", NULL, 0, 0},
     {0, "plan", TIDE_OPTION_TEXT, offsetof(struct values, plan), "FILE",
-     "a plan to stand beside it, as 'tidemark plan --json' prints one", NULL, 0, 0},
+     "show this plan beside the recording; 'tidemark plan --json' prints one", NULL, 0, 0},
     {0, "force", TIDE_OPTION_FLAG, offsetof(struct values, force), NULL,
-     "replace a file that is no page of tidemark", NULL, 0, 0},
+     "overwrite a file that is not a page of tidemark", NULL, 0, 0},
     {0},
 };
 
@@ -44,7 +43,7 @@ static int name_output(const char *recording, char *out, size_t size, struct tid
         len -= 5;
     int need = snprintf(out, size, "%.*s.html", (int)len, recording);
     if (need < 0 || (size_t)need >= size)
-        return tide_err_set(err, "the name of the recording is too long to name a page after it");
+        return tide_err_set(err, "the name of the recording is too long; name the page with -o");
     return 0;
 }
 
@@ -77,8 +76,8 @@ static int check_place(const char *path, const char *recording, bool force, stru
         return tide_err_set(err, "'%s' is the recording itself", shown);
     if (force || at.st_size == 0 || is_our_page(path))
         return 0;
-    tide_err_set(err, "'%s' is there already and is no page of tidemark", shown);
-    return tide_err_hint(err, "another name with -o, or --force to replace it");
+    tide_err_set(err, "'%s' exists and is not a page of tidemark", shown);
+    return tide_err_hint(err, "choose another name with -o, or overwrite it with --force");
 }
 
 static int write_page(const struct values *v, const char *recording, const char *path, struct tide_err *err)
@@ -133,7 +132,7 @@ static int report_main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, said and cleaned up after */
     struct tide_err err = {{0}, {0}};
     if (count != 1) {
-        tide_err_set(&err, "expected one recording, got %d words", count);
+        tide_err_set(&err, "expected one recording, got %d arguments", count);
         tide_err_hint(&err, "tidemark report RUN.tide");
         return tide_report(&err);
     }
@@ -144,7 +143,7 @@ const struct tide_command tide_command_report = {
     .name = "report",
     .synopsis = "[-o FILE] [options] FILE",
     .operands = ":files",
-    .summary = "make one page of a recording, for a browser",
+    .summary = "write a recording as one page for a browser",
     .details =
         "Writes a self-contained page: the verdict first, then the timeline with floor, spikes, phases and epochs, the culprits with their stacks, live "
         "bytes by call stack at any moment, and the tables. It loads nothing from anywhere, stays under 2 MB, shows verdict, tables and a chart without "
@@ -153,7 +152,7 @@ const struct tide_command tide_command_report = {
         "In the page: drag over the timeline to zoom, click it to choose a moment. With the keyboard, when the timeline has the focus: arrows move, + and - "
         "zoom, 0 shows all.\n"
         "\n"
-        "Exit code: 0 the page was written, 2 trouble. A file that is no page of tidemark is not replaced without --force.",
+        "Exit code: 0 the page was written, 2 trouble. A file that is not a page of tidemark is overwritten only with --force.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark report train.tide\n"
                 "tidemark report -o /tmp/monday.html train.tide",

@@ -17,9 +17,9 @@ struct values {
 static const struct tide_option options[] = {
     TIDE_TRACK_OPTIONS,
     {0, "heap", TIDE_OPTION_FLAG, offsetof(struct values, heap), NULL,
-     "also record which call stacks hold the memory: preloads a library into the command", NULL, 0, 0},
+     "also record which call stacks hold the memory; preloads a library into the command", NULL, 0, 0},
     {0, "heap-interval", TIDE_OPTION_BYTES, offsetof(struct values, heap_interval_bytes), "SIZE",
-     "sample small allocations once every SIZE bytes in the mean (512Ki); implies --heap", NULL, 1,
+     "sample small allocations once every SIZE bytes on average (512Ki); implies --heap", NULL, 1,
      INT64_C(1) << 40},
     {0, "python-objects", TIDE_OPTION_FLAG, offsetof(struct values, python_objects), NULL,
      "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "
@@ -43,7 +43,7 @@ static int run(int argc, char **argv)
                            &count, NULL, &code))
         return code;
     if (count == 0) {
-        tide_err_set(&err, "run: there is no command to run");
+        tide_err_set(&err, "run: no command was given");
         tide_err_hint(&err, "tidemark run -- python train.py");
         return tide_report(&err);
     }
@@ -74,31 +74,31 @@ const struct tide_command tide_command_run = {
         "CMD: 128 + N when signal N killed it, 127 when it was not found, 126 when it could not be executed, 2 "
         "when the recording could not be begun.\n"
         "\n"
-        "Without -o the recording is called after the program and the time, in the current directory, and its name is "
-        "the last line on stderr. It can be read while it grows and survives the death of everything.\n"
+        "Without -o the recording is named after the program and the time, in the current directory, and its name is "
+        "the last line on stderr. It can be read while it grows, and it survives kill -9 of tidemark and of the command.\n"
         "\n"
-        "Steps come from the program itself (tidemark.h, or the Python package), else from what it prints: "
+        "Steps come from the program itself (tidemark.h, or the Python package), or else from what it prints: "
         "progress bars, 'step 12', 'iter 12/100', 'it 12', 'update 12', '[12/100] loss 0.3', 'Epoch 3', or what --step-regex finds; output that goes to "
-        "/dev/null is looked at too. Without steps, time is the "
-        "axis; so it is where a program holds its output back until much of it is there, as Python does in a pipe "
+        "/dev/null is read too. Without steps, the axis is "
+        "time; so it is for a program that buffers its output, as Python does in a pipe "
         "unless PYTHONUNBUFFERED=1.\n"
         "\n"
-        "With --heap a library is preloaded into the command and everything that it starts. It keeps live bytes by call "
-        "stack: allocations of a quarter of --heap-interval and more are all counted, smaller ones are sampled and scaled up. "
-        "The stacks are in the recording, with functions, files and lines as far as symbols and debug information tell "
-        "them. A program with a pool or arena of its own can say what it hands out (tidemark.h), so that users of the pool are "
-        "named and not whoever made it grow. A program that is statically linked, setuid, or built with a sanitizer cannot be seen into, and is "
+        "With --heap a library is preloaded into the command and every program it starts. It keeps live bytes by call "
+        "stack: allocations of at least a quarter of --heap-interval are all counted, smaller ones are sampled and scaled up. "
+        "The recording has the stacks, with functions, files and lines as far as symbols and debug information give "
+        "them. A program with its own pool or arena can report what it hands out (tidemark.h); then users of the pool are "
+        "named instead of the code that made it grow. The library cannot see into a program that is statically linked, setuid, or built with a sanitizer; it is "
         "named.\n"
         "\n"
-        "Where the command is a PyTorch program whose Python can import the package tidemark, --heap also asks it a few times who holds the tensors that "
-        "become more, and says it below the culprit: held by list `losses`, train.py:31; keep `loss.item()`. "
+        "If the command is a PyTorch program whose Python can import the package tidemark, --heap also asks it a few times what holds the tensors that "
+        "accumulate, and prints that below the culprit: held by list `losses`, train.py:31; keep `loss.item()`. "
         "The census runs between two instructions of its main thread; --no-census leaves it out.\n"
         "\n"
         "When the command ends before processes that it started, recording goes on until they end too, or "
-        "until Ctrl-C. A terminal gets a status line in its last row, where the program's own output permits.\n"
+        "until you press Ctrl-C. On a terminal, a status line is shown in the last row where the program's own output permits it.\n"
         "\n"
-        "The command does not depend on tidemark: should tidemark be killed, the command goes on and what it prints arrives, "
-        "in a file, a pipe or on the terminal, which the shell has again then; keys no longer reach the command.",
+        "The command does not depend on tidemark: if tidemark is killed, the command goes on and its output still arrives, "
+        "in a file, a pipe or on the terminal. The shell then has the terminal again, and keys no longer reach the command.",
     .examples = "tidemark run -- python train.py\n"
                 "tidemark run -o base.tide --limit 24G -- uv run python train.py --epochs 3\n"
                 "tidemark run --heap -- ./train\n"

@@ -32,21 +32,22 @@ struct values {
 
 static const struct tide_option options[] = {
     {0, "prompt", TIDE_OPTION_TEXT, offsetof(struct values, prompt), "TEXT",
-     "what to continue (nothing: the model begins)", NULL, 0, 0},
-    {0, "tokens", TIDE_OPTION_COUNT, offsetof(struct values, tokens), "N", "how many to add (200)", NULL, 0,
-     MOST_TOKENS},
+     "the text to continue (default: none, the model begins)", NULL, 0, 0},
+    {0, "tokens", TIDE_OPTION_COUNT, offsetof(struct values, tokens), "N", "how many tokens to add (200)",
+     NULL, 0, MOST_TOKENS},
     {0, "temperature", TIDE_OPTION_REAL, offsetof(struct values, rule.temperature), "X",
-     "how far from the likeliest: 0 takes always that, 1 (default) as the model weighs them", NULL, 0, 0},
+     "0 always takes the most likely token; 1 (default) samples from the model's probabilities", NULL, 0, 0},
     {0, "top-k", TIDE_OPTION_COUNT, offsetof(struct values, rule.top_k), "K",
-     "only of the K likeliest (0: of all)", NULL, 0, 0},
+     "sample only from the K most likely tokens (0: from all)", NULL, 0, 0},
     {0, "top-p", TIDE_OPTION_REAL, offsetof(struct values, rule.top_p), "P",
-     "only of the fewest that have this share together (1: of all); after --top-k", NULL, 0, 0},
+     "sample only from the fewest tokens whose probabilities add up to P (1: from all); applied after --top-k",
+     NULL, 0, 0},
     {0, "seed", TIDE_OPTION_COUNT, offsetof(struct values, seed), "N",
-     "of what is chosen (1); the same seed says the same again", NULL, 0, 0},
+     "seed of the random choice (1); the same seed gives the same text", NULL, 0, 0},
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
-     "numbers in matrix products (f32); bf16 says what a model evaluated so would say", "f32|bf16", 0, 0},
+     "number type in matrix products (f32)", "f32|bf16", 0, 0},
     {0, "threads", TIDE_OPTION_COUNT, offsetof(struct values, threads), "N",
-     "threads that compute (one per processor)", NULL, 1, TIDE_THREADS_MOST},
+     "number of threads (one per processor)", NULL, 1, TIDE_THREADS_MOST},
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "one JSON document, at the end", NULL,
      0, 0},
     {0},
@@ -158,7 +159,7 @@ static int check_room(const struct tide_plan *plan, struct tide_err *err)
     int64_t room = tide_room_bytes();
     if (room < 0 || plan->total <= (size_t)room)
         return 0;
-    return tide_err_set(err, "the model takes %s (%zu bytes), and the system has %s",
+    return tide_err_set(err, "the model needs %s (%zu bytes), and the system has %s",
                         tide_size_text((double)plan->total, wanted), plan->total,
                         tide_size_text((double)room, there));
 }
@@ -239,7 +240,7 @@ static int speak(struct talk *t, struct tide_err *err)
     while (t->made < t->values->tokens && !ferror(stdout)) {
         int32_t token = tide_sampler_next(t->model.sampler, &rule);
         if (token < 0)
-            return tide_err_set(err, "the model's answer is no number: its weights are broken");
+            return tide_err_set(err, "the model's output is not a number: its weights are damaged");
         if (token == end)
             break;
         say(t, token);
@@ -316,7 +317,7 @@ static int run(int argc, char **argv)
         return code;
     struct tide_err err = {0};
     if (count != 1) {
-        tide_err_set(&err, "sample: expected one directory with a model, got %d words", count);
+        tide_err_set(&err, "sample: expected one directory with a model, got %d arguments", count);
         tide_err_hint(&err, "tidemark sample DIR --prompt TEXT");
         return tide_report(&err);
     }
@@ -334,14 +335,14 @@ const struct tide_command tide_command_sample = {
     .operands = ":directories",
     .summary = "continue a text with a model",
     .details =
-        "DIR is what `tidemark train lm --out DIR` left (the newest whole checkpoint is taken), one of its checkpoints, or a GPT-2 of Hugging Face. "
-        "The text comes as it is made, the prompt first; on a terminal what could drive it is escaped.\n"
+        "DIR is a run of `tidemark train lm --out DIR` (its newest complete checkpoint is used), one of its checkpoints, or a GPT-2 of Hugging Face. "
+        "The text is printed as it is generated, the prompt first; control characters are escaped on a terminal.\n"
         "\n"
-        "A model with a tokenizer (tokenizer.json, or vocab.json and merges.txt, in DIR or in the checkpoint) reads the prompt with it, and ends where it says "
-        "<|endoftext|>. A model of bytes knows those that occurred in its text; a prompt with others is refused. Of a model that has neither the words are numbers, "
-        "in the prompt (\"464 2068\") and in the answer.\n"
+        "A model with a tokenizer (tokenizer.json, or vocab.json and merges.txt, in DIR or in the checkpoint) reads the prompt with it, and stops at "
+        "<|endoftext|>. A model of bytes knows those that occurred in its text; a prompt with other bytes is refused. Without either, tokens are numbers, "
+        "in the prompt (\"464 2068\") and in the output.\n"
         "\n"
-        "A model sees as many tokens as it was trained on at a time. When they are full, it goes on with the newer half of them. Of a longer prompt the end counts.\n"
+        "A model sees at most as many tokens as it was trained on. When that window is full, it goes on with the newer half. Of a longer prompt it sees the end.\n"
         "\n"
         "Exit code: 0, or 2 when there is trouble.",
     .examples = "tidemark sample run --prompt '12+34=' --tokens 4 --temperature 0\n"

@@ -24,7 +24,7 @@ static const struct tide_option options[] = {
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL,
      "print one JSON document (schema tidemark.show/1)", NULL, 0, 0},
     {0, "csv", TIDE_OPTION_FLAG, offsetof(struct values, csv), NULL,
-     "print one table as CSV; without --what the samples, one row per process and look", NULL, 0, 0},
+     "print one table as CSV; without --what, the samples: one row per process and time", NULL, 0, 0},
     {0, "what", TIDE_OPTION_CHOICE, offsetof(struct values, what), "TABLE", "print only this table",
      "processes|phases|marks|peaks|ticks|samples|limits|gpu|heap|notes", 0, 0},
     {0},
@@ -106,8 +106,7 @@ static void print_head(struct show *show)
         printf(" (a large recording: only the lowest and highest of each %u are here)", history->thinned * 4);
     putchar('\n');
     if (history->skipped_rows > 0)
-        printf("  skipped  %s rows that make no sense\n",
-               tide_count_text((double)history->skipped_rows, count));
+        printf("  skipped  %s invalid rows\n", tide_count_text((double)history->skipped_rows, count));
 }
 
 static void json_head(struct show *show, struct tide_json *json)
@@ -213,7 +212,7 @@ static int show_csv(struct show *show, struct tide_err *err)
     struct tide_table table = {.form = TIDE_TABLE_CSV, .out = stdout};
 
     if (show->history->thinned > 1)
-        fprintf(stderr, "tidemark: a large recording: only about one look in %u is listed\n",
+        fprintf(stderr, "tidemark: the recording is large: about one sample in %u is listed\n",
                 show->history->thinned);
     return show_table(show, &table, show->values->what ? show->values->what : "samples", NULL, err);
 }
@@ -251,12 +250,15 @@ static int show_main(int argc, char **argv)
     if (tide_command_parse(&tide_command_show, 0, argc, argv, &values, &files, &count, NULL, &code))
         return code;
     if (count != 1) {
-        tide_err_set(&err, count == 0 ? "no recording to show" : "show takes one recording, not %d", count);
+        tide_err_set(&err,
+                     count == 0 ? "show: no recording was given"
+                                : "show: expected one recording, got %d arguments",
+                     count);
         tide_err_hint(&err, "tidemark show RUN.tide");
         return tide_report(&err);
     }
     if (values.json && values.csv) {
-        tide_err_set(&err, "--json and --csv exclude each other");
+        tide_err_set(&err, "--json and --csv cannot be used together");
         tide_err_hint(&err, "--csv prints one table, --json the whole recording");
         return tide_report(&err);
     }
@@ -269,10 +271,10 @@ const struct tide_command tide_command_show = {
     .operands = ":files",
     .summary = "print what a recording holds: processes, phases, marks, peaks",
     .details =
-        "Without options, an overview: when and how the run ended, peaks (with the step and the phase they fell into), the process tree with "
+        "Without options, prints an overview: when and how the run ended, peaks (with their step and phase), the process tree with "
         "identical workers as one row, phases, steps and gauges, limits, GPU memory, the heap, notes. Sizes are powers of 1024.\n"
         "\n"
-        "For several processes in one row, the sizes are sums over those that lived when their sum was largest.\n"
+        "A row of several processes has the sums at the moment when their sum was largest.\n"
         "\n"
         "A recording that is still being written can be shown as well.",
     .examples = "tidemark show train.tide\n"

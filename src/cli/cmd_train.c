@@ -42,66 +42,67 @@ struct values {
 #define MOST_COUNT   (INT64_C(1) << 40)
 
 static const struct tide_option options[] = {
-    {0, "preset", TIDE_OPTION_CHOICE, TRAIN(preset), "NAME", "the model (tiny)",
+    {0, "preset", TIDE_OPTION_CHOICE, TRAIN(preset), "NAME", "the size of the model (tiny)",
      "tiny|small|medium|large|gpt2", 0, 0},
     {0, "config", TIDE_OPTION_TEXT, TRAIN(config), "FILE",
-     "the model as a config.json in the terms of Hugging Face's GPT-2", NULL, 0, 0},
+     "read the model from a config.json of Hugging Face's GPT-2", NULL, 0, 0},
     {0, "data", TIDE_OPTION_TEXT, TRAIN(data), "FILE",
-     "a text, learned as its model's tokenizer cuts it or else byte by byte, or a token file of llm.c; without one, sums are made up and their answers checked",
+     "train on a text, cut by the model's tokenizer or else byte by byte, or on a token file of llm.c; without it, on sums, whose answers are checked",
      NULL, 0, 0},
     {0, "tokenizer", TIDE_OPTION_TEXT, TRAIN(tokenizer), "DIR",
-     "what cuts the text into words: a tokenizer.json, or a directory with one or with vocab.json and merges.txt (of a model that is gone on with, its own)",
+     "cut the text into tokens with this: a tokenizer.json, or a directory with one or with vocab.json and merges.txt (a resumed model has its own)",
      NULL, 0, 0},
-    {0, "steps", TIDE_OPTION_COUNT, TRAIN(steps), "N", "how many steps in all (2000)", NULL, 1, MOST_COUNT},
+    {0, "steps", TIDE_OPTION_COUNT, TRAIN(steps), "N", "number of steps in all (2000)", NULL, 1, MOST_COUNT},
     {0, "batch", TIDE_OPTION_COUNT, TRAIN(batch), "N", "sequences per batch (16; of sums 48)", NULL, 1,
      1 << 20},
     {0, "seq", TIDE_OPTION_COUNT, TRAIN(sequence), "N", "tokens per sequence (64; of sums 20)", NULL, 1,
      1 << 20},
     {0, "accumulate", TIDE_OPTION_COUNT, TRAIN(accumulate), "N", "batches per step (1)", NULL, 1, 1 << 20},
     {0, "lr", TIDE_OPTION_REAL, TRAIN(rate), "RATE",
-     "learning rate (0.128 by the channels of the model: 0.002 for tiny)", NULL, 0, 0},
-    {0, "warmup", TIDE_OPTION_COUNT, TRAIN(warmup), "N", "steps until the full rate (100)", NULL, 0,
+     "learning rate (0.128 divided by the channels of the model: 0.002 for tiny)", NULL, 0, 0},
+    {0, "warmup", TIDE_OPTION_COUNT, TRAIN(warmup), "N", "steps until the rate is reached (100)", NULL, 0,
      MOST_COUNT},
     {0, "schedule", TIDE_OPTION_CHOICE, TRAIN(schedule), "NAME",
-     "the rate after that: down to a tenth as one over the step, from 500 on (default), as it is, or down to a tenth at the last step",
+     "the rate after warmup: inverse (default) falls as one over the step from step 500 on, down to a tenth; constant stays; cosine and linear reach a tenth at the last step",
      "inverse|constant|cosine|linear", 0, 0},
-    {0, "weight-decay", TIDE_OPTION_REAL, TRAIN(weight_decay), "X", "decoupled, of matrices and tables (0.1)",
-     NULL, 0, 0},
+    {0, "weight-decay", TIDE_OPTION_REAL, TRAIN(weight_decay), "X",
+     "decoupled weight decay of matrices and embeddings (0.1)", NULL, 0, 0},
     {0, "clip", TIDE_OPTION_REAL, TRAIN(clip), "NORM",
-     "the most that gradients have as their norm (1; 0: none)", NULL, 0, 0},
+     "clip the norm of the gradients to this (1; 0: do not clip)", NULL, 0, 0},
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
-     "numbers in matrix products and between them (f32)", "f32|bf16", 0, 0},
+     "number type of matrix products and activations (f32)", "f32|bf16", 0, 0},
     {0, "weights", TIDE_OPTION_CHOICE, offsetof(struct values, weights), "TYPE",
      "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost",
      "f32|bf16", 0, 0},
     {0, "optimizer", TIDE_OPTION_CHOICE, offsetof(struct values, optimizer), "NAME",
-     "what updates them (adamw), and what state it keeps of each: see docs/TRAIN.md", OPTIMIZERS, 0, 0},
+     "the optimizer (adamw), and the state it keeps of each weight: see docs/TRAIN.md", OPTIMIZERS, 0, 0},
     {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
-     "what the run may take: the fastest exact layout that fits is chosen", NULL, 1, 0},
-    {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "of weights and the order of data (1)", NULL, 1, 0},
+     "memory that the run may use: the fastest exact layout that fits is chosen", NULL, 1, 0},
+    {0, "seed", TIDE_OPTION_COUNT, TRAIN(seed), "N", "seed of the weights and of the order of the data (1)",
+     NULL, 1, 0},
     {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",
-     "threads that compute (as many as there are processors and the model has work for); the result is the same, bit for bit, with any number",
+     "number of threads (as many as there are processors and work for them); the result is the same, bit for bit, with any number",
      NULL, 1, TIDE_THREADS_MOST},
     {0, "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
     {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "DIR",
-     "go on from a checkpoint or the newest in a run, with what it had unless given; 'auto': in --out, if there is one",
+     "continue from a checkpoint, or from the newest of a run, with its options unless given; 'auto': the newest in --out, if there is one",
      NULL, 0, 0},
     {0, "save-every", TIDE_OPTION_COUNT, offsetof(struct values, save_every), "N",
-     "steps between checkpoints (1000; 0: at the end alone)", NULL, 0, MOST_COUNT},
+     "steps between checkpoints (1000; 0: only at the end)", NULL, 0, MOST_COUNT},
     {0, "keep", TIDE_OPTION_COUNT, offsetof(struct values, keep), "N", "checkpoints to keep (2)", NULL, 1,
      1000},
     {0, "eval-every", TIDE_OPTION_COUNT, offsetof(struct values, eval_every), "N",
-     "steps between evaluations on what is held out (500; 0: at the end alone)", NULL, 0, MOST_COUNT},
+     "steps between evaluations on held-out data (500; 0: only at the end)", NULL, 0, MOST_COUNT},
     {0, "sample-every", TIDE_OPTION_COUNT, offsetof(struct values, sample_every), "N",
-     "steps between samples of what the model says (0: none)", NULL, 0, MOST_COUNT},
+     "steps between samples from the model (0: none)", NULL, 0, MOST_COUNT},
     {0, "report-every", TIDE_OPTION_COUNT, offsetof(struct values, report_every), "N",
-     "steps between lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
+     "steps between report lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
     {0, "dry-run", TIDE_OPTION_FLAG, offsetof(struct values, dry_run), NULL,
-     "print the layout and take none of the memory", NULL, 0, 0},
+     "print the layout and allocate nothing", NULL, 0, 0},
     {0, "debug-memory", TIDE_OPTION_FLAG, offsetof(struct values, debug_memory), NULL,
-     "at the end, what each phase was planned to take and took, and who has it at the peak", NULL, 0, 0},
+     "at the end, print planned and used memory of each phase, and what holds it at the peak", NULL, 0, 0},
     {0, "verbose", TIDE_OPTION_FLAG, offsetof(struct values, verbose), NULL,
-     "what of the processor is used, and what is not and why", NULL, 0, 0},
+     "say which features of the processor are used, and which are not and why", NULL, 0, 0},
     {0, "json", TIDE_OPTION_FLAG, offsetof(struct values, json), NULL, "a JSON document per line", NULL, 0,
      0},
     {0},
@@ -233,7 +234,7 @@ static int save(struct loop *l)
         return 0;
     }
     tide_train_clear(&l->view);
-    tide_err_wrap(&err, "step %lld is not saved", (long long)tide_trainer_done(l->trainer));
+    tide_err_wrap(&err, "cannot save step %lld", (long long)tide_trainer_done(l->trainer));
     tide_report(&err);
     return -1;
 }
@@ -313,12 +314,13 @@ static int say_stopped(struct loop *l)
     int unsaved = save(l);
     tide_train_clear(&l->view);
     if (!out)
-        fprintf(stderr, "tidemark: %s: stopped after step %lld; nothing is saved without --out\n", name,
+        fprintf(stderr,
+                "tidemark: %s: stopped after step %lld; nothing was saved, because there is no --out\n", name,
                 (long long)step);
     else if (!unsaved)
         fprintf(stderr,
-                "tidemark: %s: stopped after step %lld, which is saved\nhint: --resume auto goes on\n", name,
-                (long long)step);
+                "tidemark: %s: stopped after step %lld and saved it\nhint: continue with --resume auto\n",
+                name, (long long)step);
     return 128 + stop_signal;
 }
 
@@ -382,11 +384,11 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
     int64_t room = tide_room_bytes();
     if (room < 0 || total <= (size_t)room)
         return 0;
-    tide_err_set(err, "the run takes %s (%zu bytes), and the system has %s",
+    tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s",
                  tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
     if (tide_trainer_least(trainer)->total <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
-    return tide_err_hint(err, "a smaller --batch, --seq or model");
+    return tide_err_hint(err, "use a smaller --batch, --seq or model");
 }
 
 static int start(const struct values *v, struct tide_trainer *trainer, struct tide_err *err)
@@ -425,8 +427,8 @@ static int read_words(int argc, char **argv, struct values *ret_values, int *ret
         return 1;
     struct tide_err err = {0};
     if (count != 1 || strcmp(operands[0], "lm") != 0) {
-        tide_err_set(&err, "train: what to train is missing or unknown");
-        tide_err_hint(&err, "a language model: tidemark train lm");
+        tide_err_set(&err, "train: expected 'lm'");
+        tide_err_hint(&err, "to train a language model: tidemark train lm");
         *ret_exit = tide_report(&err);
         return 1;
     }
@@ -457,7 +459,7 @@ static void print_processor(const struct tide_trainer *trainer)
 {
     const struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
     int there = tide_processors();
-    fprintf(stderr, "tidemark: this processor has %s; products run in %s for f32, in %s for bf16\n",
+    fprintf(stderr, "tidemark: this processor has %s; matrix products use %s for f32 and %s for bf16\n",
             tide_isa_name(tide_isa()), tide_matmuls_name(matmuls, TIDE_F32),
             tide_matmuls_name(matmuls, TIDE_BF16));
     fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
@@ -492,8 +494,10 @@ static int run(int argc, char **argv)
     else
         code = start(&v, trainer, &err);
     if (is_over)
-        fprintf(stderr, "tidemark: all %lld steps are done: nothing to do\nhint: more --steps go on\n",
-                (long long)steps);
+        fprintf(
+            stderr,
+            "tidemark: all %lld steps are done; there is nothing to do\nhint: to continue, give a larger --steps\n",
+            (long long)steps);
     tide_trainer_free(trainer);
     return code;
 }
@@ -502,19 +506,19 @@ const struct tide_command tide_command_train = {
     .name = "train",
     .synopsis = "lm [--preset NAME] [--data FILE] [--budget SIZE] [--out DIR] [options]",
     .operands = "lm",
-    .summary = "train a language model in a memory that is laid out beforehand",
+    .summary = "train a language model in memory that is planned beforehand",
     .details =
-        "Trains a GPT-2 of the wanted size. Before the first step everything that the run will need is laid out in one arena, and printed; after it nothing "
-        "is allocated and no page is added. With --budget the fastest layout that fits is chosen (blocks computed again instead of kept, gradients "
-        "used up as soon as they are whole); all are exact, and give the same bits. If none fits, the least possible is printed and what would fit, and nothing is touched.\n"
+        "Trains a GPT-2 of the wanted size. Before the first step all memory of the run is laid out in one arena, and the layout is printed; after the first step nothing "
+        "is allocated and no page is added. With --budget the fastest layout that fits is chosen (blocks are recomputed instead of kept, gradients "
+        "are used as soon as they are complete); all layouts are exact and give the same bits. If none fits, the least possible size and what would fit are printed, and nothing is allocated.\n"
         "\n"
-        "A text is cut as the model's tokenizer cuts it: the one that lies in the directory of --resume, or that --tokenizer names (tokenizer.json, or vocab.json and "
-        "merges.txt, as Hugging Face has them; byte-level BPE as GPT-2, Llama 3 and Qwen have it). Without one, a word is a byte. The first line says which.\n"
+        "The model's tokenizer cuts the text into tokens: the one in the directory of --resume, or the one that --tokenizer names (tokenizer.json, or vocab.json and "
+        "merges.txt of Hugging Face; byte-level BPE as in GPT-2, Llama 3 and Qwen). Without one, a token is a byte. The first line says which is used.\n"
         "\n"
-        "Without --data the model learns sums of two numbers, and at the end it is said how many it answers exactly of those that it has never seen.\n"
+        "Without --data the model learns sums of two numbers; at the end the share of exact answers to sums it has never seen is printed.\n"
         "\n"
         "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
-        "number; the second kills. Exit code: 0 when all steps are done, 2 when there is trouble.",
+        "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train lm\n"
         "tidemark train lm --preset small --data corpus.txt --out run --steps 10000\n"

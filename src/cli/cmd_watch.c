@@ -47,20 +47,21 @@ static const struct tide_option options[] = {
     {'i', "interval", TIDE_OPTION_DURATION, TRACK(interval_ns), "INTERVAL",
      "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},
     {'l', "limit", TIDE_OPTION_SIZE, TRACK(limit_bytes), "SIZE",
-     "forecast when the tree reaches SIZE, if no lower limit applies", NULL, 1, TIDE_LARGEST},
+     "forecast when memory reaches SIZE, unless a lower limit applies", NULL, 1, TIDE_LARGEST},
     {0, "step-regex", TIDE_OPTION_TEXT, TRACK(step_regex), "RE",
      "find steps in the output with this extended regular expression; its first group is the number", NULL, 0,
      0},
     {0, "items", TIDE_OPTION_COUNT, TRACK(items), "N",
-     "the data set has N items, so that one pass over it can be recognised", NULL, 1, INT64_C(1) << 53},
+     "the data set has N items; with --per-step, tidemark recognises one pass over it", NULL, 1,
+     INT64_C(1) << 53},
     {0, "per-step", TIDE_OPTION_COUNT, TRACK(items_per_step), "K", "a step uses K items", NULL, 1,
      INT64_C(1) << 53},
-    {'q', "quiet", TIDE_OPTION_FLAG, TRACK(quiet), NULL, "of the verdict print only the sentence", NULL, 0,
+    {'q', "quiet", TIDE_OPTION_FLAG, TRACK(quiet), NULL, "print only the sentence of the verdict", NULL, 0,
      0},
     {0, "frames", TIDE_OPTION_COUNT, VIEW(frames), "N",
-     "for tests: draw N frames, then quit and stop a program that was started", NULL, 1, 1000000},
+     "for tests: draw N frames, then quit and stop the program that was started", NULL, 1, 1000000},
     {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "TEXT",
-     "for tests: press these keys, one per frame; keys without a letter are '<down>', '<enter>'", NULL, 0, 0},
+     "for tests: press these keys, one per frame; other keys are written '<down>', '<enter>'", NULL, 0, 0},
     {0, "size", TIDE_OPTION_TEXT, VIEW(size), "COLSxROWS", "for tests: draw at this size", NULL, 0, 0},
     {0, "dump", TIDE_OPTION_FLAG, VIEW(dump), NULL,
      "for tests: need no terminal, and print the last frame as plain text", NULL, 0, 0},
@@ -158,8 +159,8 @@ static bool tracker_ends(struct tracker *tracker, int timeout_ms)
     }
     if (got < sizeof tracker->farewell) {
         tracker->farewell = (struct farewell){.failed = 1, .outcome = {.exit_code = TIDE_EXIT_TROUBLE}};
-        tide_err_set(&tracker->farewell.err, "the process that recorded was killed");
-        tide_err_hint(&tracker->farewell.err, "the recording holds what it had seen by then");
+        tide_err_set(&tracker->farewell.err, "the recording process was killed");
+        tide_err_hint(&tracker->farewell.err, "the recording holds everything up to that moment");
     }
     while (waitpid(tracker->pid, NULL, 0) < 0 && errno == EINTR)
         ;
@@ -299,7 +300,7 @@ static int parse_size(const char *text, int *ret_columns, int *ret_rows, struct 
         return 0;
     }
     char shown[64];
-    tide_err_set(err, "watch: option '--size': '%s' is no size of a screen",
+    tide_err_set(err, "watch: option '--size': '%s' is not a screen size",
                  tide_text_escape(text, strlen(text), shown, sizeof shown));
     return tide_err_hint(err, "columns and rows, from 1x1 to 1000x500: --size 120x40");
 }
@@ -310,11 +311,11 @@ static int check_keys(const char *keys, struct tide_err *err)
         const char *rest;
         if (!tide_screen_key(keys, &rest)) {
             char shown[64];
-            tide_err_set(err, "watch: option '--keys': no key has the name at '%s'",
+            tide_err_set(err, "watch: option '--keys': unknown key name at '%s'",
                          tide_text_escape(keys, strlen(keys), shown, sizeof shown));
             return tide_err_hint(
                 err, "<up> <down> <left> <right> <pgup> <pgdn> <home> <end> <enter> <esc> <space> "
-                     "<ctrl-c> <less> <none>, and every letter for itself");
+                     "<ctrl-c> <less> <none>; a letter stands for itself");
         }
         keys = rest;
     }
@@ -359,8 +360,8 @@ static int name_recording(struct tracker *tracker, const struct values *values, 
         else
             snprintf(word, sizeof word, "attach-%lld", (long long)pid);
         if (tide_recname_path(word, tracker->path, sizeof tracker->path, &elsewhere)) {
-            tide_err_set(err, "watch: there is no place for a recording");
-            return tide_err_hint(err, "-o FILE says where to put it");
+            tide_err_set(err, "watch: found no directory to write the recording to");
+            return tide_err_hint(err, "name a file with -o FILE");
         }
     }
     snprintf(tracker->log_path, sizeof tracker->log_path, "%s.log", tracker->path);
@@ -397,9 +398,11 @@ static void report(const struct tracker *tracker, const struct values *values, c
     char shown[PATH_MAX];
     tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
     int len = said && values->track.quiet ? (int)strcspn(said, "\n") : INT_MAX;
-    fprintf(stderr, "%.*s", len, said ? said : "tidemark: not judged yet\n");
+    fprintf(stderr, "%.*s", len, said ? said : "tidemark: there is no verdict yet\n");
     fprintf(stderr, "%srecording: %s\n", len < INT_MAX ? "\n" : "", shown);
-    fprintf(stderr, "hint: 'tidemark judge %s' judges all of it; that was the view's last verdict\n", shown);
+    fprintf(stderr,
+            "hint: this is the last verdict of the view; 'tidemark judge %s' judges the whole recording\n",
+            shown);
 }
 
 /* After the view: what is left to do, and to say on the normal screen. */
@@ -422,9 +425,10 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
         return owns_program ? tracker->farewell.outcome.exit_code : TIDE_EXIT_OK;
     char shown[PATH_MAX];
     tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
-    fprintf(stderr, "tidemark: the program keeps running and being recorded (tracker %d)\n",
+    fprintf(stderr, "tidemark: the program keeps running; process %d keeps recording it\n",
             (int)tracker->pid);
-    fprintf(stderr, "hint: 'tidemark watch %s' looks again, 'kill %d' ends it\n", shown, (int)tracker->pid);
+    fprintf(stderr, "hint: 'tidemark watch %s' shows it again, 'kill %d' stops it\n", shown,
+            (int)tracker->pid);
     return TIDE_EXIT_OK;
 }
 
@@ -483,14 +487,14 @@ static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
 {
     char path[64];
     if (tide_count_parse(text, ret_pid) || *ret_pid <= 0 || *ret_pid > INT_MAX)
-        return tide_err_set(err, "watch: '%.32s' is no process number", text);
+        return tide_err_set(err, "watch: '%.32s' is not a process ID", text);
     if (*ret_pid == getpid())
         return tide_err_set(err, "watch: %lld is tidemark itself", (long long)*ret_pid);
     snprintf(path, sizeof path, "/proc/%lld", (long long)*ret_pid);
     if (access(path, F_OK) == 0)
         return 0;
     tide_err_set(err, "watch: there is no process %lld", (long long)*ret_pid);
-    return tide_err_hint(err, "'pgrep -f train.py' finds one; a file of that name is './%lld'",
+    return tide_err_hint(err, "find one with 'pgrep -f train.py'; to open a file of that name, use './%lld'",
                          (long long)*ret_pid);
 }
 
@@ -498,7 +502,7 @@ static int complain(int count)
 {
     struct tide_err err = {0};
     tide_err_set(&err,
-                 count ? "watch: expected one file or process number, got %d words"
+                 count ? "watch: expected one file or process ID, got %d arguments"
                        : "watch: there is nothing to watch%.0d",
                  count);
     tide_err_hint(&err, "tidemark watch FILE, tidemark watch PID, or tidemark watch -- python train.py");

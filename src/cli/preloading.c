@@ -29,8 +29,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
             return 0;
         }
         tide_text_escape(given, strlen(given), shown, sizeof shown);
-        tide_err_set(err,
-                     "--heap: TIDEMARK_HOOK is '%s', which is no absolute path of a file that can be read",
+        tide_err_set(err, "--heap: TIDEMARK_HOOK is '%s', which is not the absolute path of a readable file",
                      shown);
         return -1;
     }
@@ -45,7 +44,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
     }
     tide_err_set(err,
                  "--heap: " HOOK_NAME " is neither beside this program nor in the lib directory next to it");
-    return tide_err_hint(err, "say where it is with TIDEMARK_HOOK=/path/to/" HOOK_NAME);
+    return tide_err_hint(err, "give its path: TIDEMARK_HOOK=/path/to/" HOOK_NAME);
 }
 
 int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, bool python_objects,
@@ -60,7 +59,7 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
         tide_text_escape(hook, strlen(hook), shown, sizeof shown);
         tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it", shown);
-        return tide_err_hint(err, "copy it elsewhere and say where with TIDEMARK_HOOK");
+        return tide_err_hint(err, "copy it elsewhere and give its path in TIDEMARK_HOOK");
     }
     if (asprintf(&preload->settings[0], "LD_PRELOAD=%s%s%s", hook, before && before[0] ? ":" : "",
                  before ? before : "") < 0)

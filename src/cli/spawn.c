@@ -176,7 +176,7 @@ static int describe_failure(const char *program, int why, int *ret_exit, struct 
         return tide_err_hint(err, "it is neither a path nor in PATH");
     }
     tide_err_set(err, "cannot run '%s': %s", shown, strerror(why));
-    return why == EACCES ? tide_err_hint(err, "is it executable? try 'chmod +x', or name its interpreter")
+    return why == EACCES ? tide_err_hint(err, "make it executable with 'chmod +x', or name its interpreter")
                          : -1;
 }
 

@@ -167,9 +167,10 @@ static void tell_of_survivors(struct tide_tracker *t, int64_t now)
         return;
     t->told_of_survivors = true;
     char text[160];
-    snprintf(text, sizeof text,
-             "tidemark: the command has ended, %lld of its processes %s; recording until they end or Ctrl-C",
-             (long long)t->view.alive, t->view.alive == 1 ? "still runs" : "still run");
+    snprintf(
+        text, sizeof text,
+        "tidemark: the command has ended, %lld of its processes %s; recording goes on until they end or you press Ctrl-C",
+        (long long)t->view.alive, t->view.alive == 1 ? "still runs" : "still run");
     tide_tracker_say(t, text);
 }
 
@@ -353,8 +354,7 @@ static int choose_path(struct tide_tracker *t, struct tide_err *err)
     if (tide_recname_path(word, path, size, &elsewhere))
         return tide_err_set(err, "there is no directory to write the recording to");
     if (elsewhere) {
-        snprintf(text, sizeof text, "tidemark: the current directory cannot be written, recording to %s",
-                 path);
+        snprintf(text, sizeof text, "tidemark: cannot write to the current directory; recording to %s", path);
         tide_tracker_say(t, text);
     }
     return 0;

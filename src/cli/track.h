@@ -89,7 +89,7 @@ struct tide_track_options {
          TIDE_OPTION_SIZE,                                                                                   \
          TIDE_TRACK_OPTION(limit_bytes),                                                                     \
          "SIZE",                                                                                             \
-         "forecast when the tree reaches SIZE, if no lower limit applies",                                   \
+         "forecast when memory reaches SIZE, unless a lower limit applies",                                  \
          NULL,                                                                                               \
          1,                                                                                                  \
          TIDE_LARGEST},                                                                                      \
@@ -116,7 +116,7 @@ struct tide_track_options {
          TIDE_OPTION_COUNT,                                                                                  \
          TIDE_TRACK_OPTION(items),                                                                           \
          "N",                                                                                                \
-         "the data set has N items, so that one pass over it can be recognised",                             \
+         "the data set has N items; with --per-step, tidemark recognises one pass over it",                  \
          NULL,                                                                                               \
          1,                                                                                                  \
          INT64_C(1) << 53},                                                                                  \
@@ -133,7 +133,7 @@ struct tide_track_options {
          0},                                                                                                 \
     {                                                                                                        \
         'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                      \
-            "of the verdict print only the sentence", NULL, 0, 0                                             \
+            "print only the sentence of the verdict", NULL, 0, 0                                             \
     }
 
 void tide_track_options_init(struct tide_track_options *options);

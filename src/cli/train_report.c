@@ -67,7 +67,8 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
     else
         fprintf(out, "         chosen: keep all activations");
     fprintf(out, "%s%s   (least possible, exact: %s)\n",
-            plan->choices.fused ? ", update fused with the way back" : "", rows, size(least->total, text));
+            plan->choices.fused ? ", update fused with the backward pass" : "", rows,
+            size(least->total, text));
 }
 
 static void print_layout_text(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)

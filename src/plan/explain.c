@@ -513,7 +513,7 @@ int tide_explain(const struct tide_job *job, const struct tide_evidence *evidenc
     memset(ret, 0, sizeof *ret);
     struct search *s = calloc(1, sizeof *s);
     if (!s)
-        return tide_err_set(err, "no memory left");
+        return tide_err_set(err, "out of memory");
     s->job = *job;
     s->job.steps = evidence->fails_at ? evidence->fails_at : evidence->steps;
     s->evidence = evidence;

@@ -205,7 +205,7 @@ static int give_states(struct run *run, struct tide_err *err)
         most = sizes[r] > sizes[most] ? r : most;
     for (int i = 0; sizes && rank_of && i < count; i++)
         run->elsewhere[i] = rank_of[i] != (int)most;
-    int status = sizes && rank_of ? 0 : tide_err_set(err, "no memory left");
+    int status = sizes && rank_of ? 0 : tide_err_set(err, "out of memory");
     free(sizes);
     free(rank_of);
     return status;
@@ -440,7 +440,7 @@ static int run_job(struct run *run, struct tide_err *err)
     run->scratch = calloc((size_t)tape->leaf_count * 2 + 1, sizeof *run->scratch);
     run->elsewhere = calloc((size_t)tape->leaf_count + 1, sizeof *run->elsewhere);
     if (!run->states || !run->scratch || !run->elsewhere)
-        return tide_err_set(err, "no memory left");
+        return tide_err_set(err, "out of memory");
     for (int i = 0; i < 2 * tape->leaf_count; i++)
         run->scratch[i] = NOTHING;
     for (int i = 0; i < STATES * tape->leaf_count; i++)
@@ -457,8 +457,7 @@ static int run_job(struct run *run, struct tide_err *err)
             train_step(run, step);
     }
     if (tape->failed)
-        return tide_err_set(
-            err, "the job is too large to be planned: its bytes, or its operations, pass every bound");
+        return tide_err_set(err, "the job is too large to plan: its bytes or operations exceed every bound");
     return 0;
 }
 

@@ -37,29 +37,28 @@ int tide_job_check(const struct tide_job *job, struct tide_err *err)
         bounded("the number of processes", job->degree, 1, 1 << 20, err))
         return -1;
     if (job->loss && (sees || job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_INFER))
-        return tide_err_set(
-            err, "a loss other than the model's is known for text that is trained on: pretrain, sft, lora");
+        return tide_err_set(err, "--loss is only for training on text: pretrain, sft, lora");
     if (job->held && (job->loss == TIDE_LOSS_TRAINER || job->loss == TIDE_LOSS_TRL))
         return tide_err_set(err, "a Trainer does not hold the model's output");
     if (sees && (job->task == TIDE_TASK_GRPO || job->task == TIDE_TASK_LORA || job->generate))
-        return tide_err_set(
-            err, "'%s' is a model of pictures: it can be trained (pretrain, sft) or run (infer)", m->name);
+        return tide_err_set(err, "'%s' is an image model: it can be trained (pretrain, sft) or run (infer)",
+                            m->name);
     if (m->family == TIDE_FAMILY_VIT && job->sequence != m->image) {
-        tide_err_set(err, "'%s' takes pictures of %lld x %lld, not of %lld", m->name, (long long)m->image,
+        tide_err_set(err, "'%s' takes images of %lld x %lld, not of %lld", m->name, (long long)m->image,
                      (long long)m->image, (long long)job->sequence);
-        return tide_err_hint(err, "for pictures, --seq is their side");
+        return tide_err_hint(err, "for images, --seq is the side in pixels");
     }
     if (m->family == TIDE_FAMILY_RESNET && job->checkpointing)
-        return tide_err_set(err, "checkpointing of a ResNet is not known: torchvision has none");
+        return tide_err_set(err, "checkpointing cannot be planned for a ResNet: torchvision has none");
     if (m->family == TIDE_FAMILY_GPT2 &&
         job->sequence + (job->task == TIDE_TASK_INFER ? job->generate : 0) > m->positions) {
-        tide_err_set(err, "'%s' has %lld positions, the sequence is longer", m->name,
+        tide_err_set(err, "'%s' has %lld positions, and the sequence is longer", m->name,
                      (long long)m->positions);
         return tide_err_hint(err, "a longer context needs a config.json with a larger n_positions");
     }
     if (job->task == TIDE_TASK_GRPO && job->generate >= job->sequence)
-        return tide_err_set(err, "of a sequence of %lld tokens, %lld cannot be generated",
-                            (long long)job->sequence, (long long)job->generate);
+        return tide_err_set(err, "cannot generate %lld tokens: the sequence has %lld",
+                            (long long)job->generate, (long long)job->sequence);
     return 0;
 }
 

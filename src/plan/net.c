@@ -135,7 +135,7 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
     net->old_values = calloc(layers, sizeof *net->old_values);
     if (!net->layers || !net->blocks || !net->keys || !net->values || !net->old_keys || !net->old_values) {
         tide_net_release(net);
-        return tide_err_set(err, "no memory left");
+        return tide_err_set(err, "out of memory");
     }
     for (size_t i = 0; i < layers; i++)
         net->keys[i] = net->values[i] = net->old_keys[i] = net->old_values[i] = NOTHING;

@@ -160,8 +160,7 @@ static void print_innocent(const struct tide_job *job, const struct tide_evidenc
             tide_model_sees(&job->model) ? "" : " and one tensor of logits", state,
             size(evidence->device ? found->right.device : found->right.allocated, text[1]));
     if (found->innocent)
-        fprintf(out, "%s is what a correct run needs: nothing has to be wrong.\n",
-                size(evidence->bytes, text[2]));
+        fprintf(out, "A correct run needs %s: nothing has to be wrong.\n", size(evidence->bytes, text[2]));
 }
 
 void tide_explanations_print(const struct tide_job *job, const struct tide_evidence *evidence,
@@ -172,14 +171,14 @@ void tide_explanations_print(const struct tide_job *job, const struct tide_evide
     if (!found->count && found->innocent)
         return;
     if (!found->count) {
-        fprintf(out, "Nothing that is known explains %s, singly or in pairs, to within 5 %%.\n",
+        fprintf(out, "No known mistake, alone or in a pair, explains %s to within 5 %%.\n",
                 size(evidence->bytes, text[0]));
         return;
     }
     if (found->innocent)
         fprintf(out, "These mistakes would use about as much:\n");
     else
-        fprintf(out, "%s is what these would use:\n", size(evidence->bytes, text[0]));
+        fprintf(out, "These mistakes would use %s:\n", size(evidence->bytes, text[0]));
     for (int i = 0; i < found->count; i++) {
         const struct tide_explanation *e = &found->list[i];
         fprintf(out, "  %d. %s: %s (%+.1f %%)", i + 1, e->what, size(e->bytes, text[1]), 100 * e->distance);

@@ -82,7 +82,7 @@ int tide_recording_create(const char *path, struct tide_err *err)
     if (!bytes || !copy) {
         sqlite3_free(bytes);
         free(copy);
-        return tide_err_set(err, "not enough memory to begin a recording");
+        return tide_err_set(err, "out of memory for the recording");
     }
     const char *directory = dirname(copy);
     int fd = open_nameless(directory), error = 0;

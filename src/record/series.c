@@ -187,8 +187,7 @@ static int parse_header(struct table *t, const char *line, size_t len, char deli
     size_t cell_len, numbers = 0;
     for (const char *at = line; at;) {
         if (next_field(&at, line + len, delimiter, cell, &cell_len))
-            return tide_err_set(err, "line 1: a quote that does not end, or a field of over %d bytes",
-                                CELL_MOST);
+            return tide_err_set(err, "line 1: an unterminated quote, or a field of over %d bytes", CELL_MOST);
         double value;
         numbers += cell_len > 0 && tide_column_cell(cell, cell_len, &value) != TIDE_CELL_TEXT;
         if (add_column(t, cell, cell_len, err))
@@ -198,7 +197,7 @@ static int parse_header(struct table *t, const char *line, size_t len, char deli
     if (*ret_is_header)
         return 0;
     if (t->columns > 2)
-        return tide_err_set(err, "there is no header row, and %zu columns: which is which?", t->columns),
+        return tide_err_set(err, "there are %zu columns and no header row", t->columns),
                tide_err_hint(err, "put a first line like 'step,rss_mb' above the numbers");
     t->names[t->columns - 1] = "memory";
     if (t->columns == 2)
@@ -216,8 +215,8 @@ static int parse_row(struct table *t, const char *line, size_t len, char delimit
         return -1;
     for (const char *at = line; at; column++) {
         if (next_field(&at, line + len, delimiter, cell, &cell_len))
-            return tide_err_set(err, "line %zu: a quote that does not end, or a field of over %d bytes",
-                                number, CELL_MOST);
+            return tide_err_set(err, "line %zu: an unterminated quote, or a field of over %d bytes", number,
+                                CELL_MOST);
         if (column >= t->columns)
             return tide_err_set(err, "line %zu has more fields than the %zu columns of the header", number,
                                 t->columns);
@@ -332,7 +331,7 @@ static bool is_json_array(const char *text, size_t len)
 
 static int refuse_array(struct tide_err *err)
 {
-    tide_err_set(err, "this is one JSON array, and not an object on each line");
+    tide_err_set(err, "this is a JSON array, not one object per line");
     return tide_err_hint(err, "jq -c '.[]' FILE | tidemark judge -");
 }
 
@@ -530,7 +529,7 @@ static int make_series(const struct table *t, const struct picked *p, const size
         if (!isfinite(x) || !isfinite(bytes))
             continue;
         if (bytes < 0 || bytes > (double)TIDE_LARGEST)
-            return tide_err_set(err, "row %zu: %g bytes of memory cannot be", rows[i] + 1, bytes);
+            return tide_err_set(err, "row %zu: %g bytes is not a possible size", rows[i] + 1, bytes);
         s->x[s->count] = x;
         s->bytes[s->count++] = bytes;
     }

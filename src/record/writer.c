@@ -72,10 +72,10 @@ static int explain(struct tide_err *err, const char *path, int code, const char 
     if ((code & 0xff) == SQLITE_FULL) {
         tide_err_set(err, "cannot write to the recording '%s': the disk is full", shown);
         return tide_err_hint(err,
-                             "what was recorded is readable; recording goes on when there is room again");
+                             "what was recorded can be read; recording goes on when there is room again");
     }
     tide_err_set(err, "cannot write to the recording '%s': %s", shown, message);
-    return tide_err_hint(err, "what was recorded is readable; writing is tried again every 10 s");
+    return tide_err_hint(err, "what was recorded can be read; writing is tried again every 10 s");
 }
 
 /* Undoes the transaction, remembers the failure, says what happened. */
@@ -204,7 +204,7 @@ int tide_writer_new(const char *path, struct tide_writer **ret_writer, struct ti
     struct tide_writer *writer = calloc(1, sizeof *writer);
 
     if (!writer || !(writer->path = literal_path(path)) || !(writer->pending = tide_pending_new())) {
-        tide_err_set(err, "not enough memory to begin a recording");
+        tide_err_set(err, "out of memory for the recording");
         goto release_writer;
     }
     if (tide_recording_create(path, err) != 0)

@@ -295,7 +295,7 @@ static void note_unreadable(struct tide_sense *sense)
     }
     if (sense->tree.overflowed && !sense->overflow_noted) {
         sense->overflow_noted = true;
-        add_note(sense, "the tree has more than %d processes: those beyond are not followed",
+        add_note(sense, "the tree has more than %d processes: the others are not recorded",
                  (int)TIDE_TREE_MEMBERS);
     }
 }

@@ -221,12 +221,13 @@ int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, stru
     int status = tide_proc_read_stat(tree->proc_fd, pid, &stat);
     if (status == -ENOENT || status == -ESRCH) {
         tide_err_set(err, "there is no process %" PRId64, pid);
-        return tide_err_hint(err, "it may have ended, or belong to someone whose processes you may not see");
+        return tide_err_hint(err,
+                             "it may have ended, or belong to another user whose processes you may not see");
     }
     if (status != 0)
         return tide_err_set(err, "cannot read process %" PRId64 ": %s", pid, strerror(-status));
     if (pid == tree->self_pid)
-        return tide_err_set(err, "process %" PRId64 " is this one, which cannot watch itself", pid);
+        return tide_err_set(err, "process %" PRId64 " is tidemark itself", pid);
     if (tide_tree_find(tree, pid))
         return 0;
     /* The inode is not known yet: the first scan finds it different and asks for the start time again. */

@@ -219,7 +219,7 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_r
 {
     struct tide_checkpoint_record record = {0};
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is no JSON");
+    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is not valid JSON");
     json_decref(root);
     if (!status)
         *ret_record = record;
@@ -234,7 +234,7 @@ static int open_file(int folder, const char *name, struct stat *ret_info, struct
         return tide_err_set(err, "cannot open %s: %s", name, strerror(errno));
     if (fstat(fd, ret_info) || !S_ISREG(ret_info->st_mode)) {
         close(fd);
-        return tide_err_set(err, "%s is no regular file", name);
+        return tide_err_set(err, "%s is not a regular file", name);
     }
     return fd;
 }
@@ -343,7 +343,7 @@ static int find_in_run(int folder, const char *dir, char to[static PATH_MAX], st
         return 1;
     if (err)
         *err = first;
-    return tide_err_wrap(err, "no checkpoint is whole");
+    return tide_err_wrap(err, "no checkpoint is complete");
 }
 
 int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct tide_err *err)

@@ -239,7 +239,7 @@ static int open_regular(struct tide_data *d, const char *path, struct tide_err *
     if (d->fd < 0)
         return tide_err_set(err, "cannot open it: %s", strerror(errno));
     if (fstat(d->fd, &info) || !S_ISREG(info.st_mode))
-        return tide_err_set(err, "it is no regular file");
+        return tide_err_set(err, "it is not a regular file");
     if (!info.st_size)
         return tide_err_set(err, "cannot read it: it is empty");
     d->file_bytes = (size_t)info.st_size;

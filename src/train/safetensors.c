@@ -244,7 +244,7 @@ int tide_safetensors_open(struct tide_safetensors *file, const char *path, struc
         return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
     int status = 0;
     if (fstat(file->fd, &info) || !S_ISREG(info.st_mode))
-        status = bad(err, "it is no regular file");
+        status = bad(err, "it is not a regular file");
     file->size = (size_t)info.st_size;
     if (!status && !read_header(file, err))
         return 0;

@@ -71,8 +71,8 @@ static bool is_in(const char *checkpoint, const char *dir)
 static int refuse_occupied(const char *dir, struct tide_err *err)
 {
     char text[256];
-    tide_err_set(err, "there is a run in '%s' already", shown(dir, text));
-    return tide_err_hint(err, "go on with it: --resume auto; or name another directory");
+    tide_err_set(err, "'%s' already holds a run", shown(dir, text));
+    return tide_err_hint(err, "continue it with --resume auto, or name another directory");
 }
 
 /* Where to go on from, if anywhere; a directory with a run is not written to by another. */
@@ -108,7 +108,7 @@ static int settle_model(struct tide_trainer *t, struct tide_err *err)
     const struct tide_train_options *o = &t->options;
     struct tide_gpt_config asked;
     if (o->preset && o->config)
-        return tide_err_set(err, "--preset and --config exclude each other");
+        return tide_err_set(err, "--preset and --config cannot be used together");
     if (t->resumed[0] && !o->preset && !o->config)
         return 0;
     if (o->config ? tide_config_read(o->config, &asked, err)
@@ -118,7 +118,7 @@ static int settle_model(struct tide_trainer *t, struct tide_err *err)
         asked.words = t->config.words; /* a preset leaves them to the data */
         asked.epsilon = t->config.epsilon;
         if (memcmp(&asked, &t->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
-            return tide_err_set(err, "the run to go on with has another model than --%s says",
+            return tide_err_set(err, "--%s names another model than the run to continue has",
                                 o->preset ? "preset" : "config");
         return 0;
     }
@@ -169,9 +169,9 @@ static int settle_numbers(struct tide_trainer *t, struct tide_err *err)
     }
     if (o->sequence <= positions)
         return 0;
-    tide_err_set(err, "a sequence of %lld is beyond the model's %lld positions", (long long)o->sequence,
+    tide_err_set(err, "a sequence of %lld is longer than the model's %lld positions", (long long)o->sequence,
                  (long long)positions);
-    return tide_err_hint(err, "--seq %lld at most", (long long)positions);
+    return tide_err_hint(err, "use --seq %lld or less", (long long)positions);
 }
 
 static int open_data(struct tide_trainer *t, struct tide_err *err)
@@ -362,8 +362,8 @@ static int fill_batch(struct tide_trainer *t, int64_t number, bool held_out, str
 
 static int stop_at(int64_t step, const char *what, struct tide_err *err)
 {
-    tide_err_set(err, "the %s of step %lld is no number any more", what, (long long)step);
-    return tide_err_hint(err, "a lower --lr, a longer --warmup, or a --clip may keep it finite");
+    tide_err_set(err, "the %s of step %lld is not a finite number", what, (long long)step);
+    return tide_err_hint(err, "try a lower --lr, a longer --warmup, or --clip");
 }
 
 int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_report, struct tide_err *err)
@@ -521,7 +521,7 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
                                           .optimizer = o->optimizer};
     TIDE_CHECK_TRUE(o->out);
     if (!weights_are_numbers(t))
-        return tide_err_set(err, "the weights after step %lld are no numbers any more; they are not saved",
+        return tide_err_set(err, "the weights after step %lld are not finite numbers; they are not saved",
                             (long long)t->done);
     tide_phase_begin("checkpoint");
     int status =

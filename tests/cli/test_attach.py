@@ -50,11 +50,11 @@ def target(tmp_path):
 
 
 @pytest.mark.parametrize("word, sentence", [
-    ("abc", "'abc' is no process number"),
-    ("0", "'0' is no process number"),
+    ("abc", "'abc' is not a process ID"),
+    ("0", "'0' is not a process ID"),
     ("-5", "'-5'"),
-    ("99999999999999999999", "is no process number"),
-    ("12x", "'12x' is no process number"),
+    ("99999999999999999999", "is not a process ID"),
+    ("12x", "'12x' is not a process ID"),
     ("4194305", "there is no process 4194305"),
 ])
 def test_what_is_no_process_is_refused(tidemark, tmp_path, word, sentence):
@@ -81,8 +81,8 @@ def test_a_process_that_has_ended_but_is_still_listed_is_refused(tidemark, tmp_p
     until(lambda: " Z " in pathlib.Path(f"/proc/{zombie.pid}/stat").read_text(), "the end")
     done = tidemark("attach", zombie.pid)
     assert (done.code, done.out) == (2, "")
-    assert done.err == (f"tidemark: attach: process {zombie.pid} has ended: only its exit status is left\n"
-                        f"hint: process {os.getpid()}, which started it, has not asked for that yet\n")
+    assert done.err == (f"tidemark: attach: process {zombie.pid} has ended and is a zombie\n"
+                        f"hint: its parent, process {os.getpid()}, has not waited for it yet\n")
     assert list(tmp_path.iterdir()) == []
     zombie.wait()
 
@@ -91,7 +91,7 @@ def test_a_process_that_has_ended_but_is_still_listed_is_refused(tidemark, tmp_p
                     reason="no thread of the kernel is to be seen here")
 def test_a_thread_of_the_kernel_is_refused(tidemark, tmp_path):
     done = tidemark("attach", 2)
-    assert (done.code, done.err) == (2, "tidemark: attach: 2 is a thread of the kernel: it has no memory of its own\n")
+    assert (done.code, done.err) == (2, "tidemark: attach: 2 is a kernel thread; it has no memory of its own\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,5 +155,5 @@ def test_a_process_of_someone_else_is_recorded_as_far_as_it_can_be_read(binary, 
                            "-o", "a.tide", str(p.pid)], cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
-    assert "it belongs to someone else" in done.stderr
+    assert "it belongs to another user" in done.stderr
     assert rows(tmp_path / "a.tide", "select max(rss_bytes) from tick")[0][0] > 40_000_000

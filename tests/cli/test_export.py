@@ -430,7 +430,7 @@ def test_a_recording_is_not_overwritten(made, tidemark):
     path = made()
     before = path.read_bytes()
     got = tidemark("export", "-f", "csv", "-o", path, path)
-    assert got.code == 2 and got.err == f"tidemark: '{path}' is a recording and is not replaced\nhint: name another file with -o\n"
+    assert got.code == 2 and got.err == f"tidemark: cannot write '{path}': it is a recording, which is never overwritten\nhint: name another file with -o\n"
     assert path.read_bytes() == before
 
 

@@ -421,8 +421,8 @@ def test_a_page_of_ours_is_replaced_and_nothing_else(tidemark, tmp_path):
     assert (tmp_path / "run.html").stat().st_ino != before
     (tmp_path / "thesis.html").write_text("<!DOCTYPE html><p>years of work")
     got = tidemark("report", "-o", "thesis.html", "run.tide")
-    assert got.code == 2 and got.err == ("tidemark: 'thesis.html' is there already and is no page of tidemark\n"
-                                         "hint: another name with -o, or --force to replace it\n")
+    assert got.code == 2 and got.err == ("tidemark: 'thesis.html' exists and is not a page of tidemark\n"
+                                         "hint: choose another name with -o, or overwrite it with --force\n")
     assert "years of work" in (tmp_path / "thesis.html").read_text()
     assert tidemark("report", "--force", "-o", "thesis.html", "run.tide").code == 0
     assert "LEAK" in (tmp_path / "thesis.html").read_text() or "UNDECIDED" in (tmp_path / "thesis.html").read_text()
@@ -468,8 +468,8 @@ def test_a_disk_that_is_full_leaves_the_old_page_and_a_sentence(tidemark, binary
 
 
 @pytest.mark.parametrize("words, said", [
-    ([], "expected one recording, got 0 words"),
-    (["a.tide", "b.tide"], "expected one recording, got 2 words"),
+    ([], "expected one recording, got 0 arguments"),
+    (["a.tide", "b.tide"], "expected one recording, got 2 arguments"),
     (["nowhere.tide"], "no such file"),
     (["-o", ".", "run.tide"], "'.' is a directory"),
     (["-o", "no/such/place.html", "run.tide"], "cannot write 'no/such/place.html': No such file or directory"),

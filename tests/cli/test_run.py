@@ -116,7 +116,7 @@ def test_a_file_that_is_no_program_gives_126(tidemark, tmp_path):
 
 
 @pytest.mark.parametrize("args, sentence", [
-    ([], "tidemark: run: there is no command to run"),
+    ([], "tidemark: run: no command was given"),
     (["-i", "1ms", "--", "true"], "tidemark: run: option '--interval': '1ms' is out of range"),
     (["-i", "2h", "--", "true"], "tidemark: run: option '--interval': '2h' is out of range"),
     (["--limit", "lots", "--", "true"], "tidemark: run: option '--limit': 'lots' is not a valid SIZE"),
@@ -294,7 +294,7 @@ def test_a_directory_that_cannot_be_written_is_left_for_another(binary, tmp_path
     done = subprocess.run([*front, binary, "run", "--", "true"], capture_output=True, text=True, cwd=closed,
                           env={**env, "TMPDIR": str(spare)}, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(f"tidemark: the current directory cannot be written, recording to {spare}/true-")
+    assert done.stderr.startswith(f"tidemark: cannot write to the current directory; recording to {spare}/true-")
     (recording,) = spare.glob("true-*.tide")
     assert recording.stat().st_mode & 0o777 == 0o600, "others may look into that directory"
 

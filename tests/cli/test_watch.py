@@ -208,14 +208,14 @@ def test_an_empty_recording_is_no_crash(dump, tmp_path):
     [
         ([], "there is nothing to watch"),
         (["--"], "there is nothing to watch"),
-        (["a", "b"], "expected one file or process number, got 2 words"),
+        (["a", "b"], "expected one file or process ID, got 2 arguments"),
         (["no-such.tide"], "no-such.tide"),
         (["."], "'.'"),
         (["999999999"], "there is no process 999999999"),
-        (["99999999999999999999"], "is no process number"),
-        (["--dump", "--size", "80", "x"], "'80' is no size of a screen"),
-        (["--dump", "--size", "0x5", "x"], "'0x5' is no size of a screen"),
-        (["--dump", "--keys", "j<dwon>", "x"], "no key has the name at '<dwon>'"),
+        (["99999999999999999999"], "is not a process ID"),
+        (["--dump", "--size", "80", "x"], "'80' is not a screen size"),
+        (["--dump", "--size", "0x5", "x"], "'0x5' is not a screen size"),
+        (["--dump", "--keys", "j<dwon>", "x"], "unknown key name at '<dwon>'"),
         (["--frames", "0", "x"], "out of range"),
     ],
 )
@@ -303,7 +303,7 @@ class Terminal:
 
     def close(self):
         """Leaves nothing running, also after a test that failed: a tracker outlives its view by design."""
-        trackers = re.findall(r"tracker (\d+)", self.text())
+        trackers = re.findall(r"process (\d+) keeps", self.text())
         if self.process.poll() is None:
             children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
             trackers += children.read_text().split() if children.exists() else []
@@ -558,7 +558,7 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     t.wait("LIVE")
     t.keys("qd")
     assert t.end() == 0
-    tracker = int(re.search(r"tracker (\d+)", t.text())[1])
+    tracker = int(re.search(r"process (\d+) keeps", t.text())[1])
     size = lambda: (tmp_path / "job.tide.log").stat().st_size  # noqa: E731
     before = size()
     wait_for(lambda: size() > before, "the program printing on")
@@ -614,7 +614,7 @@ def test_a_lost_terminal_leaves_the_program_running(terminal, trainer, tmp_path)
     t.process.send_signal(signal.SIGHUP)
     assert t.end() == 0
     assert not (tmp_path / "ended").exists()
-    os.kill(int(re.search(r"tracker (\d+)", t.text())[1]), signal.SIGTERM)
+    os.kill(int(re.search(r"process (\d+) keeps", t.text())[1]), signal.SIGTERM)
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
@@ -627,7 +627,7 @@ def test_a_tracker_that_is_killed_is_told_from_a_program_that_ended(terminal, tr
     t.wait("cut off")
     t.keys("q")
     assert t.end() == 2
-    assert "the process that recorded was killed" in t.text()
+    assert "the recording process was killed" in t.text()
     os.kill(program, signal.SIGTERM)
     wait_for((tmp_path / "ended").exists, "the program ending")
 

@@ -253,7 +253,7 @@ static void malformed_text_is_refused_with_its_line(void **state)
     refused("step,rss_mb\n", "there are no rows of numbers");
     refused("step,rss_mb\n1,2\n3\n", "line 3 has 1 fields where the header has 2");
     refused("step,rss_mb\n1,2,3\n", "line 2 has more fields than the 2 columns of the header");
-    refused("step,rss_mb\n1,\"2\n", "line 2: a quote that does not end, or a field of over 4096 bytes");
+    refused("step,rss_mb\n1,\"2\n", "line 2: an unterminated quote, or a field of over 4096 bytes");
     refused("step,rss_mb\n1,hello\n", "line 2: column 'rss_mb' holds 'hello', which is not a number");
     refused("step,rss_mb\n1,\"2,000.5\"\n", "line 2: column 'rss_mb' holds '2,000.5', which is not a number");
     refused("step;rss_mb\n1;2000,5\n", "line 2: column 'rss_mb' holds '2000,5', which is not a number");
@@ -261,11 +261,11 @@ static void malformed_text_is_refused_with_its_line(void **state)
             "line 1: column 'rss_mb' holds something that is not a number");
     refused("step,loss\n1,2\n", "no column looks like memory");
     refused("step,rss\n1,2\n", "column 'rss' does not say its unit");
-    refused("[\n {\"step\": 1, \"rss_mb\": 2}]", "this is one JSON array, and not an object on each line");
+    refused("[\n {\"step\": 1, \"rss_mb\": 2}]", "this is a JSON array, not one object per line");
     refused("[", "there are no rows of numbers");
     refused("{\"step\": 1\n", "line 1 is not a JSON object");
-    refused("1,2,3\n4,5,6\n", "there is no header row, and 3 columns: which is which?");
-    refused("step,rss_mb\n1,-5\n", "row 1: -5e+06 bytes of memory cannot be");
+    refused("1,2,3\n4,5,6\n", "there are 3 columns and no header row");
+    refused("step,rss_mb\n1,-5\n", "row 1: -5e+06 bytes is not a possible size");
     struct tide_series_set set;
     struct tide_err err;
     assert_int_equal(tide_series_parse("step,rss_mb\n1,\0\n", 15, &by_name, &set, &err), -1);

@@ -572,7 +572,7 @@ static void none_whole_is_not_the_same_as_none(void **state)
     damage("step-00000001/model.safetensors", -1, 1);
     damage("step-00000002/model.safetensors", -1, 1);
     assert_int_equal(tide_checkpoint_find(w.dir, path, sizeof path, &err), -1);
-    assert_non_null(strstr(err.text, "no checkpoint is whole: "));
+    assert_non_null(strstr(err.text, "no checkpoint is complete: "));
     assert_non_null(strstr(err.text, "step-00000002: model.safetensors is not what was written"));
     assert_int_equal(tide_checkpoint_find(inside("step-00000001"), path, sizeof path, &err), -1);
 }
