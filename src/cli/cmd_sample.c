@@ -176,6 +176,7 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
         tide_matmuls_new(false, &m->matmuls, err) ||
         tide_plan_make(m->graph, m->matmuls, &none, &plan, err) || check_room(&plan, err) ||
         tide_machine_new(m->graph, m->matmuls, &plan, &m->machine, err) ||
+        (m->state.base[0] && tide_checkpoint_load_base(m->state.base, m->graph, m->machine, err)) ||
         tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
         return -1;
     return tide_sampler_new(&m->config, &decoder, m->machine, &m->sampler, err);

@@ -72,8 +72,11 @@ static const struct tide_option options[] = {
     {0, "dtype", TIDE_OPTION_CHOICE, offsetof(struct values, dtype), "TYPE",
      "number type of matrix products and activations (f32)", "f32|bf16", 0, 0},
     {0, "weights", TIDE_OPTION_CHOICE, offsetof(struct values, weights), "TYPE",
-     "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost",
-     "f32|bf16", 0, 0},
+     "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost; int8 needs --adapt",
+     "f32|bf16|int8", 0, 0},
+    {0, "adapt", TIDE_OPTION_TEXT, TRAIN(adapt), "lora:RANK",
+     "train adapters of that rank on every linear layer and keep the model as it is; they are saved as PEFT's",
+     NULL, 0, 0},
     {0, "optimizer", TIDE_OPTION_CHOICE, offsetof(struct values, optimizer), "NAME",
      "the optimizer (adamw), and the state it keeps of each weight: see docs/TRAIN.md", OPTIMIZERS, 0, 0},
     {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
@@ -402,7 +405,10 @@ static int start(const struct values *v, struct tide_trainer *trainer, struct ti
 
 static enum tide_dtype dtype_of(const char *word)
 {
-    return !word ? (enum tide_dtype)TIDE_NOT_GIVEN : strcmp(word, "bf16") != 0 ? TIDE_F32 : TIDE_BF16;
+    return !word                   ? (enum tide_dtype)TIDE_NOT_GIVEN
+           : !strcmp(word, "int8") ? TIDE_I8
+           : !strcmp(word, "bf16") ? TIDE_BF16
+                                   : TIDE_F32;
 }
 
 /* The words of the command. 1: it should end with *ret_exit. */

@@ -78,6 +78,12 @@ int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float ep
 /* (N, I) -> (N, O): x weight (I, O) + bias (O); -1: without. wide: f32, else the compute type. */
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide);
 
+/* The same with a weight that lies as (O, I): x weight^T. */
+int tide_op_linear_transposed(struct tide_graph *graph, int x, int weight, int bias, bool wide);
+
+/* (N, C) times a number */
+int tide_op_scale(struct tide_graph *graph, int x, float by);
+
 /* The tanh form. */
 int tide_op_gelu(struct tide_graph *graph, int x);
 

@@ -1,5 +1,6 @@
 #include "train/checkpoint.h"
 #include "base/text.h"
+#include "train/adapters.h"
 #include "train/checkpoint_private.h"
 #include "train/config.h"
 #include "base/durable.h"
@@ -157,12 +158,13 @@ static int take_word(const json_t *root, const char *key, const char *const *wor
 /* What a first edition did not say: f32, AdamW. */
 static int take_optimizer(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
 {
-    static const char *const dtypes[] = {"f32", "bf16", NULL};
+    static const char *const names[] = {"f32", "bf16", "int8", NULL};
+    static const enum tide_dtype dtypes[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
     int stored = 0;
     const json_t *name = json_object_get(root, "optimizer");
-    if (json_object_get(root, "weights") && take_word(root, "weights", dtypes, &stored, err))
+    if (json_object_get(root, "weights") && take_word(root, "weights", names, &stored, err))
         return -1;
-    s->stored = stored ? TIDE_BF16 : TIDE_F32;
+    s->stored = dtypes[stored];
     s->optimizer = !name                  ? tide_optimizers[0]
                    : json_is_string(name) ? tide_optimizer_find(json_string_value(name))
                                           : NULL;
@@ -211,6 +213,8 @@ static int take_record(const json_t *root, struct tide_checkpoint_record *ret, s
             return -1;
         ret->parts[i].checksum = (uint32_t)checksum;
     }
+    if (ret->parts[TIDE_CHECKPOINT_MODEL].bytes < 0 && ret->parts[TIDE_CHECKPOINT_ADAPTERS].bytes < 0)
+        return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[TIDE_CHECKPOINT_MODEL]);
     return 0;
 }
 
@@ -362,6 +366,8 @@ int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct ti
     snprintf(path, sizeof path, "%s", dir);
     if (status < 0)
         wrap(dir, err);
+    else if (status == 1 && has(folder, TIDE_CHECKPOINT_ADAPTERS))
+        status = 0; /* adapters from elsewhere */
     else if (status == 1 && !has(folder, TIDE_CHECKPOINT_CONFIG))
         status = find_in_run(folder, dir, path, err);
     else if (status == 1 && (has(folder, TIDE_CHECKPOINT_MODEL) ||
@@ -406,10 +412,25 @@ int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
 {
     char file[PATH_MAX];
     struct tide_checkpoint_record record = {0};
-    struct tide_gpt_config config;
-    if (join(path, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err) ||
-        tide_config_read(file, &config, err) || record_of(path, &record, err) < 0)
+    struct tide_gpt_config config = {0}, base;
+    if (join(path, tide_checkpoint_names[TIDE_CHECKPOINT_ADAPTER_CONFIG], file, err) ||
+        (!access(file, F_OK) &&
+         tide_adapters_read(file, &config, record.state.base, sizeof record.state.base, err)) ||
+        join(path, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err))
         return -1;
+    char adapted[sizeof record.state.base];
+    strcpy(adapted, record.state.base);
+    /* Adapters from elsewhere come without the model's own configuration. */
+    if (access(file, F_OK) && *adapted &&
+        join(adapted, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err))
+        return -1;
+    if (tide_config_read(file, &base, err) || record_of(path, &record, err) < 0)
+        return -1;
+    strcpy(record.state.base, adapted);
+    base.adapter_rank = config.adapter_rank;
+    base.adapter_scale = config.adapter_scale;
+    base.adapters = config.adapters;
+    config = base;
     *ret_config = config;
     if (ret_state)
         *ret_state = record.state;
@@ -456,34 +477,53 @@ int tide_checkpoint_tensors(const struct tide_graph *graph)
     return graph->tensor_count * TIDE_STATE_PARTS;
 }
 
-bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine, bool state,
-                            int index, struct tide_safetensor_source *ret_source)
+/* Whether a parameter is in a file, of a model with adapters or without. */
+static bool is_in(const struct tide_graph *graph, const struct tide_tensor *t, enum tide_checkpoint_file file)
+{
+    bool adapted = graph->trained < graph->parameters;
+    if (t->role != TIDE_PARAMETER)
+        return false;
+    return file == TIDE_CHECKPOINT_MODEL ? t->frozen == adapted : !t->frozen;
+}
+
+/* A part of its state instead of the parameter; false: it has none of that number. */
+static bool to_state(const struct tide_graph *graph, const struct tide_tensor *t, int part,
+                     struct tide_safetensor_source *source, const char **ret_suffix)
+{
+    struct tide_state_part parts[TIDE_STATE_PARTS];
+    int64_t rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
+    if (part >= tide_optimizer_parts(graph->optimizer, rows, tide_tensor_columns(t), parts) ||
+        !parts[part].name)
+        return false;
+    *ret_suffix = parts[part].name;
+    source->dtype = parts[part].dtype;
+    if (!parts[part].is_shaped) {
+        source->rank = 1;
+        source->dims[0] = parts[part].count;
+    }
+    return true;
+}
+
+bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine,
+                            enum tide_checkpoint_file file, int index,
+                            struct tide_safetensor_source *ret_source)
 {
     int tensor = index / TIDE_STATE_PARTS, part = index % TIDE_STATE_PARTS;
     const struct tide_tensor *t = &graph->tensors[tensor];
-    struct tide_state_part parts[TIDE_STATE_PARTS];
+    bool state = file == TIDE_CHECKPOINT_OPTIMIZER;
     const char *suffix = "";
-    if (t->role != TIDE_PARAMETER || (state ? t->frozen : part > 0))
+    if (!is_in(graph, t, file) || (part > 0 && !state))
         return false;
     *ret_source = (struct tide_safetensor_source){.dtype = t->dtype, .rank = t->rank};
     memcpy(ret_source->dims, t->dims, sizeof t->dims);
-    if (state) {
-        int64_t rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
-        if (part >= tide_optimizer_parts(graph->optimizer, rows, tide_tensor_columns(t), parts) ||
-            !parts[part].name)
-            return false;
-        suffix = parts[part].name;
-        ret_source->dtype = parts[part].dtype;
-        if (!parts[part].is_shaped) {
-            ret_source->rank = 1;
-            ret_source->dims[0] = parts[part].count;
-        }
-    }
+    if (state && !to_state(graph, t, part, ret_source, &suffix))
+        return false;
     ret_source->data = !machine ? NULL
                        : state  ? tide_machine_state(machine, tensor, part)
                                 : tide_machine_data(machine, tensor);
-    snprintf(ret_source->name, sizeof ret_source->name, TIDE_CHECKPOINT_PREFIX "%s%s%s", t->name,
-             *suffix ? "." : "", suffix);
+    snprintf(ret_source->name, sizeof ret_source->name, "%s" TIDE_CHECKPOINT_PREFIX "%s%s%s",
+             file == TIDE_CHECKPOINT_ADAPTERS ? TIDE_CHECKPOINT_ADAPTING : "", t->name, *suffix ? "." : "",
+             suffix);
     return true;
 }
 
@@ -491,7 +531,9 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
 static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name)
 {
     const struct tide_safetensor *found = tide_safetensors_find(file, name);
-    return found ? found : tide_safetensors_find(file, name + strlen(TIDE_CHECKPOINT_PREFIX));
+    return found || strncmp(name, TIDE_CHECKPOINT_PREFIX, strlen(TIDE_CHECKPOINT_PREFIX)) != 0
+               ? found
+               : tide_safetensors_find(file, name + strlen(TIDE_CHECKPOINT_PREFIX));
 }
 
 static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
@@ -507,7 +549,7 @@ static int check_tensor(const struct tide_safetensor *found, const struct tide_s
                         struct tide_err *err)
 {
     char there[96], wanted[96];
-    const char *name = t->name + strlen(TIDE_CHECKPOINT_PREFIX);
+    const char *name = strstr(t->name, TIDE_CHECKPOINT_PREFIX) + strlen(TIDE_CHECKPOINT_PREFIX);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
         return tide_err_set(err, "the model has a tensor '%s' %s and the file has none", name, wanted);
@@ -521,25 +563,25 @@ static int check_tensor(const struct tide_safetensor *found, const struct tide_s
 }
 
 /* Whether the model or its state has a tensor of that name, with its prefix or without. */
-static bool is_known(const struct tide_graph *graph, bool state, const char *name)
+static bool is_known(const struct tide_graph *graph, enum tide_checkpoint_file which, const char *name)
 {
     size_t prefix = strlen(TIDE_CHECKPOINT_PREFIX);
     struct tide_safetensor_source source;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
-        if (tide_checkpoint_tensor(graph, NULL, state, i, &source) &&
+        if (tide_checkpoint_tensor(graph, NULL, which, i, &source) &&
             (!strcmp(source.name, name) || !strcmp(source.name + prefix, name)))
             return true;
     return false;
 }
 
 /* Every tensor of the model has its own in the file, and the other way round. */
-static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph, bool state,
-                      struct tide_err *err)
+static int check_file(const struct tide_safetensors *file, const struct tide_graph *graph,
+                      enum tide_checkpoint_file which, struct tide_err *err)
 {
     size_t wanted = 0, beside = 0;
     struct tide_safetensor_source source;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++) {
-        if (!tide_checkpoint_tensor(graph, NULL, state, i, &source))
+        if (!tide_checkpoint_tensor(graph, NULL, which, i, &source))
             continue;
         if (check_tensor(find_tensor(file, source.name), &source, err))
             return -1;
@@ -550,7 +592,7 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
     for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
         const char *name = file->tensors[i].name;
         char shown[160];
-        if (!is_no_parameter(name) && !is_known(graph, state, name))
+        if (!is_no_parameter(name) && !is_known(graph, which, name))
             return tide_err_set(err, "the file has a tensor '%s' and the model has none",
                                 tide_text_escape(name, strlen(name), shown, sizeof shown));
     }
@@ -563,32 +605,45 @@ static int open_and_check(const char *path, enum tide_checkpoint_file which, con
     char name[PATH_MAX];
     if (join(path, tide_checkpoint_names[which], name, err) || tide_shards_open(ret_file, name, err))
         return -1;
-    if (!check_file(ret_file, graph, which == TIDE_CHECKPOINT_OPTIMIZER, err))
+    if (!check_file(ret_file, graph, which, err))
         return 0;
     tide_safetensors_close(ret_file);
     return wrap(name, err);
 }
 
 static int read_file(const struct tide_safetensors *file, const struct tide_graph *graph,
-                     struct tide_machine *machine, bool state, struct tide_err *err)
+                     struct tide_machine *machine, enum tide_checkpoint_file which, struct tide_err *err)
 {
     struct tide_safetensor_source to;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
-        if (tide_checkpoint_tensor(graph, machine, state, i, &to) &&
+        if (tide_checkpoint_tensor(graph, machine, which, i, &to) &&
             tide_safetensors_read_as(file, find_tensor(file, to.name), to.dtype, (void *)to.data, err))
             return -1;
     return 0;
+}
+
+int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
+                              struct tide_err *err)
+{
+    struct tide_safetensors weights;
+    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, &weights, err))
+        return -1;
+    int status = read_file(&weights, graph, machine, TIDE_CHECKPOINT_MODEL, err) ? wrap(path, err) : 0;
+    tide_safetensors_close(&weights);
+    return status;
 }
 
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err)
 {
     struct tide_safetensors weights, state = {.fd = -1};
-    if (open_and_check(path, TIDE_CHECKPOINT_MODEL, graph, &weights, err))
+    enum tide_checkpoint_file which =
+        graph->trained < graph->parameters ? TIDE_CHECKPOINT_ADAPTERS : TIDE_CHECKPOINT_MODEL;
+    if (open_and_check(path, which, graph, &weights, err))
         return -1;
     int status = optimizer ? open_and_check(path, TIDE_CHECKPOINT_OPTIMIZER, graph, &state, err) : 0;
-    if (!status && (read_file(&weights, graph, machine, false, err) ||
-                    (optimizer && read_file(&state, graph, machine, true, err))))
+    if (!status && (read_file(&weights, graph, machine, which, err) ||
+                    (optimizer && read_file(&state, graph, machine, TIDE_CHECKPOINT_OPTIMIZER, err))))
         status = wrap(path, err);
     tide_safetensors_close(&weights);
     tide_safetensors_close(&state);

@@ -9,6 +9,9 @@
  * files from there load here (with or without the prefix, F32, F16 or BF16, mask buffers and a tied head
  * skipped).
  *
+ * Of a model with adapters, these are saved instead of it: adapter_config.json and adapter_model.safetensors,
+ * as PEFT has them.
+ *
  * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, which takes no memory that
  * grows with the model. To go on or to sample: _find -> _config -> (graph, machine) -> _load.
  */
@@ -29,6 +32,7 @@ struct tide_checkpoint_state {
     const char *schedule;          /* a literal: "inverse", "constant", "cosine" or "linear" */
     enum tide_dtype dtype, stored; /* of what is computed, and of matrices as they are stored */
     const struct tide_optimizer *optimizer;
+    char base[4096]; /* of adapters: the model that they adapt; "": the first weights of the seed */
 };
 
 /* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be
@@ -61,5 +65,9 @@ int tide_checkpoint_check_data(const char *path, const struct tide_data *data, s
  * is refused, by the name of the first tensor that does not, before anything is overwritten. */
 int tide_checkpoint_load(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
                          bool optimizer, struct tide_err *err);
+
+/* The frozen part of a model with adapters, from a model without. */
+int tide_checkpoint_load_base(const char *path, const struct tide_graph *graph, struct tide_machine *machine,
+                              struct tide_err *err);
 
 #endif

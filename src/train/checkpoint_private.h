@@ -13,7 +13,9 @@ enum tide_checkpoint_file {
     TIDE_CHECKPOINT_VOCABULARY,
     TIDE_CHECKPOINT_TOKENIZER, /* the first of its files, as tide_tokenizer_names has them: those that are
                                   there */
-    TIDE_CHECKPOINT_MODEL = TIDE_CHECKPOINT_TOKENIZER + TIDE_TOKENIZER_FILES,
+    TIDE_CHECKPOINT_MODEL = TIDE_CHECKPOINT_TOKENIZER + TIDE_TOKENIZER_FILES, /* or adapters: */
+    TIDE_CHECKPOINT_ADAPTER_CONFIG,
+    TIDE_CHECKPOINT_ADAPTERS,
     TIDE_CHECKPOINT_OPTIMIZER,
     TIDE_CHECKPOINT_PARTS, /* so many have their length and checksum in the next */
     TIDE_CHECKPOINT_STATE = TIDE_CHECKPOINT_PARTS,
@@ -30,13 +32,15 @@ static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {"config
                                                                          "tokenizer_config.json",
                                                                          "special_tokens_map.json",
                                                                          "model.safetensors",
+                                                                         "adapter_config.json",
+                                                                         "adapter_model.safetensors",
                                                                          "optimizer.safetensors",
                                                                          "state.json"};
 
 /* Whether a checkpoint can do without it. */
 static inline bool tide_checkpoint_is_optional(int file)
 {
-    return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_MODEL;
+    return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_OPTIMIZER;
 }
 
 /* What state.json says. */
@@ -52,14 +56,16 @@ struct tide_checkpoint_record {
 int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_record *ret_record,
                           struct tide_err *err);
 
-#define TIDE_CHECKPOINT_FORMAT "tidemark-checkpoint-1"
-#define TIDE_CHECKPOINT_PREFIX "transformer."
+#define TIDE_CHECKPOINT_FORMAT   "tidemark-checkpoint-1"
+#define TIDE_CHECKPOINT_PREFIX   "transformer."
+#define TIDE_CHECKPOINT_ADAPTING "base_model.model."
 
-/* Tensor number `index` of a model, or of its optimizer's state, as it lies in a file and in the machine;
- * false: there is none. Numbers go up to tide_checkpoint_tensors(). */
+/* Tensor number `index` of a file (the model, its adapters, the optimizer's state), as it lies there and in
+ * the machine; false: there is none. Numbers go up to tide_checkpoint_tensors(). */
 int tide_checkpoint_tensors(const struct tide_graph *graph);
-bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine, bool state,
-                            int index, struct tide_safetensor_source *ret_source);
+bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine *machine,
+                            enum tide_checkpoint_file file, int index,
+                            struct tide_safetensor_source *ret_source);
 
 enum { TIDE_CHECKPOINT_NAME = 48 };
 

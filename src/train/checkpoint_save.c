@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "base/text.h"
+#include "train/adapters.h"
 #include "train/checkpoint_private.h"
 #include "train/config.h"
 #include "base/durable.h"
@@ -146,13 +147,19 @@ static int enter(const char *dir, int *ret_folder, struct tide_err *err)
 static bool weight_at(void *context, int index, struct tide_safetensor_source *ret_source)
 {
     const struct saving *s = context;
-    return tide_checkpoint_tensor(s->graph, s->machine, false, index, ret_source);
+    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_MODEL, index, ret_source);
+}
+
+static bool adapter_at(void *context, int index, struct tide_safetensor_source *ret_source)
+{
+    const struct saving *s = context;
+    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_ADAPTERS, index, ret_source);
 }
 
 static bool state_at(void *context, int index, struct tide_safetensor_source *ret_source)
 {
     const struct saving *s = context;
-    return tide_checkpoint_tensor(s->graph, s->machine, true, index, ret_source);
+    return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_OPTIMIZER, index, ret_source);
 }
 
 /* As text, so that it comes back to the bit. */
@@ -184,7 +191,10 @@ static void write_state(const struct saving *s, FILE *out)
     write_real(&json, "clip", state->clip);
     tide_json_text(&json, "schedule", state->schedule);
     tide_json_text(&json, "dtype", state->dtype == TIDE_BF16 ? "bf16" : "f32");
-    tide_json_text(&json, "weights", state->stored == TIDE_BF16 ? "bf16" : "f32");
+    tide_json_text(&json, "weights",
+                   state->stored == TIDE_I8     ? "int8"
+                   : state->stored == TIDE_BF16 ? "bf16"
+                                                : "f32");
     tide_json_text(&json, "optimizer", state->optimizer->name);
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
@@ -199,6 +209,11 @@ static void write_state(const struct saving *s, FILE *out)
     tide_json_end(&json);
 }
 
+static bool is_of_tokenizer(int part)
+{
+    return part >= TIDE_CHECKPOINT_TOKENIZER && part < TIDE_CHECKPOINT_MODEL;
+}
+
 /* What is read of a file that the tokenizer came with; NULL: there is none. */
 static const char *tokenizer_part(const struct saving *s, int part, size_t *ret_len)
 {
@@ -206,12 +221,24 @@ static const char *tokenizer_part(const struct saving *s, int part, size_t *ret_
     return tokenizer ? tide_tokenizer_file(tokenizer, part - TIDE_CHECKPOINT_TOKENIZER, ret_len) : NULL;
 }
 
+static bool is_wanted(const struct saving *s, int part)
+{
+    size_t len;
+    if (is_of_tokenizer(part))
+        return tokenizer_part(s, part, &len);
+    if (part == TIDE_CHECKPOINT_MODEL)
+        return !s->config->adapter_rank;
+    return s->config->adapter_rank ||
+           (part != TIDE_CHECKPOINT_ADAPTER_CONFIG && part != TIDE_CHECKPOINT_ADAPTERS);
+}
+
 static void write_part(struct saving *s, int part, struct tide_durable *file)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
+    int tensors = tide_checkpoint_tensors(s->graph);
     size_t len = 0;
-    const char *text = tide_checkpoint_is_optional(part) ? tokenizer_part(s, part, &len) : NULL;
-    if (text) {
+    if (is_of_tokenizer(part)) {
+        const char *text = tokenizer_part(s, part, &len);
         tide_durable_put(file, text, len);
         return;
     }
@@ -223,10 +250,16 @@ static void write_part(struct saving *s, int part, struct tide_durable *file)
         tide_vocabulary_write(s->data, file->out);
         break;
     case TIDE_CHECKPOINT_MODEL:
-        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), weight_at, s, metadata);
+        tide_safetensors_write(file, tensors, weight_at, s, metadata);
+        break;
+    case TIDE_CHECKPOINT_ADAPTER_CONFIG:
+        tide_adapters_write(s->config, s->record.state.base, file->out);
+        break;
+    case TIDE_CHECKPOINT_ADAPTERS:
+        tide_safetensors_write(file, tensors, adapter_at, s, metadata);
         break;
     case TIDE_CHECKPOINT_OPTIMIZER:
-        tide_safetensors_write(file, tide_checkpoint_tensors(s->graph), state_at, s, metadata);
+        tide_safetensors_write(file, tensors, state_at, s, metadata);
         break;
     default:
         write_state(s, file->out);
@@ -237,8 +270,7 @@ static int write_files(struct saving *s, struct tide_err *err)
 {
     struct tide_durable file;
     for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++) {
-        size_t len;
-        if (tide_checkpoint_is_optional(i) && !tokenizer_part(s, i, &len)) {
+        if (!is_wanted(s, i)) {
             s->record.parts[i].bytes = -1;
             continue;
         }

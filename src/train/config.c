@@ -5,14 +5,19 @@
 
 #include <string.h>
 
-/* channels, heads, blocks, hidden, positions */
+#define MODEL(tokens, places, width, count, depth, inner)                                                    \
+    {                                                                                                        \
+        .words = (tokens), .positions = (places), .channels = (width), .heads = (count), .blocks = (depth),  \
+        .hidden = (inner), .epsilon = 1e-5F                                                                  \
+    }
+
 static const struct {
     const char *name;
     struct tide_gpt_config config;
 } presets[] = {
-    {"tiny", {0, 128, 64, 4, 2, 256, 1e-5F}},          {"small", {0, 256, 128, 4, 2, 512, 1e-5F}},
-    {"medium", {0, 512, 256, 8, 4, 1024, 1e-5F}},      {"large", {0, 1024, 512, 16, 6, 2048, 1e-5F}},
-    {"gpt2", {50257, 1024, 768, 12, 12, 3072, 1e-5F}},
+    {"tiny", MODEL(0, 128, 64, 4, 2, 256)},          {"small", MODEL(0, 256, 128, 4, 2, 512)},
+    {"medium", MODEL(0, 512, 256, 8, 4, 1024)},      {"large", MODEL(0, 1024, 512, 16, 6, 2048)},
+    {"gpt2", MODEL(50257, 1024, 768, 12, 12, 3072)},
 };
 
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err)

@@ -2,6 +2,7 @@
 #include "rt/op.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { HEAD_ROWS = 704, HEAD_WORDS = 1536, PROMPT_ROWS = 64 };
 
@@ -36,6 +37,35 @@ static int norm(struct maker *m, const char *name, int x)
     return tide_op_norm(m->graph, x, w, b, m->config->epsilon);
 }
 
+/* x A^T B^T, times its scale: what an adapter adds to a layer. Its two matrices train and are f32. */
+static int adapter(struct maker *m, const char *name, int x, int64_t in, int64_t out, bool wide)
+{
+    struct tide_graph *g = m->graph;
+    enum tide_dtype stored = g->stored;
+    char a_name[48], b_name[48];
+    int64_t rank = m->config->adapter_rank;
+    snprintf(a_name, sizeof a_name, "%s.lora_A.weight", name);
+    snprintf(b_name, sizeof b_name, "%s.lora_B.weight", name);
+    g->freezes = false;
+    g->stored = TIDE_F32;
+    int a = parameter(m, a_name, true, rank, in), b = parameter(m, b_name, true, out, rank);
+    g->freezes = true;
+    g->stored = stored;
+    int inner = tide_op_linear_transposed(g, x, a, -1, false);
+    if (m->config->adapter_scale != 1)
+        inner = tide_op_scale(g, inner, m->config->adapter_scale);
+    return tide_op_linear_transposed(g, inner, b, -1, wide);
+}
+
+static bool is_adapted(const struct maker *m, const char *name)
+{
+    static const char *const layers[] = {".c_attn", ".c_proj", ".c_fc"};
+    for (int i = 0; m->config->adapter_rank && i < 3; i++)
+        if ((m->config->adapters >> i & 1) && strstr(name, layers[i]))
+            return true;
+    return false;
+}
+
 static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t out, bool wide)
 {
     char weight[32], bias[32];
@@ -43,7 +73,8 @@ static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t 
     snprintf(bias, sizeof bias, "%s.bias", name);
     int w = parameter(m, weight, true, in, out);
     int b = parameter(m, bias, false, 0, out);
-    return tide_op_linear(m->graph, x, w, b, wide);
+    int y = tide_op_linear(m->graph, x, w, b, wide);
+    return is_adapted(m, name) ? tide_op_add(m->graph, y, adapter(m, name, x, in, out, wide)) : y;
 }
 
 /* Attention of the block at hand: over a sequence, or over its part of a cache. */
@@ -88,6 +119,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
         .rows = HEAD_ROWS, .words = HEAD_WORDS, .loss = &tide_cross_entropy, .constants = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
+    graph->freezes = config->adapter_rank > 0;
     gpt.train = tide_graph_program(graph, "train", true);
     gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
@@ -134,6 +166,7 @@ int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_confi
     struct maker m = {.graph = graph, .config = config, .block = -1, .fills = true};
     struct tide_gpt_decoder d = {
         .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
+    graph->freezes = config->adapter_rank > 0;
     m.caches = cache(&m, slots, window);
     read_rows(&m, "prompt", d.rows, &d.prompt);
     m.fills = false;

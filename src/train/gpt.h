@@ -6,9 +6,16 @@
 
 #include "rt/graph.h"
 
+/* Linear layers that have an adapter, by what PEFT calls them. */
+enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
+
 struct tide_gpt_config {
     int64_t words, positions, channels, heads, blocks, hidden;
     float epsilon;
+    /* Adapters (LoRA): the model is frozen, and to linear layers is added scale * x A^T B^T. */
+    int64_t adapter_rank; /* 0: none */
+    float adapter_scale;
+    unsigned adapters; /* which layers */
 };
 
 /* The model as it trains: programs, tensors that the caller fills, and what it reads. */

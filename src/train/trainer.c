@@ -9,12 +9,14 @@
 #include "rt/tiles.h"
 #include "rt/update.h"
 #include "tidemark.h"
+#include "train/adapters.h"
 #include "train/config.h"
 #include "train/initial.h"
 #include "train/sample.h"
 #include "train/tuning.h"
 #include "train/vocabulary.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,8 @@ struct tide_trainer {
     struct tide_train_options options; /* settled */
     char resumed[PATH_BYTES];          /* "": from nothing */
     char passed_over[512];             /* why newer ones than that were not taken */
+    char base[PATH_BYTES];             /* of adapters: the model that they adapt; "": first weights */
+    bool is_base;                      /* what is resumed is that model, and adapters are new */
     struct tide_checkpoint_state state;
     struct tide_gpt_config config;
     struct tide_data *data;
@@ -124,6 +128,27 @@ static int settle_model(struct tide_trainer *t, struct tide_err *err)
     }
     t->config = asked;
     return 0;
+}
+
+/* New adapters on what is resumed, or on first weights; or those of the run that goes on. */
+static int settle_adapters(struct tide_trainer *t, struct tide_err *err)
+{
+    const char *adapt = t->options.adapt;
+    if (adapt && t->config.adapter_rank)
+        return tide_err_set(err, "the run to go on with has adapters: leave --adapt out");
+    if (adapt && tide_adapters_parse(adapt, &t->config, err))
+        return -1;
+    t->is_base = adapt && t->resumed[0];
+    if (t->is_base) {
+        if (!realpath(t->resumed, t->base))
+            return tide_err_set(err, "cannot find the model to adapt: %s", strerror(errno));
+        t->state = (struct tide_checkpoint_state){0};
+    } else
+        strcpy(t->base, t->state.base);
+    if (t->options.stored != TIDE_I8 || t->config.adapter_rank)
+        return 0;
+    tide_err_set(err, "weights stored as int8 cannot be trained");
+    return tide_err_hint(err, "adapters on them can: --adapt lora:16");
 }
 
 static void take(int64_t *value, int64_t resumed, int64_t usual)
@@ -299,14 +324,29 @@ int tide_trainer_new(const struct tide_train_options *options, struct tide_train
     if (!t)
         return tide_err_set(err, "out of memory");
     t->options = *options;
-    if (find_resumed(t, err) || settle_model(t, err) || settle_numbers(t, err) || open_data(t, err) ||
-        make_plan(t, err)) {
+    if (find_resumed(t, err) || settle_model(t, err) || settle_adapters(t, err) || settle_numbers(t, err) ||
+        open_data(t, err) || make_plan(t, err)) {
         tide_trainer_free(t);
         return -1;
     }
     t->done = t->state.step;
     *ret_trainer = t;
     return 0;
+}
+
+static int load(struct tide_trainer *t, struct tide_err *err)
+{
+    char path[PATH_BYTES];
+    if (t->base[0]) {
+        int found = tide_checkpoint_find(t->base, path, sizeof path, err);
+        if (found > 0)
+            return tide_err_set(err, "the model that is adapted is not in '%s' any more", t->base);
+        if (found < 0 || tide_checkpoint_load_base(path, t->graph, t->machine, err))
+            return -1;
+    }
+    if (!t->resumed[0] || t->is_base)
+        return 0;
+    return tide_checkpoint_load(t->resumed, t->graph, t->machine, t->done > 0, err);
 }
 
 int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
@@ -319,7 +359,7 @@ int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
         return -1;
     tide_gauge("arena", (int64_t)t->plan.total);
     tide_initial_weights(t->graph, t->machine, (uint64_t)t->options.seed);
-    return t->resumed[0] ? tide_checkpoint_load(t->resumed, t->graph, t->machine, t->done > 0, err) : 0;
+    return load(t, err);
 }
 
 void tide_trainer_free(struct tide_trainer *t)
@@ -520,6 +560,7 @@ int tide_trainer_save(struct tide_trainer *t, struct tide_err *err)
                                           .stored = o->stored,
                                           .optimizer = o->optimizer};
     TIDE_CHECK_TRUE(o->out);
+    strcpy(state.base, t->base);
     if (!weights_are_numbers(t))
         return tide_err_set(err, "the weights after step %lld are not finite numbers; they are not saved",
                             (long long)t->done);

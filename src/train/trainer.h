@@ -19,6 +19,7 @@ enum { TIDE_NOT_GIVEN = -1 };
 
 struct tide_train_options {
     const char *preset, *config, *data, *out, *resume; /* resume: "auto" or a path */
+    const char *adapt;                                 /* adapters.h */
     const char *tokenizer; /* of new models and of those that have none: a directory, or a tokenizer.json */
     void (*tell)(double share); /* how much of a text is read; may be NULL */
     int64_t steps, batch, sequence, accumulate, warmup, threads, seed;

@@ -94,6 +94,17 @@ static void make_linear(struct tide_graph *graph, const int64_t *n)
     tide_op_linear(graph, x, weight, vector(graph, n[2]), n[3]);
 }
 
+static void make_transposed(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0], n[1]), weight = matrix(graph, n[2], n[1]);
+    tide_op_linear_transposed(graph, x, weight, n[4] ? vector(graph, n[2]) : -1, n[3]);
+}
+
+static void make_scale(struct tide_graph *graph, const int64_t *n)
+{
+    tide_op_scale(graph, input(graph, graph->compute, n[0], n[1]), 0.375F);
+}
+
 static void make_gelu(struct tide_graph *graph, const int64_t *n)
 {
     tide_op_gelu(graph, input(graph, graph->compute, n[0], n[1]));
@@ -174,7 +185,10 @@ static const struct trial {
     {"linear", make_linear, {7, 13, 19, true}},
     {"linear", make_linear, {35, 70, 129, false}},
     {"linear", make_linear, {1, 1, 1, true}},
-    {"gelu", make_gelu, {3, 41}}, /* rows, columns */
+    {"linear", make_transposed, {7, 13, 19, false, true}}, /* likewise; with a bias */
+    {"linear", make_transposed, {35, 70, 16, true, false}},
+    {"scale", make_scale, {3, 41}}, /* rows, columns */
+    {"gelu", make_gelu, {3, 41}},   /* rows, columns */
     {"gelu", make_gelu, {3, 4099}},
     {"attention", make_attention, {2, 53, 2, 5}}, /* sequences, length, heads, width of a head */
     {"attention", make_attention, {1, 103, 3, 7}},

@@ -1,0 +1,130 @@
+#include "train/adapters.h"
+#include "base/infile.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANK_MOST = 1 << 12, FILE_MOST = 1 << 20 };
+
+static const char *const layers[] = {"c_attn", "c_proj", "c_fc"};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+static int set(struct tide_gpt_config *config, double rank, double alpha, struct tide_err *err)
+{
+    if (!(rank >= 1 && rank <= RANK_MOST && rank == floor(rank)))
+        return tide_err_set(err, "the rank of adapters must be a whole number from 1 to %d", RANK_MOST);
+    if (!(alpha > 0 && isfinite(alpha)))
+        return tide_err_set(err, "the alpha of adapters must be more than 0");
+    config->adapter_rank = (int64_t)rank;
+    config->adapter_scale = (float)(alpha / rank);
+    return 0;
+}
+
+int tide_adapters_parse(const char *text, struct tide_gpt_config *config, struct tide_err *err)
+{
+    char shown[64], *end = NULL;
+    double rank = !strncmp(text, "lora:", 5) ? strtod(text + 5, &end) : 0, alpha = rank;
+    if (end && end != text + 5 && *end == ':')
+        alpha = strtod(end + 1, &end);
+    if (!end || *end || end == text + 5) {
+        tide_err_set(err, "'%s' names no adapters",
+                     tide_text_escape(text, strlen(text), shown, sizeof shown));
+        return tide_err_hint(err, "--adapt lora:16, or with an alpha: --adapt lora:16:32");
+    }
+    config->adapters = TIDE_ADAPT_ALL;
+    return set(config, rank, alpha, err);
+}
+
+/* ---- PEFT's file */
+
+static int refuse(const json_t *root, struct tide_err *err)
+{
+    static const char *const flags[] = {"use_rslora", "use_dora"};
+    const char *type = json_string_value(json_object_get(root, "peft_type")),
+               *bias = json_string_value(json_object_get(root, "bias"));
+    if (!type || strcmp(type, "LORA") != 0)
+        return tide_err_set(err, "the adapters are not of peft_type LORA");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (json_is_true(json_object_get(root, flags[i])))
+            return tide_err_set(err, "the adapters need %s, which is not known", flags[i]);
+    if (bias && strcmp(bias, "none") != 0)
+        return tide_err_set(err, "the adapters train biases; only bias 'none' is known");
+    const json_t *ranks = json_object_get(root, "rank_pattern"),
+                 *saved = json_object_get(root, "modules_to_save");
+    if (json_object_size(ranks) || json_array_size(saved))
+        return tide_err_set(err, "the adapters have ranks or modules of their own, which are not known");
+    return 0;
+}
+
+static int take_layers(const json_t *targets, unsigned *ret_adapters, struct tide_err *err)
+{
+    unsigned found = 0;
+    if (json_is_string(targets) && !strcmp(json_string_value(targets), "all-linear"))
+        found = TIDE_ADAPT_ALL;
+    for (size_t i = 0; i < json_array_size(targets); i++) {
+        const char *name = json_string_value(json_array_get(targets, i));
+        unsigned layer = 0;
+        for (int k = 0; name && k < LAYERS; k++)
+            layer |= !strcmp(name, layers[k]) ? 1U << k : 0;
+        if (!layer)
+            return tide_err_set(err, "the adapters are on a layer that GPT-2 has not");
+        found |= layer;
+    }
+    *ret_adapters = found;
+    return found ? 0 : tide_err_set(err, "the adapters say no target_modules of GPT-2");
+}
+
+static int take(const json_t *root, struct tide_gpt_config *config, char *ret_base, size_t size,
+                struct tide_err *err)
+{
+    const char *base = json_string_value(json_object_get(root, "base_model_name_or_path"));
+    if (refuse(root, err) || take_layers(json_object_get(root, "target_modules"), &config->adapters, err) ||
+        set(config, json_number_value(json_object_get(root, "r")),
+            json_number_value(json_object_get(root, "lora_alpha")), err))
+        return -1;
+    if ((size_t)snprintf(ret_base, size, "%s", base ? base : "") >= size)
+        return tide_err_set(err, "the path of the model that is adapted is too long");
+    return 0;
+}
+
+int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *ret_base, size_t size,
+                       struct tide_err *err)
+{
+    struct tide_buf text;
+    char shown[256];
+    tide_buf_init(&text, FILE_MOST);
+    int status = tide_infile_read(path, &text, err);
+    json_t *root =
+        status || text.failed ? NULL : json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
+    if (!status)
+        status = root ? take(root, config, ret_base, size, err) : tide_err_set(err, "it is not JSON");
+    json_decref(root);
+    tide_buf_release(&text);
+    return status ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown)) : 0;
+}
+
+void tide_adapters_write(const struct tide_gpt_config *config, const char *base, FILE *out)
+{
+    struct tide_json json;
+    tide_json_init(&json, out, false);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "peft_type", "LORA");
+    tide_json_text(&json, "task_type", "CAUSAL_LM");
+    tide_json_text(&json, "base_model_name_or_path", *base ? base : NULL);
+    tide_json_integer(&json, "r", config->adapter_rank);
+    tide_json_real(&json, "lora_alpha", (double)config->adapter_scale * (double)config->adapter_rank);
+    tide_json_real(&json, "lora_dropout", 0);
+    tide_json_text(&json, "bias", "none");
+    tide_json_bool(&json, "fan_in_fan_out", true); /* GPT-2's layers lie as (in, out) */
+    tide_json_bool(&json, "inference_mode", true);
+    tide_json_array(&json, "target_modules");
+    for (int i = 0; i < LAYERS; i++)
+        if (config->adapters >> i & 1)
+            tide_json_text(&json, NULL, layers[i]);
+    tide_json_end(&json);
+    tide_json_end(&json);
+}
