@@ -133,6 +133,12 @@ static bool is_inside(const struct tide_object *object, uintptr_t address, size_
     return address >= object->start && address <= object->end && bytes <= object->end - address;
 }
 
+/* The same of something made of words of `word` bytes. */
+static bool is_readable(const struct tide_object *object, uintptr_t address, size_t bytes, size_t word)
+{
+    return is_inside(object, address, bytes) && address % word == 0;
+}
+
 /* The loader has already added the base to the addresses in the dynamic section, except in the vdso. */
 static uintptr_t at(const struct tide_object *object, uintptr_t value)
 {
@@ -148,13 +154,14 @@ struct dynamic {
 static bool read_dynamic(const struct tide_object *object, struct dynamic *ret)
 {
     *ret = (struct dynamic){0};
-    for (const ElfW(Dyn) *entry = object->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+    const ElfW(Dyn) *entry = object->dynamic;
+    for (; is_readable(object, (uintptr_t)entry, sizeof *entry, 8) && entry->d_tag != DT_NULL; entry++) {
         uintptr_t value = at(object, entry->d_un.d_ptr);
-        if (entry->d_tag == DT_SYMTAB && is_inside(object, value, sizeof *ret->symbols))
+        if (entry->d_tag == DT_SYMTAB && is_readable(object, value, sizeof *ret->symbols, 8))
             ret->symbols = (const void *)value;
         else if (entry->d_tag == DT_STRTAB && is_inside(object, value, 1))
             ret->names = (const void *)value;
-        else if (entry->d_tag == DT_GNU_HASH && is_inside(object, value, 16))
+        else if (entry->d_tag == DT_GNU_HASH && is_readable(object, value, 16, 4))
             ret->hash = (const void *)value;
     }
     return ret->symbols && ret->names && ret->hash;
@@ -168,19 +175,22 @@ uintptr_t tide_object_symbol(const struct tide_object *object, const char *name,
     uint32_t hash = 5381;
     for (const char *p = name; *p; p++)
         hash = hash * 33 + (unsigned char)*p;
-    uint32_t bucket_count = dynamic.hash[0], first = dynamic.hash[1], bloom_words = dynamic.hash[2];
-    const uint32_t *buckets = dynamic.hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4);
-    const uint32_t *chain = buckets + bucket_count;
-    uint32_t i = buckets[hash % bucket_count];
-    if (i < first)
+    size_t bucket_count = dynamic.hash[0], first = dynamic.hash[1], bloom_words = dynamic.hash[2];
+    uintptr_t buckets = (uintptr_t)(dynamic.hash + 4) + bloom_words * sizeof(ElfW(Addr));
+    uintptr_t chain = buckets + bucket_count * 4;
+    if (!is_inside(object, buckets, bucket_count * 4))
         return 0;
-    for (;; i++) {
-        uint32_t link = chain[i - first];
-        if (!is_inside(object, (uintptr_t)&dynamic.symbols[i], sizeof *dynamic.symbols))
+    size_t len = strlen(name) + 1, i = ((const uint32_t *)buckets)[hash % bucket_count];
+    for (; i >= first; i++) {
+        uintptr_t at_symbol = (uintptr_t)dynamic.symbols + i * sizeof *dynamic.symbols;
+        if (!is_inside(object, chain + (i - first) * 4, 4) ||
+            !is_inside(object, at_symbol, sizeof *dynamic.symbols))
             return 0;
-        const ElfW(Sym) *symbol = &dynamic.symbols[i];
+        uint32_t link = ((const uint32_t *)chain)[i - first];
+        const ElfW(Sym) *symbol = (const void *)at_symbol;
         if ((link | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-            !strcmp(dynamic.names + symbol->st_name, name)) {
+            is_inside(object, (uintptr_t)dynamic.names + symbol->st_name, len) &&
+            !memcmp(dynamic.names + symbol->st_name, name, len)) {
             if (ret_size)
                 *ret_size = symbol->st_size;
             return object->base + symbol->st_value;
@@ -188,13 +198,14 @@ uintptr_t tide_object_symbol(const struct tide_object *object, const char *name,
         if (link & 1)
             return 0;
     }
+    return 0;
 }
 
 static uint32_t find_note(const struct tide_object *object, uintptr_t note, size_t bytes, uint8_t *id,
                           uint32_t room)
 {
     uintptr_t end = note + bytes;
-    while (is_inside(object, note, bytes) && end - note >= sizeof(ElfW(Nhdr))) {
+    while (is_readable(object, note, bytes, 4) && end - note >= sizeof(ElfW(Nhdr))) {
         const ElfW(Nhdr) *head = (const void *)note;
         uint64_t name_bytes = (head->n_namesz + UINT64_C(3)) & ~UINT64_C(3);
         uint64_t text_bytes = (head->n_descsz + UINT64_C(3)) & ~UINT64_C(3);
@@ -217,7 +228,7 @@ uint32_t tide_object_build_id(const struct tide_object *object, uint8_t *bytes, 
     const ElfW(Ehdr) *file = (const void *)object->start;
     if (object->end - object->start < sizeof *file || memcmp(file->e_ident, ELFMAG, SELFMAG) ||
         file->e_phentsize != sizeof(ElfW(Phdr)) ||
-        !is_inside(object, object->start + file->e_phoff, (size_t)file->e_phnum * sizeof(ElfW(Phdr))))
+        !is_readable(object, object->start + file->e_phoff, (size_t)file->e_phnum * sizeof(ElfW(Phdr)), 8))
         return 0;
     const ElfW(Phdr) *segments = (const void *)(object->start + file->e_phoff);
     for (unsigned i = 0; i < file->e_phnum; i++) {
