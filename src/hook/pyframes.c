@@ -419,21 +419,11 @@ static uint32_t find_line(struct merge *m, const struct layout *l, uintptr_t cod
 
 static char *put_utf8(char *out, uint32_t c)
 {
-    if (c < 0x80) {
-        *out++ = (char)c;
-    } else if (c < 0x800) {
-        *out++ = (char)(0xc0 | c >> 6);
-        *out++ = (char)(0x80 | (c & 63));
-    } else if (c < 0x10000) {
-        *out++ = (char)(0xe0 | c >> 12);
-        *out++ = (char)(0x80 | (c >> 6 & 63));
-        *out++ = (char)(0x80 | (c & 63));
-    } else {
-        *out++ = (char)(0xf0 | (c >> 18 & 7));
-        *out++ = (char)(0x80 | (c >> 12 & 63));
-        *out++ = (char)(0x80 | (c >> 6 & 63));
-        *out++ = (char)(0x80 | (c & 63));
-    }
+    static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    *out++ = (char)(first[more] | (c >> 6 * more & 0x7f));
+    for (int i = more - 1; i >= 0; i--)
+        *out++ = (char)(0x80 | (c >> 6 * i & 63));
     return out;
 }
 
