@@ -5,7 +5,7 @@
  * tide_channel_path() into the environment of the command as TIDEMARK_CHANNEL -> tide_channel_drain() every
  * tick -> tide_channel_free (removes the directory).
  *
- * Lanes are strangers' files: wrong sizes, magics, counts, times and unterminated names are ignored or made
+ * Lanes are not trusted: wrong sizes, magics, counts, times and unterminated names are ignored or made
  * harmless (ring.h). At most TIDE_CHANNEL_LANES lanes are followed. A drain gives at most TIDE_CHANNEL_STEPS
  * step marks per lane (and as many items, gauges of one name, complete phases of one name): of a faster
  * program it keeps the first and the last of a drain and an even choice between, which loses nothing that a

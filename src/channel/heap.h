@@ -87,8 +87,8 @@ enum tide_heap_python {
 enum tide_heap_cuda {
     TIDE_HEAP_CUDA_NONE, /* not seen */
     TIDE_HEAP_CUDA_ON,
-    TIDE_HEAP_CUDA_STRANGE, /* it lacks functions that every driver has: left alone */
-    TIDE_HEAP_CUDA_SECOND   /* there are two: the one that came later is left alone */
+    TIDE_HEAP_CUDA_INCOMPLETE, /* it lacks functions that every driver has: left alone */
+    TIDE_HEAP_CUDA_SECOND      /* there are two: the one that came later is left alone */
 };
 
 /* Site flags. */

@@ -4,7 +4,7 @@
  * tide_heap_tables_new -> each tick: tide_heap_tables_find(), then for each table tide_heap_table_read() and
  * a look at what it holds; tide_heap_tables_drop() one that has ended -> tide_heap_tables_free.
  *
- * Everything in a table is a stranger's word. One of another layout or size, or that says of itself something
+ * Nothing in a table is trusted. One of another layout or size, or that says of itself something
  * else than its name, is not followed; counts are put between what was there before and the capacity, an
  * entry whose references lead outside is as if it were not there, strings are ended, negative live values are
  * 0. The file is never mapped here. At most TIDE_HEAP_TABLES tables are followed at once; the others wait,

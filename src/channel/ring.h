@@ -1,7 +1,7 @@
 /*
  * ring.h - reads what is new in one lane (lane.h has the protocol).
  *
- * Everything in a lane is a stranger's word. A head that goes backwards or further than a writer could have
+ * Nothing in a lane is trusted. A head that goes backwards or further than a writer could have
  * come, a wrong magic, a short file: the lane is refused, for good. A slot with an unknown kind or a number
  * beyond 2^53: dropped, and counted as lost. Names are ended with a NUL, times are put between the time of
  * the mark before and now, so that a lane's times never go backwards.

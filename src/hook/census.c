@@ -17,7 +17,7 @@ enum {
     COST_SHARE = 50   /* counting takes a fiftieth of the time at most */
 };
 
-/* The module's own rules are in _asked.py. Here: a stranger's module called tidemark is not imported, and
+/* The module's own rules are in _asked.py. Here: somebody else's module called tidemark is not imported, and
  * what goes wrong in finding ours ends the matter, unless a signal handler of the program raised it. */
 static const char question[] =
     "import sys\n"

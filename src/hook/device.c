@@ -137,7 +137,7 @@ enum tide_device_result tide_device_retain(uint64_t handle, uint32_t piece)
     return result;
 }
 
-uint64_t tide_device_hand_over(uint32_t piece, uint32_t site)
+uint64_t tide_device_set_site(uint32_t piece, uint32_t site)
 {
     if (!tide_latch_take(&self.latch))
         return 0;

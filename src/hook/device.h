@@ -44,7 +44,7 @@ enum tide_device_result tide_device_map(uint64_t handle, uint32_t *ret_piece, ui
 enum tide_device_result tide_device_retain(uint64_t handle, uint32_t piece);
 
 /* A piece that is mapped belongs to this site from now on. Its bytes; 0: not to be had. */
-uint64_t tide_device_hand_over(uint32_t piece, uint32_t site);
+uint64_t tide_device_set_site(uint32_t piece, uint32_t site);
 
 enum tide_device_result tide_device_unmap(uint32_t piece, tide_device_gone *on_gone, void *context);
 enum tide_device_result tide_device_release(uint64_t handle, tide_device_gone *on_gone, void *context);

@@ -7,7 +7,7 @@
  *
  * The next definitions are looked up at the first call of any of these, or by the constructor, whichever
  * comes first: libraries allocate in their constructors before ours runs. Looking up may itself allocate;
- * that is served from a static pool, which is never given back.
+ * that is served from static memory, which is never given back.
  *
  * The slow halves are functions of their own that the fast ones end in a jump to, so that the fast ones need
  * no stack frame and the slow ones' return address is the program's.
@@ -35,7 +35,7 @@
 
 #define SEED_ENV "TIDEMARK_HEAP_SEED" /* for tests: the same samples each time */
 
-enum { POOL_BYTES = 65536 };
+enum { BOOTSTRAP_BYTES = 65536 };
 
 /* Result, name, parameters. */
 #define REAL_FUNCTIONS(X)                                                                                    \
@@ -69,29 +69,29 @@ EXPORT void *pvalloc(size_t bytes);
 EXPORT void free_sized(void *pointer, size_t bytes);
 EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t bytes);
 
-/* ---- the pool that serves while the real functions are looked up */
+/* ---- static memory that serves while the real functions are looked up */
 
-static _Alignas(64) char pool[POOL_BYTES];
-static atomic_size_t pool_used;
+static _Alignas(64) char bootstrap[BOOTSTRAP_BYTES];
+static atomic_size_t bootstrap_used;
 
-static bool is_pooled(const void *pointer)
+static bool is_bootstrap(const void *pointer)
 {
-    return __builtin_expect((uintptr_t)pointer - (uintptr_t)pool < POOL_BYTES, 0);
+    return __builtin_expect((uintptr_t)pointer - (uintptr_t)bootstrap < BOOTSTRAP_BYTES, 0);
 }
 
 /* Zeroed; the size is kept in the 16 bytes before it. */
-static void *pool_take(size_t bytes)
+static void *bootstrap_take(size_t bytes)
 {
-    if (bytes > POOL_BYTES / 2)
+    if (bytes > BOOTSTRAP_BYTES / 2)
         return NULL;
-    size_t whole = (bytes + 31) & ~(size_t)15, at = atomic_fetch_add(&pool_used, whole);
-    if (at + whole > POOL_BYTES)
+    size_t whole = (bytes + 31) & ~(size_t)15, at = atomic_fetch_add(&bootstrap_used, whole);
+    if (at + whole > BOOTSTRAP_BYTES)
         return NULL;
-    memcpy(pool + at, &bytes, sizeof bytes);
-    return pool + at + 16;
+    memcpy(bootstrap + at, &bytes, sizeof bytes);
+    return bootstrap + at + 16;
 }
 
-static size_t pool_size(const void *pointer)
+static size_t bootstrap_size(const void *pointer)
 {
     size_t bytes;
     memcpy(&bytes, (const char *)pointer - 16, sizeof bytes);
@@ -136,7 +136,7 @@ static inline bool is_ready(void)
 SLOW void *malloc_recorded(size_t bytes)
 {
     if (!is_ready())
-        return pool_take(bytes);
+        return bootstrap_take(bytes);
     void *pointer = real.malloc(bytes);
     tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
@@ -157,7 +157,7 @@ SLOW void *calloc_recorded(size_t count, size_t size)
         return NULL;
     }
     if (!is_ready())
-        return pool_take(bytes);
+        return bootstrap_take(bytes);
     void *pointer = real.calloc(count, size);
     tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
@@ -171,10 +171,10 @@ EXPORT void *calloc(size_t count, size_t size)
     return real.calloc(count, size);
 }
 
-static void *leave_pool(void *pointer, size_t bytes)
+static void *leave_bootstrap(void *pointer, size_t bytes)
 {
-    void *moved = is_ready() ? real.malloc(bytes) : pool_take(bytes);
-    size_t held = pool_size(pointer);
+    void *moved = is_ready() ? real.malloc(bytes) : bootstrap_take(bytes);
+    size_t held = bootstrap_size(pointer);
     if (moved)
         memcpy(moved, pointer, held < bytes ? held : bytes);
     return moved;
@@ -184,10 +184,10 @@ static void *reallocate(void *pointer, size_t bytes, bool due, struct tide_unwin
 {
     struct tide_pointers_block block = {0};
     void *moved;
-    if (is_pooled(pointer)) {
-        moved = leave_pool(pointer, bytes);
+    if (is_bootstrap(pointer)) {
+        moved = leave_bootstrap(pointer, bytes);
     } else if (!is_ready()) {
-        return pointer ? NULL : pool_take(bytes);
+        return pointer ? NULL : bootstrap_take(bytes);
     } else {
         if (tide_pointers_may_hold(pointer))
             block = tide_recorder_take(pointer);
@@ -214,7 +214,7 @@ EXPORT void *realloc(void *pointer, size_t bytes)
 {
     if (tide_recorder_due(bytes))
         return realloc_due(pointer, bytes);
-    if (tide_pointers_may_hold(pointer) || is_pooled(pointer))
+    if (tide_pointers_may_hold(pointer) || is_bootstrap(pointer))
         return realloc_held(pointer, bytes);
     return real.realloc(pointer, bytes);
 }
@@ -263,10 +263,10 @@ EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
 
 /* ---- freeing */
 
-/* The filter may say "perhaps" of the pool's addresses too. */
+/* The filter may say "perhaps" of that memory too. */
 SLOW void free_recorded(void *pointer)
 {
-    if (is_pooled(pointer))
+    if (is_bootstrap(pointer))
         return;
     tide_recorder_take(pointer);
     real.free(pointer);
@@ -278,7 +278,7 @@ EXPORT void free(void *pointer)
         free_recorded(pointer);
         return;
     }
-    if (is_pooled(pointer) || (__builtin_expect(!real.free, 0) && (!pointer || !is_ready())))
+    if (is_bootstrap(pointer) || (__builtin_expect(!real.free, 0) && (!pointer || !is_ready())))
         return;
     real.free(pointer);
 }

@@ -157,7 +157,7 @@ static bool is_learned(const struct tide_object *object)
         atomic_store_explicit(&driver.start, known = object->start, memory_order_release);
         tide_recorder_cuda(TIDE_HEAP_CUDA_ON);
     } else if (known != object->start) {
-        tide_recorder_cuda(known ? TIDE_HEAP_CUDA_SECOND : TIDE_HEAP_CUDA_STRANGE);
+        tide_recorder_cuda(known ? TIDE_HEAP_CUDA_SECOND : TIDE_HEAP_CUDA_INCOMPLETE);
     }
     tide_latch_release(&driver.learning);
     return known == object->start;
@@ -291,16 +291,17 @@ AFTER(cuMemCreate,
       (generic_handle * ret, size_t bytes, const struct allocation_properties *properties,
        unsigned long long flags),
       (ret, bytes, properties, flags),
-      tide_recorder_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA : TIDE_HEAP_MMAP,
-                            *ret, bytes, TIDE_UNWIND_CALLER))
-AFTER(cuMemRelease, (generic_handle handle), (handle), tide_recorder_released(handle))
+      tide_recorder_device_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA
+                                                                                : TIDE_HEAP_MMAP,
+                                   *ret, bytes, TIDE_UNWIND_CALLER))
+AFTER(cuMemRelease, (generic_handle handle), (handle), tide_recorder_device_released(handle))
 AFTER(cuMemRetainAllocationHandle, (generic_handle * ret, void *address), (ret, address),
-      tide_recorder_retained(*ret, (uintptr_t)address))
+      tide_recorder_device_retained(*ret, (uintptr_t)address))
 AFTER(cuMemMap,
       (device_pointer pointer, size_t bytes, size_t offset, generic_handle handle, unsigned long long flags),
-      (pointer, bytes, offset, handle, flags), tide_recorder_placed(pointer, bytes, handle))
+      (pointer, bytes, offset, handle, flags), tide_recorder_device_mapped(pointer, bytes, handle))
 AFTER(cuMemUnmap, (device_pointer pointer, size_t bytes), (pointer, bytes),
-      tide_recorder_displaced(pointer, bytes))
+      tide_recorder_device_unmapped(pointer, bytes))
 
 /* ---- ways to the functions */
 

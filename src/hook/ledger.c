@@ -354,7 +354,7 @@ void tide_ledger_unloaded(void)
     atomic_fetch_add(&unloads, 1);
 }
 
-static struct code_entry *code_place(uint64_t key)
+static struct code_entry *code_slot(uint64_t key)
 {
     uint64_t mask = (1 << CODE_BITS) - 1, at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - CODE_BITS);
     for (unsigned probe = 0; probe < 64; probe++, at = (at + 1) & mask) {
@@ -367,7 +367,7 @@ static struct code_entry *code_place(uint64_t key)
 
 int32_t tide_ledger_code(uint64_t key)
 {
-    const struct code_entry *entry = code_place(key);
+    const struct code_entry *entry = code_slot(key);
     return entry && atomic_load_explicit(&entry->key, memory_order_acquire) == key ? (int32_t)entry->index
                                                                                    : TIDE_LEDGER_NONE;
 }
@@ -392,7 +392,7 @@ int32_t tide_ledger_code_add(struct tide_heap_head *table, uint64_t key, const c
     if (!key || !tide_latch_take(&self.latch))
         return TIDE_LEDGER_NONE;
     int32_t index = TIDE_LEDGER_NONE;
-    struct code_entry *entry = code_place(key);
+    struct code_entry *entry = code_slot(key);
     if (entry && atomic_load(&entry->key) == key) {
         index = (int32_t)entry->index;
     } else if (entry) {
@@ -417,18 +417,18 @@ static uint64_t hash_stack(enum tide_heap_kind kind, const uint64_t *words, size
 }
 
 /* The site with the hash, or TIDE_LEDGER_NONE and where its number would go (NULL: the index is full). */
-static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint32_t **ret_place)
+static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint32_t **ret_slot)
 {
     uint64_t mask = (1 << INDEX_BITS) - 1, at = hash & mask;
     for (unsigned probe = 0; probe < 256; probe++, at = (at + 1) & mask) {
         uint32_t number = atomic_load_explicit(&self.index[at], memory_order_acquire);
-        *ret_place = &self.index[at];
+        *ret_slot = &self.index[at];
         if (!number)
             return TIDE_LEDGER_NONE;
         if (site_at(table, number - 1)->hash == hash)
             return (int32_t)(number - 1);
     }
-    *ret_place = NULL;
+    *ret_slot = NULL;
     return TIDE_LEDGER_NONE;
 }
 
@@ -463,12 +463,12 @@ static __attribute__((noinline, cold)) int32_t make_site(struct tide_heap_head *
 {
     int32_t site = TIDE_LEDGER_NONE;
     if (tide_latch_take(&self.latch)) {
-        _Atomic uint32_t *place;
-        site = look_up(table, hash, &place);
-        if (site < 0 && place) {
+        _Atomic uint32_t *slot;
+        site = look_up(table, hash, &slot);
+        if (site < 0 && slot) {
             site = put_site(table, kind, words, depth, complete, hash);
             if (site >= 0)
-                atomic_store_explicit(place, (uint32_t)site + 1, memory_order_release);
+                atomic_store_explicit(slot, (uint32_t)site + 1, memory_order_release);
         }
         tide_latch_release(&self.latch);
     }
@@ -484,9 +484,9 @@ int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_heap_kind kind,
         depth = TIDE_HEAP_DEPTH;
         complete = false;
     }
-    _Atomic uint32_t *place;
+    _Atomic uint32_t *slot;
     uint64_t hash = hash_stack(kind, words, depth);
-    int32_t site = look_up(table, hash, &place);
+    int32_t site = look_up(table, hash, &slot);
     return site >= 0 ? site : make_site(table, kind, words, depth, complete, hash);
 }
 

@@ -11,7 +11,7 @@
 
 _Static_assert(TIDE_HEAP_SITES <= 65536, "a site fits 16 bits");
 
-enum { FIRST_PLACES = 128, STICKY = 255 };
+enum { FIRST_SLOTS = 128, STICKY = 255 };
 
 struct entry {
     uintptr_t key; /* 0: free */
@@ -20,7 +20,7 @@ struct entry {
 
 struct shard {
     tide_latch latch;
-    uint32_t places, used;
+    uint32_t slots, used;
     struct entry *entries;
     uint64_t reserved[5]; /* a cache line each */
 };
@@ -60,8 +60,8 @@ uint64_t tide_pointers_pooled_count(void)
 static _Atomic uint8_t *filter_of(uintptr_t address)
 {
     if (address & TIDE_POINTERS_POOL)
-        return &tide_pointers_pages[tide_pointers_page_place(address)];
-    return &tide_pointers_filter[tide_pointers_filter_place(address)];
+        return &tide_pointers_pages[tide_pointers_page_slot(address)];
+    return &tide_pointers_filter[tide_pointers_filter_slot(address)];
 }
 
 /* A counter that reached its maximum stays there: its blocks are then always looked for. */
@@ -92,7 +92,7 @@ static struct shard *shard_of(uint64_t hash)
 /* The entry of the key, or the free one where it would go. */
 static struct entry *find(const struct shard *shard, uint64_t hash, uintptr_t key)
 {
-    uint32_t mask = shard->places - 1, at = (uint32_t)hash & mask;
+    uint32_t mask = shard->slots - 1, at = (uint32_t)hash & mask;
     while (shard->entries[at].key && shard->entries[at].key != key)
         at = (at + 1) & mask;
     return &shard->entries[at];
@@ -100,21 +100,21 @@ static struct entry *find(const struct shard *shard, uint64_t hash, uintptr_t ke
 
 static int grow(struct shard *shard)
 {
-    uint32_t places = shard->places ? 2 * shard->places : FIRST_PLACES;
-    if (places > TIDE_POINTERS_SHARD_MOST)
+    uint32_t slots = shard->slots ? 2 * shard->slots : FIRST_SLOTS;
+    if (slots > TIDE_POINTERS_SHARD_MOST)
         return -1;
-    size_t bytes = places * sizeof(struct entry), old_bytes = shard->places * sizeof(struct entry);
+    size_t bytes = slots * sizeof(struct entry), old_bytes = shard->slots * sizeof(struct entry);
     struct entry *entries = tide_wiped_map(bytes);
     if (!entries)
         return -1;
-    struct shard bigger = {.places = places, .entries = entries};
-    for (uint32_t i = 0; i < shard->places; i++)
+    struct shard bigger = {.slots = slots, .entries = entries};
+    for (uint32_t i = 0; i < shard->slots; i++)
         if (shard->entries[i].key)
             *find(&bigger, hash_of(shard->entries[i].key), shard->entries[i].key) = shard->entries[i];
     if (shard->entries)
         tide_wiped_unmap(shard->entries, old_bytes);
     shard->entries = entries;
-    shard->places = places;
+    shard->slots = slots;
     atomic_fetch_add_explicit(&totals.bytes, bytes - old_bytes, memory_order_relaxed);
     return 0;
 }
@@ -130,7 +130,7 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
         return TIDE_POINTERS_BUSY;
     enum tide_pointers_result result = TIDE_POINTERS_DONE;
     struct entry *entry;
-    if (shard->used >= shard->places / 4 * 3 && grow(shard)) {
+    if (shard->used >= shard->slots / 4 * 3 && grow(shard)) {
         result = TIDE_POINTERS_FULL;
     } else if ((entry = find(shard, hash, key))->key) {
         *ret_old = entry->block;
@@ -144,12 +144,12 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
     return result;
 }
 
-/* Empties the place, and moves back those after it that would no longer be found across the gap. */
+/* Empties the slot, and moves back those after it that would no longer be found across the gap. */
 static void take_out(struct shard *shard, struct entry *entry)
 {
     count_change(entry->key, -1);
     shard->used--;
-    uint32_t mask = shard->places - 1, gap = (uint32_t)(entry - shard->entries), at = gap;
+    uint32_t mask = shard->slots - 1, gap = (uint32_t)(entry - shard->entries), at = gap;
     for (;;) {
         at = (at + 1) & mask;
         uintptr_t key = shard->entries[at].key;
@@ -172,7 +172,7 @@ enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_po
     if (!tide_latch_take(&shard->latch))
         return TIDE_POINTERS_BUSY;
     enum tide_pointers_result result = TIDE_POINTERS_ABSENT;
-    struct entry *entry = shard->places ? find(shard, hash, key) : NULL;
+    struct entry *entry = shard->slots ? find(shard, hash, key) : NULL;
     if (entry && entry->key) {
         *ret_block = entry->block;
         take_out(shard, entry);
@@ -190,8 +190,8 @@ struct stretch {
     void *context;
 };
 
-/* Takes out what is in the place and in the stretch, again and again: others move up. */
-static bool sweep_place(struct shard *shard, uint32_t at, const struct stretch *stretch)
+/* Takes out what is in the slot and in the stretch, again and again: others move up. */
+static bool sweep_slot(struct shard *shard, uint32_t at, const struct stretch *stretch)
 {
     struct entry *entry = &shard->entries[at];
     while (entry->key >= stretch->first && entry->key <= stretch->last) {
@@ -208,24 +208,24 @@ static size_t sweep_page(uintptr_t key, const struct stretch *stretch)
     struct shard *shard = shard_of(hash);
     if (!tide_latch_take(&shard->latch))
         return 1;
-    uint32_t mask = shard->places - 1, at = (uint32_t)hash & mask;
-    while (shard->places && sweep_place(shard, at, stretch))
+    uint32_t mask = shard->slots - 1, at = (uint32_t)hash & mask;
+    while (shard->slots && sweep_slot(shard, at, stretch))
         at = (at + 1) & mask;
     tide_latch_release(&shard->latch);
     return 0;
 }
 
 /* An entry that moves across the end of the array to its beginning would be missed, so the sweep begins
- * behind an empty place. */
+ * behind an empty slot. */
 static size_t sweep_shard(struct shard *shard, const struct stretch *stretch)
 {
     if (!tide_latch_take(&shard->latch))
         return 1;
     uint32_t first = 0;
-    while (first < shard->places && shard->entries[first].key)
+    while (first < shard->slots && shard->entries[first].key)
         first++;
-    for (uint32_t i = 0; i < shard->places; i++)
-        sweep_place(shard, (first + i) & (shard->places - 1), stretch);
+    for (uint32_t i = 0; i < shard->slots; i++)
+        sweep_slot(shard, (first + i) & (shard->slots - 1), stretch);
     tide_latch_release(&shard->latch);
     return 0;
 }

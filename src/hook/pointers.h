@@ -22,7 +22,7 @@
 
 enum {
     TIDE_POINTERS_SHARDS = 64,
-    TIDE_POINTERS_SHARD_MOST = 16384, /* places in a shard; 3/4 of them are used */
+    TIDE_POINTERS_SHARD_MOST = 16384, /* slots in a shard; 3/4 of them are used */
     TIDE_POINTERS_FILTER_BITS = 20,
     TIDE_POINTERS_UNIT_BITS = 8, /* of addresses that share a byte of it */
     TIDE_POINTERS_PAGE_BITS = 18 /* of the pools' filter: a byte for each page of 1 GiB */
@@ -48,7 +48,7 @@ extern _Atomic uint8_t tide_pointers_pages[1 << TIDE_POINTERS_PAGE_BITS];
 /* From a constructor. -1: forks cannot be seen. */
 int tide_pointers_init(void);
 
-static inline uintptr_t tide_pointers_filter_place(uintptr_t address)
+static inline uintptr_t tide_pointers_filter_slot(uintptr_t address)
 {
     uintptr_t unit = address >> TIDE_POINTERS_UNIT_BITS;
     return (unit ^ unit >> TIDE_POINTERS_FILTER_BITS) & ((1 << TIDE_POINTERS_FILTER_BITS) - 1);
@@ -57,8 +57,8 @@ static inline uintptr_t tide_pointers_filter_place(uintptr_t address)
 /* false: certainly not in the map. Zero bytes of filter for the null pointer too. */
 static inline bool tide_pointers_may_hold(const void *pointer)
 {
-    uintptr_t place = tide_pointers_filter_place((uintptr_t)pointer);
-    return __builtin_expect(atomic_load_explicit(&tide_pointers_filter[place], memory_order_relaxed) != 0, 0);
+    uintptr_t slot = tide_pointers_filter_slot((uintptr_t)pointer);
+    return __builtin_expect(atomic_load_explicit(&tide_pointers_filter[slot], memory_order_relaxed) != 0, 0);
 }
 
 /* The key of a pool's block, and whether one may be in its page. */
@@ -68,16 +68,16 @@ static inline const void *tide_pointers_pooled(const void *pointer)
 }
 
 /* Pages next to each other are so in the filter, and those that begin units of 2 MiB, as large tensors do, do
- * not all fall into the same few places. */
-static inline uintptr_t tide_pointers_page_place(uintptr_t address)
+ * not all fall into the same few slots. */
+static inline uintptr_t tide_pointers_page_slot(uintptr_t address)
 {
     return (address >> 12 ^ address >> 21) & ((1 << TIDE_POINTERS_PAGE_BITS) - 1);
 }
 
 static inline bool tide_pointers_page_may_hold(uintptr_t address)
 {
-    uintptr_t place = tide_pointers_page_place(address);
-    return __builtin_expect(atomic_load_explicit(&tide_pointers_pages[place], memory_order_relaxed) != 0, 0);
+    uintptr_t slot = tide_pointers_page_slot(address);
+    return __builtin_expect(atomic_load_explicit(&tide_pointers_pages[slot], memory_order_relaxed) != 0, 0);
 }
 
 enum tide_pointers_result {
@@ -96,7 +96,7 @@ enum tide_pointers_result tide_pointers_add(const void *pointer, struct tide_poi
 enum tide_pointers_result tide_pointers_take(const void *pointer, struct tide_pointers_block *ret_block);
 
 /* Takes out all blocks of pools that begin in [start, end), and gives each, under the latch, to on_block. The
- * time it takes grows with the pages of the stretch (a load each) or the places of the map, whichever is
+ * time it takes grows with the pages of the stretch (a load each) or the slots of the map, whichever is
  * less. How many shards were busy: blocks may be left in them. */
 typedef void tide_pointers_each(void *context, struct tide_pointers_block block);
 size_t tide_pointers_take_range(uintptr_t start, uintptr_t end, tide_pointers_each *on_block, void *context);

@@ -405,13 +405,13 @@ static uint32_t decode_line(struct merge *m, const struct layout *l, uintptr_t c
 static uint32_t find_line(struct merge *m, const struct layout *l, uintptr_t code, uint64_t key, int64_t unit)
 {
     uint64_t tag = tide_ledger_mix(tide_ledger_mix(key, (uint64_t)unit), 1);
-    _Atomic uint64_t *place = &line_cache[tag >> (64 - LINES_BITS)];
-    uint64_t found = atomic_load_explicit(place, memory_order_relaxed);
+    _Atomic uint64_t *slot = &line_cache[tag >> (64 - LINES_BITS)];
+    uint64_t found = atomic_load_explicit(slot, memory_order_relaxed);
     if ((found ^ tag) >> 24 == 0)
         return (uint32_t)found & LINE_MASK;
     uint32_t line = decode_line(m, l, code, unit) & LINE_MASK;
     if (!m->failed)
-        atomic_store_explicit(place, (tag & ~(uint64_t)LINE_MASK) | line, memory_order_relaxed);
+        atomic_store_explicit(slot, (tag & ~(uint64_t)LINE_MASK) | line, memory_order_relaxed);
     return line;
 }
 

@@ -11,7 +11,7 @@
 #include "hook/pyframes.h"
 #include "hook/latch.h"
 #include "hook/ledger.h"
-#include "hook/own_stack.h"
+#include "hook/thread_stack.h"
 
 #include <errno.h>
 #include <link.h>
@@ -194,7 +194,7 @@ static int32_t walk(struct tide_heap_head *table, struct tide_local *local, enum
     struct tide_unwind_stack stack = stack_of(local, caller.sp);
     struct tide_unwind_trace trace = {.words = local->native, .room = TIDE_RECORDER_NATIVE};
     tide_unwind_walk(caller, &stack, &trace);
-    local->calm = trace.complete && !trace.interrupted;
+    local->uninterrupted = trace.complete && !trace.interrupted;
     size_t own = 0;
     while (own + 1 < trace.count && trace.words[own] > own_start && trace.words[own] <= own_end)
         own++;
@@ -326,7 +326,7 @@ bool tide_recorder_place(struct tide_heap_head *table, const void *pointer, stru
 /* Only of a stack that is known to its end can it be said that no signal handler is on it. */
 static void ask_allocator(struct tide_heap_head *table, struct tide_local *local)
 {
-    if (!local->calm || !tide_allocator_is_due())
+    if (!local->uninterrupted || !tide_allocator_is_due())
         return;
     local->guard = INTERNAL;
     tide_allocator_ask(table);
@@ -428,8 +428,8 @@ struct tide_heap_head *tide_recorder_enter(int *ret_errno)
     struct tide_heap_head *table = tide_ledger_table();
     if (!table)
         tide_recorder_leave(*ret_errno);
-    else if (!local->stack_high && !tide_own_stack_find((uintptr_t)__builtin_frame_address(0),
-                                                        &local->stack_low, &local->stack_high))
+    else if (!local->stack_high && !tide_thread_stack_find((uintptr_t)__builtin_frame_address(0),
+                                                           &local->stack_low, &local->stack_high))
         local->stack_low = local->stack_high = 0; /* an allocation may have more luck */
     return table;
 }

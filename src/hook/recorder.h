@@ -42,7 +42,7 @@ struct tide_local {
     /* The stack at hand, while the guard is up: not on the stack itself, which may be a signal handler's few
      * KiB. */
     uint64_t native[TIDE_RECORDER_NATIVE], merged[TIDE_HEAP_DEPTH];
-    bool calm; /* the last stack was seen to its end, and no signal handler on it */
+    bool uninterrupted; /* the last stack was seen to its end, and no signal handler on it */
 };
 
 extern __thread struct tide_local tide_local __attribute__((tls_model("initial-exec")));
@@ -135,12 +135,12 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
 void tide_recorder_cuda(enum tide_heap_cuda what);
 
 /* Device memory that is made without an address (device.h), each after the driver's call succeeded. */
-void tide_recorder_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
-                           struct tide_unwind_frame caller);
-void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle);
-void tide_recorder_displaced(uint64_t address, size_t bytes);
-void tide_recorder_retained(uint64_t handle, uint64_t address);
-void tide_recorder_released(uint64_t handle);
+void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+                                  struct tide_unwind_frame caller);
+void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle);
+void tide_recorder_device_unmapped(uint64_t address, size_t bytes);
+void tide_recorder_device_retained(uint64_t handle, uint64_t address);
+void tide_recorder_device_released(uint64_t handle);
 
 /* An object was unloaded. */
 void tide_recorder_unloaded(void);

@@ -62,8 +62,8 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
     tide_recorder_leave(saved);
 }
 
-void tide_recorder_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
-                           struct tide_unwind_frame caller)
+void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+                                  struct tide_unwind_frame caller)
 {
     int saved;
     struct tide_heap_head *table = tide_recorder_enter(&saved);
@@ -135,7 +135,7 @@ static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uin
     if (!atomic_load_explicit(&any_tensor, memory_order_relaxed) ||
         !tide_ranges_find(TIDE_RANGES_DEVICE, address - 1, address, &before) || before.site == site)
         return site;
-    int64_t bytes = (int64_t)tide_device_hand_over(piece, before.site);
+    int64_t bytes = (int64_t)tide_device_set_site(piece, before.site);
     if (!bytes)
         return site;
     tide_ledger_changed(table, site, -bytes, -1);
@@ -182,22 +182,22 @@ static enum tide_device_result retain(uint64_t handle, uint64_t address)
     return tide_device_retain(handle, mapped.piece - 1);
 }
 
-void tide_recorder_placed(uint64_t address, size_t bytes, uint64_t handle)
+void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle)
 {
     ON_DEVICE(map(table, address, bytes, handle));
 }
 
-void tide_recorder_displaced(uint64_t address, size_t bytes)
+void tide_recorder_device_unmapped(uint64_t address, size_t bytes)
 {
     ON_DEVICE(unmap(table, address, bytes));
 }
 
-void tide_recorder_retained(uint64_t handle, uint64_t address)
+void tide_recorder_device_retained(uint64_t handle, uint64_t address)
 {
     ON_DEVICE(retain(handle, address));
 }
 
-void tide_recorder_released(uint64_t handle)
+void tide_recorder_device_released(uint64_t handle)
 {
     ON_DEVICE(tide_device_release(handle, on_gone, table));
 }

@@ -2,7 +2,7 @@
  * unwind.c - the walk, and the table of rules it runs on (unwind.h).
  *
  * The table is a hash of 2^15 words. A code address has 47 significant bits; multiplied by an odd number
- * modulo 2^47 (which loses nothing) the top 14 bits choose a pair of places and the other 33 are kept beside
+ * modulo 2^47 (which loses nothing) the top 14 bits choose a pair of slots and the other 33 are kept beside
  * the rule's 31, so one word says for certain whose rule it is, and a reader never sees half of one.
  */
 #include "hook/unwind.h"
@@ -17,7 +17,7 @@
 #define MIX       UINT64_C(0x1e3779b97f4a7c15)
 #define KEY_BITS  47
 #define RULE_MASK ((UINT64_C(1) << TIDE_CFI_BITS) - 1)
-enum { PAIR_BITS = 14, TAG_BITS = KEY_BITS - PAIR_BITS, PLACES = 2 << PAIR_BITS };
+enum { PAIR_BITS = 14, TAG_BITS = KEY_BITS - PAIR_BITS, SLOTS = 2 << PAIR_BITS };
 
 _Static_assert(TAG_BITS + TIDE_CFI_BITS == 64, "a tag and a rule fill a word");
 
@@ -32,21 +32,21 @@ int tide_unwind_init(void)
     if (rules)
         return 0;
     void *memory =
-        mmap(NULL, PLACES * sizeof *rules, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, SLOTS * sizeof *rules, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -1;
     rules = memory;
-    tide_wiped_count(memory, PLACES * sizeof *rules);
+    tide_wiped_count(memory, SLOTS * sizeof *rules);
     return 0;
 }
 
 void tide_unwind_forget(void)
 {
-    for (size_t i = 0; rules && i < PLACES; i++)
+    for (size_t i = 0; rules && i < SLOTS; i++)
         atomic_store_explicit(&rules[i], 0, memory_order_relaxed);
 }
 
-/* pair: the two places of the address; tag: what tells it from others there, in the upper bits. */
+/* pair: the two slots of the address; tag: what tells it from others there, in the upper bits. */
 static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic uint64_t *pair, uint64_t tag)
 {
     struct tide_object object;
@@ -56,10 +56,10 @@ static __attribute__((noinline, cold)) uint32_t learn(uintptr_t address, _Atomic
     uint32_t packed = tide_cfi_pack(rule);
     if (rule.kind == TIDE_CFI_NONE)
         return packed; /* the object may only just be coming */
-    unsigned place = !atomic_load_explicit(&pair[0], memory_order_relaxed)   ? 0
-                     : !atomic_load_explicit(&pair[1], memory_order_relaxed) ? 1
-                                                                             : (tag >> TIDE_CFI_BITS) & 1;
-    atomic_store_explicit(&pair[place], tag | packed, memory_order_relaxed);
+    unsigned slot = !atomic_load_explicit(&pair[0], memory_order_relaxed)   ? 0
+                    : !atomic_load_explicit(&pair[1], memory_order_relaxed) ? 1
+                                                                            : (tag >> TIDE_CFI_BITS) & 1;
+    atomic_store_explicit(&pair[slot], tag | packed, memory_order_relaxed);
     return packed;
 }
 

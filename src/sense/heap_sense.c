@@ -185,7 +185,7 @@ static void describe_cuda(const struct tide_heap_head *head, char *out, size_t s
 {
     size_t len = strlen(out);
 
-    if (head->cuda == TIDE_HEAP_CUDA_STRANGE)
+    if (head->cuda == TIDE_HEAP_CUDA_INCOMPLETE)
         snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
         snprintf(out + len, size - len, "; device memory of one of two CUDA drivers alone");

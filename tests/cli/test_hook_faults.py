@@ -85,7 +85,7 @@ def test_what_was_freed_in_odd_places_is_gone(endure, mode):
 def test_what_was_handed_out_before_the_real_malloc_was_known_can_be_freed(endure, build):
     symbols = subprocess.run(["nm", build / "libtidemark-hook.so"], capture_output=True, text=True, check=True).stdout
     at = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3}
-    table, = endure("early", str(at["pool"] - at["malloc"]), times=1).values()
+    table, = endure("early", str(at["bootstrap"] - at["malloc"]), times=1).values()
     assert table.counters["lost_frees"] == 0
 
 

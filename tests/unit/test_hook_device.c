@@ -58,13 +58,13 @@ static void a_mapped_piece_outlives_its_handle(void **state)
     assert_int_equal(gone.bytes, PIECE);
 }
 
-static void a_piece_can_be_handed_over(void **state)
+static void a_piece_can_be_given_another_site(void **state)
 {
     (void)state;
     struct gone gone = {0};
     tide_device_create(7, PIECE, 3);
     tide_device_map(7, &piece, &site);
-    assert_int_equal(tide_device_hand_over(piece, 5), PIECE);
+    assert_int_equal(tide_device_set_site(piece, 5), PIECE);
     tide_device_release(7, on_gone, &gone);
     tide_device_unmap(piece, on_gone, &gone);
     assert_int_equal(gone.last_site, 5);
@@ -143,7 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_piece_that_was_never_mapped_goes_with_its_handle),
         cmocka_unit_test(a_mapped_piece_outlives_its_handle),
-        cmocka_unit_test(a_piece_can_be_handed_over),
+        cmocka_unit_test(a_piece_can_be_given_another_site),
         cmocka_unit_test(a_mapped_piece_gives_back_a_handle),
         cmocka_unit_test(of_two_pieces_with_one_handle_the_older_is_released),
         cmocka_unit_test(a_full_table_refuses_and_goes_on),

@@ -1,4 +1,4 @@
-#include "hook/own_stack.h"
+#include "hook/thread_stack.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ static bool find_mapping(uintptr_t address, uintptr_t *ret_low, uintptr_t *ret_h
     return found;
 }
 
-bool tide_own_stack_find(uintptr_t here, uintptr_t *ret_low, uintptr_t *ret_high)
+bool tide_thread_stack_find(uintptr_t here, uintptr_t *ret_low, uintptr_t *ret_high)
 {
     uintptr_t low, high, own = (uintptr_t)pthread_self();
     if (own <= here || !find_mapping(here, &low, &high) || own >= high)
