@@ -52,14 +52,13 @@ EXPORT void(tide_pool_free)(void *pointer)
 
 EXPORT void(tide_pool_clear)(void *start, size_t bytes)
 {
-    int saved;
     if (!tide_pointers_pooled_count() || !is_address(start))
         return;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     tide_blocks_clear(table, (uintptr_t)start, end_of(start, bytes));
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 /* The site of a chunk, which from now on counts exactly, so that what is taken off it leaves nothing over. A
@@ -85,8 +84,7 @@ static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, stru
 SLOW void chunk_recorded(void *start, size_t bytes)
 {
     struct tide_range mapped, chunk = {.start = (uintptr_t)start, .end = end_of(start, bytes)};
-    int saved;
-    struct tide_heap_head *table = is_address(start) && bytes ? tide_recorder_enter(&saved) : NULL;
+    struct tide_heap_head *table = is_address(start) && bytes ? tide_recorder_enter() : NULL;
     if (!table)
         return;
     tide_blocks_clear(table, chunk.start, chunk.end);
@@ -98,7 +96,7 @@ SLOW void chunk_recorded(void *start, size_t bytes)
         if (site >= 0 && tide_ranges_add(TIDE_RANGES_CHUNKS, chunk, false))
             tide_ledger_count(&table->dropped_pointers);
     }
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 EXPORT void(tide_pool_chunk)(void *start, size_t bytes)

@@ -66,7 +66,7 @@ static bool was_left_behind(const struct tide_local *local, uintptr_t here)
            is_within(local->entered_at, local->stack_low, local->stack_high);
 }
 
-static bool enter(struct tide_local *local, int *ret_errno)
+static bool enter(struct tide_local *local)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     if (local->guard && was_left_behind(local, here))
@@ -77,10 +77,10 @@ static bool enter(struct tide_local *local, int *ret_errno)
             tide_ledger_count(&table->nested);
         return false;
     }
-    *ret_errno = errno;
     local->entered_at = here;
     local->guard = UP;
     atomic_signal_fence(memory_order_seq_cst);
+    local->saved_errno = errno; /* behind the guard, where no handler enters and leaves its own */
     return true;
 }
 
@@ -111,9 +111,10 @@ static __attribute__((noinline, cold)) void forget_deferred(struct tide_local *l
 }
 
 /* Once the guard is down a handler does its work itself. */
-void tide_recorder_leave(int saved)
+void tide_recorder_leave(void)
 {
     struct tide_local *local = &tide_local;
+    int saved = local->saved_errno;
     for (;;) {
         atomic_signal_fence(memory_order_seq_cst);
         local->guard = DOWN;
@@ -338,13 +339,12 @@ void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size
 {
     struct tide_local *local = &tide_local;
     struct tide_sampling *sampling = kind == TIDE_HEAP_TENSOR ? &local->tensors : &local->blocks;
-    int saved;
     int now = atomic_load_explicit(&phase, memory_order_acquire);
     if (now != RECORDING) {
         sampling->left = now == REFUSED ? INT64_MAX / 2 : -1;
         return;
     }
-    if (!pointer || !enter(local, &saved))
+    if (!pointer || !enter(local))
         return;
     struct tide_heap_head *table = tide_ledger_table();
     struct tide_pointers_block block = {0};
@@ -361,26 +361,25 @@ void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size
         }
         ask_allocator(table, local);
     }
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 struct tide_pointers_block tide_recorder_take(const void *pointer)
 {
     struct tide_local *local = &tide_local;
     struct tide_pointers_block block = {0};
-    int saved;
     if (local->guard == UP && !was_left_behind(local, (uintptr_t)__builtin_frame_address(0))) {
         struct tide_heap_head *busy = NULL;
         if (!defer(local, pointer) && (busy = tide_ledger_table()))
             tide_ledger_count(&busy->lost_frees);
         return block;
     }
-    if (!enter(local, &saved))
+    if (!enter(local))
         return block;
     struct tide_heap_head *table = tide_ledger_table();
     if (table)
         block = tide_blocks_forget(table, pointer);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
     return block;
 }
 
@@ -388,13 +387,12 @@ void tide_recorder_put_back(const void *pointer, struct tide_pointers_block bloc
 {
     struct tide_local *local = &tide_local;
     struct tide_pointers_block old;
-    int saved;
-    if (!block.blocks || !enter(local, &saved))
+    if (!block.blocks || !enter(local))
         return;
     struct tide_heap_head *table = tide_ledger_table();
     if (table && tide_pointers_add(pointer, block, &old) == TIDE_POINTERS_DONE)
         tide_blocks_restore(table, block);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 bool tide_recorder_pause(void)
@@ -420,14 +418,14 @@ bool tide_recorder_works(void)
     return atomic_load_explicit(&phase, memory_order_acquire) == RECORDING;
 }
 
-struct tide_heap_head *tide_recorder_enter(int *ret_errno)
+struct tide_heap_head *tide_recorder_enter(void)
 {
     struct tide_local *local = &tide_local;
-    if (!tide_recorder_works() || !enter(local, ret_errno))
+    if (!tide_recorder_works() || !enter(local))
         return NULL;
     struct tide_heap_head *table = tide_ledger_table();
     if (!table)
-        tide_recorder_leave(*ret_errno);
+        tide_recorder_leave();
     else if (!local->stack_high && !tide_thread_stack_find((uintptr_t)__builtin_frame_address(0),
                                                            &local->stack_low, &local->stack_high))
         local->stack_low = local->stack_high = 0; /* an allocation may have more luck */

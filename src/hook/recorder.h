@@ -35,6 +35,7 @@ struct tide_local {
     struct tide_sampling blocks, tensors;
     uintptr_t stack_low, stack_high; /* 0: not asked yet */
     uintptr_t entered_at;            /* stack address at which the guard was put up */
+    int saved_errno;                 /* what errno was then */
     volatile uint8_t guard;          /* TIDE_RECORDER_OUT, ... */
     atomic_bool any_deferred;
     _Atomic uintptr_t

@@ -9,13 +9,12 @@
 
 void tide_recorder_cuda(enum tide_heap_cuda what)
 {
-    int saved;
     tide_ledger_setup.cuda = what;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     atomic_store(&table->cuda, what);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 /* The site; TIDE_LEDGER_NONE if there was no room. */
@@ -30,12 +29,11 @@ static int32_t place(struct tide_heap_head *table, enum tide_heap_kind kind, con
 void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     place(table, kind, key, bytes, caller);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 /* Without a place, what a pool hands out is not taken off its site. */
@@ -50,8 +48,7 @@ static bool add_range(struct tide_heap_head *table, struct tide_range range)
 
 void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_frame caller)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     int32_t site =
@@ -59,14 +56,13 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
     if (site >= 0)
         add_range(table,
                   (struct tide_range){.start = address, .end = address + bytes, .site = (uint32_t)site});
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
                                   struct tide_unwind_frame caller)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     int32_t site = tide_recorder_site(table, kind, caller);
@@ -74,7 +70,7 @@ void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, siz
         tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
     else if (site >= 0)
         tide_ledger_count(&table->dropped_pointers);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 static void on_gone(void *context, uint32_t site, uint64_t bytes)
@@ -92,11 +88,10 @@ static void note_result(struct tide_heap_head *table, enum tide_device_result re
 
 #define ON_DEVICE(call)                                                                                      \
     do {                                                                                                     \
-        int saved;                                                                                           \
-        struct tide_heap_head *table = tide_device_any() ? tide_recorder_enter(&saved) : NULL;               \
+        struct tide_heap_head *table = tide_device_any() ? tide_recorder_enter() : NULL;                     \
         if (table) {                                                                                         \
             note_result(table, call);                                                                        \
-            tide_recorder_leave(saved);                                                                      \
+            tide_recorder_leave();                                                                           \
         }                                                                                                    \
     } while (0)
 
@@ -105,15 +100,14 @@ static atomic_bool any_tensor;
 
 static __attribute__((noinline)) void find_segment(uintptr_t address, int64_t bytes)
 {
-    int saved;
     struct tide_range segment;
-    struct tide_heap_head *table = tide_ranges_any(TIDE_RANGES_DEVICE) ? tide_recorder_enter(&saved) : NULL;
+    struct tide_heap_head *table = tide_ranges_any(TIDE_RANGES_DEVICE) ? tide_recorder_enter() : NULL;
     if (!table)
         return;
     atomic_store_explicit(&any_tensor, true, memory_order_relaxed);
     if (tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &segment))
         tide_ledger_changed(table, segment.site, -bytes, 0);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 /* Where a segment was found, there is a table. */

@@ -44,8 +44,7 @@ static void add_mapped(struct tide_heap_head *table, struct tide_range range, bo
 
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
@@ -53,13 +52,12 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_
     int32_t site = tide_recorder_site(table, TIDE_HEAP_MMAP, caller);
     if (site >= 0)
         add_mapped(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, false);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 void tide_recorder_reserved(const void *pointer, size_t bytes)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
@@ -67,20 +65,19 @@ void tide_recorder_reserved(const void *pointer, size_t bytes)
     if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end, .site = 0},
                         false))
         tide_ledger_count(&table->dropped_pointers);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 void tide_recorder_unmapped(const void *pointer, size_t bytes)
 {
-    int saved;
     if (!tide_ranges_any(TIDE_RANGES_MAPPED) && !tide_ranges_any(TIDE_RANGES_RESERVED) &&
         !tide_pointers_pooled_count())
         return;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes));
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 /* Moves what there is of [start, end) from one list to the other, piece by piece: no two latches at once. */
@@ -110,10 +107,9 @@ void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struc
     enum tide_ranges_kind from = open ? TIDE_RANGES_RESERVED : TIDE_RANGES_MAPPED;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     struct tide_range first;
-    int saved;
     if (!tide_ranges_any(from))
         return;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     if (tide_ranges_find(from, start, end, &first)) {
@@ -121,7 +117,7 @@ void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struc
         if (site >= 0 && reprotect(table, start, end, open, (uint32_t)site))
             tide_ledger_count(&table->lost_frees);
     }
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }
 
 static void on_move(void *context, struct tide_range gone, int64_t bytes, int64_t pieces)
@@ -143,22 +139,20 @@ struct tide_recorder_moving tide_recorder_moving(const void *pointer, size_t byt
 {
     struct tide_recorder_moving moving = {.count = 0};
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return moving;
     tide_blocks_clear(table, start, end);
     if (tide_ranges_cut(TIDE_RANGES_MAPPED, start, end, on_move, &moving) ||
         tide_ranges_cut(TIDE_RANGES_RESERVED, start, end, on_move_reserved, &moving))
         tide_ledger_count(&table->lost_frees);
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
     return moving;
 }
 
 void tide_recorder_stayed(const struct tide_recorder_moving *moving)
 {
-    int saved;
-    struct tide_heap_head *table = tide_recorder_enter(&saved);
+    struct tide_heap_head *table = tide_recorder_enter();
     if (!table)
         return;
     for (size_t i = 0; i < moving->count; i++) {
@@ -166,5 +160,5 @@ void tide_recorder_stayed(const struct tide_recorder_moving *moving)
         if (!tide_ranges_add(TIDE_RANGES_MAPPED, piece, false))
             tide_ledger_changed(table, piece.site, (int64_t)(piece.end - piece.start), 1);
     }
-    tide_recorder_leave(saved);
+    tide_recorder_leave();
 }

@@ -8,8 +8,8 @@
 #include "hook/recorder.h"
 
 /* The table, with the guard up and errno kept; NULL, and nothing to leave, if nothing is to be recorded. */
-struct tide_heap_head *tide_recorder_enter(int *ret_errno);
-void tide_recorder_leave(int saved_errno);
+struct tide_heap_head *tide_recorder_enter(void);
+void tide_recorder_leave(void);
 
 /* In between: the site of the caller's stack, TIDE_LEDGER_NONE if there is no room. */
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
