@@ -119,7 +119,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
         .rows = HEAD_ROWS, .words = HEAD_WORDS, .loss = &tide_cross_entropy, .constants = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
-    graph->freezes = config->adapter_rank > 0;
+    graph->freezes |= config->adapter_rank > 0;
     gpt.train = tide_graph_program(graph, "train", true);
     gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
@@ -166,7 +166,7 @@ int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_confi
     struct maker m = {.graph = graph, .config = config, .block = -1, .fills = true};
     struct tide_gpt_decoder d = {
         .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
-    graph->freezes = config->adapter_rank > 0;
+    graph->freezes |= config->adapter_rank > 0;
     m.caches = cache(&m, slots, window);
     read_rows(&m, "prompt", d.rows, &d.prompt);
     m.fills = false;
