@@ -60,4 +60,4 @@ def test_unit_tests_link_the_objects_of_the_hook_that_ships(build):
     assert "recorder.o" in members
     for member in members:
         tested = subprocess.run(["ar", "p", build / "libhook.a", member], capture_output=True, check=True).stdout
-        assert tested == (build / "hook" / member).read_bytes(), member
+        assert tested == (build / "hook" / "hook" / member).read_bytes(), member
