@@ -571,15 +571,34 @@ def test_a_program_can_be_stopped_or_left_running(terminal, trainer, tmp_path):
     wait_for((tmp_path / "ended").exists, "the program ending")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", ["d", "s"])
-def test_the_question_is_asked_while_the_view_is_busy(terminal, trainer, tmp_path, root, answer):
+@pytest.fixture
+def busy(terminal, trainer, tmp_path, root):
+    """A view of a program that runs, which is busy from now on until the file "busy" is gone."""
     library = tmp_path / "busy.so"
     subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, root / "tests/fake/busy_view.c"], check=True)
     t = terminal("watch", "-o", "job.tide", "--", *trainer, "100000", env={"LD_PRELOAD": str(library)})
     t.wait("LIVE")
     wait_for(lambda: (tmp_path / "job.tide.log").stat().st_size > 0, "the first step, before which it has no handler")
     (tmp_path / "busy").touch()
+    wait_for((tmp_path / "held").exists, "the view being busy")
+    return t
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_the_program_while_the_view_is_busy(busy, tmp_path):
+    busy.keys("\x03")
+    wait_for((tmp_path / "ended").exists, "the program ending")
+    assert (tmp_path / "ended").read_text() == str(int(signal.SIGINT))
+    busy.keys("\x03")  # a second one asks, whatever the view does
+    busy.wait("still running")
+    (tmp_path / "busy").unlink()
+    assert busy.end() == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["d", "s"])
+def test_the_question_is_asked_while_the_view_is_busy(busy, tmp_path, answer):
+    t = busy
     t.keys("q")
     t.wait("still running")
     t.keys("x")

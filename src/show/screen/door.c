@@ -29,6 +29,9 @@ struct tide_door {
     int columns, rows;
     struct tide_cells frame; /* the newest */
     bool fresh, redraw;
+    void (*interrupt)(void *context); /* the program */
+    void *context;
+    bool interrupted; /* it was, once */
     bool asks, asked; /* whether a question is needed; whether the view wants it now */
     bool left;        /* nobody is at the terminal any more */
     bool ended;       /* nor at the view */
@@ -39,13 +42,15 @@ struct tide_door {
     int users;
 };
 
-struct tide_door *tide_door_new(const struct tide_term *term, bool asks)
+struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_screen_config *config)
 {
     struct tide_door *door = calloc(1, sizeof *door);
     pthread_condattr_t steady;
     if (!door)
         return NULL;
-    door->asks = asks;
+    door->interrupt = config->interrupt;
+    door->context = config->context;
+    door->asks = config->interrupt != NULL;
     door->users = 2;
     tide_term_size(term, &door->columns, &door->rows);
     tide_cells_init(&door->frame, false);
@@ -228,7 +233,12 @@ static void show(struct tide_door *door, struct picture *picture, bool changed)
 static bool take_key(struct tide_door *door, struct picture *picture, int key, bool *ret_taken)
 {
     bool answer = picture->question;
-    *ret_taken = answer || key == 'q' || key == 'Q' || (key == TIDE_KEY_INTERRUPT && !door->asks);
+    if (key == TIDE_KEY_INTERRUPT && door->asks && !answer && !door->interrupted) {
+        door->interrupted = true;
+        door->interrupt(door->context);
+        return false; /* the view says so, when it gets to it */
+    }
+    *ret_taken = answer || key == 'q' || key == 'Q' || key == TIDE_KEY_INTERRUPT;
     if (!*ret_taken)
         return false;
     picture->question = !answer && door->asks; /* what is no answer takes the question back */

@@ -17,8 +17,9 @@
 
 struct tide_door;
 
-/* `asks`: leaving needs an answer, since a program runs for this view. NULL: out of memory. */
-struct tide_door *tide_door_new(const struct tide_term *term, bool asks);
+/* Where a program runs for the view, config->interrupt gets the first Ctrl-C, called by the door itself, and
+ * leaving needs an answer. NULL: out of memory. */
+struct tide_door *tide_door_new(const struct tide_term *term, const struct tide_screen_config *config);
 void tide_door_close(struct tide_door *door);
 
 /* ---- the view's side */

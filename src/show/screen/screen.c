@@ -364,15 +364,6 @@ static bool reading_due(const struct screen *screen, int64_t now_ns)
 
 /* ---- keys */
 
-static void interrupt(struct screen *screen)
-{
-    if (screen->door && !tide_door_hold(screen->door))
-        return;
-    screen->config.interrupt(screen->config.context);
-    if (screen->door)
-        tide_door_let(screen->door);
-}
-
 static void press(struct screen *screen, int64_t now_ns, int key)
 {
     struct tide_model *model = &screen->model;
@@ -389,7 +380,8 @@ static void press(struct screen *screen, int64_t now_ns, int key)
             tide_door_ask(screen->door);
         model->wish = TIDE_WISH_NONE;
     } else if (model->wish == TIDE_WISH_INTERRUPT) {
-        interrupt(screen);
+        if (!screen->door) /* which has passed it on already */
+            screen->config.interrupt(screen->config.context);
         say(screen, now_ns, "Ctrl-C went to the program; once more asks what to do with it");
         model->wish = TIDE_WISH_NONE;
     }
@@ -663,7 +655,7 @@ static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *r
         screen_free(screen);
         return -1;
     }
-    struct tide_door *door = screen->door = tide_door_new(term, screen->model.owns_program);
+    struct tide_door *door = screen->door = tide_door_new(term, &screen->config);
     int bad = !door || start_view(screen);
     if (bad) {
         screen_free(screen);
