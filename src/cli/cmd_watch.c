@@ -169,6 +169,15 @@ static bool tracker_ends(struct tracker *tracker, int timeout_ms)
     return true;
 }
 
+/* Ctrl-C, while there is no view to take it. */
+static volatile sig_atomic_t impatient;
+
+static void on_impatience(int signal_number)
+{
+    (void)signal_number;
+    impatient = 1;
+}
+
 static bool on_ended(void *context)
 {
     return tracker_ends(context, 0);
@@ -201,10 +210,19 @@ static bool has_sample(const char *path)
 /* Until there is a sample to look at, or a reason why there will be none. */
 static int wait_for_recording(struct tracker *tracker)
 {
-    enum { PATIENCE_MS = 15000, LOOK_MS = 20 };
+    enum { PATIENCE_MS = 15000, LOOK_MS = 20, ENDING_MS = 2000 };
+    int ending = 0; /* how long the program may still take to end without a view */
     for (int waited = 0; waited < PATIENCE_MS; waited += LOOK_MS) {
         if (tracker_ends(tracker, LOOK_MS))
             return tracker->farewell.failed;
+        if (impatient && !ending) {
+            ending = ENDING_MS;
+            on_interrupt(tracker);
+        }
+        if (ending > LOOK_MS) {
+            ending -= LOOK_MS;
+            continue;
+        }
         if (has_sample(tracker->path))
             return 0;
     }
@@ -212,14 +230,6 @@ static int wait_for_recording(struct tracker *tracker)
 }
 
 /* ---- ending a program that does not want to */
-
-static volatile sig_atomic_t impatient;
-
-static void on_impatience(int signal_number)
-{
-    (void)signal_number;
-    impatient = 1;
-}
 
 static bool is_alive(const struct tide_process *process)
 {
@@ -447,6 +457,9 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     config.silent = true;
     config.status_line = false;
     config.log_path = command ? tracker.log_path : NULL;
+    /* Beneath the view's own handler: a Ctrl-C that comes before the view opens goes to the program, and one
+     * that comes just as it closes kills the program; neither kills this process. */
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_impatience}, NULL);
     if ((!screen->dump && tide_screen_check(&err)) || start_tracker(&tracker, &config, &err))
         return tide_report(&err);
     if (wait_for_recording(&tracker)) {
@@ -457,9 +470,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
         tide_report(&tracker.farewell.err);
         return tracker.farewell.outcome.exit_code;
     }
-    /* Beneath the view's own handler, so that a Ctrl-C that comes just as the view closes kills the program
-     * and not this process. */
-    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_impatience}, NULL);
+    bool left_early = impatient && tracker.ended;
+    impatient = 0;
     screen->path = tracker.path;
     screen->log_path = config.log_path;
     screen->live = true;
@@ -468,7 +480,7 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     /* cppcheck-suppress autoVariables ; the caller has no use for screen after this */
     screen->context = &tracker;
     struct tide_screen_outcome seen = {.end = TIDE_SCREEN_QUIT};
-    if (tide_screen_run(screen, &seen, &err)) {
+    if (!left_early && tide_screen_run(screen, &seen, &err)) {
         tide_report(&err);
         seen.end = TIDE_SCREEN_QUIT; /* a view that fails must not take the program with it */
     }
