@@ -7,8 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Per match; what GPT-2's and Llama 3's patterns take of them is a hundredth. */
-enum { MOST_STEPS = 10000000, MOST_DEPTH = 1000000, MOST_KIB = 32 << 10, MOST_PATTERN = 1 << 14 };
+/* Per match. Steps grow with the text: a pattern that gives back white space one by one takes some for each
+ * byte of it, and one that tries all ways to cut takes more than any number. */
+enum {
+    STEPS = 100000,
+    STEPS_PER_BYTE = 16,
+    MOST_DEPTH = 1000000,
+    MOST_KIB = 32 << 10,
+    MOST_PATTERN = 1 << 14
+};
 
 struct tide_split {
     pcre2_code *code;
@@ -176,7 +183,6 @@ static int compile(struct tide_split *s, const char *pattern, size_t len, bool l
     s->limits = pcre2_match_context_create(NULL);
     if (!s->match || !s->limits)
         return tide_err_set(err, "out of memory for the tokenizer");
-    pcre2_set_match_limit(s->limits, MOST_STEPS);
     pcre2_set_depth_limit(s->limits, MOST_DEPTH);
     pcre2_set_heap_limit(s->limits, MOST_KIB);
     return 0;
@@ -221,6 +227,8 @@ int tide_split_next(struct tide_split *s, const char *text, size_t len, size_t a
                     size_t *ret_begin, size_t *ret_end, struct tide_err *err)
 {
     PCRE2_UCHAR why[128];
+    size_t steps = STEPS + STEPS_PER_BYTE * (len - at);
+    pcre2_set_match_limit(s->limits, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
     int found = pcre2_match(s->code, (PCRE2_SPTR)text, len, at,
                             PCRE2_NO_UTF_CHECK | (ends ? 0 : PCRE2_PARTIAL_HARD), s->match, s->limits);
     if (found == PCRE2_ERROR_NOMATCH || found == PCRE2_ERROR_PARTIAL)

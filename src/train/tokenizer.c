@@ -377,24 +377,60 @@ static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *
 
 /* ---- vocab.json and merges.txt */
 
-/* What GPT-2's own classes add to the two files: the end of a text, and what added_tokens.json has. */
+/* A file beside the two, as an object, an empty one where there is none. NULL with a sentence. */
+static json_t *read_beside(const struct tide_tokenizer *t, int number, struct tide_err *err)
+{
+    return t->files[number].bytes ? tide_json_parse(t->files[number].bytes, t->files[number].len,
+                                                    tide_tokenizer_names[number], err)
+                                  : json_object();
+}
+
+static void name_added(json_t *named, const char *text, json_t *id)
+{
+    json_object_set_new(named, text, json_pack("{s:s, s:O}", "content", text, "id", id));
+}
+
+/* Of tokenizer_config.json: {"added_tokens_decoder": {"50256": {"content": "<|endoftext|>", ...}}}. */
+static int name_decoded(json_t *named, json_t *config, struct tide_err *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, value)
+    {
+        const char *text = json_string_value(json_object_get(value, "content"));
+        json_t *token = json_copy(value);
+        if (!text || json_object_set_new(token, "id", json_integer(strtoll(key, NULL, 10))) ||
+            json_object_set_new(named, text, token))
+            return tide_err_set(err, "tokenizer_config.json has an added token without a text");
+    }
+    return 0;
+}
+
+/* What the two files leave to others, as tokenizer.json would have it: the end of a text, which GPT-2's own
+ * classes add; what added_tokens.json has; and what tokenizer_config.json has, with flags. Caller gives it
+ * back. */
 static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words, struct tide_err *err)
 {
-    const char *key, end[] = "<|endoftext|>";
-    json_t *value, *list = json_array(), *of_file = NULL;
-    if (t->files[ADDED].bytes && !(of_file = tide_json_parse(t->files[ADDED].bytes, t->files[ADDED].len,
-                                                             tide_tokenizer_names[ADDED], err))) {
-        json_decref(list);
-        return NULL;
-    }
-    if (json_object_get(words, end) && !json_object_get(of_file, end))
-        json_array_append_new(list,
-                              json_pack("{s:s, s:O}", "content", end, "id", json_object_get(words, end)));
-    json_object_foreach(of_file, key, value)
+    static const char end[] = "<|endoftext|>";
+    const char *key;
+    json_t *value, *list = NULL, *named = json_object();
+    json_t *numbers = read_beside(t, ADDED, err), *config = numbers ? read_beside(t, CONFIG, err) : NULL;
+    if (json_object_get(words, end))
+        name_added(named, end, json_object_get(words, end));
+    json_object_foreach(numbers, key, value)
     {
-        json_array_append_new(list, json_pack("{s:s, s:O}", "content", key, "id", value));
+        name_added(named, key, value);
     }
-    json_decref(of_file);
+    if (config && !name_decoded(named, config, err)) {
+        list = json_array();
+        json_object_foreach(named, key, value)
+        {
+            json_array_append(list, value);
+        }
+    }
+    json_decref(named);
+    json_decref(numbers);
+    json_decref(config);
     return list;
 }
 
@@ -565,7 +601,7 @@ uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *t)
 {
     uint32_t sum = 0;
     bool whole = t->source == tide_tokenizer_names[WHOLE];
-    for (int i = whole ? WHOLE : WORDS; i <= (whole ? WHOLE : ADDED); i++)
+    for (int i = whole ? WHOLE : WORDS; i <= (whole ? WHOLE : CONFIG); i++)
         if (t->files[i].bytes)
             sum = tide_durable_checksum(sum, t->files[i].bytes, t->files[i].len);
     return sum;

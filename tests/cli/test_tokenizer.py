@@ -59,8 +59,9 @@ def write_pair(folder, tokenizer):
     folder.mkdir(exist_ok=True)
     model = tokenizer["model"]
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
-    words = {**model["vocab"], **{token["content"]: token["id"] for token in tokenizer["added_tokens"]}}
-    (folder / "vocab.json").write_text(json.dumps(words))
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    added = {str(token["id"]): {key: token[key] for key in token if key != "id"} for token in tokenizer["added_tokens"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added, "tokenizer_class": "GPT2Tokenizer"}))
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
 
 
@@ -89,14 +90,29 @@ def test_a_text_is_learned_in_the_words_of_its_tokenizer(tidemark, tokenizer, co
     assert (contents(tmp_path / "of-corpus.txt/step-00000002", *names) == contents(tmp_path / "of-tokens.bin/step-00000002", *names))
 
 
-def test_two_files_are_gpt2s_tokenizer(tidemark, tokenizer, corpus, tmp_path):
+@pytest.mark.parametrize("name", ["gpt2", "added"])
+def test_two_files_are_gpt2s_tokenizer(tidemark, tokenizer, corpus, tmp_path, name):
     corpus("gpt2")
-    write_pair(tmp_path / "pair", family("gpt2")["tokenizer"])
-    for folder in (tokenizer("gpt2"), "pair"):
+    write_pair(tmp_path / "pair", family(name)["tokenizer"])
+    for folder in (tokenizer(name), "pair"):
         assert tidemark(*TRAIN, "--tokenizer", folder, "--data", "corpus.txt", "--out", f"{pathlib.Path(folder).name}-run").code == 0
     of = [contents(tmp_path / run / "step-00000002", "model.safetensors") for run in ("tokenizer-run", "pair-run")]
     assert of[0] == of[1]
-    assert (tmp_path / "pair-run/step-00000002/merges.txt").read_bytes() == (tmp_path / "pair/merges.txt").read_bytes()
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        assert (tmp_path / "pair-run/step-00000002" / name).read_bytes() == (tmp_path / "pair" / name).read_bytes()
+
+
+def test_two_files_have_the_end_of_a_text_and_what_was_added(tidemark, corpus, tmp_path):
+    corpus("gpt2")
+    tokenizer = family("gpt2")["tokenizer"]
+    write_pair(tmp_path / "pair", tokenizer)
+    (tmp_path / "pair/tokenizer_config.json").unlink()
+    words = {**tokenizer["model"]["vocab"], END: len(tokenizer["model"]["vocab"])}
+    (tmp_path / "pair/vocab.json").write_text(json.dumps(words))
+    (tmp_path / "pair/added_tokens.json").write_text(json.dumps({"Καλημέρα": len(words)}))
+    assert tidemark(*TRAIN, "--tokenizer", "pair", "--data", "corpus.txt", "--out", "run").code == 0
+    said = tidemark("sample", "run", "--prompt", f"Καλημέρα{END}Καλημέρα", "--tokens", 0, "--json").json
+    assert said["prompt_tokens"] == 3
 
 
 def test_without_a_tokenizer_a_word_is_a_byte_and_the_first_lines_say_so(tidemark, corpus):
@@ -213,6 +229,7 @@ def test_a_full_disk_while_a_text_is_cut_is_said(tidemark, tokenizer, run, build
 # ---- memory
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tidemark, tokenizer, tmp_path):
     text = "".join(f"The tide number {i} comes in, and goes out at {i * 37 % 24}:00.\n" for i in range(20000))
     most = []
