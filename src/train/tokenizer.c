@@ -380,57 +380,86 @@ static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *
 /* A file beside the two, as an object, an empty one where there is none. NULL with a sentence. */
 static json_t *read_beside(const struct tide_tokenizer *t, int number, struct tide_err *err)
 {
-    return t->files[number].bytes ? tide_json_parse(t->files[number].bytes, t->files[number].len,
-                                                    tide_tokenizer_names[number], err)
-                                  : json_object();
+    if (t->files[number].bytes)
+        return tide_json_parse(t->files[number].bytes, t->files[number].len, tide_tokenizer_names[number],
+                               err);
+    json_t *none = json_object();
+    if (!none)
+        tide_err_set(err, "out of memory for the tokenizer");
+    return none;
 }
 
-static void name_added(json_t *named, const char *text, json_t *id)
+static int name_added(json_t *named, const char *text, json_t *id)
 {
-    json_object_set_new(named, text, json_pack("{s:s, s:O}", "content", text, "id", id));
+    return json_object_set_new(named, text, json_pack("{s:s, s:O}", "content", text, "id", id));
+}
+
+/* Of added_tokens.json: {"<|im_start|>": 50257}. */
+static int name_numbered(json_t *named, json_t *numbers)
+{
+    const char *text;
+    json_t *id;
+    json_object_foreach(numbers, text, id)
+    {
+        if (name_added(named, text, id))
+            return -1;
+    }
+    return 0;
 }
 
 /* Of tokenizer_config.json: {"added_tokens_decoder": {"50256": {"content": "<|endoftext|>", ...}}}. */
-static int name_decoded(json_t *named, json_t *config, struct tide_err *err)
+static int name_decoded(json_t *named, json_t *config)
 {
     const char *key;
     json_t *value;
     json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, value)
     {
-        const char *text = json_string_value(json_object_get(value, "content"));
         json_t *token = json_copy(value);
-        if (!text || json_object_set_new(token, "id", json_integer(strtoll(key, NULL, 10))) ||
-            json_object_set_new(named, text, token))
-            return tide_err_set(err, "tokenizer_config.json has an added token without a text");
+        const char *text = json_string_value(json_object_get(token, "content"));
+        json_object_set_new(token, "id", json_integer(strtoll(key, NULL, 10)));
+        if (!text || json_object_set(named, text, token)) {
+            json_decref(token);
+            return -1;
+        }
+        json_decref(token);
     }
     return 0;
 }
 
-/* What the two files leave to others, as tokenizer.json would have it: the end of a text, which GPT-2's own
- * classes add; what added_tokens.json has; and what tokenizer_config.json has, with flags. Caller gives it
- * back. */
+/* What the two files leave to others, by its text and as tokenizer.json would have it: the end of a text,
+ * which GPT-2's own classes add; what added_tokens.json has; and what tokenizer_config.json has, with flags.
+ * Caller gives it back. */
 static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words, struct tide_err *err)
 {
     static const char end[] = "<|endoftext|>";
-    const char *key;
-    json_t *value, *list = NULL, *named = json_object();
+    json_t *named = json_object(), *ends = json_object_get(words, end);
     json_t *numbers = read_beside(t, ADDED, err), *config = numbers ? read_beside(t, CONFIG, err) : NULL;
-    if (json_object_get(words, end))
-        name_added(named, end, json_object_get(words, end));
-    json_object_foreach(numbers, key, value)
-    {
-        name_added(named, key, value);
+    bool bad = !named || (ends && name_added(named, end, ends)) || name_numbered(named, numbers) ||
+               name_decoded(named, config);
+    if (bad && config)
+        tide_err_set(
+            err, "the tokenizer's added tokens have no text or no number, or there is no memory for them");
+    if (bad || !config) {
+        json_decref(named);
+        named = NULL;
     }
-    if (config && !name_decoded(named, config, err)) {
-        list = json_array();
-        json_object_foreach(named, key, value)
-        {
-            json_array_append(list, value);
-        }
-    }
-    json_decref(named);
     json_decref(numbers);
     json_decref(config);
+    return named;
+}
+
+/* The values of an object, as a list. */
+static json_t *list_of(json_t *object)
+{
+    const char *key;
+    json_t *value, *list = json_array();
+    json_object_foreach(object, key, value)
+    {
+        if (json_array_append(list, value)) {
+            json_decref(list);
+            return NULL;
+        }
+    }
     return list;
 }
 
@@ -438,14 +467,19 @@ static int read_pair(struct tide_tokenizer *t, int64_t model_words, struct tide_
 {
     json_t *words =
         tide_json_parse(t->files[WORDS].bytes, t->files[WORDS].len, tide_tokenizer_names[WORDS], err);
-    json_t *added = words ? added_beside(t, words, err) : NULL;
+    json_t *named = words ? added_beside(t, words, err) : NULL, *added = named ? list_of(named) : NULL;
+    int status = 0;
     t->source = tide_tokenizer_names[WORDS];
-    int status = !added || begin_words(t, words, added, false, model_words, err) ||
-                         read_merges(t, t->files[MERGES].bytes, t->files[MERGES].len, err) ||
-                         take_added(t, added, words, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err)
-                     ? -1
-                     : 0;
+    if (!named)
+        status = -1;
+    else if (!added)
+        status = tide_err_set(err, "out of memory for the tokenizer");
+    else if (begin_words(t, words, added, false, model_words, err) ||
+             read_merges(t, t->files[MERGES].bytes, t->files[MERGES].len, err) ||
+             take_added(t, added, words, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err))
+        status = -1;
     json_decref(added);
+    json_decref(named);
     json_decref(words);
     return status;
 }

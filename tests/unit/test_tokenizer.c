@@ -5,6 +5,7 @@
  */
 #include "base/buf.h"
 #include "train/tokenizer.h"
+#include "failing_malloc.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -354,6 +355,50 @@ static void a_piece_without_an_end_is_cut(void **state)
     tide_tokenizer_free(t);
 }
 
+/* ---- no memory */
+
+#if HAVE_FAILING_MALLOC
+static bool try_with(long good, const char *json, const char *merges, const int32_t *wanted,
+                     int64_t wanted_count)
+{
+    static const char text[] = "ab <|endoftext|>ab";
+    struct tide_err err = {0};
+    struct tide_tokenizer *t = NULL;
+    int32_t tokens[sizeof text];
+    failing_arm(good);
+    int64_t count =
+        tide_tokenizer_parse(json, strlen(json), merges, merges ? strlen(merges) : 0, 0, &t, &err);
+    if (!count)
+        count = tide_tokenizer_tokens(t, text, sizeof text - 1, tokens, &err);
+    bool failed = failing_disarm();
+    tide_tokenizer_free(t);
+    if (count < 0) {
+        assert_true(failed && err.text[0]);
+        return false;
+    }
+    assert_int_equal(count, wanted_count);
+    assert_memory_equal(tokens, wanted, (size_t)count * sizeof *tokens);
+    return true;
+}
+
+/* Each allocation fails once: a sentence, or the tokens that there are. */
+static void no_memory_is_a_sentence_or_the_right_tokens(void **state)
+{
+    (void)state;
+    static const char words[] = "{\"a\":0,\"b\":1,\"ab\":2,\"\u0120\":3,\"<|endoftext|>\":4}",
+                      merges[] = "a b\n";
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":4,\"content\":\"<|endoftext|>\",\"normalized\":false}]," BYTE_LEVEL
+        ",\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\u0120\":3},\"merges\":[\"a b\"]}}";
+    static const int32_t wanted[] = {2, 3, 4, 2};
+    NEEDS_FAILING_MALLOC();
+    for (long good = 0; !try_with(good, json, NULL, wanted, 4); good++)
+        assert_true(good < 10000);
+    for (long good = 0; !try_with(good, words, merges, wanted, 4); good++)
+        assert_true(good < 10000);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +413,9 @@ int main(void)
         cmocka_unit_test(every_text_has_the_tokens_that_tokenizers_gives_it),
         cmocka_unit_test(a_text_has_the_same_words_however_it_is_read),
         cmocka_unit_test(a_piece_without_an_end_is_cut),
+#if HAVE_FAILING_MALLOC
+        cmocka_unit_test(no_memory_is_a_sentence_or_the_right_tokens),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
