@@ -14,7 +14,7 @@
 #include <cpuid.h>
 
 #define TIDE_AMX                                                                                             \
-    __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
+    __attribute__((target("amx-tile,amx-bf16,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
 
 /* Eight tiles of 16 rows of 64 bytes. */
 struct tide_amx_shapes {

@@ -13,8 +13,8 @@
 
 #include <immintrin.h>
 
-#define TIDE_AVX512      __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
-#define TIDE_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
+#define TIDE_AVX512      __attribute__((target("fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#define TIDE_AVX512_BF16 __attribute__((target("fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
 
 /* As many lanes as there are, from the first on. */
 TIDE_INLINE TIDE_AVX512 __mmask16 tide_first_16(int64_t count)

@@ -1,4 +1,5 @@
 #include "rt/matmul.h"
+#include "rt/few.h"
 #include "rt/tiles.h"
 
 #include <stdlib.h>
@@ -63,7 +64,10 @@ const char *tide_matmuls_name(const struct tide_matmuls *m, enum tide_dtype from
 
 size_t tide_matmuls_scratch(const struct tide_matmuls *m, const struct tide_product *product)
 {
-    return m->is_reference ? 0 : tide_tiles_scratch(tide_tile_kind(product->from), product);
+    const struct tide_tile_kind *kind = tide_tile_kind(product->from);
+    return m->is_reference                ? 0
+           : tide_few_fits(kind, product) ? tide_few_scratch(kind, product)
+                                          : tide_tiles_scratch(kind, product);
 }
 
 void tide_matmuls_meanwhile(struct tide_matmuls *m, struct tide_due *due)
@@ -106,9 +110,12 @@ static void multiply_plainly(const struct tide_product *p, const struct tide_ope
 void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
                  const float *bias, void *c, void *scratch)
 {
+    const struct tide_tile_kind *kind = tide_tile_kind(product->from);
     struct tide_operands operands = {a, b, bias, c};
     if (m->is_reference)
         multiply_plainly(product, &operands);
+    else if (tide_few_fits(kind, product))
+        tide_few_multiply(kind, product, &operands, scratch);
     else
-        tide_tiles_multiply(tide_tile_kind(product->from), product, &operands, scratch, m->due);
+        tide_tiles_multiply(kind, product, &operands, scratch, m->due);
 }

@@ -7,6 +7,20 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+struct tide_operand tide_operand_of(const void *data, enum tide_dtype from, int64_t stride, bool is_along,
+                                    int64_t lines, int64_t numbers)
+{
+    struct tide_operand o = {.data = data,
+                             .stride = stride * (int64_t)tide_dtype_bytes(from),
+                             .is_along = is_along,
+                             .lines = lines,
+                             .numbers = numbers,
+                             .from = from};
+    if (from == TIDE_I8)
+        o.scales = (int64_t)tide_row_scales_in((size_t)o.stride);
+    return o;
+}
+
 struct tide_lines tide_pack_lines(const struct tide_operand *o, struct tide_strip s)
 {
     int64_t size = (int64_t)tide_dtype_bytes(o->from), per_cell = o->to == TIDE_BF16 ? 2 : 1,

@@ -25,10 +25,21 @@ struct tide_operand {
     int64_t scales;           /* of TIDE_I8: from data to the first scale, in bytes */
 };
 
+/* All of an operand whose rows are so far apart, in numbers, or of TIDE_I8 in bytes; `to` is f32. */
+struct tide_operand tide_operand_of(const void *data, enum tide_dtype from, int64_t stride, bool is_along,
+                                    int64_t lines, int64_t numbers);
+
 /* The scale of a number of a row. The row is given as where its first number is, or was skipped to. */
 static inline float tide_operand_scale(const struct tide_operand *operand, const char *row, int64_t at)
 {
     return ((const float *)(const void *)(row + operand->scales))[at / TIDE_BLOCK];
+}
+
+/* The number. */
+static inline float tide_operand_number(const struct tide_operand *operand, const char *row, int64_t at)
+{
+    return operand->from == TIDE_I8 ? (float)((const int8_t *)row)[at] * tide_operand_scale(operand, row, at)
+                                    : (float)tide_number(row, operand->from, at);
 }
 
 /* `lanes` lines from `line` on, of the cells [first, last); first is a multiple of 16, and so is line where

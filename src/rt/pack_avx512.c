@@ -2,41 +2,13 @@
  * pack_avx512.c - packing with AVX-512. Only where numbers are rounded are its instructions for bf16 used,
  * and only kinds of tiles that have them ask for that.
  */
-#include "rt/avx512.h"
-#include "rt/pack.h"
+#include "rt/read_avx512.h"
 
 #if defined(__x86_64__)
 
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/* Those of sixteen numbers that are there, as f32; the others are 0. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512 read_16(const char *from_here, __mmask16 there, enum tide_dtype from,
-                                            float scale)
-{
-    if (from == TIDE_F32)
-        return _mm512_maskz_loadu_ps(there, from_here);
-    if (from == TIDE_BF16)
-        return tide_widen_16(_mm256_maskz_loadu_epi16(there, from_here));
-    __m512i whole = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(there, from_here));
-    return _mm512_maskz_mul_ps(there, _mm512_cvtepi32_ps(whole), _mm512_set1_ps(scale));
-}
-
-/* Sixteen cells of a row that k runs along, of which `numbers` numbers are there, or all. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512i cells_along(const char *row, bool all, int64_t numbers,
-                                                 enum tide_dtype from, enum tide_dtype as, float scale)
-{
-    const int64_t size = (int64_t)tide_dtype_bytes(from);
-    __mmask16 first = all ? 0xffff : tide_first_16(numbers),
-              second = all ? 0xffff : tide_first_16(numbers - 16);
-    if (as == TIDE_F32)
-        return (__m512i)read_16(row, first, from, scale);
-    if (from == TIDE_BF16)
-        return _mm512_maskz_loadu_epi16(_mm512_kunpackw(second, first), row);
-    return (__m512i)_mm512_cvtne2ps_pbh(read_16(row + TIDE_LANES * size, second, from, scale),
-                                        read_16(row, first, from, scale));
 }
 
 /* Rows become columns. */
@@ -76,9 +48,9 @@ TIDE_INLINE TIDE_AVX512_BF16 void read_along(const struct tide_operand *o, int64
         bool is_there = all || i < there;
         float scale =
             from == TIDE_I8 && is_there ? tide_operand_scale(o, row + i * o->stride, cell * per_cell) : 0;
-        rows[i] = is_there
-                      ? cells_along(data + i * o->stride, all, o->numbers - cell * per_cell, from, as, scale)
-                      : _mm512_setzero_si512();
+        rows[i] = is_there ? tide_cells_along(data + i * o->stride, all, o->numbers - cell * per_cell, from,
+                                              as, scale)
+                           : _mm512_setzero_si512();
     }
 }
 
@@ -106,38 +78,6 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_along(const struct tide_operand *o, struc
         }
 }
 
-/* One number each of sixteen columns, in the low half of their cells. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512i halves(const char *at, __mmask16 columns, enum tide_dtype from,
-                                            float scale)
-{
-    return _mm512_cvtepu16_epi32(from == TIDE_BF16
-                                     ? _mm256_maskz_loadu_epi16(columns, at)
-                                     : (__m256i)_mm512_cvtneps_pbh(read_16(at, columns, from, scale)));
-}
-
-/* Of a row's sixteen columns from `line` on, if there are any. */
-TIDE_INLINE float scale_across(const struct tide_operand *o, const char *row, int64_t line, __mmask16 columns,
-                               enum tide_dtype from)
-{
-    return from == TIDE_I8 && columns ? tide_operand_scale(o, row, line) : 0;
-}
-
-/* Sixteen columns of a cell from `line` on, of which some are there; two: there is a second number. */
-TIDE_INLINE TIDE_AVX512_BF16 __m512i cell_across(const struct tide_operand *o, const char *row, int64_t line,
-                                                 __mmask16 columns, bool two, enum tide_dtype from,
-                                                 enum tide_dtype as)
-{
-    const char *at = row + line * (int64_t)tide_dtype_bytes(from);
-    float scale = scale_across(o, row, line, columns, from);
-    if (as == TIDE_F32)
-        return (__m512i)read_16(at, columns, from, scale);
-    __m512i low = halves(at, columns, from, scale);
-    if (!two)
-        return low;
-    scale = scale_across(o, row + o->stride, line, columns, from);
-    return _mm512_or_si512(low, _mm512_slli_epi32(halves(at + o->stride, columns, from, scale), 16));
-}
-
 TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, struct tide_strip s, uint32_t *to,
                                               enum tide_dtype from, enum tide_dtype as)
 {
@@ -148,14 +88,15 @@ TIDE_INLINE TIDE_AVX512_BF16 void pack_across(const struct tide_operand *o, stru
             const char *row = o->data + cell * per_cell * o->stride;
             for (int64_t v = 0; v < s.lanes; v += TIDE_LANES)
                 _mm512_store_si512(to + cell * s.lanes + v,
-                                   cell_across(o, row, s.line + v, 0xffff, true, from, as));
+                                   tide_cell_across(o, row, s.line + v, 0xffff, true, from, as));
         }
     for (; cell < s.last; cell++)
         for (int64_t v = 0; v < s.lanes; v += TIDE_LANES) {
             int64_t there = per_cell * cell < o->numbers ? o->lines - s.line - v : 0;
             _mm512_store_si512(to + cell * s.lanes + v,
-                               cell_across(o, o->data + cell * per_cell * o->stride, s.line + v,
-                                           tide_first_16(there), per_cell * cell + 1 < o->numbers, from, as));
+                               tide_cell_across(o, o->data + cell * per_cell * o->stride, s.line + v,
+                                                tide_first_16(there), per_cell * cell + 1 < o->numbers, from,
+                                                as));
         }
 }
 

@@ -24,6 +24,20 @@ struct tide_tile {
     struct tide_lines ask, ask_more;
 };
 
+/* Some cells of b, as it lies in memory, by a few rows of a (few.h). */
+enum { TIDE_FEW_LINES = 16, TIDE_FEW_CELLS = 64 };
+struct tide_few {
+    const struct tide_operand *b;
+    struct tide_strip strip; /* of b */
+    const uint32_t *packed;  /* across: the same, packed; NULL: its columns are all there, and are read */
+    int64_t ahead;           /* across: bytes to the rows that are read next, for asking; 0: there are none */
+    struct tide_lines ask;   /* along: lines that are read next */
+    const uint32_t *a;       /* from the first cell on, sixteen rows in each */
+    int64_t rows;            /* that there are */
+    bool begins;             /* the first cells of k: sums begin at 0 */
+    float *sums;             /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
+};
+
 struct tide_tile_kind {
     const char *name;
     enum tide_dtype cells; /* f32, or pairs of bf16 */
@@ -37,6 +51,9 @@ struct tide_tile_kind {
     tide_packer *pack_a, *pack_b;
     void (*tile)(const struct tide_tile *tile);
     void (*begin)(void), (*end)(void); /* by each thread, around its tiles; NULL: nothing */
+    /* For few rows, up to sixteen: across, a strip of its columns; along, up to TIDE_FEW_LINES lines and
+     * TIDE_FEW_CELLS cells. NULL: in tiles. */
+    void (*across)(const struct tide_few *few), (*along)(const struct tide_few *few);
 };
 
 /* What multiplies cells of that type here. For bf16 it may be one of f32, to which cells are widened. */

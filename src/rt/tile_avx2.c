@@ -11,6 +11,11 @@
 
 #define AVX2 __attribute__((target("avx2,fma")))
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 enum { ROWS = 4, VECTORS = 3, LANES = 8, COLUMNS = VECTORS * LANES, AHEAD = 16 };
 
 /* Eight numbers of a row, all under one scale if they have one. */
@@ -74,7 +79,7 @@ TIDE_INLINE AVX2 void pack_whole(const struct tide_operand *o, struct tide_strip
 
 AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, uint32_t *to)
 {
-    int64_t end = s.last < o->numbers ? s.last : o->numbers,
+    int64_t end = smaller(s.last, o->numbers),
             whole = o->is_along ? s.first + (end - s.first) / LANES * LANES : end;
     struct tide_strip first = {s.line, s.lanes, s.first, whole};
     if (s.line + s.lanes > o->lines || whole <= s.first) {
@@ -161,6 +166,115 @@ AVX2 static void tile_avx2(const struct tide_tile *t)
         multiply(t, t->a_row, t->a_cell);
 }
 
+/* ---- a few rows: as in AVX-512, but four rows by 24 columns, and eight lines at a time */
+
+TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const bool is_packed,
+                                  enum tide_dtype from)
+{
+    const int64_t size = (int64_t)tide_dtype_bytes(from), line = f->strip.line, last = f->strip.last;
+    const struct tide_operand b = *f->b;
+    const char *place = b.data + f->strip.first * b.stride;
+    const float *a = (const float *)(const void *)f->a + row,
+                *packed = (const float *)(const void *)f->packed;
+    float *kept = f->sums + row * COLUMNS;
+    __m256 sums[ROWS][VECTORS];
+#pragma GCC unroll 4
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            sums[i][v] = f->begins ? _mm256_setzero_ps() : _mm256_loadu_ps(kept + i * COLUMNS + v * LANES);
+    for (int64_t cell = f->strip.first; cell < last; cell++, a += TIDE_LANES, place += b.stride) {
+        __m256 columns[VECTORS];
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            columns[v] =
+                is_packed ? _mm256_loadu_ps(packed + v * LANES) : read_8(&b, place, line + v * LANES, from);
+        for (int64_t i = 0; !is_packed && i < COLUMNS * size; i += TIDE_LINE)
+            _mm_prefetch(place + f->ahead + line * size + i, _MM_HINT_T1);
+        packed += is_packed ? COLUMNS : 0;
+#pragma GCC unroll 4
+        for (int i = 0; i < ROWS; i++) {
+            __m256 factor = _mm256_broadcast_ss(a + i);
+#pragma GCC unroll 3
+            for (int v = 0; v < VECTORS; v++)
+                sums[i][v] = _mm256_fmadd_ps(factor, columns[v], sums[i][v]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < VECTORS; v++)
+            _mm256_storeu_ps(kept + i * COLUMNS + v * LANES, sums[i][v]);
+}
+
+AVX2 static void across_avx2(const struct tide_few *f)
+{
+    for (int64_t row = 0; row < f->rows; row += ROWS) {
+        if (f->packed)
+            across_rows(f, row, true, TIDE_F32);
+        else if (f->b->from == TIDE_F32)
+            across_rows(f, row, false, TIDE_F32);
+        else if (f->b->from == TIDE_BF16)
+            across_rows(f, row, false, TIDE_BF16);
+        else
+            across_rows(f, row, false, TIDE_I8);
+    }
+}
+
+/* Cells of a line of the strip; zeros beyond an edge. */
+TIDE_INLINE AVX2 void read_line(const struct tide_few *f, int64_t line, float *to, enum tide_dtype from)
+{
+    const struct tide_operand *o = f->b;
+    const char *row = o->data + (f->strip.line + line) * o->stride;
+    int64_t cell = f->strip.first, whole = line < f->strip.lanes ? smaller(f->strip.last, o->numbers) : cell;
+    for (; cell + LANES <= whole; cell += LANES, to += LANES)
+        _mm256_storeu_ps(to, read_8(o, row, cell, from));
+    for (; cell < f->strip.last; cell++)
+        *to++ = cell < whole ? (float)tide_operand_number(o, row, cell) : 0;
+}
+
+/* Eight rows of a by eight lines of b. */
+TIDE_INLINE AVX2 void along_lines(const struct tide_few *f, int64_t row, int64_t line,
+                                  const float cells[][TIDE_FEW_CELLS])
+{
+    enum { LINES = 8 };
+    const float *a = (const float *)(const void *)f->a + row;
+    float *kept = f->sums + line * TIDE_LANES + row;
+    const int64_t count = f->strip.last - f->strip.first;
+    __m256 sums[LINES];
+#pragma GCC unroll 8
+    for (int j = 0; j < LINES; j++)
+        sums[j] = f->begins ? _mm256_setzero_ps() : _mm256_loadu_ps(kept + j * TIDE_LANES);
+    for (int64_t k = 0; k < count; k++, a += TIDE_LANES) {
+        __m256 factors = _mm256_loadu_ps(a);
+#pragma GCC unroll 8
+        for (int j = 0; j < LINES; j++)
+            sums[j] = _mm256_fmadd_ps(factors, _mm256_broadcast_ss(&cells[line + j][k]), sums[j]);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < LINES; j++)
+        _mm256_storeu_ps(kept + j * TIDE_LANES, sums[j]);
+}
+
+AVX2 static void along_avx2(const struct tide_few *f)
+{
+    _Alignas(TIDE_LINE) float cells[TIDE_FEW_LINES][TIDE_FEW_CELLS];
+    struct tide_lines ask = f->ask;
+    int64_t asks = ask.count / TIDE_FEW_LINES + 1;
+    for (int64_t j = 0; j < TIDE_FEW_LINES; j++) {
+        tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);
+        if (f->b->from == TIDE_F32)
+            read_line(f, j, cells[j], TIDE_F32);
+        else if (f->b->from == TIDE_BF16)
+            read_line(f, j, cells[j], TIDE_BF16);
+        else
+            read_line(f, j, cells[j], TIDE_I8);
+    }
+    for (int64_t row = 0; row < f->rows; row += LANES)
+        for (int64_t line = 0; line < TIDE_FEW_LINES; line += LANES)
+            along_lines(f, row, line, cells);
+}
+
 const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .cells = TIDE_F32,
                                               .rows = ROWS,
@@ -173,6 +287,8 @@ const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .more_per_cell = 1,
                                               .pack_a = pack_avx2,
                                               .pack_b = pack_avx2,
-                                              .tile = tile_avx2};
+                                              .tile = tile_avx2,
+                                              .across = across_avx2,
+                                              .along = along_avx2};
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * tile_avx512.c - tiles of 8 x 48: 24 vectors of sums and three of b, of the 32 there are.
  */
+#include "rt/read_avx512.h"
 #include "rt/tile_write.h"
 
 #if defined(__x86_64__)
@@ -139,6 +140,157 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
     tile_of_bf16(t, 1, LANES);
 }
 
+/* ---- a few rows */
+
+/* Asks for a strip's part of a row: of this one's next strip, and of the row so far ahead. */
+TIDE_INLINE void ask_for_row(const char *row, int64_t ahead, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += TIDE_LINE) {
+        _mm_prefetch(row + bytes + i, _MM_HINT_T0);
+        _mm_prefetch(row + ahead + i, _MM_HINT_T1);
+    }
+}
+
+/* Rows from `row` on by the columns of a strip. */
+#define ACROSS(name, as, PRODUCT)                                                                            \
+    TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, int64_t row, const int rows,            \
+                                           const bool is_packed, enum tide_dtype from)                       \
+    {                                                                                                        \
+        enum { COLUMNS = VECTORS * LANES };                                                                  \
+        const int64_t per_cell = (as) == TIDE_BF16 ? 2 : 1, size = (int64_t)tide_dtype_bytes(from),          \
+                      line = f->strip.line, last = f->strip.last, ahead = f->ahead;                          \
+        const struct tide_operand b = *f->b;                                                                 \
+        const char *place = b.data + f->strip.first * per_cell * b.stride;                                   \
+        const uint32_t *a = f->a + row, *packed = f->packed;                                                 \
+        float *kept = f->sums + row * COLUMNS;                                                               \
+        __m512 sums[ROWS][VECTORS];                                                                          \
+        _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                               \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) sums[i][v] =                           \
+                f->begins ? _mm512_setzero_ps() : _mm512_loadu_ps(kept + i * COLUMNS + v * LANES);           \
+        for (int64_t cell = f->strip.first; cell < last; cell++, a += LANES) {                               \
+            __m512 columns[VECTORS];                                                                         \
+            const bool two = cell * per_cell + 1 < b.numbers;                                                \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) columns[v] =                           \
+                is_packed ? _mm512_load_ps(packed + v * LANES)                                               \
+                          : (__m512)tide_cell_across(&b, place, line + v * LANES, 0xffff, two, from, as);    \
+            for (int64_t i = 0; !is_packed && i < per_cell; i++, place += b.stride)                          \
+                ask_for_row(place + line * size, ahead, COLUMNS * size);                                     \
+            packed += is_packed ? COLUMNS : 0;                                                               \
+            _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                           \
+            {                                                                                                \
+                __m512 factor = (__m512)_mm512_set1_epi32((int)a[i]);                                        \
+                _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) sums[i][v] =                       \
+                    PRODUCT(sums[i][v], factor, columns[v]);                                                 \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                               \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++)                                        \
+                _mm512_storeu_ps(kept + i * COLUMNS + v * LANES, sums[i][v]);                                \
+    }
+ACROSS(across_f32, TIDE_F32, F32_PRODUCT)
+ACROSS(across_bf16, TIDE_BF16, BF16_PRODUCT)
+
+/* Cells of a line of the strip; zeros beyond an edge. */
+TIDE_INLINE TIDE_AVX512_BF16 void read_line(const struct tide_few *f, int64_t line, uint32_t *to,
+                                            enum tide_dtype from, enum tide_dtype as)
+{
+    const struct tide_operand *o = f->b;
+    const int64_t per_cell = as == TIDE_BF16 ? 2 : 1, size = (int64_t)tide_dtype_bytes(from),
+                  last = f->strip.last * per_cell;
+    const char *row = o->data + (f->strip.line + line) * o->stride;
+    int64_t at = f->strip.first * per_cell, there = line < f->strip.lanes ? o->numbers : 0;
+    for (; at < last; at += LANES * per_cell, to += LANES) {
+        float scale = from == TIDE_I8 && at < there ? tide_operand_scale(o, row, at) : 0;
+        __m512i cells = at + LANES * per_cell <= there
+                            ? tide_cells_along(row + at * size, true, 0, from, as, scale)
+                            : tide_cells_along(row + at * size, false, there - at, from, as, scale);
+        _mm512_store_si512(to, cells);
+    }
+}
+
+/* A cell, wherever it lies, in all lanes. */
+TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
+{
+    int cell;
+    __builtin_memcpy(&cell, from, sizeof cell);
+    return (__m256)_mm256_set1_epi32(cell);
+}
+
+/* Lines of b by the rows of a side by side. Each cell of b is needed alone, in all lanes: it is read where it
+ * lies if it lies there as it is multiplied; else some cells of all lines are made ready first. */
+#define ALONG(name, as, PRODUCT)                                                                             \
+    TIDE_INLINE TIDE_AVX512_BF16 void name(const struct tide_few *f, enum tide_dtype from)                   \
+    {                                                                                                        \
+        enum { LINES = TIDE_FEW_LINES, CELLS = TIDE_FEW_CELLS, HALF = 8, ASK_EACH = 4 };                     \
+        _Alignas(TIDE_LINE) uint32_t cells[LINES][CELLS];                                                    \
+        const struct tide_operand *o = f->b;                                                                 \
+        const int64_t per_cell = (as) == TIDE_BF16 ? 2 : 1, count = f->strip.last - f->strip.first;          \
+        const bool stays =                                                                                   \
+            from == (as) && f->strip.lanes == LINES && f->strip.last * per_cell <= o->numbers;               \
+        for (int64_t j = 0; !stays && j < LINES; j++)                                                        \
+            read_line(f, j, cells[j], from, as);                                                             \
+        const int64_t stride = stays ? o->stride : (int64_t)sizeof cells[0];                                 \
+        const char *first =                                                                                  \
+                       stays ? o->data + f->strip.line * stride + f->strip.first * 4 : (const char *)cells,  \
+                   *lines[] = {first, first + 4 * stride, first + 8 * stride, first + 12 * stride};          \
+        struct tide_lines ask = f->ask;                                                                      \
+        const int64_t asks = (ASK_EACH * ask.count + count - 1) / count;                                     \
+        for (int64_t row = 0; row < f->rows; row += HALF) {                                                  \
+            const uint32_t *a = f->a + row;                                                                  \
+            __m256 sums[LINES];                                                                              \
+            _Pragma("GCC unroll 16") for (int j = 0; j < LINES; j++) sums[j] =                               \
+                f->begins ? _mm256_setzero_ps() : _mm256_loadu_ps(f->sums + j * LANES + row);                \
+            _Pragma("GCC unroll 4") for (int64_t k = 0; k < count; k++, a += LANES)                          \
+            {                                                                                                \
+                __m256 factors = _mm256_loadu_ps((const float *)(const void *)a);                            \
+                if (k % ASK_EACH == 0)                                                                       \
+                    tide_lines_ask(&ask, ask.count > asks ? ask.count - asks : 0);                           \
+                _Pragma("GCC unroll 16") for (int j = 0; j < LINES; j++) sums[j] =                           \
+                    PRODUCT(sums[j], factors, in_all_lanes(lines[j / 4] + j % 4 * stride + 4 * k));          \
+            }                                                                                                \
+            _Pragma("GCC unroll 16") for (int j = 0; j < LINES; j++)                                         \
+                _mm256_storeu_ps(f->sums + j * LANES + row, sums[j]);                                        \
+        }                                                                                                    \
+    }
+#define F32_PRODUCT_8(sum, row, column)  _mm256_fmadd_ps(row, column, sum)
+#define BF16_PRODUCT_8(sum, row, column) _mm256_dpbf16_ps(sum, (__m256bh)(row), (__m256bh)(column))
+ALONG(along_f32, TIDE_F32, F32_PRODUCT_8)
+ALONG(along_bf16, TIDE_BF16, BF16_PRODUCT_8)
+
+/* For each type that b may be stored in, and four rows or eight at a time. */
+#define FEW(name, across, along)                                                                             \
+    TIDE_INLINE TIDE_AVX512_BF16 void name##_across_from(const struct tide_few *f, const bool is_packed,     \
+                                                         enum tide_dtype from)                               \
+    {                                                                                                        \
+        int64_t row = 0;                                                                                     \
+        for (; row + ROWS / 2 < f->rows; row += ROWS)                                                        \
+            across(f, row, ROWS, is_packed, from);                                                           \
+        if (row < f->rows)                                                                                   \
+            across(f, row, ROWS / 2, is_packed, from);                                                       \
+    }                                                                                                        \
+    TIDE_AVX512_BF16 static void name##_across(const struct tide_few *f)                                     \
+    {                                                                                                        \
+        if (f->packed)                                                                                       \
+            name##_across_from(f, true, TIDE_F32);                                                           \
+        else if (f->b->from == TIDE_F32)                                                                     \
+            name##_across_from(f, false, TIDE_F32);                                                          \
+        else if (f->b->from == TIDE_BF16)                                                                    \
+            name##_across_from(f, false, TIDE_BF16);                                                         \
+        else                                                                                                 \
+            name##_across_from(f, false, TIDE_I8);                                                           \
+    }                                                                                                        \
+    TIDE_AVX512_BF16 static void name##_along(const struct tide_few *f)                                      \
+    {                                                                                                        \
+        if (f->b->from == TIDE_F32)                                                                          \
+            along(f, TIDE_F32);                                                                              \
+        else if (f->b->from == TIDE_BF16)                                                                    \
+            along(f, TIDE_BF16);                                                                             \
+        else                                                                                                 \
+            along(f, TIDE_I8);                                                                               \
+    }
+FEW(few_f32, across_f32, along_f32)
+FEW(few_bf16, across_bf16, along_bf16)
+
 const struct tide_tile_kind tide_tile_avx512 = {.name = "AVX-512",
                                                 .cells = TIDE_F32,
                                                 .rows = ROWS,
@@ -151,7 +303,9 @@ const struct tide_tile_kind tide_tile_avx512 = {.name = "AVX-512",
                                                 .more_per_cell = 1,
                                                 .pack_a = tide_pack_avx512,
                                                 .pack_b = tide_pack_avx512,
-                                                .tile = tile_f32};
+                                                .tile = tile_f32,
+                                                .across = few_f32_across,
+                                                .along = few_f32_along};
 
 const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
                                                      .cells = TIDE_BF16,
@@ -164,6 +318,8 @@ const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
                                                      .more_per_cell = 2,
                                                      .pack_a = tide_pack_avx512,
                                                      .pack_b = tide_pack_avx512,
-                                                     .tile = tile_bf16};
+                                                     .tile = tile_bf16,
+                                                     .across = few_bf16_across,
+                                                     .along = few_bf16_along};
 
 #endif

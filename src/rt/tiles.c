@@ -141,16 +141,12 @@ static struct tide_operand operand_of(const struct job *job, const void *data, i
 {
     int64_t per_cell = job->kind->cells == TIDE_BF16 ? 2 : 1, before = first * per_cell,
             size = (int64_t)tide_dtype_bytes(from);
-    struct tide_operand o = {.stride = stride * size,
-                             .is_along = is_along,
-                             .lines = lines,
-                             .numbers = larger(0, smaller(job->product->k - before, cells * per_cell)),
-                             .from = from,
-                             .to = job->kind->cells};
-    o.data = (const char *)data + before * (is_along ? size : o.stride);
-    if (from == TIDE_I8)
-        o.scales = (int64_t)tide_row_scales_in((size_t)o.stride) -
-                   (is_along ? before - before / TIDE_BLOCK * (int64_t)sizeof(float) : 0);
+    struct tide_operand o = tide_operand_of(data, from, stride, is_along, lines,
+                                            larger(0, smaller(job->product->k - before, cells * per_cell)));
+    o.to = job->kind->cells;
+    o.data += before * (is_along ? size : o.stride);
+    if (from == TIDE_I8 && is_along)
+        o.scales -= before - before / TIDE_BLOCK * (int64_t)sizeof(float);
     return o;
 }
 

@@ -2,6 +2,7 @@
  * Products in tiles against the same sums in f64, at every edge a tile has, and the same bits however a
  * product is shared out, in every kind of tile that this processor has.
  */
+#include "rt/few.h"
 #include "rt/processor.h"
 #include "rt/rows.h"
 #include "rt/threads.h"
@@ -63,18 +64,29 @@ static size_t c_bytes(const struct tide_product *p)
     return (size_t)(p->m * p->c_stride) * tide_dtype_bytes(p->to);
 }
 
-/* The result, in a copy of c; scratch holds what is no number. */
+/* The result, in a copy of c; scratch holds what is no number. is_few: not in tiles. */
+static void *multiplied_so(const struct trial *t, bool is_few)
+{
+    size_t size = c_bytes(&t->product),
+           bytes = tide_aligned(is_few ? tide_few_scratch(t->kind, &t->product)
+                                       : tide_tiles_scratch(t->kind, &t->product));
+    struct tide_operands operands = {t->a, t->b, t->bias, malloc(size)};
+    void *scratch = aligned_alloc(TIDE_ALIGN, bytes);
+    assert_non_null(scratch);
+    assert_non_null(operands.c);
+    memset(scratch, 0xff, bytes);
+    memcpy(operands.c, t->c, size);
+    if (is_few)
+        tide_few_multiply(t->kind, &t->product, &operands, scratch);
+    else
+        tide_tiles_multiply(t->kind, &t->product, &operands, scratch, NULL);
+    free(scratch);
+    return operands.c;
+}
+
 static void *multiplied(const struct trial *t)
 {
-    size_t bytes = tide_aligned(tide_tiles_scratch(t->kind, &t->product)), size = c_bytes(&t->product);
-    void *scratch = aligned_alloc(TIDE_ALIGN, bytes), *c = malloc(size);
-    assert_non_null(scratch);
-    assert_non_null(c);
-    memset(scratch, 0xff, bytes);
-    memcpy(c, t->c, size);
-    tide_tiles_multiply(t->kind, &t->product, &(struct tide_operands){t->a, t->b, t->bias, c}, scratch, NULL);
-    free(scratch);
-    return c;
+    return multiplied_so(t, false);
 }
 
 static double factor(const void *from, enum tide_dtype in_memory, enum tide_dtype as, int64_t at)
@@ -401,6 +413,111 @@ static void a_bad_block_of_int8_stays_where_it_is(void **state)
     for_each_kind(bad_blocks_of);
 }
 
+/* ---- a few rows, which need no tiles */
+
+enum { FEW_OF = 200, FEW_FROM = 48 };
+
+/* Rows of a product have the same bits as the product of those rows. whole: of FEW_OF rows. */
+static void few_are_part(const struct trial *whole, int64_t rows)
+{
+    const struct tide_product *p = &whole->product;
+    int64_t size = (int64_t)tide_dtype_bytes(p->a_from), row = p->c_stride * (int64_t)tide_dtype_bytes(p->to);
+    struct trial part = *whole;
+    part.product.m = rows;
+    part.a = (char *)whole->a + FEW_FROM * size * (p->a_transposed ? 1 : p->a_stride);
+    part.c = (char *)whole->c + FEW_FROM * row;
+    assert_true(tide_few_fits(part.kind, &part.product));
+    char *all = multiplied(whole), *some = multiplied_so(&part, true);
+    if (memcmp(all + FEW_FROM * row, some, (size_t)(rows * row)) != 0)
+        fail_msg("%s: %d rows of %d x %d%s%s, %d stored as %d, to %d, differ from tiles",
+                 p->from ? "bf16" : "f32", (int)rows, (int)p->n, (int)p->k,
+                 p->a_transposed ? ", a transposed" : "", p->b_transposed ? ", b transposed" : "",
+                 (int)p->from, (int)p->b_from, (int)p->to);
+    free(all);
+    free(some);
+}
+
+static struct trial few_trial(const struct tide_tile_kind *kind, const int64_t size[2], int way,
+                              enum tide_dtype from, enum tide_dtype b_from)
+{
+    struct tide_product p = tide_product(FEW_OF, size[0], size[1], way & 1, way & 2, from,
+                                         from == TIDE_BF16 && way & 1 ? TIDE_BF16 : TIDE_F32);
+    p.has_bias = !(way & 2);
+    p.adds = way & 1;
+    struct trial t = trial_of(kind, p);
+    struct stored b = stored_of(way & 2 ? p.n : p.k, way & 2 ? p.k : p.n, 11);
+    free(t.b);
+    t.b = b.whole;
+    tide_product_stored(&t.product, from, b_from);
+    if (b_from != TIDE_I8) {
+        size_t count = (size_t)(p.n * p.k);
+        free(b.whole);
+        t.b = malloc(count * tide_dtype_bytes(b_from)); /* not a byte more */
+        assert_non_null(t.b);
+        tide_rows_convert_here(t.b, b_from, b.wide, TIDE_F32, (int64_t)count);
+    }
+    free(b.wide);
+    return t;
+}
+
+static void few_rows_of(const struct tide_tile_kind *kind)
+{
+    static const int64_t shapes[][2] = {{1003, 261}, {768, 770}, {129, 1601}, {2400, 64}};
+    static const enum tide_dtype types[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
+    static const int64_t rows[] = {1, 4, 5, 8, 9, 16};
+    enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = 3, COUNTS = sizeof rows / sizeof *rows };
+    if (!kind->across)
+        return;
+    for (int which = 0; which < SHAPES * TYPES * 4; which++)
+        for (int from = kind->cells; from <= TIDE_BF16; from++) {
+            struct trial t = few_trial(kind, shapes[which % SHAPES], which / SHAPES % 4,
+                                       (enum tide_dtype)from, types[which / SHAPES / 4]);
+            for (int i = which % 2; i < COUNTS; i += is_slow() ? 3 : 1) {
+                tide_threads_set(1 + (i + which) % 4);
+                few_are_part(&t, rows[i]);
+            }
+            trial_release(&t);
+        }
+}
+
+static void few_rows_have_the_bits_of_rows_in_tiles(void **state)
+{
+    (void)state;
+    for_each_kind(few_rows_of);
+}
+
+/* Also where fewer threads work than the room was made for. */
+static void few_rows_need_no_more_room_than_was_asked_for(void **state)
+{
+    const struct tide_tile_kind *kind = tide_tile_kind(TIDE_F32);
+    const int64_t size[2] = {3000, 100};
+    int before = tide_threads();
+    (void)state;
+    if (!kind->across)
+        skip();
+    tide_threads_set(5);
+    tide_threads_use(2);
+    struct trial t = few_trial(kind, size, 0, TIDE_F32, TIDE_F32);
+    few_are_part(&t, 8);
+    trial_release(&t);
+    tide_threads_use(5);
+    tide_threads_set(before);
+}
+
+static void only_few_rows_of_much_do_without_tiles(void **state)
+{
+    (void)state;
+    struct tide_product p = tide_product(16, 768, 768, false, false, TIDE_F32, TIDE_F32);
+    const struct tide_tile_kind *kind = tide_tile_kind(TIDE_F32);
+    assert_int_equal(tide_few_fits(kind, &p), kind->across != NULL);
+    p.m = 17;
+    assert_false(tide_few_fits(kind, &p));
+    p.m = 1;
+    p.n = 64;
+    assert_false(tide_few_fits(kind, &p));
+    assert_false(tide_few_fits(&tide_tile_plain, &p));
+}
+
 /* What a strip asks for lies in its operand, whatever its type and wherever it ends. */
 static void nothing_beyond_an_operand_is_asked_for(void **state)
 {
@@ -444,6 +561,9 @@ int main(void)
         cmocka_unit_test(int8_is_the_same_in_the_reference),
         cmocka_unit_test(a_bad_block_of_int8_stays_where_it_is),
         cmocka_unit_test(nothing_beyond_an_operand_is_asked_for),
+        cmocka_unit_test(few_rows_have_the_bits_of_rows_in_tiles),
+        cmocka_unit_test(few_rows_need_no_more_room_than_was_asked_for),
+        cmocka_unit_test(only_few_rows_of_much_do_without_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,178 @@
+#include "rt/few.h"
+#include "rt/kernel.h"
+#include "rt/threads.h"
+
+/* Rows of a are side by side in each cell, sixteen, whatever there are. */
+enum { ROWS = TIDE_LANES };
+
+/* Cells that are multiplied at a time: of b as (k, n), where memory for the next is asked for meanwhile; of b
+ * as (n, k). */
+enum { ACROSS_CELLS = 32, ALONG_CELLS = TIDE_FEW_CELLS };
+
+/* Numbers of b from which on it is worth it, and bytes of b that are worth a thread: it takes about two
+ * microseconds to begin and to end work on several, and ten to read these. */
+enum { LEAST_NUMBERS = 128 << 10, BYTES_WORTH_A_THREAD = 192 << 10 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t each(int64_t count, int64_t parts)
+{
+    return (count + parts - 1) / parts;
+}
+
+bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *p)
+{
+    return kind->across && p->m <= ROWS && p->n * p->k >= LEAST_NUMBERS;
+}
+
+/* Columns are cut into panels, and some panels after each other are a thread's. */
+struct job {
+    const struct tide_tile_kind *kind;
+    const struct tide_product *product;
+    const struct tide_operands *operands;
+    int64_t cells, columns, panels, threads;
+    int64_t chunk; /* panels of a thread whose sums there is room for */
+    struct tide_operand a, b;
+    char *rooms; /* of threads */
+    size_t a_bytes, pack_bytes,
+        room_bytes; /* of one: a, packed; a block of a panel, packed; with sums, all */
+};
+
+static struct job job_of(const struct tide_tile_kind *kind, const struct tide_product *p)
+{
+    int64_t per_cell = kind->cells == TIDE_BF16 ? 2 : 1;
+    double bytes = (double)tide_row_bytes(p->b_from, p->n) * (double)p->k;
+    struct job j = {.kind = kind, .product = p, .cells = each(p->k, per_cell)};
+    j.columns = p->b_transposed ? TIDE_FEW_LINES : kind->columns;
+    j.panels = each(p->n, j.columns);
+    j.threads = smaller(tide_threads(), 1 + (int64_t)(bytes / BYTES_WORTH_A_THREAD));
+    j.chunk = p->b_transposed ? 1 : each(j.panels, j.threads);
+    j.pack_bytes = p->b_transposed ? 0 : sizeof(uint32_t) * (size_t)(ACROSS_CELLS * j.columns);
+    j.a_bytes = sizeof(uint32_t) * (size_t)(ROWS * j.cells);
+    j.room_bytes =
+        tide_aligned(j.a_bytes + j.pack_bytes + sizeof(float) * (size_t)(ROWS * j.columns * (j.chunk + 1)));
+    return j;
+}
+
+size_t tide_few_scratch(const struct tide_tile_kind *kind, const struct tide_product *product)
+{
+    struct job job = job_of(kind, product);
+    return (size_t)job.threads * job.room_bytes;
+}
+
+/* Sums of a row, of columns that follow each other, become numbers of c. */
+TIDE_KERNEL(void, write_row,
+            (char *restrict c, enum tide_dtype to, const float *restrict sums, const float *restrict bias,
+             bool adds, int64_t count),
+            (c, to, sums, bias, adds, count))
+{
+    float *wide = (float *)(void *)c;
+    tide_bf16 *half = (tide_bf16 *)(void *)c;
+    for (int64_t j = 0; to == TIDE_F32 && j < count; j++) {
+        float sum = bias ? sums[j] + bias[j] : sums[j];
+        wide[j] = adds ? sum + wide[j] : sum;
+    }
+    for (int64_t j = 0; to == TIDE_BF16 && j < count; j++) {
+        float sum = bias ? sums[j] + bias[j] : sums[j];
+        half[j] = tide_narrow(adds ? sum + tide_bits_float((uint32_t)half[j] << 16) : sum);
+    }
+}
+
+/* sums: [rows][columns]. */
+static void write_panel(const struct job *job, int64_t panel, const float *sums)
+{
+    const struct tide_product *p = job->product;
+    int64_t column = panel * job->columns;
+    for (int64_t i = 0; i < p->m; i++)
+        write_row((char *)job->operands->c + (i * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
+                  p->to, sums + i * job->columns, p->has_bias ? job->operands->bias + column : NULL, p->adds,
+                  smaller(job->columns, p->n - column));
+}
+
+/* b as (k, n): some rows of it at a time, of all the thread's panels. The last panel may be narrower than
+ * what is multiplied at once, and is packed then. */
+static void multiply_across(const struct job *job, int64_t first, int64_t last, char *room)
+{
+    const struct tide_tile_kind *kind = job->kind;
+    const uint32_t *a = (const uint32_t *)(const void *)room;
+    uint32_t *packed = (uint32_t *)(void *)(room + job->a_bytes);
+    float *sums = (float *)(void *)(room + job->a_bytes + job->pack_bytes);
+    int64_t rows_each = kind->cells == TIDE_BF16 ? 2 : 1;
+    for (int64_t cell = 0; cell < job->cells; cell += ACROSS_CELLS) {
+        int64_t end = smaller(cell + ACROSS_CELLS, job->cells);
+        for (int64_t panel = first; panel < last; panel++) {
+            struct tide_strip strip = {panel * job->columns, job->columns, cell, end};
+            struct tide_few few = {
+                .b = &job->b,
+                .strip = strip,
+                .a = a + cell * ROWS,
+                .rows = job->product->m,
+                .begins = !cell,
+                .ahead = end + ACROSS_CELLS <= job->cells ? rows_each * ACROSS_CELLS * job->b.stride : 0,
+                .sums = sums + (panel - first) * ROWS * job->columns};
+            if (strip.line + job->columns > job->b.lines) {
+                kind->pack_b(&job->b, strip, packed - cell * job->columns);
+                few.packed = packed;
+            }
+            kind->across(&few);
+        }
+    }
+    for (int64_t panel = first; panel < last; panel++)
+        write_panel(job, panel, sums + (panel - first) * ROWS * job->columns);
+}
+
+/* b as (n, k): all of a few of its rows, then the next. */
+static void multiply_along(const struct job *job, int64_t panel, char *room)
+{
+    enum { LINES = TIDE_FEW_LINES };
+    const uint32_t *a = (const uint32_t *)(const void *)room;
+    float *sums = (float *)(void *)(room + job->a_bytes), *turned = sums + ROWS * LINES;
+    int64_t line = panel * LINES, lines = smaller(LINES, job->b.lines - line);
+    for (int64_t cell = 0; cell < job->cells; cell += ALONG_CELLS) {
+        struct tide_few few = {.b = &job->b,
+                               .strip = {line, lines, cell, smaller(cell + ALONG_CELLS, job->cells)},
+                               .a = a + cell * ROWS,
+                               .rows = job->product->m,
+                               .begins = !cell,
+                               .ask = tide_pack_lines(&job->b, (struct tide_strip){line + LINES, LINES, cell,
+                                                                                   cell + ALONG_CELLS}),
+                               .sums = sums};
+        job->kind->along(&few);
+    }
+    struct tide_operand all = {.data = (const char *)sums,
+                               .stride = ROWS * sizeof(float),
+                               .is_along = true,
+                               .lines = LINES,
+                               .numbers = ROWS};
+    job->kind->pack_b(&all, (struct tide_strip){0, LINES, 0, ROWS}, (uint32_t *)(void *)turned);
+    write_panel(job, panel, turned);
+}
+
+/* Each thread packs a for itself: that takes less than to get it from another's cache. */
+static void multiply_panels(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct job *job = context;
+    char *room = job->rooms + (size_t)thread * job->room_bytes;
+    job->kind->pack_a(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
+    for (int64_t panel = first; panel < last; panel += job->chunk) {
+        if (job->product->b_transposed)
+            multiply_along(job, panel, room);
+        else
+            multiply_across(job, panel, smaller(panel + job->chunk, last), room);
+    }
+}
+
+void tide_few_multiply(const struct tide_tile_kind *kind, const struct tide_product *p,
+                       const struct tide_operands *operands, void *scratch)
+{
+    struct job job = job_of(kind, p);
+    job.a = tide_operand_of(operands->a, p->a_from, p->a_stride, !p->a_transposed, p->m, p->k);
+    job.operands = operands;
+    job.b = tide_operand_of(operands->b, p->b_from, p->b_stride, p->b_transposed, p->n, p->k);
+    job.a.to = job.b.to = kind->cells;
+    job.rooms = scratch;
+    tide_parallel(job.panels, each(job.panels, job.threads), multiply_panels, &job);
+}

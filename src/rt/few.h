@@ -1,0 +1,24 @@
+/*
+ * few.h - products of so few rows that reading b is what they take: decoding, a row for each sequence.
+ *
+ * b is read once, from one end to the other, and widened in registers; nothing of it is packed, and the sums
+ * of all rows stay near. The order of k, and the instruction, are those of the same kind's tiles, so that a
+ * row has the same bits in a product of eight rows and in one of a thousand. Where a kind has no way to read
+ * b like that (AMX), such products are done in tiles.
+ */
+#ifndef TIDE_FEW_H
+#define TIDE_FEW_H
+
+#include "rt/tiles.h"
+
+/* Whether a product is of that sort: few rows, and of b more than stays in a cache near a thread. */
+bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product *product);
+
+/* For the number of threads there is. */
+size_t tide_few_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);
+
+/* scratch is 64-byte aligned. */
+void tide_few_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
+                       const struct tide_operands *operands, void *scratch);
+
+#endif
