@@ -13,12 +13,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32, TIDE_I8 };
+/* TIDE_U8: codes that stand for numbers, for whoever keeps them. */
+enum tide_dtype { TIDE_F32, TIDE_BF16, TIDE_I32, TIDE_I8, TIDE_U8 };
 
 /* Of a number; of TIDE_I8 without its share of a scale. */
 static inline size_t tide_dtype_bytes(enum tide_dtype dtype)
 {
-    return dtype == TIDE_I8 ? 1 : dtype == TIDE_BF16 ? 2 : 4;
+    return dtype == TIDE_I8 || dtype == TIDE_U8 ? 1 : dtype == TIDE_BF16 ? 2 : 4;
 }
 
 /* Numbers that share a scale. */

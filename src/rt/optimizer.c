@@ -7,6 +7,7 @@
 
 const struct tide_optimizer *const tide_optimizers[] = {
     &tide_optimizer_adamw,
+    &tide_optimizer_adamw8,
     &tide_optimizer_sgd,
     NULL,
 };

@@ -148,12 +148,25 @@ static void weights_agree(const struct owned *o, const struct owned *before, con
     }
 }
 
+/* Where a number lies halfway between two codes, roundings choose: rarely, and one of the two. */
+static void codes_agree(const uint8_t *is, const uint8_t *expected, int64_t count)
+{
+    int64_t apart = 0;
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(abs(is[i] - expected[i]) <= 1);
+        apart += is[i] != expected[i];
+    }
+    assert_true(apart <= count / 1000);
+}
+
 /* Numbers of a state are the reference's but for six roundings of what they are sums of. */
 static void states_agree(const struct owned *o, const struct owned *before, const struct owned *reference)
 {
     struct tide_state_part parts[TIDE_STATE_PARTS];
     int count = tide_optimizer_parts(o->optimizer, o->trained.rows, o->trained.columns, parts);
     for (int k = 0; k < count; k++) {
+        if (parts[k].dtype == TIDE_U8)
+            codes_agree(o->trained.parts[k], reference->trained.parts[k], parts[k].count);
         const float *was = before->trained.parts[k], *is = o->trained.parts[k],
                     *expected = reference->trained.parts[k];
         for (int64_t i = 0; parts[k].dtype == TIDE_F32 && parts[k].name && i < parts[k].count; i++) {
