@@ -6,10 +6,7 @@
 #include <math.h>
 
 const struct tide_optimizer *const tide_optimizers[] = {
-    &tide_optimizer_adamw,
-    &tide_optimizer_adamw8,
-    &tide_optimizer_sgd,
-    NULL,
+    &tide_optimizer_adamw, &tide_optimizer_adamw8, &tide_optimizer_adafactor, &tide_optimizer_sgd, NULL,
 };
 
 const struct tide_optimizer *tide_optimizer_find(const char *name)

@@ -115,6 +115,7 @@ void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct
 void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
                            const struct tide_factors *factors);
 
-extern const struct tide_optimizer tide_optimizer_adamw, tide_optimizer_adamw8, tide_optimizer_sgd;
+extern const struct tide_optimizer tide_optimizer_adamw, tide_optimizer_adamw8, tide_optimizer_adafactor,
+    tide_optimizer_sgd;
 
 #endif

@@ -1,0 +1,449 @@
+/*
+ * Adafactor, as torch.optim.Adafactor: of a matrix it keeps the means of squared gradients by row and by
+ * column only, whose product over the mean of all stands for the second moment of each number. A vector has
+ * all of them. There is no first moment; a step is as long as the weights are large, and all of it together
+ * is limited.
+ *
+ * For that it looks at the whole gradient twice before it updates anything: once for the means, once for how
+ * long the step would be. Sums run over a fixed number of stretches in f64 and are added in their order.
+ */
+#include "rt/optimizer.h"
+#include "rt/rounding.h"
+#include "rt/threads.h"
+
+#include <math.h>
+
+/* What PyTorch has unless it is told: of f32, whatever weights are stored in, for that is computed in. */
+static const float least_root = 0x1p-23F, least_weight = 1e-3F;
+static const double beta2_decay = -0.8, threshold = 1.0;
+
+enum { STRETCHES = 16 };
+
+/* The last part, not saved: what update() needs to know of the whole. */
+struct whole {
+    float length;  /* of the step, by which what is in units of the second moment's root is multiplied */
+    float inverse; /* 1 / the mean of all squares, by rows */
+    float mixing;  /* the weight of this step's squares */
+};
+enum { WHOLE_NUMBERS = 4 };
+enum { SQUARES, VECTOR_PARTS = 2, BY_ROW = 0, BY_COLUMN, MATRIX_PARTS = 3 };
+
+static bool has_one_row(const struct tide_trained *t)
+{
+    return t->rows == 1;
+}
+
+static struct whole *whole_of(const struct tide_trained *t)
+{
+    return t->parts[(has_one_row(t) ? VECTOR_PARTS : MATRIX_PARTS) - 1];
+}
+
+static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_parts)
+{
+    int count = rows == 1 ? VECTOR_PARTS : MATRIX_PARTS;
+    if (rows == 1) {
+        ret_parts[SQUARES] = (struct tide_state_part){"exp_avg_sq", TIDE_F32, columns, true, 0};
+    } else {
+        ret_parts[BY_ROW] = (struct tide_state_part){"exp_avg_sq_row", TIDE_F32, rows, false, 0};
+        ret_parts[BY_COLUMN] = (struct tide_state_part){"exp_avg_sq_col", TIDE_F32, columns, false, 0};
+    }
+    ret_parts[count - 1] = (struct tide_state_part){NULL, TIDE_F32, WHOLE_NUMBERS, false, 0};
+    return count;
+}
+
+/* Of each stretch: sums of what is squared, and of a matrix the squares of its gradient by column. */
+static size_t scratch_bytes(int64_t rows, int64_t columns)
+{
+    return (size_t)STRETCHES * (size_t)(rows == 1 ? 0 : columns) * sizeof(double);
+}
+
+/* ---- sums */
+
+enum { LANES = 16 };
+
+TIDE_INLINE double sum_of(const double lanes[LANES])
+{
+    double sum = 0;
+    for (int k = 0; k < LANES; k++)
+        sum += lanes[k];
+    return sum;
+}
+
+TIDE_KERNEL(double, squares_f32, (const float *x, int64_t count), (x, count))
+{
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lanes[k] += (double)x[i + k] * x[i + k];
+    for (; i < count; i++)
+        lanes[0] += (double)x[i] * x[i];
+    return sum_of(lanes);
+}
+
+TIDE_KERNEL(double, squares_bf16, (const tide_bf16 *x, int64_t count), (x, count))
+{
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lanes[k] += (double)tide_from_bf16(x[i + k]) * tide_from_bf16(x[i + k]);
+    for (; i < count; i++)
+        lanes[0] += (double)tide_from_bf16(x[i]) * tide_from_bf16(x[i]);
+    return sum_of(lanes);
+}
+
+/* Of a row of gradients, which are also added to those of their columns. */
+TIDE_KERNEL(double, squares_of_row, (const float *restrict g, double *restrict columns, int64_t count),
+            (g, columns, count))
+{
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            double square = (double)g[i + k] * g[i + k];
+            columns[i + k] += square;
+            lanes[k] += square;
+        }
+    for (; i < count; i++) {
+        double square = (double)g[i] * g[i];
+        columns[i] += square;
+        lanes[0] += square;
+    }
+    return sum_of(lanes);
+}
+
+/* The second moment of a number. What is left over of vectors must have their bits: so that the compiler
+ * makes one rounding of two in both alike, each sum here has one product, and nothing is a branch. */
+TIDE_INLINE float second_of(float seconds, float g, float factor, bool is_vector)
+{
+    return is_vector ? seconds + factor * (g * g - seconds) : factor * seconds;
+}
+
+/* Or what keeps its root from being too small. The bits of numbers that are not negative are ordered as they
+ * are. */
+TIDE_INLINE float at_least(float second)
+{
+    int32_t bits = (int32_t)tide_float_bits(second),
+            least = (int32_t)tide_float_bits(least_root * least_root);
+    return tide_bits_float((uint32_t)(bits > least ? bits : least));
+}
+
+/* Of what the step would be. */
+TIDE_INLINE double squares_of_step(const float *restrict g, const float *restrict seconds, int64_t count,
+                                   float scale, float factor, bool is_vector)
+{
+    double lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float x = g[i + k] * scale;
+            lanes[k] += (double)(x * x / at_least(second_of(seconds[i + k], x, factor, is_vector)));
+        }
+    for (; i < count; i++) {
+        float x = g[i] * scale;
+        lanes[0] += (double)(x * x / at_least(second_of(seconds[i], x, factor, is_vector)));
+    }
+    return sum_of(lanes);
+}
+
+TIDE_KERNEL(double, squares_in_matrix,
+            (const float *g, const float *seconds, int64_t count, float scale, float factor),
+            (g, seconds, count, scale, factor))
+{
+    return squares_of_step(g, seconds, count, scale, factor, false);
+}
+
+TIDE_KERNEL(double, squares_in_vector,
+            (const float *g, const float *seconds, int64_t count, float scale, float factor),
+            (g, seconds, count, scale, factor))
+{
+    return squares_of_step(g, seconds, count, scale, factor, true);
+}
+
+/* ---- the whole gradient */
+
+struct measuring {
+    const struct tide_trained *trained;
+    const struct tide_factors *factors;
+    double *columns; /* [STRETCHES][columns] */
+    struct whole whole;
+    double weights[STRETCHES], rows[STRETCHES], step[STRETCHES]; /* sums of each stretch */
+};
+
+static int64_t start_of(int64_t count, int64_t stretch)
+{
+    return count * stretch / STRETCHES;
+}
+
+static float mixed(float was, double square, double mixing)
+{
+    return (float)(was + mixing * (square - was));
+}
+
+static double squares_of_weights(const struct tide_trained *t, int64_t first, int64_t last)
+{
+    return t->dtype == TIDE_BF16 ? squares_bf16((const tide_bf16 *)t->weight + first, last - first)
+                                 : squares_f32((const float *)t->weight + first, last - first);
+}
+
+static void measure_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    struct measuring *m = context;
+    const struct tide_trained *t = m->trained;
+    float *by_row = t->parts[BY_ROW];
+    double scale = (double)m->factors->scale * m->factors->scale;
+    (void)thread;
+    for (int64_t s = first; s < last; s++) {
+        double *columns = m->columns + s * t->columns;
+        int64_t from = start_of(t->rows, s), to = start_of(t->rows, s + 1);
+        memset(columns, 0, (size_t)t->columns * sizeof *columns);
+        m->rows[s] = 0;
+        for (int64_t i = from; i < to; i++) {
+            double sum = squares_of_row(t->gradient + i * t->columns, columns, t->columns);
+            by_row[i] = mixed(by_row[i], scale * sum / (double)t->columns, (double)m->whole.mixing);
+            m->rows[s] += (double)by_row[i];
+        }
+        m->weights[s] = squares_of_weights(t, from * t->columns, to * t->columns);
+    }
+}
+
+static void measure_columns(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct measuring *m = context;
+    const struct tide_trained *t = m->trained;
+    float *by_column = t->parts[BY_COLUMN];
+    double scale = (double)m->factors->scale * m->factors->scale;
+    (void)thread;
+    for (int64_t j = first; j < last; j++) {
+        double sum = 0;
+        for (int s = 0; s < STRETCHES; s++)
+            sum += m->columns[s * t->columns + j];
+        by_column[j] = mixed(by_column[j], scale * sum / (double)t->rows, (double)m->whole.mixing);
+    }
+}
+
+static void measure_step(void *context, int64_t first, int64_t last, int thread)
+{
+    struct measuring *m = context;
+    const struct tide_trained *t = m->trained;
+    const float *by_row = t->parts[BY_ROW], *by_column = t->parts[BY_COLUMN];
+    (void)thread;
+    for (int64_t s = first; s < last; s++) {
+        m->step[s] = 0;
+        for (int64_t i = start_of(t->rows, s); i < start_of(t->rows, s + 1); i++)
+            m->step[s] += squares_in_matrix(t->gradient + i * t->columns, by_column, t->columns,
+                                            m->factors->scale, by_row[i] * m->whole.inverse);
+    }
+}
+
+static void measure_vector(void *context, int64_t first, int64_t last, int thread)
+{
+    struct measuring *m = context;
+    const struct tide_trained *t = m->trained;
+    const float *squares = t->parts[SQUARES];
+    (void)thread;
+    for (int64_t s = first; s < last; s++) {
+        int64_t from = start_of(t->columns, s), to = start_of(t->columns, s + 1);
+        m->weights[s] = squares_of_weights(t, from, to);
+        m->step[s] = squares_in_vector(t->gradient + from, squares + from, to - from, m->factors->scale,
+                                       m->whole.mixing);
+    }
+}
+
+static double total(const double sums[STRETCHES])
+{
+    double sum = 0;
+    for (int s = 0; s < STRETCHES; s++)
+        sum += sums[s];
+    return sum;
+}
+
+/* rate: that of this step at the most. */
+static double length_of(double weights, double step, double count, double rate)
+{
+    double size = fmax((double)least_weight, sqrt(weights / count));
+    return size * rate / fmax(1.0, sqrt(step / count) / threshold);
+}
+
+static void measure(const struct tide_trained *t, const struct tide_factors *f, void *scratch)
+{
+    struct measuring m = {.trained = t, .factors = f, .columns = scratch};
+    double count = (double)t->rows * (double)t->columns, step = (double)f->step;
+    m.whole.mixing = (float)pow(step, beta2_decay);
+    if (has_one_row(t)) {
+        tide_parallel(STRETCHES, 1, measure_vector, &m);
+    } else {
+        tide_parallel(STRETCHES, 1, measure_rows, &m);
+        tide_parallel(t->columns, 256, measure_columns, &m);
+        m.whole.inverse = (float)(1.0 / fmax(total(m.rows) / (double)t->rows, (double)least_root));
+        tide_parallel(STRETCHES, 1, measure_step, &m);
+    }
+    m.whole.length =
+        (float)length_of(total(m.weights), total(m.step), count, fmin((double)f->rate, 1 / sqrt(step)));
+    *whole_of(t) = m.whole;
+}
+
+/* ---- the update */
+
+/* Some numbers of a row. */
+struct some {
+    void *weight;
+    const float *gradient;
+    float *seconds; /* of a matrix: by column */
+    int64_t count;
+    float factor; /* as for second_of() */
+    float length, keep, scale;
+    struct tide_rounding rounding;
+    uint32_t place;
+};
+
+TIDE_INLINE void update_some(const struct some *s, bool is_half, bool is_vector)
+{
+    float *restrict weight = s->weight;
+    tide_bf16 *restrict half = s->weight;
+    const float *restrict gradient = s->gradient;
+    float *restrict seconds = s->seconds;
+    float factor = s->factor, length = s->length, keep = s->keep, scale = s->scale;
+    struct tide_rounding rounding = s->rounding;
+    for (int64_t i = 0; i < s->count; i++) {
+        float g = gradient[i] * scale, second = second_of(seconds[i], g, factor, is_vector);
+        float was = is_half ? tide_from_bf16(half[i]) : weight[i];
+        float is = was * keep - length * g / sqrtf(at_least(second));
+        if (is_vector)
+            seconds[i] = second;
+        if (is_half)
+            half[i] = tide_round(is, rounding, s->place + (uint32_t)i);
+        else
+            weight[i] = is;
+    }
+}
+
+TIDE_KERNEL(void, update_matrix_f32, (const struct some *s), (s))
+{
+    update_some(s, false, false);
+}
+
+TIDE_KERNEL(void, update_matrix_bf16, (const struct some *s), (s))
+{
+    update_some(s, true, false);
+}
+
+TIDE_KERNEL(void, update_vector_f32, (const struct some *s), (s))
+{
+    update_some(s, false, true);
+}
+
+TIDE_KERNEL(void, update_vector_bf16, (const struct some *s), (s))
+{
+    update_some(s, true, true);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+{
+    const struct whole *whole = whole_of(t);
+    bool is_half = t->dtype == TIDE_BF16;
+    struct some s = {.length = whole->length, .keep = f->keep, .scale = f->scale};
+    for (int64_t at = first, end; at < last; at = end) {
+        int64_t row = at / t->columns, column = at % t->columns;
+        end = smaller(last, (row + 1) * t->columns);
+        if (is_half)
+            end = smaller(end, (at / TIDE_CHUNK + 1) * TIDE_CHUNK);
+        s.weight = (char *)t->weight + (size_t)at * tide_dtype_bytes(t->dtype);
+        s.gradient = t->gradient + at;
+        s.count = end - at;
+        s.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
+        s.place = (uint32_t)(at % TIDE_CHUNK);
+        if (has_one_row(t)) {
+            s.seconds = (float *)t->parts[SQUARES] + column;
+            s.factor = whole->mixing;
+            (is_half ? update_vector_bf16 : update_vector_f32)(&s);
+        } else {
+            s.seconds = (float *)t->parts[BY_COLUMN] + column;
+            s.factor = ((const float *)t->parts[BY_ROW])[row] * whole->inverse;
+            (is_half ? update_matrix_bf16 : update_matrix_f32)(&s);
+        }
+    }
+}
+
+/* ---- the reference */
+
+static double gradient_at(const struct tide_trained *t, const struct tide_optimizer_step *s, int64_t at)
+{
+    return (double)s->scale * t->gradient[at];
+}
+
+/* The mean of squares of `count` gradients, so many apart. */
+static double mean_square(const struct tide_trained *t, const struct tide_optimizer_step *s, int64_t first,
+                          int64_t apart, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += gradient_at(t, s, first + i * apart) * gradient_at(t, s, first + i * apart);
+    return sum / (double)count;
+}
+
+/* A matrix's second moments; the factors are brought up to date, and rounded when they are kept. */
+static void reference_matrix(const struct tide_trained *t, const struct tide_optimizer_step *s, double mixing,
+                             double *ret_seconds)
+{
+    float *by_row = t->parts[BY_ROW], *by_column = t->parts[BY_COLUMN];
+    double mean = 0;
+    for (int64_t i = 0; i < t->rows; i++) {
+        by_row[i] = mixed(by_row[i], mean_square(t, s, i * t->columns, 1, t->columns), mixing);
+        mean += by_row[i] / (double)t->rows;
+    }
+    for (int64_t j = 0; j < t->columns; j++)
+        by_column[j] = mixed(by_column[j], mean_square(t, s, j, t->columns, t->rows), mixing);
+    for (int64_t i = 0; i < t->rows * t->columns; i++)
+        ret_seconds[i] =
+            (double)by_row[i / t->columns] * by_column[i % t->columns] / fmax(mean, (double)least_root);
+}
+
+static void reference_vector(const struct tide_trained *t, const struct tide_optimizer_step *s, double mixing,
+                             double *ret_seconds)
+{
+    float *squares = t->parts[SQUARES];
+    for (int64_t i = 0; i < t->columns; i++) {
+        squares[i] = mixed(squares[i], mean_square(t, s, i, 1, 1), mixing);
+        ret_seconds[i] = squares[i];
+    }
+}
+
+static void reference(const struct tide_trained *t, const struct tide_optimizer_step *s, double *ret_weight)
+{
+    int64_t count = t->rows * t->columns;
+    double mixing = pow((double)s->step, beta2_decay), weights = 0, steps = 0;
+    if (has_one_row(t))
+        reference_vector(t, s, mixing, ret_weight);
+    else
+        reference_matrix(t, s, mixing, ret_weight);
+    for (int64_t i = 0; i < count; i++) {
+        double weight = tide_number(t->weight, t->dtype, i);
+        ret_weight[i] = gradient_at(t, s, i) / fmax(sqrt(ret_weight[i]), (double)least_root);
+        weights += weight * weight;
+        steps += ret_weight[i] * ret_weight[i];
+    }
+    double length = length_of(weights, steps, (double)count, fmin(s->rate, 1 / sqrt((double)s->step)));
+    for (int64_t i = 0; i < count; i++)
+        ret_weight[i] =
+            tide_number(t->weight, t->dtype, i) * (1 - (double)s->rate * s->decay) - length * ret_weight[i];
+}
+
+const struct tide_optimizer tide_optimizer_adafactor = {
+    .name = "adafactor",
+    .unit = 1,
+    .operations = 20,
+    .reads = 3,
+    .looks = 2,
+    .parts = parts_of,
+    .scratch = scratch_bytes,
+    .measure = measure,
+    .update = update,
+    .reference = reference,
+};
