@@ -1,5 +1,5 @@
-"""The numbers of PyTorch that tests/unit/test_train_parity.c compares the runtime with: made anew, and compared with the
-file in the tree."""
+"""The numbers of PyTorch that tests/unit/test_train_parity.c and test_rt_optimizer_parity.c compare the runtime with: made
+anew, and compared with the files in the tree."""
 
 import importlib.machinery
 import importlib.util
@@ -15,16 +15,22 @@ pytestmark = pytest.mark.xdist_group("parity")  # PyTorch is slow to import: onc
 FREE = "c_attn.bias"
 
 
-def made(dtype):
-    torch = pytest.importorskip("torch")
-    loader = importlib.machinery.SourceFileLoader("torch_reference", str(ROOT / "tools" / "torch-reference"))
+def tool(name):
+    """A program of tools/ as a module."""
+    pytest.importorskip("torch")
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(ROOT / "tools" / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
-    return [line.split() for line in module.reference(getattr(torch, dtype))]
+    return module
 
 
-def kept():
-    return [line.split() for line in (ROOT / "tests" / "fixtures" / "gpt2-reference.txt").read_text().splitlines()]
+def made(dtype):
+    module = tool("torch-reference")
+    return [line.split() for line in module.reference(getattr(module.torch, dtype))]
+
+
+def kept(name="gpt2-reference.txt"):
+    return [line.split() for line in (ROOT / "tests" / "fixtures" / name).read_text().splitlines()]
 
 
 def apart(ours, theirs):
@@ -56,3 +62,74 @@ def test_pytorch_in_f32_keeps_the_bounds_that_the_runtime_is_held_to():
     far = {(what, name): by for (what, name), by in apart(made("float32"), kept()).items()
            if not by < bounds[what] and not (what == "weight" and name.endswith(FREE))}
     assert not far
+
+
+# ---- optimizers
+
+
+def farthest(ours, theirs):
+    """{(optimizer, what): how far, of all parameters}: as in apart()."""
+    assert [line[:4] for line in ours] == [line[:4] for line in theirs]
+    distances = {}
+    for (optimizer, what, _, count, *mine), (*_, total, norm, a, b, c, d, e) in zip(ours, theirs):
+        mine, other = [float(x) for x in mine], [float(x) for x in (total, norm, a, b, c, d, e)]
+        errors = [abs(x - y) for x, y in zip(mine, other)]
+        far = max(errors[0] / math.sqrt(float(count)), *errors[1:]) / other[1]
+        distances[optimizer, what] = max(far, distances.get((optimizer, what), 0))
+    return distances
+
+
+def optimizer_bounds():
+    source = (ROOT / "tests" / "unit" / "test_rt_optimizer_parity.c").read_text()
+    found = re.search(r"bounds\[\] = \{(.*?)\};", source, re.S).group(1)
+    return {name: float(bound) for name, bound in re.findall(r'\{"(\w+)", ([^}]+)\}', found)}
+
+
+def optimizers_made(dtype):
+    """Those that this PyTorch has: Adafactor came late."""
+    module = tool("optimizer-reference")
+    has = [name for name in module.OPTIMIZERS if name != "adafactor" or hasattr(module.torch.optim, "Adafactor")]
+    lines = [line for name in has
+             for line in module.lines_of(name, module.OPTIMIZERS[name], getattr(module.torch, dtype))]
+    return [line.split() for line in lines], [line for line in kept("optimizer-reference.txt") if line[0] in has]
+
+
+def test_the_file_holds_what_published_optimizers_say():
+    ours, theirs = optimizers_made("float64")
+    assert not {key: by for key, by in farthest(ours, theirs).items() if not by < 1e-8}
+
+
+def test_published_optimizers_in_f32_keep_the_bounds_that_ours_are_held_to():
+    ours, theirs = optimizers_made("float32")
+    bounds = optimizer_bounds()
+    assert not {key: by for key, by in farthest(ours, theirs).items() if not by < bounds[key[0]]}
+
+
+def test_eight_bits_are_as_bitsandbytes_has_them():
+    """Its own CPU library finds codes in a table of 65,536 equal steps and loses small shares; its kernels for GPUs and what it
+    has written out in PyTorch take the nearest code."""
+    functional = pytest.importorskip("bitsandbytes.functional")
+    published = pytest.importorskip("bitsandbytes.backends.triton.kernels_optim").optimizer_update_8bit_blockwise_pytorch
+    module = tool("optimizer-reference")
+    torch = module.torch
+    maps = [functional.create_dynamic_map(signed=signed) for signed in (True, False)]
+    for signed, theirs in zip((True, False), maps):
+        ours = module.AdamW8.map_of(signed, torch.float64)
+        assert torch.allclose(theirs.double(), ours, rtol=2**-22, atol=0)
+
+    lines = []
+    for name in (name for name, shape in module.SHAPES.items() if math.prod(shape) >= module.LEAST):
+        p = module.weight(name, torch.float32)
+        blocks = -(-p.numel() // module.BLOCK)
+        codes = [torch.zeros(p.shape, dtype=torch.uint8) for _ in maps]
+        absmax = [torch.zeros(blocks) for _ in maps]
+        for step in range(1, module.STEPS + 1):
+            published(p, module.gradient(name, step, torch.float32), *codes, *module.BETAS, 0.0, 0.0, module.EPSILON, step,
+                      module.RATE, *maps, *absmax, module.DECAY, 1.0, False, optimizer_name="adam")
+        numbers = [map_[code.reshape(-1).long()] * most.repeat_interleave(module.BLOCK)[: p.numel()]
+                   for map_, code, most in zip(maps, codes, absmax)]
+        parts = {"weight": p, "absmax1": absmax[0], "absmax2": absmax[1], "state1": numbers[0], "state2": numbers[1]}
+        lines += [module.line("adamw8", what, name, tensor).split() for what, tensor in parts.items()]
+    theirs = {(line[1], line[2]): line for line in kept("optimizer-reference.txt") if line[0] == "adamw8"}
+    far = farthest(lines, [theirs[line[1], line[2]] for line in lines])
+    assert not {key: by for key, by in far.items() if not by < optimizer_bounds()["adamw8"]}
