@@ -61,7 +61,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train docs install uninstall wheel clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer docs install uninstall wheel clean
 .SECONDARY:
 all: build
 
@@ -241,7 +241,7 @@ format:
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 bench: bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python
-bench-judge bench-sense bench-record bench-marks bench-unwind: bench-%: setup
+bench-judge bench-sense bench-record bench-marks bench-unwind bench-optimizer: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
 # Recordings of up to 2 GB are made in /tmp, one after the other.
