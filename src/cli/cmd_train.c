@@ -37,7 +37,7 @@ struct values {
 };
 
 /* As rt/optimizer.c has them. */
-#define OPTIMIZERS   "adamw|sgd"
+#define OPTIMIZERS   "adamw|adamw8|adafactor|sgd"
 #define TRAIN(field) offsetof(struct values, train.field)
 #define MOST_COUNT   (INT64_C(1) << 40)
 

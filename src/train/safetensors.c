@@ -309,7 +309,7 @@ int tide_safetensors_read(const struct tide_safetensors *file, const struct tide
 static const char *type_of(enum tide_dtype dtype)
 {
     static const char *const names[] = {
-        [TIDE_F32] = "F32", [TIDE_BF16] = "BF16", [TIDE_I32] = "I32", [TIDE_I8] = "I8"};
+        [TIDE_F32] = "F32", [TIDE_BF16] = "BF16", [TIDE_I32] = "I32", [TIDE_I8] = "I8", [TIDE_U8] = "U8"};
     return names[dtype];
 }
 
