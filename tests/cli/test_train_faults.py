@@ -293,18 +293,20 @@ def test_transformers_says_what_tidemark_says(train, tidemark, transformers, tmp
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_tidemark_says_what_a_model_of_transformers_says(train, tidemark, transformers, tmp_path, dtype):
+@pytest.mark.parametrize("dtype,files", [("float32", "1GB"), ("float16", "1GB"), ("bfloat16", "1GB"), ("float32", "20KB")],
+                         ids=["float32", "float16", "bfloat16", "several files"])
+def test_tidemark_says_what_a_model_of_transformers_says(train, tidemark, transformers, tmp_path, dtype, files):
     assert train("--steps", 1, "--out", "run").code == 0
     symbols = json.loads((tmp_path / "run/step-00000001/vocabulary.json").read_text())["symbols"]
     transformers("""
         torch.manual_seed(5)
         config = GPT2Config(vocab_size=13, n_positions=40, n_embd=48, n_layer=3, n_head=4, n_inner=100, initializer_range=0.4)
         model = GPT2LMHeadModel(config).to(getattr(torch, sys.argv[2]))
-        model.save_pretrained(sys.argv[1], safe_serialization=True)
+        model.save_pretrained(sys.argv[1], safe_serialization=True, max_shard_size=sys.argv[3])
         model.float().save_pretrained(sys.argv[1] + "-wide", safe_serialization=True)
         print("{}")
-        """, tmp_path / "theirs", dtype)
+        """, tmp_path / "theirs", dtype, files)
+    assert (len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1) == (files == "20KB")
     (tmp_path / "theirs/vocabulary.json").write_text((tmp_path / "run/step-00000001/vocabulary.json").read_text())
     prompts = [[3, 1, 4, 1, 5], [9], [2, 6, 5, 3, 5, 8, 9, 7, 9]]
     theirs = transformers(GREEDY, tmp_path / "theirs-wide", json.dumps(prompts))
