@@ -102,7 +102,8 @@ void tide_pairs_free(struct tide_pairs *p)
     free(p);
 }
 
-int tide_pairs_add_word(struct tide_pairs *p, const char *text, size_t len, int64_t id, struct tide_err *err)
+int tide_pairs_add_word(struct tide_pairs *p, const char *text, size_t len, int64_t id, bool added,
+                        struct tide_err *err)
 {
     char shown[64];
     size_t bytes;
@@ -112,11 +113,11 @@ int tide_pairs_add_word(struct tide_pairs *p, const char *text, size_t len, int6
             "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld words",
             tide_text_escape(text, len, shown, sizeof shown), (long long)id, (long long)p->words);
     char *to = p->bytes + p->used;
-    bool is_text = to_bytes(p->byte_of, text, len, to, &bytes);
+    bool joins = to_bytes(p->byte_of, text, len, to, &bytes) && !added;
     p->word[id] = (struct word){.at = p->used, .len = (uint32_t)bytes, .known = true};
-    if (is_text && tide_map_put(&p->by_text, tide_map_key(TIDE_MAP_SEED, to, bytes), (uint64_t)id))
+    if (joins && tide_map_put(&p->by_text, tide_map_key(TIDE_MAP_SEED, to, bytes), (uint64_t)id))
         return tide_err_set(err, "out of memory for the vocabulary");
-    if (is_text && bytes == 1)
+    if (joins && bytes == 1)
         p->byte_word[(uint8_t)*to] = (int32_t)id;
     p->used += bytes;
     return 0;

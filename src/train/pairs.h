@@ -23,8 +23,9 @@ int tide_pairs_new(int64_t words, size_t bytes, bool whole_first, struct tide_pa
                    struct tide_err *err);
 void tide_pairs_free(struct tide_pairs *pairs);
 
-/* A word as files write it. A number that is beyond, or another's, is refused. */
-int tide_pairs_add_word(struct tide_pairs *pairs, const char *text, size_t len, int64_t id,
+/* A word as files write it. A number that is beyond, or another's, is refused. added: pairs do not join into
+ * it, it has a text alone. */
+int tide_pairs_add_word(struct tide_pairs *pairs, const char *text, size_t len, int64_t id, bool added,
                         struct tide_err *err);
 
 /* The next pair to be joined. */

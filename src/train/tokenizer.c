@@ -15,7 +15,7 @@
 #include <utf8proc.h>
 
 enum { MOST_BYTES = 64 << 20, MOST_WORDS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
-enum { WHOLE, WORDS, MERGES, DECIDING, ADDED = DECIDING, CONFIG, SPECIAL };
+enum { WHOLE, WORDS, MERGES, ADDED, CONFIG }; /* numbers of files; those after are carried alone */
 
 const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
     "tokenizer.json",         "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
@@ -66,7 +66,7 @@ static const char *type_of(const json_t *object)
     return type ? type : "";
 }
 
-/* A flag that must be off, or missing. */
+/* Neither missing, null, false, 0 nor empty. */
 static bool is_set(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -128,7 +128,7 @@ static int begin_words(struct tide_tokenizer *t, json_t *words, const json_t *ad
     json_object_foreach(words, key, value)
     {
         if (tide_pairs_add_word(t->pairs, key, strlen(key),
-                                json_is_integer(value) ? json_integer_value(value) : -1, err))
+                                json_is_integer(value) ? json_integer_value(value) : -1, false, err))
             return -1;
     }
     return 0;
@@ -212,7 +212,26 @@ static int add_token(struct tide_tokenizer *t, const json_t *token, bool in_comp
     return status;
 }
 
-/* Those of tokenizer.json: [{"id": 50256, "content": "<|endoftext|>", "special": true, ...}]. */
+/* One of tokenizer.json: {"id": 50256, "content": "<|endoftext|>", "special": true, ...}. */
+static int take_token(struct tide_tokenizer *t, const json_t *token, const json_t *words,
+                      struct tide_err *err)
+{
+    char shown[64];
+    const char *text = json_string_value(json_object_get(token, "content"));
+    const json_t *number = json_object_get(token, "id"), *word = text ? json_object_get(words, text) : NULL;
+    int64_t id = json_is_integer(number) ? json_integer_value(number) : -1;
+    if (!text || strlen(text) > MOST_ADDED_BYTES || id < 0)
+        return tide_err_set(err,
+                            "an added token of the tokenizer has no number, or no text of at most %d bytes",
+                            MOST_ADDED_BYTES);
+    if (word && json_integer_value(word) != id)
+        return tide_err_set(err, "the tokenizer gives '%s' two numbers",
+                            tide_text_escape(text, strlen(text), shown, sizeof shown));
+    if (!word && tide_pairs_add_word(t->pairs, text, strlen(text), id, true, err))
+        return -1;
+    return add_token(t, token, is_set(token, "normalized"), err);
+}
+
 static int take_added(struct tide_tokenizer *t, const json_t *added, const json_t *words,
                       struct tide_err *err)
 {
@@ -222,36 +241,31 @@ static int take_added(struct tide_tokenizer *t, const json_t *added, const json_
         return tide_err_set(err, "the tokenizer's added tokens are no list, or too many");
     json_array_foreach(added, i, token)
     {
-        char shown[64];
-        size_t unused;
-        const char *text = json_string_value(json_object_get(token, "content"));
-        const json_t *id = json_object_get(token, "id"), *word = text ? json_object_get(words, text) : NULL;
-        if (!text || strlen(text) > MOST_ADDED_BYTES || !json_is_integer(id) || json_integer_value(id) < 0)
-            return tide_err_set(
-                err, "the tokenizer's added token %zu has no number or no text of at most %d bytes", i,
-                MOST_ADDED_BYTES);
-        if (word && json_integer_value(word) != json_integer_value(id))
-            return tide_err_set(err, "the tokenizer gives '%s' two numbers",
-                                tide_text_escape(text, strlen(text), shown, sizeof shown));
-        bool known = tide_pairs_text(t->pairs, (int32_t)json_integer_value(id), &unused);
-        if (!word &&
-            (known || tide_pairs_add_word(t->pairs, text, strlen(text), json_integer_value(id), err)))
-            return known ? tide_err_set(err, "the tokenizer's added token %zu has the number of another word",
-                                        i)
-                         : -1;
-        if (add_token(t, token, is_set(token, "normalized"), err))
+        if (take_token(t, token, words, err))
             return -1;
     }
     return tide_added_settle(&t->raw, err) || tide_added_settle(&t->composed, err) ? -1 : 0;
 }
 
-/* The words that end a text in the families that are known here. */
+static int32_t added_id(const struct tide_added *added, const char *text)
+{
+    for (size_t i = 0; i < added->count; i++)
+        if (added->tokens[i].len == strlen(text) && !memcmp(added->tokens[i].text, text, strlen(text)))
+            return added->tokens[i].id;
+    return -1;
+}
+
+/* The word that ends a text in the families that are known here. */
 static void find_end(struct tide_tokenizer *t)
 {
     static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
     t->end = -1;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && t->end < 0; i++)
-        t->end = tide_pairs_word(t->pairs, ends[i], strlen(ends[i]));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && t->end < 0; i++) {
+        int32_t raw = added_id(&t->raw, ends[i]), composed_id = added_id(&t->composed, ends[i]);
+        t->end = raw >= 0           ? raw
+                 : composed_id >= 0 ? composed_id
+                                    : tide_pairs_word(t->pairs, ends[i], strlen(ends[i]));
+    }
 }
 
 /* ---- tokenizer.json */

@@ -144,6 +144,20 @@ static void added_tokens_are_found_with_their_flags(void **state)
     tide_tokenizer_free(t);
 }
 
+static void an_added_token_is_no_word_of_the_vocabulary(void **state)
+{
+    (void)state;
+    struct tide_tokenizer *t = parsed(
+        "{\"added_tokens\":[{\"id\":4,\"content\":\"ab\",\"single_word\":true},{\"id\":5,\"content\":\"\u0120a\"},"
+        "{\"id\":6,\"content\":\"<|end_of_text|>\"}]," BYTE_LEVEL
+        ",\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,"
+        "\"vocab\":{\"a\":0,\"b\":1,\"1\":2,\"\u0120\":3},\"merges\":[]}}");
+    expect(t, "ab ab1", "ab| |a|b|1");
+    expect(t, "b a", "b| |a");
+    assert_int_equal(tide_tokenizer_end(t), 6);
+    tide_tokenizer_free(t);
+}
+
 static void text_is_normalized_where_the_tokenizer_says_so(void **state)
 {
     (void)state;
@@ -208,7 +222,7 @@ static void what_is_not_known_is_refused_by_name(void **state)
         {"{" BYTE_LEVEL ",\"model\":{" WORDS_OF_BYTES ",\"merges\":[\"ab\"]}}", "no pair"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "another's"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":99999999},\"merges\":[]}}", "number"},
-        {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," BYTE_LEVEL "," MODEL "}", "another word"},
+        {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," BYTE_LEVEL "," MODEL "}", "another's"},
         {"{\"added_tokens\":[{\"id\":1,\"content\":\"a\"}]," BYTE_LEVEL "," MODEL "}", "two numbers"},
         {"{\"added_tokens\":[{\"id\":0,\"content\":\"a\"},{\"id\":0,\"content\":\"a\"}]," BYTE_LEVEL "," MODEL
          "}",
@@ -406,6 +420,7 @@ int main(void)
         cmocka_unit_test(nothing_joins_across_words_numbers_and_spaces),
         cmocka_unit_test(a_byte_that_is_no_word_is_said),
         cmocka_unit_test(added_tokens_are_found_with_their_flags),
+        cmocka_unit_test(an_added_token_is_no_word_of_the_vocabulary),
         cmocka_unit_test(text_is_normalized_where_the_tokenizer_says_so),
         cmocka_unit_test(bytes_that_are_no_text_are_words_of_bytes),
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
