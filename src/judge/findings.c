@@ -189,7 +189,8 @@ void tide_judging_say_level(struct tide_judging *j)
     j->v->kind = TIDE_FLAT;
     j->v->shape = TIDE_SHAPE_LEVEL;
     j->v->confidence = tide_judging_weight(j, level);
-    double shown = fmax(TIDE_LEAK_Z * j->fits[TIDE_MODEL_LINE].error[1], least_leak(j));
+    const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
+    double shown = fmax(fmax(TIDE_LEAK_Z * line->error[1], line->beta[1]), least_leak(j));
     j->v->detectable = shown / tide_judging_span(j);
 }
 
@@ -256,8 +257,7 @@ bool tide_judging_matters(const struct tide_judging *j, double bytes)
     return bytes >= least_leak(j);
 }
 
-/* How far the floor ever came down again after it had been higher. */
-static double retreat(const struct tide_judging *j)
+double tide_judging_retreat(const struct tide_judging *j)
 {
     double highest = -INFINITY, most = 0;
     for (size_t i = j->start; i < j->n; i++) {
@@ -273,7 +273,7 @@ bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail
 {
     return tide_judging_matters(j, tail * share) &&
            tide_judging_is_sure(j, tail / fmax(tail_error, 1e-300), df) &&
-           retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
+           tide_judging_retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
 }
 
 /* A change of level counts when it stands out of the noise and matters against the level. */

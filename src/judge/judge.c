@@ -50,12 +50,17 @@ static bool is_brief(const struct tide_judging *j)
     return j->moments.count < TIDE_SHORT_MOMENTS;
 }
 
-/* Whether a slope that is not sure would be next to nothing at the upper end of its interval. */
+/* Whether a line that is no leak is next to nothing, at the upper end of its interval: because its slope is
+ * not sure, or because the floor came down again by more than it rose by and so wanders. */
 static bool is_at_most_small(const struct tide_judging *j)
 {
     const struct tide_fit *line = &j->fits[TIDE_MODEL_LINE];
-    double most = line->beta[1] + tide_t_quantile95(tide_judging_freedom(j, line)) * line->error[1];
-    return most <= TIDE_FLAT_SHARE * j->level && !is_brief(j) && !has_risen(j);
+    double df = tide_judging_freedom(j, line), slope = line->beta[1], error = line->error[1];
+    double most = slope + tide_t_quantile95(df) * error;
+    bool small =
+        !tide_judging_is_sure(j, slope / fmax(error, 1e-300), df) && most <= TIDE_FLAT_SHARE * j->level;
+    bool wanders = tide_judging_retreat(j) > slope && most <= TIDE_LEVEL_RISE * j->level;
+    return (small || wanders) && !is_brief(j) && !has_risen(j);
 }
 
 static void decide_level(struct tide_judging *j)
@@ -96,13 +101,14 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
     if (!tide_judging_matters(j, tide_fit_value(fit, 1) - tide_fit_value(fit, 0)) && !is_brief(j))
         return decide_level(j);
     if (!tide_judging_is_leak(j, fit->tail, fit->tail_error, share, df)) {
-        if (fit->model == TIDE_MODEL_LINE && is_at_most_small(j) &&
-            !tide_judging_is_sure(j, fit->tail / fmax(fit->tail_error, 1e-300), df))
+        if (fit->model == TIDE_MODEL_LINE && is_at_most_small(j))
             return tide_judging_say_level(j);
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     }
     if (fit->model != TIDE_MODEL_ONSET && fit->model != TIDE_MODEL_POWER &&
         still < TIDE_LEAK_STILL * fit->tail && still < TIDE_STILL_Z * still_error)
+        return tide_judging_say_undecided(j, still, still_error);
+    if (fit->model == TIDE_MODEL_POWER && fit->k > TIDE_POWER_MOST)
         return tide_judging_say_undecided(j, still, still_error);
     if (fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit))
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);

@@ -61,6 +61,8 @@ double tide_judging_confidence(double probability); /* clamped to [0.5, 0.999] *
 bool tide_judging_matters(const struct tide_judging *j, double bytes);
 /* Whether a slope of so many standard errors is sure. */
 bool tide_judging_is_sure(const struct tide_judging *j, double t, double df);
+/* How far the floor ever came down again after it had been higher. */
+double tide_judging_retreat(const struct tide_judging *j);
 /* Whether a slope that lasted for `share` of the run is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df);

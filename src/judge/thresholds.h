@@ -54,6 +54,10 @@
 #define TIDE_LATELY      (2.0 / 3) /* where the last third begins */
 #define TIDE_TAIL_LATEST 0.9       /* a slope at the end is fitted to no less than the last tenth */
 
+/* An accelerating leak is no higher a power than this: what is was level until a few jumps at its end, and
+ * they cannot tell how it goes on. */
+#define TIDE_POWER_MOST 5.0
+
 /* Noise more correlated than this may be a walk at random; its mean step must then be this many standard
  * errors. From so many on it is driven beyond doubt, and its slope need be no surer than a walk's. */
 #define TIDE_WANDER   0.85
@@ -165,7 +169,7 @@
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
  * can be asked, what it keeps free must have grown by at least this share of it. */
 #define TIDE_RETENTION_LIVE  0.2
-#define TIDE_RETENTION_LEAST 0.02 /* of the process: retention that has stopped below that is no finding */
+#define TIDE_RETENTION_LEAST 0.02 /* of the process: less that nobody holds is no finding */
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 
@@ -177,11 +181,13 @@
  * touches what it had. */
 #define TIDE_ASKED_SHARE 0.5
 
-/* A program that names no steps may still be starting for this many seconds: growth by then is called a leak
- * only if it is linear and its rate is known to this share of it. Libraries that load and data that is read
- * come in bursts. Where processes take over from each other, or one is over before this last share of the
- * recording, even that is not enough: a compiler grows evenly as long as it reads. */
+/* A program may still be starting for this many seconds. If it names steps: until there were so many of them.
+ * If not: growth by then is called a leak only if it is linear and its rate is known to this share of it.
+ * Libraries that load and data that is read come in bursts. Where processes take over from each other, or one
+ * is over before this last share of the recording, even that is not enough: a compiler grows evenly as long
+ * as it reads. */
 #define TIDE_STARTING_SECONDS 60.0
+#define TIDE_STARTING_STEPS   24
 #define TIDE_STARTING_STEADY  0.1
 #define TIDE_STARTING_OVER    0.1
 /* What has become slower is still starting until it has gone on for this many times as long as it took to. */
