@@ -172,6 +172,17 @@ void tide_assessing_fill(struct tide_judged *j, double ceiling_bytes)
     v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
 }
 
+/* A small part of the process that nobody holds is no finding; what has not stopped may become one. */
+static void wait_until_it_matters(struct tide_verdict *v, double matters)
+{
+    v->kind = TIDE_UNDECIDED;
+    v->shape = TIDE_SHAPE_UNKNOWN;
+    v->confidence = 0.5;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    v->steps_needed = (matters - v->growth_bytes) / v->slope;
+    v->needed_for = v->detectable = v->slope;
+}
+
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
                              struct tide_judged *j)
 {
@@ -190,10 +201,11 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         return known;
     j->live_known = true;
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
-    /* What has stopped after a small part of the process was kept is no finding. */
-    bool matters = v->kind == TIDE_LEAK || v->growth_bytes >= TIDE_RETENTION_LEAST * v->floor_last;
-    if (j->retention.retains && matters)
+    double matters = TIDE_RETENTION_LEAST * v->floor_last;
+    if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
+    else if (j->retention.retains && v->kind == TIDE_LEAK)
+        wait_until_it_matters(v, matters);
     else if (j->retention.fills && v->kind == TIDE_LEAK)
         tide_assessing_fill(
             j, fmax(j->retention.live_bytes + fmax(j->retention.not_live_bytes, 0), v->floor_last));

@@ -79,6 +79,14 @@ def test_retention_of_a_small_part_that_has_stopped_is_no_finding(tidemark, tmp_
     assert "does not keep it" not in tidemark("judge", path).out
 
 
+def test_retention_of_a_small_part_is_not_called_so_before_it_matters(tidemark, tmp_path):
+    grows = lambda i: i * MIB // 64
+    path = recorded(tmp_path / "r.tide", lambda i: 200 * MIB + grows(i), flat, free=grows, pieces=lambda i: 1 + i)
+    got = tidemark("judge", "--json", path)
+    assert (got.code, got.json["verdict"]) == (3, "undecided")
+    assert 40 < got.json["steps_needed"] < 80  # until it is 2 % of 200 MiB
+
+
 def test_what_the_program_holds_is_a_leak(tidemark, tmp_path):
     path = recorded(tmp_path / "r.tide", rising, lambda i: 150 * MIB + i * MIB, free=lambda i: MIB, pieces=lambda i: 4)
     d = tidemark("judge", "--json", path).json
