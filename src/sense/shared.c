@@ -134,10 +134,10 @@ static bool is_its_stem(struct tide_shared *shared, const struct tide_tree *tree
     if (owner_of(&shared->stems, stem) != OURS)
         return false;
     if (is_due(shared->asked_ns, shared->asking_ns, shared->looked_ns)) {
-        int64_t began_ns = tide_clock_ns();
+        int64_t began_ns = tide_clock_thread_ns();
         leave_to_others(shared, tree);
         shared->asked_ns = shared->looked_ns;
-        shared->asking_ns = tide_clock_ns() - began_ns;
+        shared->asking_ns = tide_clock_thread_ns() - began_ns;
     }
     return owner_of(&shared->stems, stem) == OURS;
 }
@@ -235,7 +235,7 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
 {
     if (!shared->path || !is_due(shared->looked_ns, shared->cost_ns, now_ns))
         return false;
-    int64_t began_ns = tide_clock_ns(), asked_ns = shared->asked_ns;
+    int64_t began_ns = tide_clock_thread_ns(), asked_ns = shared->asked_ns;
     bool first = shared->looked_ns == TIDE_UNKNOWN;
     int open_left = OPEN_MOST, lines_left = LINES_MOST;
     shared->looked_ns = now_ns;
@@ -250,7 +250,8 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
             find_mapped(shared, tree, member->pid, &lines_left);
     }
     shared->bytes += bytes_of_files(shared, tree, first);
-    shared->cost_ns = tide_clock_ns() - began_ns - (shared->asked_ns != asked_ns ? shared->asking_ns : 0);
+    shared->cost_ns =
+        tide_clock_thread_ns() - began_ns - (shared->asked_ns != asked_ns ? shared->asking_ns : 0);
     if (shared->written_bytes == TIDE_UNKNOWN)
         return shared->bytes > 0;
     return shared->bytes != shared->written_bytes || now_ns - shared->written_ns >= said_again_ns;

@@ -21,7 +21,7 @@
 struct tide_shared {
     const char *path;  /* "/dev/shm"; borrowed; NULL: not looked at */
     int64_t looked_ns; /* TIDE_UNKNOWN: never */
-    int64_t cost_ns;   /* of the last look */
+    int64_t cost_ns;   /* of the last look, computing: waiting for a processor costs nobody anything */
     struct tide_map
         seen; /* memory without a name that this look has counted: several processes have it open */
     struct tide_map owners; /* of inodes: whether a segment is the tree's, or was there before it */
