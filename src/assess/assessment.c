@@ -288,14 +288,16 @@ static bool was_one_of_several(const struct tide_assessing *s, const struct tide
     return false;
 }
 
-/* For how many seconds more growth may be no more than the program's start; nothing or less: it is not. */
+/* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
+ * not. */
 static double left_of_start(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
-    bool several = was_one_of_several(s, j);
-    double elapsed = v->x_last - (several ? v->x_first : 0), width = (v->slope_high - v->slope_low) / 2;
+    double elapsed = v->x_last - v->x_first, width = (v->slope_high - v->slope_low) / 2;
+    if (s->axis.is_steps)
+        return elapsed * s->axis.seconds_per_step < TIDE_STARTING_SECONDS ? TIDE_STARTING_STEPS - elapsed : 0;
     bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
-    double left = steady && !several ? 0 : TIDE_STARTING_SECONDS - elapsed;
+    double left = steady && !was_one_of_several(s, j) ? 0 : TIDE_STARTING_SECONDS - elapsed;
     double faster = v->slowed_x - v->x_first, since = v->x_last - v->slowed_x;
     return isfinite(v->slowed_x) ? fmax(left, TIDE_STARTING_SLOWED * faster - since) : left;
 }
@@ -304,9 +306,7 @@ static double left_of_start(const struct tide_assessing *s, const struct tide_ju
 static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
-    if (s->axis.is_steps || v->kind != TIDE_LEAK)
-        return;
-    double left = left_of_start(s, j);
+    double left = v->kind == TIDE_LEAK ? left_of_start(s, j) : 0;
     if (left <= 0)
         return;
     j->starting = true;
@@ -444,7 +444,8 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     if (!levels || !low || !high)
         return tide_assessing_no_memory(s->err);
     tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
-    double now = count ? levels[count - 1].bytes : 0;
+    /* The last look may be at one that gives back its memory as it ends. */
+    double now = count ? fmax(levels[count - 1].bytes, levels[count > 1 ? count - 2 : 0].bytes) : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,
                             .process = p->row.id,
                             .pid = p->row.pid,

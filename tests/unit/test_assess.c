@@ -198,6 +198,31 @@ static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
     tide_assessment_free(a);
 }
 
+/* The exit code for 256 KiB a step, one step a look. */
+static int exit_code_after(int steps, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "ruby", "churn.rb");
+    for (int step = 0; step < steps; step++) {
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 20 * MIB + step * MIB / 4);
+        sample(&m, process, 20 * MIB + step * MIB / 4);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    int code = tide_assessment_exit_code(a);
+    tide_assessment_free(a);
+    return code;
+}
+
+static void the_first_steps_of_a_few_seconds_are_no_leak_yet(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(exit_code_after(16, text, sizeof text), 3);
+    assert_non_null(strstr(text, "as programs grow when they start; 9 steps more would tell"));
+    assert_int_equal(exit_code_after(30, text, sizeof text), 1);
+}
+
 /* Rises by so many bytes a step for 300 steps: by memory of its own or by such as it shares. What it has
  * asked for and mapped are 500 MiB, soon after its start. The verdict on it. */
 static enum tide_verdict_kind rising_by(int64_t per_step, bool shared, int64_t asked_per_step,
@@ -264,6 +289,25 @@ static void what_is_given_back_at_the_end_was_asked_for(void **state)
     }
     struct tide_assessment *a = finish(&m, text, sizeof text);
     assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
+/* The last look at it came while it ended; the tree is still counted with what it had. */
+static void what_a_process_gives_back_is_not_what_others_have(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    limit(&m, "--limit", 256 * MIB);
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t held = 8 * MIB + i * MIB / 4;
+        look(&m, 1, held);
+        sample(&m, process, i < 299 ? held : 8 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(fabs(a->judged[0].limit_bytes / MIB - 256) < 1);
     tide_assessment_free(a);
 }
 
@@ -727,6 +771,8 @@ int main(void)
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
+        cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
+        cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
         cmocka_unit_test(a_little_of_what_he_had_is_no_finding),
         cmocka_unit_test(what_is_given_back_at_the_end_was_asked_for),

@@ -118,12 +118,13 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
 static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const struct tide_assessment *a)
 {
     const struct tide_verdict *v = &j->verdict;
-    if (j->starting)
-        tide_buf_format(b, "+%s in %s, in bursts, as programs grow when they start; %s more, or steps, %s",
-                        TIDE_SIZE(v->growth_bytes), TIDE_DURATION(v->x_last - v->start_x),
-                        TIDE_DURATION(v->steps_needed), would(a, "would tell", "would have told"));
-    if (j->starting)
+    if (j->starting) {
+        put_growth(b, j);
+        tide_buf_format(b, "%s, as programs grow when they start; %s more%s %s",
+                        j->x_is_steps ? "" : ", in bursts", STRETCH(j, v->steps_needed),
+                        j->x_is_steps ? "" : ", or steps,", would(a, "would tell", "would have told"));
         return;
+    }
     if (isfinite(j->room_bytes) || j->unexplained)
         put_growth(b, j);
     if (isfinite(j->room_bytes)) {
