@@ -220,11 +220,7 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
 
 const char *tide_site_kind_name(enum tide_site_kind kind)
 {
-    static const char *const names[TIDE_SITE_KINDS] = {[TIDE_SITE_MALLOC] = "malloc",
-                                                       [TIDE_SITE_MMAP] = "mmap",
-                                                       [TIDE_SITE_CUDA] = "cuda",
-                                                       [TIDE_SITE_POOL] = "pool",
-                                                       [TIDE_SITE_TENSOR] = "tensor"};
+    static const char *const names[] = {TIDE_SITE_LIST(TIDE_KIND_WORD)};
     return kind > 0 && kind < TIDE_SITE_KINDS ? names[kind] : "unknown";
 }
 

@@ -200,7 +200,7 @@ static void on_slot(void *context, const struct tide_lane_slot *slot)
         .start_ticks = listener->lane->start_ticks,
         .t_ns = slot->t_ns,
         .number = slot->number,
-        .kind = (enum tide_lane_kind)slot->kind,
+        .kind = (enum tide_mark_kind)slot->kind,
         .name = slot->name,
     };
     listener->on_event(listener->context, &event);

@@ -32,7 +32,7 @@ struct tide_channel_event {
     uint64_t start_ticks;
     int64_t t_ns; /* CLOCK_MONOTONIC, not later than the drain */
     int64_t number;
-    enum tide_lane_kind kind;
+    enum tide_mark_kind kind;
     const char *name; /* NUL-terminated, unescaped, borrowed: valid during the callback */
 };
 

@@ -36,6 +36,8 @@
 #ifndef TIDE_HEAP_H
 #define TIDE_HEAP_H
 
+#include "base/kinds.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -54,14 +56,6 @@ enum {
     TIDE_HEAP_STRING = 512,      /* bytes of one string at most, with its NUL; a longer path keeps its end */
     TIDE_HEAP_INTERVAL = 524288, /* the default mean between samples */
     TIDE_HEAP_TENSORS = 32       /* that of tensors, in means of the others; from there on exact */
-};
-
-enum tide_heap_kind {
-    TIDE_HEAP_MALLOC = 1,
-    TIDE_HEAP_MMAP, /* anonymous mappings made by the program, not those of the C library's malloc */
-    TIDE_HEAP_CUDA, /* device memory as the driver gives it; what tensors take of it is taken off */
-    TIDE_HEAP_POOL,
-    TIDE_HEAP_TENSOR /* device memory that PyTorch's pool hands out */
 };
 
 /* Why there are sites, or why there are none. */
@@ -141,7 +135,7 @@ struct tide_heap_head {
 
 struct tide_heap_site {
     _Atomic uint32_t ready;
-    uint16_t kind;  /* enum tide_heap_kind */
+    uint16_t kind;  /* enum tide_site_kind */
     uint16_t flags; /* TIDE_HEAP_TRUNCATED */
     uint32_t frames_at;
     uint32_t depth;

@@ -23,6 +23,8 @@
 #ifndef TIDE_LANE_H
 #define TIDE_LANE_H
 
+#include "base/kinds.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -45,18 +47,9 @@ struct tide_lane_slot {
     _Atomic uint64_t sequence; /* 0: never used; TIDE_LANE_BUSY; n + 1 once complete */
     int64_t t_ns;              /* CLOCK_MONOTONIC */
     int64_t number;
-    uint32_t kind;             /* enum tide_lane_kind */
+    uint32_t kind;             /* enum tide_mark_kind */
     uint32_t tid;              /* thread, or 0 */
     char name[TIDE_LANE_NAME]; /* NUL-terminated */
-};
-
-enum tide_lane_kind {
-    TIDE_LANE_STEP = 1,
-    TIDE_LANE_EPOCH,
-    TIDE_LANE_PHASE_BEGIN,
-    TIDE_LANE_PHASE_END,
-    TIDE_LANE_ITEMS,
-    TIDE_LANE_GAUGE,
 };
 
 _Static_assert(sizeof(struct tide_lane_head) == 128, "lane head is 128 bytes in every language");

@@ -232,32 +232,32 @@ static inline void put(uint32_t kind, int64_t number, const char *name)
 
 void tide_step(int64_t n)
 {
-    put(TIDE_LANE_STEP, n, NULL);
+    put(TIDE_MARK_STEP, n, NULL);
 }
 
 void tide_epoch(int64_t n)
 {
-    put(TIDE_LANE_EPOCH, n, NULL);
+    put(TIDE_MARK_EPOCH, n, NULL);
 }
 
 void tide_phase_begin(const char *name)
 {
-    put(TIDE_LANE_PHASE_BEGIN, 0, name);
+    put(TIDE_MARK_PHASE_BEGIN, 0, name);
 }
 
 void tide_phase_end(const char *name)
 {
-    put(TIDE_LANE_PHASE_END, 0, name);
+    put(TIDE_MARK_PHASE_END, 0, name);
 }
 
 void tide_items(int64_t seen)
 {
-    put(TIDE_LANE_ITEMS, seen, NULL);
+    put(TIDE_MARK_ITEMS, seen, NULL);
 }
 
 void tide_gauge(const char *name, int64_t bytes)
 {
-    put(TIDE_LANE_GAUGE, bytes, name);
+    put(TIDE_MARK_GAUGE, bytes, name);
 }
 
 int tide_tracked(void)

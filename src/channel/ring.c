@@ -74,13 +74,13 @@ static int read_slots(int fd, uint64_t next, uint64_t count, struct tide_lane_sl
 
 static bool is_mark(const struct tide_lane_slot *slot)
 {
-    return slot->kind >= TIDE_LANE_STEP && slot->kind <= TIDE_LANE_GAUGE && slot->number >= -NUMBER_MOST &&
+    return slot->kind >= TIDE_MARK_STEP && slot->kind <= TIDE_MARK_GAUGE && slot->number >= -NUMBER_MOST &&
            slot->number <= NUMBER_MOST;
 }
 
 static bool has_name(uint32_t kind)
 {
-    return kind == TIDE_LANE_PHASE_BEGIN || kind == TIDE_LANE_PHASE_END || kind == TIDE_LANE_GAUGE;
+    return kind == TIDE_MARK_PHASE_BEGIN || kind == TIDE_MARK_PHASE_END || kind == TIDE_MARK_GAUGE;
 }
 
 /* Moves the good ones of the `count` slots that start at number ring->next to the front and returns how many
@@ -111,7 +111,7 @@ static size_t take_good(struct tide_ring *ring, struct tide_ring_scratch *scratc
 static uint64_t series_key(const struct tide_lane_slot *slot)
 {
     unsigned char kind =
-        slot->kind == TIDE_LANE_PHASE_END ? TIDE_LANE_PHASE_BEGIN : (unsigned char)slot->kind;
+        slot->kind == TIDE_MARK_PHASE_END ? TIDE_MARK_PHASE_BEGIN : (unsigned char)slot->kind;
     uint64_t key = tide_map_key(tide_map_key(TIDE_MAP_SEED, &kind, 1), slot->name, strlen(slot->name));
     return key ? key : 1;
 }
@@ -139,16 +139,16 @@ static void group_slots(struct tide_ring_scratch *scratch, size_t count)
         scratch->group_of[i] = group_at(scratch, table, series_key(slot));
         struct group *group = &scratch->groups[scratch->group_of[i]];
         scratch->paired[i] = false;
-        if (slot->kind == TIDE_LANE_PHASE_BEGIN) {
+        if (slot->kind == TIDE_MARK_PHASE_BEGIN) {
             scratch->partner[i] = group->open;
             group->open = (uint16_t)i;
-        } else if (slot->kind == TIDE_LANE_PHASE_END && group->open != NO_SLOT) {
+        } else if (slot->kind == TIDE_MARK_PHASE_END && group->open != NO_SLOT) {
             uint16_t begin = group->open;
             group->open = scratch->partner[begin];
             scratch->partner[i] = begin;
             scratch->paired[i] = scratch->paired[begin] = true;
             group->total++;
-        } else if (slot->kind != TIDE_LANE_PHASE_END) {
+        } else if (slot->kind != TIDE_MARK_PHASE_END) {
             group->total++;
         }
     }
@@ -173,10 +173,10 @@ static void choose(struct tide_ring_scratch *scratch, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct group *group = &scratch->groups[scratch->group_of[i]];
         uint32_t kind = scratch->slots[i].kind;
-        bool phase = kind == TIDE_LANE_PHASE_BEGIN || kind == TIDE_LANE_PHASE_END;
+        bool phase = kind == TIDE_MARK_PHASE_BEGIN || kind == TIDE_MARK_PHASE_END;
         if (phase && !scratch->paired[i]) {
             scratch->keep[i] = true;
-        } else if (kind != TIDE_LANE_PHASE_BEGIN) {
+        } else if (kind != TIDE_MARK_PHASE_BEGIN) {
             scratch->keep[i] = is_chosen(group->rank++, group->total);
             if (phase)
                 scratch->keep[scratch->partner[i]] = scratch->keep[i];

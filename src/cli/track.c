@@ -54,8 +54,8 @@ static void write_mark(struct tide_tracker *t, const struct tide_mark *mark)
 static void on_channel_event(void *context, const struct tide_channel_event *event)
 {
     struct tide_tracker *t = context;
-    t->steps_said = t->steps_said || event->kind == TIDE_LANE_STEP;
-    t->epochs_said = t->epochs_said || event->kind == TIDE_LANE_EPOCH;
+    t->steps_said = t->steps_said || event->kind == TIDE_MARK_STEP;
+    t->epochs_said = t->epochs_said || event->kind == TIDE_MARK_EPOCH;
     int64_t at = event->t_ns - t->base_ns;
     struct tide_mark mark = {.t_ns = at > 0 ? at : 0,
                              .process = tide_sense_process_id(t->sense, event->pid, event->start_ticks),
@@ -65,9 +65,6 @@ static void on_channel_event(void *context, const struct tide_channel_event *eve
                              .name = event->name};
     write_mark(t, &mark);
 }
-
-_Static_assert((int)TIDE_LANE_STEP == (int)TIDE_MARK_STEP && (int)TIDE_LANE_GAUGE == (int)TIDE_MARK_GAUGE,
-               "marks have the same numbers on the channel and in the recording");
 
 static void on_output(void *context, int stream, const char *bytes, size_t len, int64_t t_ns)
 {

@@ -138,7 +138,7 @@ SLOW void *malloc_recorded(size_t bytes)
     if (!is_ready())
         return bootstrap_take(bytes);
     void *pointer = real.malloc(bytes);
-    tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_SITE_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -159,7 +159,7 @@ SLOW void *calloc_recorded(size_t count, size_t size)
     if (!is_ready())
         return bootstrap_take(bytes);
     void *pointer = real.calloc(count, size);
-    tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_SITE_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -196,7 +196,7 @@ static void *reallocate(void *pointer, size_t bytes, bool due, struct tide_unwin
             tide_recorder_put_back(pointer, block);
     }
     if (due)
-        tide_recorder_allocated(TIDE_HEAP_MALLOC, moved, bytes, caller);
+        tide_recorder_allocated(TIDE_SITE_MALLOC, moved, bytes, caller);
     return moved;
 }
 
@@ -241,7 +241,7 @@ EXPORT void *reallocarray(void *pointer, size_t count, size_t size)
         }                                                                                                    \
         void *pointer = real.name arguments;                                                                 \
         if (due)                                                                                             \
-            tide_recorder_allocated(TIDE_HEAP_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);                   \
+            tide_recorder_allocated(TIDE_SITE_MALLOC, pointer, bytes, TIDE_UNWIND_CALLER);                   \
         return pointer;                                                                                      \
     }
 
@@ -257,7 +257,7 @@ EXPORT int posix_memalign(void **ret_pointer, size_t alignment, size_t bytes)
         return ENOMEM;
     int failed = real.posix_memalign(ret_pointer, alignment, bytes);
     if (due && !failed)
-        tide_recorder_allocated(TIDE_HEAP_MALLOC, *ret_pointer, bytes, TIDE_UNWIND_CALLER);
+        tide_recorder_allocated(TIDE_SITE_MALLOC, *ret_pointer, bytes, TIDE_UNWIND_CALLER);
     return failed;
 }
 

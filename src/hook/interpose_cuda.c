@@ -233,7 +233,7 @@ static const void *key_of(uint64_t address, uint64_t bit)
 
 static void taken(device_pointer pointer, size_t bytes, struct tide_unwind_frame caller)
 {
-    tide_recorder_block(TIDE_HEAP_CUDA, key_of(pointer, TIDE_POINTERS_DEVICE), bytes, caller);
+    tide_recorder_block(TIDE_SITE_CUDA, key_of(pointer, TIDE_POINTERS_DEVICE), bytes, caller);
 }
 
 /* Pinned memory is the host's, and the driver has it from mmap(): that mapping, if it was seen, becomes this
@@ -241,7 +241,7 @@ static void taken(device_pointer pointer, size_t bytes, struct tide_unwind_frame
 static void pinned(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     tide_recorder_unmapped(pointer, bytes);
-    tide_recorder_block(TIDE_HEAP_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
+    tide_recorder_block(TIDE_SITE_MMAP, key_of((uintptr_t)pointer, TIDE_POINTERS_PINNED), bytes, caller);
 }
 
 /* The first is what pools of frameworks are made of. */
@@ -291,8 +291,8 @@ AFTER(cuMemCreate,
       (generic_handle * ret, size_t bytes, const struct allocation_properties *properties,
        unsigned long long flags),
       (ret, bytes, properties, flags),
-      tide_recorder_device_created(properties->location_type == LOCATION_DEVICE ? TIDE_HEAP_CUDA
-                                                                                : TIDE_HEAP_MMAP,
+      tide_recorder_device_created(properties->location_type == LOCATION_DEVICE ? TIDE_SITE_CUDA
+                                                                                : TIDE_SITE_MMAP,
                                    *ret, bytes, TIDE_UNWIND_CALLER))
 AFTER(cuMemRelease, (generic_handle handle), (handle), tide_recorder_device_released(handle))
 AFTER(cuMemRetainAllocationHandle, (generic_handle * ret, void *address), (ret, address),

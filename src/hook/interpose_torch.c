@@ -75,7 +75,7 @@ void REPORT(void *pointer, int64_t bytes, size_t allocated, size_t reserved, str
             tide_recorder_take(tide_pointers_pooled(pointer));
         tide_recorder_tensor_bytes((uintptr_t)pointer, bytes);
         if (bytes > 0 && tide_recorder_tensor_due((size_t)bytes))
-            tide_recorder_allocated(TIDE_HEAP_TENSOR, pointer, (size_t)bytes, TIDE_UNWIND_CALLER);
+            tide_recorder_allocated(TIDE_SITE_TENSOR, pointer, (size_t)bytes, TIDE_UNWIND_CALLER);
     }
     next()(pointer, bytes, allocated, reserved, on);
 }

@@ -408,7 +408,7 @@ int32_t tide_ledger_code_add(struct tide_heap_head *table, uint64_t key, const c
 
 /* ---- sites */
 
-static uint64_t hash_stack(enum tide_heap_kind kind, const uint64_t *words, size_t depth)
+static uint64_t hash_stack(enum tide_site_kind kind, const uint64_t *words, size_t depth)
 {
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)kind;
     for (size_t i = 0; i < depth; i++)
@@ -432,7 +432,7 @@ static int32_t look_up(struct tide_heap_head *table, uint64_t hash, _Atomic uint
     return TIDE_LEDGER_NONE;
 }
 
-static int32_t put_site(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
+static int32_t put_site(struct tide_heap_head *table, enum tide_site_kind kind, const uint64_t *words,
                         size_t depth, bool complete, uint64_t hash)
 {
     uint64_t n = atomic_load_explicit(&table->site_count, memory_order_relaxed);
@@ -458,7 +458,7 @@ static int32_t put_site(struct tide_heap_head *table, enum tide_heap_kind kind, 
 }
 
 static __attribute__((noinline, cold)) int32_t make_site(struct tide_heap_head *table,
-                                                         enum tide_heap_kind kind, const uint64_t *words,
+                                                         enum tide_site_kind kind, const uint64_t *words,
                                                          size_t depth, bool complete, uint64_t hash)
 {
     int32_t site = TIDE_LEDGER_NONE;
@@ -477,7 +477,7 @@ static __attribute__((noinline, cold)) int32_t make_site(struct tide_heap_head *
     return site;
 }
 
-int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
+int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_site_kind kind, const uint64_t *words,
                          size_t depth, bool complete)
 {
     if (depth > TIDE_HEAP_DEPTH) {

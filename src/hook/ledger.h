@@ -31,7 +31,7 @@ extern struct tide_ledger_setup tide_ledger_setup;
 struct tide_heap_head *tide_ledger_table(void);
 
 /* The site of a stack, made if it is new. TIDE_LEDGER_NONE, and counted, if there is no room. */
-int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_heap_kind kind, const uint64_t *words,
+int32_t tide_ledger_find(struct tide_heap_head *table, enum tide_site_kind kind, const uint64_t *words,
                          size_t depth, bool complete);
 
 void tide_ledger_allocated(struct tide_heap_head *table, uint32_t site, int64_t bytes, int64_t blocks);

@@ -26,7 +26,7 @@ static uintptr_t end_of(const void *start, size_t bytes)
 SLOW void alloc_recorded(const void *pointer, size_t bytes)
 {
     if (is_address(pointer))
-        tide_recorder_allocated(TIDE_HEAP_POOL, pointer, bytes, TIDE_UNWIND_CALLER);
+        tide_recorder_allocated(TIDE_SITE_POOL, pointer, bytes, TIDE_UNWIND_CALLER);
 }
 
 SLOW void free_recorded(const void *pointer)
@@ -75,7 +75,7 @@ static int32_t adopt(struct tide_heap_head *table, struct tide_range chunk, stru
             return block.site;
         tide_blocks_discount(table, block);
     }
-    int32_t site = tide_recorder_site(table, TIDE_HEAP_MALLOC, caller);
+    int32_t site = tide_recorder_site(table, TIDE_SITE_MALLOC, caller);
     block = (struct tide_pointers_block){.bytes = bytes, .blocks = 1, .site = (uint16_t)site};
     return site >= 0 && tide_recorder_place(table, pointer, block) ? site : TIDE_LEDGER_NONE;
 }

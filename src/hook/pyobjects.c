@@ -34,7 +34,7 @@ static inline bool is_due(size_t bytes)
 SLOW void *malloc_recorded(const struct allocator *a, size_t bytes)
 {
     void *pointer = a->malloc(a->context, bytes);
-    tide_recorder_allocated(TIDE_HEAP_POOL, pointer, bytes, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_SITE_POOL, pointer, bytes, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -49,7 +49,7 @@ static void *object_malloc(void *context, size_t bytes)
 SLOW void *calloc_recorded(const struct allocator *a, size_t count, size_t size)
 {
     void *pointer = a->calloc(a->context, count, size);
-    tide_recorder_allocated(TIDE_HEAP_POOL, pointer, count * size, TIDE_UNWIND_CALLER);
+    tide_recorder_allocated(TIDE_SITE_POOL, pointer, count * size, TIDE_UNWIND_CALLER);
     return pointer;
 }
 
@@ -71,7 +71,7 @@ SLOW void *realloc_recorded(const struct allocator *a, void *pointer, size_t byt
     if (!moved)
         tide_recorder_put_back(tide_pointers_pooled(pointer), block);
     else if (due)
-        tide_recorder_allocated(TIDE_HEAP_POOL, moved, bytes, TIDE_UNWIND_CALLER);
+        tide_recorder_allocated(TIDE_SITE_POOL, moved, bytes, TIDE_UNWIND_CALLER);
     return moved;
 }
 

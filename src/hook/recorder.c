@@ -189,7 +189,7 @@ static struct tide_unwind_stack stack_of(const struct tide_local *local, uintptr
 
 /* ---- stacks */
 
-static int32_t walk(struct tide_heap_head *table, struct tide_local *local, enum tide_heap_kind kind,
+static int32_t walk(struct tide_heap_head *table, struct tide_local *local, enum tide_site_kind kind,
                     struct tide_unwind_frame caller)
 {
     struct tide_unwind_stack stack = stack_of(local, caller.sp);
@@ -235,7 +235,7 @@ static void do_what_is_due(struct tide_heap_head *table)
     tide_census_ask(now);
 }
 
-int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
+int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kind,
                            struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
@@ -334,11 +334,11 @@ static void ask_allocator(struct tide_heap_head *table, struct tide_local *local
     local->guard = UP;
 }
 
-void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size_t bytes,
+void tide_recorder_allocated(enum tide_site_kind kind, const void *pointer, size_t bytes,
                              struct tide_unwind_frame caller)
 {
     struct tide_local *local = &tide_local;
-    struct tide_sampling *sampling = kind == TIDE_HEAP_TENSOR ? &local->tensors : &local->blocks;
+    struct tide_sampling *sampling = kind == TIDE_SITE_TENSOR ? &local->tensors : &local->blocks;
     int now = atomic_load_explicit(&phase, memory_order_acquire);
     if (now != RECORDING) {
         sampling->left = now == REFUSED ? INT64_MAX / 2 : -1;
@@ -354,9 +354,9 @@ void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size
         int32_t site = tide_recorder_site(table, kind, caller);
         if (site >= 0) {
             block.site = (uint16_t)site;
-            if (kind == TIDE_HEAP_POOL)
+            if (kind == TIDE_SITE_POOL)
                 block.under = tide_blocks_under((uintptr_t)pointer);
-            tide_recorder_place(table, kind == TIDE_HEAP_MALLOC ? pointer : tide_pointers_pooled(pointer),
+            tide_recorder_place(table, kind == TIDE_SITE_MALLOC ? pointer : tide_pointers_pooled(pointer),
                                 block);
         }
         ask_allocator(table, local);

@@ -85,9 +85,9 @@ static inline bool tide_recorder_tensor_due(size_t bytes)
     return __builtin_expect((tide_local.tensors.left -= (int64_t)bytes) < 0, 0);
 }
 
-/* A block that was due came to be. NULL is ignored. One of a pool (TIDE_HEAP_POOL) or a tensor lies below
+/* A block that was due came to be. NULL is ignored. One of a pool (TIDE_SITE_POOL) or a tensor lies below
  * TIDE_POINTERS_POOL, and is freed by its key, tide_pointers_pooled(). */
-void tide_recorder_allocated(enum tide_heap_kind kind, const void *pointer, size_t bytes,
+void tide_recorder_allocated(enum tide_site_kind kind, const void *pointer, size_t bytes,
                              struct tide_unwind_frame caller);
 
 /* A block that may be in the map is about to be freed or moved: what it counted for, blocks 0 if nothing, so
@@ -126,7 +126,7 @@ bool tide_recorder_works(void);
 
 /* A block that is recorded whatever its size. key: what it is known by; not a host address that malloc may
  * give out. tide_recorder_take() and tide_recorder_put_back() do the rest. */
-void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
+void tide_recorder_block(enum tide_site_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller);
 
 /* The same of device memory that a pool may cut up. */
@@ -136,7 +136,7 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
 void tide_recorder_cuda(enum tide_heap_cuda what);
 
 /* Device memory that is made without an address (device.h), each after the driver's call succeeded. */
-void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, size_t bytes,
                                   struct tide_unwind_frame caller);
 void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle);
 void tide_recorder_device_unmapped(uint64_t address, size_t bytes);

@@ -18,7 +18,7 @@ void tide_recorder_cuda(enum tide_heap_cuda what)
 }
 
 /* The site; TIDE_LEDGER_NONE if there was no room. */
-static int32_t place(struct tide_heap_head *table, enum tide_heap_kind kind, const void *key, size_t bytes,
+static int32_t place(struct tide_heap_head *table, enum tide_site_kind kind, const void *key, size_t bytes,
                      struct tide_unwind_frame caller)
 {
     int32_t site = tide_recorder_site(table, kind, caller);
@@ -26,7 +26,7 @@ static int32_t place(struct tide_heap_head *table, enum tide_heap_kind kind, con
     return site >= 0 && tide_recorder_place(table, key, block) ? site : TIDE_LEDGER_NONE;
 }
 
-void tide_recorder_block(enum tide_heap_kind kind, const void *key, size_t bytes,
+void tide_recorder_block(enum tide_site_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller)
 {
     struct tide_heap_head *table = tide_recorder_enter();
@@ -52,14 +52,14 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
     if (!table)
         return;
     int32_t site =
-        place(table, TIDE_HEAP_CUDA, (const void *)(address | TIDE_POINTERS_DEVICE), bytes, caller);
+        place(table, TIDE_SITE_CUDA, (const void *)(address | TIDE_POINTERS_DEVICE), bytes, caller);
     if (site >= 0)
         add_range(table,
                   (struct tide_range){.start = address, .end = address + bytes, .site = (uint32_t)site});
     tide_recorder_leave();
 }
 
-void tide_recorder_device_created(enum tide_heap_kind kind, uint64_t handle, size_t bytes,
+void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, size_t bytes,
                                   struct tide_unwind_frame caller)
 {
     struct tide_heap_head *table = tide_recorder_enter();

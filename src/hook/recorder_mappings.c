@@ -49,7 +49,7 @@ void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
-    int32_t site = tide_recorder_site(table, TIDE_HEAP_MMAP, caller);
+    int32_t site = tide_recorder_site(table, TIDE_SITE_MMAP, caller);
     if (site >= 0)
         add_mapped(table, (struct tide_range){.start = start, .end = end, .site = (uint32_t)site}, false);
     tide_recorder_leave();
@@ -113,7 +113,7 @@ void tide_recorder_protected(const void *pointer, size_t bytes, bool open, struc
     if (!table)
         return;
     if (tide_ranges_find(from, start, end, &first)) {
-        int32_t site = open ? tide_recorder_site(table, TIDE_HEAP_MMAP, caller) : 0;
+        int32_t site = open ? tide_recorder_site(table, TIDE_SITE_MMAP, caller) : 0;
         if (site >= 0 && reprotect(table, start, end, open, (uint32_t)site))
             tide_ledger_count(&table->lost_frees);
     }

@@ -12,7 +12,7 @@ struct tide_heap_head *tide_recorder_enter(void);
 void tide_recorder_leave(void);
 
 /* In between: the site of the caller's stack, TIDE_LEDGER_NONE if there is no room. */
-int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_heap_kind kind,
+int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kind,
                            struct tide_unwind_frame caller);
 
 /* Puts a block into the map and counts it. false, and counted as dropped: there was no room. */

@@ -9,6 +9,8 @@
 #ifndef TIDE_RECORD_H
 #define TIDE_RECORD_H
 
+#include "base/kinds.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -101,16 +103,6 @@ struct tide_smaps {
     int64_t cost_ns; /* what the read cost */
 };
 
-enum tide_mark_kind {
-    TIDE_MARK_STEP = 1,    /* number = step */
-    TIDE_MARK_EPOCH,       /* number = epoch */
-    TIDE_MARK_PHASE_BEGIN, /* name */
-    TIDE_MARK_PHASE_END,   /* name */
-    TIDE_MARK_ITEMS,       /* number = items seen so far, in all */
-    TIDE_MARK_GAUGE,       /* name, number = bytes */
-    TIDE_MARK_KINDS
-};
-
 enum tide_mark_source {
     TIDE_SOURCE_PROGRAM = 1, /* the program said it, through the channel */
     TIDE_SOURCE_OUTPUT,      /* read from what it printed */
@@ -182,15 +174,6 @@ struct tide_stack_row {
 
 /* Tensors are sampled with this many times the interval of other blocks, which is what heap_state has. */
 enum { TIDE_SITE_TENSOR_INTERVALS = 32 };
-
-enum tide_site_kind {
-    TIDE_SITE_MALLOC = 1,
-    TIDE_SITE_MMAP,
-    TIDE_SITE_CUDA,   /* memory of a device */
-    TIDE_SITE_POOL,   /* what the program says of a pool of its own */
-    TIDE_SITE_TENSOR, /* memory of a device that PyTorch hands out */
-    TIDE_SITE_KINDS
-};
 
 /* A call stack of one process that allocates. */
 struct tide_site {

@@ -191,21 +191,22 @@ static const char VIEWS[] =
     " FROM sample AS s JOIN tick AS t ON t.id = s.tick LEFT JOIN process AS p ON p.id = s.process;"
     "CREATE VIEW marks AS SELECT"
     " m.t_ns / 1e9 AS t_s, m.process, p.pid,"
-    " CASE m.kind WHEN 1 THEN 'step' WHEN 2 THEN 'epoch' WHEN 3 THEN 'phase begin' WHEN 4 THEN 'phase end'"
-    " WHEN 5 THEN 'items' WHEN 6 THEN 'gauge' END AS kind,"
-    " CASE m.source WHEN 1 THEN 'program' WHEN 2 THEN 'output' WHEN 3 THEN 'tracker' END AS source,"
-    " m.number, m.name"
-    " FROM mark AS m LEFT JOIN process AS p ON p.id = m.process;"
-    "CREATE VIEW frames AS SELECT"
-    " s.id AS stack, s.depth, f.id AS frame, CASE WHEN f.function <> '' THEN f.function"
-    " ELSE printf('%s+0x%x', f.module, f.offset) END AS function, f.file, f.line, f.module, f.python, f.inlined"
-    " FROM stack AS s LEFT JOIN frame AS f ON f.id = s.frame;"
-    "CREATE VIEW sites AS SELECT"
-    " t.t_ns / 1e9 AS t_s, h.tick, h.site, s.process, p.pid, p.name,"
-    " CASE s.kind WHEN 1 THEN 'malloc' WHEN 2 THEN 'mmap' WHEN 3 THEN 'cuda' WHEN 4 THEN 'pool' WHEN 5 THEN 'tensor' END AS kind,"
-    " s.stack, h.live_bytes, h.live_blocks, h.total_bytes, h.total_blocks"
-    " FROM site_sample AS h JOIN tick AS t ON t.id = h.tick LEFT JOIN site AS s ON s.id = h.site"
-    " LEFT JOIN process AS p ON p.id = s.process;";
+    " CASE m.kind" TIDE_MARK_LIST(
+        TIDE_KIND_SQL) " END AS kind,"
+                       " CASE m.source WHEN 1 THEN 'program' WHEN 2 THEN 'output' WHEN 3 THEN 'tracker' END AS source,"
+                       " m.number, m.name"
+                       " FROM mark AS m LEFT JOIN process AS p ON p.id = m.process;"
+                       "CREATE VIEW frames AS SELECT"
+                       " s.id AS stack, s.depth, f.id AS frame, CASE WHEN f.function <> '' THEN f.function"
+                       " ELSE printf('%s+0x%x', f.module, f.offset) END AS function, f.file, f.line, f.module, f.python, f.inlined"
+                       " FROM stack AS s LEFT JOIN frame AS f ON f.id = s.frame;"
+                       "CREATE VIEW sites AS SELECT"
+                       " t.t_ns / 1e9 AS t_s, h.tick, h.site, s.process, p.pid, p.name,"
+                       " CASE s.kind" TIDE_SITE_LIST(
+                           TIDE_KIND_SQL) " END AS kind,"
+                                          " s.stack, h.live_bytes, h.live_blocks, h.total_bytes, h.total_blocks"
+                                          " FROM site_sample AS h JOIN tick AS t ON t.id = h.tick LEFT JOIN site AS s ON s.id = h.site"
+                                          " LEFT JOIN process AS p ON p.id = s.process;";
 
 /* --- SQL ----------------------------------------------------------------------------------------------- */
 

@@ -31,10 +31,6 @@ static const int64_t STATUS_NS = 30 * (int64_t)TIDE_NS_PER_S; /* between rows th
 static const int64_t PURSE_MOST_NS = 200 * (int64_t)TIDE_NS_PER_MS;
 static const int64_t UNKNOWN_NS = 5 * (int64_t)TIDE_NS_PER_S; /* how long an ended process may stay unknown */
 
-_Static_assert((int)TIDE_HEAP_MALLOC == (int)TIDE_SITE_MALLOC &&
-                   (int)TIDE_HEAP_TENSOR == (int)TIDE_SITE_TENSOR,
-               "kinds have the same numbers in the table and in the recording");
-
 /* --- lifecycle ----------------------------------------------------------------------------------------- */
 
 int tide_heap_sense_new(const char *program, struct tide_heap_sense **ret_heap, struct tide_err *err)
@@ -128,7 +124,7 @@ static struct tide_heap_sample heap_of(const struct tide_heap_look *look, const 
 
     for (size_t i = 0; i < table->site_count; i++) {
         const struct tide_heap_values *values = &table->sites[i];
-        if (!values->ready || values->kind == TIDE_HEAP_CUDA || values->kind == TIDE_HEAP_TENSOR)
+        if (!values->ready || values->kind == TIDE_SITE_CUDA || values->kind == TIDE_SITE_TENSOR)
             continue;
         heap.live_bytes = tide_bounded_sum(heap.live_bytes, values->live_bytes);
         heap.live_blocks = tide_bounded_sum(heap.live_blocks, values->live_blocks);

@@ -253,7 +253,7 @@ static void write_due(struct tide_heap_look *look, const struct tide_heap_table 
 
 static void write_rests(struct tide_heap_look *look, struct tide_heap_process *process)
 {
-    for (uint16_t kind = TIDE_HEAP_MALLOC; kind < TIDE_HEAP_KINDS; kind++) {
+    for (uint16_t kind = TIDE_SITE_MALLOC; kind < TIDE_HEAP_KINDS; kind++) {
         struct tide_heap_rest *rest = &process->rest[kind];
         bool first = rest->id == 0;
         if (first && rest->now.total_blocks == 0)

@@ -22,7 +22,7 @@ enum {
     TIDE_HEAP_BACKLOG = 32, /* looks at a site that waits for symbols */
     TIDE_HEAP_NOTICES = 8,
     TIDE_HEAP_NOTICE_TEXT = 300,
-    TIDE_HEAP_KINDS = TIDE_HEAP_TENSOR + 1,
+    TIDE_HEAP_KINDS = TIDE_SITE_TENSOR + 1,
 };
 
 enum tide_heap_row_state { TIDE_HEAP_NEW, TIDE_HEAP_SMALL, TIDE_HEAP_WAITING, TIDE_HEAP_OWN };

@@ -27,8 +27,8 @@ static void look(void *context, const struct tide_lane_slot *slot)
     struct seen *seen = context;
     TIDE_CHECK(slot->t_ns, >=, seen->last_ns);
     TIDE_CHECK(slot->t_ns, <=, NOW_NS);
-    TIDE_CHECK(slot->kind, >=, TIDE_LANE_STEP);
-    TIDE_CHECK(slot->kind, <=, TIDE_LANE_GAUGE);
+    TIDE_CHECK(slot->kind, >=, TIDE_MARK_STEP);
+    TIDE_CHECK(slot->kind, <=, TIDE_MARK_GAUGE);
     TIDE_CHECK(slot->number, <=, INT64_C(1) << 53);
     TIDE_CHECK(slot->number, >=, -(INT64_C(1) << 53));
     TIDE_CHECK(strnlen(slot->name, TIDE_LANE_NAME), <, TIDE_LANE_NAME);

@@ -94,8 +94,8 @@ static void check_values(const struct tide_heap_values *site)
         TIDE_CHECK(values[i], >=, 0);
         TIDE_CHECK(values[i], <=, INT64_C(1) << 62);
     }
-    TIDE_CHECK(site->kind, >=, TIDE_HEAP_MALLOC);
-    TIDE_CHECK(site->kind, <=, TIDE_HEAP_TENSOR);
+    TIDE_CHECK(site->kind, >=, TIDE_SITE_MALLOC);
+    TIDE_CHECK(site->kind, <=, TIDE_SITE_TENSOR);
 }
 
 static void check_table(const struct tide_heap_table *table)

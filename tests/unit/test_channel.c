@@ -36,17 +36,17 @@ static void every_kind_of_mark_arrives_in_order(void **state)
     assert_int_equal(finish(pid), 0);
     drain();
     static const struct {
-        enum tide_lane_kind kind;
+        enum tide_mark_kind kind;
         int64_t number;
         const char *name;
     } expected[] = {
-        {TIDE_LANE_STEP, 7, ""},
-        {TIDE_LANE_EPOCH, 2, ""},
-        {TIDE_LANE_PHASE_BEGIN, 0, "validation"},
-        {TIDE_LANE_PHASE_END, 0, "validation"},
-        {TIDE_LANE_ITEMS, 640, ""},
-        {TIDE_LANE_GAUGE, 1 << 20, "replay buffer"},
-        {TIDE_LANE_GAUGE, -5, ""},
+        {TIDE_MARK_STEP, 7, ""},
+        {TIDE_MARK_EPOCH, 2, ""},
+        {TIDE_MARK_PHASE_BEGIN, 0, "validation"},
+        {TIDE_MARK_PHASE_END, 0, "validation"},
+        {TIDE_MARK_ITEMS, 640, ""},
+        {TIDE_MARK_GAUGE, 1 << 20, "replay buffer"},
+        {TIDE_MARK_GAUGE, -5, ""},
     };
     size_t count = sizeof expected / sizeof *expected;
     assert_int_equal(seen->count, count);
@@ -343,9 +343,9 @@ static void what_the_python_package_says_arrives(void **state)
     run(speak_python);
     drain();
     assert_int_equal(seen->count, 4);
-    assert_int_equal(seen->at[0].event.kind, TIDE_LANE_STEP);
+    assert_int_equal(seen->at[0].event.kind, TIDE_MARK_STEP);
     assert_int_equal(seen->at[0].event.number, 12);
-    assert_int_equal(seen->at[1].event.kind, TIDE_LANE_PHASE_BEGIN);
+    assert_int_equal(seen->at[1].event.kind, TIDE_MARK_PHASE_BEGIN);
     assert_int_equal(seen->at[2].event.number, 1 << 30);
     assert_string_equal(seen->at[2].name, "loader");
     assert_string_equal(seen->at[3].name, "validation");
@@ -444,14 +444,14 @@ static void thinning_keeps_pairs_whole_and_rare_marks_all(void **state)
     int steps = 0, begins = 0, ends = 0, odd = 0, even = 0, rare = 0;
     for (size_t i = 0; i < seen->count; i++) {
         const char *name = seen->at[i].name;
-        enum tide_lane_kind kind = seen->at[i].event.kind;
-        steps += kind == TIDE_LANE_STEP;
+        enum tide_mark_kind kind = seen->at[i].event.kind;
+        steps += kind == TIDE_MARK_STEP;
         odd += !strcmp(name, "odd");
         even += !strcmp(name, "even");
-        rare += kind == TIDE_LANE_EPOCH || !strcmp(name, "epoch") || !strcmp(name, "started before");
+        rare += kind == TIDE_MARK_EPOCH || !strcmp(name, "epoch") || !strcmp(name, "started before");
         if (strcmp(name, "forward"))
             continue;
-        if (kind == TIDE_LANE_PHASE_BEGIN)
+        if (kind == TIDE_MARK_PHASE_BEGIN)
             begins++;
         else
             ends++;
@@ -508,7 +508,7 @@ static void threads_that_hammer_never_leave_a_torn_mark(void **state)
         seen->count = 0;
         drain();
         for (size_t i = 0; i < seen->count; i++, checked++) {
-            if (seen->at[i].event.kind == TIDE_LANE_STEP)
+            if (seen->at[i].event.kind == TIDE_MARK_STEP)
                 continue;
             int64_t number = seen->at[i].event.number;
             const char *name = seen->at[i].name;

@@ -53,7 +53,7 @@ static void a_table_is_read_as_it_was_written(void **state)
     (void)state;
     heap_fixture_module(&f, "/bin/train", 0x400000, 0x401000, 0x409000);
     uint64_t words[] = {0x401234, heap_fixture_code(&f, "train.py", "step", 88), 0x402000};
-    heap_fixture_site(&f, TIDE_HEAP_MMAP, words, 3, 4096);
+    heap_fixture_site(&f, TIDE_SITE_MMAP, words, 3, 4096);
     struct tide_heap_table *table = read_table();
     assert_int_equal(table->pid, getpid());
     assert_int_equal(table->start_ticks, own_start);
@@ -61,7 +61,7 @@ static void a_table_is_read_as_it_was_written(void **state)
     assert_int_equal(table->site_count, 1);
     const struct tide_heap_values *site = &table->sites[0];
     assert_true(site->ready);
-    assert_int_equal(site->kind, TIDE_HEAP_MMAP);
+    assert_int_equal(site->kind, TIDE_SITE_MMAP);
     assert_int_equal(site->live_bytes, 4096);
     uint64_t found[TIDE_HEAP_DEPTH];
     assert_int_equal(tide_heap_table_stack(table, site, found), 3);
@@ -81,11 +81,11 @@ static void values_change_and_entries_are_added(void **state)
 {
     (void)state;
     uint64_t word = 0x1000;
-    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
+    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 10);
     assert_int_equal(read_table()->sites[0].live_bytes, 10);
     site->live_bytes = -5;
     site->live_blocks = INT64_MAX;
-    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 7);
+    heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 7);
     heap_fixture_module(&f, "/lib/late.so", 0, 0x1000, 0x2000);
     struct tide_heap_table *table = read_table();
     assert_int_equal(table->site_count, 2);
@@ -113,7 +113,7 @@ static void what_is_not_ready_is_looked_at_again(void **state)
 {
     (void)state;
     uint64_t word = 0x1500;
-    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
+    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 10);
     heap_fixture_module(&f, "/lib/a.so", 0, 0x1000, 0x2000);
     heap_fixture_module(&f, "/lib/b.so", 0, 0x5000, 0x6000);
     site->ready = 0;
@@ -135,9 +135,9 @@ static void references_that_lead_outside_are_left_out(void **state)
     (void)state;
     uint64_t word = 0x1000;
     for (int i = 0; i < 5; i++)
-        heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
+        heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 10);
     f.sites[0].kind = 0;
-    f.sites[1].kind = TIDE_HEAP_TENSOR + 1;
+    f.sites[1].kind = TIDE_SITE_TENSOR + 1;
     f.sites[2].depth = TIDE_HEAP_DEPTH + 1;
     f.sites[3].frames_at = UINT32_MAX;
     f.head->site_count = UINT64_MAX;
@@ -194,7 +194,7 @@ static void a_table_that_is_cut_off_is_given_up(void **state)
 {
     (void)state;
     uint64_t word = 1;
-    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
+    heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 10);
     struct tide_heap_table *table = read_table();
     assert_int_equal(truncate(f.path, 100), 0);
     assert_int_equal(tide_heap_table_read(tables, table), -1);
@@ -206,7 +206,7 @@ static void an_end_is_seen_and_the_rest_is_read(void **state)
 {
     (void)state;
     uint64_t word = 0x1000;
-    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 10);
+    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 10);
     struct tide_heap_table *table = read_table();
     site->live_bytes = 99;
     heap_fixture_end(&f);
@@ -250,11 +250,11 @@ static void tables_that_no_descriptor_is_left_for_are_read_all_the_same(void **s
     uint64_t word = 0x1000;
     struct heap_fixture others[OTHERS];
     descriptors.most = 2;
-    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, 100);
+    heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, 100);
     for (int i = 0; i < OTHERS; i++) {
         others[i] = f;
         heap_fixture_table(&others[i], getpid(), own_start, (uint32_t)i + 1);
-        heap_fixture_site(&others[i], TIDE_HEAP_MALLOC, &word, 1, 101 + i);
+        heap_fixture_site(&others[i], TIDE_SITE_MALLOC, &word, 1, 101 + i);
     }
     tide_heap_tables_find(tables);
     assert_int_equal(tide_heap_tables_count(tables), OTHERS + 1);

@@ -147,7 +147,7 @@ static struct tide_heap_site *plain_site(uint64_t number, int64_t live)
     uint64_t words[] = {0x10000 + number * 16,
                         heap_fixture_code(&f, "train.py", "step", (uint32_t)number + 1)};
     heap_fixture_module(&f, "/no/such/program", 0, 0x10000 + number * 16 - 1, 0x10000 + number * 16 + 15);
-    return heap_fixture_site(&f, TIDE_HEAP_MALLOC, words, 2, live);
+    return heap_fixture_site(&f, TIDE_SITE_MALLOC, words, 2, live);
 }
 
 /* Many sites, cheaply: each a line of one Python function. */
@@ -156,7 +156,7 @@ static void python_sites(uint32_t count, int64_t live)
     uint64_t code = heap_fixture_code(&f, "busy.py", "busy", 0);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t word = code | (i + 1);
-        heap_fixture_site(&f, TIDE_HEAP_MALLOC, &word, 1, live);
+        heap_fixture_site(&f, TIDE_SITE_MALLOC, &word, 1, live);
     }
 }
 
@@ -284,8 +284,8 @@ static void a_stack_waits_for_its_module_but_not_for_ever(void **state)
 {
     (void)state;
     uint64_t late = 0x5000, never = 0x9000;
-    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &late, 1, 100000);
-    heap_fixture_site(&f, TIDE_HEAP_MALLOC, &never, 1, 100000);
+    heap_fixture_site(&f, TIDE_SITE_MALLOC, &late, 1, 100000);
+    heap_fixture_site(&f, TIDE_SITE_MALLOC, &never, 1, 100000);
     look();
     look();
     assert_int_equal(ask("SELECT count(*) FROM site"), 0);
@@ -301,7 +301,7 @@ static void what_a_site_held_while_its_stack_was_unknown_is_written(void **state
 {
     (void)state;
     uint64_t late = 0x5000;
-    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_HEAP_MALLOC, &late, 1, 100000);
+    struct tide_heap_site *site = heap_fixture_site(&f, TIDE_SITE_MALLOC, &late, 1, 100000);
     int64_t first = look();
     for (int i = 1; i < 5; i++) {
         site->live_bytes += 1000;

@@ -37,7 +37,7 @@ static struct file *good_file(uint64_t taken)
         atomic_store(&slot->sequence, n + 1);
         slot->t_ns = tide_clock_ns();
         slot->number = (int64_t)n;
-        slot->kind = TIDE_LANE_STEP;
+        slot->kind = TIDE_MARK_STEP;
     }
     return file;
 }
@@ -147,7 +147,7 @@ static void hostile_slots_are_made_harmless(void **state)
     (void)state;
     struct file *file = good_file(8);
     memset(file->slots[0].name, 'n', TIDE_LANE_NAME); /* a step has no name */
-    file->slots[1].kind = TIDE_LANE_GAUGE;
+    file->slots[1].kind = TIDE_MARK_GAUGE;
     memset(file->slots[1].name, 'g', TIDE_LANE_NAME); /* unterminated */
     file->slots[2].kind = 0;
     file->slots[3].kind = UINT32_MAX;

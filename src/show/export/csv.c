@@ -77,14 +77,7 @@ static void put_marks(struct tide_table *table, const struct tide_history *h)
         {"source", "", 0, TIDE_CELL_TEXT},  {"number", "", 0, TIDE_CELL_COUNT},
         {"name", "", 0, TIDE_CELL_TEXT},    {NULL, NULL, 0, TIDE_CELL_TEXT},
     };
-    static const char *const kinds[TIDE_MARK_KINDS] = {
-        [TIDE_MARK_STEP] = "step",
-        [TIDE_MARK_EPOCH] = "epoch",
-        [TIDE_MARK_PHASE_BEGIN] = "phase begin",
-        [TIDE_MARK_PHASE_END] = "phase end",
-        [TIDE_MARK_ITEMS] = "items",
-        [TIDE_MARK_GAUGE] = "gauge",
-    };
+    static const char *const kinds[] = {TIDE_MARK_LIST(TIDE_KIND_WORD)};
     static const char *const sources[] = {[TIDE_SOURCE_PROGRAM] = "program",
                                           [TIDE_SOURCE_OUTPUT] = "output",
                                           [TIDE_SOURCE_TRACKER] = "tracker"};
