@@ -28,6 +28,10 @@ bool tide_few_fits(const struct tide_tile_kind *kind, const struct tide_product 
     return kind->across && p->m <= ROWS && p->n * p->k >= LEAST_NUMBERS;
 }
 
+/* A thread's room is so many bytes, or a multiple of it: at the same place in product after product, so that
+ * it writes what is in its own cache, not in another's, which takes ten microseconds and more. */
+enum { ROOM_BYTES = 256 << 10 };
+
 /* Columns are cut into panels, and some panels after each other are a thread's. */
 struct job {
     const struct tide_tile_kind *kind;
@@ -36,10 +40,18 @@ struct job {
     int64_t cells, columns, panels, threads;
     int64_t chunk; /* panels of a thread whose sums there is room for */
     struct tide_operand a, b;
-    char *rooms; /* of threads */
-    size_t a_bytes, pack_bytes,
-        room_bytes; /* of one: a, packed; a block of a panel, packed; with sums, all */
+    bool a_stays;                           /* is read where it lies */
+    char *rooms;                            /* of threads */
+    size_t a_bytes, pack_bytes, room_bytes; /* of one: a, packed; some cells of a panel; with sums, all */
 };
+
+/* Whether a can be read where it lies: one row, as it is multiplied, in whole cells. Of several, numbers that
+ * are multiplied one after another would be far apart, which is slower than to pack them. */
+static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
+{
+    return p->m == 1 && !p->b_transposed && !p->a_transposed && p->a_from == kind->cells &&
+           (kind->cells == TIDE_F32 || p->k % 2 == 0);
+}
 
 static struct job job_of(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
@@ -51,9 +63,10 @@ static struct job job_of(const struct tide_tile_kind *kind, const struct tide_pr
     j.threads = smaller(tide_threads(), 1 + (int64_t)(bytes / BYTES_WORTH_A_THREAD));
     j.chunk = p->b_transposed ? 1 : each(j.panels, j.threads);
     j.pack_bytes = p->b_transposed ? 0 : sizeof(uint32_t) * (size_t)(ACROSS_CELLS * j.columns);
-    j.a_bytes = sizeof(uint32_t) * (size_t)(ROWS * j.cells);
-    j.room_bytes =
-        tide_aligned(j.a_bytes + j.pack_bytes + sizeof(float) * (size_t)(ROWS * j.columns * (j.chunk + 1)));
+    j.a_stays = a_stays(kind, p);
+    j.a_bytes = j.a_stays ? 0 : sizeof(uint32_t) * (size_t)(ROWS * j.cells);
+    size_t sum_bytes = sizeof(float) * (size_t)(ROWS * j.columns * (j.chunk + 1));
+    j.room_bytes = (j.a_bytes + j.pack_bytes + sum_bytes + ROOM_BYTES - 1) / ROOM_BYTES * ROOM_BYTES;
     return j;
 }
 
@@ -97,22 +110,25 @@ static void write_panel(const struct job *job, int64_t panel, const float *sums)
 static void multiply_across(const struct job *job, int64_t first, int64_t last, char *room)
 {
     const struct tide_tile_kind *kind = job->kind;
-    const uint32_t *a = (const uint32_t *)(const void *)room;
+    const uint32_t *a = (const uint32_t *)(const void *)(job->a_stays ? job->a.data : room);
     uint32_t *packed = (uint32_t *)(void *)(room + job->a_bytes);
     float *sums = (float *)(void *)(room + job->a_bytes + job->pack_bytes);
-    int64_t rows_each = kind->cells == TIDE_BF16 ? 2 : 1;
+    int64_t rows_each = kind->cells == TIDE_BF16 ? 2 : 1, block = rows_each * ACROSS_CELLS,
+            a_cell = job->a_stays ? 1 : ROWS, beside = job->columns * (int64_t)tide_dtype_bytes(job->b.from);
     for (int64_t cell = 0; cell < job->cells; cell += ACROSS_CELLS) {
         int64_t end = smaller(cell + ACROSS_CELLS, job->cells);
         for (int64_t panel = first; panel < last; panel++) {
             struct tide_strip strip = {panel * job->columns, job->columns, cell, end};
-            struct tide_few few = {
-                .b = &job->b,
-                .strip = strip,
-                .a = a + cell * ROWS,
-                .rows = job->product->m,
-                .begins = !cell,
-                .ahead = end + ACROSS_CELLS <= job->cells ? rows_each * ACROSS_CELLS * job->b.stride : 0,
-                .sums = sums + (panel - first) * ROWS * job->columns};
+            struct tide_few few = {.b = &job->b,
+                                   .strip = strip,
+                                   .a = a + cell * a_cell,
+                                   .a_cell = a_cell,
+                                   .rows = job->product->m,
+                                   .begins = !cell,
+                                   .beside = panel + 1 < last ? beside : 0,
+                                   .ahead =
+                                       end * rows_each + block <= job->b.numbers ? block * job->b.stride : 0,
+                                   .sums = sums + (panel - first) * ROWS * job->columns};
             if (strip.line + job->columns > job->b.lines) {
                 kind->pack_b(&job->b, strip, packed - cell * job->columns);
                 few.packed = packed;
@@ -135,6 +151,7 @@ static void multiply_along(const struct job *job, int64_t panel, char *room)
         struct tide_few few = {.b = &job->b,
                                .strip = {line, lines, cell, smaller(cell + ALONG_CELLS, job->cells)},
                                .a = a + cell * ROWS,
+                               .a_cell = ROWS,
                                .rows = job->product->m,
                                .begins = !cell,
                                .ask = tide_pack_lines(&job->b, (struct tide_strip){line + LINES, LINES, cell,
@@ -156,7 +173,8 @@ static void multiply_panels(void *context, int64_t first, int64_t last, int thre
 {
     const struct job *job = context;
     char *room = job->rooms + (size_t)thread * job->room_bytes;
-    job->kind->pack_a(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
+    if (!job->a_stays)
+        job->kind->pack_a(&job->a, (struct tide_strip){0, ROWS, 0, job->cells}, (uint32_t *)(void *)room);
     for (int64_t panel = first; panel < last; panel += job->chunk) {
         if (job->product->b_transposed)
             multiply_along(job, panel, room);

@@ -30,12 +30,14 @@ struct tide_few {
     const struct tide_operand *b;
     struct tide_strip strip; /* of b */
     const uint32_t *packed;  /* across: the same, packed; NULL: its columns are all there, and are read */
-    int64_t ahead;           /* across: bytes to the rows that are read next, for asking; 0: there are none */
-    struct tide_lines ask;   /* along: lines that are read next */
-    const uint32_t *a;       /* from the first cell on, sixteen rows in each */
-    int64_t rows;            /* that there are */
-    bool begins;             /* the first cells of k: sums begin at 0 */
-    float *sums;             /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
+    /* For asking, across: bytes to the columns that are read next, and to the rows; 0: there are none. */
+    int64_t beside, ahead;
+    struct tide_lines ask; /* along: lines that are read next */
+    const uint32_t *a;     /* from the first cell on: row i of cell k at a[k * a_cell + i] */
+    int64_t a_cell;        /* 16; across, of one row, it may be 1 */
+    int64_t rows;          /* that there are */
+    bool begins;           /* the first cells of k: sums begin at 0 */
+    float *sums;           /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
 };
 
 struct tide_tile_kind {

@@ -168,7 +168,7 @@ AVX2 static void tile_avx2(const struct tide_tile *t)
 
 /* ---- a few rows: as in AVX-512, but four rows by 24 columns, and eight lines at a time */
 
-TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const bool is_packed,
+TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const int rows, const bool is_packed,
                                   enum tide_dtype from)
 {
     const int64_t size = (int64_t)tide_dtype_bytes(from), line = f->strip.line, last = f->strip.last;
@@ -179,11 +179,11 @@ TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const b
     float *kept = f->sums + row * COLUMNS;
     __m256 sums[ROWS][VECTORS];
 #pragma GCC unroll 4
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < rows; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++)
             sums[i][v] = f->begins ? _mm256_setzero_ps() : _mm256_loadu_ps(kept + i * COLUMNS + v * LANES);
-    for (int64_t cell = f->strip.first; cell < last; cell++, a += TIDE_LANES, place += b.stride) {
+    for (int64_t cell = f->strip.first; cell < last; cell++, a += f->a_cell, place += b.stride) {
         __m256 columns[VECTORS];
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++)
@@ -193,7 +193,7 @@ TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const b
             _mm_prefetch(place + f->ahead + line * size + i, _MM_HINT_T1);
         packed += is_packed ? COLUMNS : 0;
 #pragma GCC unroll 4
-        for (int i = 0; i < ROWS; i++) {
+        for (int i = 0; i < rows; i++) {
             __m256 factor = _mm256_broadcast_ss(a + i);
 #pragma GCC unroll 3
             for (int v = 0; v < VECTORS; v++)
@@ -201,24 +201,30 @@ TIDE_INLINE AVX2 void across_rows(const struct tide_few *f, int64_t row, const b
         }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < rows; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++)
             _mm256_storeu_ps(kept + i * COLUMNS + v * LANES, sums[i][v]);
 }
 
+TIDE_INLINE AVX2 void across_from(const struct tide_few *f, const bool is_packed, enum tide_dtype from)
+{
+    if (f->rows == 1)
+        across_rows(f, 0, 1, is_packed, from);
+    for (int64_t row = 0; f->rows > 1 && row < f->rows; row += ROWS)
+        across_rows(f, row, ROWS, is_packed, from);
+}
+
 AVX2 static void across_avx2(const struct tide_few *f)
 {
-    for (int64_t row = 0; row < f->rows; row += ROWS) {
-        if (f->packed)
-            across_rows(f, row, true, TIDE_F32);
-        else if (f->b->from == TIDE_F32)
-            across_rows(f, row, false, TIDE_F32);
-        else if (f->b->from == TIDE_BF16)
-            across_rows(f, row, false, TIDE_BF16);
-        else
-            across_rows(f, row, false, TIDE_I8);
-    }
+    if (f->packed)
+        across_from(f, true, TIDE_F32);
+    else if (f->b->from == TIDE_F32)
+        across_from(f, false, TIDE_F32);
+    else if (f->b->from == TIDE_BF16)
+        across_from(f, false, TIDE_BF16);
+    else
+        across_from(f, false, TIDE_I8);
 }
 
 /* Cells of a line of the strip; zeros beyond an edge. */

@@ -142,11 +142,11 @@ TIDE_AVX512_BF16 static void tile_bf16(const struct tide_tile *t)
 
 /* ---- a few rows */
 
-/* Asks for a strip's part of a row: of this one's next strip, and of the row so far ahead. */
-TIDE_INLINE void ask_for_row(const char *row, int64_t ahead, int64_t bytes)
+/* Asks for a strip's part of a row: of the same row what is beside it, and of a row ahead the same. */
+TIDE_INLINE void ask_for_row(const char *row, int64_t beside, int64_t ahead, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += TIDE_LINE) {
-        _mm_prefetch(row + bytes + i, _MM_HINT_T0);
+        _mm_prefetch(row + beside + i, _MM_HINT_T0);
         _mm_prefetch(row + ahead + i, _MM_HINT_T1);
     }
 }
@@ -158,7 +158,8 @@ TIDE_INLINE void ask_for_row(const char *row, int64_t ahead, int64_t bytes)
     {                                                                                                        \
         enum { COLUMNS = VECTORS * LANES };                                                                  \
         const int64_t per_cell = (as) == TIDE_BF16 ? 2 : 1, size = (int64_t)tide_dtype_bytes(from),          \
-                      line = f->strip.line, last = f->strip.last, ahead = f->ahead;                          \
+                      line = f->strip.line, last = f->strip.last, beside = f->beside, ahead = f->ahead,      \
+                      a_cell = f->a_cell;                                                                    \
         const struct tide_operand b = *f->b;                                                                 \
         const char *place = b.data + f->strip.first * per_cell * b.stride;                                   \
         const uint32_t *a = f->a + row, *packed = f->packed;                                                 \
@@ -167,14 +168,14 @@ TIDE_INLINE void ask_for_row(const char *row, int64_t ahead, int64_t bytes)
         _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                               \
             _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) sums[i][v] =                           \
                 f->begins ? _mm512_setzero_ps() : _mm512_loadu_ps(kept + i * COLUMNS + v * LANES);           \
-        for (int64_t cell = f->strip.first; cell < last; cell++, a += LANES) {                               \
+        for (int64_t cell = f->strip.first; cell < last; cell++, a += a_cell) {                              \
             __m512 columns[VECTORS];                                                                         \
             const bool two = cell * per_cell + 1 < b.numbers;                                                \
             _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) columns[v] =                           \
                 is_packed ? _mm512_load_ps(packed + v * LANES)                                               \
                           : (__m512)tide_cell_across(&b, place, line + v * LANES, 0xffff, two, from, as);    \
             for (int64_t i = 0; !is_packed && i < per_cell; i++, place += b.stride)                          \
-                ask_for_row(place + line * size, ahead, COLUMNS * size);                                     \
+                ask_for_row(place + line * size, beside, ahead, COLUMNS * size);                             \
             packed += is_packed ? COLUMNS : 0;                                                               \
             _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                           \
             {                                                                                                \
@@ -257,7 +258,7 @@ TIDE_INLINE TIDE_AVX512_BF16 __m256 in_all_lanes(const char *from)
 ALONG(along_f32, TIDE_F32, F32_PRODUCT_8)
 ALONG(along_bf16, TIDE_BF16, BF16_PRODUCT_8)
 
-/* For each type that b may be stored in, and four rows or eight at a time. */
+/* For each type that b may be stored in, and one, four or eight rows at a time. */
 #define FEW(name, across, along)                                                                             \
     TIDE_INLINE TIDE_AVX512_BF16 void name##_across_from(const struct tide_few *f, const bool is_packed,     \
                                                          enum tide_dtype from)                               \
@@ -265,7 +266,9 @@ ALONG(along_bf16, TIDE_BF16, BF16_PRODUCT_8)
         int64_t row = 0;                                                                                     \
         for (; row + ROWS / 2 < f->rows; row += ROWS)                                                        \
             across(f, row, ROWS, is_packed, from);                                                           \
-        if (row < f->rows)                                                                                   \
+        if (f->rows == 1)                                                                                    \
+            across(f, row, 1, is_packed, from);                                                              \
+        else if (row < f->rows)                                                                              \
             across(f, row, ROWS / 2, is_packed, from);                                                       \
     }                                                                                                        \
     TIDE_AVX512_BF16 static void name##_across(const struct tide_few *f)                                     \
