@@ -4,9 +4,9 @@
  *
  * Each row's key and value are put into the cache at its place, then each row attends to what its slot has up
  * to there. For decoding only: there is no way back. Rows of one slot that follow each other are a run; one
- * thread takes one head of one run. A head of one row is read where it lies, if its numbers are f32; else its
- * keys and values lie as f32 in scratch, once for all rows of the run. Of a cache in bf16 this gives what
- * op_attention gives, which rounds them the same way.
+ * thread takes some heads of one run. A run of one row is read where it lies, all heads of a place together,
+ * for these lie side by side; else keys and values of a head lie as f32 in scratch, once for all its rows. Of
+ * a cache in bf16 this gives what op_attention gives, which rounds them the same way.
  */
 #include "base/check.h"
 #include "rt/kernel.h"
@@ -38,7 +38,9 @@ static struct cached cached_of(const struct tide_graph *graph, const struct tide
                        .heads = node->numbers[0]};
     c.width = c.channels / c.heads;
     c.wide = (c.width + 15) / 16 * 16;
-    c.thread_floats = 2 * c.places * c.wide + (c.places + 15) / 16 * 16 + 2 * c.wide;
+    int64_t places = (c.places + 15) / 16 * 16, one = 2 * c.places * c.wide + places + 2 * c.wide,
+            row = c.heads * places + 2 * c.channels;
+    c.thread_floats = one > row ? one : row;
     return c;
 }
 
@@ -79,20 +81,106 @@ static void gather(const struct cached *c, const void *from, int64_t columns, in
     }
 }
 
-/* Rows of keys and values are `stride` apart. */
+TIDE_INLINE tide_16 sixteen(const void *at, enum tide_dtype dtype)
+{
+    tide_16 wide;
+    if (dtype == TIDE_F32)
+        return *(const tide_16 *)at;
+    for (int j = 0; j < 16; j++)
+        wide[j] = tide_bits_float((uint32_t)((const tide_bf16 *)at)[j] << 16);
+    return wide;
+}
+
+TIDE_INLINE float total_of(tide_16 sum)
+{
+    float eight[8], four[4];
+    for (int j = 0; j < 8; j++)
+        eight[j] = sum[j] + sum[j + 8];
+    for (int j = 0; j < 4; j++)
+        four[j] = eight[j] + eight[j + 4];
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+TIDE_INLINE void score_as(const float *q, const char *k, int64_t wide, int64_t stride, int64_t count,
+                          float *s, const enum tide_dtype dtype)
+{
+    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
+    for (int64_t i = 0; i < count; i++) {
+        tide_16 sum = {0};
+        for (int64_t j = 0; j < wide; j += 16)
+            sum += *(const tide_16 *)(q + j) * sixteen(k + (i * stride + j) * size, dtype);
+        s[i] = total_of(sum);
+    }
+}
+
+TIDE_INLINE void mix_as(const float *s, float scale, const char *v, int64_t wide, int64_t stride,
+                        int64_t count, float *out, const enum tide_dtype dtype)
+{
+    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
+    for (int64_t j = 0; j < wide; j += 16) {
+        tide_16 sum = {0};
+        for (int64_t i = 0; i < count; i++)
+            sum += s[i] * sixteen(v + (i * stride + j) * size, dtype);
+        *(tide_16 *)(out + j) = sum * scale;
+    }
+}
+
+/* The same of several heads side by side: scores are s[head * places + i]. */
+TIDE_INLINE void score_heads_as(const float *q, const char *k, int64_t wide, int64_t heads, int64_t stride,
+                                int64_t count, int64_t places, float *s, const enum tide_dtype dtype)
+{
+    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            score_as(q + h * wide, k + (i * stride + h * wide) * size, wide, 0, 1, s + h * places + i, dtype);
+}
+
+TIDE_INLINE void mix_heads_as(const float *s, const char *v, int64_t wide, int64_t heads, int64_t stride,
+                              int64_t count, int64_t places, float *out, const enum tide_dtype dtype)
+{
+    const int64_t size = dtype == TIDE_F32 ? 4 : 2;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t j = h * wide; j < (h + 1) * wide; j += 16)
+                *(tide_16 *)(out + j) += s[h * places + i] * sixteen(v + (i * stride + j) * size, dtype);
+}
+
+/* Of f32. Rows of keys and values are `stride` numbers apart. */
 TIDE_KERNEL(void, score,
             (const float *q, const float *k, int64_t wide, int64_t stride, int64_t count, float *s),
             (q, k, wide, stride, count, s))
 {
-    for (int64_t i = 0; i < count; i++) {
-        tide_16 sum = {0};
-        for (int64_t j = 0; j < wide; j += 16)
-            sum += *(const tide_16 *)(q + j) * *(const tide_16 *)(k + i * stride + j);
-        float total = 0;
-        for (int j = 0; j < 16; j++)
-            total += sum[j];
-        s[i] = total;
-    }
+    score_as(q, (const char *)k, wide, stride, count, s, TIDE_F32);
+}
+
+TIDE_KERNEL(void, mix,
+            (const float *s, float scale, const float *v, int64_t wide, int64_t stride, int64_t count,
+             float *out),
+            (s, scale, v, wide, stride, count, out))
+{
+    mix_as(s, scale, (const char *)v, wide, stride, count, out, TIDE_F32);
+}
+
+TIDE_KERNEL(void, score_heads,
+            (const float *q, const char *k, int64_t wide, int64_t heads, int64_t stride, int64_t count,
+             int64_t places, float *s, enum tide_dtype dtype),
+            (q, k, wide, heads, stride, count, places, s, dtype))
+{
+    if (dtype == TIDE_F32)
+        score_heads_as(q, k, wide, heads, stride, count, places, s, TIDE_F32);
+    else
+        score_heads_as(q, k, wide, heads, stride, count, places, s, TIDE_BF16);
+}
+
+TIDE_KERNEL(void, mix_heads,
+            (const float *s, const char *v, int64_t wide, int64_t heads, int64_t stride, int64_t count,
+             int64_t places, float *out, enum tide_dtype dtype),
+            (s, v, wide, heads, stride, count, places, out, dtype))
+{
+    if (dtype == TIDE_F32)
+        mix_heads_as(s, v, wide, heads, stride, count, places, out, TIDE_F32);
+    else
+        mix_heads_as(s, v, wide, heads, stride, count, places, out, TIDE_BF16);
 }
 
 /* Scores become what exponentials they are; returns one over their sum. */
@@ -108,45 +196,50 @@ TIDE_KERNEL(float, weigh, (float *s, int64_t count), (s, count))
     return 1.0F / sum;
 }
 
-TIDE_KERNEL(void, mix,
-            (const float *s, float scale, const float *v, int64_t wide, int64_t stride, int64_t count,
-             float *out),
-            (s, scale, v, wide, stride, count, out))
-{
-    for (int64_t j = 0; j < wide; j += 16) {
-        tide_16 sum = {0};
-        for (int64_t i = 0; i < count; i++)
-            sum += s[i] * *(const tide_16 *)(v + i * stride + j);
-        *(tide_16 *)(out + j) = sum * scale;
-    }
-}
-
 /* Rows [first, last) are of one slot. */
 static void one_head(const struct cached *c, int64_t first, int64_t last, int64_t head, float *room)
 {
-    int64_t slot = c->slots[first], end = c->positions[last - 1] + 1, stride = c->wide;
+    int64_t slot = c->slots[first], end = c->positions[last - 1] + 1;
     float *k = room, *v = k + c->places * c->wide, *s = v + c->places * c->wide,
           *q = s + (c->places + 15) / 16 * 16, *out = q + c->wide;
     float scale = 1.0F / sqrtf((float)c->width);
-    const void *keys = cache_at(c, KEYS, slot, 0, head), *values = cache_at(c, VALUES, slot, 0, head);
-    if (last - first == 1 && c->dtype == TIDE_F32 && c->width == c->wide) {
-        k = (float *)keys;
-        v = (float *)values;
-        stride = c->channels;
-    } else {
-        gather(c, keys, c->channels, end, k);
-        gather(c, values, c->channels, end, v);
-    }
+    gather(c, cache_at(c, KEYS, slot, 0, head), c->channels, end, k);
+    gather(c, cache_at(c, VALUES, slot, 0, head), c->channels, end, v);
     for (int64_t i = first; i < last; i++) {
         int64_t count = c->positions[i] + 1;
         gather(c, qkv_at(c, i, 0, head), 0, 1, q);
         for (int64_t j = 0; j < c->width; j++)
             q[j] *= scale;
-        score(q, k, c->wide, stride, count, s);
-        mix(s, weigh(s, count), v, c->wide, stride, count, out);
+        score(q, k, c->wide, c->wide, count, s);
+        mix(s, weigh(s, count), v, c->wide, c->wide, count, out);
         tide_rows_convert_here(number_at(c, c->call->out[0], i * c->channels + head * c->width), c->dtype,
                                out, TIDE_F32, c->width);
     }
+}
+
+/* Heads [first, last) of a row that is a run by itself. */
+static void one_row(const struct cached *c, int64_t row, int64_t first, int64_t last, float *room)
+{
+    int64_t slot = c->slots[row], count = c->positions[row] + 1, heads = last - first,
+            numbers = heads * c->width, places = (c->places + 15) / 16 * 16;
+    float *s = room, *q = s + heads * places, *out = q + numbers;
+    float scale = 1.0F / sqrtf((float)c->width);
+    tide_rows_convert_here(q, TIDE_F32, qkv_at(c, row, 0, first), c->dtype, numbers);
+    for (int64_t j = 0; j < numbers; j++) {
+        q[j] *= scale;
+        out[j] = 0;
+    }
+    score_heads(q, cache_at(c, KEYS, slot, 0, first), c->width, heads, c->channels, count, places, s,
+                c->dtype);
+    for (int64_t h = 0; h < heads; h++) {
+        float inverse = weigh(s + h * places, count);
+        for (int64_t i = 0; i < count; i++)
+            s[h * places + i] *= inverse;
+    }
+    mix_heads(s, cache_at(c, VALUES, slot, 0, first), c->width, heads, c->channels, count, places, out,
+              c->dtype);
+    tide_rows_convert_here(number_at(c, c->call->out[0], row * c->channels + first * c->width), c->dtype, out,
+                           TIDE_F32, numbers);
 }
 
 /* The end of the run that begins at a row. */
@@ -159,14 +252,20 @@ static int64_t run_end(const struct cached *c, int64_t row)
 }
 
 /* Heads are numbered row by row; those of a run are done at its first row. */
-static void heads(void *context, int64_t first, int64_t last, int thread)
+static void do_heads(void *context, int64_t first, int64_t last, int thread)
 {
     const struct cached *c = context;
-    for (int64_t i = first; i < last; i++) {
-        int64_t row = i / c->heads;
-        bool begins = row == 0 || c->slots[row - 1] != c->slots[row];
-        if (begins && c->slots[row] >= 0)
-            one_head(c, row, run_end(c, row), i % c->heads, c->scratch + thread * c->thread_floats);
+    float *room = c->scratch + thread * c->thread_floats;
+    for (int64_t i = first, end; i < last; i = end) {
+        int64_t row = i / c->heads, until = (row + 1) * c->heads;
+        end = until < last ? until : last;
+        if (c->slots[row] < 0 || (row > 0 && c->slots[row - 1] == c->slots[row]))
+            continue;
+        if (c->width == c->wide && run_end(c, row) == row + 1)
+            one_row(c, row, i % c->heads, i % c->heads + end - i, room);
+        else
+            for (int64_t h = i; h < end; h++)
+                one_head(c, row, run_end(c, row), h % c->heads, room);
     }
 }
 
@@ -185,7 +284,7 @@ static void forward(const struct tide_call *call)
                                    qkv_at(&c, i, cache, 0), c.dtype, c.channels);
     }
     /* Heads of little work are not worth waking a thread for. */
-    tide_parallel(c.rows * c.heads, 1 + 16384 / (1 + work * c.wide / c.rows), heads, &c);
+    tide_parallel(c.rows * c.heads, 1 + 16384 / (1 + work * c.wide / c.rows), do_heads, &c);
 }
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
