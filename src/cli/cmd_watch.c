@@ -31,33 +31,19 @@
 #include <unistd.h>
 
 struct values {
-    struct tide_track_options track;
+    struct tide_track_options track; /* first: its rows are offsets in it */
     int64_t frames;
     const char *keys, *size;
     bool dump;
 };
 
-#define TRACK(field) offsetof(struct values, track.field)
-#define VIEW(field)  offsetof(struct values, field)
+#define VIEW(field) offsetof(struct values, field)
 
 /* The first rows mean what they mean for `run` and `attach`; a view has no use for the rest of theirs. */
 static const struct tide_option options[] = {
-    {'o', "output", TIDE_OPTION_TEXT, TRACK(output), "FILE",
-     "write the recording to FILE, which must not exist yet", NULL, 0, 0},
-    {'i', "interval", TIDE_OPTION_DURATION, TRACK(interval_ns), "INTERVAL",
-     "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},
-    {'l', "limit", TIDE_OPTION_SIZE, TRACK(limit_bytes), "SIZE",
-     "forecast when memory reaches SIZE, unless a lower limit applies", NULL, 1, TIDE_LARGEST},
-    {0, "step-regex", TIDE_OPTION_TEXT, TRACK(step_regex), "RE",
-     "find steps in the output with this extended regular expression; its first group is the number", NULL, 0,
-     0},
-    {0, "items", TIDE_OPTION_COUNT, TRACK(items), "N",
-     "the data set has N items; with --per-step, tidemark recognises one pass over it", NULL, 1,
-     INT64_C(1) << 53},
-    {0, "per-step", TIDE_OPTION_COUNT, TRACK(items_per_step), "K", "a step uses K items", NULL, 1,
-     INT64_C(1) << 53},
-    {'q', "quiet", TIDE_OPTION_FLAG, TRACK(quiet), NULL, "print only the sentence of the verdict", NULL, 0,
-     0},
+    TIDE_TRACK_RECORDING,
+    TIDE_TRACK_ITEMS,
+    TIDE_TRACK_QUIET,
     {0, "frames", TIDE_OPTION_COUNT, VIEW(frames), "N",
      "for tests: draw N frames, then quit and stop the program that was started", NULL, 1, 1000000},
     {0, "keys", TIDE_OPTION_TEXT, VIEW(keys), "TEXT",

@@ -56,85 +56,44 @@ void tide_track_config_init(struct tide_track_config *config);
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
                struct tide_err *err);
 
-/* What `run` and `attach` have in common. Values behind the options; TIDE_TRACK_OPTIONS are rows of a table
- * over them. */
+/* What `run`, `attach` and `watch` have in common. Values behind the options; TIDE_TRACK_... are rows of a
+ * table over them. */
 struct tide_track_options {
     const char *output, *step_regex;
     int64_t interval_ns, limit_bytes, items, items_per_step;
     bool no_steps, no_status, quiet;
 };
 
+/* clang-format off */
 #define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_options, field)
+#define TIDE_TRACK_RECORDING                                                                                 \
+    {'o', "output", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(output), "FILE",                                     \
+     "write the recording to FILE, which must not exist yet", NULL, 0, 0},                                   \
+    {'i', "interval", TIDE_OPTION_DURATION, TIDE_TRACK_OPTION(interval_ns), "INTERVAL",                      \
+     "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},       \
+    {'l', "limit", TIDE_OPTION_SIZE, TIDE_TRACK_OPTION(limit_bytes), "SIZE",                                 \
+     "forecast when memory reaches SIZE, unless a lower limit applies", NULL, 1, TIDE_LARGEST},              \
+    {0, "step-regex", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(step_regex), "RE",                                 \
+     "find steps in the output with this extended regular expression; its first group is the number",        \
+     NULL, 0, 0}
+#define TIDE_TRACK_ITEMS                                                                                     \
+    {0, "items", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items), "N",                                           \
+     "the data set has N items; with --per-step, tidemark recognises one pass over it", NULL, 1,             \
+     INT64_C(1) << 53},                                                                                      \
+    {0, "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", "a step uses K items", NULL,  \
+     1, INT64_C(1) << 53}
+#define TIDE_TRACK_QUIET                                                                                     \
+    {'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                         \
+     "print only the sentence of the verdict", NULL, 0, 0}
 #define TIDE_TRACK_OPTIONS                                                                                   \
-    {'o',                                                                                                    \
-     "output",                                                                                               \
-     TIDE_OPTION_TEXT,                                                                                       \
-     TIDE_TRACK_OPTION(output),                                                                              \
-     "FILE",                                                                                                 \
-     "write the recording to FILE, which must not exist yet",                                                \
-     NULL,                                                                                                   \
-     0,                                                                                                      \
-     0},                                                                                                     \
-        {'i',                                                                                                \
-         "interval",                                                                                         \
-         TIDE_OPTION_DURATION,                                                                               \
-         TIDE_TRACK_OPTION(interval_ns),                                                                     \
-         "INTERVAL",                                                                                         \
-         "look at the processes every INTERVAL (250ms)",                                                     \
-         NULL,                                                                                               \
-         INT64_C(10000000),                                                                                  \
-         INT64_C(3600000000000)},                                                                            \
-        {'l',                                                                                                \
-         "limit",                                                                                            \
-         TIDE_OPTION_SIZE,                                                                                   \
-         TIDE_TRACK_OPTION(limit_bytes),                                                                     \
-         "SIZE",                                                                                             \
-         "forecast when memory reaches SIZE, unless a lower limit applies",                                  \
-         NULL,                                                                                               \
-         1,                                                                                                  \
-         TIDE_LARGEST},                                                                                      \
-        {0,                                                                                                  \
-         "step-regex",                                                                                       \
-         TIDE_OPTION_TEXT,                                                                                   \
-         TIDE_TRACK_OPTION(step_regex),                                                                      \
-         "RE",                                                                                               \
-         "find steps in the output with this extended regular expression; its first group is the number",    \
-         NULL,                                                                                               \
-         0,                                                                                                  \
-         0},                                                                                                 \
-        {0,                                                                                                  \
-         "no-steps-from-output",                                                                             \
-         TIDE_OPTION_FLAG,                                                                                   \
-         TIDE_TRACK_OPTION(no_steps),                                                                        \
-         NULL,                                                                                               \
-         "do not look for steps in what the program prints",                                                 \
-         NULL,                                                                                               \
-         0,                                                                                                  \
-         0},                                                                                                 \
-        {0,                                                                                                  \
-         "items",                                                                                            \
-         TIDE_OPTION_COUNT,                                                                                  \
-         TIDE_TRACK_OPTION(items),                                                                           \
-         "N",                                                                                                \
-         "the data set has N items; with --per-step, tidemark recognises one pass over it",                  \
-         NULL,                                                                                               \
-         1,                                                                                                  \
-         INT64_C(1) << 53},                                                                                  \
-        {0,    "per-step", TIDE_OPTION_COUNT, TIDE_TRACK_OPTION(items_per_step), "K", "a step uses K items", \
-         NULL, 1,          INT64_C(1) << 53},                                                                \
-        {0,                                                                                                  \
-         "no-status",                                                                                        \
-         TIDE_OPTION_FLAG,                                                                                   \
-         TIDE_TRACK_OPTION(no_status),                                                                       \
-         NULL,                                                                                               \
-         "show no status line on a terminal",                                                                \
-         NULL,                                                                                               \
-         0,                                                                                                  \
-         0},                                                                                                 \
-    {                                                                                                        \
-        'q', "quiet", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(quiet), NULL,                                      \
-            "print only the sentence of the verdict", NULL, 0, 0                                             \
-    }
+    TIDE_TRACK_RECORDING,                                                                                    \
+    {0, "no-steps-from-output", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_steps), NULL,                         \
+     "do not look for steps in what the program prints", NULL, 0, 0},                                        \
+    TIDE_TRACK_ITEMS,                                                                                        \
+    {0, "no-status", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_status), NULL,                                   \
+     "show no status line on a terminal", NULL, 0, 0},                                                       \
+    TIDE_TRACK_QUIET
+/* clang-format on */
 
 void tide_track_options_init(struct tide_track_options *options);
 void tide_track_options_apply(const struct tide_track_options *options, struct tide_track_config *config);

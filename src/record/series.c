@@ -662,12 +662,8 @@ int tide_series_read(const char *path, const struct tide_series_options *options
         status = tide_err_set(err, "'%s' is larger than 1 GiB", shown);
     } else if (status == 0) {
         status = tide_series_parse(tide_buf_view(&text), text.len, options, ret, err);
-        if (status && err) {
-            char hint[sizeof err->hint];
-            memcpy(hint, err->hint, sizeof hint);
+        if (status)
             tide_err_wrap(err, "cannot read '%s' as a series", shown);
-            memcpy(err->hint, hint, sizeof hint);
-        }
     }
     tide_buf_release(&text);
     return status;
