@@ -141,7 +141,7 @@ static int find_limit(struct tide_assessing *s)
         if (newest != i || of_a_part || l->bytes <= 0 || (double)l->bytes >= a->limit_bytes)
             continue;
         a->limit_bytes = (double)l->bytes;
-        tide_text_escape(l->name, strlen(l->name), a->limit_name, sizeof a->limit_name);
+        tide_text_shown(l->name, a->limit_name, sizeof a->limit_name);
     }
     tide_map_release(&last);
     return status;
@@ -724,7 +724,7 @@ int tide_assess_series(const struct tide_series_set *set, const struct tide_asse
                                   .x = series->x,
                                   .bytes = series->bytes,
                                   .count = series->count};
-        tide_text_escape(series->name, strlen(series->name), j->name, sizeof j->name);
+        tide_text_shown(series->name, j->name, sizeof j->name);
         struct tide_judge_input input = {.x = series->x,
                                          .bytes = series->bytes,
                                          .count = series->count,

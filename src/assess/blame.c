@@ -71,7 +71,7 @@ static int find_phase(struct tide_blaming *g)
             return 0;
     }
     tide_err_set(g->err, "the recording has no phase '%s'",
-                 tide_text_escape(g->options->phase, strlen(g->options->phase), shown, sizeof shown));
+                 tide_text_shown(g->options->phase, shown, sizeof shown));
     if (phases->count == 0)
         return tide_err_hint(g->err, "the program told none");
     return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",

@@ -115,7 +115,7 @@ static void find_limit(const struct tide_history *h, struct tide_death *d)
             is_replaced(h, i, from))
             continue;
         d->limit_bytes = (double)l->bytes;
-        tide_text_escape(l->name, strlen(l->name), d->limit_name, sizeof d->limit_name);
+        tide_text_shown(l->name, d->limit_name, sizeof d->limit_name);
     }
 }
 

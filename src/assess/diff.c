@@ -76,7 +76,7 @@ static enum tide_diff_result compare_rates(const struct tide_diff *d, const stru
 static int wrap_source(const struct tide_diff_side *s, struct tide_err *err)
 {
     char shown[256];
-    return tide_err_wrap(err, "%s", tide_text_escape(s->source, strlen(s->source), shown, sizeof shown));
+    return tide_err_wrap(err, "%s", tide_text_shown(s->source, shown, sizeof shown));
 }
 
 static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, struct tide_err *err)
@@ -116,7 +116,7 @@ static void name_subject(const struct tide_judged *j, char *out, size_t size)
 {
     char role[96] = "";
     if (j->role)
-        tide_text_escape(j->role, strlen(j->role), role, sizeof role);
+        tide_text_shown(j->role, role, sizeof role);
     if (j->subject == TIDE_SUBJECT_GPU && role[0])
         snprintf(out, size, "GPU %lld, %s", (long long)j->device, role);
     else

@@ -85,7 +85,7 @@ static int judge_gauges(struct tide_assessing *s)
                                 .gauge = (int32_t)name,
                                 .limit_bytes = NAN};
         char shown[80];
-        tide_text_escape(h->names[name], strlen(h->names[name]), shown, sizeof shown);
+        tide_text_shown(h->names[name], shown, sizeof shown);
         snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
         j.shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
         if (j.shared) {

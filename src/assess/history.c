@@ -12,7 +12,6 @@
 #include "assess/history.h"
 #include "assess/downsample.h"
 #include "assess/history_private.h"
-#include "assess/siblings.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -719,7 +718,7 @@ int tide_history_open(const char *path, struct tide_history **ret_history, struc
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size)
 {
     const char *text = name >= 0 && (size_t)name < history->name_count ? history->names[name] : "";
-    return tide_text_escape(text, strlen(text), out, size);
+    return tide_text_shown(text, out, size);
 }
 
 size_t tide_until(const void *times, size_t stride, size_t count, int64_t t_ns)

@@ -52,7 +52,7 @@ struct tide_history_heap_point {
 
 struct tide_history_process {
     struct tide_process row; /* strings owned by the history, unescaped */
-    int64_t number;          /* among its like, from 0; -1: none (siblings.h) */
+    int64_t number;          /* among its like, from 0; -1: none (siblings.c) */
     struct tide_history_point *points;
     size_t point_count, point_capacity;
     int64_t unread_ns; /* since when its counters cannot be read: it is dying; 0: they can */

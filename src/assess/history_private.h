@@ -86,6 +86,11 @@ int64_t tide_history_window_time(struct tide_history *history, int64_t tick);
 struct tide_history_process *tide_history_sampled(struct tide_history *history, int64_t tick, int64_t id,
                                                   int64_t *ret_t_ns);
 
+/* Sets `number` of every process (siblings.c). Its like are those of the same parent and role; its number is
+ * how many of them that came before it were still there when it began. The one who follows another that ended
+ * has that one's number. -1: it is the only one there ever was, or nobody's child. */
+int tide_siblings_number(struct tide_history *history, struct tide_err *err);
+
 /* history_sites.c */
 void tide_history_heap_init(struct tide_history *history);
 void tide_history_heap_release(struct tide_history *history);

@@ -207,8 +207,7 @@ int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct t
     else if (strcmp(text, "end"))
         moment.kind = TIDE_MOMENT_STEP;
     if (moment.kind == TIDE_MOMENT_STEP && (tide_real_parse(text, &moment.step) || moment.step < 0)) {
-        tide_err_set(err, "'%s' is no moment of a run",
-                     tide_text_escape(text, strlen(text), shown, sizeof shown));
+        tide_err_set(err, "'%s' is no moment of a run", tide_text_shown(text, shown, sizeof shown));
         return tide_err_hint(err, "'end', 'peak', or the number of a step");
     }
     *ret_moment = moment;

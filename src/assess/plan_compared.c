@@ -68,7 +68,7 @@ static size_t find_spans(const struct tide_history *h, const struct tide_phases 
 static void add_row(struct tide_against *to, const char *name, int64_t planned, int64_t peak)
 {
     struct tide_against_row *row = &to->rows[to->count++];
-    tide_text_escape(name, strlen(name), row->name, sizeof row->name);
+    tide_text_shown(name, row->name, sizeof row->name);
     row->planned = planned;
     row->seen = peak;
 }
@@ -106,34 +106,32 @@ static void print_waterfall(const struct tide_job *job, const struct tide_foreca
                             const struct tide_against *seen, bool device, FILE *out)
 {
     const struct tide_against_row *whole = &seen->rows[seen->count - 1];
-    char text[2][TIDE_UNITS_TEXT];
     int64_t sum = 0;
     for (int part = 0; part < TIDE_PARTS; part++) {
         if (!f->owned[part])
             continue;
         sum += f->owned[part];
         fprintf(out, "  %-16s %12s %12s\n", tide_part_name((enum tide_part)part),
-                tide_size_text((double)f->owned[part], text[0]), tide_size_text((double)sum, text[1]));
+                TIDE_SIZE((double)f->owned[part]), TIDE_SIZE((double)sum));
     }
     if (device) {
         sum += f->reserved - f->allocated;
-        fprintf(out, "  %-16s %12s %12s\n", "kept unused",
-                tide_size_text((double)(f->reserved - f->allocated), text[0]),
-                tide_size_text((double)sum, text[1]));
+        fprintf(out, "  %-16s %12s %12s\n", "kept unused", TIDE_SIZE((double)(f->reserved - f->allocated)),
+                TIDE_SIZE((double)sum));
     }
     if (device || job->host) {
         sum += f->context;
-        fprintf(out, "  %-16s %12s %12s\n", device ? "context" : "interpreter",
-                tide_size_text((double)f->context, text[0]), tide_size_text((double)sum, text[1]));
+        fprintf(out, "  %-16s %12s %12s\n", device ? "context" : "interpreter", TIDE_SIZE((double)f->context),
+                TIDE_SIZE((double)sum));
     }
-    fprintf(out, "  %-16s %12s %12s\n", "unexplained", tide_size_text((double)(whole->seen - sum), text[0]),
-            tide_size_text((double)whole->seen, text[1]));
+    fprintf(out, "  %-16s %12s %12s\n", "unexplained", TIDE_SIZE((double)(whole->seen - sum)),
+            TIDE_SIZE((double)whole->seen));
 }
 
 static void print_text(const struct tide_job *job, const struct tide_forecast *f,
                        const struct tide_against *seen, bool device, FILE *out)
 {
-    char line[256], text[3][TIDE_UNITS_TEXT];
+    char line[256];
     tide_job_text(job, line, sizeof line);
     fprintf(out, "plan          %s\n\n  %-16s %12s %12s\n", line, "owner", "bytes", "in all");
     print_waterfall(job, f, seen, device, out);
@@ -141,9 +139,8 @@ static void print_text(const struct tide_job *job, const struct tide_forecast *f
             seen->what);
     for (int i = 0; i < seen->count; i++) {
         const struct tide_against_row *row = &seen->rows[i];
-        fprintf(out, "  %-16s %12s %12s %12s\n", row->name, tide_size_text((double)row->planned, text[0]),
-                tide_size_text((double)row->seen, text[1]),
-                tide_size_text((double)(row->seen - row->planned), text[2]));
+        fprintf(out, "  %-16s %12s %12s %12s\n", row->name, TIDE_SIZE((double)row->planned),
+                TIDE_SIZE((double)row->seen), TIDE_SIZE((double)(row->seen - row->planned)));
     }
 }
 

@@ -16,7 +16,7 @@ char *tide_process_title(const struct tide_history_process *p, char *out, size_t
     else if (p->number >= 0)
         snprintf(number, sizeof number, " %lld", (long long)p->number);
     size_t room = size > strlen(number) ? size - strlen(number) : 1;
-    tide_text_escape(called, strlen(called), out, room); /* what is long is cut, its number is not */
+    tide_text_shown(called, out, room); /* what is long is cut, its number is not */
     strcat(out, number);
     return out;
 }

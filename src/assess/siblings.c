@@ -1,8 +1,9 @@
 /*
- * siblings.c - see siblings.h. Processes are sorted so that siblings lie together, in the order in which they
+ * siblings.c - the numbers of processes among their like: "worker 3" is the fourth that its parent had at
+ * once. Processes are sorted so that siblings lie together, in the order in which they
  * came; the ends of those that are still there are a heap with the earliest on top.
  */
-#include "assess/siblings.h"
+#include "assess/history_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -160,7 +160,7 @@ bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size)
 {
     if (!frame->source[0])
         return false;
-    tide_text_escape(frame->source, strlen(frame->source), out, size);
+    tide_text_shown(frame->source, out, size);
     return true;
 }
 
@@ -203,11 +203,11 @@ void tide_frame_put(struct tide_buf *b, const struct tide_frame *f, bool with_so
 {
     char bare[160], function[160], file[160], module[96], line[SOURCE_LINE];
     bare_name(f->function, bare, sizeof bare);
-    tide_text_escape(bare, strlen(bare), function, sizeof function);
+    tide_text_shown(bare, function, sizeof function);
     const char *short_file = short_path(f->file);
-    tide_text_escape(short_file, strlen(short_file), file, sizeof file);
+    tide_text_shown(short_file, file, sizeof file);
     const char *short_module = tide_text_last_part(f->module);
-    tide_text_escape(short_module, strlen(short_module), module, sizeof module);
+    tide_text_shown(short_module, module, sizeof module);
     if (f->file[0] && f->line > 0)
         tide_buf_format(b, "%s:%lld %s", file, (long long)f->line, function);
     else if (f->function[0])
@@ -282,7 +282,7 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
         return false;
     const struct tide_process *row = &h->processes[largest].row;
     char name[TIDE_SITE_PROCESS];
-    tide_text_escape(row->name, strlen(row->name), name, sizeof name);
+    tide_text_shown(row->name, name, sizeof name);
     snprintf(out, size,
              "%s[%lld], since it is statically linked or setuid, another user's, or without the "
              "LD_PRELOAD of --heap",
@@ -313,7 +313,7 @@ int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
     const char *refusal = tide_sites_refusal(h);
     if (refusal) {
         char why[240];
-        tide_text_escape(refusal, strlen(refusal), why, sizeof why);
+        tide_text_shown(refusal, why, sizeof why);
         return tide_err_set(err, "the recording has no call sites: %s", why);
     }
     char unseen[280];

@@ -186,7 +186,7 @@ static int judge_role(struct tide_assessing *s, struct sum *sum)
 {
     char role[64];
     const struct tide_history_process *first = &s->h->processes[sum->members[0]];
-    tide_text_escape(first->row.role, strlen(first->row.role), role, sizeof role);
+    tide_text_shown(first->row.role, role, sizeof role);
     bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,

@@ -185,11 +185,11 @@ static int describe_others(struct tide_assessing *s)
         growing += s->a->judged[i].subject == TIDE_SUBJECT_PROCESS &&
                    tide_verdict_grows(&s->a->judged[i].verdict) && !s->a->judged[i].passing &&
                    s->a->judged[i].process != worst->process;
-    char total[TIDE_UNITS_TEXT], once[TIDE_UNITS_TEXT], who[160], role[64], how[48] = "steady";
+    char who[160], role[64], how[48] = "steady";
     const char *common = commonest_role(s, &alike);
     if (!common)
         return tide_assessing_no_memory(s->err);
-    tide_text_escape(common, strlen(common), role, sizeof role);
+    tide_text_shown(common, role, sizeof role);
     if (alike < 2)
         snprintf(who, sizeof who, "%zu other process%s", others, others == 1 ? "" : "es");
     else if (alike == others)
@@ -198,9 +198,8 @@ static int describe_others(struct tide_assessing *s)
         snprintf(who, sizeof who, "%zu x %s and %zu more", alike, role, others - alike);
     if (growing)
         snprintf(how, sizeof how, "of which %zu grow%s too", growing, growing == 1 ? "s" : "");
-    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, tide_size_text(rss, total),
-             known ? " but " : "", known ? tide_size_text(counted, once) : "",
-             known ? " counted once (PSS)" : "");
+    snprintf(s->a->others, sizeof s->a->others, "%s %s, %s RSS%s%s%s", who, how, TIDE_SIZE(rss),
+             known ? " but " : "", known ? TIDE_SIZE(counted) : "", known ? " counted once (PSS)" : "");
     return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Length in bytes of the valid UTF-8 sequence at text (1 to 4), or 0 if there is none. Decodes it into
  * *ret_rune if not NULL. */
@@ -22,6 +23,12 @@ bool tide_text_is_unsafe(unsigned rune);
  * written as \xNN or \u{NNNN}. A
  * result that does not fit ends in "..". Returns out. The result is valid UTF-8. */
 char *tide_text_escape(const char *text, size_t len, char *out, size_t size);
+
+/* The same of a whole string. */
+static inline char *tide_text_shown(const char *text, char *out, size_t size)
+{
+    return tide_text_escape(text, strlen(text), out, size);
+}
 
 /* The last part of a path. Borrowed. */
 const char *tide_text_last_part(const char *path);

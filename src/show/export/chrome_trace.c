@@ -96,8 +96,8 @@ static void put_names(struct trace *t)
     for (size_t i = 0; i < t->h->process_count; i++) {
         const struct tide_process *p = &t->h->processes[i].row;
         char name[160], role[64], text[256];
-        tide_text_escape(p->name, strlen(p->name), name, sizeof name);
-        tide_text_escape(p->role, strlen(p->role), role, sizeof role);
+        tide_text_shown(p->name, name, sizeof name);
+        tide_text_shown(p->role, role, sizeof role);
         snprintf(text, sizeof text, "%s[%lld] %s", name, (long long)p->pid, role);
         put_metadata(t, "process_name", t->pids[i], MAIN_TRACK, text);
         put_metadata(t, "thread_name", t->pids[i], MAIN_TRACK, "steps");

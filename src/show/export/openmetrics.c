@@ -42,7 +42,7 @@ static void family(struct metrics *m, const char *name, const char *type, const 
 static void label(struct metrics *m, const char **gap, const char *name, const char *value)
 {
     char safe[LABEL];
-    tide_text_escape(value, strlen(value), safe, sizeof safe);
+    tide_text_shown(value, safe, sizeof safe);
     fprintf(m->out, "%s%s=\"", *gap, name);
     for (const char *p = safe; *p; p++) {
         if (*p == '\\' || *p == '"')

@@ -100,7 +100,7 @@ static uint64_t string(struct profile *p, const char *text)
 {
     char safe[TIDE_EXPORT_TEXT];
     bool is_new;
-    tide_text_escape(text, strlen(text), safe, sizeof safe);
+    tide_text_shown(text, safe, sizeof safe);
     uint64_t index = number_of(p, &p->string_of, tide_map_text_key(safe), &p->string_count, &is_new);
     if (is_new)
         tide_proto_text(&p->strings, PROFILE_STRING, safe);

@@ -23,12 +23,12 @@ static void put_frames(struct tide_json *json, const struct tide_history *h)
         const char *file = f->file[0] ? f->file : f->module;
         tide_json_object(json, NULL);
         if (f->function[0])
-            tide_text_escape(f->function, strlen(f->function), text, sizeof text);
+            tide_text_shown(f->function, text, sizeof text);
         else
             tide_export_frame(f, text, sizeof text);
         tide_json_text(json, "name", text);
         if (file[0])
-            tide_json_text(json, "file", tide_text_escape(file, strlen(file), text, sizeof text));
+            tide_json_text(json, "file", tide_text_shown(file, text, sizeof text));
         if (f->line > 0)
             tide_json_integer(json, "line", f->line);
         tide_json_end(json);

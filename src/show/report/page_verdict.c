@@ -128,7 +128,7 @@ static void put_facts(struct tide_report_page *page)
 {
     const struct tide_history *h = page->h;
     const struct tide_summary *s = &page->summary;
-    char text[TEXT], size[TIDE_UNITS_TEXT], date[40] = "";
+    char text[TEXT], date[40] = "";
     time_t seconds = (time_t)h->started_wall_s;
     struct tm parts;
     fputs("<dl class=\"facts\">\n", page->out);
@@ -137,25 +137,22 @@ static void put_facts(struct tide_report_page *page)
     if (h->started_wall_s != TIDE_UNKNOWN && gmtime_r(&seconds, &parts) &&
         strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &parts) > 0)
         put_pair(page->out, "started", date);
-    put_pair(page->out, "lasted", tide_duration_text((double)s->last_ns / TIDE_NS_PER_S, size));
+    put_pair(page->out, "lasted", TIDE_DURATION((double)s->last_ns / TIDE_NS_PER_S));
     tide_summary_ending(h, text, sizeof text);
     put_pair(page->out, "ended", text);
     if (isfinite(page->a->steps))
-        put_pair(page->out, "steps", tide_count_text(page->a->steps + 1, size));
+        put_pair(page->out, "steps", TIDE_COUNT(page->a->steps + 1));
     if (s->counted.bytes != TIDE_UNKNOWN) {
-        char when[TIDE_UNITS_TEXT];
-        tide_duration_text((double)s->counted.t_ns / TIDE_NS_PER_S, when);
-        snprintf(text, sizeof text, "%s %s%s", tide_size_text((double)s->counted.bytes, size),
-                 s->counted.t_ns > 0 ? "after " : "at the start", s->counted.t_ns > 0 ? when : "");
+        double when_s = (double)s->counted.t_ns / TIDE_NS_PER_S;
+        snprintf(text, sizeof text, "%s %s%s", TIDE_SIZE((double)s->counted.bytes),
+                 when_s > 0 ? "after " : "at the start", when_s > 0 ? TIDE_DURATION(when_s) : "");
         put_pair(page->out, "peak", text);
     }
     if (isfinite(page->a->limit_bytes)) {
-        snprintf(text, sizeof text, "%s (%s)", tide_size_text(page->a->limit_bytes, size),
-                 page->a->limit_name);
+        snprintf(text, sizeof text, "%s (%s)", TIDE_SIZE(page->a->limit_bytes), page->a->limit_name);
         put_pair(page->out, "limit", text);
     }
-    tide_count_text((double)h->tick_count, size);
-    snprintf(text, sizeof text, "%s, of %zu process%s", size, h->process_count,
+    snprintf(text, sizeof text, "%s, of %zu process%s", TIDE_COUNT((double)h->tick_count), h->process_count,
              h->process_count == 1 ? "" : "es");
     put_pair(page->out, "looks", text);
     fputs("</dl>\n", page->out);
@@ -246,7 +243,6 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     const struct tide_blame *blame = page->growth;
     FILE *out = page->out;
     struct tide_report_line line = {NULL, 0};
-    char size[TIDE_UNITS_TEXT];
     struct tide_buf b;
     tide_buf_init(&b, TEXT);
     tide_culprit_put_amount(&b, blame, c);
@@ -261,7 +257,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     fputs("<span class=\"who\">", out);
     tide_html_text(out, c->process_name, 0);
     fprintf(out, ", %s, %s live at the end</span></div>\n", tide_site_kind_name(c->site->kind),
-            tide_size_text(c->live_bytes, size));
+            TIDE_SIZE(c->live_bytes));
     if (!tide_report_site_line(c->site, &page->arena, SPARK_POINTS, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
     put_stack(page, c->site);
@@ -343,7 +339,6 @@ static size_t gather_places(const struct tide_report_page *page, struct place ou
 static void put_peak(struct tide_report_page *page)
 {
     struct place places[PLACES_MOST] = {{NULL, NULL, 0, 0, 0}};
-    char size[TIDE_UNITS_TEXT];
     size_t count = page->peak ? gather_places(page, places) : 0;
     if (count == 0)
         return;
@@ -356,7 +351,7 @@ static void put_peak(struct tide_report_page *page)
         fprintf(page->out,
                 "<tr><td class=\"n\" data-label=\"Bytes\">%s<td class=\"n\" data-label=\"Share\">%.0f %%"
                 "<td class=\"wide\" data-label=\"Where\">",
-                tide_size_text(p->bytes, size), 100 * p->share);
+                TIDE_SIZE(p->bytes), 100 * p->share);
         put_site(page->out, page->h, p->largest->site);
         if (p->sites > 1)
             fprintf(page->out, " <span class=\"more\">%zu call stacks</span>", p->sites);

@@ -254,9 +254,8 @@ static void draw_limit(const struct scale *scale, struct tide_cells *cells, int 
 
 static char *x_text(const struct tide_model *model, double x, bool with_unit, char out[static 48])
 {
-    char text[TIDE_UNITS_TEXT];
     if (tide_model_steps_shown(model))
-        snprintf(out, 48, "%s%s", with_unit ? "step " : "", tide_count_text(x, text));
+        snprintf(out, 48, "%s%s", with_unit ? "step " : "", TIDE_COUNT(x));
     else if (model->window_to - model->window_from < 10)
         snprintf(out, 48, "%.2f s", x);
     else

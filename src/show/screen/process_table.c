@@ -1,7 +1,9 @@
-#include "show/screen/process_table.h"
+/*
+ * process_table.c - the process table of the terminal view: which columns fit, and the rows in them.
+ */
+#include "show/screen/view.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "show/screen/chart.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -188,9 +188,9 @@ static void print_remarks(const struct tide_history *history, FILE *out)
     if (history->skipped_rows)
         fprintf(out, "%lld rows make no sense and were left out\n", (long long)history->skipped_rows);
     for (size_t i = 0; i < history->note_count; i++) {
-        char text[512], when[TIDE_UNITS_TEXT];
-        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
-        fprintf(out, "after %s: %s\n", tide_duration_text((double)history->notes[i].t_ns / 1e9, when), text);
+        char text[512];
+        tide_text_shown(history->notes[i].text, text, sizeof text);
+        fprintf(out, "after %s: %s\n", TIDE_DURATION((double)history->notes[i].t_ns / 1e9), text);
     }
 }
 
@@ -211,10 +211,9 @@ static void put_into_words(struct screen *screen)
     tide_assessment_sentence(assessment, screen->sentence, sizeof screen->sentence);
     tide_assessment_brief(assessment, screen->brief, sizeof screen->brief);
     size_t used = strlen(screen->brief);
-    char limit[TIDE_UNITS_TEXT];
     if (isfinite(assessment->limit_bytes))
         snprintf(screen->brief + used, sizeof screen->brief - used, "  (limit %s: %s)",
-                 tide_size_text(assessment->limit_bytes, limit), assessment->limit_name);
+                 TIDE_SIZE(assessment->limit_bytes), assessment->limit_name);
     FILE *out = open_memstream(&screen->verdict_text, &len);
     if (!out)
         return;
@@ -551,7 +550,7 @@ static void name_recording(struct screen *screen)
 {
     const char *path = screen->path, *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    tide_text_escape(name, strlen(name), screen->recording, sizeof screen->recording);
+    tide_text_shown(name, screen->recording, sizeof screen->recording);
 }
 
 static int start(struct screen *screen, struct tide_err *err)

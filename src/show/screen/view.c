@@ -1,7 +1,6 @@
 #include "show/screen/view.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "show/screen/process_table.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -67,14 +66,14 @@ static void status_text(const struct tide_model *model, char *out, size_t size)
     out[0] = '\0';
     if (isfinite(step)) {
         double pace = tide_model_pace(model);
-        add_part(out, size, "step %s", tide_count_text(floor(step), a));
+        add_part(out, size, "step %s", TIDE_COUNT(floor(step)));
         if (isfinite(pace)) {
             snprintf(b, sizeof b, pace < 9.95 ? "%.2g" : "%.0f", pace);
             add_part(out, size, "%s steps/s", b);
         }
     }
     if (epoch)
-        add_part(out, size, "epoch %s", tide_count_text((double)epoch->number, a));
+        add_part(out, size, "epoch %s", TIDE_COUNT((double)epoch->number));
     add_part(out, size, "%s", clock_text(model->cursor_ns, a));
 }
 
@@ -146,7 +145,7 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
         const struct tide_process *process = &model->history->processes[chosen->process - 1].row;
         char command[200];
         const char *text = process->command ? process->command : "";
-        tide_text_escape(text, strlen(text), command, sizeof command);
+        tide_text_shown(text, command, sizeof command);
         snprintf(about, sizeof about, "[%" PRId64 "] private memory  %s", process->pid, command);
     } else {
         snprintf(about, sizeof about, ", shared pages counted once");
@@ -173,29 +172,18 @@ static void draw_title(struct tide_view *view, const struct tide_model *model, i
 static void mark_text(const struct tide_model *model, const struct tide_history_mark *mark, char *out,
                       size_t size)
 {
-    char name[64], number[TIDE_UNITS_TEXT];
+    static const char *const formats[TIDE_MARK_KINDS] = {[TIDE_MARK_STEP] = "step %s",
+                                                         [TIDE_MARK_EPOCH] = "epoch %s",
+                                                         [TIDE_MARK_PHASE_BEGIN] = "%s begins",
+                                                         [TIDE_MARK_PHASE_END] = "%s ends",
+                                                         [TIDE_MARK_ITEMS] = "%s items"};
+    bool phase = mark->kind == TIDE_MARK_PHASE_BEGIN || mark->kind == TIDE_MARK_PHASE_END;
+    char name[64];
     tide_history_name(model->history, mark->name, name, sizeof name);
-    tide_count_text((double)mark->number, number);
-    switch (mark->kind) {
-    case TIDE_MARK_STEP:
-        snprintf(out, size, "step %s", number);
-        break;
-    case TIDE_MARK_EPOCH:
-        snprintf(out, size, "epoch %s", number);
-        break;
-    case TIDE_MARK_PHASE_BEGIN:
-        snprintf(out, size, "%s begins", name);
-        break;
-    case TIDE_MARK_PHASE_END:
-        snprintf(out, size, "%s ends", name);
-        break;
-    case TIDE_MARK_ITEMS:
-        snprintf(out, size, "%s items", number);
-        break;
-    default:
-        snprintf(out, size, "%s %s", name, tide_size_text((double)mark->number, number));
-        break;
-    }
+    if (formats[mark->kind])
+        snprintf(out, size, formats[mark->kind], phase ? name : TIDE_COUNT((double)mark->number));
+    else
+        snprintf(out, size, "%s %s", name, TIDE_SIZE((double)mark->number));
 }
 
 /* The newest note at the cursor, in at most half the line. Returns the columns used. */
@@ -206,7 +194,7 @@ static int draw_note(struct tide_view *view, const struct tide_model *model, int
         if (history->notes[i].t_ns > model->cursor_ns)
             continue;
         char text[512];
-        tide_text_escape(history->notes[i].text, strlen(history->notes[i].text), text, sizeof text);
+        tide_text_shown(history->notes[i].text, text, sizeof text);
         return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
                                  text) +
                2;
@@ -229,9 +217,8 @@ static void draw_marks(struct tide_view *view, const struct tide_model *model, i
             continue;
         at += tide_cells_text(cells, row, at, cells->columns - at, TIDE_STYLE_DIM, at == noted ? "in " : "");
         tide_history_name(history, phase->name, text, sizeof text);
-        tide_duration_text((double)(model->cursor_ns - phase->from_ns) / 1e9, since);
-        at +=
-            tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_PHASE, "%s (%s) ", text, since);
+        at += tide_cells_format(cells, row, at, cells->columns - at, TIDE_STYLE_PHASE, "%s (%s) ", text,
+                                TIDE_DURATION((double)(model->cursor_ns - phase->from_ns) / 1e9));
     }
     int shown = 0;
     size_t looked = 0;

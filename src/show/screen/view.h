@@ -38,4 +38,8 @@ void tide_view_question(struct tide_cells *cells);
 
 void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info);
 
+/* The process table (process_table.c): a heading and rows - 1 rows of the model, from line `top` on. Keeps
+ * the chosen row in sight. */
+void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows);
+
 #endif

@@ -1,6 +1,5 @@
 #include "show/screen/view_model.h"
 #include "base/text.h"
-#include "show/screen/view_rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -304,10 +303,10 @@ char *tide_model_name(const struct tide_model *model, const struct tide_row *row
     const struct tide_process *process = &model->history->processes[row->process - 1].row;
     const char *name = process->name ? process->name : "";
     if (row->kind == TIDE_ROW_PROCESS)
-        return tide_text_escape(name, strlen(name), out, size);
+        return tide_text_shown(name, out, size);
     const char *role = process->role && *process->role ? process->role : name;
     char shown[96];
-    tide_text_escape(role, strlen(role), shown, sizeof shown);
+    tide_text_shown(role, shown, sizeof shown);
     if (row->alive == row->members || row->alive == 0)
         snprintf(out, size, "%zu x %s", row->members, shown);
     else

@@ -71,7 +71,13 @@ enum tide_key {
     TIDE_KEY_INTERRUPT, /* Ctrl-C */
 };
 
-struct tide_moment; /* what one process was at the cursor */
+/* What one process was at the cursor. */
+struct tide_row_moment {
+    int64_t rss, pss, uss, gpu, threads;
+    bool begun, alive;
+    int64_t peak;       /* of RSS, over all points there are; kept from one update to the next */
+    size_t peak_points; /* that it was found in */
+};
 
 struct tide_model {
     const struct tide_history *history;
@@ -112,7 +118,7 @@ struct tide_model {
     size_t marks, ticks;           /* which were made from so many */
     struct tide_map judged;        /* from rows to what was judged */
     struct tide_map toggled;       /* keys of rows that are not folded as they would be by themselves */
-    struct tide_moment *moments;
+    struct tide_row_moment *moments;
     size_t moment_capacity;
     int64_t *sums; /* of a role: private bytes, then RSS, one of each per tick */
     size_t sum_capacity;
@@ -128,6 +134,10 @@ void tide_model_release(struct tide_model *model);
  * then shows no rows. */
 int tide_model_update(struct tide_model *model, const struct tide_history *history,
                       const struct tide_assessment *assessment);
+
+/* Makes the rows at the moment of the cursor (view_rows.c, for view_model.c alone). -1: no memory, and there
+ * are no rows. */
+int tide_rows_build(struct tide_model *model);
 
 /* Does what the key means. Returns false when it means nothing. */
 bool tide_model_key(struct tide_model *model, int key);

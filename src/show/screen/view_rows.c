@@ -1,4 +1,11 @@
-#include "show/screen/view_rows.h"
+/*
+ * view_rows.c - the rows of the process table: who is shown, under whom, folded or not, in which order.
+ *
+ * Processes with the same parent and the same role are one foldable row, folded at first. A parent must have
+ * a smaller id than its child, else the child counts as a root: so a recording with a circle in it cannot
+ * hang the view.
+ */
+#include "show/screen/view_model.h"
 #include "base/check.h"
 #include "base/map.h"
 #include "base/text.h"
@@ -33,7 +40,7 @@ static int64_t parent_of(const struct tide_model *model, int64_t id)
 }
 
 /* The highest point so far, or what the kernel said, which may be higher. */
-static void find_peak(struct tide_moment *moment, const struct tide_history_process *process)
+static void find_peak(struct tide_row_moment *moment, const struct tide_history_process *process)
 {
     if (process->point_count < moment->peak_points) /* the history was thinned */
         moment->peak_points = 0;
@@ -44,7 +51,8 @@ static void find_peak(struct tide_moment *moment, const struct tide_history_proc
         moment->peak = process->row.peak_rss_bytes;
 }
 
-static void find_moment(struct tide_moment *moment, const struct tide_history_process *process, int64_t t_ns)
+static void find_moment(struct tide_row_moment *moment, const struct tide_history_process *process,
+                        int64_t t_ns)
 {
     moment->rss = moment->pss = moment->uss = moment->gpu = moment->threads = TIDE_UNKNOWN;
     moment->begun = process->row.began_ns <= t_ns;
@@ -96,7 +104,7 @@ static int fill_moments(struct tide_model *model)
 {
     size_t count = model->history->process_count;
     if (count > model->moment_capacity) {
-        struct tide_moment *moments = realloc(model->moments, count * 2 * sizeof *moments);
+        struct tide_row_moment *moments = realloc(model->moments, count * 2 * sizeof *moments);
         if (moments)
             model->moments = moments;
         int64_t *members = realloc(model->members, count * 2 * sizeof *members);
@@ -105,7 +113,7 @@ static int fill_moments(struct tide_model *model)
         if (!moments || !members)
             return -1;
         for (size_t i = model->moment_capacity; i < count * 2; i++)
-            model->moments[i] = (struct tide_moment){.peak = TIDE_UNKNOWN};
+            model->moments[i] = (struct tide_row_moment){.peak = TIDE_UNKNOWN};
         model->moment_capacity = count * 2;
     }
     for (size_t i = 0; i < count; i++)
@@ -141,7 +149,7 @@ static int compare_members(const void *left, const void *right, void *context)
 /* Of those that have ended, the many small helpers of a start are left out until somebody asks for them. */
 static bool visible(const struct tide_model *model, int64_t id)
 {
-    const struct tide_moment *moment = &model->moments[id - 1];
+    const struct tide_row_moment *moment = &model->moments[id - 1];
     if (!moment->begun || moment->alive)
         return moment->begun;
     if (model->ended != TIDE_ENDED_LARGE)
@@ -253,7 +261,7 @@ static void sum_members(struct tide_model *model, struct tide_row *row)
     size_t pss_known = 0;
     for (size_t i = 0; i < row->members; i++) {
         int64_t id = model->members[row->first + i];
-        const struct tide_moment *moment = &model->moments[id - 1];
+        const struct tide_row_moment *moment = &model->moments[id - 1];
         row->alive += moment->alive;
         add(&row->rss, moment->rss);
         add(&row->pss, moment->pss);
@@ -409,49 +417,43 @@ static int compare_rows(const void *left, const void *right, void *context)
     return a->process < b->process ? -1 : a->process > b->process;
 }
 
-/* Every group as one row, the largest first, then members put in after the roles that are unfolded. */
+static void sort_rows(struct tide_model *model, size_t first)
+{
+    if (model->row_count > first)
+        qsort_r(model->rows + first, model->row_count - first, sizeof *model->rows, compare_rows, model);
+}
+
+/* Every group as one row, the largest first, with the members of those that are unfolded below them. */
 static int build_flat(struct tide_model *model, size_t count)
 {
     size_t first = model->row_count;
-    for (size_t i = 0; i < count;) {
-        size_t end = group_end(model, i, count);
+    for (size_t i = 0, end; i < count; i = end) {
+        end = group_end(model, i, count);
         if (!add_row(model, end - i > 1 ? TIDE_ROW_ROLE : TIDE_ROW_PROCESS, i, end - i, 0))
             return -1;
-        i = end;
     }
-    if (model->row_count > first)
-        qsort_r(model->rows + first, model->row_count - first, sizeof *model->rows, compare_rows, model);
-    size_t groups = model->row_count;
-    for (size_t g = first; g < groups; g++) {
-        if (!model->rows[g].foldable || model->rows[g].folded)
-            continue;
-        size_t from = model->rows[g].first, members = model->rows[g].members;
-        for (size_t i = 0; i < members; i++)
-            if (!add_row(model, TIDE_ROW_PROCESS, from + i, 1, 1))
-                return -1;
-    }
-    /* Members now stand at the end, role after role in the order of the roles: merge them in. */
-    size_t total = model->row_count, extra = groups;
-    if (extra == total)
-        return 0;
-    struct tide_row *merged = malloc(model->row_capacity * sizeof *merged);
-    if (!merged)
+    sort_rows(model, first);
+    size_t groups = model->row_count - first;
+    struct tide_row *sorted = malloc((groups + 1) * sizeof *sorted);
+    if (!sorted)
         return -1;
-    size_t to = 0;
-    for (size_t g = 0; g < groups; g++) {
-        merged[to++] = model->rows[g];
-        if (!model->rows[g].foldable || model->rows[g].folded)
-            continue;
-        size_t members = model->rows[g].members;
-        memcpy(merged + to, model->rows + extra, members * sizeof *merged);
-        qsort_r(merged + to, members, sizeof *merged, compare_rows, model);
-        to += members;
-        extra += members;
+    if (groups)
+        memcpy(sorted, model->rows + first, groups * sizeof *sorted);
+    model->row_count = first;
+    int bad = 0;
+    for (size_t g = 0; g < groups && !bad; g++) {
+        struct tide_row *row = new_row(model);
+        bad = row ? 0 : -1;
+        if (!row)
+            break;
+        *row = sorted[g];
+        size_t below = model->row_count;
+        for (size_t i = 0; sorted[g].foldable && !sorted[g].folded && i < sorted[g].members && !bad; i++)
+            bad = add_row(model, TIDE_ROW_PROCESS, sorted[g].first + i, 1, 1) ? 0 : -1;
+        sort_rows(model, below);
     }
-    TIDE_CHECK(to, ==, total);
-    free(model->rows);
-    model->rows = merged;
-    return 0;
+    free(sorted);
+    return bad;
 }
 
 int tide_rows_build(struct tide_model *model)

@@ -154,8 +154,7 @@ static void print_holders(const struct tide_culprit *c, FILE *out)
 {
     char text[TEXT];
     for (size_t i = 0; i < c->holder_count; i++)
-        fprintf(out, "    held by   %s\n",
-                tide_text_escape(c->holders[i], strlen(c->holders[i]), text, sizeof text));
+        fprintf(out, "    held by   %s\n", tide_text_shown(c->holders[i], text, sizeof text));
 }
 
 /* Whether it must be said whose they are. */

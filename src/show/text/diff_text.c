@@ -38,8 +38,7 @@ static const char *per(const struct tide_diff *d)
 
 static void put_size(struct tide_buf *b, const char *sign, double bytes)
 {
-    char text[TIDE_UNITS_TEXT];
-    tide_buf_format(b, "%s%s", sign, tide_size_text(bytes, text));
+    tide_buf_format(b, "%s%s", sign, TIDE_SIZE(bytes));
 }
 
 /* "+12 MiB", "-3 KiB" */
@@ -195,11 +194,10 @@ static void print_sites(const struct tide_diff *d, size_t most, size_t frames, F
 
 static void put_level(struct tide_buf *b, const struct tide_judged *const j[2], bool peak)
 {
-    char text[TIDE_UNITS_TEXT];
     for (int side = 0; side < 2; side++) {
         double bytes = !j[side] ? NAN : peak ? j[side]->verdict.peak : j[side]->verdict.floor_last;
         tide_buf_format(b, "%s%s", side ? " -> " : "",
-                        isfinite(bytes) ? tide_size_text(bytes, text)
+                        isfinite(bytes) ? TIDE_SIZE(bytes)
                         : j[side]       ? "?"
                                         : "not there");
     }
@@ -207,13 +205,12 @@ static void put_level(struct tide_buf *b, const struct tide_judged *const j[2], 
 
 static void put_rate(struct tide_buf *b, const struct tide_diff *d, const struct tide_diff_rate *rate)
 {
-    char text[TIDE_UNITS_TEXT];
     if (isnan(rate->bytes) && isfinite(rate->high))
-        tide_buf_format(b, "under %s/%s", tide_size_text(rate->high, text), d->x_is_steps ? "step" : "s");
+        tide_buf_format(b, "under %s/%s", TIDE_SIZE(rate->high), d->x_is_steps ? "step" : "s");
     else if (isnan(rate->bytes))
         tide_buf_text(b, "undecided");
     else if (rate->bytes > 0)
-        tide_buf_format(b, "+%s/%s", tide_size_text(rate->bytes, text), d->x_is_steps ? "step" : "s");
+        tide_buf_format(b, "+%s/%s", TIDE_SIZE(rate->bytes), d->x_is_steps ? "step" : "s");
     else
         tide_buf_text(b, "no leak");
 }
@@ -245,7 +242,7 @@ static void print_sides(const struct tide_diff *d, FILE *out)
         const struct tide_diff_side *s = &d->sides[side];
         tide_judged_sentence(&s->assessment->judged[0], s->assessment, sentence, sizeof sentence);
         fprintf(out, "  %s           %s: %s\n", side ? "B" : "A",
-                tide_text_escape(s->source, strlen(s->source), source, sizeof source), sentence);
+                tide_text_shown(s->source, source, sizeof source), sentence);
     }
     if (d->same_step)
         fprintf(out, "  compared    at step %.10g, the last that both reached\n", d->sides[0].at_x);

@@ -79,12 +79,12 @@ static void name_row(const struct tide_summary_row *row, char *out, size_t size)
     if (row->members == 1 && row->pid != TIDE_UNKNOWN)
         snprintf(pid, sizeof pid, "[%lld]", (long long)row->pid);
     if (row->members > 1) {
-        tide_text_escape(row->name, strlen(row->name), name, sizeof name);
+        tide_text_shown(row->name, name, sizeof name);
         snprintf(out, size, "%*s%zu x %s", 2 * depth, "", row->members, name);
         return;
     }
     int room = width - (int)strlen(pid);
-    tide_text_escape(row->name, strlen(row->name), name, room > 4 && room < 63 ? (size_t)room + 1 : 8);
+    tide_text_shown(row->name, name, room > 4 && room < 63 ? (size_t)room + 1 : 8);
     snprintf(out, size, "%*s%s%s", 2 * depth, "", name, pid);
 }
 

@@ -54,7 +54,7 @@ static const char *text_of(enum tide_cell_kind kind, const union tide_cell *cell
         return "-";
     switch (kind) {
     case TIDE_CELL_TEXT:
-        return tide_text_escape(cell->text, strlen(cell->text), out, CELL_TEXT);
+        return tide_text_shown(cell->text, out, CELL_TEXT);
     case TIDE_CELL_COUNT:
         return tide_count_text((double)cell->number, out);
     case TIDE_CELL_BYTES:
@@ -95,7 +95,7 @@ static void put_csv_text(FILE *out, const char *text)
 {
     char safe[CELL_TEXT];
 
-    tide_text_escape(text, strlen(text), safe, sizeof safe);
+    tide_text_shown(text, safe, sizeof safe);
     if (!safe[strcspn(safe, ",\"")]) {
         fputs(safe, out);
         return;
