@@ -289,7 +289,7 @@ int tide_blaming_join(struct tide_blaming *g)
     for (size_t at = 0; at < b->count; at++) {
         if (!is_met(g, at))
             continue;
-        struct tide_culprit *callers = tide_arena_take(b->arena, b->count - at, sizeof *callers);
+        struct tide_culprit *callers = tide_arena_take(&b->arena, b->count - at, sizeof *callers);
         if (!callers)
             return tide_err_set(g->err, "not enough memory for %zu culprits", b->count);
         size_t count = join_callers(g->h, callers, take_met(g, at, callers));

@@ -34,10 +34,9 @@ static int make_buckets(struct tide_assessing *s)
     s->bucket_x = tide_arena_take(s->arena, s->buckets + 1, sizeof *s->bucket_x);
     if (!s->bucket_ns || !s->bucket_x)
         return tide_assessing_no_memory(s->err);
-    size_t hint = 0;
     for (size_t b = 0; b < s->buckets; b++) {
         s->bucket_ns[b] = s->h->ticks[b * ticks / s->buckets].t_ns;
-        s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b], &hint);
+        s->bucket_x[b] = tide_axis_at(&s->axis, s->bucket_ns[b]);
     }
     s->bucket_ns[s->buckets] = s->buckets ? s->h->ticks[ticks - 1].t_ns + 1 : 0;
     return 0;
@@ -46,15 +45,14 @@ static int make_buckets(struct tide_assessing *s)
 static int make_epochs(struct tide_assessing *s)
 {
     const struct tide_history *h = s->h;
-    size_t epochs = 0, hint = 0;
+    size_t epochs = 0;
     for (size_t i = 0; i < h->mark_count; i++)
         epochs += h->marks[i].kind == TIDE_MARK_EPOCH;
     s->epochs = tide_arena_take(s->arena, epochs + 1, sizeof *s->epochs);
     if (!s->epochs)
         return tide_assessing_no_memory(s->err);
     for (size_t i = 0; i < h->mark_count; i++) {
-        double x =
-            h->marks[i].kind == TIDE_MARK_EPOCH ? tide_axis_at(&s->axis, h->marks[i].t_ns, &hint) : NAN;
+        double x = h->marks[i].kind == TIDE_MARK_EPOCH ? tide_axis_at(&s->axis, h->marks[i].t_ns) : NAN;
         if (isfinite(x))
             s->epochs[s->epoch_count++] = x;
     }
@@ -70,11 +68,10 @@ static int make_spans(struct tide_assessing *s)
     s->spans = tide_arena_take(s->arena, phases->stretch_count + 1, sizeof *s->spans);
     if (!s->spans)
         return tide_assessing_no_memory(s->err);
-    size_t hint = 0;
     for (size_t i = 0; i < phases->stretch_count; i++) {
         const struct tide_stretch *t = &phases->stretches[i];
-        double from = tide_axis_at(&s->axis, t->from_ns, &hint);
-        double to = t->to_ns == INT64_MAX ? NAN : tide_axis_at(&s->axis, t->to_ns, &hint);
+        double from = tide_axis_at(&s->axis, t->from_ns);
+        double to = t->to_ns == INT64_MAX ? NAN : tide_axis_at(&s->axis, t->to_ns);
         if (isfinite(from))
             s->spans[s->span_count++] = (struct tide_span){from, isnan(to) ? INFINITY : to, t->name};
     }
@@ -274,7 +271,7 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
 static bool was_one_of_several(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
-    const struct tide_history_process *p = tide_assessing_process(h, j->process);
+    const struct tide_history_process *p = tide_history_process(h, j->process);
     if (!p)
         return false;
     int64_t from_ns = s->bucket_ns[0], to_ns = s->bucket_ns[s->buckets];
@@ -390,11 +387,6 @@ int tide_assessing_judge(struct tide_assessing *s, const double *low, const doub
 
 /* ----------------------------------------------------------------------------------------------------
  * subjects */
-
-const struct tide_history_process *tide_assessing_process(const struct tide_history *h, int64_t id)
-{
-    return id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
-}
 
 const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *p)
 {
@@ -543,7 +535,7 @@ static int judge_processes(struct tide_assessing *s)
         if (judge_process(s, order[i], false))
             return -1;
         bool leaks = s->a->count > before && tide_verdict_grows(&s->a->judged[before].verdict);
-        bool forked = tide_assessing_process(h, order[i]->row.parent) != NULL;
+        bool forked = tide_history_process(h, order[i]->row.parent) != NULL;
         if (!leaks && forked && order[i]->smaps_count >= LEAST_SMAPS && judge_process(s, order[i], true))
             return -1;
     }
@@ -566,8 +558,7 @@ static double counted_items_per_step(const struct tide_assessing *s)
     }
     if (!first || !s->axis.is_steps)
         return NAN;
-    size_t hint = 0;
-    double from = tide_axis_at(&s->axis, first->t_ns, &hint), to = tide_axis_at(&s->axis, last->t_ns, &hint);
+    double from = tide_axis_at(&s->axis, first->t_ns), to = tide_axis_at(&s->axis, last->t_ns);
     double items = (double)(last->number - first->number);
     return to > from && items > 0 ? items / (to - from) : NAN;
 }
@@ -698,8 +689,7 @@ int64_t tide_assess_time_of(const struct tide_assessment *a, double x)
 
 double tide_assess_x_of(const struct tide_assessment *a, int64_t t_ns)
 {
-    size_t hint = 0;
-    return tide_axis_at(&a->private->frame.axis, t_ns, &hint);
+    return tide_axis_at(&a->private->frame.axis, t_ns);
 }
 
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,

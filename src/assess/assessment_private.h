@@ -43,9 +43,6 @@ static inline int tide_assessing_no_memory(struct tide_err *err)
     return tide_err_set(err, "not enough memory to judge the recording");
 }
 
-/* NULL when there is none of that id. Borrowed. */
-const struct tide_history_process *tide_assessing_process(const struct tide_history *history, int64_t id);
-
 /* The role of a process, or its name where it has none; lives in the assessment. NULL without memory. */
 const char *tide_assessing_role(const struct tide_assessing *s, const struct tide_history_process *process);
 

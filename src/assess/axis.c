@@ -43,9 +43,9 @@ static int64_t stepper_of(const struct tide_history *h, size_t *ret_count, struc
  * where these are later than its last step. INT64_MAX: it did not. */
 static int64_t fall_of(const struct tide_history *h, int64_t process, int64_t last_step_ns)
 {
-    if (process < 1 || (size_t)process > h->process_count)
+    const struct tide_history_process *p = tide_history_process(h, process);
+    if (!p)
         return INT64_MAX;
-    const struct tide_history_process *p = &h->processes[process - 1];
     size_t i = p->point_count;
     while (i > 1 && p->points[i - 1].t_ns > last_step_ns &&
            p->points[i - 1].private_bytes < p->points[i - 2].private_bytes)
@@ -138,21 +138,10 @@ int tide_axis_make(const struct tide_history *h, struct tide_arena *arena, struc
     return 0;
 }
 
-double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint)
+double tide_axis_at(const struct tide_axis *axis, int64_t t_ns)
 {
     if (!axis->is_steps)
         return t_ns < axis->begin_ns ? NAN : (double)t_ns / 1e9;
-    size_t i = *hint < axis->count && axis->t_ns[*hint] <= t_ns ? *hint : 0;
-    if (axis->t_ns[i] > t_ns || t_ns > axis->end_ns)
-        return NAN;
-    size_t jump = 1; /* gallop, then bisect */
-    while (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns) {
-        i += jump;
-        jump *= 2;
-    }
-    for (; jump; jump /= 2)
-        if (i + jump < axis->count && axis->t_ns[i + jump] <= t_ns)
-            i += jump;
-    *hint = i;
-    return axis->step[i];
+    size_t begun = tide_until(axis->t_ns, sizeof *axis->t_ns, axis->count, t_ns);
+    return begun == 0 || t_ns > axis->end_ns ? NAN : axis->step[begun - 1];
 }

@@ -30,8 +30,7 @@ struct tide_axis {
 int tide_axis_make(const struct tide_history *history, struct tide_arena *arena, struct tide_axis *ret,
                    struct tide_err *err);
 
-/* Where on the axis a time is; NAN before the first step, or epoch, and after the end of the last. *hint
- * speeds up calls with growing times: start with 0. */
-double tide_axis_at(const struct tide_axis *axis, int64_t t_ns, size_t *hint);
+/* Where on the axis a time is; NAN before the first step, or epoch, and after the end of the last. */
+double tide_axis_at(const struct tide_axis *axis, int64_t t_ns);
 
 #endif

@@ -144,7 +144,7 @@ static void find_container(struct tide_blaming *g, struct tide_culprit *c)
     struct tide_doubling doubling;
     if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES || v->shape == TIDE_SHAPE_LINEAR ||
         c->samples < SAMPLES_LEAST || !blocks_become_larger(c->site) ||
-        !tide_doubling_find(&series, g->b->arena, &doubling))
+        !tide_doubling_find(&series, &g->b->arena, &doubling))
         return;
     v->kind = TIDE_LEAK;
     v->shape = TIDE_SHAPE_STAIRCASE;
@@ -255,10 +255,10 @@ static bool is_managed(const struct tide_history *h, const struct tide_history_s
 static int take_healthy(struct tide_blaming *g)
 {
     struct tide_blame *b = g->b;
-    b->healthy = tide_arena_take(b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
+    b->healthy = tide_arena_take(&b->arena, 2 * HEALTHY_MOST, sizeof *b->healthy);
     if (!b->healthy)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
-    int phases = tide_healthy_phases(g->h, g->a, b->arena, b->healthy, HEALTHY_MOST, g->err);
+    int phases = tide_healthy_phases(g->h, g->a, &b->arena, b->healthy, HEALTHY_MOST, g->err);
     if (phases < 0)
         return -1;
     b->healthy_count = (size_t)phases;
@@ -280,7 +280,7 @@ static int take_culprits(struct tide_blaming *g, struct candidate *list, size_t 
     bool growth = g->options->by == TIDE_BLAME_GROWTH;
     size_t most = growth ? TIDE_BLAME_JUDGED : g->options->most;
     most = most < CULPRITS_MOST ? most : CULPRITS_MOST;
-    b->culprits = tide_arena_take(b->arena, most + 1, sizeof *b->culprits);
+    b->culprits = tide_arena_take(&b->arena, most + 1, sizeof *b->culprits);
     if (!b->culprits)
         return tide_err_set(g->err, "not enough memory for %zu culprits", most);
     double all[2] = {0};
@@ -334,7 +334,7 @@ static int blame(struct tide_blaming *g)
     b->x_is_steps = isfinite(g->a->steps);
     if (set_stretch(g) || (g->options->by == TIDE_BLAME_PHASE && find_phase(g)))
         return -1;
-    struct candidate *list = tide_arena_take(b->arena, g->h->site_count, sizeof *list);
+    struct candidate *list = tide_arena_take(&b->arena, g->h->site_count, sizeof *list);
     if (!list)
         return tide_err_set(g->err, "not enough memory for %zu call sites", g->h->site_count);
     int64_t at_ns[2] = {g->to_ns, g->to_ns}; /* on the host, on devices */
@@ -356,14 +356,9 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
                    struct tide_err *err)
 {
     struct tide_blame *b = calloc(1, sizeof *b);
-    struct tide_arena *arena = malloc(sizeof *arena);
-    if (!b || !arena) {
-        free(b);
-        free(arena);
+    if (!b)
         return tide_err_set(err, "not enough memory");
-    }
-    tide_arena_init(arena, (size_t)256 << 20);
-    b->arena = arena;
+    tide_arena_init(&b->arena, (size_t)256 << 20);
     b->by = options->by;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
@@ -378,7 +373,6 @@ void tide_blame_free(struct tide_blame *blame_)
 {
     if (!blame_)
         return;
-    tide_arena_release(blame_->arena);
-    free(blame_->arena);
+    tide_arena_release(&blame_->arena);
     free(blame_);
 }

@@ -75,7 +75,7 @@ struct tide_blame {
     double all_device_bytes; /* and of device memory */
     bool x_is_steps;
     enum tide_blame_by by;
-    struct tide_arena *arena;
+    struct tide_arena arena;
 };
 
 /* The assessment must be of that history. Caller frees with tide_blame_free. Fails when the recording has no

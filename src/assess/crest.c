@@ -197,7 +197,7 @@ static bool is_passing_subject(const struct tide_assessing *s, const struct live
                                const struct tide_judged *j)
 {
     bool role = j->subject == TIDE_SUBJECT_ROLE;
-    const struct tide_history_process *p = tide_assessing_process(s->h, role ? j->member : j->process);
+    const struct tide_history_process *p = tide_history_process(s->h, role ? j->member : j->process);
     if (!p || (!role && j->subject != TIDE_SUBJECT_PROCESS))
         return false;
     const struct lives *its = &lives[s->role_of[p->row.id - 1]];

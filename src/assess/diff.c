@@ -185,7 +185,7 @@ static int more_changed_first(const void *a, const void *b)
 static int compare_subjects(struct tide_diff *d, struct tide_err *err)
 {
     size_t most = d->sides[0].assessment->count + d->sides[1].assessment->count;
-    d->subjects = tide_arena_take(d->arena, most, sizeof *d->subjects);
+    d->subjects = tide_arena_take(&d->arena, most, sizeof *d->subjects);
     if (!d->subjects)
         return tide_err_set(err, "not enough memory to compare %zu series", most);
     for (int side = 0; side < 2; side++) {
@@ -238,7 +238,7 @@ static struct tide_diff_rate *site_rates(struct tide_diff *d, int side, struct t
 {
     const struct tide_diff_side *s = &d->sides[side];
     struct tide_diff_rate *rates =
-        tide_arena_take(d->arena, s->history->site_count + 1, sizeof *rates); /* 0: does not grow */
+        tide_arena_take(&d->arena, s->history->site_count + 1, sizeof *rates); /* 0: does not grow */
     struct tide_blame_options growth = {.by = TIDE_BLAME_GROWTH, .most = JUDGED_SITES, .every_site = true};
     struct tide_blame *blame = NULL;
     if (!rates) {
@@ -376,7 +376,7 @@ static int compare_sites(struct tide_diff *d, struct tide_err *err)
     for (int side = 0; side < 2 && !d->between; side++)
         if (!(rates[side] = site_rates(d, side, err)))
             return -1;
-    d->sites = tide_arena_take(d->arena, d->match->count + 1, sizeof *d->sites);
+    d->sites = tide_arena_take(&d->arena, d->match->count + 1, sizeof *d->sites);
     if (!d->sites)
         return tide_err_set(err, "not enough memory to compare %zu call sites", d->match->count);
     for (size_t i = 0; i < d->match->count; i++) {
@@ -429,14 +429,9 @@ int tide_diff_new(const struct tide_answer *const answers[2], const char *const 
                   const struct tide_diff_options *options, struct tide_diff **ret_diff, struct tide_err *err)
 {
     struct tide_diff *d = calloc(1, sizeof *d);
-    struct tide_arena *arena = malloc(sizeof *arena);
-    if (!d || !arena) {
-        free(d);
-        free(arena);
+    if (!d)
         return tide_err_set(err, "not enough memory");
-    }
-    tide_arena_init(arena, (size_t)1 << 30);
-    d->arena = arena;
+    tide_arena_init(&d->arena, (size_t)1 << 30);
     d->between = options->between;
     d->usual = options->usual;
     for (int side = 0; side < 2; side++)
@@ -457,8 +452,7 @@ void tide_diff_free(struct tide_diff *d)
     if (!d)
         return;
     tide_match_free(d->match);
-    tide_arena_release(d->arena);
-    free(d->arena);
+    tide_arena_release(&d->arena);
     free(d);
 }
 

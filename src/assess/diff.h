@@ -82,7 +82,7 @@ struct tide_diff {
     size_t site_count;
     size_t unchanged; /* call sites that hold as much as before, as far as can be told */
     struct tide_match *match;
-    struct tide_arena *arena;
+    struct tide_arena arena;
 };
 
 struct tide_diff_options {

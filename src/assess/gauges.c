@@ -107,7 +107,7 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
     for (size_t d = 0; d < h->device_count; d++)
         if (h->devices[d].device == j.device && h->devices[d].total_bytes > 0)
             j.limit_bytes = (double)h->devices[d].total_bytes;
-    const struct tide_history_process *p = tide_assessing_process(h, j.process);
+    const struct tide_history_process *p = tide_history_process(h, j.process);
     char who[96] = "all processes";
     j.pid = p ? p->row.pid : 0;
     j.role = p ? tide_assessing_role(s, p) : NULL;

@@ -78,8 +78,7 @@ static bool is_excursion(const struct finding *f)
 
 static struct place *place_of(struct finding *f, const struct tide_history_site *site)
 {
-    const struct tide_frame *shown[TIDE_STACK_SHOWN];
-    const struct tide_frame *frame = tide_stack_choose(f->h, site->stack, 1, shown) ? shown[0] : NULL;
+    const struct tide_frame *frame = tide_stack_line(f->h, site->stack);
     for (size_t i = 0; i < f->place_count; i++)
         if (f->places[i].frame == frame)
             return &f->places[i];

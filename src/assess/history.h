@@ -153,6 +153,16 @@ int tide_history_load_part(struct tide_history *history, struct tide_reader *rea
  * no such stack. Borrowed: valid until the next load. */
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames);
 
+/* The process of that id; NULL: there is none. Borrowed. */
+static inline const struct tide_history_process *tide_history_process(const struct tide_history *history,
+                                                                      int64_t id)
+{
+    return id >= 1 && (size_t)id <= history->process_count ? &history->processes[id - 1] : NULL;
+}
+
+/* How far the allocations of a process are seen, as last said; NULL: nobody looked. Borrowed. */
+const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process);
+
 /* A name of a phase or gauge, escaped; "" for -1. Returns out. */
 char *tide_history_name(const struct tide_history *history, int32_t name, char *out, size_t size);
 

@@ -205,6 +205,14 @@ int tide_history_heap_load(struct tide_history_load *load, struct tide_reader *r
     return tide_reader_each_heap_state(reader, on_status, load, load->err);
 }
 
+const struct tide_heap_status *tide_history_heap_status(const struct tide_history *history, int64_t process)
+{
+    for (size_t i = history->heap_status_count; i-- > 0;)
+        if (history->heap_status[i].process == process)
+            return &history->heap_status[i];
+    return NULL;
+}
+
 size_t tide_history_stack(const struct tide_history *history, int64_t stack, const int32_t **ret_frames)
 {
     const struct tide_history_heap *heap = &history->private->heap;

@@ -10,14 +10,14 @@
 static int64_t jump_time(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_history *h = s->h;
-    const struct tide_history_process *p = tide_assessing_process(h, j->process);
+    const struct tide_history_process *p = tide_history_process(h, j->process);
     bool tree = j->subject == TIDE_SUBJECT_TREE,
          process = j->subject == TIDE_SUBJECT_PROCESS && !j->own_pages;
-    size_t count = tree ? h->tick_count : p && process ? p->point_count : 0, hint = 0;
+    size_t count = tree ? h->tick_count : p && process ? p->point_count : 0;
     for (size_t i = 0; i < count; i++) {
         int64_t t_ns = tree ? h->ticks[i].t_ns : p->points[i].t_ns;
         int64_t bytes = tree ? h->ticks[i].counted_bytes : p->points[i].private_bytes;
-        if (tide_axis_at(&s->axis, t_ns, &hint) >= j->verdict.jump_after &&
+        if (tide_axis_at(&s->axis, t_ns) >= j->verdict.jump_after &&
             (double)bytes >= j->verdict.floor_last - j->verdict.jump_bytes / 2)
             return t_ns;
     }
@@ -42,13 +42,12 @@ void tide_assessing_jump_mark(const struct tide_assessing *s, struct tide_judged
     struct tide_verdict *v = &j->verdict;
     double after = v->jump_after, until = v->jump_x;
     int64_t up_ns = jump_time(s, j);
-    size_t hint = 0;
     for (size_t i = 0; i < h->mark_count; i++) {
         const struct tide_history_mark *m = &h->marks[i];
         bool phase = m->kind == TIDE_MARK_PHASE_BEGIN || m->kind == TIDE_MARK_PHASE_END;
         if (m->kind != TIDE_MARK_EPOCH && !phase)
             continue;
-        double x = tide_axis_at(&s->axis, m->t_ns, &hint);
+        double x = tide_axis_at(&s->axis, m->t_ns);
         if (!(x >= after && x <= until) || (m->t_ns > up_ns && j->jump_mark[0]))
             continue;
         name_jump_mark(h, m, j);

@@ -17,9 +17,8 @@ const struct tide_history_site_point *tide_moment_point(const struct tide_histor
  * read after its death: that point still counts, at its moment. */
 static int64_t end_of(const struct tide_history *h, const struct tide_history_site *site)
 {
-    if (site->process < 1 || (size_t)site->process > h->process_count)
-        return INT64_MAX;
-    int64_t ended = h->processes[site->process - 1].row.ended_ns;
+    const struct tide_history_process *p = tide_history_process(h, site->process);
+    int64_t ended = p ? p->row.ended_ns : TIDE_UNKNOWN;
     if (ended == TIDE_UNKNOWN)
         return INT64_MAX;
     int64_t last = site->point_count ? site->points[site->point_count - 1].t_ns : ended;
@@ -97,10 +96,8 @@ double tide_moment_change(const struct tide_history *h, const struct tide_histor
 
 double tide_moment_interval(const struct tide_history *h, int64_t process)
 {
-    for (size_t i = h->heap_status_count; i-- > 0;)
-        if (h->heap_status[i].process == process)
-            return fmax((double)h->heap_status[i].interval_bytes, 0);
-    return 0;
+    const struct tide_heap_status *status = tide_history_heap_status(h, process);
+    return status ? fmax((double)status->interval_bytes, 0) : 0;
 }
 
 double tide_moment_sampled(const struct tide_history *h, const struct tide_history_site *site, double size)

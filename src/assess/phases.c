@@ -52,8 +52,8 @@ static void end_the_rest(struct walk *w)
         if (phase->ended)
             continue;
         p->by_end[w->ended++] = i;
-        bool known = phase->process >= 1 && (size_t)phase->process <= w->h->process_count;
-        int64_t gone_ns = known ? w->h->processes[phase->process - 1].row.ended_ns : TIDE_UNKNOWN;
+        const struct tide_history_process *process = tide_history_process(w->h, phase->process);
+        int64_t gone_ns = process ? process->row.ended_ns : TIDE_UNKNOWN;
         if (gone_ns != TIDE_UNKNOWN && gone_ns < phase->to_ns)
             phase->to_ns = gone_ns > phase->from_ns ? gone_ns : phase->from_ns;
     }

@@ -34,9 +34,7 @@ char *tide_process_name(const struct tide_history *h, const struct tide_history_
                         size_t size)
 {
     char own[TITLE], parent_own[TITLE];
-    int64_t id = p->row.parent;
-    const struct tide_history_process *parent =
-        id >= 1 && (size_t)id <= h->process_count ? &h->processes[id - 1] : NULL;
+    const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
     tide_process_short(p, own, sizeof own);
     if (!parent) {
         snprintf(out, size, "%s", own);

@@ -16,20 +16,10 @@
 static const double LOST_MOST = 0.01; /* of the samples: more, and what is live is not known */
 static const double LATE_MOST = 0.1;  /* of the stretch: who is seen from later on was not seen grow */
 
-/* How far the process is seen, at the end; NULL: nobody looked. */
-static const struct tide_heap_status *status_of(const struct tide_history *h, int64_t process)
-{
-    const struct tide_heap_status *last = NULL;
-    for (size_t i = 0; i < h->heap_status_count; i++)
-        if (h->heap_status[i].process == process)
-            last = &h->heap_status[i];
-    return last;
-}
-
 /* Whether the sum of what was seen allocated is what the process holds. */
 static bool is_seen(const struct tide_history *h, int64_t process)
 {
-    const struct tide_heap_status *last = status_of(h, process);
+    const struct tide_heap_status *last = tide_history_heap_status(h, process);
     if (!last || strncmp(last->state, "on", 2) || (last->state[2] && last->state[2] != ';'))
         return false;
     double lost = fmax((double)last->dropped_sites, 0) + fmax((double)last->dropped_blocks, 0);
@@ -99,7 +89,7 @@ static double asked_for(const struct tide_history *h, int64_t process, int64_t f
             return INFINITY;
         sum += last ? (double)(last->total_bytes - (first ? first->total_bytes : 0)) : 0;
     }
-    return any || status_of(h, process)->sampled <= 0 ? sum : INFINITY;
+    return any || tide_history_heap_status(h, process)->sampled <= 0 ? sum : INFINITY;
 }
 
 /* Free bytes at two times. Where the allocator cannot be asked, what could be its: shared memory is not, and

@@ -132,6 +132,12 @@ static void take(struct choice *c, enum interest interest, size_t limit)
         }
 }
 
+const struct tide_frame *tide_stack_line(const struct tide_history *h, int64_t stack)
+{
+    const struct tide_frame *shown[TIDE_STACK_SHOWN];
+    return tide_stack_choose(h, stack, 1, shown) ? shown[0] : NULL;
+}
+
 size_t tide_stack_choose(const struct tide_history *h, int64_t stack, size_t most,
                          const struct tide_frame *out[static TIDE_STACK_SHOWN])
 {
@@ -232,10 +238,10 @@ bool tide_site_is_on_device(const struct tide_history_site *site)
 void tide_site_process_name(const struct tide_history *h, const struct tide_history_site *site, char *out,
                             size_t size)
 {
+    const struct tide_history_process *p = tide_history_process(h, site->process);
     out[0] = 0;
-    if (site->process < 1 || (size_t)site->process > h->process_count)
-        return;
-    tide_process_short(&h->processes[site->process - 1], out, size);
+    if (p)
+        tide_process_short(p, out, size);
 }
 
 void tide_stack_print(const struct tide_history *h, const struct tide_history_site *site, size_t most,
@@ -263,22 +269,14 @@ void tide_stack_print(const struct tide_history *h, const struct tide_history_si
     tide_buf_release(&before);
 }
 
-/* The hook was in that process, as far as is known to its end. */
-static bool is_seen(const struct tide_history *h, int64_t process)
-{
-    for (size_t i = h->heap_status_count; i-- > 0;)
-        if (h->heap_status[i].process == process)
-            return strcmp(h->heap_status[i].state, BECAME) != 0;
-    return false;
-}
-
 bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
 {
     size_t largest = 0;
     for (size_t i = 1; i < h->process_count; i++)
         if (h->processes[i].row.peak_rss_bytes > h->processes[largest].row.peak_rss_bytes)
             largest = i;
-    if (h->heap_status_count == 0 || h->process_count == 0 || is_seen(h, (int64_t)largest + 1))
+    const struct tide_heap_status *status = tide_history_heap_status(h, (int64_t)largest + 1);
+    if (h->heap_status_count == 0 || h->process_count == 0 || (status && strcmp(status->state, BECAME)))
         return false;
     const struct tide_process *row = &h->processes[largest].row;
     char name[TIDE_SITE_PROCESS];

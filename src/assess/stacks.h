@@ -47,6 +47,9 @@ bool tide_sites_unseen(const struct tide_history *history, char *out, size_t siz
 size_t tide_stack_choose(const struct tide_history *history, int64_t stack, size_t most,
                          const struct tide_frame *out[static TIDE_STACK_SHOWN]);
 
+/* The one frame that a person would open in an editor; NULL: none has a name. Borrowed from the history. */
+const struct tide_frame *tide_stack_line(const struct tide_history *history, int64_t stack);
+
 /* "train.py:88 train_step", "libtorch.so  at::empty_cpu", "a.out+0x1234", escaped; with the text of the
  * source line where that file is here. */
 void tide_frame_put(struct tide_buf *buf, const struct tide_frame *frame, bool with_source);

@@ -389,9 +389,10 @@ static int make_marks(struct tide_summary *summary, struct tide_arena *arena)
     return 0;
 }
 
-double tide_summary_step(const struct tide_summary *summary, int64_t t_ns, size_t *hint)
+int64_t tide_summary_step(const struct tide_summary *summary, int64_t t_ns)
 {
-    return summary->axis.is_steps ? tide_axis_at(&summary->axis, t_ns, hint) : NAN;
+    double step = summary->axis.is_steps ? tide_axis_at(&summary->axis, t_ns) : NAN;
+    return isfinite(step) && fabs(step) < 9e18 ? (int64_t)step : TIDE_UNKNOWN;
 }
 
 static void raise_peak(struct tide_summary_peak *peak, const struct tide_tick *tick, int64_t bytes)
@@ -406,12 +407,10 @@ static void raise_peak(struct tide_summary_peak *peak, const struct tide_tick *t
 
 static void place_peak(const struct tide_summary *summary, struct tide_summary_peak *peak)
 {
-    size_t hint = 0;
-
-    peak->step = NAN;
+    peak->step = TIDE_UNKNOWN;
     if (peak->bytes == TIDE_UNKNOWN)
         return;
-    peak->step = tide_summary_step(summary, peak->t_ns, &hint);
+    peak->step = tide_summary_step(summary, peak->t_ns);
     const struct tide_phase *phase = tide_phases_at(&summary->told, 0, peak->t_ns);
     peak->phase = phase ? summary->history->names[phase->name] : NULL;
 }

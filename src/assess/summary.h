@@ -55,7 +55,7 @@ struct tide_summary_peak {
     int64_t t_ns;
     int64_t processes;
     int64_t rss_bytes, pss_known_bytes; /* of the tree at that moment */
-    double step;                        /* NAN: not known */
+    int64_t step;                       /* TIDE_UNKNOWN: not known */
     const char *phase;                  /* innermost that was open, or NULL */
 };
 
@@ -85,7 +85,7 @@ int tide_summary_make(const struct tide_history *history, struct tide_arena *are
  */
 void tide_summary_ending(const struct tide_history *history, char *out, size_t size);
 
-/* Step at a time, or NAN. */
-double tide_summary_step(const struct tide_summary *summary, int64_t t_ns, size_t *hint);
+/* Step at a time; TIDE_UNKNOWN where there is none. */
+int64_t tide_summary_step(const struct tide_summary *summary, int64_t t_ns);
 
 #endif

@@ -33,7 +33,7 @@ struct sum {
  * own. */
 static bool is_forked(const struct tide_history *h, const struct tide_history_process *p)
 {
-    const struct tide_history_process *parent = tide_assessing_process(h, p->row.parent);
+    const struct tide_history_process *parent = tide_history_process(h, p->row.parent);
     if (!parent || !p->point_count || !p->row.command[0] || strcmp(parent->row.command, p->row.command))
         return false;
     const struct tide_history_point *then = tide_history_point_at(parent, p->points[0].t_ns);
@@ -263,7 +263,7 @@ struct explained {
 static bool is_member(const struct tide_history *h, const struct tide_judged *sum,
                       const struct tide_history_process *p)
 {
-    const struct tide_history_process *like = tide_assessing_process(h, sum->member);
+    const struct tide_history_process *like = tide_history_process(h, sum->member);
     return !like || !strcmp(like->row.role, p->row.role);
 }
 
@@ -288,7 +288,7 @@ static struct explained explain(const struct tide_assessing *s, const struct tid
             to_ns = tide_assessing_time(s, sum->verdict.x_last);
     for (size_t i = 0; i < s->a->count; i++) {
         const struct tide_judged *j = &s->a->judged[i];
-        const struct tide_history_process *p = tide_assessing_process(h, j->process);
+        const struct tide_history_process *p = tide_history_process(h, j->process);
         if (j->subject == TIDE_SUBJECT_PROCESS && is_member(h, sum, p) && tide_assessing_end(s, p) >= to_ns)
             add_verdict(&e, j);
     }

@@ -133,7 +133,7 @@ static bool is_other(const struct tide_assessing *s, const struct tide_history_p
     int64_t end_ns = s->bucket_ns[s->buckets];
     int64_t late_ns = (end_ns < s->axis.end_ns ? end_ns : s->axis.end_ns) / 10 * 9;
     const struct tide_judged *worst = &s->a->judged[0];
-    const struct tide_history_process *like = tide_assessing_process(s->h, worst->member);
+    const struct tide_history_process *like = tide_history_process(s->h, worst->member);
     if (like && like->row.role && p->row.role && !strcmp(like->row.role, p->row.role))
         return false;
     return p->row.id != worst->process && p->point_count > 0 && tide_assessing_end(s, p) > late_ns;

@@ -9,22 +9,8 @@
 
 static int64_t pid_of(const struct tide_history *h, int64_t process)
 {
-    return process >= 1 && (size_t)process <= h->process_count ? h->processes[process - 1].row.pid
-                                                               : TIDE_UNKNOWN;
-}
-
-static int64_t step_at(const struct tide_summary *s, int64_t t_ns, size_t *hint)
-{
-    double step = tide_summary_step(s, t_ns, hint);
-    return isfinite(step) ? llround(step) : TIDE_UNKNOWN;
-}
-
-/* The innermost frame that a person would look at; NULL: there is none. */
-static const struct tide_frame *who(const struct tide_history *h, int64_t stack)
-{
-    const struct tide_frame *shown[TIDE_STACK_SHOWN];
-    size_t count = tide_stack_choose(h, stack, 1, shown);
-    return count ? shown[count - 1] : NULL;
+    const struct tide_history_process *p = tide_history_process(h, process);
+    return p ? p->row.pid : TIDE_UNKNOWN;
 }
 
 static void put_sites(struct tide_table *table, const struct tide_summary *summary)
@@ -42,12 +28,11 @@ static void put_sites(struct tide_table *table, const struct tide_summary *summa
     tide_table_begin(table, "sites", NULL, columns);
     for (size_t i = 0; i < h->site_count; i++) {
         const struct tide_history_site *site = &h->sites[i];
-        const struct tide_frame *frame = who(h, site->stack);
-        size_t hint = 0;
+        const struct tide_frame *frame = tide_stack_line(h, site->stack);
         for (size_t k = 0; k < site->point_count; k++) {
             const struct tide_history_site_point *p = &site->points[k];
             union tide_cell cells[] = {
-                {.number = step_at(summary, p->t_ns, &hint)},
+                {.number = tide_summary_step(summary, p->t_ns)},
                 {.number = p->t_ns},
                 {.number = site->id},
                 {.number = site->process},

@@ -79,13 +79,13 @@ static void plain(struct metrics *m, const char *name, const char *unit, const c
 
 static void label_process(struct metrics *m, const char **gap, int64_t process)
 {
-    if (process < 1 || (size_t)process > m->h->process_count)
+    const struct tide_history_process *p = tide_history_process(m->h, process);
+    if (!p)
         return;
-    const struct tide_process *p = &m->h->processes[process - 1].row;
-    label_number(m, gap, "process", p->id);
-    label_number(m, gap, "pid", p->pid);
-    label(m, gap, "name", p->name);
-    label(m, gap, "role", p->role);
+    label_number(m, gap, "process", p->row.id);
+    label_number(m, gap, "pid", p->row.pid);
+    label(m, gap, "name", p->row.name);
+    label(m, gap, "role", p->row.role);
 }
 
 static void put_of_process(struct metrics *m, const char *name, int64_t process, double number)
@@ -230,11 +230,11 @@ static void put_gpus(struct metrics *m)
         const struct tide_history_gpu *g = &h->gpu[i];
         const char *gap = "{";
         uint64_t key = (uint64_t)g->device << 40 ^ (uint64_t)(g->process + 1);
-        bool told = g->process >= 1 && (size_t)g->process <= h->process_count;
+        const struct tide_history_process *p = tide_history_process(h, g->process);
         if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before))
             continue;
         m->full |= tide_map_put(&seen, key, 1) != 0;
-        if (m->full || (told && !lives(m, &h->processes[g->process - 1])))
+        if (m->full || (p && !lives(m, p)))
             continue;
         fputs("tidemark_gpu_bytes", m->out);
         label_number(m, &gap, "device", g->device);
@@ -305,12 +305,11 @@ static void put_sites(struct metrics *m)
     family(m, "tidemark_site_live_bytes", "gauge", "bytes", "Live memory of the largest call sites.");
     for (size_t i = 0; i < e->count && i < SITES_MOST; i++) {
         const struct tide_history_site *site = order[i]->site;
-        const struct tide_frame *frames[TIDE_STACK_SHOWN];
-        size_t count = tide_stack_choose(m->h, site->stack, 1, frames);
+        const struct tide_frame *line = tide_stack_line(m->h, site->stack);
         char frame[TIDE_EXPORT_TEXT] = TIDE_EXPORT_SMALL;
         const char *gap = "{";
-        if (count)
-            tide_export_frame(frames[count - 1], frame, sizeof frame);
+        if (line)
+            tide_export_frame(line, frame, sizeof frame);
         fputs("tidemark_site_live_bytes", m->out);
         label_number(m, &gap, "site", site->id);
         label_process(m, &gap, site->process);

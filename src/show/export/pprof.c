@@ -77,6 +77,20 @@ struct profile {
     bool full; /* a table is, or the memory */
 };
 
+/* A message of numbers, each {field, value}. */
+#define PUT_NUMBERS(p, out, field, ...)                                                                      \
+    put_numbers(p, out, field, (const uint64_t[][2]){__VA_ARGS__},                                           \
+                sizeof((const uint64_t[][2]){__VA_ARGS__}) / sizeof(uint64_t[2]))
+
+static void put_numbers(struct profile *p, struct tide_buf *out, unsigned field, const uint64_t (*numbers)[2],
+                        size_t count)
+{
+    tide_buf_clear(&p->inner);
+    for (size_t i = 0; i < count; i++)
+        tide_proto_number(&p->inner, (unsigned)numbers[i][0], numbers[i][1]);
+    tide_proto_message(out, field, &p->inner);
+}
+
 /* --- tables -------------------------------------------------------------------------------------------- */
 
 /* The number under a key, or the next one; *ret_new says which. */
@@ -121,11 +135,8 @@ static uint64_t function(struct profile *p, const struct tide_frame *f)
                             &p->function_count, &is_new);
     if (!is_new)
         return id;
-    tide_buf_clear(&p->inner);
-    tide_proto_number(&p->inner, FUNCTION_ID, id);
-    tide_proto_number(&p->inner, FUNCTION_NAME, numbers[0]);
-    tide_proto_number(&p->inner, FUNCTION_FILE, numbers[1]);
-    tide_proto_message(&p->functions, PROFILE_FUNCTION, &p->inner);
+    PUT_NUMBERS(p, &p->functions, PROFILE_FUNCTION, {FUNCTION_ID, id}, {FUNCTION_NAME, numbers[0]},
+                {FUNCTION_FILE, numbers[1]});
     return id;
 }
 
@@ -183,16 +194,10 @@ static void put_mappings(struct profile *p, struct tide_buf *out)
 {
     for (size_t i = 0; i < p->module_count; i++) {
         const struct module *m = &p->modules[i];
-        tide_buf_clear(&p->message);
-        tide_proto_number(&p->message, MAPPING_ID, i + 1);
-        tide_proto_number(&p->message, MAPPING_START, (uint64_t)m->start);
-        tide_proto_number(&p->message, MAPPING_LIMIT, (uint64_t)(m->start + (m->end / PAGE + 1) * PAGE));
-        tide_proto_number(&p->message, MAPPING_FILE, string(p, m->path));
-        tide_proto_number(&p->message, MAPPING_FUNCTIONS, m->functions);
-        tide_proto_number(&p->message, MAPPING_FILES, m->files);
-        tide_proto_number(&p->message, MAPPING_LINES, m->files);
-        tide_proto_number(&p->message, MAPPING_INLINED, m->inlined);
-        tide_proto_message(out, PROFILE_MAPPING, &p->message);
+        uint64_t path = string(p, m->path), limit = (uint64_t)(m->start + (m->end / PAGE + 1) * PAGE);
+        PUT_NUMBERS(p, out, PROFILE_MAPPING, {MAPPING_ID, i + 1}, {MAPPING_START, (uint64_t)m->start},
+                    {MAPPING_LIMIT, limit}, {MAPPING_FILE, path}, {MAPPING_FUNCTIONS, m->functions},
+                    {MAPPING_FILES, m->files}, {MAPPING_LINES, m->files}, {MAPPING_INLINED, m->inlined});
     }
 }
 
@@ -218,10 +223,8 @@ static uint64_t location(struct profile *p, const int32_t *frames, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct tide_frame *f = &p->h->frames[frames[i]];
         uint64_t of = function(p, f);
-        tide_buf_clear(&p->message);
-        tide_proto_number(&p->message, LINE_FUNCTION, of);
-        tide_proto_number(&p->message, LINE_LINE, f->line > 0 ? (uint64_t)f->line : 0);
-        tide_proto_message(&body, LOCATION_LINE, &p->message);
+        PUT_NUMBERS(p, &body, LOCATION_LINE, {LINE_FUNCTION, of},
+                    {LINE_LINE, f->line > 0 ? (uint64_t)f->line : 0});
     }
     tide_proto_message(&p->locations, PROFILE_LOCATION, &body);
     tide_buf_release(&body);
@@ -236,11 +239,9 @@ static uint64_t small_location(struct profile *p)
     if (!is_new)
         return id;
     uint64_t of = function(p, &small);
-    tide_buf_clear(&p->inner);
-    tide_proto_number(&p->inner, LINE_FUNCTION, of);
     tide_buf_clear(&p->message);
     tide_proto_number(&p->message, LOCATION_ID, id);
-    tide_proto_message(&p->message, LOCATION_LINE, &p->inner);
+    PUT_NUMBERS(p, &p->message, LOCATION_LINE, {LINE_FUNCTION, of});
     tide_proto_message(&p->locations, PROFILE_LOCATION, &p->message);
     return id;
 }
@@ -249,11 +250,8 @@ static void put_label(struct profile *p, struct tide_buf *out, const char *key, 
                       int64_t number)
 {
     uint64_t key_index = string(p, key), text_index = text ? string(p, text) : 0;
-    tide_buf_clear(&p->inner);
-    tide_proto_number(&p->inner, LABEL_KEY, key_index);
-    tide_proto_number(&p->inner, LABEL_TEXT, text_index);
-    tide_proto_number(&p->inner, LABEL_NUMBER, text ? 0 : (uint64_t)number);
-    tide_proto_message(out, SAMPLE_LABEL, &p->inner);
+    PUT_NUMBERS(p, out, SAMPLE_LABEL, {LABEL_KEY, key_index}, {LABEL_TEXT, text_index},
+                {LABEL_NUMBER, text ? 0 : (uint64_t)number});
 }
 
 static void put_sample(struct profile *p, const struct tide_export_value *v, uint64_t *ids)
@@ -291,10 +289,7 @@ static void put_type(struct profile *p, struct tide_buf *out, unsigned field, co
                      const char *unit)
 {
     uint64_t numbers[2] = {string(p, type), string(p, unit)};
-    tide_buf_clear(&p->message);
-    tide_proto_number(&p->message, TYPE_TYPE, numbers[0]);
-    tide_proto_number(&p->message, TYPE_UNIT, numbers[1]);
-    tide_proto_message(out, field, &p->message);
+    PUT_NUMBERS(p, out, field, {TYPE_TYPE, numbers[0]}, {TYPE_UNIT, numbers[1]});
 }
 
 /* Everything that there is once. */

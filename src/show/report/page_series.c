@@ -265,7 +265,7 @@ static int take_series(struct drawing *d, const struct tide_judged *j, struct ti
     return bad ? -1 : 0;
 }
 
-static double most_of(const struct tide_report_line *line)
+double tide_report_line_most(const struct tide_report_line *line)
 {
     double most = 0;
     for (size_t i = 0; i < line->count; i++)
@@ -281,7 +281,8 @@ static void choose_beside(struct tide_report_set *set)
             set->beside = i;
     }
     const struct tide_report_series *tree = &set->series[0], *other = &set->series[set->beside];
-    set->beside_level = set->beside && most_of(&other->level) < TELLS_APART * most_of(&tree->level);
+    set->beside_level = set->beside && tide_report_line_most(&other->level) <
+                                           TELLS_APART * tide_report_line_most(&tree->level);
 }
 
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *a,

@@ -51,6 +51,9 @@ int tide_report_series_make(const struct tide_summary *summary, const struct tid
                             size_t thrift, struct tide_arena *arena, struct tide_report_set *ret_set,
                             struct tide_err *err);
 
+/* The highest value of a line; 0 when there is none. */
+double tide_report_line_most(const struct tide_report_line *line);
+
 /* Shortens a line in place to about `most` points, keeping lows and highs. */
 void tide_report_line_thin(struct tide_report_line *line, size_t most);
 

@@ -211,12 +211,11 @@ void tide_report_put_tables(struct tide_report_page *page)
 
 static void put_state(FILE *out, const struct tide_history *h, const struct tide_heap_status *s)
 {
-    const struct tide_process *p =
-        s->process >= 1 && (size_t)s->process <= h->process_count ? &h->processes[s->process - 1].row : NULL;
+    const struct tide_history_process *p = tide_history_process(h, s->process);
     fputs("<li>", out);
     if (p) {
-        tide_html_text(out, p->name, 64);
-        fprintf(out, "[%lld]", (long long)p->pid);
+        tide_html_text(out, p->row.name, 64);
+        fprintf(out, "[%lld]", (long long)p->row.pid);
     } else
         fputs("a process", out);
     fputs(": call sites ", out);

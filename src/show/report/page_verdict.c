@@ -31,13 +31,6 @@ enum {
 
 /* --- frames ------------------------------------------------------------------------------------------ */
 
-/* The frame that a person would open in an editor; NULL: none has a name. */
-static const struct tide_frame *own_frame(const struct tide_history *h, const struct tide_history_site *site)
-{
-    const struct tide_frame *shown[TIDE_STACK_SHOWN];
-    return tide_stack_choose(h, site->stack, 1, shown) ? shown[0] : NULL;
-}
-
 static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
 {
     char source[160];
@@ -64,7 +57,7 @@ static void put_frame(FILE *out, const struct tide_frame *f, bool with_source)
 /* What was allocated and where: for a line of its own. */
 static void put_site(FILE *out, const struct tide_history *h, const struct tide_history_site *site)
 {
-    const struct tide_frame *f = own_frame(h, site);
+    const struct tide_frame *f = tide_stack_line(h, site->stack);
     if (f)
         put_frame(out, f, true);
     else
@@ -198,7 +191,7 @@ static void put_stack(struct tide_report_page *page, const struct tide_history_s
     const struct tide_history *h = page->h;
     const struct tide_frame *frames[TIDE_STACK_SHOWN];
     size_t count = tide_stack_choose(h, site->stack, FRAMES_SHOWN, frames);
-    const struct tide_frame *own = own_frame(h, site);
+    const struct tide_frame *own = tide_stack_line(h, site->stack);
     if (count == 0) {
         fputs("<p class=\"stack\">", out);
         put_site(out, h, site);
@@ -320,7 +313,7 @@ static size_t gather_places(const struct tide_report_page *page, struct place ou
     size_t count = 0;
     for (size_t i = 0; i < page->peak->count; i++) {
         const struct tide_culprit *c = &page->peak->culprits[i];
-        const struct tide_frame *frame = own_frame(page->h, c->site);
+        const struct tide_frame *frame = tide_stack_line(page->h, c->site->stack);
         size_t at = 0;
         while (at < count && !is_same_place(&out[at], c, frame))
             at++;

@@ -48,14 +48,6 @@ static double at_y(const struct scale *s, int64_t bytes)
     return (1 - fmin(fmax(y, 0), 1)) * s->height;
 }
 
-static double most_of(const struct tide_report_line *line)
-{
-    double most = 0;
-    for (size_t i = 0; i < line->count; i++)
-        most = fmax(most, (double)line->points[i].bytes);
-    return most;
-}
-
 /* Steps: a value holds until the next. closed: down to the ground at both ends, for filling. */
 static void put_steps(FILE *out, const struct scale *s, const struct tide_report_line *line, int64_t end_ns,
                       bool closed)
@@ -151,8 +143,7 @@ static void put_scale_x(FILE *out, const struct tide_summary *summary)
     fputs("<div class=\"xs\" aria-hidden=\"true\">", out);
     for (int i = 0; i <= 4; i++) {
         double t_ns = (double)summary->last_ns * i / 4;
-        size_t hint = 0;
-        double step = tide_axis_at(&summary->axis, (int64_t)t_ns, &hint);
+        double step = tide_axis_at(&summary->axis, (int64_t)t_ns);
         fprintf(out, "<div><span>%s</span>", i ? TIDE_DURATION(t_ns / 1e9) : "0 s");
         if (summary->axis.is_steps && isfinite(step))
             fprintf(out, "<span>step %s</span>", TIDE_COUNT(step));
@@ -201,7 +192,7 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
                               double limit_bytes)
 {
     const struct tide_report_series *tree = &set->series[0];
-    double most = most_of(&tree->level);
+    double most = tide_report_line_most(&tree->level);
     bool with_limit = limit_bytes <= 1.6 * most;
     if (with_limit)
         most = fmax(most, limit_bytes);
@@ -221,7 +212,8 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
 void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64_t end_ns, int64_t last_ns,
                            const char *mood)
 {
-    struct scale s = {(double)last_ns, fmax(most_of(line) * 1.06, 1), 0, SPARK_WIDTH, SPARK_HEIGHT};
+    struct scale s = {(double)last_ns, fmax(tide_report_line_most(line) * 1.06, 1), 0, SPARK_WIDTH,
+                      SPARK_HEIGHT};
     fprintf(
         out,
         "<svg class=\"spark %s\" viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",

@@ -84,21 +84,19 @@ static void cell_text(const struct tide_model *model, const struct tide_row *row
         snprintf(out, CELL_TEXT, "%s", TIDE_SIZE((double)number_of(model, row, column)));
 }
 
+enum tide_style tide_verdict_style(const struct tide_verdict *verdict)
+{
+    if (tide_verdict_grows(verdict))
+        return TIDE_STYLE_BAD;
+    return verdict->kind == TIDE_FLAT || verdict->kind == TIDE_SPIKES ? TIDE_STYLE_GOOD : TIDE_STYLE_DOUBT;
+}
+
 static enum tide_style trend_style(const struct tide_row *row)
 {
     if (!row->judged || row->alive == 0)
         return TIDE_STYLE_DIM;
-    if (tide_verdict_grows(&row->judged->verdict))
-        return TIDE_STYLE_BAD;
-    switch (row->judged->verdict.kind) {
-    case TIDE_JUMP:
-        return TIDE_STYLE_BAD;
-    case TIDE_FLAT:
-    case TIDE_SPIKES:
-        return TIDE_STYLE_GOOD;
-    default:
-        return TIDE_STYLE_DOUBT;
-    }
+    bool jump = row->judged->verdict.kind == TIDE_JUMP;
+    return jump ? TIDE_STYLE_BAD : tide_verdict_style(&row->judged->verdict);
 }
 
 /* PSS, USS and GPU are left out while nobody has a value. */

@@ -166,15 +166,9 @@ static void start_judging(struct screen *screen)
 
 static enum tide_style mood_of(const struct tide_assessment *assessment)
 {
-    if (tide_verdict_grows(&assessment->judged[0].verdict) || assessment->death.cause != TIDE_DEATH_NONE)
-        return TIDE_STYLE_BAD;
-    switch (assessment->judged[0].verdict.kind) {
-    case TIDE_FLAT:
-    case TIDE_SPIKES:
-        return TIDE_STYLE_GOOD;
-    default:
-        return TIDE_STYLE_DOUBT;
-    }
+    bool killed = assessment->death.cause != TIDE_DEATH_NONE;
+    enum tide_style style = tide_verdict_style(&assessment->judged[0].verdict);
+    return killed ? TIDE_STYLE_BAD : style;
 }
 
 /* What a reader of the verdict should know about the recording. */

@@ -38,6 +38,9 @@ void tide_view_question(struct tide_cells *cells);
 
 void tide_view_draw(struct tide_view *view, struct tide_model *model, const struct tide_view_info *info);
 
+/* How a verdict looks. */
+enum tide_style tide_verdict_style(const struct tide_verdict *verdict);
+
 /* The process table (process_table.c): a heading and rows - 1 rows of the model, from line `top` on. Keeps
  * the chosen row in sight. */
 void tide_table_draw(struct tide_cells *cells, struct tide_model *model, int top, int rows);

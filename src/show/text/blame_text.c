@@ -72,9 +72,9 @@ static const double ALL_OF_IT = 0.8; /* a place with this part of the bytes is w
 
 static void put_place(struct tide_buf *b, const struct tide_history *h, const struct tide_history_site *site)
 {
-    const struct tide_frame *shown[TIDE_STACK_SHOWN];
-    if (tide_stack_choose(h, site->stack, 1, shown))
-        tide_frame_put(b, shown[0], false);
+    const struct tide_frame *frame = tide_stack_line(h, site->stack);
+    if (frame)
+        tide_frame_put(b, frame, false);
     else
         tide_buf_text(b, "code without a name");
 }

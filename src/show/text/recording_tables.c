@@ -207,11 +207,6 @@ void tide_tables_marks(struct tide_table *table, const struct tide_summary *summ
     tide_table_end(table);
 }
 
-static int64_t whole_step(double step)
-{
-    return isfinite(step) && fabs(step) < 9e18 ? (int64_t)step : TIDE_UNKNOWN;
-}
-
 /* How far "shared pages once" can be believed. */
 static void print_pss_share(struct tide_table *table, const struct tide_summary_peak *peak)
 {
@@ -236,7 +231,7 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
                                              .processes = TIDE_UNKNOWN,
                                              .rss_bytes = TIDE_UNKNOWN,
                                              .pss_known_bytes = TIDE_UNKNOWN,
-                                             .step = NAN};
+                                             .step = TIDE_UNKNOWN};
     const struct {
         const char *name;
         const struct tide_summary_peak *peak;
@@ -251,9 +246,8 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;
         union tide_cell cells[] = {
-            {.text = peaks[i].name},     {.number = peak->bytes},
-            {.number = peak->t_ns},      {.number = whole_step(peak->step)},
-            {.number = peak->processes}, {.text = peak->phase},
+            {.text = peaks[i].name},     {.number = peak->bytes},           {.number = peak->t_ns},
+            {.number = peak->step},      {.number = peak->processes},       {.text = peak->phase},
             {.number = peak->rss_bytes}, {.number = peak->pss_known_bytes},
         };
         if (peak->bytes != TIDE_UNKNOWN)
@@ -265,11 +259,6 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
 
 /* --- ticks, limits, devices, notes -----------------------------------------------------------------------
  */
-
-static int64_t step_cell(const struct tide_summary *summary, int64_t t_ns, size_t *hint)
-{
-    return whole_step(tide_summary_step(summary, t_ns, hint));
-}
 
 void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
@@ -286,13 +275,12 @@ void tide_tables_ticks(struct tide_table *table, const struct tide_summary *summ
         {"available_bytes", "HOST FREE", 10, BYTES},
         {NULL, NULL, 0, TEXT},
     };
-    size_t hint = 0;
 
     tide_table_begin(table, "ticks", title, columns);
     for (size_t i = 0; i < summary->history->tick_count; i++) {
         const struct tide_tick *tick = &summary->history->ticks[i];
         union tide_cell cells[] = {
-            {.number = tick->t_ns},          {.number = step_cell(summary, tick->t_ns, &hint)},
+            {.number = tick->t_ns},          {.number = tide_summary_step(summary, tick->t_ns)},
             {.number = tick->processes},     {.number = tick->rss_bytes},
             {.number = tick->counted_bytes}, {.number = tick->pss_known_bytes},
             {.number = tick->cgroup_bytes},  {.number = tick->cgroup_peak_bytes},
@@ -427,15 +415,6 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
 
 /* --- the heap ------------------------------------------------------------------------------------------ */
 
-/* How far the allocations of a process were seen, as last said; NULL: nobody looked. */
-static const struct tide_heap_status *status_of(const struct tide_history *history, int64_t process)
-{
-    for (size_t i = history->heap_status_count; i-- > 0;)
-        if (history->heap_status[i].process == process)
-            return &history->heap_status[i];
-    return NULL;
-}
-
 void tide_tables_heap(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
     static const struct tide_column columns[] = {
@@ -455,7 +434,7 @@ void tide_tables_heap(struct tide_table *table, const struct tide_summary *summa
     tide_table_begin(table, "heap", title, columns);
     for (size_t i = 0; i < history->process_count; i++) {
         const struct tide_history_process *process = &history->processes[i];
-        const struct tide_heap_status *status = status_of(history, process->row.id);
+        const struct tide_heap_status *status = tide_history_heap_status(history, process->row.id);
         const struct tide_history_heap_point *last = NULL, *asked = NULL;
         int64_t most = TIDE_UNKNOWN;
         if (!status)
@@ -491,7 +470,6 @@ struct roll {
     size_t *alive;              /* indices, in order of id */
     size_t alive_count;
     size_t tick; /* the next to be written */
-    size_t hint;
 };
 
 /* What is not known counts as nothing, unless nothing is known. */
@@ -509,7 +487,7 @@ static int64_t rss_of(const struct tide_sample *sample)
 static void write_look(struct roll *roll, const struct tide_tick *tick)
 {
     const struct tide_history *history = roll->summary->history;
-    int64_t step = step_cell(roll->summary, tick->t_ns, &roll->hint);
+    int64_t step = tide_summary_step(roll->summary, tick->t_ns);
     size_t kept = 0;
 
     for (size_t i = 0; i < roll->alive_count; i++) {
