@@ -603,11 +603,11 @@ static int assess(struct tide_assessing *s)
     a->pss_known =
         last && last->rss_bytes > 0 ? (double)last->pss_known_bytes / (double)last->rss_bytes : NAN;
     if (!last)
-        return tide_err_set(s->err, "the recording is empty: no look was written before it ended");
+        return tide_err_set(s->err, "the recording is empty: it ended before anything was written");
     if (judge_processes(s) || tide_assessing_sums(s) || tide_assessing_rows(s))
         return -1;
     if (a->count == 0) /* no look saw a living process, or none came after the first step */
-        return tide_err_set(s->err, "the recording holds no memory of any process");
+        return tide_err_set(s->err, "the recording has no samples of any process's memory");
     tide_assessing_explain_sums(s);
     if (tide_assessing_crests(s))
         return -1;

@@ -73,7 +73,7 @@ static int find_phase(struct tide_blaming *g)
     tide_err_set(g->err, "the recording has no phase '%s'",
                  tide_text_shown(g->options->phase, shown, sizeof shown));
     if (phases->count == 0)
-        return tide_err_hint(g->err, "the program told none");
+        return tide_err_hint(g->err, "the program did not mark any");
     return tide_err_hint(g->err, "it has '%s'; 'tidemark show --what phases' lists them",
                          tide_history_name(g->h, g->phase, shown, sizeof shown));
 }

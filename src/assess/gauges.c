@@ -114,7 +114,7 @@ static int judge_gpu(struct tide_assessing *s, const struct tide_history_gpu *of
     if (p)
         tide_process_name(h, p, who, sizeof who);
     else if (j.process == TIDE_UNKNOWN)
-        snprintf(who, sizeof who, "processes that could not be told");
+        snprintf(who, sizeof who, "unidentified processes");
     snprintf(j.name, sizeof j.name, "GPU %lld, %s", (long long)j.device, who);
     return judge_rows(s, rows, count, j);
 }

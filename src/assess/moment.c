@@ -204,8 +204,8 @@ int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct t
     else if (strcmp(text, "end"))
         moment.kind = TIDE_MOMENT_STEP;
     if (moment.kind == TIDE_MOMENT_STEP && (tide_real_parse(text, &moment.step) || moment.step < 0)) {
-        tide_err_set(err, "'%s' is no moment of a run", tide_text_shown(text, shown, sizeof shown));
-        return tide_err_hint(err, "'end', 'peak', or the number of a step");
+        tide_err_set(err, "'%s' is not a moment of a run", tide_text_shown(text, shown, sizeof shown));
+        return tide_err_hint(err, "give 'end', 'peak' or the number of a step");
     }
     *ret_moment = moment;
     return 0;

@@ -201,5 +201,5 @@ int tide_against(const struct tide_job *job, const struct tide_forecast *forecas
     else if (known)
         print_text(job, forecast, &seen, history->gpu_count > 0, out);
     tide_history_free(history);
-    return known ? 0 : tide_err_set(err, "the recording holds no memory of any process");
+    return known ? 0 : tide_err_set(err, "the recording has no samples of any process's memory");
 }

@@ -123,7 +123,7 @@ def test_a_gap_in_the_recording_is_said(tidemark, tmp_path):
     path = leaking(tmp_path, 0)
     with sqlite3.connect(path) as db:
         db.execute("insert into note(t_ns, text) values (31000000000, 'nothing could be written between 21.0 s and 31.0 s')")
-    assert "  gap     nothing was recorded for 10 s, from 21 s after the start on" in tidemark("judge", path).out
+    assert "  gap     nothing was recorded for 10 s, beginning 21 s after the start" in tidemark("judge", path).out
     assert tidemark("judge", "--json", path).json["gap_seconds"] == 10
 
 

@@ -85,7 +85,7 @@ def test_a_faster_leak_is_worse_and_a_slower_one_better(made, tidemark):
     assert abs(got.json["sites"][0]["bytes_per_step_change"] / (-50 * KIB) - 1) < 0.02
     got = tidemark("diff", "--json", slow, same)
     assert got.code == 0 and got.json["result"] == "same" and got.json["sites"] == []
-    assert "as fast, as far as two runs can tell" in got.json["sentence"]
+    assert "at the same rate, as far as two runs can tell" in got.json["sentence"]
     a_little = made("d.tide", leak=106 * KIB)
     assert tidemark("diff", "--json", slow, a_little).json["result"] == "same"
 
@@ -114,7 +114,7 @@ def test_a_leak_too_small_for_such_short_runs_decides_nothing(made, tidemark):
     a, b = made("a.tide", quiet=True), made("b.tide", leak=500, steps=2000, quiet=True)
     got = tidemark("diff", a, b)
     assert got.code == 3 and got.out.startswith("tidemark: UNDECIDED: A is flat, B leaks 500"), got.out
-    assert "too little in runs this short" in got.out
+    assert "too little to tell in runs this short" in got.out
     assert tidemark("diff", b, a).code == 0
 
 
@@ -122,7 +122,7 @@ def test_a_worker_that_leaks_is_worse_though_the_leak_of_the_parent_is_gone(made
     a, b = made("a.tide", leak=200 * KIB), made("b.tide", worker=50 * KIB)
     got = tidemark("diff", a, b)
     assert got.code == 1
-    assert got.out.startswith("tidemark: WORSE: worker of train.py leaks and did not; as a whole, A leaks 200 KiB per step")
+    assert got.out.startswith("tidemark: WORSE: worker of train.py leaks now and did not before; as a whole, A leaks 200 KiB per step")
 
 
 def test_more_memory_without_growth_is_shown_and_no_worse(made, tidemark):

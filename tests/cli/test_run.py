@@ -482,6 +482,6 @@ def test_steps_are_found_in_output_that_nobody_reads(binary, tmp_path, python, e
 
 def test_without_steps_it_is_said_what_would_give_them(tidemark, tmp_path):
     said = tidemark("run", "-o", "a.tide", "--", "sleep", "0.5").err
-    assert "  steps   none were found, so time is the axis: print 'step 12'" in said
+    assert "  steps   none were found, so the axis is time: print 'step 12'" in said
     assert "none were found" not in tidemark("run", "-o", "b.tide", "--", "sh", "-c",
                                              "for i in 1 2 3 4 5 6 7 8 9 10; do echo step $i; sleep 0.1; done").err

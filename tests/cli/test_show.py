@@ -109,7 +109,7 @@ Limits
 
 GPU memory
    GPU MODEL                    USER                     PEAK   LAST     OF
-     0 NVIDIA H200              everybody              30.0Gi 30.0Gi  141Gi
+     0 NVIDIA H200              all processes          30.0Gi 30.0Gi  141Gi
      0 NVIDIA H200              python[101]            20.0Gi 10.0Gi  141Gi
      0 NVIDIA H200              unknown process         1.0Gi  1.0Gi  141Gi
 

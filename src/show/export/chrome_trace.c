@@ -141,7 +141,7 @@ static void put_gpus(struct trace *t)
         const struct tide_history_gpu *g = &t->h->gpu[i];
         char name[64];
         snprintf(name, sizeof name, "GPU %lld%s", (long long)g->device,
-                 g->process == TIDE_UNKNOWN ? ", processes that could not be told" : "");
+                 g->process == TIDE_UNKNOWN ? ", unidentified processes" : "");
         put_counter(t, name, pid_of(t, g->process), g->t_ns, "bytes", (double)g->bytes);
     }
 }

@@ -259,7 +259,7 @@ static void put_states(struct tide_report_page *page)
     }
     if (more)
         fprintf(page->out, "<li>%zu more process%s whose call sites were followed%s.</li>\n", more,
-                more == 1 ? "" : "es", shown < most ? " and which allocated next to nothing" : "");
+                more == 1 ? "" : "es", shown < most ? " and which allocated almost nothing" : "");
 }
 
 static void put_left_out(struct tide_report_page *page)
@@ -269,7 +269,7 @@ static void put_left_out(struct tide_report_page *page)
         fprintf(out, "<li>A large recording: only the lowest and highest of each %u looks are used.</li>\n",
                 page->h->thinned * 4);
     if (page->h->skipped_rows > 0)
-        fprintf(out, "<li>%s rows of the recording make no sense and are left out.</li>\n",
+        fprintf(out, "<li>%s rows of the recording are invalid and left out.</li>\n",
                 TIDE_COUNT((double)page->h->skipped_rows));
     if (page->set.shortened)
         fprintf(

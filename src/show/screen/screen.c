@@ -177,10 +177,10 @@ static void print_remarks(const struct tide_history *history, FILE *out)
     if (history->note_count || history->skipped_rows || history->thinned > 1)
         fprintf(out, "\nAbout the recording:\n");
     if (history->thinned > 1)
-        fprintf(out, "it is larger than fits: of every %u looks the lowest and the highest are kept\n",
+        fprintf(out, "it does not fit into memory: of every %u looks the lowest and the highest are kept\n",
                 history->thinned);
     if (history->skipped_rows)
-        fprintf(out, "%lld rows make no sense and were left out\n", (long long)history->skipped_rows);
+        fprintf(out, "%lld invalid rows were left out\n", (long long)history->skipped_rows);
     for (size_t i = 0; i < history->note_count; i++) {
         char text[512];
         tide_text_shown(history->notes[i].text, text, sizeof text);
@@ -375,7 +375,7 @@ static void press(struct screen *screen, int64_t now_ns, int key)
     } else if (model->wish == TIDE_WISH_INTERRUPT) {
         if (!screen->door) /* which has passed it on already */
             screen->config.interrupt(screen->config.context);
-        say(screen, now_ns, "Ctrl-C went to the program; once more asks what to do with it");
+        say(screen, now_ns, "Ctrl-C was sent to the program; press it again to decide what becomes of it");
         model->wish = TIDE_WISH_NONE;
     }
 }

@@ -245,11 +245,11 @@ static int refuse(struct tide_err *err, const char *why)
 int tide_term_check(struct tide_err *err)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return refuse(err, isatty(STDIN_FILENO) ? "standard output is none" : "standard input is none");
+        return refuse(err, isatty(STDIN_FILENO) ? "standard output is not one" : "standard input is not one");
     const char *name = getenv("TERM");
     int known = 0;
     if (!name || !*name || setupterm(NULL, STDOUT_FILENO, &known) != OK)
-        return refuse(err, "TERM names none that is known");
+        return refuse(err, "TERM does not name a known one");
     const char *place = tigetstr("cup");
     bool can_place = place && place != (char *)-1;
     prepare_restore();

@@ -362,7 +362,7 @@ static void draw_pane(struct tide_view *view, struct tide_model *model, const st
         break;
     case TIDE_PANE_LOG:
         draw_text_pane(view, model, top + rows / 2, rows - rows / 2, "What the program printed",
-                       info->log_text[0] ? info->log_text : "nothing is known of what it printed", true);
+                       info->log_text[0] ? info->log_text : "its output is not known", true);
         break;
     default:
         break;

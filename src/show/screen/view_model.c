@@ -494,7 +494,7 @@ static const struct binding bindings[] = {
     {{'l'}, {"l", "what the program printed"}, do_pane},
     {{'?', 'h'}, {"? h", "this help"}, do_pane},
     {{TIDE_KEY_ESCAPE}, {"esc", "close what covers the view"}, do_switch},
-    {{0x0c}, {"ctrl-l", "draw the screen anew"}, do_switch},
+    {{0x0c}, {"ctrl-l", "redraw the screen"}, do_switch},
     {{'q', 'Q'}, {"q", "quit"}, do_quit},
     {{TIDE_KEY_INTERRUPT}, {"ctrl-c", "interrupt it, or quit"}, do_quit},
 };

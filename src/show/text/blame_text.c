@@ -172,9 +172,8 @@ static const char *why_none(const struct tide_blame *blame)
         return "no call site grew";
     if (blame->by != TIDE_BLAME_GROWTH)
         return "no call site holds anything";
-    return blame->unjudged
-               ? "call sites were seen too few times to judge them; '--by end' says who holds what"
-               : "no call site grows";
+    return blame->unjudged ? "call sites were seen too rarely to be judged; '--by end' shows what each holds"
+                           : "no call site grows";
 }
 
 void tide_blame_print(const struct tide_blame *blame, const struct tide_history *history, size_t most,

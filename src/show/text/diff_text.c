@@ -58,7 +58,7 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
         [TIDE_PLATEAU] = "levels off, no leak",
         [TIDE_JUMP] = "has one jump and no leak",
         [TIDE_UNDECIDED] = "is too short to tell",
-        [TIDE_RETENTION] = "keeps memory that nobody holds, bounded",
+        [TIDE_RETENTION] = "keeps memory that was freed, bounded",
     };
     const struct tide_verdict *v = &d->sides[side].assessment->judged[0].verdict;
     const char *name = side ? "B" : "A";
@@ -83,15 +83,15 @@ static void put_answer(struct tide_buf *b, const struct tide_diff *d)
                                             [TIDE_DIFF_UNDECIDED] = "UNDECIDED"};
     tide_buf_format(b, "%s: ", headlines[d->result]);
     if (d->culprit)
-        tide_buf_format(b, "%s leaks and did not; as a whole, ", d->culprit);
+        tide_buf_format(b, "%s leaks now and did not before; as a whole, ", d->culprit);
     put_verdict(b, d, 0);
     tide_buf_text(b, ", ");
     put_verdict(b, d, 1);
     const struct tide_diff_rate *rate[2] = {&d->sides[0].rate, &d->sides[1].rate};
     if (rate[0]->bytes > 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_SAME)
-        tide_buf_text(b, ": as fast, as far as two runs can tell");
+        tide_buf_text(b, ": at the same rate, as far as two runs can tell");
     if (rate[0]->bytes <= 0 && rate[1]->bytes > 0 && d->result == TIDE_DIFF_UNDECIDED)
-        tide_buf_text(b, ": too little in runs this short");
+        tide_buf_text(b, ": too little to tell in runs this short");
 }
 
 static void put_between(struct tide_buf *b, const struct tide_diff *d)

@@ -395,7 +395,7 @@ void tide_tables_gpu(struct tide_table *table, const struct tide_summary *summar
     for (size_t i = 0; i < count; i++) {
         const struct tide_gpu_device *device = find_device(history, uses[i].device);
         if (uses[i].process == 0)
-            snprintf(user, sizeof user, "everybody");
+            snprintf(user, sizeof user, "all processes");
         else if (uses[i].process == TIDE_UNKNOWN)
             snprintf(user, sizeof user, "unknown process");
         else

@@ -99,7 +99,7 @@ static void put_plateau(struct tide_buf *b, const struct tide_judged *j, const s
     if (j->filling) {
         tide_buf_format(
             b,
-            "+%s, all of it pages of memory that the program took before and touches only now: at most %s%s "
+            "+%s, all of it in memory that the program allocated before and touches only now: at most %s%s "
             "(a buffer that fills, not a leak)",
             TIDE_SIZE(v->growth_bytes), TIDE_SIZE(fmax(v->ceiling_bytes - v->floor_last, 0)),
             would(a, " more, then it stops", " more would have followed"));
@@ -120,22 +120,24 @@ static void put_undecided(struct tide_buf *b, const struct tide_judged *j, const
     const struct tide_verdict *v = &j->verdict;
     if (j->starting) {
         put_growth(b, j);
-        tide_buf_format(b, "%s, as programs grow when they start; %s more%s %s",
-                        j->x_is_steps ? "" : ", in bursts", STRETCH(j, v->steps_needed),
-                        j->x_is_steps ? "" : ", or steps,", would(a, "would tell", "would have told"));
+        tide_buf_format(b, "%s, as when a program starts; %s more%s %s", j->x_is_steps ? "" : ", in bursts",
+                        STRETCH(j, v->steps_needed), j->x_is_steps ? "" : ", or steps,",
+                        would(a, "would settle it", "would have settled it"));
         return;
     }
     if (isfinite(j->room_bytes) || j->unexplained)
         put_growth(b, j);
     if (isfinite(j->room_bytes)) {
-        tide_buf_format(b,
-                        " without asking for more: pages are touched that it had, of which %s %s left (a "
-                        "buffer that fills, a heap not yet collected, or a leak in one)",
-                        TIDE_SIZE(j->room_bytes), would(a, "are", "were"));
+        tide_buf_format(
+            b,
+            " without allocating more: it touched pages that it already had, of which %s %s still "
+            "untouched (a buffer that fills, a heap not yet collected, or a leak in one)",
+            TIDE_SIZE(j->room_bytes), would(a, "are", "were"));
         return;
     }
     if (j->unexplained) {
-        tide_buf_format(b, " in the sum of %zu processes, none of which surely grows; %s more would tell",
+        tide_buf_format(b,
+                        " in the sum of %zu processes, none of which clearly grows; %s more would settle it",
                         j->members, STRETCH(j, v->steps_needed));
         return;
     }
@@ -236,10 +238,11 @@ static void put_live(struct tide_buf *b, const struct tide_judged *j)
         return;
     }
     if (r->crest_rises) {
-        tide_buf_format(b,
-                        "what the program holds rises with it for a while in each step and is given back: up "
-                        "to %s at the most, %s in the beginning",
-                        TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
+        tide_buf_format(
+            b,
+            "what the program holds rises within each step and is freed again: up to %s now, %s in "
+            "the beginning",
+            TIDE_SIZE(r->crest_last), TIDE_SIZE(r->crest_first));
         return;
     }
     if (r->managed) {
@@ -263,9 +266,8 @@ static void put_kept(struct tide_buf *b, const struct tide_judged *j)
 {
     const struct tide_kept *k = &j->kept;
     if (isnan(k->free_bytes)) {
-        tide_buf_text(
-            b, "another allocator than the C library's serves the program: what it keeps free, and what it "
-               "would give back, is not known");
+        tide_buf_text(b, "the program uses an allocator other than the C library's: how much that keeps, and "
+                         "what it would give back, is not known");
         return;
     }
     tide_buf_format(b, "malloc has %s free in %s piece%s; malloc_trim(0) would give back ",
@@ -399,7 +401,7 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
     }
     put_floor(&b, judged, assessment);
     if (judged->verdict.kind == TIDE_RETENTION)
-        tide_buf_text(&b, "; nobody holds it: the allocator keeps what was given back");
+        tide_buf_text(&b, "; the program has freed it, and the allocator keeps it");
     if (judged->verdict.kind == TIDE_RETENTION && isfinite(judged->kept.trim_high) && judged->live_known)
         tide_buf_format(&b, ", malloc_trim would release at most %s", TIDE_SIZE(judged->kept.trim_high));
     if (judged->verdict.kind == TIDE_SPIKES) {
@@ -413,13 +415,13 @@ void tide_judged_sentence(const struct tide_judged *judged, const struct tide_as
 static void put_steps(struct tide_buf *b, const struct tide_assessment *a)
 {
     if (a->steps_in_bursts)
-        tide_buf_text(b, "came in bursts, as from an output that is buffered, so time is the axis: flush it "
+        tide_buf_text(b, "came in bursts, as from buffered output, so the axis is time: flush it "
                          "(PYTHONUNBUFFERED=1)");
     else if (a->steps_told == 0)
-        tide_buf_text(b, "none were found, so time is the axis: print 'step 12', or '12/100 loss 0.3'; or "
+        tide_buf_text(b, "none were found, so the axis is time: print 'step 12', or '12/100 loss 0.3'; or "
                          "tidemark.step(12) in Python, tide_step(12) in C; or --step-regex");
     else if (a->steps_told > 0 && isnan(a->steps))
-        tide_buf_format(b, "too few were told (%lld), so time is the axis", (long long)a->steps_told);
+        tide_buf_format(b, "too few were seen (%lld), so the axis is time", (long long)a->steps_told);
 }
 
 /* ---- who was killed */
@@ -529,7 +531,7 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     hand_on(&b, "others", put, context);
     if (j->subject == TIDE_SUBJECT_TREE && a->pss_known < 0.995)
         tide_buf_format(
-            &b, "pages once where PSS is known (%.0f %% of the tree), the rest as RSS: an upper bound",
+            &b, "shared pages once where PSS is known (%.0f %% of the tree), the rest as RSS: an upper bound",
             100 * a->pss_known);
     hand_on(&b, "counts", put, context);
     tide_buf_text(&b, a->evidence);
@@ -539,7 +541,8 @@ void tide_assessment_evidence(const struct tide_assessment *a, tide_evidence_put
     hand_on(&b, "limit", put, context);
     if (a->gap_seconds > 0)
         tide_buf_format(
-            &b, "nothing was recorded for %s, from %s after the start on: the recording could not be written",
+            &b,
+            "nothing was recorded for %s, beginning %s after the start: the recording could not be written",
             TIDE_DURATION(a->gap_seconds), TIDE_DURATION(a->gap_from));
     hand_on(&b, "gap", put, context);
     put_steps(&b, a);
