@@ -66,7 +66,7 @@ const struct tide_frame *tide_stack_own(const struct tide_history *history, int6
 bool tide_stack_is_asked_for(const struct tide_history *history, int64_t stack);
 
 /* The text of a frame's source line as it was recorded, escaped; false when there is none. No file is opened:
- * a name in a recording is a stranger's. */
+ * a name in a recording is not to be trusted. */
 bool tide_frame_source(const struct tide_frame *frame, char *out, size_t size);
 
 /* The chosen frames, one line each, behind `indent`. */

@@ -2,7 +2,7 @@
  * summary.h - what a recording says, in few numbers: processes as a tree, phases, steps, gauges, peaks.
  *
  * Computed from a history into an arena; borrows the history's strings and is valid as long as both are.
- * Strings are as strangers wrote them.
+ * Strings are unescaped.
  */
 #ifndef TIDE_SUMMARY_H
 #define TIDE_SUMMARY_H

@@ -107,8 +107,8 @@ static void a_long_line_keeps_its_lowest_and_highest(void **state)
         points[i] = (struct tide_report_point){i * SECOND, 1000 + i % 7};
     points[31234].bytes = 9999;
     points[777].bytes = 1;
-    struct tide_report_line line = {points, COUNT};
-    tide_report_line_thin(&line, MOST);
+    struct tide_report_curve line = {points, COUNT};
+    tide_report_curve_thin(&line, MOST);
     assert_true(line.count <= MOST + 3 && line.count > MOST / 4);
     bool high = false, low = false;
     for (size_t i = 0; i < line.count; i++) {
@@ -118,7 +118,7 @@ static void a_long_line_keeps_its_lowest_and_highest(void **state)
     }
     assert_true(high && low);
     size_t before = line.count;
-    tide_report_line_thin(&line, before);
+    tide_report_curve_thin(&line, before);
     assert_int_equal(line.count, before);
 }
 

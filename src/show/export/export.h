@@ -3,7 +3,7 @@
  *
  * One table of formats (export.c), one file each (export_*.c). Two kinds: what the call sites hold at a
  * moment, as stacks with a weight (pprof, speedscope, collapsed), and the run over time or as it ended
- * (chrome-trace, openmetrics, csv). Names are as strangers wrote them in the recording; what leaves here is
+ * (chrome-trace, openmetrics, csv). Names are untrusted, as they are in the recording; what leaves here is
  * valid UTF-8 with nothing in it that drives a terminal.
  */
 #ifndef TIDE_EXPORT_H

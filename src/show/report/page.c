@@ -128,7 +128,7 @@ static size_t fewer(size_t had, size_t room, size_t len)
 /* Call sites, as many as have room. */
 static int write_sites(struct tide_report_page *page, size_t room, struct piece *ret)
 {
-    const struct tide_report_line *spikes = &page->set.series[0].spikes;
+    const struct tide_report_curve *spikes = &page->set.series[0].spikes;
     int64_t extra_ns[TIDE_REPORT_EXTRA];
     size_t extra = 0, stride = spikes->count / TIDE_REPORT_EXTRA + 1;
     for (size_t i = 0; i < spikes->count; i += stride)

@@ -26,7 +26,7 @@ static void put_differences(struct tide_json *json, const char *key, const void 
     tide_json_end(json);
 }
 
-static void put_line(struct tide_json *json, const char *key, const struct tide_report_line *line)
+static void put_line(struct tide_json *json, const char *key, const struct tide_report_curve *line)
 {
     const struct tide_report_point *p = line->points;
     tide_json_object(json, key);

@@ -28,7 +28,7 @@ int64_t tide_report_time(const struct tide_summary *summary, double x)
     return summary->axis.is_steps ? tide_axis_time(&summary->axis, x) : (int64_t)(x * 1e9);
 }
 
-void tide_report_line_thin(struct tide_report_line *line, size_t most)
+void tide_report_curve_thin(struct tide_report_curve *line, size_t most)
 {
     if (line->count <= most || most < 3)
         return;
@@ -39,9 +39,9 @@ void tide_report_line_thin(struct tide_report_line *line, size_t most)
 }
 
 /* Thins a line that is in scratch and keeps it in the arena. */
-static int keep(struct tide_arena *arena, struct tide_report_line *line, size_t most)
+static int keep(struct tide_arena *arena, struct tide_report_curve *line, size_t most)
 {
-    tide_report_line_thin(line, most);
+    tide_report_curve_thin(line, most);
     struct tide_report_point *kept = tide_arena_take(arena, line->count + 1, sizeof *kept);
     if (!kept)
         return -1;
@@ -59,7 +59,7 @@ struct drawing {
     struct tide_err *err;
 };
 
-static void add(struct tide_report_line *line, int64_t t_ns, int64_t bytes)
+static void add(struct tide_report_curve *line, int64_t t_ns, int64_t bytes)
 {
     const int64_t most = TIDE_REPORT_BYTES_MOST;
     bytes = bytes > most ? most : bytes < -most ? -most : bytes;
@@ -90,7 +90,7 @@ static bool is_gauge(const struct tide_history *h, const struct tide_history_mar
     return m->kind == TIDE_MARK_GAUGE && m->name == name && (size_t)name < h->name_count;
 }
 
-static void take_process(const struct tide_history_process *p, bool own_pages, struct tide_report_line *line)
+static void take_process(const struct tide_history_process *p, bool own_pages, struct tide_report_curve *line)
 {
     for (size_t i = 0; own_pages && i < p->smaps_count; i++)
         add(line, p->smaps[i].t_ns, p->smaps[i].uss_bytes);
@@ -99,7 +99,7 @@ static void take_process(const struct tide_history_process *p, bool own_pages, s
 }
 
 static void take_points(const struct tide_history *h, const struct tide_judged *j,
-                        struct tide_report_line *line)
+                        struct tide_report_curve *line)
 {
     if (j->subject == TIDE_SUBJECT_TREE)
         for (size_t i = 0; i < h->tick_count; i++)
@@ -122,7 +122,7 @@ static int take_level(struct drawing *d, struct tide_report_series *s, size_t mo
     const struct tide_judged *j = s->judged;
     const struct tide_history *h = d->summary->history;
     size_t room = points_of(h, j);
-    struct tide_report_line line = {
+    struct tide_report_curve line = {
         tide_arena_take(&d->scratch, (room ? room : j->count) + 1, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
@@ -151,7 +151,7 @@ static int take_live(struct drawing *d, struct tide_report_series *s)
         s->judged->subject == TIDE_SUBJECT_PROCESS ? &h->processes[s->judged->process - 1] : NULL;
     if (!p || p->heap_count == 0)
         return 0;
-    struct tide_report_line line = {tide_arena_take(&d->scratch, p->heap_count, sizeof *line.points), 0};
+    struct tide_report_curve line = {tide_arena_take(&d->scratch, p->heap_count, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
     for (size_t i = 0; i < p->heap_count; i++)
@@ -174,7 +174,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
     if (tide_moments_make(&input, &d->scratch, &moments, d->err) ||
         tide_floor_make(&moments, &d->scratch, &floor, d->err))
         return -1;
-    struct tide_report_line line = {tide_arena_take(d->arena, floor.count + 2, sizeof *line.points), 0};
+    struct tide_report_curve line = {tide_arena_take(d->arena, floor.count + 2, sizeof *line.points), 0};
     if (!line.points)
         return no_memory(d->err);
     for (size_t i = 0; i < floor.count; i++) {
@@ -191,7 +191,7 @@ static int take_floor(struct drawing *d, struct tide_report_series *s)
 }
 
 /* The floor at a time, straight between its points and level beyond them; *at must not run ahead of t_ns. */
-static double floor_at(const struct tide_report_line *floor, int64_t t_ns, size_t *at)
+static double floor_at(const struct tide_report_curve *floor, int64_t t_ns, size_t *at)
 {
     const struct tide_report_point *p = floor->points;
     while (*at + 1 < floor->count && p[*at + 1].t_ns <= t_ns)
@@ -265,7 +265,7 @@ static int take_series(struct drawing *d, const struct tide_judged *j, struct ti
     return bad ? -1 : 0;
 }
 
-double tide_report_line_most(const struct tide_report_line *line)
+double tide_report_curve_most(const struct tide_report_curve *line)
 {
     double most = 0;
     for (size_t i = 0; i < line->count; i++)
@@ -281,8 +281,8 @@ static void choose_beside(struct tide_report_set *set)
             set->beside = i;
     }
     const struct tide_report_series *tree = &set->series[0], *other = &set->series[set->beside];
-    set->beside_level = set->beside && tide_report_line_most(&other->level) <
-                                           TELLS_APART * tide_report_line_most(&tree->level);
+    set->beside_level = set->beside && tide_report_curve_most(&other->level) <
+                                           TELLS_APART * tide_report_curve_most(&tree->level);
 }
 
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *a,
@@ -313,10 +313,10 @@ int tide_report_series_make(const struct tide_summary *summary, const struct tid
     return 0;
 }
 
-int tide_report_site_line(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
-                          struct tide_report_line *ret_line)
+int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
+                           struct tide_report_curve *ret_line)
 {
-    struct tide_report_line line = {malloc((site->point_count + 1) * sizeof *line.points), 0};
+    struct tide_report_curve line = {malloc((site->point_count + 1) * sizeof *line.points), 0};
     if (!line.points)
         return -1;
     void *whole = line.points;

@@ -20,17 +20,17 @@ struct tide_report_point {
     int64_t bytes;
 };
 
-struct tide_report_line {
+struct tide_report_curve {
     struct tide_report_point *points;
     size_t count;
 };
 
 struct tide_report_series {
     const struct tide_judged *judged; /* borrowed; has the name */
-    struct tide_report_line level;
-    struct tide_report_line floor;  /* as judged: bumps and dips left out */
-    struct tide_report_line spikes; /* the top of each */
-    struct tide_report_line live;   /* of a process: what its program holds; empty when not known */
+    struct tide_report_curve level;
+    struct tide_report_curve floor;  /* as judged: bumps and dips left out */
+    struct tide_report_curve spikes; /* the top of each */
+    struct tide_report_curve live;   /* of a process: what its program holds; empty when not known */
     int64_t end_ns;
 };
 
@@ -46,20 +46,20 @@ struct tide_report_set {
 
 enum { TIDE_REPORT_SERIES_MOST = 24 };
 
-/* thrift: 1 for lines as long as a page usually has, 2 for half of that ... */
+/* thrift: 1 for curves as long as a page usually has, 2 for half of that ... */
 int tide_report_series_make(const struct tide_summary *summary, const struct tide_assessment *assessment,
                             size_t thrift, struct tide_arena *arena, struct tide_report_set *ret_set,
                             struct tide_err *err);
 
-/* The highest value of a line; 0 when there is none. */
-double tide_report_line_most(const struct tide_report_line *line);
+/* The highest value of a curve; 0 when there is none. */
+double tide_report_curve_most(const struct tide_report_curve *curve);
 
-/* Shortens a line in place to about `most` points, keeping lows and highs. */
-void tide_report_line_thin(struct tide_report_line *line, size_t most);
+/* Shortens a curve in place to about `most` points, keeping lows and highs. */
+void tide_report_curve_thin(struct tide_report_curve *curve, size_t most);
 
-/* What a site held, as a line of at most `most` points; 0 or -1 without memory. */
-int tide_report_site_line(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
-                          struct tide_report_line *ret_line);
+/* What a site held, as a curve of at most `most` points; 0 or -1 without memory. */
+int tide_report_site_curve(const struct tide_history_site *site, struct tide_arena *arena, size_t most,
+                           struct tide_report_curve *ret_curve);
 
 /* The time at a place of the axis. */
 int64_t tide_report_time(const struct tide_summary *summary, double x);

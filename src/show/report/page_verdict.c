@@ -235,7 +235,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
 {
     const struct tide_blame *blame = page->growth;
     FILE *out = page->out;
-    struct tide_report_line line = {NULL, 0};
+    struct tide_report_curve line = {NULL, 0};
     struct tide_buf b;
     tide_buf_init(&b, TEXT);
     tide_culprit_put_amount(&b, blame, c);
@@ -251,7 +251,7 @@ static void put_culprit(struct tide_report_page *page, const struct tide_culprit
     tide_html_text(out, c->process_name, 0);
     fprintf(out, ", %s, %s live at the end</span></div>\n", tide_site_kind_name(c->site->kind),
             TIDE_SIZE(c->live_bytes));
-    if (!tide_report_site_line(c->site, &page->arena, SPARK_POINTS, &line))
+    if (!tide_report_site_curve(c->site, &page->arena, SPARK_POINTS, &line))
         tide_report_svg_spark(out, &line, page->summary.last_ns, page->summary.last_ns, mood_of(c));
     put_stack(page, c->site);
     if (c->caller_count)

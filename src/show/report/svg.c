@@ -49,7 +49,7 @@ static double at_y(const struct scale *s, int64_t bytes)
 }
 
 /* Steps: a value holds until the next. closed: down to the ground at both ends, for filling. */
-static void put_steps(FILE *out, const struct scale *s, const struct tide_report_line *line, int64_t end_ns,
+static void put_steps(FILE *out, const struct scale *s, const struct tide_report_curve *line, int64_t end_ns,
                       bool closed)
 {
     const struct tide_report_point *p = line->points;
@@ -65,13 +65,13 @@ static void put_steps(FILE *out, const struct scale *s, const struct tide_report
 }
 
 /* Drawn from at most so many points; without memory for a shorter copy, not at all. */
-static void put_path(FILE *out, const char *class, const struct scale *s, const struct tide_report_line *line,
-                     size_t most, int64_t end_ns, bool closed)
+static void put_path(FILE *out, const char *class, const struct scale *s,
+                     const struct tide_report_curve *line, size_t most, int64_t end_ns, bool closed)
 {
-    struct tide_report_line shorter = {malloc((line->count + 1) * sizeof *shorter.points), line->count};
+    struct tide_report_curve shorter = {malloc((line->count + 1) * sizeof *shorter.points), line->count};
     if (shorter.points && line->count) {
         memcpy(shorter.points, line->points, line->count * sizeof *shorter.points);
-        tide_report_line_thin(&shorter, most);
+        tide_report_curve_thin(&shorter, most);
         fprintf(out, "<path class=\"%s\" d=\"", class);
         put_steps(out, s, &shorter, end_ns, closed);
         fputs("\"/>\n", out);
@@ -80,7 +80,7 @@ static void put_path(FILE *out, const char *class, const struct scale *s, const 
 }
 
 static void put_polyline(FILE *out, const char *class, const struct scale *s,
-                         const struct tide_report_line *line)
+                         const struct tide_report_curve *line)
 {
     if (line->count == 0)
         return;
@@ -192,7 +192,7 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
                               double limit_bytes)
 {
     const struct tide_report_series *tree = &set->series[0];
-    double most = tide_report_line_most(&tree->level);
+    double most = tide_report_curve_most(&tree->level);
     bool with_limit = limit_bytes <= 1.6 * most;
     if (with_limit)
         most = fmax(most, limit_bytes);
@@ -209,10 +209,10 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
     fputs("</figure>\n", out);
 }
 
-void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64_t end_ns, int64_t last_ns,
+void tide_report_svg_spark(FILE *out, const struct tide_report_curve *line, int64_t end_ns, int64_t last_ns,
                            const char *mood)
 {
-    struct scale s = {(double)last_ns, fmax(tide_report_line_most(line) * 1.06, 1), 0, SPARK_WIDTH,
+    struct scale s = {(double)last_ns, fmax(tide_report_curve_most(line) * 1.06, 1), 0, SPARK_WIDTH,
                       SPARK_HEIGHT};
     fprintf(
         out,

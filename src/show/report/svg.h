@@ -19,7 +19,7 @@ void tide_report_svg_timeline(FILE *out, const struct tide_summary *summary,
                               double limit_bytes);
 
 /* A small line of its own, over the time from 0 to last_ns; its value holds until end_ns. mood: a class. */
-void tide_report_svg_spark(FILE *out, const struct tide_report_line *line, int64_t end_ns, int64_t last_ns,
+void tide_report_svg_spark(FILE *out, const struct tide_report_curve *line, int64_t end_ns, int64_t last_ns,
                            const char *mood);
 
 /* A round distance between the lines of a scale that goes up to so many bytes: four or five of them. */

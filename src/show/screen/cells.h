@@ -6,7 +6,7 @@
  * screen is.
  *
  * Nothing that could move a cursor can be stored: control characters become '?', and so does everything
- * beyond ASCII when `ascii` is set. Text from strangers must still go through tide_text_escape first, so that
+ * beyond ASCII when `ascii` is set. Untrusted text must still go through tide_text_escape first, so that
  * it reads well. A wide rune takes two cells, the second with columns 0; a combining one is left out.
  */
 #ifndef TIDE_CELLS_H

@@ -72,7 +72,7 @@ static void find_moment(struct tide_row_moment *moment, const struct tide_histor
     }
 }
 
-/* Sums of a stranger's numbers stop at the largest there is. */
+/* Sums of untrusted numbers stop at the largest there is. */
 static void add(int64_t *sum, int64_t bytes)
 {
     if (bytes >= 0 && __builtin_add_overflow(*sum < 0 ? 0 : *sum, bytes, sum))

@@ -1,5 +1,5 @@
 /*
- * html.h - text from strangers, put into a page so that it is seen and never acts.
+ * html.h - untrusted text, put into a page so that it is seen and never acts.
  */
 #ifndef TIDE_HTML_H
 #define TIDE_HTML_H

@@ -3,7 +3,7 @@
  * document, or as a <table> of a page.
  *
  * tide_table_begin -> tide_table_row per row -> tide_table_end. Rows are written as they come; nothing is
- * held. Texts may come from strangers: they are escaped here. CSV and JSON have every column and plain
+ * held. Texts may be untrusted: they are escaped here. CSV and JSON have every column and plain
  * numbers (bytes, seconds); the text form and the page leave out columns of width 0. The text form cuts what
  * does not fit, the page what is very long, and rows past `most`, which it counts.
  */
