@@ -98,6 +98,18 @@ def test_every_file_that_a_document_names_is_there(document):
         assert (document.parent / path).exists(), f"{document.name}: {path}"
 
 
+@pytest.mark.parametrize("name, most", [("README.md", 150), ("docs/ARCHITECTURE.md", 250)])
+def test_the_first_documents_stay_short(name, most):
+    assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+def test_the_index_names_every_document():
+    index = (ROOT / "docs" / "README.md").read_text()
+    for document in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "notes").glob("*.md")]:
+        path = str(document.relative_to(ROOT / "docs"))
+        assert path == "README.md" or f"({path})" in index, path
+
+
 def test_the_documents_speak_of_nothing_but_the_project():
     for document in DOCUMENTS:
         assert not re.search(r"/work/|/home/|/root/", document.read_text()), document.name
