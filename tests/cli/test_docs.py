@@ -98,6 +98,14 @@ def test_every_file_that_a_document_names_is_there(document):
         assert (document.parent / path).exists(), f"{document.name}: {path}"
 
 
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.parent.name != "cases"], ids=lambda d: d.name)
+def test_prose_wraps_at_100_columns(document):
+    prose = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.M | re.S)
+    for line in prose.splitlines():
+        if not line.startswith(("|", "    ")) and " " in line.strip():
+            assert len(line) <= 100, f"{document.name}: {line}"
+
+
 @pytest.mark.parametrize("name, most", [("README.md", 150), ("docs/ARCHITECTURE.md", 250)])
 def test_the_first_documents_stay_short(name, most):
     assert len((ROOT / name).read_text().splitlines()) <= most
