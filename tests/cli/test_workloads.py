@@ -85,6 +85,12 @@ def verdict(begun, request):
     return begun[request.node.nodeid].result()
 
 
+@pytest.fixture
+def samples(verdict, tidemark):
+    """The looks at its processes, as they were recorded."""
+    return list(csv.DictReader(tidemark("show", "--csv", "--what", "samples", verdict.recording).out.splitlines()))
+
+
 def assert_rate(series, truth, name="bytes_per_step"):
     value, low, high = (series[name + suffix] for suffix in ("", "_low", "_high"))
     assert value is not None, series
@@ -145,8 +151,18 @@ def test_a_program_that_only_prints_its_steps_is_judged_by_step(verdict):
     assert_leak(verdict, 64 * KIB)
 
 
+def longest_standstill(samples):
+    """Seconds for which memory did not change: of a program that takes more every 20 ms, it got no processor for so long."""
+    looks = [(float(look["t_s"]), look["rss_bytes"]) for look in samples if look["rss_bytes"]]
+    changes = [looks[0][0], *(now for (_, before), (now, after) in itertools.pairwise(looks) if before != after)]
+    return max(b - a for a, b in itertools.pairwise(changes))
+
+
 @runs("linear", "--no-marks")
-def test_a_program_that_says_nothing_is_judged_by_the_clock(verdict):
+def test_a_program_that_says_nothing_is_judged_by_the_clock(verdict, samples):
+    stood = longest_standstill(samples)
+    if stood > 0.5:
+        pytest.skip(f"the program stood still for {stood:.1f} s of 8: by the clock, what it does is not even")
     top = verdict.document
     assert top["verdict"] == "leak" and top["bytes_per_step"] is None
     assert_rate(top, 64 * KIB * 50, "bytes_per_second")
@@ -194,9 +210,8 @@ def test_a_cache_that_fills_is_a_plateau_and_no_leak(verdict, options):
 
 
 @runs("spikes")
-def test_validation_that_gives_everything_back_is_spikes(verdict, tidemark):
+def test_validation_that_gives_everything_back_is_spikes(verdict, samples):
     # A tracker that gets no processor for the 300 ms of a validation does not see it.
-    samples = csv.DictReader(tidemark("show", "--csv", "--what", "samples", verdict.recording).out.splitlines())
     looks = (int(look["rss_bytes"] or 0) > 100 * MIB for look in samples)
     seen = sum(high for high, _ in itertools.groupby(looks))
     assert 4 <= seen <= 7
