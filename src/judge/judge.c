@@ -77,21 +77,6 @@ static void decide_level(struct tide_judging *j)
     tide_judging_say_level(j);
 }
 
-static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
-{
-    double before = fit->beta[1];
-    if (tide_judging_is_leak_after_bend(j, fit))
-        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
-    if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
-        return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
-    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
-    if (fit->tail <= 0 && rise <= 0)
-        return tide_judging_say_level(j);
-    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise) && !is_brief(j))
-        return decide_level(j);
-    tide_judging_say_undecided(j, fit->tail, fit->tail_error);
-}
-
 static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
 {
     double df = tide_judging_freedom(j, fit);
@@ -114,6 +99,23 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
     tide_judging_say_leak(j, shape, fit, df);
+}
+
+static void decide_bend(struct tide_judging *j, const struct tide_fit *fit)
+{
+    double before = fit->beta[1];
+    if (fit->k > TIDE_TAIL_LATEST && before > 0) /* what the last few windows do is noise of what all do */
+        return decide_rising(j, &j->fits[TIDE_MODEL_LINE]);
+    if (tide_judging_is_leak_after_bend(j, fit))
+        return tide_judging_say_leak(j, TIDE_SHAPE_LINEAR, fit, tide_judging_freedom(j, fit));
+    if (before > 0 && tide_judging_is_change(j, before * fit->k) && fit->tail <= TIDE_PLATEAU_STILL * before)
+        return tide_judging_decide_plateau(j, &j->fits[TIDE_MODEL_PLATEAU]);
+    double rise = tide_fit_value(fit, 1) - tide_fit_value(fit, 0);
+    if (fit->tail <= 0 && rise <= 0)
+        return tide_judging_say_level(j);
+    if (fit->tail > 0 && before >= 0 && !tide_judging_matters(j, rise) && !is_brief(j))
+        return decide_level(j);
+    tide_judging_say_undecided(j, fit->tail, fit->tail_error);
 }
 
 /* A step that is taken may be taken back once or twice before it stays. The earliest moment since which most

@@ -249,6 +249,35 @@ static void a_level_that_ends_in_a_few_jumps_does_not_accelerate(void **state)
     assert_int_not_equal(judge(count, true).kind, TIDE_LEAK);
 }
 
+/* 128 KiB a step below a sawtooth, looked at every fourth step, in units of 64 KiB: it ends in a tooth. */
+static void a_leak_below_a_sawtooth_is_one_wherever_it_ends(void **state)
+{
+    (void)state;
+    static const int at[] = {
+        0,   4,   8,   11,  15,  19,  23,  27,  31,  35,  36,  36,  41,  45,  48,  51,  55,  59,  63,  67,
+        73,  74,  79,  84,  88,  91,  95,  100, 104, 108, 110, 114, 121, 122, 127, 132, 136, 140, 145, 148,
+        152, 156, 160, 165, 169, 174, 179, 183, 187, 191, 195, 200, 204, 209, 212, 216, 220, 223, 226, 231,
+        234, 238, 242, 246, 250, 255, 258, 261, 265, 269, 274, 280, 281, 285, 289, 290, 291, 294, 295, 296,
+        296, 300, 303, 306, 310, 315, 319, 324, 328, 331, 335, 338, 342, 347, 351, 355, 359, 363, 367, 369,
+        374, 378, 382, 386, 390, 394, 398, 402, 406, 409, 414, 418, 422, 426, 430, 434, 439};
+    static const int pieces[] = {
+        246,  287,  317,  357,  398,  438,  479,  519,  560,  271,  272,  322,  363,  393,  424,  464,  505,
+        545,  586,  644,  358,  409,  459,  500,  530,  571,  621,  662,  703,  424,  465,  536,  546,  587,
+        647,  688,  728,  779,  511,  552,  592,  632,  683,  724,  774,  825,  866,  608,  648,  689,  739,
+        780,  830,  861,  901,  942,  674,  704,  755,  785,  826,  856,  907,  947,  998,  815,  750,  801,
+        841,  892,  953,  963,  1003, 1044, 1054, 1064, 1095, 804,  806,  816,  857,  887,  918,  958,  1009,
+        1049, 1100, 1140, 1171, 913,  943,  984,  1035, 1075, 1116, 1156, 1197, 1237, 959,  1010, 1040, 1091,
+        1131, 1172, 1212, 1253, 1293, 1033, 1066, 1116, 1157, 1197, 1238, 1278, 1319, 1370, 1408};
+    size_t count = sizeof at / sizeof *at;
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = at[i];
+        ys[i] = pieces[i] * 65536.0;
+    }
+    struct tide_verdict v = judge(count, true);
+    assert_int_equal(v.kind, TIDE_LEAK);
+    assert_true(fabs(v.slope / (128 * 1024) - 1) < 0.1);
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -264,6 +293,7 @@ int main(void)
         cmocka_unit_test(growth_in_stages_that_stands_still_at_the_end_has_stopped),
         cmocka_unit_test(a_level_that_came_down_by_more_than_it_rose_is_no_question),
         cmocka_unit_test(a_level_that_ends_in_a_few_jumps_does_not_accelerate),
+        cmocka_unit_test(a_leak_below_a_sawtooth_is_one_wherever_it_ends),
         cmocka_unit_test(a_rise_that_is_neither_sure_nor_large_is_flat),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
