@@ -34,7 +34,7 @@ def tree(root, tmp_path):
         ("src/hook/a.c", '#include "record/record.h"\n', "src/hook/a.c:1: src/hook may not include 'record/record.h'"),
         ("src/hook/a.c", '#include "base/buf.h"\n', "src/hook/a.c:1: src/hook may not include 'base/buf.h'"),
         ("src/channel/mark.c", '#include "base/buf.h"\n',
-         "src/channel/mark.c:1: is linked into strangers' programs, so no 'base/buf.h'"),
+         "src/channel/mark.c:1: is linked into other people's programs, so no 'base/buf.h'"),
         ("src/base/a.c", 'void f(void) { printf("x"); }\n',
          "src/base/a.c:1: library code does not print or exit: 'printf('"),
         ("src/base/a.c", "void f(void) { exit(1); }\n",
