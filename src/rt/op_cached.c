@@ -83,7 +83,7 @@ static void gather(const struct cached *c, const void *from, int64_t columns, in
 
 TIDE_INLINE tide_16 sixteen(const void *at, enum tide_dtype dtype)
 {
-    tide_16 wide;
+    tide_16 wide = {0};
     if (dtype == TIDE_F32)
         return *(const tide_16 *)at;
     for (int j = 0; j < 16; j++)
