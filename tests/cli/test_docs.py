@@ -111,6 +111,12 @@ def test_the_first_documents_stay_short(name, most):
     assert len((ROOT / name).read_text().splitlines()) <= most
 
 
+def test_every_source_file_that_the_tour_names_is_there():
+    there = {path.name for folder in ("include", "src", "python", "tests") for path in (ROOT / folder).rglob("*")}
+    named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:c|h|py))`", (ROOT / "docs" / "ARCHITECTURE.md").read_text())
+    assert set(named) <= there and len(named) > 50
+
+
 def test_the_index_names_every_document():
     index = (ROOT / "docs" / "README.md").read_text()
     for document in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "notes").glob("*.md")]:
