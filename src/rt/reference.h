@@ -41,10 +41,10 @@ static inline void tide_set_out(const struct tide_call *call, int i, int64_t at,
 /* The gradient of in[i] is written or added to, or not wanted. */
 static inline void tide_give_grad(const struct tide_call *call, int i, int64_t at, double value)
 {
-    const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
-    enum tide_dtype dtype = t->role == TIDE_PARAMETER ? TIDE_F32 : t->dtype;
     if (!call->in_grad[i])
         return;
+    const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
+    enum tide_dtype dtype = t->role == TIDE_PARAMETER ? TIDE_F32 : t->dtype;
     if (call->adds >> i & 1)
         value += tide_number(call->in_grad[i], dtype, at);
     tide_number_set(call->in_grad[i], dtype, at, value);

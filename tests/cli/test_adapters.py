@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 SMALL = ("train", "lm", "--data", "sums.txt", "--batch", 4, "--seq", 16, "--threads", 1, "--eval-every", 0)
+pytestmark = pytest.mark.slow  # a second of training takes ten under a sanitizer; unit tests train adapters there
 TORCH = pathlib.Path(os.environ.get("TIDEMARK_TORCH_VENV", pathlib.Path.home() / ".cache/tidemark/torch-venv")) / "bin/python3"
 
 

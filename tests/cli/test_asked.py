@@ -99,6 +99,7 @@ def test_code_that_is_traced_is_left_alone(output):
     assert lines == ["[]"]
 
 
+@pytest.mark.long
 def test_without_the_package_the_program_is_not_asked(output, env, tidemark, tmp_path):
     env["PYTHONPATH"] = str(tmp_path)
     lines, said = output("""

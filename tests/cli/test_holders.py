@@ -211,6 +211,7 @@ def test_a_healthy_program_gets_no_word_about_holders(held, tmp_path, python):
     assert told(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("python", FIRST)
 def test_the_document_and_the_page_say_it_too(held, tidemark, tmp_path, python):
     text, words, filled = HOLDERS["a dict"]

@@ -8,6 +8,7 @@ import pytest
 from test_adapters import contents, tensors
 
 SMALL = ("train", "lm", "--data", "sums.txt", "--batch", 4, "--seq", 16, "--eval-every", 0)
+pytestmark = pytest.mark.slow  # unit tests train with every optimizer under a sanitizer
 RATES = {"adamw": "0.001", "adamw8": "0.001", "adafactor": "0.01", "sgd": "0.1"}
 NAMES = {"adamw": {"exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"},
          "adamw8": {"state1", "state2", "absmax1", "absmax2"},

@@ -230,8 +230,10 @@ def test_more_steps_go_on_where_a_finished_run_ended(train, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_any_number_of_threads_gives_the_same_bits(tidemark, tmp_path, dtype):
+    (tmp_path / "text").write_text("how many threads there are changes nothing\n" * 50)
+
     def run(name, threads, steps, *more):
-        result = tidemark("train", "lm", "--dtype", dtype, "--threads", threads, "--steps", steps, "--out", name, *more)
+        result = tidemark("train", "lm", "--data", "text", "--dtype", dtype, "--threads", threads, "--steps", steps, "--out", name, *more)
         assert result.code == 0 and not result.err, result.err
 
     run("once", 1, 6)
