@@ -263,6 +263,9 @@ bench-train: setup
 bench-generate: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_generate.py $(B)
+bench-losses: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(PYTHON) bench/bench_losses.py $(B)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)

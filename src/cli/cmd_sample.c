@@ -182,7 +182,7 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     return tide_sampler_new(&m->config, &decoder, m->machine, &m->sampler, err);
 }
 
-/* ---- speaking */
+/* ---- sampling */
 
 struct talk {
     struct model model;
@@ -222,7 +222,7 @@ static void say(struct talk *t, int32_t token)
     }
 }
 
-static int speak(struct talk *t, struct tide_err *err)
+static int generate(struct talk *t, struct tide_err *err)
 {
     struct tide_sample_rule rule = t->values->rule;
     int32_t begin = tide_vocabulary_begin(t->model.vocabulary),
@@ -297,7 +297,7 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
     if (!status)
         status = load_model(&t.model, strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16, err);
     if (!status) {
-        status = speak(&t, err);
+        status = generate(&t, err);
         if (!v->json)
             end_text(&t);
         else if (!status)

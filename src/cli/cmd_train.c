@@ -218,7 +218,7 @@ static int evaluate(struct loop *l, int64_t questions, struct tide_err *err)
     return 0;
 }
 
-static int speak(struct loop *l, struct tide_err *err)
+static int sample(struct loop *l, struct tide_err *err)
 {
     if (tide_trainer_sample(l->trainer, l->sample, sizeof l->sample, err))
         return -1;
@@ -296,10 +296,10 @@ static int train(struct loop *l, struct tide_err *err)
             return -1;
         int64_t step = l->progress.step;
         bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
-        bool speaks = !last && is_due(v->sample_every, step);
-        if ((evaluates && evaluate(l, SOME_QUESTIONS, err)) || (speaks && speak(l, err)))
+        bool samples = !last && is_due(v->sample_every, step);
+        if ((evaluates && evaluate(l, SOME_QUESTIONS, err)) || (samples && sample(l, err)))
             return -1;
-        look(l, evaluates || speaks);
+        look(l, evaluates || samples);
         if (!last && is_due(v->save_every, step))
             save(l);
     }
@@ -344,7 +344,7 @@ static int say_broken(struct loop *l, struct tide_err *err)
 static int finish(struct loop *l, struct tide_err *err)
 {
     int unsaved = save(l);
-    if (evaluate(l, MANY_QUESTIONS, err) || (l->values->sample_every && speak(l, err)))
+    if (evaluate(l, MANY_QUESTIONS, err) || (l->values->sample_every && sample(l, err)))
         return say_broken(l, err);
     l->progress.final = true;
     report(l);
@@ -442,7 +442,7 @@ static int read_words(int argc, char **argv, struct values *ret_values, int *ret
     v.train.stored = dtype_of(v.weights);
     v.train.optimizer = v.optimizer ? tide_optimizer_find(v.optimizer) : NULL;
     v.train.keep = (int)v.keep;
-    v.train.speaks = v.sample_every > 0;
+    v.train.samples = v.sample_every > 0;
     v.train.tell = tell_read;
     *ret_values = v;
     return 0;

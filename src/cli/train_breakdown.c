@@ -91,7 +91,7 @@ static void name_value(const struct tide_graph *graph, const struct tide_value *
                  : v->kind == TIDE_VALUE_GRADIENT ? "gradient of"
                                                   : "output of",
                  node ? node->op->name : "an input", place,
-                 v->kind == TIDE_VALUE_AGAIN ? ", computed again" : "");
+                 v->kind == TIDE_VALUE_RECOMPUTED ? ", recomputed" : "");
 }
 
 /* Keeps the largest, in order; what falls out joins the others. */
@@ -280,11 +280,11 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
     job->batch = o->batch;
     job->sequence = o->sequence;
     job->accumulation = o->accumulate;
-    job->checkpointing = tide_trainer_layout(trainer)->choices.again > 0;
+    job->checkpointing = tide_trainer_layout(trainer)->choices.recompute > 0;
     job->host = job->own = true;
 }
 
-/* Layouts leave gaps, and the room for speaking may be larger than what training needs: what is planned is
+/* Layouts leave gaps, and the room for sampling may be larger than what training needs: what is planned is
  * all of it. */
 static void close_gap(const struct tide_plan *plan, struct tide_forecast *f)
 {

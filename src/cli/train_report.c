@@ -59,11 +59,11 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
     int blocks = program->block_count;
     const struct tide_node *loss = &graph->nodes[program->end - 1];
     int at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
-    if (plan->choices.spared)
+    if (plan->choices.recompute_logits)
         snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits twice",
-                 100 * plan->choices.spared / TIDE_QUARTERS);
-    if (plan->choices.again)
-        fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.again, blocks);
+                 100 * plan->choices.recompute_logits / TIDE_QUARTERS);
+    if (plan->choices.recompute)
+        fprintf(out, "         chosen: recompute %d of %d blocks", plan->choices.recompute, blocks);
     else
         fprintf(out, "         chosen: keep all activations");
     fprintf(out, "%s%s   (least possible, exact: %s)\n",
@@ -87,8 +87,8 @@ static void print_layout_text(FILE *out, const struct tide_trainer *t, const str
     print_chosen(out, t);
 }
 
-/* Where words come from; NULL: they are numbers, or symbols of sums. */
-static const char *source_of_words(const struct tide_data *data)
+/* Where tokens come from; NULL: they are numbers, or symbols of sums. */
+static const char *source_of_tokens(const struct tide_data *data)
 {
     const struct tide_tokenizer *tokenizer = tide_data_tokenizer(data);
     return tokenizer                                ? tide_tokenizer_source(tokenizer)
@@ -103,10 +103,10 @@ static void print_model(FILE *out, const struct tide_trainer *t)
     char text[2][TIDE_UNITS_TEXT];
     static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
                                         "text by its tokenizer"};
-    const char *of = source_of_words(tide_trainer_data(t));
+    const char *of = source_of_tokens(tide_trainer_data(t));
     fprintf(
         out,
-        "model    %s parameters: %lld blocks of %lld, %lld heads, %lld words%s%s; %s, %lld thread%s, %s\n",
+        "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
         tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
         (long long)c->channels, (long long)c->heads, (long long)c->words, of ? " of " : "", of ? of : "",
         o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
@@ -144,10 +144,11 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     tide_json_whole(&json, "budget_bytes", o->budget_bytes ? (double)o->budget_bytes : NAN);
     tide_json_integer(&json, "passes_bytes", (int64_t)plan->bytes[TIDE_PASSES]);
     tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->layouts[training].lower_bound);
-    tide_json_integer(&json, "recomputed_blocks", plan->choices.again);
+    tide_json_integer(&json, "recomputed_blocks", plan->choices.recompute);
     tide_json_integer(&json, "blocks", tide_trainer_graph(t)->programs[training].block_count);
     tide_json_bool(&json, "fused_update", plan->choices.fused);
-    tide_json_integer(&json, "recomputed_logits_percent", 100 * plan->choices.spared / TIDE_QUARTERS);
+    tide_json_integer(&json, "recomputed_logits_percent",
+                      100 * plan->choices.recompute_logits / TIDE_QUARTERS);
     tide_json_end(&json);
 }
 

@@ -1,15 +1,17 @@
 /*
- * tape.h - a training step by sizes alone: tensors, the graph that autograd keeps of them, and the way back.
+ * tape.h - a training step by sizes alone: tensors, the graph that autograd keeps of them, and the backward
+ * pass.
  *
  * A program (net.h, job.c) calls the operators of torch_op.h in the order in which PyTorch runs them. Each
- * output takes a block of the caching allocator (cacher.h); what an operator saves for the way back holds on
- * to its storage; tide_tape_backward() walks the graph from the end, takes the gradients it makes and lets go
- * of what was saved, in the order of PyTorch's engine:
+ * output takes a block of the caching allocator (cacher.h); what an operator saves for the backward pass
+ * holds on to its storage; tide_tape_backward() walks the graph from the end, takes the gradients it makes
+ * and lets go of what was saved, in the order of PyTorch's engine:
  * - the gradients of all inputs are made before the output's gradient and the saved tensors go;
  * - a second gradient for the same tensor is added in place if nobody else holds the first and it is no view,
  * as a matrix product's is, else into a new tensor;
  * - a parameter takes its gradient over (no copy) once all its uses have delivered;
- * - the first product takes a workspace for the library, and the first one on the way back another, for good.
+ * - the first product takes a workspace for the library, and the first one in the backward pass another, for
+ * good.
  *
  * Nothing is computed. Every taking is one tick; the tape notes the highest sum of allocated bytes of each
  * phase, and who owned them then. A program is deterministic, so a second run can stop at a tick and list
@@ -81,8 +83,8 @@ struct tide_edge {
 
 enum { TIDE_EDGES = 5, TIDE_SAVED = 8, TIDE_SLOTS = 3 };
 
-/* Scratch on the way back: one piece once all results are there, or one or two pieces that are there before
- * the results. */
+/* Scratch in the backward pass: one piece once all results are there, or one or two pieces that are there
+ * before the results. */
 enum tide_scratch_use { TIDE_SCRATCH_ONCE, TIDE_SCRATCH_BEFORE, TIDE_SCRATCH_TWICE };
 
 struct tide_tape_node {
@@ -91,10 +93,10 @@ struct tide_tape_node {
     int grads[TIDE_SLOTS];
     bool viewed[TIDE_SLOTS];        /* the gradient is another tensor's view */
     int64_t slot_bytes[TIDE_SLOTS]; /* of a missing gradient, which is then made of zeros; 0: not needed */
-    int64_t scratch;                /* on the way back, beside the results */
+    int64_t scratch;                /* in the backward pass, beside the results */
     int edge_count, saved_count;
     int again;  /* the checkpoint it belongs to, -1: none */
-    int group;  /* of weights that must be whole for its way back, -1: none */
+    int group;  /* of weights that must be whole for its backward pass, -1: none */
     bool opens; /* the first of its block: afterwards the group is done */
     short layer;
     unsigned char owner;
@@ -179,11 +181,12 @@ void tide_tape_save(struct tide_tape *tape, int node, struct tide_sized tensor);
 /* Makes the gradient of an output that nobody uses out of zeros, as splitting does. */
 void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes);
 
-/* Runs block() without keeping what it saves; the way back runs it again. context must live until then. */
+/* Runs block() without keeping what it saves; the backward pass runs it again. context must live until then.
+ */
 struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
                                        int layer, struct tide_sized in);
 
-/* A matrix product ran, its result is there; node: its way back multiplies too. */
+/* A matrix product ran, its result is there; node: its backward pass multiplies too. */
 void tide_tape_product(struct tide_tape *tape, int node);
 
 /* A product with a bias ran: the first takes a workspace of another library, for good. */

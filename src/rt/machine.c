@@ -102,7 +102,7 @@ static int list_due(struct tide_machine *m, struct tide_err *err)
     return 0;
 }
 
-/* What a node reads on the way forward. */
+/* What a node reads on the forward pass. */
 static void settle_for(const struct tide_machine *m, const struct tide_node *node)
 {
     for (int k = 0; m->due && k < node->in_count; k++) {
@@ -495,10 +495,10 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
             settle_for(m, call.node);
             op->forward(&call);
             break;
-        case TIDE_RUN_AGAIN:
+        case TIDE_RUN_RECOMPUTE:
             op->forward(&call);
             break;
-        case TIDE_RUN_BACK:
+        case TIDE_RUN_BACKWARD:
             settle(m); /* before gradients are written */
             op->backward(&call);
             break;

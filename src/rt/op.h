@@ -44,16 +44,16 @@ struct tide_op {
     /* May be NULL: none. */
     size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction);
-    /* Of a loss: for its way back, with some quarters of what can be spared, for which that part of its work
-     * is done twice; scratch_bytes says what it got. NULL: nothing can. */
-    size_t (*scratch_spared)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                             const struct tide_node *node, int quarters);
+    /* Of a loss: for its backward pass, with some quarters of what can be spared, for which that part of its
+     * work is done twice; scratch_bytes says what it got. NULL: nothing can. */
+    size_t (*scratch_recomputing)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                                  const struct tide_node *node, int quarters);
     void (*forward)(const struct tide_call *call);
     void (*backward)(const struct tide_call *call);
     /* The same results from the same call: one thread, sums in f64, no scratch, no products of matmul.h. */
     void (*reference_forward)(const struct tide_call *call);
     void (*reference_backward)(const struct tide_call *call);
-    /* Work of the forward pass in floating-point operations, for choosing what to compute again. */
+    /* Work of the forward pass in floating-point operations, for choosing what to recompute. */
     double (*work)(const struct tide_graph *graph, const struct tide_node *node);
     /* What the backward pass reads for the gradient of in[i]: bit k: in[k], out[k]. */
     unsigned reads_in[TIDE_OPERANDS], reads_out[TIDE_OPERANDS];

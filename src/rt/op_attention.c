@@ -4,7 +4,7 @@
  * One thread takes one head of one sequence at a time, with its queries, keys and values as f32 in scratch,
  * and goes over the queries in blocks of BLOCK rows: scores of a block against the keys before it, softmax,
  * product with the values. So BLOCK x T scores exist per thread, never T x T. Of each row the logarithm of
- * the sum of exponentials is kept; the way back computes the scores again from it.
+ * the sum of exponentials is kept; the backward pass computes the scores again from it.
  */
 #include "rt/kernel.h"
 #include "rt/op.h"
@@ -117,7 +117,7 @@ static void gather(const struct attention *a, const void *from, int64_t row_floa
     }
 }
 
-/* The way back of gather; `had` is room for one row when the rows are added to. */
+/* The backward pass of gather; `had` is room for one row when the rows are added to. */
 static void scatter(const struct attention *a, void *to, int64_t row_floats, float *from, int64_t rows,
                     float *had)
 {

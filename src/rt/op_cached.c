@@ -3,10 +3,10 @@
  * slots (N), positions (N) -> (N, C).
  *
  * Each row's key and value are put into the cache at its place, then each row attends to what its slot has up
- * to there. For decoding only: there is no way back. Rows of one slot that follow each other are a run; one
- * thread takes some heads of one run. A run of one row is read where it lies, all heads of a place together,
- * for these lie side by side; else keys and values of a head lie as f32 in scratch, once for all its rows. Of
- * a cache in bf16 this gives what op_attention gives, which rounds them the same way.
+ * to there. For decoding only: there is no backward pass. Rows of one slot that follow each other are a run;
+ * one thread takes some heads of one run. A run of one row is read where it lies, all heads of a place
+ * together, for these lie side by side; else keys and values of a head lie as f32 in scratch, once for all
+ * its rows. Of a cache in bf16 this gives what op_attention gives, which rounds them the same way.
  */
 #include "base/check.h"
 #include "rt/kernel.h"

@@ -1,7 +1,7 @@
 /*
  * op_embed.c - tokens (N) of sequences of length T -> (N, C): table[token] + places[position].
  *
- * On the way back rows are added in their order, each thread at columns of its own, so that a token that
+ * In the backward pass rows are added in their order, each thread at columns of its own, so that a token that
  * occurs twice gets the same bits whatever the number of threads.
  */
 #include "rt/op.h"

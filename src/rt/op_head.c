@@ -163,8 +163,8 @@ static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_grap
     return r.tiles + (size_t)(direction == TIDE_BACKWARD ? h.tiles : 1) * r.tile_bytes;
 }
 
-static size_t scratch_spared(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                             const struct tide_node *node, int quarters)
+static size_t scratch_recomputing(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                                  const struct tide_node *node, int quarters)
 {
     struct head h = head_of(graph, node);
     struct room r = room_of(matmuls, &h, TIDE_BACKWARD);
@@ -575,7 +575,7 @@ const struct tide_op tide_op_of_head = {
     .name = "head",
     .shape = shape,
     .scratch = scratch,
-    .scratch_spared = scratch_spared,
+    .scratch_recomputing = scratch_recomputing,
     .forward = forward,
     .backward = backward,
     .work = work,

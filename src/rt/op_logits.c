@@ -1,6 +1,6 @@
 /*
  * op_logits.c - the tied head without a loss: x (N, C), table (V, C) -> (N, V) f32. For decoding only, where
- * rows are few: there is no way back.
+ * rows are few: there is no backward pass.
  */
 #include "rt/op.h"
 #include "rt/reference.h"

@@ -1,7 +1,7 @@
 /*
  * op_norm.c - layer normalisation: y = (x - mean) / deviation * weight + bias, row by row.
  *
- * x (N, C) is f32, y the compute type; mean and 1 / deviation of each row are kept for the way back.
+ * x (N, C) is f32, y the compute type; mean and 1 / deviation of each row are kept for the backward pass.
  */
 #include "rt/kernel.h"
 #include "rt/op.h"

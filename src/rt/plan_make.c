@@ -126,7 +126,7 @@ static int fits(const struct choosing *c, const struct tide_choices *choices, st
                : tide_layout_fits(schedule, bytes - tide_plan_start(&plan, TIDE_PASSES), ret_fits, c->err);
 }
 
-/* ret_too_large: whether more blocks have to be computed again; else what follows is not better. */
+/* ret_too_large: whether more blocks have to be recomputed; else what follows is not better. */
 static int try_better(struct choosing *c, const struct tide_choices *choices, bool *ret_too_large)
 {
     struct tide_schedule schedule;
@@ -145,20 +145,21 @@ static int try_better(struct choosing *c, const struct tide_choices *choices, bo
     return bad;
 }
 
-/* The fewest blocks computed again that fit: each is more work. It takes less memory, too, but for single
+/* The fewest blocks recomputed that fit: each is more work. It takes less memory, too, but for single
  * ones: the last block saves nothing, and no layout is perfect. So what halving leaves is tried one by one.
  */
 static int find_better(struct choosing *c, struct tide_choices *choices)
 {
     int from = 0, to = c->graph->programs[c->training].block_count;
     bool too_large;
-    for (choices->again = 0; from <= to; choices->again = to - from < FEW ? from : from + (to - from) / 2) {
+    for (choices->recompute = 0; from <= to;
+         choices->recompute = to - from < FEW ? from : from + (to - from) / 2) {
         if (try_better(c, choices, &too_large))
             return -1;
         if (too_large)
-            from = choices->again + 1;
+            from = choices->recompute + 1;
         else
-            to = choices->again - 1;
+            to = choices->recompute - 1;
     }
     return 0;
 }
@@ -176,11 +177,12 @@ static int try_smaller(struct choosing *c, const struct tide_choices *choices)
     return bad;
 }
 
-/* With nearly all blocks computed again. */
+/* With nearly all blocks recomputed. */
 static int find_smaller(struct choosing *c, struct tide_choices *choices)
 {
     int blocks = c->graph->programs[c->training].block_count;
-    for (choices->again = blocks; choices->again >= 0 && choices->again > blocks - FEW; choices->again--)
+    for (choices->recompute = blocks; choices->recompute >= 0 && choices->recompute > blocks - FEW;
+         choices->recompute--)
         if (try_smaller(c, choices))
             return -1;
     return 0;
@@ -204,7 +206,7 @@ int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmul
                      int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
-    static const int spared[] = {0, TIDE_QUARTERS, 1, 2, 3};
+    static const int shares[] = {0, TIDE_QUARTERS, 1, 2, 3};
     struct choosing c = {.graph = graph,
                          .matmuls = matmuls,
                          .err = err,
@@ -214,7 +216,7 @@ int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmul
         return -1;
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
         for (int i = 0; i <= TIDE_QUARTERS; i++) {
-            struct tide_choices choices = {.fused = fused, .clips = clips, .spared = spared[i]};
+            struct tide_choices choices = {.fused = fused, .clips = clips, .recompute_logits = shares[i]};
             if (find_better(&c, &choices) || find_smaller(&c, &choices))
                 return -1;
         }

@@ -6,16 +6,16 @@
 
 /* What is known of each tensor while a schedule is made. */
 struct track {
-    int value;     /* of the way forward; TIDE_NONE: none yet */
-    int again;     /* computed again; TIDE_NONE: not */
-    int gradient;  /* TIDE_NONE: none yet */
-    int first_use; /* node that uses it first: on the way back the last to add to its gradient */
-    int from_loss; /* its gradient as a loss gives it, kept for a second walk; else TIDE_NONE */
-    bool needed;   /* its gradient: a parameter that trains depends on it */
-    bool leaves;   /* used outside its block */
-    bool wanted;   /* again, by the block at hand */
-    bool settled;  /* a parameter whose gradient the first of two walks has finished */
-    bool of_loss;  /* a parameter that the loss uses */
+    int value;      /* of the forward pass; TIDE_NONE: none yet */
+    int recomputed; /* its value then; TIDE_NONE: not recomputed */
+    int gradient;   /* TIDE_NONE: none yet */
+    int first_use;  /* node that uses it first: in the backward pass the last to add to its gradient */
+    int from_loss;  /* its gradient as a loss gives it, kept for a second walk; else TIDE_NONE */
+    bool needed;    /* its gradient: a parameter that trains depends on it */
+    bool leaves;    /* used outside its block */
+    bool wanted;    /* again, by the block at hand */
+    bool settled;   /* a parameter whose gradient the first of two walks has finished */
+    bool of_loss;   /* a parameter that the loss uses */
 };
 
 struct maker {
@@ -109,10 +109,11 @@ static struct tide_instruction blank(enum tide_action action, int node, int tens
 static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_direction direction,
                        struct tide_instruction *to)
 {
-    bool spares = direction == TIDE_BACKWARD && node->op->scratch_spared;
-    size_t bytes = spares ? node->op->scratch_spared(m->matmuls, m->graph, node, m->choices->spared)
-                   : node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction)
-                                       : 0;
+    bool spares = direction == TIDE_BACKWARD && node->op->scratch_recomputing;
+    size_t bytes =
+        spares ? node->op->scratch_recomputing(m->matmuls, m->graph, node, m->choices->recompute_logits)
+        : node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction)
+                            : 0;
     if (bytes) {
         to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
         if (to->scratch < 0)
@@ -121,44 +122,44 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
     return 0;
 }
 
-/* The value to read a tensor from: on the way back perhaps the one computed again. */
+/* The value to read a tensor from: in the backward pass perhaps the one recomputed. */
 static int value_of(const struct maker *m, int tensor, bool back)
 {
     const struct track *t = &m->tracks[tensor];
     if (tide_tensor_lasts(&m->graph->tensors[tensor]))
         return TIDE_LASTING;
-    return back && t->again != TIDE_NONE ? t->again : t->value;
+    return back && t->recomputed != TIDE_NONE ? t->recomputed : t->value;
 }
 
 static bool is_dropped(const struct maker *m, int tensor)
 {
     int block = m->graph->tensors[tensor].block;
-    return block >= 0 && block < m->choices->again && !m->tracks[tensor].leaves;
+    return block >= 0 && block < m->choices->recompute && !m->tracks[tensor].leaves;
 }
 
 static int run_forward(struct maker *m, int index, enum tide_action action)
 {
     const struct tide_node *node = &m->graph->nodes[index];
     struct tide_instruction to = blank(action, index, -1);
-    bool again = action == TIDE_RUN_AGAIN;
+    bool recomputes = action == TIDE_RUN_RECOMPUTE;
     for (int i = 0; i < node->in_count; i++)
-        to.in[i] = value_of(m, node->in[i], again);
+        to.in[i] = value_of(m, node->in[i], recomputes);
     for (int i = 0; i < node->out_count; i++) {
         const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
-        int value =
-            new_value(m, again ? TIDE_VALUE_AGAIN : TIDE_VALUE_ACTIVATION, node->out[i], tensor->bytes);
+        int value = new_value(m, recomputes ? TIDE_VALUE_RECOMPUTED : TIDE_VALUE_ACTIVATION, node->out[i],
+                              tensor->bytes);
         if (value < 0)
             return -1;
-        *(again ? &m->tracks[node->out[i]].again : &m->tracks[node->out[i]].value) = value;
+        *(recomputes ? &m->tracks[node->out[i]].recomputed : &m->tracks[node->out[i]].value) = value;
         to.out[i] = value;
     }
     m->to->work += node->op->work(m->graph, node);
     return add_scratch(m, node, TIDE_FORWARD, &to) || emit(m, &to) ? -1 : 0;
 }
 
-/* ---- the way back */
+/* ---- the backward pass */
 
-/* Whether a node's way back gives anything that is needed. */
+/* Whether a node's backward pass gives anything that is needed. */
 static bool is_needed(const struct maker *m, const struct tide_node *node)
 {
     for (int i = 0; i < node->in_count; i++)
@@ -177,7 +178,7 @@ static unsigned reads(const struct maker *m, const struct tide_node *node, const
     return mask;
 }
 
-/* Marks what a node's way back reads, and what is needed to have that again. */
+/* Marks what a node's backward pass reads, and what is needed to have that again. */
 static void want_for(struct maker *m, int index)
 {
     const struct tide_node *node = &m->graph->nodes[index];
@@ -198,7 +199,7 @@ static bool is_wanted(const struct maker *m, const struct tide_node *node)
     return false;
 }
 
-static int compute_again(struct maker *m, int first, int last)
+static int recompute_block(struct maker *m, int first, int last)
 {
     for (int i = first; i <= last; i++)
         want_for(m, i);
@@ -208,12 +209,12 @@ static int compute_again(struct maker *m, int first, int last)
                 if (is_dropped(m, m->graph->nodes[i].in[k]))
                     m->tracks[m->graph->nodes[i].in[k]].wanted = true;
     for (int i = first; i <= last; i++)
-        if (is_wanted(m, &m->graph->nodes[i]) && run_forward(m, i, TIDE_RUN_AGAIN))
+        if (is_wanted(m, &m->graph->nodes[i]) && run_forward(m, i, TIDE_RUN_RECOMPUTE))
             return -1;
     return 0;
 }
 
-/* Whether the way back of a tensor's producer, which is still to be walked, reads its gradient. */
+/* Whether the backward pass of a tensor's producer, which is still to be walked, reads its gradient. */
 static bool is_awaited(const struct maker *m, int tensor)
 {
     return m->graph->tensors[tensor].producer >= 0 && m->tracks[tensor].gradient >= 0;
@@ -355,7 +356,7 @@ static int settle_parameters(struct maker *m, int index)
     return 0;
 }
 
-/* Of what is needed, where a node's way back writes or adds. */
+/* Of what is needed, where a node's backward pass writes or adds. */
 static int add_gradients(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
 {
     for (int i = 0; i < node->in_count; i++) {
@@ -367,7 +368,7 @@ static int add_gradients(struct maker *m, const struct tide_node *node, struct t
     return 0;
 }
 
-/* What a loss gives, it gives on its way back. */
+/* What a loss gives, it gives on its backward pass. */
 static int add_results(struct maker *m, const struct tide_node *node, struct tide_instruction *to)
 {
     for (int i = 0; i < node->out_count; i++) {
@@ -385,7 +386,7 @@ static int run_back(struct maker *m, int index)
     const struct tide_op *op = node->op;
     if (op->passes)
         return pass_gradient(m, index);
-    struct tide_instruction to = blank(TIDE_RUN_BACK, index, -1);
+    struct tide_instruction to = blank(TIDE_RUN_BACKWARD, index, -1);
     unsigned in = op->is_loss ? ~0U : reads(m, node, op->reads_in), out = reads(m, node, op->reads_out);
     for (int i = 0; i < node->in_count; i++)
         if (in >> i & 1)
@@ -399,7 +400,7 @@ static int run_back(struct maker *m, int index)
         return -1;
     m->to->work += 2 * op->work(m->graph, node);
     if (op->is_loss)
-        m->to->work += op->work(m->graph, node) * (1 + (double)m->choices->spared / TIDE_QUARTERS);
+        m->to->work += op->work(m->graph, node) * (1 + (double)m->choices->recompute_logits / TIDE_QUARTERS);
     if (add_scratch(m, node, TIDE_BACKWARD, &to) || emit(m, &to))
         return -1;
     return settle_parameters(m, index);
@@ -432,11 +433,11 @@ static int walk_back(struct maker *m)
     for (int i = end - 1; i >= begin; i--) {
         int block = m->graph->nodes[i].block;
         bool enters = block >= 0 && (i == end - 1 || m->graph->nodes[i + 1].block != block);
-        if (enters && block < m->choices->again) {
+        if (enters && block < m->choices->recompute) {
             int first = i;
             while (first > begin && m->graph->nodes[first - 1].block == block)
                 first--;
-            if (compute_again(m, first, i))
+            if (recompute_block(m, first, i))
                 return -1;
         }
         bool is_loss = m->graph->nodes[i].op->is_loss;
@@ -454,7 +455,7 @@ static void forget_walk(struct maker *m)
         struct track *t = &m->tracks[i];
         if (!t->settled)
             t->gradient = TIDE_NONE;
-        t->again = TIDE_NONE;
+        t->recomputed = TIDE_NONE;
         t->wanted = false;
     }
 }
@@ -508,7 +509,7 @@ static int begin(struct maker *m)
         return no_memory(m);
     for (int i = 0; i < g->tensor_count; i++)
         m->tracks[i] = (struct track){.value = TIDE_NONE,
-                                      .again = TIDE_NONE,
+                                      .recomputed = TIDE_NONE,
                                       .gradient = TIDE_NONE,
                                       .first_use = -1,
                                       .from_loss = TIDE_NONE};

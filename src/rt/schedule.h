@@ -2,14 +2,14 @@
  * schedule.h - in what order things run, and how long each value lives.
  *
  * From a graph and a few choices: a list of instructions over values. A value is memory with a lifetime: an
- * activation, the same computed again, a gradient, scratch. Parameters, inputs and states are not values:
+ * activation, the same recomputed, a gradient, scratch. Parameters, inputs and states are not values:
  * they live for ever (machine.h). The choices change memory and time, never a bit of the result:
  *
- * - the first `again` blocks are computed again on the way back instead of being kept;
+ * - the first `recompute` blocks are recomputed in the backward pass instead of being kept;
  * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a
- *   clip of the global norm the way back is walked twice, first for the norm alone. The gradient of a
+ *   clip of the global norm the backward pass is walked twice, first for the norm alone. The gradient of a
  *   parameter that the loss itself uses (a tied head) is whole at the end of the first walk and kept;
- * - spared: how much of what the loss could keep between its own way there and back is computed again.
+ * - recompute_logits: how much of what the loss could keep between its own way there and back is recomputed.
  */
 #ifndef TIDE_SCHEDULE_H
 #define TIDE_SCHEDULE_H
@@ -17,15 +17,15 @@
 #include "rt/op.h"
 
 struct tide_choices {
-    int again;  /* blocks */
-    bool fused; /* needs one micro-batch per step */
-    bool clips; /* the global norm is wanted before the first update */
-    int spared; /* quarters */
+    int recompute;        /* blocks */
+    bool fused;           /* needs one micro-batch per step */
+    bool clips;           /* the global norm is wanted before the first update */
+    int recompute_logits; /* quarters */
 };
 
 enum tide_value_kind {
     TIDE_VALUE_ACTIVATION,
-    TIDE_VALUE_AGAIN,
+    TIDE_VALUE_RECOMPUTED,
     TIDE_VALUE_GRADIENT,
     TIDE_VALUE_PARAMETER_GRADIENT,
     TIDE_VALUE_SCRATCH,
@@ -40,18 +40,18 @@ struct tide_value {
 };
 
 enum tide_action {
-    TIDE_RUN,       /* a node forward */
-    TIDE_RUN_AGAIN, /* likewise, on the way back */
-    TIDE_RUN_BACK,  /* a node backward */
-    TIDE_COPY,      /* a gradient that two need, each for itself: in_grad[0] = out_grad[0] */
-    TIDE_MEASURE,   /* the gradient of parameter `tensor` is whole: its square joins the norm */
-    TIDE_UPDATE,    /* likewise: the parameter is updated */
+    TIDE_RUN,           /* a node forward */
+    TIDE_RUN_RECOMPUTE, /* likewise, in the backward pass */
+    TIDE_RUN_BACKWARD,  /* a node backward */
+    TIDE_COPY,          /* a gradient that two need, each for itself: in_grad[0] = out_grad[0] */
+    TIDE_MEASURE,       /* the gradient of parameter `tensor` is whole: its square joins the norm */
+    TIDE_UPDATE,        /* likewise: the parameter is updated */
 };
 
 /* What a step is made of, for those who ask what each part took; and every program that does not train. */
 enum tide_phase {
     TIDE_PHASE_FORWARD,
-    TIDE_PHASE_BACKWARD, /* the loss and what is computed again included */
+    TIDE_PHASE_BACKWARD, /* the loss and what is recomputed included */
     TIDE_PHASE_UPDATE,
     TIDE_PHASE_EVALUATION,
     TIDE_PHASES,
@@ -84,7 +84,7 @@ struct tide_schedule {
     int count, capacity;
     struct tide_value *values;
     int value_count, value_capacity;
-    double work; /* floating-point operations of one pass, those done again included */
+    double work; /* floating-point operations of one pass, those recomputed ones included */
 };
 
 /* Of a program. One that trains: one micro-batch up to the gradients, updates included when fused; gradients

@@ -50,7 +50,7 @@ struct tide_trainer {
     struct tide_plan plan, least;
     struct tide_gpt_decoder decoder;
     struct tide_machine *machine;
-    struct tide_sampler *sampler; /* NULL: it does not speak */
+    struct tide_sampler *sampler; /* NULL: it never samples */
     int64_t done;
     struct tide_tuning tuning;
     bool is_warm; /* after the first step of this process: nothing is allocated any more */
@@ -220,9 +220,9 @@ static int open_data(struct tide_trainer *t, struct tide_err *err)
 
 /* ---- the plan */
 
-static bool speaks(const struct tide_trainer *t)
+static bool samples(const struct tide_trainer *t)
 {
-    return t->options.speaks || tide_data_kind(t->data) == TIDE_DATA_SUMS;
+    return t->options.samples || tide_data_kind(t->data) == TIDE_DATA_SUMS;
 }
 
 static int make_graph(const struct tide_trainer *t, int64_t batch, int64_t sequence, struct tide_gpt *ret_gpt,
@@ -235,7 +235,7 @@ static int make_graph(const struct tide_trainer *t, int64_t batch, int64_t seque
     graph->optimizer = t->options.optimizer;
     graph->stored = t->options.stored;
     if (tide_gpt_build(graph, &t->config, batch, sequence, ret_gpt, err) ||
-        (speaks(t) && tide_gpt_build_decoder(graph, &t->config, 1, t->options.sequence, ret_decoder, err))) {
+        (samples(t) && tide_gpt_build_decoder(graph, &t->config, 1, t->options.sequence, ret_decoder, err))) {
         tide_graph_free(graph);
         return -1;
     }
@@ -355,7 +355,7 @@ int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
         return -1;
     if (tide_machine_new(t->graph, t->matmuls, &t->plan, &t->machine, err))
         return -1;
-    if (speaks(t) && tide_sampler_new(&t->config, &t->decoder, t->machine, &t->sampler, err))
+    if (samples(t) && tide_sampler_new(&t->config, &t->decoder, t->machine, &t->sampler, err))
         return -1;
     tide_gauge("arena", (int64_t)t->plan.total);
     tide_initial_weights(t->graph, t->machine, (uint64_t)t->options.seed);

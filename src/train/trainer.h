@@ -29,7 +29,7 @@ struct tide_train_options {
     const struct tide_optimizer *optimizer; /* NULL: not given */
     int64_t budget_bytes;                   /* 0: none */
     int keep;                               /* checkpoints */
-    bool speaks;    /* tide_trainer_sample will be called; of sums, _accuracy may be always */
+    bool samples;   /* tide_trainer_sample will be called; of sums, _accuracy may be always */
     bool reference; /* products in plain C, for tests */
 };
 

@@ -85,7 +85,7 @@ def test_a_text_is_learned_in_the_words_of_its_tokenizer(tidemark, tokenizer, co
     for data in ("corpus.txt", "tokens.bin"):
         done = tidemark(*TRAIN, "--tokenizer", tokenizer(name), "--data", data, "--out", f"of-{data}")
         assert done.code == 0, done.err
-        assert " words of tokenizer.json;" in done.out.splitlines()[0]
+        assert " tokens of tokenizer.json;" in done.out.splitlines()[0]
     names = ("config.json", "model.safetensors", "optimizer.safetensors", "vocabulary.json", "tokenizer.json")
     assert (contents(tmp_path / "of-corpus.txt/step-00000002", *names) == contents(tmp_path / "of-tokens.bin/step-00000002", *names))
 
@@ -118,7 +118,7 @@ def test_two_files_have_the_end_of_a_text_and_what_was_added(tidemark, corpus, t
 def test_without_a_tokenizer_a_word_is_a_byte_and_the_first_lines_say_so(tidemark, corpus):
     corpus("gpt2")
     done = tidemark(*TRAIN, "--data", "corpus.txt")
-    assert done.code == 0 and " words of bytes;" in done.out.splitlines()[0] and "text by bytes" in done.out.splitlines()[1]
+    assert done.code == 0 and " tokens of bytes;" in done.out.splitlines()[0] and "text by bytes" in done.out.splitlines()[1]
 
 
 # ---- models that come with one
@@ -138,7 +138,7 @@ def model(tidemark, tokenizer, corpus, tmp_path):
 def test_a_model_is_trained_on_in_its_own_words(tidemark, model, tmp_path):
     done = tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on")
     assert done.code == 0, done.err
-    assert " words of tokenizer.json;" in done.out.splitlines()[0] and "text by its tokenizer" in done.out.splitlines()[1]
+    assert " tokens of tokenizer.json;" in done.out.splitlines()[0] and "text by its tokenizer" in done.out.splitlines()[1]
     saved = tmp_path / "on/step-00000002"
     assert json.loads((saved / "vocabulary.json").read_text())["kind"] == "pairs"
     assert (saved / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()

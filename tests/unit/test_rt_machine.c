@@ -151,8 +151,8 @@ static void gives_these_bits(const struct model *m, const struct tide_choices *c
         return;
     }
     if (memcmp(*first, state, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER]) != 0)
-        fail_msg("%d blocks again, %d quarters of the loss%s: other bits, %s, %d threads", choices->again,
-                 choices->spared, choices->fused ? ", fused" : "",
+        fail_msg("%d blocks again, %d quarters of the loss%s: other bits, %s, %d threads", choices->recompute,
+                 choices->recompute_logits, choices->fused ? ", fused" : "",
                  m->graph->compute == TIDE_BF16 ? "bf16" : "f32", tide_threads());
     free(state);
 }
@@ -164,8 +164,9 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
     bool every = !is_slow() && tide_threads() < 3 && !tide_matmuls_are_reference(m->matmuls);
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
-        for (choices.again = 0; choices.again <= BLOCKS; choices.again++)
-            for (choices.spared = 0; choices.spared <= TIDE_QUARTERS; choices.spared += step) {
+        for (choices.recompute = 0; choices.recompute <= BLOCKS; choices.recompute++)
+            for (choices.recompute_logits = 0; choices.recompute_logits <= TIDE_QUARTERS;
+                 choices.recompute_logits += step) {
                 choices.fused = fused;
                 gives_these_bits(m, &choices, clip, micro_batches, &first);
             }
@@ -427,7 +428,7 @@ static void every_optimizer_gives_the_same_bits_under_every_plan(void **state)
             for (int which = 0; which < 8; which++) {
                 struct tide_err err;
                 struct tide_choices choices = {
-                    .fused = which & 1, .again = which & 2 ? BLOCKS : 0, .clips = true};
+                    .fused = which & 1, .recompute = which & 2 ? BLOCKS : 0, .clips = true};
                 struct tide_plan plan;
                 size_t bytes;
                 tide_threads_set(which & 4 ? 3 : 1);
@@ -487,13 +488,14 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
     free_model(&whole);
 }
 
-/* The slope of the loss along the gradient is its squared norm: the whole way back against one difference. */
+/* The slope of the loss along the gradient is its squared norm: the whole backward pass against one
+ * difference. */
 static void the_gradient_is_the_slope_of_the_loss(void **state)
 {
     (void)state;
     struct tide_err err;
     struct model m = new_model(TIDE_F32, false);
-    struct tide_choices choices = {.again = 2};
+    struct tide_choices choices = {.recompute = 2};
     struct tide_plan plan;
     ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
@@ -571,7 +573,7 @@ static void slopes_are_gradients(const struct model *m)
     struct tide_err err;
     struct tide_update_rule rule = rule_of(0);
     for (int again = 0; again < 2; again++) {
-        struct tide_choices choices = {.again = again};
+        struct tide_choices choices = {.recompute = again};
         struct tide_plan plan;
         ok(tide_plan_make(m->graph, m->matmuls, &choices, &plan, &err), &err);
         struct tide_machine *machine = new_machine(m, &plan);

@@ -9,10 +9,11 @@
  * square root, to a dozen; a norm of three numbers, which subtracts what is nearly equal, has four times as
  * many left: 64, 3.8e-6. (Seen: 1.1e-6.) REFERENCE bf16: 2^-8 is one rounding. What is kept wider is rounded
  * once before a product, the result once after it, and what came from an earlier rounding (the output that
- * attention reads on its way back) once more: three, 1.2e-2. (Seen: 6.8e-3.) SLOPE f32: a central difference
- * over 2 x 0.01 is wrong by 1.7e-5 of the third derivative, which is large for the norm of a short row, and
- * by 2^-24 / 0.02 of the sum that is differentiated: 1e-3. (Seen: 3.9e-4.) SLOPE bf16: differences are taken
- * in f32 at inputs that bf16 can hold, so that only the gradient is coarse: the three roundings from above.
+ * attention reads on its backward pass) once more: three, 1.2e-2. (Seen: 6.8e-3.) SLOPE f32: a central
+ * difference over 2 x 0.01 is wrong by 1.7e-5 of the third derivative, which is large for the norm of a short
+ * row, and by 2^-24 / 0.02 of the sum that is differentiated: 1e-3. (Seen: 3.9e-4.) SLOPE bf16: differences
+ * are taken in f32 at inputs that bf16 can hold, so that only the gradient is coarse: the three roundings
+ * from above.
  */
 #include "products.h"
 #include "sanitized.h"
@@ -300,7 +301,7 @@ static void give_scratch(const struct bench *b, enum tide_direction direction, i
     const struct tide_op *op = call->node->op;
     size_t bytes = op->scratch ? op->scratch(b->matmuls, b->graph, call->node, direction) : 0;
     if (spared)
-        bytes = op->scratch_spared(b->matmuls, b->graph, call->node, (int)spared);
+        bytes = op->scratch_recomputing(b->matmuls, b->graph, call->node, (int)spared);
     call->scratch = memory(bytes);
     call->scratch_bytes = bytes;
 }

@@ -167,8 +167,9 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
             assert_true(plan.work == least_work(&m, budget, clips, &least_total));
             assert_int_equal(least.total, least_total);
         }
-        bool is_new = !last.total || plan.choices.again != last.choices.again ||
-                      plan.choices.fused != last.choices.fused || plan.choices.spared != last.choices.spared;
+        bool is_new = !last.total || plan.choices.recompute != last.choices.recompute ||
+                      plan.choices.fused != last.choices.fused ||
+                      plan.choices.recompute_logits != last.choices.recompute_logits;
         if (is_new && preset->runs) /* in plain C it would take minutes */
             run_plan(&m, &plan, clips);
         last = plan;
@@ -195,7 +196,7 @@ static void computing_again_takes_less_memory(void **state)
     struct model m = new_model(&presets[PRESETS - 1], TIDE_F32);
     size_t before = SIZE_MAX, all = 0;
     for (int again = 0; again <= m.graph->programs[m.gpt.train].block_count; again++) {
-        struct tide_choices choices = {.again = again};
+        struct tide_choices choices = {.recompute = again};
         struct tide_plan plan;
         ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
         assert_true(plan.layouts[m.gpt.train].bytes < before ||
@@ -256,7 +257,7 @@ static void planning_many_blocks_takes_few_schedules(void **state)
     ok(tide_plan_choose(m.graph, m.matmuls, (all.total + least.total) / 2, 1, false, &plan, &least, &err),
        &err);
     print_message("planning %d blocks takes %d schedules\n", blocks, asked / once - 1);
-    assert_in_range(plan.choices.again, 1, blocks - 1);
+    assert_in_range(plan.choices.recompute, 1, blocks - 1);
     assert_in_range(asked / once - 1, 1, 512);
     m.graph->nodes[0].op = counted;
     free_model(&m);
@@ -268,7 +269,7 @@ static void the_layout_of_many_blocks_costs_little_for_each_value(void **state)
     struct tide_err err;
     for (int which = 0; which < (is_slow() ? 1 : 4); which++) {
         struct model m = new_model_of(&presets[0], 1024, which & 1 ? TIDE_BF16 : TIDE_F32);
-        struct tide_choices choices = {.again = which >> 1 ? 512 : 0};
+        struct tide_choices choices = {.recompute = which >> 1 ? 512 : 0};
         struct tide_schedule schedule;
         struct tide_layout layout;
         ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &choices, &schedule, &err), &err);

@@ -272,7 +272,7 @@ static void every_gradient_is_pytorchs(void **state)
 
 static void compare_steps(enum tide_dtype compute)
 {
-    struct model m = set_up(compute, (struct tide_choices){.again = 2, .fused = true, .clips = true});
+    struct model m = set_up(compute, (struct tide_choices){.recompute = 2, .fused = true, .clips = true});
     struct tide_update_rule now = rule;
     for (int step = 1; step <= STEPS; step++) {
         char name[16];

@@ -263,7 +263,7 @@ static size_t decoder_bytes(const struct model *m)
 static void programs_share_memory(void **state)
 {
     (void)state;
-    struct tide_choices least = {.again = 3, .fused = true};
+    struct tide_choices least = {.recompute = 3, .fused = true};
     struct model m = new_model(TIDE_F32, false, config.positions);
     assert_true(decoder_bytes(&m) < m.plan.layouts[m.gpt.train].bytes);
     assert_int_equal(m.plan.bytes[TIDE_PASSES], m.plan.layouts[m.gpt.train].bytes);
