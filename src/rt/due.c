@@ -92,13 +92,13 @@ static void go_to(const struct tide_due *d, int thread, int entry)
     }
 }
 
-void tide_due_begin(struct tide_due *d, const struct tide_adamw *how, float decay)
+void tide_due_begin(struct tide_due *d, const struct tide_optimizer_step *how, float decay)
 {
-    struct tide_adamw with = *how, without = *how;
+    struct tide_optimizer_step with = *how, without = *how;
     with.decay = decay;
     without.decay = 0;
-    d->decaying = tide_adamw_factors(&with);
-    d->plain = tide_adamw_factors(&without);
+    d->decaying = tide_optimizer_factors(&with);
+    d->plain = tide_optimizer_factors(&without);
     for (int i = 0; i < d->threads; i++) {
         TIDE_CHECK(d->shares[i].entry, ==, d->count);
         go_to(d, i, 0);

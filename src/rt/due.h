@@ -32,7 +32,7 @@ int tide_due_add(struct tide_due *due, float *weight, int64_t rows, int64_t colu
                  bool decays, struct tide_err *err);
 
 /* Everything is due from now on. Nothing may be before. decay: of those that decay. */
-void tide_due_begin(struct tide_due *due, const struct tide_adamw *how, float decay);
+void tide_due_begin(struct tide_due *due, const struct tide_optimizer_step *how, float decay);
 
 /* Done when they return: these rows of a parameter; a parameter and those before it; all. Not from a thread
  * of tide_parallel(). */

@@ -522,10 +522,10 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
 double tide_machine_update(struct tide_machine *m, const struct tide_update_rule *rule)
 {
     if (m->due && is_sound(m)) {
-        const struct tide_optimizer_step *s = &rule->step;
-        struct tide_adamw how = {s->rate, s->beta1, s->beta2, s->epsilon, 0, scale_of(m, rule), s->step};
+        struct tide_optimizer_step step = rule->step;
+        step.scale = scale_of(m, rule);
         settle(m);
-        tide_due_begin(m->due, &how, s->decay);
+        tide_due_begin(m->due, &step, step.decay);
         tide_matmuls_meanwhile(m->matmuls, m->due);
     } else if (m->plan.bytes[TIDE_GRADIENTS] && is_sound(m)) {
         for (int i = 0; i < m->graph->tensor_count; i++)

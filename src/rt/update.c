@@ -48,17 +48,6 @@ double tide_update_squares(const float *gradient, int64_t count)
     return sum;
 }
 
-struct tide_factors tide_adamw_factors(const struct tide_adamw *how)
-{
-    return tide_optimizer_factors(&(struct tide_optimizer_step){.rate = how->rate,
-                                                                .beta1 = how->beta1,
-                                                                .beta2 = how->beta2,
-                                                                .epsilon = how->epsilon,
-                                                                .decay = how->decay,
-                                                                .scale = how->scale,
-                                                                .step = how->step});
-}
-
 void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
                          const struct tide_factors *f)
 {
@@ -69,9 +58,9 @@ void tide_update_stretch(float *weight, float *m, float *v, const float *gradien
 }
 
 void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                       const struct tide_adamw *how)
+                       const struct tide_optimizer_step *how)
 {
-    struct tide_factors factors = tide_adamw_factors(how);
+    struct tide_factors factors = tide_optimizer_factors(how);
     struct tide_trained all = {.rows = 1, .columns = count, .weight = weight, .gradient = gradient};
     all.parts[0] = m;
     all.parts[1] = v;

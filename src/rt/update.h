@@ -8,15 +8,7 @@
 
 #include "rt/optimizer.h"
 
-struct tide_adamw {
-    float rate, beta1, beta2, epsilon, decay;
-    float scale;  /* of the gradient: the clip */
-    int64_t step; /* from 1 */
-};
-
 double tide_update_squares(const float *gradient, int64_t count);
-
-struct tide_factors tide_adamw_factors(const struct tide_adamw *how);
 
 /* On this thread. */
 void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
@@ -24,6 +16,6 @@ void tide_update_stretch(float *weight, float *m, float *v, const float *gradien
 
 /* On all. */
 void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,
-                       const struct tide_adamw *how);
+                       const struct tide_optimizer_step *how);
 
 #endif

@@ -42,9 +42,9 @@ static int64_t start_of(int parameter)
     return start;
 }
 
-static struct tide_adamw how_of(int round)
+static struct tide_optimizer_step how_of(int round)
 {
-    return (struct tide_adamw){
+    return (struct tide_optimizer_step){
         .rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .scale = 0.75F, .step = round + 1};
 }
 
@@ -88,7 +88,7 @@ static bool take(const struct trial *t, struct tide_piece *ret_piece)
 
 static void begin(struct trial *t, int round)
 {
-    struct tide_adamw how = how_of(round);
+    struct tide_optimizer_step how = how_of(round);
     tide_due_begin(t->due, &how, 0.5F);
     for (int i = 0; i < PARAMETERS; i++) {
         float *at = t->at_once + start_of(i);

@@ -603,7 +603,8 @@ static void the_update_is_adamws(void **state)
     (void)state;
     static float weight[COUNT], m[COUNT], v[COUNT], gradient[COUNT];
     static double weight0[COUNT], m0[COUNT], v0[COUNT];
-    struct tide_adamw how = {.rate = 0.125F, .beta1 = 0.75F, .beta2 = 0.9375F, .epsilon = 0.0078125F};
+    struct tide_optimizer_step how = {
+        .rate = 0.125F, .beta1 = 0.75F, .beta2 = 0.9375F, .epsilon = 0.0078125F};
     how.decay = 0.5F;
     how.scale = 0.25F;
     tide_threads_set(2);
