@@ -28,7 +28,7 @@ struct tide_range {
     uintptr_t start, end; /* [start, end) */
     uint32_t site;
     uint32_t
-        piece; /* of device memory: 1 + the number of the piece that is mapped there (device.h); 0: none */
+        piece; /* of device memory: 1 + the number of the piece that is mapped there (pieces.h); 0: none */
 };
 
 /* What happened to a site's ranges: [start, end) went; bytes and pieces that came, or went (negative). */

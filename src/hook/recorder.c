@@ -3,7 +3,7 @@
  */
 #include "hook/recorder_private.h"
 #include "hook/allocator.h"
-#include "hook/device.h"
+#include "hook/pieces.h"
 #include "hook/blocks.h"
 #include "hook/census.h"
 #include "hook/draw.h"
@@ -466,7 +466,7 @@ int tide_recorder_init(uint64_t interval_bytes, uint64_t first_seed)
     struct tide_object own;
     seed_wanted = first_seed;
     if (tide_wiped_init() || tide_wiped_declare(&counting, sizeof counting) || tide_latch_init() ||
-        tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_device_init() ||
+        tide_ledger_init() || tide_pointers_init() || tide_ranges_init() || tide_pieces_init() ||
         tide_unwind_init() || tide_census_init())
         return -1;
     if (tide_object_find((uintptr_t)tide_recorder_init, &own)) {

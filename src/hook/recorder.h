@@ -135,7 +135,7 @@ void tide_recorder_segment(uint64_t address, size_t bytes, struct tide_unwind_fr
 /* What the head of the table says of the CUDA driver. */
 void tide_recorder_cuda(enum tide_heap_cuda what);
 
-/* Device memory that is made without an address (device.h), each after the driver's call succeeded. */
+/* Device memory that is made without an address (pieces.h), each after the driver's call succeeded. */
 void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, size_t bytes,
                                   struct tide_unwind_frame caller);
 void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle);

@@ -3,7 +3,7 @@
  * by a handle (recorder.h).
  */
 #include "hook/blocks.h"
-#include "hook/device.h"
+#include "hook/pieces.h"
 #include "hook/ledger.h"
 #include "hook/recorder_private.h"
 
@@ -66,7 +66,7 @@ void tide_recorder_device_created(enum tide_site_kind kind, uint64_t handle, siz
     if (!table)
         return;
     int32_t site = tide_recorder_site(table, kind, caller);
-    if (site >= 0 && tide_device_create(handle, bytes, (uint32_t)site) == TIDE_DEVICE_DONE)
+    if (site >= 0 && tide_pieces_create(handle, bytes, (uint32_t)site) == TIDE_PIECES_DONE)
         tide_ledger_allocated(table, (uint32_t)site, (int64_t)bytes, 1);
     else if (site >= 0)
         tide_ledger_count(&table->dropped_pointers);
@@ -80,15 +80,15 @@ static void on_gone(void *context, uint32_t site, uint64_t bytes)
 
 /* A mapping or a reference that could not be noted ends a piece's life too early in the table, one whose end
  * could not be noted never. */
-static void note_result(struct tide_heap_head *table, enum tide_device_result result)
+static void note_result(struct tide_heap_head *table, enum tide_pieces_result result)
 {
-    if (result == TIDE_DEVICE_BUSY || result == TIDE_DEVICE_FULL)
+    if (result == TIDE_PIECES_BUSY || result == TIDE_PIECES_FULL)
         tide_ledger_count(&table->lost_frees);
 }
 
 #define ON_DEVICE(call)                                                                                      \
     do {                                                                                                     \
-        struct tide_heap_head *table = tide_device_any() ? tide_recorder_enter() : NULL;                     \
+        struct tide_heap_head *table = tide_pieces_any() ? tide_recorder_enter() : NULL;                     \
         if (table) {                                                                                         \
             note_result(table, call);                                                                        \
             tide_recorder_leave();                                                                           \
@@ -129,7 +129,7 @@ static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uin
     if (!atomic_load_explicit(&any_tensor, memory_order_relaxed) ||
         !tide_ranges_find(TIDE_RANGES_DEVICE, address - 1, address, &before) || before.site == site)
         return site;
-    int64_t bytes = (int64_t)tide_device_set_site(piece, before.site);
+    int64_t bytes = (int64_t)tide_pieces_set_site(piece, before.site);
     if (!bytes)
         return site;
     tide_ledger_changed(table, site, -bytes, -1);
@@ -138,42 +138,42 @@ static uint32_t join_segment(struct tide_heap_head *table, uint64_t address, uin
 }
 
 /* What was mapped at these addresses is not any more. The driver does not cut a mapping in two. */
-static enum tide_device_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
+static enum tide_pieces_result unmap(struct tide_heap_head *table, uint64_t address, size_t bytes)
 {
     struct tide_range gone;
     int taken, any = 0;
     while ((taken = tide_ranges_take(TIDE_RANGES_DEVICE, address, address + bytes, &gone)) > 0) {
         if (gone.piece)
-            note_result(table, tide_device_unmap(gone.piece - 1, on_gone, table));
+            note_result(table, tide_pieces_unmap(gone.piece - 1, on_gone, table));
         any = 1;
     }
     if (any)
         tide_blocks_clear(table, address, address + bytes);
-    return taken < 0 ? TIDE_DEVICE_BUSY : TIDE_DEVICE_DONE;
+    return taken < 0 ? TIDE_PIECES_BUSY : TIDE_PIECES_DONE;
 }
 
-static enum tide_device_result map(struct tide_heap_head *table, uint64_t address, size_t bytes,
+static enum tide_pieces_result map(struct tide_heap_head *table, uint64_t address, size_t bytes,
                                    uint64_t handle)
 {
     uint32_t piece, site;
     unmap(table, address, bytes); /* if anything was there, its end was not seen */
-    enum tide_device_result result = tide_device_map(handle, &piece, &site);
-    if (result != TIDE_DEVICE_DONE)
+    enum tide_pieces_result result = tide_pieces_map(handle, &piece, &site);
+    if (result != TIDE_PIECES_DONE)
         return result;
     site = join_segment(table, address, piece, site);
     if (add_range(table, (struct tide_range){
                              .start = address, .end = address + bytes, .site = site, .piece = piece + 1}))
-        return TIDE_DEVICE_DONE;
-    tide_device_unmap(piece, on_gone, table);
-    return TIDE_DEVICE_FULL;
+        return TIDE_PIECES_DONE;
+    tide_pieces_unmap(piece, on_gone, table);
+    return TIDE_PIECES_FULL;
 }
 
-static enum tide_device_result retain(uint64_t handle, uint64_t address)
+static enum tide_pieces_result retain(uint64_t handle, uint64_t address)
 {
     struct tide_range mapped;
     if (!tide_ranges_find(TIDE_RANGES_DEVICE, address, address + 1, &mapped) || !mapped.piece)
-        return TIDE_DEVICE_ABSENT;
-    return tide_device_retain(handle, mapped.piece - 1);
+        return TIDE_PIECES_ABSENT;
+    return tide_pieces_retain(handle, mapped.piece - 1);
 }
 
 void tide_recorder_device_mapped(uint64_t address, size_t bytes, uint64_t handle)
@@ -193,5 +193,5 @@ void tide_recorder_device_retained(uint64_t handle, uint64_t address)
 
 void tide_recorder_device_released(uint64_t handle)
 {
-    ON_DEVICE(tide_device_release(handle, on_gone, table));
+    ON_DEVICE(tide_pieces_release(handle, on_gone, table));
 }

@@ -1,7 +1,7 @@
 /*
- * device.c - pieces of device memory and their handles (device.h).
+ * pieces.c - pieces of device memory and their handles (pieces.h).
  */
-#include "hook/device.h"
+#include "hook/pieces.h"
 #include "hook/latch.h"
 
 #include <string.h>
@@ -23,17 +23,17 @@ static struct TIDE_WIPED {
     tide_latch latch;
     uint32_t next;      /* where to look for a free piece */
     atomic_size_t used; /* pieces */
-    struct piece pieces[TIDE_DEVICE_MOST];
+    struct piece pieces[TIDE_PIECES_MOST];
     size_t handle_count;
-    struct handle handles[TIDE_DEVICE_MOST];
+    struct handle handles[TIDE_PIECES_MOST];
 } self;
 
-int tide_device_init(void)
+int tide_pieces_init(void)
 {
     return tide_wiped_declare(&self, sizeof self);
 }
 
-bool tide_device_any(void)
+bool tide_pieces_any(void)
 {
     return atomic_load_explicit(&self.used, memory_order_relaxed) != 0;
 }
@@ -60,7 +60,7 @@ static struct handle *find(uint64_t value)
 
 static bool insert(uint64_t value, uint32_t piece)
 {
-    if (self.handle_count == TIDE_DEVICE_MOST)
+    if (self.handle_count == TIDE_PIECES_MOST)
         return false;
     size_t at = first_from(value);
     while (at < self.handle_count && self.handles[at].value == value)
@@ -77,7 +77,7 @@ static void erase(struct handle *handle)
     memmove(handle, handle + 1, after * sizeof *handle);
 }
 
-static void let_go(struct piece *piece, tide_device_gone *on_gone, void *context)
+static void let_go(struct piece *piece, tide_pieces_gone *on_gone, void *context)
 {
     if (piece->references || piece->mappings)
         return;
@@ -85,32 +85,32 @@ static void let_go(struct piece *piece, tide_device_gone *on_gone, void *context
     on_gone(context, piece->site, piece->bytes);
 }
 
-static enum tide_device_result create(uint64_t handle, uint64_t bytes, uint32_t site)
+static enum tide_pieces_result create(uint64_t handle, uint64_t bytes, uint32_t site)
 {
-    if (atomic_load_explicit(&self.used, memory_order_relaxed) == TIDE_DEVICE_MOST)
-        return TIDE_DEVICE_FULL;
+    if (atomic_load_explicit(&self.used, memory_order_relaxed) == TIDE_PIECES_MOST)
+        return TIDE_PIECES_FULL;
     while (self.pieces[self.next].references || self.pieces[self.next].mappings)
-        self.next = (self.next + 1) % TIDE_DEVICE_MOST;
+        self.next = (self.next + 1) % TIDE_PIECES_MOST;
     if (!insert(handle, self.next))
-        return TIDE_DEVICE_FULL;
+        return TIDE_PIECES_FULL;
     self.pieces[self.next] = (struct piece){.bytes = bytes, .site = site, .references = 1};
     atomic_fetch_add_explicit(&self.used, 1, memory_order_relaxed);
-    return TIDE_DEVICE_DONE;
+    return TIDE_PIECES_DONE;
 }
 
-enum tide_device_result tide_device_create(uint64_t handle, uint64_t bytes, uint32_t site)
+enum tide_pieces_result tide_pieces_create(uint64_t handle, uint64_t bytes, uint32_t site)
 {
     if (!tide_latch_take(&self.latch))
-        return TIDE_DEVICE_BUSY;
-    enum tide_device_result result = create(handle, bytes, site);
+        return TIDE_PIECES_BUSY;
+    enum tide_pieces_result result = create(handle, bytes, site);
     tide_latch_release(&self.latch);
     return result;
 }
 
-enum tide_device_result tide_device_map(uint64_t handle, uint32_t *ret_piece, uint32_t *ret_site)
+enum tide_pieces_result tide_pieces_map(uint64_t handle, uint32_t *ret_piece, uint32_t *ret_site)
 {
     if (!tide_latch_take(&self.latch))
-        return TIDE_DEVICE_BUSY;
+        return TIDE_PIECES_BUSY;
     const struct handle *found = find(handle);
     if (found) {
         *ret_piece = found->piece;
@@ -118,26 +118,26 @@ enum tide_device_result tide_device_map(uint64_t handle, uint32_t *ret_piece, ui
         self.pieces[found->piece].mappings++;
     }
     tide_latch_release(&self.latch);
-    return found ? TIDE_DEVICE_DONE : TIDE_DEVICE_ABSENT;
+    return found ? TIDE_PIECES_DONE : TIDE_PIECES_ABSENT;
 }
 
-enum tide_device_result tide_device_retain(uint64_t handle, uint32_t piece)
+enum tide_pieces_result tide_pieces_retain(uint64_t handle, uint32_t piece)
 {
     if (!tide_latch_take(&self.latch))
-        return TIDE_DEVICE_BUSY;
+        return TIDE_PIECES_BUSY;
     struct piece *p = &self.pieces[piece];
-    enum tide_device_result result = TIDE_DEVICE_DONE;
+    enum tide_pieces_result result = TIDE_PIECES_DONE;
     if (!p->references && !p->mappings) /* it went meanwhile */
-        result = TIDE_DEVICE_ABSENT;
+        result = TIDE_PIECES_ABSENT;
     else if (!p->references && !insert(handle, piece))
-        result = TIDE_DEVICE_FULL;
+        result = TIDE_PIECES_FULL;
     else
         p->references++;
     tide_latch_release(&self.latch);
     return result;
 }
 
-uint64_t tide_device_set_site(uint32_t piece, uint32_t site)
+uint64_t tide_pieces_set_site(uint32_t piece, uint32_t site)
 {
     if (!tide_latch_take(&self.latch))
         return 0;
@@ -147,20 +147,20 @@ uint64_t tide_device_set_site(uint32_t piece, uint32_t site)
     return bytes;
 }
 
-enum tide_device_result tide_device_unmap(uint32_t piece, tide_device_gone *on_gone, void *context)
+enum tide_pieces_result tide_pieces_unmap(uint32_t piece, tide_pieces_gone *on_gone, void *context)
 {
     if (!tide_latch_take(&self.latch))
-        return TIDE_DEVICE_BUSY;
+        return TIDE_PIECES_BUSY;
     self.pieces[piece].mappings--;
     let_go(&self.pieces[piece], on_gone, context);
     tide_latch_release(&self.latch);
-    return TIDE_DEVICE_DONE;
+    return TIDE_PIECES_DONE;
 }
 
-enum tide_device_result tide_device_release(uint64_t handle, tide_device_gone *on_gone, void *context)
+enum tide_pieces_result tide_pieces_release(uint64_t handle, tide_pieces_gone *on_gone, void *context)
 {
     if (!tide_latch_take(&self.latch))
-        return TIDE_DEVICE_BUSY;
+        return TIDE_PIECES_BUSY;
     struct handle *found = find(handle);
     if (found) {
         struct piece *piece = &self.pieces[found->piece];
@@ -169,5 +169,5 @@ enum tide_device_result tide_device_release(uint64_t handle, tide_device_gone *o
         let_go(piece, on_gone, context);
     }
     tide_latch_release(&self.latch);
-    return found ? TIDE_DEVICE_DONE : TIDE_DEVICE_ABSENT;
+    return found ? TIDE_PIECES_DONE : TIDE_PIECES_ABSENT;
 }
