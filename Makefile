@@ -32,7 +32,7 @@ LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
 LIBS     = -lsqlite3 -ljansson -lpcre2-8 -lutf8proc -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
-LAYERS  := base record channel sense judge plan assess show/text show/screen show/report show/export rt train
+LAYERS  := base record channel sense judge plan assess show/text show/screen show/report show/export rt rt/cpu train
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
@@ -211,7 +211,7 @@ check-sanitizers:
 fuzz:
 	@tools/check fuzzing
 
-C_FILES = $(sort $(wildcard src/*/*.[ch] src/show/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
+C_FILES = $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
 SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/check-python tests/gpu/run tests/gpu/bundle
 # Each version of the formatter lays code out in another way. This is Debian 12's; with others the layout goes unchecked.
 CODE_LAYOUT  := 14
@@ -233,7 +233,7 @@ lint-cppcheck:
 lint-shell:
 	shellcheck $(wildcard $(SHELL_FILES))
 lint-clang:
-	@printf '%s\n' $(wildcard src/*/*.c src/show/*/*.c tests/workloads/*.c) | xargs -P$(JOBS) -n16 clang $(CPPFLAGS) -std=c11 \
+	@printf '%s\n' $(wildcard src/*/*.c src/*/*/*.c tests/workloads/*.c) | xargs -P$(JOBS) -n16 clang $(CPPFLAGS) -std=c11 \
 	    $(filter-out $(GCC_WARN),$(WARN)) -Werror -Wno-psabi -fsyntax-only
 format:
 	@$(CLANG_FORMAT) --version | grep -q 'version $(CODE_LAYOUT)\.' || \

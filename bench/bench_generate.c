@@ -7,8 +7,8 @@
  * alternate. The sequence goes from the end of the prompt to its full length, as in use.
  */
 #include "base/option.h"
-#include "rt/kernel.h"
-#include "rt/threads.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/threads.h"
 #include "train/config.h"
 #include "train/sample.h"
 

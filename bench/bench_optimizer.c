@@ -10,7 +10,7 @@
  */
 #include "rt/optimizer.h"
 #include "rt/random.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

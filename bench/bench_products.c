@@ -8,9 +8,9 @@
  */
 #include "base/clock.h"
 #include "base/option.h"
-#include "rt/kernel.h"
-#include "rt/matmul.h"
-#include "rt/threads.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/matmul.h"
+#include "rt/cpu/threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/option.h"
 #include "rt/machine.h"
-#include "rt/processor.h"
-#include "rt/threads.h"
-#include "rt/tile.h"
+#include "rt/cpu/processor.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/tile.h"
 #include "train/config.h"
 
 #include <inttypes.h>

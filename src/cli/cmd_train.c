@@ -11,9 +11,9 @@
 #include "cli/room.h"
 #include "cli/cmd_train.h"
 #include "cli/train_report.h"
-#include "rt/peak.h"
-#include "rt/processor.h"
-#include "rt/threads.h"
+#include "rt/cpu/peak.h"
+#include "rt/cpu/processor.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 #include <signal.h>

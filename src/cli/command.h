@@ -28,7 +28,7 @@ struct tide_command {
     const char *examples; /* lines of shell; may be NULL */
     const struct tide_option *options;
     int (*run)(int argc, char **argv);
-    bool computes; /* with the threads of rt/threads.h */
+    bool computes; /* with the threads of rt/cpu/threads.h */
 };
 
 extern const struct tide_command tide_command_run, tide_command_attach, tide_command_watch,

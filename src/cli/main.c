@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "rt/processor.h"
+#include "rt/cpu/processor.h"
 #include "sense/symbol_worker.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 #include "rt/machine.h"
 #include "base/check.h"
-#include "rt/due.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
-#include "rt/update.h"
+#include "rt/cpu/due.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/update.h"
 
 #include <errno.h>
 #include <link.h>

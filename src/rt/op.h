@@ -18,7 +18,7 @@
 #define TIDE_OP_H
 
 #include "rt/graph.h"
-#include "rt/matmul.h"
+#include "rt/cpu/matmul.h"
 
 enum tide_direction { TIDE_FORWARD, TIDE_BACKWARD };
 enum { TIDE_QUARTERS = 4 };

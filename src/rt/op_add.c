@@ -4,7 +4,7 @@
  */
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
+#include "rt/cpu/rows.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {

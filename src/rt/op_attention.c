@@ -6,12 +6,12 @@
  * product with the values. So BLOCK x T scores exist per thread, never T x T. Of each row the logarithm of
  * the sum of exponentials is kept; the backward pass computes the scores again from it.
  */
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
-#include "rt/tile.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/tile.h"
 
 #include <math.h>
 #include <string.h>

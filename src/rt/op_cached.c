@@ -9,11 +9,11 @@
  * its rows. Of a cache in bf16 this gives what op_attention gives, which rounds them the same way.
  */
 #include "base/check.h"
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 

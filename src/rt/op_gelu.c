@@ -1,11 +1,11 @@
 /*
  * op_gelu.c - the tanh form of GELU: y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
  */
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 

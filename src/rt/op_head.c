@@ -13,11 +13,11 @@
  * chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
  */
 #include "base/check.h"
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 #include <string.h>

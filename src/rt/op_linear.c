@@ -7,7 +7,7 @@
  */
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
+#include "rt/cpu/rows.h"
 
 enum { X, WEIGHT, BIAS };
 enum { WIDE, TRANSPOSED }; /* numbers of the node */

@@ -3,11 +3,11 @@
  *
  * x (N, C) is f32, y the compute type; mean and 1 / deviation of each row are kept for the backward pass.
  */
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 

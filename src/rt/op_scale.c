@@ -1,10 +1,10 @@
 /*
  * op_scale.c - (N, C) times a number: how much of an adapter counts.
  */
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {

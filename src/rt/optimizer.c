@@ -1,7 +1,7 @@
 #include "rt/optimizer.h"
 #include "base/check.h"
 #include "rt/random.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 

@@ -8,8 +8,8 @@
  * long the step would be. Sums run over a fixed number of stretches in f64 and are added in their order.
  */
 #include "rt/optimizer.h"
-#include "rt/rounding.h"
-#include "rt/threads.h"
+#include "rt/cpu/rounding.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 

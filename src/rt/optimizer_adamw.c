@@ -1,6 +1,6 @@
 /* AdamW with decoupled decay, as torch.optim.AdamW: both moments in f32. */
 #include "rt/optimizer.h"
-#include "rt/rounding.h"
+#include "rt/cpu/rounding.h"
 
 #include <math.h>
 

@@ -4,9 +4,9 @@
  * the codes of dynamic8.h. A step decodes a block, is AdamW's, and encodes it again; the weights are updated
  * with the moments as they were before that. A parameter of fewer than 4096 numbers has them in f32.
  */
-#include "rt/dynamic8.h"
+#include "rt/cpu/dynamic8.h"
 #include "rt/optimizer.h"
-#include "rt/rounding.h"
+#include "rt/cpu/rounding.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Stochastic gradient descent with momentum, as torch.optim.SGD: decay is part of the gradient. */
 #include "rt/optimizer.h"
-#include "rt/rounding.h"
+#include "rt/cpu/rounding.h"
 
 static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_parts)
 {

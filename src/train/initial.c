@@ -1,6 +1,6 @@
 #include "train/initial.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 #include "rt/random.h"
 
 #include <math.h>

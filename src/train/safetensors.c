@@ -1,5 +1,5 @@
 #include "train/safetensors.h"
-#include "rt/rows.h"
+#include "rt/cpu/rows.h"
 #include "base/json.h"
 #include "base/text.h"
 

@@ -4,7 +4,7 @@
 #ifndef TIDE_TEST_PRODUCTS_H
 #define TIDE_TEST_PRODUCTS_H
 
-#include "rt/matmul.h"
+#include "rt/cpu/matmul.h"
 
 #include <stdlib.h>
 

@@ -3,9 +3,9 @@
  * updated, and once.
  */
 #include "rt/dtype.h"
-#include "rt/due.h"
-#include "rt/threads.h"
-#include "rt/tiles.h"
+#include "rt/cpu/due.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/tiles.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,9 +4,9 @@
  */
 #include "products.h"
 #include "rt/machine.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
-#include "rt/update.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/update.h"
 #include "train/gpt.h"
 #include "sanitized.h"
 

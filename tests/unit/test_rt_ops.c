@@ -17,10 +17,10 @@
  */
 #include "products.h"
 #include "sanitized.h"
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/op.h"
-#include "rt/threads.h"
-#include "rt/update.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/update.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -4,8 +4,8 @@
  */
 #include "sanitized.h"
 #include "rt/optimizer.h"
-#include "rt/rounding.h"
-#include "rt/threads.h"
+#include "rt/cpu/rounding.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 #include <stdarg.h>

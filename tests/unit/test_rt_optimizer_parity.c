@@ -6,7 +6,7 @@
  * far ours may be apart from them is stated below: numbers of a tensor by its norm, and the sum of n of them
  * by sqrt(n) times that.
  */
-#include "rt/dynamic8.h"
+#include "rt/cpu/dynamic8.h"
 #include "rt/optimizer.h"
 
 #include <math.h>

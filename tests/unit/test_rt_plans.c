@@ -6,7 +6,7 @@
 #include "sanitized.h"
 #include "rt/machine.h"
 #include "rt/occupied.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 #include "train/config.h"
 
 #include <math.h>

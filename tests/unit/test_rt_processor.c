@@ -1,8 +1,8 @@
 /*
  * What is announced is tried, and what fails its trial, in whatever way, ends nothing.
  */
-#include "rt/processor.h"
-#include "rt/tile.h"
+#include "rt/cpu/processor.h"
+#include "rt/cpu/tile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * Rows between their types: int8 by blocks against its definition, number by number, at every length a block
  * can end at, and what cannot be stored.
  */
-#include "rt/rows.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -2,11 +2,11 @@
  * Products in tiles against the same sums in f64, at every edge a tile has, and the same bits however a
  * product is shared out, in every kind of tile that this processor has.
  */
-#include "rt/few.h"
-#include "rt/processor.h"
-#include "rt/rows.h"
-#include "rt/threads.h"
-#include "rt/tiles.h"
+#include "rt/cpu/few.h"
+#include "rt/cpu/processor.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/tiles.h"
 #include "sanitized.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
  */
 #include "products.h"
 #include "rt/machine.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 #include "train/gpt.h"
 #include "train/sample.h"
 

@@ -4,7 +4,7 @@
 #include "failing_malloc.h"
 #include "products.h"
 #include "rt/op.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 #include "rt/random.h"
 #include "train/sample.h"
 

@@ -10,9 +10,9 @@
 #ifndef TIDE_TILES_H
 #define TIDE_TILES_H
 
-#include "rt/due.h"
-#include "rt/matmul.h"
-#include "rt/tile.h"
+#include "rt/cpu/due.h"
+#include "rt/cpu/matmul.h"
+#include "rt/cpu/tile.h"
 
 /* For the number of threads there is. */
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);

@@ -2,7 +2,7 @@
  * pack_avx512.c - packing with AVX-512. Only where numbers are rounded are its instructions for bf16 used,
  * and only kinds of tiles that have them ask for that.
  */
-#include "rt/read_avx512.h"
+#include "rt/cpu/read_avx512.h"
 
 #if defined(__x86_64__)
 

@@ -6,8 +6,8 @@
 
 #if defined(__x86_64__)
 
-#include "rt/avx512.h"
-#include "rt/tile.h"
+#include "rt/cpu/avx512.h"
+#include "rt/cpu/tile.h"
 
 /* Sums of the lanes that there are, of row i from column j on. */
 TIDE_INLINE TIDE_AVX512 void tide_tile_write(const struct tide_tile *t, int64_t i, int64_t j, __mmask16 lanes,

@@ -1,8 +1,8 @@
 /*
  * tile_amx.c - tiles of 32 x 32 bf16: four of AMX's eight tiles are sums, two are of a, two of b.
  */
-#include "rt/amx.h"
-#include "rt/tile_write.h"
+#include "rt/cpu/amx.h"
+#include "rt/cpu/tile_write.h"
 
 #if defined(__x86_64__)
 

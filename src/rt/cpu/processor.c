@@ -1,7 +1,7 @@
-#include "rt/processor.h"
+#include "rt/cpu/processor.h"
 #include "base/clock.h"
-#include "rt/amx.h"
-#include "rt/avx512.h"
+#include "rt/cpu/amx.h"
+#include "rt/cpu/avx512.h"
 
 #include <pthread.h>
 #include <sched.h>

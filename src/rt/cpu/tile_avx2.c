@@ -2,8 +2,8 @@
  * tile_avx2.c - tiles of 4 x 24: twelve vectors of sums, three of b and one of a, which are the sixteen there
  * are.
  */
-#include "rt/kernel.h"
-#include "rt/tile.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/tile.h"
 
 #if defined(__x86_64__)
 

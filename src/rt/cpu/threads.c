@@ -1,5 +1,5 @@
-#include "rt/threads.h"
-#include "rt/processor.h"
+#include "rt/cpu/threads.h"
+#include "rt/cpu/processor.h"
 
 #include <limits.h>
 #include <linux/futex.h>

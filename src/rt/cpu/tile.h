@@ -5,7 +5,7 @@
 #ifndef TIDE_TILE_H
 #define TIDE_TILE_H
 
-#include "rt/pack.h"
+#include "rt/cpu/pack.h"
 
 struct tide_tile {
     const uint32_t *a; /* cell k of row i at a[i * a_row + k * a_cell]; packed: 1 and 16, or squares */

@@ -14,8 +14,8 @@
 #define TIDE_DUE_H
 
 #include "base/err.h"
-#include "rt/pack.h"
-#include "rt/update.h"
+#include "rt/cpu/pack.h"
+#include "rt/cpu/update.h"
 
 #include <stddef.h>
 

@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 
 #include <immintrin.h>
 

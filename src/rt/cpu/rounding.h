@@ -8,7 +8,7 @@
 #ifndef TIDE_ROUNDING_H
 #define TIDE_ROUNDING_H
 
-#include "rt/kernel.h"
+#include "rt/cpu/kernel.h"
 #include "rt/random.h"
 
 enum { TIDE_CHUNK = 1024 };

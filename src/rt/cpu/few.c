@@ -1,6 +1,6 @@
-#include "rt/few.h"
-#include "rt/kernel.h"
-#include "rt/threads.h"
+#include "rt/cpu/few.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/threads.h"
 
 /* Rows of a are side by side in each cell, sixteen, whatever there are. */
 enum { ROWS = TIDE_LANES };

@@ -1,6 +1,6 @@
-#include "rt/rows.h"
-#include "rt/kernel.h"
-#include "rt/threads.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/threads.h"
 
 #include <math.h>
 #include <stdbool.h>

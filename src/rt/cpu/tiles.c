@@ -1,6 +1,6 @@
-#include "rt/tiles.h"
+#include "rt/cpu/tiles.h"
 #include "base/check.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 
 #include <stdatomic.h>
 

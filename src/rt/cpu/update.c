@@ -1,6 +1,6 @@
-#include "rt/update.h"
-#include "rt/kernel.h"
-#include "rt/threads.h"
+#include "rt/cpu/update.h"
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/threads.h"
 
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
 

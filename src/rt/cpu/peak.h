@@ -4,7 +4,7 @@
 #ifndef TIDE_PEAK_H
 #define TIDE_PEAK_H
 
-#include "rt/matmul.h"
+#include "rt/cpu/matmul.h"
 
 /* Floating-point operations per second of one large product with these threads, the best of a few tries that
  * take tens of milliseconds and 10 MiB together (of a smaller one where that takes long); NAN when it cannot

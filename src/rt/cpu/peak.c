@@ -1,4 +1,4 @@
-#include "rt/peak.h"
+#include "rt/cpu/peak.h"
 #include "base/clock.h"
 
 #include <math.h>

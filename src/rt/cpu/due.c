@@ -1,6 +1,6 @@
-#include "rt/due.h"
+#include "rt/cpu/due.h"
 #include "base/check.h"
-#include "rt/threads.h"
+#include "rt/cpu/threads.h"
 
 #include <stdlib.h>
 

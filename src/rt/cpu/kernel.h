@@ -15,7 +15,7 @@
 #define TIDE_KERNEL_H
 
 #include "rt/dtype.h"
-#include "rt/processor.h"
+#include "rt/cpu/processor.h"
 
 #define TIDE_INLINE static inline __attribute__((always_inline))
 

@@ -5,9 +5,9 @@
  * there is none: then the highest bit of a rank, 2^e, says which decade it is in and how many pieces this
  * has, and the bits below say which one.
  */
-#include "rt/dynamic8.h"
-#include "rt/avx512.h"
-#include "rt/kernel.h"
+#include "rt/cpu/dynamic8.h"
+#include "rt/cpu/avx512.h"
+#include "rt/cpu/kernel.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#include "rt/tile.h"
-#include "rt/processor.h"
+#include "rt/cpu/tile.h"
+#include "rt/cpu/processor.h"
 
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
 {

@@ -1,8 +1,8 @@
 /*
  * tile_avx512.c - tiles of 8 x 48: 24 vectors of sums and three of b, of the 32 there are.
  */
-#include "rt/read_avx512.h"
-#include "rt/tile_write.h"
+#include "rt/cpu/read_avx512.h"
+#include "rt/cpu/tile_write.h"
 
 #if defined(__x86_64__)
 

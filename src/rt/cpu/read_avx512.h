@@ -8,8 +8,8 @@
 
 #if defined(__x86_64__)
 
-#include "rt/avx512.h"
-#include "rt/pack.h"
+#include "rt/cpu/avx512.h"
+#include "rt/cpu/pack.h"
 
 /* Those of sixteen numbers that are there, as f32; the others are 0. */
 TIDE_INLINE TIDE_AVX512_BF16 __m512 tide_read_16(const char *from_here, __mmask16 there, enum tide_dtype from,

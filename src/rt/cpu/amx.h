@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 
-#include "rt/avx512.h"
+#include "rt/cpu/avx512.h"
 
 #include <cpuid.h>
 

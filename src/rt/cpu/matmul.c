@@ -1,6 +1,6 @@
-#include "rt/matmul.h"
-#include "rt/few.h"
-#include "rt/tiles.h"
+#include "rt/cpu/matmul.h"
+#include "rt/cpu/few.h"
+#include "rt/cpu/tiles.h"
 
 #include <stdlib.h>
 
