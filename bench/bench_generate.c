@@ -96,7 +96,7 @@ static int make(struct bench *b, struct tide_err *err)
     const struct values *v = &b->values;
     if (tide_config_preset(v->preset, &b->config, err))
         return -1;
-    b->config.words = b->config.words ? b->config.words : 256;
+    b->config.vocabulary = b->config.vocabulary ? b->config.vocabulary : 256;
     b->graph = tide_graph_new(strcmp(v->dtype, "bf16") ? TIDE_F32 : TIDE_BF16);
     if (!b->graph)
         return tide_err_set(err, "out of memory");

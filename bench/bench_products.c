@@ -33,14 +33,14 @@ static const struct tide_option options[] = {
     {0},
 };
 
-enum { SHAPES = 5, CHANNELS = 768, HIDDEN = 4 * CHANNELS, WORDS = 50257, TABLE = 4 };
+enum { SHAPES = 5, CHANNELS = 768, HIDDEN = 4 * CHANNELS, VOCABULARY = 50257, TABLE = 4 };
 
 /* In and out; the table lies as (out, in). */
 static const int64_t shapes[SHAPES][2] = {{CHANNELS, 3 * CHANNELS},
                                           {CHANNELS, CHANNELS},
                                           {CHANNELS, HIDDEN},
                                           {HIDDEN, CHANNELS},
-                                          {CHANNELS, WORDS}};
+                                          {CHANNELS, VOCABULARY}};
 
 enum { TYPES = 3 };
 static const enum tide_dtype types[TYPES] = {TIDE_F32, TIDE_BF16, TIDE_I8};
@@ -110,7 +110,7 @@ static int make(struct bench *b, struct tide_err *err)
     size_t row_bytes = (size_t)b->values.rows * sizeof(float);
     b->weights = large_pages(b->weight_bytes);
     b->x = large_pages(row_bytes * HIDDEN);
-    b->y = large_pages(row_bytes * WORDS);
+    b->y = large_pages(row_bytes * VOCABULARY);
     b->bias = large_pages(sizeof(float) * HIDDEN);
     b->scratch = large_pages(scratch);
     if (!b->weights || !b->x || !b->y || !b->bias || !b->scratch)
@@ -119,7 +119,7 @@ static int make(struct bench *b, struct tide_err *err)
     memset(b->weights, 0x3e, b->weight_bytes);
     memset(b->x, 0x3e, row_bytes * HIDDEN);
     memset(b->bias, 0x3e, sizeof(float) * HIDDEN);
-    memset(b->y, 0, row_bytes * WORDS);
+    memset(b->y, 0, row_bytes * VOCABULARY);
     memset(b->scratch, 0, scratch);
     return 0;
 }

@@ -90,8 +90,8 @@ static int make(struct bench *b, struct tide_err *err)
 {
     if (tide_config_preset(b->values.preset, &b->config, err))
         return -1;
-    if (!b->config.words)
-        b->config.words = 96; /* printable characters */
+    if (!b->config.vocabulary)
+        b->config.vocabulary = 96; /* printable characters */
     if (b->values.blocks)
         b->config.blocks = b->values.blocks;
     b->graph = tide_graph_new(strcmp(b->values.dtype, "bf16") ? TIDE_F32 : TIDE_BF16);
@@ -143,7 +143,7 @@ static void fill_model(struct bench *b)
     int32_t *targets = tide_machine_data(b->machine, b->gpt.targets);
     int64_t count = b->values.batch * b->values.sequence;
     for (int64_t i = 0; i < count; i++)
-        tokens[i] = (int32_t)(next(&state) % (uint64_t)b->config.words);
+        tokens[i] = (int32_t)(next(&state) % (uint64_t)b->config.vocabulary);
     for (int64_t i = 0; i < count; i++)
         targets[i] = tokens[(i + 1) % count];
 }

@@ -36,9 +36,9 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, words, positions, channels, heads, blocks, hidden):
+    def __init__(self, vocabulary, positions, channels, heads, blocks, hidden):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(words, channels), nn.Embedding(positions, channels)
+        self.wte, self.wpe = nn.Embedding(vocabulary, channels), nn.Embedding(positions, channels)
         self.blocks = nn.ModuleList(Block(channels, heads, hidden) for _ in range(blocks))
         self.ln_f = nn.LayerNorm(channels)
         for weight in self.parameters():

@@ -2,7 +2,7 @@
 
 int tide_gpt2_config_take(const json_t *root, struct tide_gpt2_config *ret_config, struct tide_err *err)
 {
-    struct tide_gpt2_config c = {.words = 50257,
+    struct tide_gpt2_config c = {.vocabulary = 50257,
                                  .positions = 1024,
                                  .channels = 768,
                                  .heads = 12,
@@ -21,7 +21,7 @@ int tide_gpt2_config_take(const json_t *root, struct tide_gpt2_config *ret_confi
         tide_json_take_number(root, "n_head", &c.heads, err) ||
         tide_json_take_number(root, "n_positions", &c.positions, err) ||
         tide_json_take_number(root, "n_ctx", &context, err) ||
-        tide_json_take_number(root, "vocab_size", &c.words, err) ||
+        tide_json_take_number(root, "vocab_size", &c.vocabulary, err) ||
         tide_json_take_share(root, "embd_pdrop", &c.embed_dropout, err) ||
         tide_json_take_share(root, "resid_pdrop", &c.residual_dropout, err) ||
         tide_json_take_share(root, "attn_pdrop", &c.attention_dropout, err) ||

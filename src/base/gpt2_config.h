@@ -12,7 +12,7 @@ enum { TIDE_CONFIG_MOST = 1 << 20 }; /* bytes of the file */
 #define TIDE_CONFIG_WHAT "the model's configuration"
 
 struct tide_gpt2_config {
-    int64_t words, positions, channels, heads, blocks, hidden;
+    int64_t vocabulary, positions, channels, heads, blocks, hidden;
     double epsilon, embed_dropout, residual_dropout, attention_dropout;
     bool tied;              /* the head is the embedding */
     const char *activation; /* borrowed from the document */

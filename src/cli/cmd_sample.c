@@ -124,13 +124,13 @@ static void release_model(struct model *m)
 /* The checkpoint's own, or what lies in the directory that was named. */
 static int find_vocabulary(struct model *m, const char *dir, struct tide_err *err)
 {
-    if (tide_vocabulary_new(m->path, m->config.words, &m->vocabulary, err))
+    if (tide_vocabulary_new(m->path, m->config.vocabulary, &m->vocabulary, err))
         return -1;
     if (tide_vocabulary_kind(m->vocabulary) != TIDE_VOCABULARY_NUMBERS || !strcmp(m->path, dir))
         return 0;
     tide_vocabulary_free(m->vocabulary);
     m->vocabulary = NULL;
-    return tide_vocabulary_new(dir, m->config.words, &m->vocabulary, err);
+    return tide_vocabulary_new(dir, m->config.vocabulary, &m->vocabulary, err);
 }
 
 static int find_model(struct model *m, const char *dir, struct tide_err *err)

@@ -275,7 +275,7 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
              : o->config ? "config"
                          : "tiny");
     job->model.layers = config->blocks;
-    job->model.words = config->words;
+    job->model.vocabulary = config->vocabulary;
     job->dtype = o->dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
     job->batch = o->batch;
     job->sequence = o->sequence;

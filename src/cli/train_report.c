@@ -108,7 +108,7 @@ static void print_model(FILE *out, const struct tide_trainer *t)
         out,
         "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
         tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
-        (long long)c->channels, (long long)c->heads, (long long)c->words, of ? " of " : "", of ? of : "",
+        (long long)c->channels, (long long)c->heads, (long long)c->vocabulary, of ? " of " : "", of ? of : "",
         o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
         tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch",

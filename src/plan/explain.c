@@ -503,7 +503,7 @@ static int64_t naive_bytes(const struct tide_job *job, const struct tide_forecas
     int64_t logits =
         tide_model_sees(&job->model)
             ? 0
-            : tide_times(tide_times(tide_times(job->batch, job->sequence), job->model.words), width);
+            : tide_times(tide_times(tide_times(job->batch, job->sequence), job->model.vocabulary), width);
     return weights * (job->task == TIDE_TASK_GRPO && job->reference ? 2 : 1) + logits;
 }
 

@@ -341,7 +341,7 @@ static void keep_logits(struct run *run, int step)
     struct tide_tape *tape = &run->tape;
     int64_t kept = job->mistakes.logits_kept, unseen = kept - run->steps;
     struct tide_net_call call = call_of(job, job->sequence);
-    int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.words);
+    int64_t count = tide_times(tide_times(job->batch, job->sequence), job->model.vocabulary);
     if (step + kept < run->steps)
         return;
     if (!step && unseen > 0)

@@ -45,11 +45,12 @@ static int64_t padding(const struct tide_tape *tape, const struct tide_architect
                        struct tide_sized logits)
 {
     enum { EVEN = 8, ROW = 64, COPIES = 2 };
-    if (logits.width == 4 || m->words % EVEN == 0)
+    if (logits.width == 4 || m->vocabulary % EVEN == 0)
         return 0;
-    int64_t row = (m->words + ROW - 1) / ROW * ROW * logits.width;
-    int64_t weight = tape->cast_width ? tide_times(tide_times(m->words, m->channels), tape->cast_width) : 0;
-    return tide_times(logits.count / m->words, COPIES * row) - weight;
+    int64_t row = (m->vocabulary + ROW - 1) / ROW * ROW * logits.width;
+    int64_t weight =
+        tape->cast_width ? tide_times(tide_times(m->vocabulary, m->channels), tape->cast_width) : 0;
+    return tide_times(logits.count / m->vocabulary, COPIES * row) - weight;
 }
 
 static void begin_back(struct tide_tape *tape, int node, int64_t scratch)
@@ -101,7 +102,7 @@ static struct tide_sized upcast_loss(struct tide_tape *tape, const struct tide_j
     hold_on(tape, &batch->held, logits);
     struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
     hold_on(tape, &batch->held_wide, wide);
-    struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.words));
+    struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.vocabulary));
     struct tide_sized flat = tide_torch_copy(tape, part, TIDE_PART_HEAD);
     tide_tape_drop(tape, part);
     tide_tape_drop(tape, wide);
@@ -133,13 +134,13 @@ static struct tide_sized model_loss(struct tide_tape *tape, const struct tide_jo
 }
 
 /*
- * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 words, which are
- * made again on the way back; there the gradients are summed in fp32.
+ * TRL's head: log-probabilities of rows that have a label, from tiles of 4096 rows and 32768 tokens, which
+ * are made again on the way back; there the gradients are summed in fp32.
  */
 static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
                                     struct tide_sized hidden)
 {
-    enum { TILE_ROWS = 4096, TILE_WORDS = 32768, STATISTICS = 7, KEPT = 2 };
+    enum { TILE_ROWS = 4096, TILE_TOKENS = 32768, STATISTICS = 7, KEPT = 2 };
     const struct tide_architecture *m = &job->model;
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     struct tide_sized part = tide_torch_part(tape, hidden, tide_times(rows, m->channels));
@@ -148,7 +149,7 @@ static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_jo
     struct tide_sized kept = tide_tape_take(tape, tide_times(rows, KEPT), 4, TIDE_PART_HEAD);
     struct tide_torch_tiles tiles = {.width = tape->cast_width ? tape->cast_width : hidden.width,
                                      .rows = rows < TILE_ROWS ? rows : TILE_ROWS,
-                                     .words = TILE_WORDS};
+                                     .tokens = TILE_TOKENS};
     struct tide_sized statistics = tide_tape_take(tape, tide_times(rows, STATISTICS), 4, TIDE_PART_HEAD);
     struct tide_sized sums = tide_torch_tiled_head(tape, chosen, net->head.weight, m->channels, &tiles);
     tide_tape_save(tape, sums.node, targets);
@@ -211,7 +212,7 @@ struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const stru
     int64_t rows = tide_times(job->batch, job->sequence - 1);
     struct tide_sized logits = tide_net_forward(net, tape, in, &call);
     tide_net_done(net, tape);
-    struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.words));
+    struct tide_sized part = tide_torch_part(tape, logits, tide_times(rows, job->model.vocabulary));
     tide_tape_drop(tape, logits);
     struct tide_sized wide = tide_torch_cast(tape, part, 4, TIDE_PART_HEAD);
     struct tide_sized shares = tide_torch_log_softmax(tape, wide);

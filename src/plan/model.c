@@ -8,16 +8,16 @@
 
 #define GPT2(label, width, depth, head_count)                                                                \
     {                                                                                                        \
-        .name = (label), .family = TIDE_FAMILY_GPT2, .activation = TIDE_GELU_NEW, .words = 50257,            \
+        .name = (label), .family = TIDE_FAMILY_GPT2, .activation = TIDE_GELU_NEW, .vocabulary = 50257,       \
         .positions = 1024, .channels = (width), .layers = (depth), .heads = (head_count),                    \
         .kv_heads = (head_count), .head_channels = (width) / (head_count), .hidden = 4 * (width),            \
         .tied = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true, .embed_dropout = 0.1,            \
         .residual_dropout = 0.1, .attention_dropout = 0.1                                                    \
     }
-#define LLAMA(label, width, inner, depth, head_count, kv, vocabulary, ties, biased, longest)                 \
+#define LLAMA(label, width, inner, depth, head_count, kv, tokens, ties, biased, longest)                     \
     {                                                                                                        \
         .name = (label), .family = TIDE_FAMILY_LLAMA, .activation = TIDE_ACTIVATION_FUSED,                   \
-        .words = (vocabulary), .positions = (longest), .channels = (width), .layers = (depth),               \
+        .vocabulary = (tokens), .positions = (longest), .channels = (width), .layers = (depth),              \
         .heads = (head_count), .kv_heads = (kv), .head_channels = (width) / (head_count), .hidden = (inner), \
         .tied = (ties), .qkv_bias = (biased)                                                                 \
     }
@@ -94,7 +94,7 @@ static int check_bounds(const struct tide_architecture *m, struct tide_err *err)
         int64_t value, most;
         bool counts;
     } bounds[] = {
-        {"vocabulary", m->words, 1 << 24, text},
+        {"vocabulary", m->vocabulary, 1 << 24, text},
         {"longest sequence", m->positions, 1 << 24, text},
         {"width", m->channels, 1 << 20, true},
         {"number of layers", m->layers, 500, true},
@@ -145,7 +145,7 @@ static int take_gpt2(const json_t *root, struct tide_architecture *m, struct tid
     m->layers = c.blocks;
     m->heads = m->kv_heads = c.heads;
     m->positions = c.positions;
-    m->words = c.words;
+    m->vocabulary = c.vocabulary;
     m->hidden = c.hidden;
     m->head_channels = c.heads > 0 ? c.channels / c.heads : 0;
     m->embed_dropout = c.embed_dropout;
@@ -164,7 +164,7 @@ static int take_llama(const json_t *root, struct tide_architecture *m, struct ti
         tide_json_take_number(root, "num_hidden_layers", &m->layers, err) ||
         tide_json_take_number(root, "num_attention_heads", &m->heads, err) ||
         tide_json_take_number(root, "intermediate_size", &m->hidden, err) ||
-        tide_json_take_number(root, "vocab_size", &m->words, err) ||
+        tide_json_take_number(root, "vocab_size", &m->vocabulary, err) ||
         tide_json_take_number(root, "max_position_embeddings", &m->positions, err) ||
         tide_json_take_share(root, "attention_dropout", &m->attention_dropout, err) ||
         tide_json_take_flag(root, "tie_word_embeddings", &m->tied, err) ||

@@ -26,7 +26,7 @@ struct tide_architecture {
     char name[64];
     enum tide_family family;
     enum tide_activation activation;
-    int64_t words, positions, channels, layers, heads, kv_heads, head_channels, hidden;
+    int64_t vocabulary, positions, channels, layers, heads, kv_heads, head_channels, hidden;
     int64_t image, patch, classes, planes; /* of pictures */
     int64_t depths[TIDE_STAGES], widths[TIDE_STAGES];
     bool tied, qkv_bias, out_bias, mlp_bias, bottleneck;

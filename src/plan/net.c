@@ -91,29 +91,31 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
 {
     const struct tide_architecture *m = net->model;
     const struct tide_net_options *how = &net->how;
-    net->words = tide_tape_leaf(tape, tide_times(m->words, m->channels), how->width, how->trains, how->owner);
-    if (net->words >= 0)
-        tape->leaves[net->words].rows = m->words;
-    net->places = -1;
+    net->token_table =
+        tide_tape_leaf(tape, tide_times(m->vocabulary, m->channels), how->width, how->trains, how->owner);
+    if (net->token_table >= 0)
+        tape->leaves[net->token_table].rows = m->vocabulary;
+    net->position_table = -1;
     if (m->family == TIDE_FAMILY_GPT2)
-        net->places =
+        net->position_table =
             tide_tape_leaf(tape, tide_times(m->positions, m->channels), how->width, how->trains, how->owner);
-    if (net->places >= 0)
-        tape->leaves[net->places].rows = m->positions;
+    if (net->position_table >= 0)
+        tape->leaves[net->position_table].rows = m->positions;
     for (int64_t i = 0; i < m->layers && !tape->failed; i++)
         init_layer(net, tape, &net->layers[i]);
     net->last = tide_net_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
-    net->head = (struct tide_linear){.weight = net->words,
+    net->head = (struct tide_linear){.weight = net->token_table,
                                      .bias = -1,
                                      .down = -1,
                                      .up = -1,
                                      .in = m->channels,
-                                     .out = m->words,
+                                     .out = m->vocabulary,
                                      .turned = true};
     if (!m->tied)
-        net->head = tide_net_linear(net, tape, m->channels, m->words, false, false);
+        net->head = tide_net_linear(net, tape, m->channels, m->vocabulary, false, false);
     else /* A head is made, and dropped when it is tied: the allocator keeps its segment. */
-        tide_tape_drop(tape, tide_tape_take(tape, tide_times(m->words, m->channels), how->width, how->owner));
+        tide_tape_drop(tape,
+                       tide_tape_take(tape, tide_times(m->vocabulary, m->channels), how->width, how->owner));
 }
 
 int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tide_architecture *model,
@@ -592,13 +594,14 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
 {
     const struct tide_architecture *m = net->model;
     int64_t rows = tide_times(net->batch, net->rows);
-    struct tide_sized x = tide_torch_embed(tape, ids, net->words, rows, m->channels, TIDE_PART_RESIDUAL);
+    struct tide_sized x =
+        tide_torch_embed(tape, ids, net->token_table, rows, m->channels, TIDE_PART_RESIDUAL);
     *ret_embedded = x;
     tide_tape_keep(tape, x);
     if (m->family == TIDE_FAMILY_GPT2) {
         struct tide_sized place_ids = tide_tape_take(tape, net->rows, 8, TIDE_PART_INPUT);
-        struct tide_sized places =
-            tide_torch_embed(tape, place_ids, net->places, net->rows, m->channels, TIDE_PART_RESIDUAL);
+        struct tide_sized places = tide_torch_embed(tape, place_ids, net->position_table, net->rows,
+                                                    m->channels, TIDE_PART_RESIDUAL);
         struct tide_sized sum = tide_torch_add(tape, x, places, TIDE_PART_RESIDUAL);
         tide_tape_drop(tape, places);
         tide_tape_drop(tape, x);

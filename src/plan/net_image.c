@@ -10,7 +10,7 @@ void tide_net_init_pictures(struct tide_net *net, struct tide_tape *tape)
     if (m->family == TIDE_FAMILY_VIT) {
         int64_t patches = tide_times(m->image / m->patch, m->image / m->patch);
         net->class_token = tide_tape_leaf(tape, m->channels, how->width, how->trains, how->owner);
-        net->places =
+        net->position_table =
             tide_tape_leaf(tape, tide_times(patches + 1, m->channels), how->width, how->trains, how->owner);
         net->patches = tide_net_linear(net, tape, tide_times(m->planes, tide_times(m->patch, m->patch)),
                                        m->channels, true, false);
@@ -68,8 +68,9 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     joined.node = node;
     tide_tape_drop(tape, planes);
     node = joined.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
-    tide_tape_leaf_edge(tape, node, net->places,
-                        tide_times(tape->leaves[net->places].count, tape->leaves[net->places].width), false);
+    tide_tape_leaf_edge(
+        tape, node, net->position_table,
+        tide_times(tape->leaves[net->position_table].count, tape->leaves[net->position_table].width), false);
     tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME, 0);
     struct tide_sized x = tide_tape_take(tape, joined.count, joined.width, TIDE_PART_RESIDUAL);
     x.node = node;

@@ -237,7 +237,7 @@ static int64_t table_sums(const struct tide_tape *tape, const struct tide_leaf *
                           int64_t channels)
 {
     enum { SORTED_FROM = 3072, EACH = 10 };
-    int64_t words = table->count / channels, differ = rows < words ? rows : words;
+    int64_t tokens = table->count / channels, differ = rows < tokens ? rows : tokens;
     if (tape->compiled)
         return table->width < 4 ? tide_times(table->count, 4) : 0;
     if (rows <= SORTED_FROM || tape->host)
@@ -317,14 +317,14 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
 
 /* The buffer of the tiles, and narrow copies of what they are made of. */
 static int64_t tile_bytes(const struct tide_torch_tiles *tiles, int64_t channels, struct tide_sized x,
-                          struct tide_sized weight, int64_t words)
+                          struct tide_sized weight, int64_t tokens)
 {
-    int64_t bytes = tide_times(tide_times(tiles->rows, tiles->words), tiles->width);
+    int64_t bytes = tide_times(tide_times(tiles->rows, tiles->tokens), tiles->width);
     int64_t rows = x.count / channels < 2 * tiles->rows ? x.count / channels : 2 * tiles->rows;
     if (x.width != tiles->width)
         bytes = tide_plus(bytes, tide_times(tide_times(rows, channels), tiles->width));
     if (weight.width != tiles->width)
-        bytes = tide_plus(bytes, tide_times(tide_times(words, channels), tiles->width));
+        bytes = tide_plus(bytes, tide_times(tide_times(tokens, channels), tiles->width));
     return bytes;
 }
 
@@ -339,8 +339,8 @@ struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_size
                                .node = -1,
                                .count = leaf->count,
                                .width = leaf->width};
-    int64_t all = whole.count / channels, once = tiles->words < all ? tiles->words : all,
-            twice = 2 * tiles->words < all ? 2 * tiles->words : all;
+    int64_t all = whole.count / channels, once = tiles->tokens < all ? tiles->tokens : all,
+            twice = 2 * tiles->tokens < all ? 2 * tiles->tokens : all;
     int64_t back = tile_bytes(tiles, channels, x, whole, twice);
     if (x.node >= 0 && x.width < 4)
         back = tide_plus(back, tide_times(x.count, 4));

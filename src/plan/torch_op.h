@@ -68,7 +68,7 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
  */
 struct tide_torch_tiles {
     int width;
-    int64_t rows, words;
+    int64_t rows, tokens;
 };
 struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_sized x, int weight,
                                         int64_t channels, const struct tide_torch_tiles *tiles);

@@ -107,7 +107,7 @@ extern const struct tide_row_loss tide_cross_entropy;
 enum { TIDE_ROW_INPUTS = 4 };
 
 struct tide_head {
-    int64_t rows, words; /* logits exist for so many rows at a time, and of those for so many words */
+    int64_t rows, tokens; /* logits exist for so many rows at a time, and of those for so many tokens */
     const struct tide_row_loss *loss;
     int inputs[TIDE_ROW_INPUTS]; /* as many as the loss takes */
     int constants;               /* -1: none */

@@ -88,13 +88,13 @@ static void backward_columns(void *context, int64_t first, int64_t last, int thr
 {
     const struct embedding *e = context;
     (void)thread;
-    float *words = e->call->in_grad[TABLE], *places = e->call->in_grad[PLACES];
+    float *table = e->call->in_grad[TABLE], *places = e->call->in_grad[PLACES];
     for (int64_t i = 0; i < e->rows; i++) {
         const float *g = (const float *)e->call->out_grad[0] + i * e->columns;
-        float *word = words ? words + e->tokens[i] * e->columns : NULL;
+        float *row = table ? table + e->tokens[i] * e->columns : NULL;
         float *place = places ? places + place_of(e, i) * e->columns : NULL;
-        for (int64_t j = first; word && j < last; j++)
-            word[j] += g[j];
+        for (int64_t j = first; row && j < last; j++)
+            row[j] += g[j];
         for (int64_t j = first; place && j < last; j++)
             place[j] += g[j];
     }

@@ -3,14 +3,14 @@
  * log-probabilities of targets: their negative mean (cross-entropy), a policy's loss, or they themselves.
  *
  * Logits (N, V) never exist. They are computed, and multiplied back into the gradients of x and of the table,
- * in tiles of `rows` rows and `words` words, always in the same order: rows in chunks, and in each chunk the
- * words twice. The first time each tile becomes exponentials, less the largest logit so far, whose sum goes
- * along; the second time these become gradients. Tiles for which there is memory are kept between the two
- * times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
+ * in tiles of `rows` rows and `tokens` tokens, always in the same order: rows in chunks, and in each chunk
+ * the tokens twice. The first time each tile becomes exponentials, less the largest logit so far, whose sum
+ * goes along; the second time these become gradients. Tiles for which there is memory are kept between the
+ * two times, the others are computed once more, in the same way: how many are kept changes time, and no bit.
  *
- * A tile of a few hundred rows and words stays in the cache from one of these uses to the next; products of
- * this size run faster than those with all words at once. The table and its gradient are read once for each
- * chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
+ * A tile of a few hundred rows and tokens stays in the cache from one of these uses to the next; products of
+ * this size run faster than those with the whole vocabulary at once. The table and its gradient are read once
+ * for each chunk, so chunks have many rows. Tiles are f32, which products with bf16 round for themselves.
  */
 #include "base/check.h"
 #include "rt/cpu/kernel.h"
@@ -23,12 +23,12 @@
 #include <string.h>
 
 enum { X, TABLE, TARGETS, INPUTS };
-enum { ROWS, WORDS, SPARSE, CONSTANTS }; /* numbers of the node; constants: whether there are any */
+enum { ROWS, TOKENS, SPARSE, CONSTANTS }; /* numbers of the node; constants: whether there are any */
 enum { LOSS, LOG_PROBABILITIES };
 
 struct head {
-    int64_t rows, columns, words;
-    int64_t chunk, width, tiles;  /* rows and words of a tile; tiles of a chunk */
+    int64_t rows, columns, vocabulary;
+    int64_t chunk, width, tiles;  /* rows and tokens of a tile; tiles of a chunk */
     enum tide_dtype from, stored; /* of x and of the table */
     float inverse;                /* of the temperature */
     bool sparse;
@@ -49,36 +49,36 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
     struct head h = {.rows = tide_tensor_rows(x),
                      .columns = tide_tensor_columns(x),
-                     .words = table->dims[0],
+                     .vocabulary = table->dims[0],
                      .from = x->dtype,
                      .stored = table->dtype,
                      .inverse = node->real,
                      .sparse = node->numbers[SPARSE]};
     h.chunk = smaller(node->numbers[ROWS], h.rows);
-    h.width = smaller(node->numbers[WORDS], h.words);
-    h.tiles = (h.words + h.width - 1) / h.width;
+    h.width = smaller(node->numbers[TOKENS], h.vocabulary);
+    h.tiles = (h.vocabulary + h.width - 1) / h.width;
     return h;
 }
 
-static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t words)
+static struct tide_product logits_product(const struct head *h, int64_t rows, int64_t tokens)
 {
-    struct tide_product p = tide_product(rows, words, h->columns, false, true, h->from, TIDE_F32);
+    struct tide_product p = tide_product(rows, tokens, h->columns, false, true, h->from, TIDE_F32);
     tide_product_stored(&p, h->from, h->stored);
     return p;
 }
 
 /* Sums over tiles, so always f32. */
-static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
+static struct tide_product x_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
 {
-    struct tide_product p = tide_product(rows, h->columns, words, false, false, h->from, TIDE_F32);
+    struct tide_product p = tide_product(rows, h->columns, tokens, false, false, h->from, TIDE_F32);
     tide_product_stored(&p, TIDE_F32, h->stored);
     p.adds = adds;
     return p;
 }
 
-static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t words, bool adds)
+static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
 {
-    struct tide_product p = tide_product(words, h->columns, rows, true, false, h->from, TIDE_F32);
+    struct tide_product p = tide_product(tokens, h->columns, rows, true, false, h->from, TIDE_F32);
     p.a_from = TIDE_F32;
     p.adds = adds;
     return p;
@@ -101,7 +101,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
                              *targets = &graph->tensors[node->in[TARGETS]];
     int64_t dims[1] = {1}, rows[1] = {tide_tensor_rows(x)};
     if (table->rank != 2 || table->dims[1] != tide_tensor_columns(x) || targets->dtype != TIDE_I32 ||
-        tide_tensor_count(targets) != rows[0] || node->numbers[ROWS] <= 0 || node->numbers[WORDS] <= 0 ||
+        tide_tensor_count(targets) != rows[0] || node->numbers[ROWS] <= 0 || node->numbers[TOKENS] <= 0 ||
         !(node->real > 0) || !inputs_fit(graph, node))
         return tide_graph_fail(graph, "head: '%s' does not fit '%s'", x->name, table->name);
     node->out_count = 2;
@@ -115,10 +115,10 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
                             enum tide_direction direction)
 {
-    int64_t rows[2] = {h->chunk, h->rows % h->chunk}, words[2] = {h->width, h->words % h->width};
+    int64_t rows[2] = {h->chunk, h->rows % h->chunk}, tokens[2] = {h->width, h->vocabulary % h->width};
     size_t most = 0;
     for (int i = 0; i < 4; i++) {
-        int64_t m = rows[i / 2], n = words[i % 2];
+        int64_t m = rows[i / 2], n = tokens[i % 2];
         if (!m || !n)
             continue;
         struct tide_product logits = logits_product(h, m, n), x = x_grad_product(h, m, n, true),
@@ -181,7 +181,7 @@ struct chunk {
     int64_t kept;        /* tiles that stay; the others have the place of the last */
     float scale;         /* of gradients */
     /* One tile of it. */
-    int64_t tile, from, words; /* from: its first word */
+    int64_t tile, from, tokens; /* from: its first token */
     float *logits;
     bool is_again; /* its largest logits are known */
 };
@@ -207,7 +207,7 @@ static void go_to(struct chunk *c, int64_t tile)
     const struct head *h = c->head;
     c->tile = tile;
     c->from = tile * h->width;
-    c->words = smaller(h->width, h->words - c->from);
+    c->tokens = smaller(h->width, h->vocabulary - c->from);
     c->logits = in_scratch(c, c->room->tiles + (size_t)smaller(tile, c->kept) * c->room->tile_bytes);
 }
 
@@ -287,27 +287,27 @@ static void exponential_rows(void *context, int64_t first, int64_t last, int thr
     float *losses = (float *)c->call->scratch + c->first, *sums = sums_of(c), *most = most_of(c, c->tile);
     (void)thread;
     for (int64_t i = first; i < last; i++) {
-        float *x = c->logits + i * c->words;
+        float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
         if (target_of(c, i) < 0)
             continue;
         if (c->head->inverse != 1)
-            multiply(x, c->words, c->head->inverse);
+            multiply(x, c->tokens, c->head->inverse);
         if (c->is_again) {
-            exponentials(x, c->words, most[i]);
+            exponentials(x, c->tokens, most[i]);
             continue;
         }
-        if (target >= 0 && target < c->words)
+        if (target >= 0 && target < c->tokens)
             losses[i] = -x[target];
-        float before = c->tile ? most_of(c, c->tile - 1)[i] : x[0], here = largest(x, c->words);
+        float before = c->tile ? most_of(c, c->tile - 1)[i] : x[0], here = largest(x, c->tokens);
         most[i] = before > here ? before : here;
-        sums[i] = (c->tile ? sums[i] * tide_exp(before - most[i]) : 0) + exponentials(x, c->words, most[i]);
+        sums[i] = (c->tile ? sums[i] * tide_exp(before - most[i]) : 0) + exponentials(x, c->tokens, most[i]);
     }
 }
 
 static void compute_tile(const struct chunk *c)
 {
-    struct tide_product logits = logits_product(c->head, c->rows, c->words);
+    struct tide_product logits = logits_product(c->head, c->rows, c->tokens);
     tide_matmul(c->call->matmuls, &logits, x_of(c), table_of(c), NULL, c->logits,
                 in_scratch(c, c->room->rest));
     tide_parallel(c->rows, 1, exponential_rows, (void *)c);
@@ -321,14 +321,14 @@ static void gradient_rows(void *context, int64_t first, int64_t last, int thread
                 *slopes = in_scratch(c, c->room->slopes);
     (void)thread;
     for (int64_t i = first; i < last; i++) {
-        float *x = c->logits + i * c->words;
+        float *x = c->logits + i * c->tokens;
         int64_t target = target_of(c, i) - c->from;
         if (target_of(c, i) < 0) {
-            memset(x, 0, (size_t)c->words * sizeof *x);
+            memset(x, 0, (size_t)c->tokens * sizeof *x);
             continue;
         }
-        multiply(x, c->words, slopes[i] / sums[i] * tide_exp(most[i] - in_all[i]));
-        if (target >= 0 && target < c->words)
+        multiply(x, c->tokens, slopes[i] / sums[i] * tide_exp(most[i] - in_all[i]));
+        if (target >= 0 && target < c->tokens)
             x[target] -= slopes[i];
     }
 }
@@ -343,12 +343,12 @@ static void give_back(const struct chunk *c)
         apart ? in_scratch(c, c->room->x_grad) : (void *)((float *)call->in_grad[X] + c->first * h->columns);
     if (call->in_grad[TABLE]) {
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
-        struct tide_product table = table_grad_product(h, c->rows, c->words, adds);
+        struct tide_product table = table_grad_product(h, c->rows, c->tokens, adds);
         tide_matmul(call->matmuls, &table, c->logits, x_of(c), NULL,
                     (float *)call->in_grad[TABLE] + c->from * h->columns, in_scratch(c, c->room->rest));
     }
     if (call->in_grad[X]) {
-        struct tide_product x = x_grad_product(h, c->rows, c->words, c->tile > 0);
+        struct tide_product x = x_grad_product(h, c->rows, c->tokens, c->tile > 0);
         tide_matmul(call->matmuls, &x, c->logits, table_of(c), NULL, x_grad, in_scratch(c, c->room->rest));
     }
 }
@@ -465,7 +465,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
             chunk_backward(&c);
     }
     if (!rows && direction == TIDE_BACKWARD && call->in_grad[TABLE] && !(call->adds >> TABLE & 1))
-        memset(call->in_grad[TABLE], 0, (size_t)(h.words * h.columns) * sizeof(float));
+        memset(call->in_grad[TABLE], 0, (size_t)(h.vocabulary * h.columns) * sizeof(float));
     double sum = 0;
     for (int64_t i = 0; i < rows; i++)
         sum += losses[i];
@@ -485,7 +485,7 @@ static void backward(const struct tide_call *call)
 static double work(const struct tide_graph *graph, const struct tide_node *node)
 {
     struct head h = head_of(graph, node);
-    return 2.0 * (double)h.rows * (double)h.columns * (double)h.words;
+    return 2.0 * (double)h.rows * (double)h.columns * (double)h.vocabulary;
 }
 
 /* ---- reference */
@@ -498,23 +498,23 @@ static int64_t counted(const int32_t *targets, int64_t rows)
     return count;
 }
 
-static double logit(const struct tide_call *call, int64_t i, int64_t word)
+static double logit(const struct tide_call *call, int64_t i, int64_t token)
 {
     int64_t C = tide_tensor_columns(tide_in_tensor(call, X));
     double sum = 0;
     for (int64_t c = 0; c < C; c++)
-        sum += tide_in(call, X, i * C + c) * tide_in_row(call, TABLE, word, c);
+        sum += tide_in(call, X, i * C + c) * tide_in_row(call, TABLE, token, c);
     return sum * call->node->real;
 }
 
 static double log_sum(const struct tide_call *call, int64_t i)
 {
     double most = -INFINITY, sum = 0;
-    for (int64_t word = 0; word < tide_in_tensor(call, TABLE)->dims[0]; word++)
-        most = fmax(most, logit(call, i, word));
-    for (int64_t word = 0; word < tide_in_tensor(call, TABLE)->dims[0]; word++)
-        sum += exp(logit(call, i, word) - most);
-    return most + log(sum); /* cppcheck-suppress invalidFunctionArg ; a table has words */
+    for (int64_t token = 0; token < tide_in_tensor(call, TABLE)->dims[0]; token++)
+        most = fmax(most, logit(call, i, token));
+    for (int64_t token = 0; token < tide_in_tensor(call, TABLE)->dims[0]; token++)
+        sum += exp(logit(call, i, token) - most);
+    return most + log(sum); /* cppcheck-suppress invalidFunctionArg ; a table has tokens */
 }
 
 static double plain_log_probability(const struct tide_call *call, int64_t i)
@@ -536,8 +536,8 @@ static void reference_forward(const struct tide_call *call)
     tide_set_out(call, LOSS, 0, count ? sum / (double)(call->node->loss->means ? count : 1) : 0);
 }
 
-/* Of the loss by the logit of one word in row i. */
-static double logit_grad(const struct tide_call *call, int64_t i, int64_t word, double log_sum_i)
+/* Of the loss by the logit of one token in row i. */
+static double logit_grad(const struct tide_call *call, int64_t i, int64_t token, double log_sum_i)
 {
     const int32_t *targets = call->in[TARGETS];
     int64_t count = counted(targets, tide_tensor_rows(tide_in_tensor(call, X)));
@@ -545,25 +545,25 @@ static double logit_grad(const struct tide_call *call, int64_t i, int64_t word, 
     if (targets[i] < 0)
         return 0;
     loss_of_row(call, i, (float)(logit(call, i, targets[i]) - log_sum_i), &slope);
-    return -(double)slope * (exp(logit(call, i, word) - log_sum_i) - (word == targets[i])) *
+    return -(double)slope * (exp(logit(call, i, token) - log_sum_i) - (token == targets[i])) *
            call->loss_scale / (double)(call->node->loss->means ? count : 1);
 }
 
 static void reference_backward(const struct tide_call *call)
 {
     int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
-            C = tide_tensor_columns(tide_in_tensor(call, X)), words = tide_in_tensor(call, TABLE)->dims[0];
+            C = tide_tensor_columns(tide_in_tensor(call, X)), tokens = tide_in_tensor(call, TABLE)->dims[0];
     reference_forward(call);
     for (int64_t i = 0; i < rows; i++) {
         double log_sum_i = log_sum(call, i);
         for (int64_t c = 0; c < C; c++) {
             double sum = 0;
-            for (int64_t word = 0; word < words; word++)
-                sum += logit_grad(call, i, word, log_sum_i) * tide_in_row(call, TABLE, word, c);
+            for (int64_t token = 0; token < tokens; token++)
+                sum += logit_grad(call, i, token, log_sum_i) * tide_in_row(call, TABLE, token, c);
             tide_give_grad(call, X, i * C + c, sum * call->node->real);
         }
     }
-    for (int64_t at = 0; at < words * C; at++) {
+    for (int64_t at = 0; at < tokens * C; at++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++)
             sum += logit_grad(call, i, at / C, log_sum(call, i)) * tide_in(call, X, i * C + at % C);
@@ -602,7 +602,7 @@ int tide_op_head(struct tide_graph *graph, int x, int table, int targets, const 
     struct tide_node node = {.op = &tide_op_of_head,
                              .in = {x, table, targets},
                              .in_count = INPUTS + how->loss->inputs,
-                             .numbers = {how->rows, how->words, how->sparse, how->constants >= 0},
+                             .numbers = {how->rows, how->tokens, how->sparse, how->constants >= 0},
                              .real = how->temperature > 0 ? 1 / how->temperature : 1,
                              .loss = how->loss};
     for (int i = 0; i < how->loss->inputs; i++)

@@ -7,8 +7,8 @@
 
 #define MODEL(tokens, places, width, count, depth, inner)                                                    \
     {                                                                                                        \
-        .words = (tokens), .positions = (places), .channels = (width), .heads = (count), .blocks = (depth),  \
-        .hidden = (inner), .epsilon = 1e-5F                                                                  \
+        .vocabulary = (tokens), .positions = (places), .channels = (width), .heads = (count),                \
+        .blocks = (depth), .hidden = (inner), .epsilon = 1e-5F                                               \
     }
 
 static const struct {
@@ -39,7 +39,7 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
         int64_t value, most;
     } bounds[] = {{"n_embd", c->channels, 1 << 16},       {"n_head", c->heads, 1 << 12},
                   {"n_layer", c->blocks, 1 << 10},        {"n_inner", c->hidden, 1 << 18},
-                  {"n_positions", c->positions, 1 << 20}, {"vocab_size", c->words, 1 << 24}};
+                  {"n_positions", c->positions, 1 << 20}, {"vocab_size", c->vocabulary, 1 << 24}};
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].value < 1 || bounds[i].value > bounds[i].most)
             return tide_err_set(err, "the model's %s is %lld; it must be from 1 to %lld", bounds[i].name,
@@ -76,7 +76,7 @@ static int take_config(json_t *root, struct tide_gpt_config *ret_config, struct 
     json_decref(root);
     if (status)
         return -1;
-    struct tide_gpt_config config = {.words = c.words,
+    struct tide_gpt_config config = {.vocabulary = c.vocabulary,
                                      .positions = c.positions,
                                      .channels = c.channels,
                                      .heads = c.heads,
@@ -114,7 +114,7 @@ void tide_config_write(const struct tide_gpt_config *c, FILE *out)
     tide_json_array(&json, "architectures");
     tide_json_text(&json, NULL, "GPT2LMHeadModel");
     tide_json_end(&json);
-    tide_json_integer(&json, "vocab_size", c->words);
+    tide_json_integer(&json, "vocab_size", c->vocabulary);
     tide_json_integer(&json, "n_positions", c->positions);
     tide_json_integer(&json, "n_ctx", c->positions);
     tide_json_integer(&json, "n_embd", c->channels);

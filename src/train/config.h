@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* "tiny", "small", "medium", "large", "gpt2". words is set by the data except for gpt2. -1: no such preset,
- * with the nearest name as a hint. */
+/* "tiny", "small", "medium", "large", "gpt2". The vocabulary is set by the data except for gpt2. -1: no such
+ * preset, with the nearest name as a hint. */
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err);
 
 /* A config.json in GPT-2's terms: n_embd, n_head, n_layer, n_inner, n_positions or n_ctx, vocab_size,

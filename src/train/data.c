@@ -18,7 +18,7 @@ static const char sum_symbols[] = "\n+0123456789=";
 struct tide_data {
     enum tide_data_kind kind;
     uint64_t seed;
-    int64_t sequence, words, symbol_count;
+    int64_t sequence, vocabulary, symbol_count;
     struct tide_tokenizer *tokenizer; /* NULL: none */
     size_t head, width;               /* of a file: bytes before the tokens, and of each */
     int64_t count, train_count;       /* tokens in all, and before the part that is held out */
@@ -41,20 +41,20 @@ static void know_symbols(struct tide_data *d, const bool *occurs)
         d->symbols[d->symbol_count] = (uint8_t)byte;
         d->token_of[byte] = (int16_t)d->symbol_count++;
     }
-    d->words = d->symbol_count;
+    d->vocabulary = d->symbol_count;
 }
 
-static int open_sums(struct tide_data *d, int64_t words, struct tide_err *err)
+static int open_sums(struct tide_data *d, int64_t vocabulary, struct tide_err *err)
 {
     bool occurs[256] = {0};
     if (d->tokenizer) {
-        tide_err_set(err, "sums are made of 13 symbols, and this model's words are its tokenizer's");
+        tide_err_set(err, "sums are made of 13 symbols, and this model's vocabulary is its tokenizer's");
         return tide_err_hint(err, "name a text for it: --data FILE");
     }
     for (const char *s = sum_symbols; *s; s++)
         occurs[(uint8_t)*s] = true;
     know_symbols(d, occurs);
-    d->words = words > d->words ? words : d->words;
+    d->vocabulary = vocabulary > d->vocabulary ? vocabulary : d->vocabulary;
     d->kind = TIDE_DATA_SUMS;
     d->count = d->train_count = (int64_t)LARGEST * LARGEST;
     return 0;
@@ -91,7 +91,8 @@ static int highest_token(const struct tide_data *d, int64_t *ret_most, struct ti
     return 0;
 }
 
-static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_t words, struct tide_err *err)
+static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_t vocabulary,
+                       struct tide_err *err)
 {
     int64_t most;
     d->kind = TIDE_DATA_TOKENS;
@@ -105,14 +106,14 @@ static int open_tokens(struct tide_data *d, const int32_t head[static 3], int64_
     d->count = head[2];
     if (highest_token(d, &most, err))
         return -1;
-    d->words = words ? words : most + 1;
-    if (most >= d->words)
+    d->vocabulary = vocabulary ? vocabulary : most + 1;
+    if (most >= d->vocabulary)
         return tide_err_set(err, "it has token %lld, and the model knows %lld", (long long)most,
-                            (long long)d->words);
+                            (long long)d->vocabulary);
     return 0;
 }
 
-static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
+static int open_text(struct tide_data *d, int64_t vocabulary, struct tide_err *err)
 {
     bool occurs[256] = {0};
     uint8_t bytes[CHUNK];
@@ -127,16 +128,16 @@ static int open_text(struct tide_data *d, int64_t words, struct tide_err *err)
             occurs[bytes[i]] = true;
     }
     know_symbols(d, occurs);
-    if (d->words < 2)
+    if (d->vocabulary < 2)
         return tide_err_set(err, "it has one symbol only: there is nothing to learn");
-    if (words && words < d->words)
-        return tide_err_set(err, "it has %lld symbols, and the model knows %lld", (long long)d->words,
-                            (long long)words);
-    d->words = words > d->words ? words : d->words;
+    if (vocabulary && vocabulary < d->vocabulary)
+        return tide_err_set(err, "it has %lld symbols, and the model knows %lld", (long long)d->vocabulary,
+                            (long long)vocabulary);
+    d->vocabulary = vocabulary > d->vocabulary ? vocabulary : d->vocabulary;
     return 0;
 }
 
-/* ---- text in a tokenizer's words */
+/* ---- text in a tokenizer's tokens */
 
 struct tokens_file {
     const struct tide_data *data;
@@ -210,9 +211,9 @@ static int take_tokens(void *context, const int32_t *tokens, size_t count, struc
 }
 
 /* The text becomes a file of its tokens. */
-static int tokenize(struct tide_data *d, int64_t words, void (*tell)(double share), struct tide_err *err)
+static int tokenize(struct tide_data *d, int64_t vocabulary, void (*tell)(double share), struct tide_err *err)
 {
-    struct tokens_file f = {.data = d, .tell = tell, .width = words > UINT16_MAX + 1 ? 4 : 2};
+    struct tokens_file f = {.data = d, .tell = tell, .width = vocabulary > UINT16_MAX + 1 ? 4 : 2};
     struct tide_tokenizing way = {read_text, take_tokens, &f};
     f.fd = open_unnamed(err);
     if (f.fd < 0)
@@ -222,11 +223,11 @@ static int tokenize(struct tide_data *d, int64_t words, void (*tell)(double shar
         tell(1);
     close(d->fd);
     d->fd = f.fd;
-    d->kind = TIDE_DATA_WORDS;
+    d->kind = TIDE_DATA_TOKENIZED;
     d->width = f.width;
     d->count = f.count;
     d->file_bytes = f.width * (size_t)f.count;
-    d->words = words;
+    d->vocabulary = vocabulary;
     return status;
 }
 
@@ -250,14 +251,15 @@ static int open_regular(struct tide_data *d, const char *path, struct tide_err *
 static int open_file(struct tide_data *d, const struct tide_data_source *source, struct tide_err *err)
 {
     int32_t head[3] = {0};
-    int64_t words = source->words || !d->tokenizer ? source->words : tide_tokenizer_words(d->tokenizer);
+    int64_t vocabulary =
+        source->vocabulary || !d->tokenizer ? source->vocabulary : tide_tokenizer_size(d->tokenizer);
     if (open_regular(d, source->path, err))
         return -1;
     if (d->file_bytes >= HEAD_BYTES && read_at(d, head, sizeof head, 0, err))
         return -1;
-    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, words, err)
-        : d->tokenizer          ? tokenize(d, words, source->tell, err)
-                                : open_text(d, words, err))
+    if (head[0] == TOKENS_MAGIC ? open_tokens(d, head, vocabulary, err)
+        : d->tokenizer          ? tokenize(d, vocabulary, source->tell, err)
+                                : open_text(d, vocabulary, err))
         return -1;
     if (d->tokenizer)
         tide_tokenizer_drop(d->tokenizer);
@@ -284,7 +286,7 @@ int tide_data_open(const struct tide_data_source *source, struct tide_data **ret
     d->tokenizer = source->tokenizer;
     if (source->path)
         tide_text_escape(source->path, strlen(source->path), d->shown, sizeof d->shown);
-    if (source->path ? open_file(d, source, err) : open_sums(d, source->words, err)) {
+    if (source->path ? open_file(d, source, err) : open_sums(d, source->vocabulary, err)) {
         tide_err_wrap(err, "%s", source->path ? d->shown : "train");
         tide_data_free(d);
         return -1;
@@ -309,9 +311,9 @@ enum tide_data_kind tide_data_kind(const struct tide_data *d)
     return d->kind;
 }
 
-int64_t tide_data_words(const struct tide_data *d)
+int64_t tide_data_vocabulary(const struct tide_data *d)
 {
-    return d->words;
+    return d->vocabulary;
 }
 
 int64_t tide_data_count(const struct tide_data *d)
@@ -398,7 +400,7 @@ static int32_t token_in_row(const struct tide_data *d, int64_t at)
     } else {
         memcpy(&token, place, sizeof token);
     }
-    return token < d->words ? (int32_t)token : -1;
+    return token < d->vocabulary ? (int32_t)token : -1;
 }
 
 /* Everything was looked at when the file was opened, and is again: somebody may have written to it since. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD_ROWS = 704, HEAD_WORDS = 1536, PROMPT_ROWS = 64 };
+enum { HEAD_ROWS = 704, HEAD_TOKENS = 1536, PROMPT_ROWS = 64 };
 
 struct maker {
     struct tide_graph *graph;
@@ -116,17 +116,17 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
 {
     struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = sequence, .caches = -1};
     struct tide_head head = {
-        .rows = HEAD_ROWS, .words = HEAD_WORDS, .loss = &tide_cross_entropy, .constants = -1};
+        .rows = HEAD_ROWS, .tokens = HEAD_TOKENS, .loss = &tide_cross_entropy, .constants = -1};
     struct tide_gpt gpt;
     int64_t rows[1] = {batch * sequence};
     graph->freezes |= config->adapter_rank > 0;
     gpt.train = tide_graph_program(graph, "train", true);
     gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
     gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
-    gpt.words = parameter(&m, "wte.weight", true, config->words, config->channels);
-    gpt.places = parameter(&m, "wpe.weight", true, config->positions, config->channels);
-    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.words, gpt.places, -1, sequence));
-    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.words, gpt.targets, &head);
+    gpt.token_table = parameter(&m, "wte.weight", true, config->vocabulary, config->channels);
+    gpt.position_table = parameter(&m, "wpe.weight", true, config->positions, config->channels);
+    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.token_table, gpt.position_table, -1, sequence));
+    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.token_table, gpt.targets, &head);
     gpt.evaluate = tide_graph_forward_of(graph, "evaluate", gpt.train);
     if (tide_graph_failed(graph, err))
         return -1;
@@ -154,10 +154,10 @@ static int read_rows(struct maker *m, const char *name, int64_t rows, struct tid
     r.slots = tide_graph_tensor(g, "slots", TIDE_INPUT, TIDE_I32, 1, &rows);
     r.positions = tide_graph_tensor(g, "positions", TIDE_INPUT, TIDE_I32, 1, &rows);
     m->reading = *ret_reading = r;
-    int words = parameter(m, "wte.weight", true, m->config->words, m->config->channels);
-    int places = parameter(m, "wpe.weight", true, m->config->positions, m->config->channels);
-    int x = blocks(m, tide_op_embed(g, r.tokens, words, places, r.positions, 1));
-    return m->fills ? x : tide_op_logits(g, norm(m, "ln_f", x), words);
+    int token_table = parameter(m, "wte.weight", true, m->config->vocabulary, m->config->channels);
+    int position_table = parameter(m, "wpe.weight", true, m->config->positions, m->config->channels);
+    int x = blocks(m, tide_op_embed(g, r.tokens, token_table, position_table, r.positions, 1));
+    return m->fills ? x : tide_op_logits(g, norm(m, "ln_f", x), token_table);
 }
 
 int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,

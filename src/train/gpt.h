@@ -10,7 +10,7 @@
 enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
 
 struct tide_gpt_config {
-    int64_t words, positions, channels, heads, blocks, hidden;
+    int64_t vocabulary, positions, channels, heads, blocks, hidden;
     float epsilon;
     /* Adapters (LoRA): the model is frozen, and to linear layers is added scale * x A^T B^T. */
     int64_t adapter_rank; /* 0: none */
@@ -22,7 +22,7 @@ struct tide_gpt_config {
 struct tide_gpt {
     int train, evaluate; /* programs */
     int tokens, targets; /* (B T) i32 */
-    int words, places;   /* tables */
+    int token_table, position_table;
     int loss;
 };
 

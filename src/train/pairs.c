@@ -7,20 +7,20 @@
 
 enum { RUNES = 324, MOST_MERGES = 1 << 24 }; /* runes: bytes are written as those below this number */
 
-struct word {
+struct token {
     size_t at;
     uint32_t len;
     bool known;
 };
 
 struct tide_pairs {
-    int64_t words;
+    int64_t size;
     bool whole_first;
     int16_t byte_of[RUNES]; /* -1: the rune stands for no byte */
-    struct word *word;
-    char *bytes; /* of all words */
+    struct token *token;
+    char *bytes; /* of all tokens */
     size_t used, room;
-    int32_t byte_word[256]; /* the word of each byte; -1: none */
+    int32_t byte_token[256]; /* the token of each byte; -1: none */
     uint64_t merges;
     struct tide_map by_text;
     struct tide_map by_pair; /* left << 32 | right -> rank << 32 | joined */
@@ -63,22 +63,22 @@ static bool to_bytes(const int16_t *byte_of, const char *text, size_t len, char 
 
 /* ---- the vocabulary */
 
-int tide_pairs_new(int64_t words, size_t bytes, bool whole_first, struct tide_pairs **ret_pairs,
+int tide_pairs_new(int64_t size, size_t bytes, bool whole_first, struct tide_pairs **ret_pairs,
                    struct tide_err *err)
 {
     struct tide_pairs *p = calloc(1, sizeof *p);
     if (!p)
         return tide_err_set(err, "out of memory for the vocabulary");
     know_runes(p->byte_of);
-    memset(p->byte_word, -1, sizeof p->byte_word);
-    p->words = words;
+    memset(p->byte_token, -1, sizeof p->byte_token);
+    p->size = size;
     p->whole_first = whole_first;
     p->room = bytes;
-    p->word = calloc((size_t)words, sizeof *p->word);
+    p->token = calloc((size_t)size, sizeof *p->token);
     p->bytes = malloc(bytes + 1);
-    tide_map_init(&p->by_text, (size_t)words);
+    tide_map_init(&p->by_text, (size_t)size);
     tide_map_init(&p->by_pair, MOST_MERGES);
-    if (!p->word || !p->bytes) {
+    if (!p->token || !p->bytes) {
         tide_pairs_free(p);
         return tide_err_set(err, "out of memory for the vocabulary");
     }
@@ -97,28 +97,28 @@ void tide_pairs_free(struct tide_pairs *p)
     if (!p)
         return;
     tide_pairs_drop(p);
-    free(p->word);
+    free(p->token);
     free(p->bytes);
     free(p);
 }
 
-int tide_pairs_add_word(struct tide_pairs *p, const char *text, size_t len, int64_t id, bool added,
-                        struct tide_err *err)
+int tide_pairs_add_token(struct tide_pairs *p, const char *text, size_t len, int64_t id, bool added,
+                         struct tide_err *err)
 {
     char shown[64];
     size_t bytes;
-    if (id < 0 || id >= p->words || p->word[id].known || len > p->room - p->used)
+    if (id < 0 || id >= p->size || p->token[id].known || len > p->room - p->used)
         return tide_err_set(
             err,
-            "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld words",
-            tide_text_escape(text, len, shown, sizeof shown), (long long)id, (long long)p->words);
+            "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld tokens",
+            tide_text_escape(text, len, shown, sizeof shown), (long long)id, (long long)p->size);
     char *to = p->bytes + p->used;
     bool joins = to_bytes(p->byte_of, text, len, to, &bytes) && !added;
-    p->word[id] = (struct word){.at = p->used, .len = (uint32_t)bytes, .known = true};
+    p->token[id] = (struct token){.at = p->used, .len = (uint32_t)bytes, .known = true};
     if (joins && tide_map_put(&p->by_text, tide_map_key(TIDE_MAP_SEED, to, bytes), (uint64_t)id))
         return tide_err_set(err, "out of memory for the vocabulary");
     if (joins && bytes == 1)
-        p->byte_word[(uint8_t)*to] = (int32_t)id;
+        p->byte_token[(uint8_t)*to] = (int32_t)id;
     p->used += bytes;
     return 0;
 }
@@ -136,8 +136,8 @@ int tide_pairs_add_merge(struct tide_pairs *p, const char *left, size_t left_len
         p->merges++;
         return 0;
     }
-    int32_t a = tide_pairs_word(p, both, first), b = tide_pairs_word(p, both + first, second),
-            joined = tide_pairs_word(p, both, first + second);
+    int32_t a = tide_pairs_token(p, both, first), b = tide_pairs_token(p, both + first, second),
+            joined = tide_pairs_token(p, both, first + second);
     if (a < 0 || b < 0 || joined < 0)
         return tide_err_set(
             err, "the merges join '%s' and '%s', and one or both or what they make is not in the vocabulary",
@@ -150,17 +150,17 @@ int tide_pairs_add_merge(struct tide_pairs *p, const char *left, size_t left_len
 
 const char *tide_pairs_text(const struct tide_pairs *p, int32_t token, size_t *ret_len)
 {
-    if (token < 0 || token >= p->words || !p->word[token].known)
+    if (token < 0 || token >= p->size || !p->token[token].known)
         return NULL;
-    *ret_len = p->word[token].len;
-    return p->bytes + p->word[token].at;
+    *ret_len = p->token[token].len;
+    return p->bytes + p->token[token].at;
 }
 
-int32_t tide_pairs_word(const struct tide_pairs *p, const char *text, size_t len)
+int32_t tide_pairs_token(const struct tide_pairs *p, const char *text, size_t len)
 {
     uint64_t id;
-    if (!tide_map_get(&p->by_text, tide_map_key(TIDE_MAP_SEED, text, len), &id) || p->word[id].len != len ||
-        memcmp(p->bytes + p->word[id].at, text, len) != 0)
+    if (!tide_map_get(&p->by_text, tide_map_key(TIDE_MAP_SEED, text, len), &id) || p->token[id].len != len ||
+        memcmp(p->bytes + p->token[id].at, text, len) != 0)
         return -1;
     return (int32_t)id;
 }
@@ -305,15 +305,15 @@ static int64_t encode_new(struct tide_pairs_encoder *e, const char *piece, size_
 {
     if (make_room(e, len, err))
         return -1;
-    if (e->pairs->whole_first && (e->tokens[0] = tide_pairs_word(e->pairs, piece, len)) >= 0)
+    if (e->pairs->whole_first && (e->tokens[0] = tide_pairs_token(e->pairs, piece, len)) >= 0)
         return 1;
     for (size_t i = 0; i < len; i++) {
         char shown[16];
-        int32_t word = e->pairs->byte_word[(uint8_t)piece[i]];
-        if (word < 0)
-            return tide_err_set(err, "the vocabulary has no word for the byte '%s'",
+        int32_t token = e->pairs->byte_token[(uint8_t)piece[i]];
+        if (token < 0)
+            return tide_err_set(err, "the vocabulary has no token for the byte '%s'",
                                 tide_text_escape(piece + i, 1, shown, sizeof shown));
-        e->symbols[i] = (struct symbol){word, (int32_t)i - 1, i + 1 < len ? (int32_t)i + 1 : -1};
+        e->symbols[i] = (struct symbol){token, (int32_t)i - 1, i + 1 < len ? (int32_t)i + 1 : -1};
     }
     return join(e, len);
 }

@@ -13,19 +13,19 @@ int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err 
     if (!(rule->temperature >= 0 && isfinite(rule->temperature)))
         return tide_err_set(err, "the temperature must be 0 (always the likeliest) or more");
     if (rule->top_k < 0)
-        return tide_err_set(err, "top-k must be 0 (all words) or more");
+        return tide_err_set(err, "top-k must be 0 (the whole vocabulary) or more");
     if (!(rule->top_p > 0 && rule->top_p <= 1))
-        return tide_err_set(err, "top-p must be more than 0 and at most 1 (all words)");
+        return tide_err_set(err, "top-p must be more than 0 and at most 1 (the whole vocabulary)");
     return 0;
 }
 
-/* Word order[a] comes before order[b]: it is likelier, or as likely and lower. */
+/* Token order[a] comes before order[b]: it is likelier, or as likely and lower. */
 static bool is_before(const float *logits, int32_t a, int32_t b)
 {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
 }
 
-/* A heap of `count` words whose first comes before all others, but for the one at `at`. */
+/* A heap of `count` tokens whose first comes before all others, but for the one at `at`. */
 static void sink(const float *logits, int32_t *order, int64_t count, int64_t at)
 {
     for (int64_t child; (child = 2 * at + 1) < count; at = child) {
@@ -39,7 +39,7 @@ static void sink(const float *logits, int32_t *order, int64_t count, int64_t at)
     }
 }
 
-/* Takes the first word off the heap and puts it behind the rest. */
+/* Takes the first token off the heap and puts it behind the rest. */
 static int32_t take_first(const float *logits, int32_t *order, int64_t count)
 {
     int32_t first = order[0];
@@ -49,7 +49,7 @@ static int32_t take_first(const float *logits, int32_t *order, int64_t count)
     return first;
 }
 
-/* The likeliest words first, from the end of `order` downward, until k of them or a share of p; returns how
+/* The likeliest tokens first, from the end of `order` downward, until k of them or a share of p; returns how
  * many, and what they weigh. */
 static int64_t keep_likeliest(const float *logits, int64_t count, const struct tide_sample_rule *rule,
                               const float *weights, int32_t *order, double *ret_weight)
@@ -101,11 +101,11 @@ int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide
     if (!all)
         kept = keep_likeliest(logits, count, rule, weights, order, &weight);
     for (int64_t i = 0; i < kept; i++) {
-        int64_t word = all ? i : order[count - 1 - i];
-        if (weights[word] <= 0)
+        int64_t token = all ? i : order[count - 1 - i];
+        if (weights[token] <= 0)
             continue;
-        chosen = word;
-        passed += weights[word];
+        chosen = token;
+        passed += weights[token];
         if (draw * weight < passed)
             break;
     }
@@ -117,7 +117,7 @@ int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide
 struct tide_sampler {
     struct tide_machine *machine;
     struct tide_gpt_decoder decoder;
-    int64_t words;
+    int64_t vocabulary;
     int32_t *said; /* of the window, what is in the cache */
     int64_t count; /* of it */
     int32_t next;  /* chosen and not read yet; -1: none */
@@ -171,16 +171,16 @@ int tide_sampler_new(const struct tide_gpt_config *config, const struct tide_gpt
     s->machine = machine;
     s->decoder = *decoder;
     s->next = -1;
-    s->words = config->words;
+    s->vocabulary = config->vocabulary;
     s->said = calloc((size_t)decoder->window, sizeof *s->said);
-    s->weights = calloc((size_t)config->words, sizeof *s->weights);
-    s->order = calloc((size_t)config->words, sizeof *s->order);
+    s->weights = calloc((size_t)config->vocabulary, sizeof *s->weights);
+    s->order = calloc((size_t)config->vocabulary, sizeof *s->order);
     if (!s->said || !s->weights || !s->order) {
         tide_sampler_free(s);
         return tide_err_set(err, "out of memory");
     }
     /* What is taken the first time is taken now: pages of the lists. */
-    for (int64_t i = 0; i < s->words; i++) {
+    for (int64_t i = 0; i < s->vocabulary; i++) {
         s->order[i] = (int32_t)i;
         s->weights[i] = 1;
     }
@@ -203,7 +203,7 @@ static void read_one(struct tide_sampler *s, int32_t token)
 {
     int32_t position = (int32_t)s->count;
     TIDE_CHECK(token, >=, 0);
-    TIDE_CHECK(token, <, s->words);
+    TIDE_CHECK(token, <, s->vocabulary);
     s->said[s->count++] = token;
     s->logits = tide_decoder_next(&s->decoder, s->machine, &token, &position);
 }
@@ -255,7 +255,7 @@ int32_t tide_sampler_next(struct tide_sampler *s, const struct tide_sample_rule 
 {
     read_chosen(s);
     double draw = tide_random_unit(rule->seed, s->made++, 0);
-    int64_t token = tide_sample_choose(s->logits, s->words, rule, draw, s->weights, s->order);
+    int64_t token = tide_sample_choose(s->logits, s->vocabulary, rule, draw, s->weights, s->order);
     s->next = (int32_t)token;
     return s->next;
 }

@@ -27,8 +27,8 @@ struct tide_sample_rule {
 /* 0, or -1 with a sentence: a temperature below 0, a share outside (0, 1], no number. */
 int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err);
 
-/* One of `count` words by their logits. draw: uniform in [0, 1). weights and order are room for count each.
- * Equal logits: the lower word counts as the likelier. -1: a logit is no number. */
+/* One of `count` tokens by their logits. draw: uniform in [0, 1). weights and order are room for count each.
+ * Equal logits: the lower token counts as the likelier. -1: a logit is no number. */
 int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
                            double draw, float *weights, int32_t *order);
 
@@ -55,7 +55,7 @@ void tide_sampler_start(struct tide_sampler *sampler, const int32_t *prompt, int
 /* Reads one more token. */
 void tide_sampler_append(struct tide_sampler *sampler, int32_t token);
 
-/* Of the word that follows: as many as the model has words. Borrowed until the next call. */
+/* Of the token that follows: as many as the vocabulary has tokens. Borrowed until the next call. */
 const float *tide_sampler_logits(struct tide_sampler *sampler);
 
 /* Chooses the token that follows. -1: the logits are no numbers. The same for the same seed and

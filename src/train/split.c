@@ -24,7 +24,7 @@ struct tide_split {
     bool drops;
 };
 
-/* ---- Oniguruma's words as PCRE2's */
+/* ---- Oniguruma's patterns as PCRE2's */
 
 struct rewriting {
     const char *text;

@@ -1,5 +1,5 @@
 /*
- * split.h - text cut into the pieces that words are made in: a tokenizer's published patterns, run by PCRE2.
+ * split.h - text cut into the pieces that tokens are made in: a tokenizer's published patterns, run by PCRE2.
  *
  * A pattern cuts a text into what it matches and what lies between the matches, and the next one cuts each of
  * those pieces. Patterns are written for Oniguruma, which `tokenizers` runs them with. What the two libraries

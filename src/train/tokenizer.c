@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
-enum { MOST_BYTES = 64 << 20, MOST_WORDS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
-enum { WHOLE, WORDS, MERGES, ADDED, CONFIG }; /* numbers of files; those after are carried alone */
+enum { MOST_BYTES = 64 << 20, MOST_TOKENS = 1 << 24, MOST_ADDED = 1 << 16, MOST_ADDED_BYTES = 1 << 12 };
+enum { WHOLE, VOCABULARY, MERGES, ADDED, CONFIG }; /* numbers of files; those after are carried alone */
 
 const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
     "tokenizer.json",         "vocab.json", "merges.txt", "added_tokens.json", "tokenizer_config.json",
@@ -75,60 +75,60 @@ static bool is_set(const json_t *object, const char *key)
            !(json_is_number(value) && json_number_value(value) == 0);
 }
 
-/* ---- words and merges */
+/* ---- vocabulary and merges */
 
-/* One more than the highest number, and how long all words are together. */
-static int measure(json_t *words, const json_t *added, int64_t *ret_words, size_t *ret_bytes,
+/* One more than the highest number, and how long all tokens are together. */
+static int measure(json_t *vocabulary, const json_t *added, int64_t *ret_size, size_t *ret_bytes,
                    struct tide_err *err)
 {
     const char *key;
     json_t *value;
     int64_t most = -1, id;
     size_t bytes = 0, i;
-    if (!json_is_object(words))
+    if (!json_is_object(vocabulary))
         return tide_err_set(err, "the tokenizer has no vocabulary");
-    json_object_foreach(words, key, value)
+    json_object_foreach(vocabulary, key, value)
     {
-        id = json_is_integer(value) ? json_integer_value(value) : MOST_WORDS;
+        id = json_is_integer(value) ? json_integer_value(value) : MOST_TOKENS;
         most = id > most ? id : most;
         bytes += strlen(key);
     }
     json_array_foreach(added, i, value)
     {
         const json_t *number = json_object_get(value, "id"), *text = json_object_get(value, "content");
-        id = json_is_integer(number) ? json_integer_value(number) : MOST_WORDS;
+        id = json_is_integer(number) ? json_integer_value(number) : MOST_TOKENS;
         most = id > most ? id : most;
         bytes += json_string_length(text);
     }
-    if (most < 0 || most >= MOST_WORDS)
+    if (most < 0 || most >= MOST_TOKENS)
         return tide_err_set(err, "the vocabulary is empty, or has a number that is none from 0 to %d",
-                            MOST_WORDS - 1);
-    *ret_words = most + 1;
+                            MOST_TOKENS - 1);
+    *ret_size = most + 1;
     *ret_bytes = bytes;
     return 0;
 }
 
-/* Room for all words, of which none may be beyond the model's. */
-static int begin_words(struct tide_tokenizer *t, json_t *words, const json_t *added, bool whole_first,
-                       int64_t model_words, struct tide_err *err)
+/* Room for all tokens, of which none may be beyond the model's. */
+static int begin_vocabulary(struct tide_tokenizer *t, json_t *vocabulary, const json_t *added,
+                            bool whole_first, int64_t model_size, struct tide_err *err)
 {
     size_t bytes = 0;
-    if (measure(words, added, &t->words, &bytes, err))
+    if (measure(vocabulary, added, &t->size, &bytes, err))
         return -1;
-    if (model_words && t->words > model_words) {
-        tide_err_set(err, "the tokenizer has %lld words and the model %lld: it is another model's",
-                     (long long)t->words, (long long)model_words);
+    if (model_size && t->size > model_size) {
+        tide_err_set(err, "the tokenizer has %lld tokens and the model %lld: it is another model's",
+                     (long long)t->size, (long long)model_size);
         return tide_err_hint(
             err, "give the model's own with --tokenizer DIR, or make the model's vocab_size larger");
     }
-    if (tide_pairs_new(t->words, bytes, whole_first, &t->pairs, err))
+    if (tide_pairs_new(t->size, bytes, whole_first, &t->pairs, err))
         return -1;
     const char *key;
     json_t *value;
-    json_object_foreach(words, key, value)
+    json_object_foreach(vocabulary, key, value)
     {
-        if (tide_pairs_add_word(t->pairs, key, strlen(key),
-                                json_is_integer(value) ? json_integer_value(value) : -1, false, err))
+        if (tide_pairs_add_token(t->pairs, key, strlen(key),
+                                 json_is_integer(value) ? json_integer_value(value) : -1, false, err))
             return -1;
     }
     return 0;
@@ -213,26 +213,27 @@ static int add_token(struct tide_tokenizer *t, const json_t *token, bool in_comp
 }
 
 /* One of tokenizer.json: {"id": 50256, "content": "<|endoftext|>", "special": true, ...}. */
-static int take_token(struct tide_tokenizer *t, const json_t *token, const json_t *words,
+static int take_token(struct tide_tokenizer *t, const json_t *token, const json_t *vocabulary,
                       struct tide_err *err)
 {
     char shown[64];
     const char *text = json_string_value(json_object_get(token, "content"));
-    const json_t *number = json_object_get(token, "id"), *word = text ? json_object_get(words, text) : NULL;
+    const json_t *number = json_object_get(token, "id"),
+                 *known = text ? json_object_get(vocabulary, text) : NULL;
     int64_t id = json_is_integer(number) ? json_integer_value(number) : -1;
     if (!text || strlen(text) > MOST_ADDED_BYTES || id < 0)
         return tide_err_set(err,
                             "an added token of the tokenizer has no number, or no text of at most %d bytes",
                             MOST_ADDED_BYTES);
-    if (word && json_integer_value(word) != id)
+    if (known && json_integer_value(known) != id)
         return tide_err_set(err, "the tokenizer gives '%s' two numbers",
                             tide_text_escape(text, strlen(text), shown, sizeof shown));
-    if (!word && tide_pairs_add_word(t->pairs, text, strlen(text), id, true, err))
+    if (!known && tide_pairs_add_token(t->pairs, text, strlen(text), id, true, err))
         return -1;
     return add_token(t, token, is_set(token, "normalized"), err);
 }
 
-static int take_added(struct tide_tokenizer *t, const json_t *added, const json_t *words,
+static int take_added(struct tide_tokenizer *t, const json_t *added, const json_t *vocabulary,
                       struct tide_err *err)
 {
     size_t i;
@@ -241,7 +242,7 @@ static int take_added(struct tide_tokenizer *t, const json_t *added, const json_
         return tide_err_set(err, "the tokenizer's added tokens are no list, or too many");
     json_array_foreach(added, i, token)
     {
-        if (take_token(t, token, words, err))
+        if (take_token(t, token, vocabulary, err))
             return -1;
     }
     return tide_added_settle(&t->raw, err) || tide_added_settle(&t->composed, err) ? -1 : 0;
@@ -255,7 +256,7 @@ static int32_t added_id(const struct tide_added *added, const char *text)
     return -1;
 }
 
-/* The word that ends a text in the families that are known here. */
+/* The token that ends a text in the families that are known here. */
 static void find_end(struct tide_tokenizer *t)
 {
     static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
@@ -264,7 +265,7 @@ static void find_end(struct tide_tokenizer *t)
         int32_t raw = added_id(&t->raw, ends[i]), composed_id = added_id(&t->composed, ends[i]);
         t->end = raw >= 0           ? raw
                  : composed_id >= 0 ? composed_id
-                                    : tide_pairs_word(t->pairs, ends[i], strlen(ends[i]));
+                                    : tide_pairs_token(t->pairs, ends[i], strlen(ends[i]));
     }
 }
 
@@ -352,7 +353,7 @@ static int take_cutters(struct tide_tokenizer *t, const json_t *cutter, struct t
     return bytes ? 0 : refuse(err, "pre-tokenizer", "without ByteLevel");
 }
 
-static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t words, struct tide_err *err)
+static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t size, struct tide_err *err)
 {
     static const char *const others[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
                                          "byte_fallback"};
@@ -367,13 +368,13 @@ static int take_model(struct tide_tokenizer *t, const json_t *root, int64_t word
             return refuse(err, "model", what);
         }
     json_t *vocabulary = json_object_get(model, "vocab");
-    if (begin_words(t, vocabulary, added, is_set(model, "ignore_merges"), words, err) ||
+    if (begin_vocabulary(t, vocabulary, added, is_set(model, "ignore_merges"), size, err) ||
         take_merges(t, json_object_get(model, "merges"), err))
         return -1;
     return take_added(t, added, vocabulary, err);
 }
 
-static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *err)
+static int read_whole(struct tide_tokenizer *t, int64_t size, struct tide_err *err)
 {
     json_t *root =
         tide_json_parse(t->files[WHOLE].bytes, t->files[WHOLE].len, tide_tokenizer_names[WHOLE], err);
@@ -381,7 +382,7 @@ static int read_whole(struct tide_tokenizer *t, int64_t words, struct tide_err *
         return -1;
     t->source = tide_tokenizer_names[WHOLE];
     int status = take_normalizer(t, json_object_get(root, "normalizer"), err) ||
-                         take_model(t, root, words, err) ||
+                         take_model(t, root, size, err) ||
                          take_cutters(t, json_object_get(root, "pre_tokenizer"), err)
                      ? -1
                      : 0;
@@ -443,10 +444,10 @@ static int name_decoded(json_t *named, json_t *config)
 /* What the two files leave to others, by its text and as tokenizer.json would have it: the end of a text,
  * which GPT-2's own classes add; what added_tokens.json has; and what tokenizer_config.json has, with flags.
  * Caller gives it back. */
-static json_t *added_beside(const struct tide_tokenizer *t, const json_t *words, struct tide_err *err)
+static json_t *added_beside(const struct tide_tokenizer *t, const json_t *vocabulary, struct tide_err *err)
 {
     static const char end[] = "<|endoftext|>";
-    json_t *named = json_object(), *ends = json_object_get(words, end);
+    json_t *named = json_object(), *ends = json_object_get(vocabulary, end);
     json_t *numbers = read_beside(t, ADDED, err), *config = numbers ? read_beside(t, CONFIG, err) : NULL;
     bool bad = !named || (ends && name_added(named, end, ends)) || name_numbered(named, numbers) ||
                name_decoded(named, config);
@@ -477,32 +478,33 @@ static json_t *list_of(json_t *object)
     return list;
 }
 
-static int read_pair(struct tide_tokenizer *t, int64_t model_words, struct tide_err *err)
+static int read_pair(struct tide_tokenizer *t, int64_t model_size, struct tide_err *err)
 {
-    json_t *words =
-        tide_json_parse(t->files[WORDS].bytes, t->files[WORDS].len, tide_tokenizer_names[WORDS], err);
-    json_t *named = words ? added_beside(t, words, err) : NULL, *added = named ? list_of(named) : NULL;
+    json_t *vocabulary = tide_json_parse(t->files[VOCABULARY].bytes, t->files[VOCABULARY].len,
+                                         tide_tokenizer_names[VOCABULARY], err);
+    json_t *named = vocabulary ? added_beside(t, vocabulary, err) : NULL,
+           *added = named ? list_of(named) : NULL;
     int status = 0;
-    t->source = tide_tokenizer_names[WORDS];
+    t->source = tide_tokenizer_names[VOCABULARY];
     if (!named)
         status = -1;
     else if (!added)
         status = tide_err_set(err, "out of memory for the tokenizer");
-    else if (begin_words(t, words, added, false, model_words, err) ||
+    else if (begin_vocabulary(t, vocabulary, added, false, model_size, err) ||
              read_merges(t, t->files[MERGES].bytes, t->files[MERGES].len, err) ||
-             take_added(t, added, words, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err))
+             take_added(t, added, vocabulary, err) || add_split(t, TIDE_SPLIT_GPT2, false, false, err))
         status = -1;
     json_decref(added);
     json_decref(named);
-    json_decref(words);
+    json_decref(vocabulary);
     return status;
 }
 
 /* ---- reading */
 
-static int read_kept(struct tide_tokenizer *t, int64_t words, struct tide_err *err)
+static int read_kept(struct tide_tokenizer *t, int64_t size, struct tide_err *err)
 {
-    int status = t->files[WHOLE].bytes ? read_whole(t, words, err) : read_pair(t, words, err);
+    int status = t->files[WHOLE].bytes ? read_whole(t, size, err) : read_pair(t, size, err);
     if (!status)
         find_end(t);
     return status;
@@ -542,16 +544,16 @@ static int read_files(struct tide_tokenizer *t, const char *path, struct tide_er
         if (read_file(name, &t->files[i].bytes, &t->files[i].len, err) < 0)
             return -1;
     }
-    if (t->files[WHOLE].bytes || (t->files[WORDS].bytes && t->files[MERGES].bytes))
+    if (t->files[WHOLE].bytes || (t->files[VOCABULARY].bytes && t->files[MERGES].bytes))
         return 0;
-    if (t->files[WORDS].bytes || t->files[MERGES].bytes)
+    if (t->files[VOCABULARY].bytes || t->files[MERGES].bytes)
         return tide_err_set(err, "there is a %s and no %s",
-                            tide_tokenizer_names[t->files[WORDS].bytes ? WORDS : MERGES],
-                            tide_tokenizer_names[t->files[WORDS].bytes ? MERGES : WORDS]);
+                            tide_tokenizer_names[t->files[VOCABULARY].bytes ? VOCABULARY : MERGES],
+                            tide_tokenizer_names[t->files[VOCABULARY].bytes ? MERGES : VOCABULARY]);
     return refuse_others(path, err);
 }
 
-int tide_tokenizer_new(const char *path, int64_t words, struct tide_tokenizer **ret_tokenizer,
+int tide_tokenizer_new(const char *path, int64_t size, struct tide_tokenizer **ret_tokenizer,
                        struct tide_err *err)
 {
     char shown[256];
@@ -560,7 +562,7 @@ int tide_tokenizer_new(const char *path, int64_t words, struct tide_tokenizer **
         return -1;
     int status = read_files(t, path, err);
     if (!status)
-        status = read_kept(t, words, err);
+        status = read_kept(t, size, err);
     malloc_trim(0); /* JSON of a vocabulary is some ten times as large in memory, and gone */
     if (status) {
         tide_tokenizer_free(t);
@@ -584,15 +586,15 @@ static int keep_copy(struct tide_tokenizer *t, int number, const char *text, siz
     return 0;
 }
 
-int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t words,
+int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t size,
                          struct tide_tokenizer **ret_tokenizer, struct tide_err *err)
 {
     struct tide_tokenizer *t = new_tokenizer(err);
     if (!t)
         return -1;
-    int status = keep_copy(t, merges ? WORDS : WHOLE, text, len, err) ||
+    int status = keep_copy(t, merges ? VOCABULARY : WHOLE, text, len, err) ||
                  (merges && keep_copy(t, MERGES, merges, merges_len, err));
-    if (status || read_kept(t, words, err)) {
+    if (status || read_kept(t, size, err)) {
         tide_tokenizer_free(t);
         return -1;
     }
@@ -624,9 +626,9 @@ void tide_tokenizer_free(struct tide_tokenizer *t)
     free(t);
 }
 
-int64_t tide_tokenizer_words(const struct tide_tokenizer *t)
+int64_t tide_tokenizer_size(const struct tide_tokenizer *t)
 {
-    return t->words;
+    return t->size;
 }
 
 const char *tide_tokenizer_source(const struct tide_tokenizer *t)
@@ -649,7 +651,7 @@ uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *t)
 {
     uint32_t sum = 0;
     bool whole = t->source == tide_tokenizer_names[WHOLE];
-    for (int i = whole ? WHOLE : WORDS; i <= (whole ? WHOLE : CONFIG); i++)
+    for (int i = whole ? WHOLE : VOCABULARY; i <= (whole ? WHOLE : CONFIG); i++)
         if (t->files[i].bytes)
             sum = tide_durable_checksum(sum, t->files[i].bytes, t->files[i].len);
     return sum;

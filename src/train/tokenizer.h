@@ -1,5 +1,5 @@
 /*
- * tokenizer.h - text as the words of a model, as the model's own tokenizer has it: byte-level BPE of Hugging
+ * tokenizer.h - text as the tokens of a model, as the model's own tokenizer has it: byte-level BPE of Hugging
  * Face, from tokenizer.json, or from vocab.json and merges.txt.
  *
  * What a text becomes is what `tokenizers` makes of it, to the token, without what is put around a text
@@ -7,8 +7,8 @@
  * tokenizer says so (NFC), cut by patterns (split.h) and joined (pairs.h). Other models, normalizers and ways
  * to cut are refused by name.
  *
- * Bytes that are no UTF-8, which `tokenizers` does not take, end the text before them and are words of bytes:
- * every file can be read, and what is read can be written again.
+ * Bytes that are no UTF-8, which `tokenizers` does not take, end the text before them and are tokens of
+ * bytes: every file can be read, and what is read can be written again.
  *
  * Files come from strangers: lengths and numbers are checked, everything is bounded. A tokenizer does not
  * change after it was read. One thread at a time, for the patterns have scratch of their own.
@@ -29,30 +29,31 @@ extern const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES];
 
 struct tide_tokenizer;
 
-/* Of a directory, or a tokenizer.json. words: of the model, 0: as many as it has; numbers beyond are refused.
- * 0: read, caller frees; 1: there is none; -1. */
-int tide_tokenizer_new(const char *path, int64_t words, struct tide_tokenizer **ret_tokenizer,
+/* Of a directory, or a tokenizer.json. size: of the model's vocabulary, 0: as it has; numbers beyond are
+ * refused. 0: read, caller frees; 1: there is none; -1. */
+int tide_tokenizer_new(const char *path, int64_t size, struct tide_tokenizer **ret_tokenizer,
                        struct tide_err *err);
 void tide_tokenizer_free(struct tide_tokenizer *tokenizer);
 
-/* Frees what cutting text needs, some ten megabytes for GPT-2's: texts of words and files stay. After it no
+/* Frees what cutting text needs, some ten megabytes for GPT-2's: texts of tokens and files stay. After it no
  * text may be cut. */
 void tide_tokenizer_drop(struct tide_tokenizer *tokenizer);
 
 /* The same from the contents of a tokenizer.json or, with merges, of the two files; for tests and fuzzing. */
-int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t words,
+int tide_tokenizer_parse(const char *text, size_t len, const char *merges, size_t merges_len, int64_t size,
                          struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
 
-int64_t tide_tokenizer_words(const struct tide_tokenizer *tokenizer); /* one more than the highest number */
-const char *tide_tokenizer_source(const struct tide_tokenizer *tokenizer); /* the file that has the words */
-int32_t tide_tokenizer_end(const struct tide_tokenizer *tokenizer);        /* that ends a text; -1: none */
+int64_t tide_tokenizer_size(const struct tide_tokenizer *tokenizer); /* one more than the highest number */
+const char *
+tide_tokenizer_source(const struct tide_tokenizer *tokenizer);      /* the file that has the vocabulary */
+int32_t tide_tokenizer_end(const struct tide_tokenizer *tokenizer); /* that ends a text; -1: none */
 
 /* What was read, so that it can be written again: borrowed; NULL: there is no such file. And a checksum of
- * those that decide what a word means. */
+ * those that decide what a token means. */
 const char *tide_tokenizer_file(const struct tide_tokenizer *tokenizer, int number, size_t *ret_len);
 uint32_t tide_tokenizer_checksum(const struct tide_tokenizer *tokenizer);
 
-/* The bytes of a word, borrowed, which need not be whole runes; NULL: it has none. */
+/* The bytes of a token, borrowed, which need not be whole runes; NULL: it has none. */
 const char *tide_tokenizer_text(const struct tide_tokenizer *tokenizer, int32_t token, size_t *ret_len);
 
 /* Where a text comes from and its tokens go. read: at most `room` bytes; 0 at the end; -1 with err. take: 0,

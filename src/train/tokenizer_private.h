@@ -10,7 +10,7 @@
 #include "train/tokenizer.h"
 
 struct tide_tokenizer {
-    int64_t words;
+    int64_t size;
     const char *source;
     int32_t end;
     bool composes;                   /* NFC, after the raw tokens were found and before the others are */

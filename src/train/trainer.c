@@ -119,7 +119,7 @@ static int settle_model(struct tide_trainer *t, struct tide_err *err)
                   : tide_config_preset(o->preset ? o->preset : "tiny", &asked, err))
         return -1;
     if (t->resumed[0]) {
-        asked.words = t->config.words; /* a preset leaves them to the data */
+        asked.vocabulary = t->config.vocabulary; /* a preset leaves it to the data */
         asked.epsilon = t->config.epsilon;
         if (memcmp(&asked, &t->config, offsetof(struct tide_gpt_config, epsilon)) != 0)
             return tide_err_set(err, "--%s names another model than the run to continue has",
@@ -205,14 +205,14 @@ static int open_data(struct tide_trainer *t, struct tide_err *err)
     struct tide_data_source source = {.path = o->data,
                                       .seed = (uint64_t)o->seed,
                                       .sequence = o->sequence,
-                                      .words = t->config.words,
+                                      .vocabulary = t->config.vocabulary,
                                       .tell = o->tell};
-    if (tide_vocabulary_tokenizer(o->tokenizer, t->resumed[0] ? t->resumed : NULL, t->config.words,
+    if (tide_vocabulary_tokenizer(o->tokenizer, t->resumed[0] ? t->resumed : NULL, t->config.vocabulary,
                                   &source.tokenizer, err) ||
         tide_data_open(&source, &t->data, err))
         return -1;
-    if (!t->config.words)
-        t->config.words = tide_data_words(t->data);
+    if (!t->config.vocabulary)
+        t->config.vocabulary = tide_data_vocabulary(t->data);
     if (t->resumed[0] && tide_checkpoint_check_data(t->resumed, t->data, err))
         return -1;
     return tide_config_check(&t->config, err);

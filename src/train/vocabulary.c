@@ -14,7 +14,7 @@ enum { MOST_BYTES = 1 << 16 }; /* of vocabulary.json */
 
 struct tide_vocabulary {
     enum tide_vocabulary_kind kind;
-    int64_t words;
+    int64_t size;
     int symbol_count;
     char symbols[256];
     int16_t token_of[256]; /* -1: none */
@@ -47,9 +47,9 @@ void tide_vocabulary_write(const struct tide_data *data, FILE *out)
 static int take_symbols(struct tide_vocabulary *v, const json_t *list, struct tide_err *err)
 {
     size_t count = json_array_size(list);
-    if (!json_is_array(list) || count < 1 || (int64_t)count > v->words)
+    if (!json_is_array(list) || count < 1 || (int64_t)count > v->size)
         return tide_err_set(err, "the vocabulary's symbols are none, or more than the model's %lld",
-                            (long long)v->words);
+                            (long long)v->size);
     for (size_t i = 0; i < count; i++) {
         const json_t *symbol = json_array_get(list, i);
         int64_t byte = json_is_integer(symbol) ? json_integer_value(symbol) : -1;
@@ -84,11 +84,11 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
     return status;
 }
 
-/* The tokenizer's files beside it; without them a model that was trained with some has lost its words. */
+/* The tokenizer's files beside it; without them what a model learned with them cannot be read. */
 static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
     char shown[256];
-    int status = tide_tokenizer_new(dir, v->words, &v->tokenizer, err);
+    int status = tide_tokenizer_new(dir, v->size, &v->tokenizer, err);
     if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
         return tide_err_set(err, "%s: the files of the model's tokenizer are not there any more",
                             tide_text_escape(dir, strlen(dir), shown, sizeof shown));
@@ -96,7 +96,7 @@ static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tid
     return status < 0 ? -1 : 0;
 }
 
-int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
+int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err)
 {
     char shown[256];
@@ -104,7 +104,7 @@ int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary *
     if (!v)
         return tide_err_set(err, "out of memory for the vocabulary");
     v->kind = TIDE_VOCABULARY_NUMBERS;
-    v->words = words;
+    v->size = size;
     memset(v->token_of, -1, sizeof v->token_of);
     int status = read_symbols(v, dir, err);
     if (status < 0)
@@ -127,14 +127,14 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
     free(v);
 }
 
-int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t words,
+int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
                               struct tide_tokenizer **ret_tokenizer, struct tide_err *err)
 {
     char shown[256];
     struct tide_vocabulary *v = NULL;
     struct tide_tokenizer *found = NULL;
-    int status = named ? tide_tokenizer_new(named, words, &found, err)
-                 : dir ? tide_vocabulary_new(dir, words, &v, err)
+    int status = named ? tide_tokenizer_new(named, size, &found, err)
+                 : dir ? tide_vocabulary_new(dir, size, &v, err)
                        : 0;
     if (status == 1) {
         tide_err_set(err, "there is no tokenizer in '%s'",
@@ -219,11 +219,11 @@ static int64_t numbers_of(const struct tide_vocabulary *v, const char *text, int
         char *end;
         errno = 0;
         long long number = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : -1;
-        if (number < 0 || errno || number >= v->words) {
-            tide_err_set(err, "the model has no vocabulary, and this is no list of its words' numbers");
+        if (number < 0 || errno || number >= v->size) {
+            tide_err_set(err, "the model has no vocabulary, and this is no list of its tokens' numbers");
             return tide_err_hint(
-                err, "words are 0 to %lld; a vocab.json and merges.txt beside the weights would be used",
-                (long long)v->words - 1);
+                err, "tokens are 0 to %lld; a vocab.json and merges.txt beside the weights would be used",
+                (long long)v->size - 1);
         }
         out[count++] = (int32_t)number;
         at = end;

@@ -1,7 +1,7 @@
 /*
- * vocabulary.h - the words of a model as text, and text as words.
+ * vocabulary.h - the tokens of a model as text, and text as tokens.
  *
- * Three kinds: bytes, each word one byte that occurs in the training text (vocabulary.json, which is written
+ * Three kinds: bytes, each token one byte that occurs in the training text (vocabulary.json, which is written
  * here with every checkpoint of such a model); byte pairs, the model's own tokenizer (tokenizer.h), whose
  * files lie beside it; numbers, where a directory has neither and a token is all there is.
  *
@@ -19,34 +19,34 @@
 enum tide_vocabulary_kind { TIDE_VOCABULARY_BYTES, TIDE_VOCABULARY_PAIRS, TIDE_VOCABULARY_NUMBERS };
 
 /* vocabulary.json of data of text or sums: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each
- * word; with a tokenizer: {"kind": "pairs", "crc32": ...}, of its files; of tokens: {"kind": "numbers"}. */
+ * token; with a tokenizer: {"kind": "pairs", "crc32": ...}, of its files; of tokens: {"kind": "numbers"}. */
 void tide_vocabulary_write(const struct tide_data *data, FILE *out);
 
 struct tide_vocabulary;
 
-/* Of a model with so many words, from the directory that holds its weights. Caller frees. */
-int tide_vocabulary_new(const char *dir, int64_t words, struct tide_vocabulary **ret_vocabulary,
+/* Of a model with so many tokens, from the directory that holds its weights. Caller frees. */
+int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err);
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
 
 /* What a run learns text with: the tokenizer that was named (NULL: none was), or that of the model in dir
  * (NULL: there is none). Caller frees; *ret_tokenizer is NULL where there is none. */
-int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t words,
+int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
                               struct tide_tokenizer **ret_tokenizer, struct tide_err *err);
 
 enum tide_vocabulary_kind tide_vocabulary_kind(const struct tide_vocabulary *vocabulary);
 
-/* The bytes of a word, borrowed, and how many; they need not be whole runes. A number and a space for what
+/* The bytes of a token, borrowed, and how many; they need not be whole runes. A number and a space for what
  * has no text, in `room`. */
 const char *tide_vocabulary_text(const struct tide_vocabulary *vocabulary, int32_t token,
                                  char room[static 16], size_t *ret_len);
 
-/* The word that ends a text, -1: none; and one to begin with where there is no prompt. */
+/* The token that ends a text, -1: none; and one to begin with where there is no prompt. */
 int32_t tide_vocabulary_end(const struct tide_vocabulary *vocabulary);
 int32_t tide_vocabulary_begin(const struct tide_vocabulary *vocabulary);
 
-/* Text as words: returns how many were written to `out`, which has room for _most; -1 when a symbol is none
- * of the model's or, of numbers ("17 42"), one is no word. */
+/* Text as tokens: returns how many were written to `out`, which has room for _most; -1 when a symbol is none
+ * of the model's or, of numbers ("17 42"), one is no token. */
 size_t tide_vocabulary_most(const struct tide_vocabulary *vocabulary, const char *text);
 int64_t tide_vocabulary_tokens(const struct tide_vocabulary *vocabulary, const char *text, int32_t *out,
                                struct tide_err *err);

@@ -190,14 +190,14 @@ def write_pairs(folder, end=259):
     (folder / "merges.txt").write_text("#version: 0.2\nh e\n\u0120 t\n\u0120t he\n")
 
 
-def test_without_a_vocabulary_words_are_numbers(say, tidemark, numbers):
+def test_without_a_vocabulary_tokens_are_numbers(say, tidemark, numbers):
     document = say(numbers, "--prompt", "5, 12 19", "--tokens", 4)
     assert document["vocabulary"] == "numbers" and document["prompt_tokens"] == 3
     assert document["text"] == "".join(f"{token} " for token in document["tokens"])
     assert tidemark("sample", numbers, "--threads", 1, "--prompt", "5", "--tokens", 4).out.split()[0] == "5"
     for prompt in ("260", "-1", "x", "5 x", "99999999999999999999"):
         done = tidemark("sample", numbers, "--prompt", prompt)
-        assert done.code == 2 and "no list of its words' numbers" in done.err and "0 to 259" in done.err
+        assert done.code == 2 and "no list of its tokens' numbers" in done.err and "0 to 259" in done.err
 
 
 def test_byte_pairs_beside_the_model_are_its_vocabulary(say, tidemark, numbers, tmp_path):
@@ -219,7 +219,7 @@ def test_byte_pairs_beside_the_model_are_its_vocabulary(say, tidemark, numbers, 
     lambda folder: (folder / "merges.txt").write_text("h e\nhe\n"),
     lambda folder: (folder / "merges.txt").write_text("q q\n"),
     lambda folder: (folder / "vocab.json").write_text('{"h": 1}'),
-], ids=["no JSON", "no object", "beyond the model", "twice", "no number", "no pair", "unknown pair", "few words"])
+], ids=["no JSON", "no object", "beyond the model", "twice", "no number", "no pair", "unknown pair", "few tokens"])
 def test_a_vocabulary_that_lies_is_refused(tidemark, numbers, tmp_path, spoil):
     run = tmp_path / "run"
     shutil.copytree(numbers, run)

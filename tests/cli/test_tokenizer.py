@@ -77,7 +77,7 @@ def refused(result, *words):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen"])
-def test_a_text_is_learned_in_the_words_of_its_tokenizer(tidemark, tokenizer, corpus, tmp_path, name):
+def test_a_text_is_learned_in_the_tokens_of_its_tokenizer(tidemark, tokenizer, corpus, tmp_path, name):
     """The same bits come of the text and of a token file with what `tokenizers` makes of it."""
     tokens = corpus(name)
     head = struct.pack("<3i", 20240520, 1, len(tokens)).ljust(1024, b"\0")
@@ -107,15 +107,15 @@ def test_two_files_have_the_end_of_a_text_and_what_was_added(tidemark, corpus, t
     tokenizer = family("gpt2")["tokenizer"]
     write_pair(tmp_path / "pair", tokenizer)
     (tmp_path / "pair/tokenizer_config.json").unlink()
-    words = {**tokenizer["model"]["vocab"], END: len(tokenizer["model"]["vocab"])}
-    (tmp_path / "pair/vocab.json").write_text(json.dumps(words))
-    (tmp_path / "pair/added_tokens.json").write_text(json.dumps({"Καλημέρα": len(words)}))
+    vocab = {**tokenizer["model"]["vocab"], END: len(tokenizer["model"]["vocab"])}
+    (tmp_path / "pair/vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "pair/added_tokens.json").write_text(json.dumps({"Καλημέρα": len(vocab)}))
     assert tidemark(*TRAIN, "--tokenizer", "pair", "--data", "corpus.txt", "--out", "run").code == 0
     said = tidemark("sample", "run", "--prompt", f"Καλημέρα{END}Καλημέρα", "--tokens", 0, "--json").json
     assert said["prompt_tokens"] == 3
 
 
-def test_without_a_tokenizer_a_word_is_a_byte_and_the_first_lines_say_so(tidemark, corpus):
+def test_without_a_tokenizer_a_token_is_a_byte_and_the_first_lines_say_so(tidemark, corpus):
     corpus("gpt2")
     done = tidemark(*TRAIN, "--data", "corpus.txt")
     assert done.code == 0 and " tokens of bytes;" in done.out.splitlines()[0] and "text by bytes" in done.out.splitlines()[1]
@@ -135,7 +135,7 @@ def model(tidemark, tokenizer, corpus, tmp_path):
     return tmp_path / "model"
 
 
-def test_a_model_is_trained_on_in_its_own_words(tidemark, model, tmp_path):
+def test_a_model_is_trained_on_in_its_own_tokens(tidemark, model, tmp_path):
     done = tidemark(*TRAIN, "--resume", "model", "--data", "corpus.txt", "--out", "on")
     assert done.code == 0, done.err
     assert " tokens of tokenizer.json;" in done.out.splitlines()[0] and "text by its tokenizer" in done.out.splitlines()[1]
@@ -166,13 +166,13 @@ def test_sums_are_not_for_a_model_with_a_tokenizer(tidemark, model):
 
 
 def test_what_is_said_is_text_again(tidemark, model):
-    """All bytes of a prompt come back through its words, and a window may cut a rune."""
+    """All bytes of a prompt come back through its tokens, and a window may cut a rune."""
     text = "e\u0301 你好 👍🏽 \u00a0x"
     done = tidemark("sample", "model", "--prompt", text, "--tokens", 0, "--threads", 1)
     assert done.code == 0 and done.out == text
     said = tidemark("sample", "model", "--prompt", text, "--tokens", 40, "--temperature", 3, "--json", "--threads", 1).json
-    words = {number: word for word, number in family("gpt2")["tokenizer"]["model"]["vocab"].items()}
-    assert said["tokens"] and all(token in words or token == len(words) for token in said["tokens"])
+    known = {number: text for text, number in family("gpt2")["tokenizer"]["model"]["vocab"].items()}
+    assert said["tokens"] and all(token in known or token == len(known) for token in said["tokens"])
 
 
 # ---- what is refused
@@ -197,7 +197,7 @@ def change(folder, edit):
     (lambda f: change(f, lambda t: t["added_tokens"].append({"id": 5000, "content": "<more>"})), "it is another model's"),
     (lambda f: ((f / "tokenizer.json").unlink(), (f / "tokenizer.model").write_bytes(b"x")), "'tokenizer.model'"),
     (lambda f: ((f / "tokenizer.json").unlink(), (f / "vocab.json").write_text("{}")), "there is a vocab.json and no merges.txt"),
-], ids=["cut", "empty", "WordPiece", "Unigram", "normalizer", "pre-tokenizer", "pattern", "word beyond the model",
+], ids=["cut", "empty", "WordPiece", "Unigram", "normalizer", "pre-tokenizer", "pattern", "token beyond the model",
         "added token beyond the model", "SentencePiece", "half a pair"])
 def test_a_tokenizer_that_does_not_fit_is_refused(tidemark, model, tmp_path, spoil, words):
     spoil(model)

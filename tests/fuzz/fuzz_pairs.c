@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { WORDS = 300 };
+enum { VOCABULARY = 300 };
 
 static void encode(const struct tide_tokenizer *tokenizer, const char *text, size_t len)
 {
@@ -20,10 +20,10 @@ static void encode(const struct tide_tokenizer *tokenizer, const char *text, siz
     size_t at = 0;
     for (int64_t i = 0; i < count; i++) {
         size_t bytes = 0;
-        const char *word = tide_tokenizer_text(tokenizer, tokens[i], &bytes);
-        TIDE_CHECK_TRUE(word != NULL);
+        const char *piece = tide_tokenizer_text(tokenizer, tokens[i], &bytes);
+        TIDE_CHECK_TRUE(piece != NULL);
         TIDE_CHECK(bytes, <=, len - at);
-        TIDE_CHECK(memcmp(word, text + at, bytes), ==, 0);
+        TIDE_CHECK(memcmp(piece, text + at, bytes), ==, 0);
         at += bytes;
     }
     TIDE_CHECK_TRUE(count < 0 || at == len);
@@ -32,14 +32,14 @@ static void encode(const struct tide_tokenizer *tokenizer, const char *text, siz
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *words = (const char *)data, *merges = size ? memchr(words, 0, size) : NULL;
+    const char *vocab = (const char *)data, *merges = size ? memchr(vocab, 0, size) : NULL;
     if (!merges)
         return 0;
-    size_t words_len = (size_t)(merges++ - words), left = size - words_len - 1;
+    size_t vocab_len = (size_t)(merges++ - vocab), left = size - vocab_len - 1;
     const char *text = left ? memchr(merges, 0, left) : NULL;
     size_t merges_len = text ? (size_t)(text - merges) : left;
     struct tide_tokenizer *tokenizer;
-    if (tide_tokenizer_parse(words, words_len, merges, merges_len, WORDS, &tokenizer, NULL))
+    if (tide_tokenizer_parse(vocab, vocab_len, merges, merges_len, VOCABULARY, &tokenizer, NULL))
         return 0;
     if (text)
         encode(tokenizer, text + 1, left - merges_len - 1);

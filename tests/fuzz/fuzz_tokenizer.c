@@ -1,6 +1,6 @@
 /*
  * fuzz_tokenizer.c - any bytes as a tokenizer.json and, after a NUL, as a text. What it makes of the text are
- * words of its own, and the same however the text is read.
+ * tokens of its own, and the same however the text is read.
  */
 #include "base/check.h"
 #include "train/tokenizer.h"
@@ -57,7 +57,7 @@ static void encode(const struct tide_tokenizer *tokenizer, const char *text, siz
     int64_t again = read_in_steps(tokenizer, text, len, 3, parts);
     for (int64_t i = 0; i < count; i++) {
         size_t bytes = 0;
-        TIDE_CHECK(whole[i], <, tide_tokenizer_words(tokenizer));
+        TIDE_CHECK(whole[i], <, tide_tokenizer_size(tokenizer));
         TIDE_CHECK_TRUE(tide_tokenizer_text(tokenizer, whole[i], &bytes) != NULL);
     }
     if (count >= 0 && again >= 0) {

@@ -21,8 +21,8 @@ static void read_batches(const struct tide_data *from, int64_t sequence)
         TIDE_CHECK(tide_data_batch(from, number, number == 3, ROWS, tokens, targets, &err), ==, 0);
         for (int64_t i = 0; i < ROWS * sequence; i++) {
             TIDE_CHECK(tokens[i], >=, 0);
-            TIDE_CHECK(tokens[i], <, tide_data_words(from));
-            TIDE_CHECK(targets[i], <, tide_data_words(from));
+            TIDE_CHECK(tokens[i], <, tide_data_vocabulary(from));
+            TIDE_CHECK(targets[i], <, tide_data_vocabulary(from));
         }
     }
 }
@@ -34,12 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tide_err err;
     if (size < 2)
         return 0;
-    int64_t sequence = data[0] ? data[0] : 1, words = data[1];
+    int64_t sequence = data[0] ? data[0] : 1, vocabulary = data[1];
     int fd = memfd_create("tokens", MFD_CLOEXEC);
     TIDE_CHECK(fd, >=, 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     TIDE_CHECK(write(fd, data + 2, size - 2), ==, (ssize_t)(size - 2));
-    struct tide_data_source source = {.path = path, .seed = 1, .sequence = sequence, .words = words};
+    struct tide_data_source source = {
+        .path = path, .seed = 1, .sequence = sequence, .vocabulary = vocabulary};
     if (!tide_data_open(&source, &opened, &err)) {
         read_batches(opened, sequence);
         tide_data_free(opened);

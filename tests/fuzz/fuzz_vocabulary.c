@@ -35,13 +35,13 @@ static void write_file(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { WORDS = 40 };
+    enum { VOCABULARY = 40 };
     struct tide_vocabulary *vocabulary;
     struct tide_err err;
     write_file(data, size);
-    if (tide_vocabulary_new(directory, WORDS, &vocabulary, &err))
+    if (tide_vocabulary_new(directory, VOCABULARY, &vocabulary, &err))
         return 0;
-    for (int32_t token = -1; token <= WORDS; token++) {
+    for (int32_t token = -1; token <= VOCABULARY; token++) {
         char room[16];
         size_t len = 0;
         const char *text = tide_vocabulary_text(vocabulary, token, room, &len);

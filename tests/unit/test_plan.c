@@ -162,7 +162,7 @@ static void a_model_is_found_by_name_or_suggested(void **state)
     struct tide_architecture m;
     struct tide_err err;
     assert_int_equal(tide_model_find("gpt2", &m, &err), 0);
-    assert_int_equal(m.words, 50257);
+    assert_int_equal(m.vocabulary, 50257);
     assert_int_equal(tide_model_find("gtp2", &m, &err), -1);
     assert_string_equal(err.hint, "did you mean 'gpt2'?");
     assert_int_equal(tide_model_find("./no/such/config.json", &m, &err), -1);

@@ -101,7 +101,7 @@ static void plans_come_near_what_was_measured(void **state)
 /* Bytes of a copy of the logits' gradient with rows of whole 128 bytes, which a compiler may do without. */
 static int64_t padded_copy(const struct tide_job *job)
 {
-    return job->batch * job->sequence * ((job->model.words + 63) / 64 * 64) * 2;
+    return job->batch * job->sequence * ((job->model.vocabulary + 63) / 64 * 64) * 2;
 }
 
 /* The loops that people run, and compiled runs. */

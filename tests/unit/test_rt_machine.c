@@ -21,7 +21,7 @@
 
 enum { BATCH = 3, SEQUENCE = 21, BLOCKS = 3, STEPS = 3 };
 
-static const struct tide_gpt_config config = {.words = 31,
+static const struct tide_gpt_config config = {.vocabulary = 31,
                                               .positions = 40,
                                               .channels = 24,
                                               .heads = 3,
@@ -131,7 +131,7 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
     char *state = malloc(plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     assert_non_null(state);
-    memcpy(state, tide_machine_data(machine, m->gpt.words),
+    memcpy(state, tide_machine_data(machine, m->gpt.token_table),
            plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     tide_machine_free(machine);
     return state;
@@ -223,7 +223,7 @@ static void threads_change_no_bit(void **state)
 static void an_update_that_waits_gives_the_same_bits(void **state)
 {
     (void)state;
-    static const struct tide_gpt_config large = {.words = 31,
+    static const struct tide_gpt_config large = {.vocabulary = 31,
                                                  .positions = 40,
                                                  .channels = 256,
                                                  .heads = 4,
@@ -317,7 +317,7 @@ static void every_parameter_gets_a_gradient(void **state)
             int64_t moved = 0;
             for (int64_t k = row * columns; k < (row + 1) * columns; k++)
                 moved += isfinite(gradient[k]) && gradient[k] != 0;
-            if ((moved == 0) != (i == m.gpt.places && row >= SEQUENCE) && !is_bias_of_keys(t, row))
+            if ((moved == 0) != (i == m.gpt.position_table && row >= SEQUENCE) && !is_bias_of_keys(t, row))
                 fail_msg("row %lld of '%s' gets %s gradient", (long long)row, t->name, moved ? "a" : "no");
         }
     }
@@ -413,7 +413,7 @@ static char *trained_bytes(const struct model *m, const struct tide_plan *plan, 
     *ret_bytes = plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER];
     char *copy = malloc(*ret_bytes);
     assert_non_null(copy);
-    memcpy(copy, tide_machine_data(machine, m->gpt.words), *ret_bytes);
+    memcpy(copy, tide_machine_data(machine, m->gpt.token_table), *ret_bytes);
     tide_machine_free(machine);
     return copy;
 }
@@ -481,7 +481,7 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
     tide_machine_data(machine, trained);
     assert_true(last < first);
     assert_memory_equal(before, home, frozen);
-    assert_null(tide_machine_gradient(machine, m.gpt.words));
+    assert_null(tide_machine_gradient(machine, m.gpt.token_table));
     free(before);
     tide_machine_free(machine);
     free_model(&m);
@@ -540,13 +540,13 @@ static struct model new_tangle(int end)
     assert_non_null(g);
     m.gpt.tokens = tide_graph_tensor(g, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
     m.gpt.targets = tide_graph_tensor(g, "targets", TIDE_INPUT, TIDE_I32, 1, &rows);
-    m.gpt.words = tide_graph_parameter(g, "words", true, 2, table);
-    m.gpt.places = tide_graph_parameter(g, "places", true, 2, places);
+    m.gpt.token_table = tide_graph_parameter(g, "token_table", true, 2, table);
+    m.gpt.position_table = tide_graph_parameter(g, "position_table", true, 2, places);
     int weight = tide_graph_parameter(g, "ln_weight", false, 1, &C),
         bias = tide_graph_parameter(g, "bias", false, 1, &C),
         matrix = tide_graph_parameter(g, "matrix", true, 2, square);
     m.gpt.train = tide_graph_program(g, "train", true);
-    int x = tide_op_embed(g, m.gpt.tokens, m.gpt.words, m.gpt.places, -1, SEQUENCE);
+    int x = tide_op_embed(g, m.gpt.tokens, m.gpt.token_table, m.gpt.position_table, -1, SEQUENCE);
     int twice = tide_op_add(g, x, x);
     tide_graph_block(g);
     int normal = tide_op_norm(g, twice, weight, bias, 1e-5F);
@@ -560,8 +560,8 @@ static struct model new_tangle(int end)
         sum = tide_op_norm(g, sum, weight, bias, 1e-5F);
     if (end == OF_PRODUCT)
         sum = tide_op_add(g, sum, tide_op_linear(g, sum, matrix, bias, true));
-    struct tide_head head = {.rows = 16, .words = 8, .loss = &tide_cross_entropy, .constants = -1};
-    m.gpt.loss = tide_op_head(g, sum, m.gpt.words, m.gpt.targets, &head);
+    struct tide_head head = {.rows = 16, .tokens = 8, .loss = &tide_cross_entropy, .constants = -1};
+    m.gpt.loss = tide_op_head(g, sum, m.gpt.token_table, m.gpt.targets, &head);
     m.gpt.evaluate = tide_graph_forward_of(g, "evaluate", m.gpt.train);
     ok(tide_graph_failed(g, &err), &err);
     return m;

@@ -47,9 +47,9 @@ static int input(struct tide_graph *graph, enum tide_dtype dtype, int64_t rows, 
     return tide_graph_tensor(graph, "input", TIDE_INPUT, dtype, 2, dims);
 }
 
-static int words(struct tide_graph *graph, int64_t count)
+static int token_input(struct tide_graph *graph, int64_t count)
 {
-    return tide_graph_tensor(graph, "words", TIDE_INPUT, TIDE_I32, 1, &count);
+    return tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &count);
 }
 
 /* Of its own: parameters of one name are one. */
@@ -73,14 +73,15 @@ static int vector(struct tide_graph *graph, int64_t count)
 
 static void make_embed(struct tide_graph *graph, const int64_t *n)
 {
-    int tokens = words(graph, n[0]), table = matrix(graph, n[2], n[3]);
+    int tokens = token_input(graph, n[0]), table = matrix(graph, n[2], n[3]);
     tide_op_embed(graph, tokens, table, matrix(graph, n[4], n[3]), -1, n[1]);
 }
 
 static void make_embed_at(struct tide_graph *graph, const int64_t *n)
 {
-    int tokens = words(graph, n[0]), table = matrix(graph, n[2], n[3]), places = matrix(graph, n[4], n[3]);
-    tide_op_embed(graph, tokens, table, places, words(graph, n[0]), n[1]);
+    int tokens = token_input(graph, n[0]), table = matrix(graph, n[2], n[3]),
+        places = matrix(graph, n[4], n[3]);
+    tide_op_embed(graph, tokens, table, places, token_input(graph, n[0]), n[1]);
 }
 
 static void make_norm(struct tide_graph *graph, const int64_t *n)
@@ -125,8 +126,8 @@ static void make_add(struct tide_graph *graph, const int64_t *n)
 static void make_head(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, graph->compute, n[0], n[1]), table = matrix(graph, n[2], n[1]);
-    struct tide_head head = {.rows = n[3], .words = n[4], .loss = &tide_cross_entropy, .constants = -1};
-    tide_op_head(graph, x, table, words(graph, n[0]), &head);
+    struct tide_head head = {.rows = n[3], .tokens = n[4], .loss = &tide_cross_entropy, .constants = -1};
+    tide_op_head(graph, x, table, token_input(graph, n[0]), &head);
 }
 
 /* Of each row two numbers, and two of all: something that bends, and is not a mean. */
@@ -143,9 +144,9 @@ static void make_policy(struct tide_graph *graph, const int64_t *n)
 {
     int64_t two = 2;
     int x = input(graph, graph->compute, n[0], n[1]), table = matrix(graph, n[2], n[1]),
-        targets = words(graph, n[0]);
+        targets = token_input(graph, n[0]);
     struct tide_head head = {
-        .rows = n[3], .words = n[4], .loss = &bent, .temperature = 0.7F, .sparse = n[POSITION]};
+        .rows = n[3], .tokens = n[4], .loss = &bent, .temperature = 0.7F, .sparse = n[POSITION]};
     for (int i = 0; i < bent.inputs; i++)
         head.inputs[i] = tide_graph_tensor(graph, "of rows", TIDE_INPUT, TIDE_F32, 1, n);
     head.constants = tide_graph_tensor(graph, "of all", TIDE_INPUT, TIDE_F32, 1, &two);
@@ -176,7 +177,7 @@ static const struct trial {
     void (*make)(struct tide_graph *graph, const int64_t *n);
     int64_t n[NUMBERS];
 } trials[] = {
-    {"embed", make_embed, {12, 6, 5, 7, 8}}, /* tokens, sequence, words, columns, positions */
+    {"embed", make_embed, {12, 6, 5, 7, 8}}, /* tokens, sequence, vocabulary, columns, positions */
     {"embed", make_embed, {140, 70, 5, 131, 71}},
     {"embed", make_embed_at, {12, 6, 5, 7, 8}},
     {"norm", make_norm, {5, 37}}, /* rows, columns */
@@ -197,7 +198,9 @@ static const struct trial {
     {"attention", make_attention, {3, 1, 1, 16}},
     {"add", make_add, {5, 7}}, /* rows, columns */
     {"add", make_add, {5, 10007}},
-    {"head", make_head, {9, 5, 83, 4, 100}}, /* rows, columns, words, rows and words of a tile; spared */
+    {"head",
+     make_head,
+     {9, 5, 83, 4, 100}}, /* rows, columns, vocabulary, rows and tokens of a tile; spared */
     {"head", make_head, {9, 5, 203, 4, 90}},
     {"head", make_head, {9, 5, 203, 4, 50, 0, 2}},
     {"head", make_head, {9, 5, 203, 4, 90, 0, 4}},
@@ -211,7 +214,7 @@ static const struct trial {
     {"cached", make_cached, {7, 7, 1, 16, 1}},
     {"cached", make_cached, {8, 70, 3, 32, 8, 51}},
     {"cached", make_cached, {9, 24, 2, 16, 3, 20}},
-    {"logits", make_logits, {1, 13, 83}}, /* rows, columns, words */
+    {"logits", make_logits, {1, 13, 83}}, /* rows, columns, vocabulary */
     {"logits", make_logits, {6, 33, 7}},
 };
 
@@ -289,7 +292,7 @@ static void fill(struct bench *b, int tensor)
         return;
     }
     for (int64_t k = 0; k < count_of(b, tensor); k++)
-        if (dtype_of(b, tensor) == TIDE_I32) /* words that come again; rows that do not count */
+        if (dtype_of(b, tensor) == TIDE_I32) /* tokens that come again; rows that do not count */
             ((int32_t *)b->data[tensor])[k] = are_targets && k % 4 == 3 ? -1 : (int32_t)(k * 3 % 5);
         else if (b->graph->tensors[tensor].producer < 0)
             tide_number_set(b->data[tensor], dtype_of(b, tensor), k, uniform());

@@ -60,7 +60,7 @@ static struct model new_model_of(const struct preset *preset, int64_t blocks, en
     struct model m = {.graph = tide_graph_new(compute)};
     assert_non_null(m.graph);
     ok(tide_config_preset(preset->name, &config, &err), &err);
-    config.words = config.words ? config.words : 97;
+    config.vocabulary = config.vocabulary ? config.vocabulary : 97;
     config.blocks = blocks ? blocks : config.blocks;
     ok(tide_gpt_build(m.graph, &config, preset->batch, preset->sequence, &m.gpt, &err), &err);
     m.matmuls = new_products(false);
@@ -83,7 +83,7 @@ static unsigned char *beyond(const struct model *m, struct tide_machine *machine
                              const struct tide_plan *plan, size_t *ret_count)
 {
     *ret_count = (4096 - plan->total % 4096) % 4096;
-    return (unsigned char *)tide_machine_data(machine, m->gpt.words) + plan->total;
+    return (unsigned char *)tide_machine_data(machine, m->gpt.token_table) + plan->total;
 }
 
 static float evaluate(const struct model *m, struct tide_machine *machine)
@@ -101,7 +101,8 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
     size_t spare;
     ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
-    unsigned char *arena = tide_machine_data(machine, m->gpt.words), *end = beyond(m, machine, plan, &spare);
+    unsigned char *arena = tide_machine_data(machine, m->gpt.token_table),
+                  *end = beyond(m, machine, plan, &spare);
     memset(arena + plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER], 0xff,
            plan->total - plan->bytes[TIDE_TRAINED] - plan->bytes[TIDE_OPTIMIZER] + spare);
     for (int i = 0; i < m->graph->tensor_count; i++) {

@@ -1,5 +1,5 @@
 /*
- * test_tokenizer.c - from text to words and back, with a small vocabulary of GPT-2's form; what a
+ * test_tokenizer.c - from text to tokens and back, with a small vocabulary of GPT-2's form; what a
  * tokenizer.json may say and may not. `tokenizers` says what texts become
  * (tools/tokenizer-reference).
  */
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 300, MOST = 64 };
+enum { VOCABULARY = 300, MOST = 64 };
 
 /* All printable ASCII as itself, the space as the files write it, and pairs that would join across pieces. */
 static struct tide_tokenizer *new_tokenizer(void)
@@ -37,14 +37,14 @@ static struct tide_tokenizer *new_tokenizer(void)
         tide_buf_format(&vocabulary, ", \"%s\": %zu", joined[i], 256 + i);
     tide_buf_text(&vocabulary, "}");
     assert_false(vocabulary.failed);
-    if (tide_tokenizer_parse(vocabulary.data, vocabulary.len, merges, strlen(merges), WORDS, &t, &err))
+    if (tide_tokenizer_parse(vocabulary.data, vocabulary.len, merges, strlen(merges), VOCABULARY, &t, &err))
         fail_msg("%s", err.text);
     tide_buf_release(&vocabulary);
     return t;
 }
 
-/* The words of a text, with bars between them. */
-static void expect(const struct tide_tokenizer *t, const char *text, const char *words)
+/* The tokens of a text, with bars between them. */
+static void expect(const struct tide_tokenizer *t, const char *text, const char *shown)
 {
     struct tide_err err = {0};
     int32_t tokens[MOST];
@@ -54,12 +54,12 @@ static void expect(const struct tide_tokenizer *t, const char *text, const char 
         fail_msg("%s: %s", text, err.text);
     for (int64_t i = 0; i < count; i++) {
         size_t len;
-        const char *word = tide_tokenizer_text(t, tokens[i], &len);
-        assert_non_null(word);
+        const char *piece = tide_tokenizer_text(t, tokens[i], &len);
+        assert_non_null(piece);
         strcat(made, i ? "|" : "");
-        strncat(made, word, len);
+        strncat(made, piece, len);
     }
-    assert_string_equal(made, words);
+    assert_string_equal(made, shown);
 }
 
 static void pairs_join_in_the_order_of_the_merges(void **state)
@@ -94,7 +94,7 @@ static void nothing_joins_across_words_numbers_and_spaces(void **state)
     tide_tokenizer_free(t);
 }
 
-static void a_byte_that_is_no_word_is_said(void **state)
+static void a_byte_that_is_no_token_is_said(void **state)
 {
     (void)state;
     struct tide_err err = {0};
@@ -105,16 +105,16 @@ static void a_byte_that_is_no_word_is_said(void **state)
     assert_non_null(strstr(err.text, "'\\x01'"));
     assert_null(tide_tokenizer_text(t, 299, &len));
     assert_null(tide_tokenizer_text(t, -1, &len));
-    assert_null(tide_tokenizer_text(t, WORDS, &len));
+    assert_null(tide_tokenizer_text(t, VOCABULARY, &len));
     tide_tokenizer_free(t);
 }
 
 /* ---- tokenizer.json */
 
-#define WORDS_OF_BYTES                                                                                       \
+#define TOKENS_OF_BYTES                                                                                      \
     "\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"\u0120\":3,\"ab\":4,\"1\":5,\"\u00c3\":6,\"\u00a9\":7,\"\u00c3\u00a9\":8}"
 #define BYTE_LEVEL "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
-#define MODEL      "\"model\":{\"type\":\"BPE\"," WORDS_OF_BYTES ",\"merges\":[[\"a\",\"b\"],\"\u00c3 \u00a9\"]}"
+#define MODEL      "\"model\":{\"type\":\"BPE\"," TOKENS_OF_BYTES ",\"merges\":[[\"a\",\"b\"],\"\u00c3 \u00a9\"]}"
 
 static struct tide_tokenizer *parsed(const char *json)
 {
@@ -135,7 +135,7 @@ static void added_tokens_are_found_with_their_flags(void **state)
                "{\"id\":12,\"content\":\"[r]\",\"rstrip\":true,\"normalized\":false},"
                "{\"id\":13,\"content\":\"cab\",\"single_word\":true,\"normalized\":false}]," BYTE_LEVEL
                "," MODEL "}");
-    assert_int_equal(tide_tokenizer_words(t), 14);
+    assert_int_equal(tide_tokenizer_size(t), 14);
     expect(t, "ab<b>ab", "ab|<b>|ab");
     expect(t, "a<b>cb", "a|<b>c|b");
     expect(t, "a  [l] b", "a|[l]| |b");
@@ -144,7 +144,7 @@ static void added_tokens_are_found_with_their_flags(void **state)
     tide_tokenizer_free(t);
 }
 
-static void an_added_token_is_no_word_of_the_vocabulary(void **state)
+static void an_added_token_is_no_token_of_the_vocabulary(void **state)
 {
     (void)state;
     struct tide_tokenizer *t = parsed(
@@ -162,7 +162,7 @@ static void text_is_normalized_where_the_tokenizer_says_so(void **state)
 {
     (void)state;
     static const char json[] = "{\"normalizer\":{\"type\":\"NFC\"}," BYTE_LEVEL ","
-                               "\"model\":{" WORDS_OF_BYTES ",\"merges\":[\"\u00c3 \u00a9\"]}}";
+                               "\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"\u00c3 \u00a9\"]}}";
     struct tide_tokenizer *t = parsed(json);
     struct tide_err err;
     int32_t tokens[MOST];
@@ -170,13 +170,13 @@ static void text_is_normalized_where_the_tokenizer_says_so(void **state)
     assert_int_equal(tide_tokenizer_tokens(t, "\u00e9", 2, tokens, NULL), 1);
     assert_int_equal(tokens[0], 8);
     assert_memory_equal(tide_tokenizer_text(t, 8, &len), "\u00e9", 2);
-    /* 'e' is no word here: only what it is with its accent */
+    /* 'e' is no token here: only what it is with its accent */
     assert_int_equal(tide_tokenizer_tokens(t, "e\u0301", 3, tokens, &err), 1);
     assert_int_equal(tokens[0], 8);
     tide_tokenizer_free(t);
 }
 
-static void bytes_that_are_no_text_are_words_of_bytes(void **state)
+static void bytes_that_are_no_text_are_tokens_of_bytes(void **state)
 {
     (void)state;
     struct tide_tokenizer *t = parsed("{" BYTE_LEVEL "," MODEL "}");
@@ -218,8 +218,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"MergedWithNext\"}," MODEL
          "}",
          "MergedWithNext"},
-        {"{" BYTE_LEVEL ",\"model\":{" WORDS_OF_BYTES ",\"merges\":[\"a q\"]}}", "'q'"},
-        {"{" BYTE_LEVEL ",\"model\":{" WORDS_OF_BYTES ",\"merges\":[\"ab\"]}}", "no pair"},
+        {"{" BYTE_LEVEL ",\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"a q\"]}}", "'q'"},
+        {"{" BYTE_LEVEL ",\"model\":{" TOKENS_OF_BYTES ",\"merges\":[\"ab\"]}}", "no pair"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "another's"},
         {"{" BYTE_LEVEL ",\"model\":{\"vocab\":{\"a\":99999999},\"merges\":[]}}", "number"},
         {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]," BYTE_LEVEL "," MODEL "}", "another's"},
@@ -238,14 +238,14 @@ static void what_is_not_known_is_refused_by_name(void **state)
     }
 }
 
-static void a_tokenizer_with_more_words_than_its_model_is_refused(void **state)
+static void a_tokenizer_with_more_tokens_than_its_model_is_refused(void **state)
 {
     (void)state;
     static const char json[] = "{" BYTE_LEVEL "," MODEL "}";
     struct tide_err err = {0};
     struct tide_tokenizer *t;
     assert_int_equal(tide_tokenizer_parse(json, sizeof json - 1, NULL, 0, 8, &t, &err), -1);
-    assert_non_null(strstr(err.text, "9 words and the model 8"));
+    assert_non_null(strstr(err.text, "9 tokens and the model 8"));
     assert_non_null(strstr(err.hint, "--tokenizer"));
     assert_int_equal(tide_tokenizer_parse(json, sizeof json - 1, NULL, 0, 12, &t, &err), 0);
     tide_tokenizer_free(t);
@@ -331,7 +331,7 @@ static int take_part(void *context, const int32_t *tokens, size_t count, struct 
     return 0;
 }
 
-static void a_text_has_the_same_words_however_it_is_read(void **state)
+static void a_text_has_the_same_tokens_however_it_is_read(void **state)
 {
     (void)state;
     static const char text[] = "ab  ab'sa <|x|> 12 a!!\n\n  sab\xc3\u00e9 a'b   ab ab<|x|><|x|  ";
@@ -399,7 +399,7 @@ static bool try_with(long good, const char *json, const char *merges, const int3
 static void no_memory_is_a_sentence_or_the_right_tokens(void **state)
 {
     (void)state;
-    static const char words[] = "{\"a\":0,\"b\":1,\"ab\":2,\"\u0120\":3,\"<|endoftext|>\":4}",
+    static const char vocab[] = "{\"a\":0,\"b\":1,\"ab\":2,\"\u0120\":3,\"<|endoftext|>\":4}",
                       merges[] = "a b\n";
     static const char json[] =
         "{\"added_tokens\":[{\"id\":4,\"content\":\"<|endoftext|>\",\"normalized\":false}]," BYTE_LEVEL
@@ -408,7 +408,7 @@ static void no_memory_is_a_sentence_or_the_right_tokens(void **state)
     NEEDS_FAILING_MALLOC();
     for (long good = 0; !try_with(good, json, NULL, wanted, 4); good++)
         assert_true(good < 10000);
-    for (long good = 0; !try_with(good, words, merges, wanted, 4); good++)
+    for (long good = 0; !try_with(good, vocab, merges, wanted, 4); good++)
         assert_true(good < 10000);
 }
 #endif
@@ -418,15 +418,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_join_in_the_order_of_the_merges),
         cmocka_unit_test(nothing_joins_across_words_numbers_and_spaces),
-        cmocka_unit_test(a_byte_that_is_no_word_is_said),
+        cmocka_unit_test(a_byte_that_is_no_token_is_said),
         cmocka_unit_test(added_tokens_are_found_with_their_flags),
-        cmocka_unit_test(an_added_token_is_no_word_of_the_vocabulary),
+        cmocka_unit_test(an_added_token_is_no_token_of_the_vocabulary),
         cmocka_unit_test(text_is_normalized_where_the_tokenizer_says_so),
-        cmocka_unit_test(bytes_that_are_no_text_are_words_of_bytes),
+        cmocka_unit_test(bytes_that_are_no_text_are_tokens_of_bytes),
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
-        cmocka_unit_test(a_tokenizer_with_more_words_than_its_model_is_refused),
+        cmocka_unit_test(a_tokenizer_with_more_tokens_than_its_model_is_refused),
         cmocka_unit_test(every_text_has_the_tokens_that_tokenizers_gives_it),
-        cmocka_unit_test(a_text_has_the_same_words_however_it_is_read),
+        cmocka_unit_test(a_text_has_the_same_tokens_however_it_is_read),
         cmocka_unit_test(a_piece_without_an_end_is_cut),
 #if HAVE_FAILING_MALLOC
         cmocka_unit_test(no_memory_is_a_sentence_or_the_right_tokens),

@@ -114,8 +114,13 @@ static void disarm(void)
 
 /* ---- a model and a place */
 
-static const struct tide_gpt_config config = {
-    .words = 13, .positions = 24, .channels = 12, .heads = 3, .blocks = 2, .hidden = 20, .epsilon = 1e-5F};
+static const struct tide_gpt_config config = {.vocabulary = 13,
+                                              .positions = 24,
+                                              .channels = 12,
+                                              .heads = 3,
+                                              .blocks = 2,
+                                              .hidden = 20,
+                                              .epsilon = 1e-5F};
 
 /* Numbers of which a text of fewer digits would lose some. */
 static const struct tide_checkpoint_state how = {.steps = INT64_MAX - 1,
@@ -842,7 +847,7 @@ static void a_text_with_other_symbols_is_refused(void **state)
     put("text",
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc");
-    struct tide_data_source text = {.path = inside("text"), .seed = 7, .sequence = 8, .words = 13};
+    struct tide_data_source text = {.path = inside("text"), .seed = 7, .sequence = 8, .vocabulary = 13};
     ok(tide_data_open(&text, &other, &err), &err);
     assert_int_equal(tide_checkpoint_check_data(inside("step-00000001"), other, &err), -1);
     assert_non_null(strstr(err.text, "other symbols"));

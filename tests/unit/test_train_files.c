@@ -226,7 +226,7 @@ static void presets_are_there_and_others_are_not(void **state)
     struct tide_err err = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_int_equal(tide_config_preset(names[i], &config, &err), 0);
-        config.words = config.words ? config.words : 96;
+        config.vocabulary = config.vocabulary ? config.vocabulary : 96;
         assert_int_equal(tide_config_check(&config, &err), 0);
     }
     assert_int_equal(tide_config_preset("gpt3", &config, &err), -1);
@@ -237,13 +237,14 @@ static void presets_are_there_and_others_are_not(void **state)
 
 enum { SEQUENCE = 40, ROWS = 8 };
 
-static struct tide_data *open_data(const char *file, int64_t words)
+static struct tide_data *open_data(const char *file, int64_t vocabulary)
 {
     struct tide_data *data;
     struct tide_err err;
     if (tide_data_open(
-            &(struct tide_data_source){.path = file, .seed = 5, .sequence = SEQUENCE, .words = words}, &data,
-            &err))
+            &(struct tide_data_source){
+                .path = file, .seed = 5, .sequence = SEQUENCE, .vocabulary = vocabulary},
+            &data, &err))
         fail_msg("%s", err.text);
     return data;
 }
@@ -320,7 +321,7 @@ static void a_text_is_read_by_its_bytes(void **state)
     write_file(text, sizeof text);
     struct tide_data *data = open_data(path, 0);
     assert_int_equal(tide_data_kind(data), TIDE_DATA_TEXT);
-    assert_int_equal(tide_data_words(data), 4);
+    assert_int_equal(tide_data_vocabulary(data), 4);
     assert_int_equal(tide_data_count(data), 1800);
     int32_t tokens[SEQUENCE], targets[SEQUENCE];
     for (int held_out = 0; held_out < 2; held_out++) {
@@ -337,16 +338,16 @@ static void a_text_is_read_by_its_bytes(void **state)
     tide_data_free(data);
 }
 
-static void refuse(const void *bytes, size_t count, int64_t words, const char *says)
+static void refuse(const void *bytes, size_t count, int64_t vocabulary, const char *says)
 {
     struct tide_data *data;
     struct tide_err err = {0};
     write_file(bytes, count);
-    assert_int_equal(
-        tide_data_open(
-            &(struct tide_data_source){.path = path, .seed = 5, .sequence = SEQUENCE, .words = words}, &data,
-            &err),
-        -1);
+    assert_int_equal(tide_data_open(
+                         &(struct tide_data_source){
+                             .path = path, .seed = 5, .sequence = SEQUENCE, .vocabulary = vocabulary},
+                         &data, &err),
+                     -1);
     if (!strstr(err.text, says))
         fail_msg("'%s' instead of '%s'", err.text, says);
 }
@@ -384,7 +385,7 @@ static void a_token_file_is_read(void **state)
     write_file(file, sizeof file);
     struct tide_data *data = open_data(path, 0);
     assert_int_equal(tide_data_kind(data), TIDE_DATA_TOKENS);
-    assert_int_equal(tide_data_words(data), 300);
+    assert_int_equal(tide_data_vocabulary(data), 300);
     int32_t got[SEQUENCE], targets[SEQUENCE];
     assert_int_equal(tide_data_batch(data, 2, false, 1, got, targets, NULL), 0);
     for (int i = 0; i < SEQUENCE; i++)

@@ -39,10 +39,18 @@ static const struct bounds bf16_bounds = {
 
 /* ---- what PyTorch says */
 
-enum { WORDS = 61, BATCH = 9, SEQUENCE = 29, ROWS = BATCH * SEQUENCE, BLOCKS = 3, STEPS = 20, SAMPLES = 5 };
+enum {
+    VOCABULARY = 61,
+    BATCH = 9,
+    SEQUENCE = 29,
+    ROWS = BATCH * SEQUENCE,
+    BLOCKS = 3,
+    STEPS = 20,
+    SAMPLES = 5
+};
 enum { COUNT, SUM, NORM, FIRST, NUMBERS = FIRST + SAMPLES, MOST_LINES = 128 };
 
-static const struct tide_gpt_config config = {.words = WORDS,
+static const struct tide_gpt_config config = {.vocabulary = VOCABULARY,
                                               .positions = 32,
                                               .channels = 36,
                                               .heads = 3,
@@ -144,7 +152,7 @@ static double evaluate(const struct model *m)
 
 static int32_t target_of(int64_t row)
 {
-    return row % 7 ? (int32_t)(hash("targets", row) % WORDS) : -1;
+    return row % 7 ? (int32_t)(hash("targets", row) % VOCABULARY) : -1;
 }
 
 static void fill(struct model *m)
@@ -159,7 +167,8 @@ static void fill(struct model *m)
             weight[k] = around + ((float)(hash(t->name, k) >> 19) / 8192 - 0.5F) / 2;
     }
     for (int64_t i = 0; i < ROWS; i++) {
-        ((int32_t *)tide_machine_data(m->machine, m->gpt.tokens))[i] = (int32_t)(hash("tokens", i) % WORDS);
+        ((int32_t *)tide_machine_data(m->machine, m->gpt.tokens))[i] =
+            (int32_t)(hash("tokens", i) % VOCABULARY);
         ((int32_t *)tide_machine_data(m->machine, m->gpt.targets))[i] = target_of(i);
     }
 }
@@ -222,7 +231,7 @@ static void compare_logits(enum tide_dtype compute)
     struct tide_err err;
     struct model m = set_up(compute, (struct tide_choices){0});
     struct tide_sampler *sampler;
-    float *logits = calloc(ROWS * WORDS, sizeof *logits);
+    float *logits = calloc(ROWS * VOCABULARY, sizeof *logits);
     assert_non_null(logits);
     ok(tide_sampler_new(&config, &m.decoder, m.machine, &sampler, &err), &err);
     int32_t tokens[ROWS];
@@ -232,14 +241,14 @@ static void compare_logits(enum tide_dtype compute)
             tide_sampler_start(sampler, tokens + i, 1);
         else
             tide_sampler_append(sampler, tokens[i]);
-        memcpy(logits + i * WORDS, tide_sampler_logits(sampler), WORDS * sizeof *logits);
+        memcpy(logits + i * VOCABULARY, tide_sampler_logits(sampler), VOCABULARY * sizeof *logits);
     }
-    compare_tensor("logits", "all", logits, ROWS * WORDS, m.bounds->logits);
+    compare_tensor("logits", "all", logits, ROWS * VOCABULARY, m.bounds->logits);
     for (int last = SEQUENCE - 1; last < ROWS; last += SEQUENCE) {
         tide_sampler_start(sampler, tokens + last - SEQUENCE + 1, SEQUENCE);
-        memcpy(logits + last * WORDS, tide_sampler_logits(sampler), WORDS * sizeof *logits);
+        memcpy(logits + last * VOCABULARY, tide_sampler_logits(sampler), VOCABULARY * sizeof *logits);
     }
-    compare_tensor("logits", "all", logits, ROWS * WORDS, m.bounds->logits);
+    compare_tensor("logits", "all", logits, ROWS * VOCABULARY, m.bounds->logits);
     free(logits);
     tide_sampler_free(sampler);
     tear_down(&m);

@@ -17,10 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCE = 37, WORDS = 13 };
+enum { SEQUENCE = 37, VOCABULARY = 13 };
 
-static const struct tide_gpt_config config = {
-    .words = WORDS, .positions = 41, .channels = 27, .heads = 3, .blocks = 3, .hidden = 50, .epsilon = 1e-5F};
+static const struct tide_gpt_config config = {.vocabulary = VOCABULARY,
+                                              .positions = 41,
+                                              .channels = 27,
+                                              .heads = 3,
+                                              .blocks = 3,
+                                              .hidden = 50,
+                                              .epsilon = 1e-5F};
 
 static void ok(int status, const struct tide_err *err)
 {
@@ -72,7 +77,8 @@ static void add_whole_pass(struct model *m)
         for (int k = 0; k < g->nodes[i].out_count; k++)
             same[g->nodes[i].out[k]] = out + k;
     }
-    m->logits = tide_graph_result(g, tide_op_logits(g, same[g->nodes[train->end - 1].in[0]], m->gpt.words));
+    m->logits =
+        tide_graph_result(g, tide_op_logits(g, same[g->nodes[train->end - 1].in[0]], m->gpt.token_table));
     free(same);
 }
 
@@ -107,9 +113,9 @@ static void free_model(struct model *m)
     tide_graph_free(m->graph);
 }
 
-static int32_t word_at(int64_t i)
+static int32_t token_at(int64_t i)
 {
-    return (int32_t)(i * i * 7 % 11 % WORDS);
+    return (int32_t)(i * i * 7 % 11 % VOCABULARY);
 }
 
 static void set_text(struct model *m)
@@ -117,47 +123,47 @@ static void set_text(struct model *m)
     int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens),
             *targets = tide_machine_data(m->machine, m->gpt.targets);
     for (int i = 0; i < SEQUENCE; i++) {
-        tokens[i] = word_at(i);
-        targets[i] = word_at(i + 1);
+        tokens[i] = token_at(i);
+        targets[i] = token_at(i + 1);
     }
 }
 
 static void assert_same(const float *logits, const float *expected, double tolerance, int64_t position)
 {
-    for (int word = 0; word < WORDS; word++)
-        if (!(fabs((double)(logits[word] - expected[word])) <= tolerance))
-            fail_msg("position %lld, word %d: %.7g instead of %.7g", (long long)position, word,
-                     (double)logits[word], (double)expected[word]);
+    for (int token = 0; token < VOCABULARY; token++)
+        if (!(fabs((double)(logits[token] - expected[token])) <= tolerance))
+            fail_msg("position %lld, token %d: %.7g instead of %.7g", (long long)position, token,
+                     (double)logits[token], (double)expected[token]);
 }
 
 static double loss_of(const float *logits, int32_t target)
 {
     double sum = 0;
-    for (int word = 0; word < WORDS; word++)
-        sum += exp((double)logits[word]);
+    for (int token = 0; token < VOCABULARY; token++)
+        sum += exp((double)logits[token]);
     return log(sum) - (double)logits[target];
 }
 
 static void decoding_is_the_whole_pass(enum tide_dtype compute, bool plain, double tolerance)
 {
     struct model m = new_model(compute, plain, config.positions);
-    float expected[SEQUENCE][WORDS];
+    float expected[SEQUENCE][VOCABULARY];
     int32_t text[SEQUENCE];
     double loss = 0, spread = 0;
     for (int i = 0; i < SEQUENCE; i++)
-        text[i] = word_at(i);
+        text[i] = token_at(i);
     set_text(&m);
     tide_machine_run(m.machine, m.whole);
     memcpy(expected, tide_machine_result(m.machine, m.whole, m.logits), sizeof expected);
-    for (int word = 0; word < WORDS; word++)
-        spread = fmax(spread, fabs((double)(expected[SEQUENCE - 1][word] - expected[SEQUENCE / 2][word])));
+    for (int token = 0; token < VOCABULARY; token++)
+        spread = fmax(spread, fabs((double)(expected[SEQUENCE - 1][token] - expected[SEQUENCE / 2][token])));
     assert_true(spread > 50 * tolerance);   /* else the tolerance would say little */
     tide_sampler_start(m.sampler, text, 1); /* row by row */
     for (int i = 0; i < SEQUENCE; i++) {
         if (i > 0)
             tide_sampler_append(m.sampler, text[i]);
         assert_same(tide_sampler_logits(m.sampler), expected[i], tolerance, i);
-        loss += loss_of(tide_sampler_logits(m.sampler), word_at(i + 1)) / SEQUENCE;
+        loss += loss_of(tide_sampler_logits(m.sampler), token_at(i + 1)) / SEQUENCE;
     }
     for (int i = 0; i < SEQUENCE; i++) { /* in blocks */
         tide_sampler_start(m.sampler, text, i + 1);
@@ -191,8 +197,8 @@ static void a_full_window_goes_on_with_its_newer_half(void **state)
     int32_t text[TEXT];
     int64_t first = 0;
     for (int i = 0; i < TEXT; i++) {
-        float logits[WORDS];
-        text[i] = word_at(i + 1);
+        float logits[VOCABULARY];
+        text[i] = token_at(i + 1);
         if (i == 0)
             tide_sampler_start(m.sampler, text, 1);
         else
@@ -204,7 +210,7 @@ static void a_full_window_goes_on_with_its_newer_half(void **state)
         assert_memory_equal(tide_sampler_logits(m.sampler), logits, sizeof logits);
     }
     /* Of a prompt longer than the window the end counts. */
-    float logits[WORDS];
+    float logits[VOCABULARY];
     tide_sampler_start(m.sampler, text, TEXT);
     memcpy(logits, tide_sampler_logits(m.sampler), sizeof logits);
     tide_sampler_start(m.sampler, text + TEXT - WINDOW, WINDOW);
@@ -317,7 +323,7 @@ static void slots_decode_as_if_alone(void **state)
         int32_t text[SLOTS][12], tokens[SLOTS], positions[SLOTS], lengths[SLOTS] = {2, 9, 5};
         for (int s = 0; s < SLOTS; s++) {
             for (int i = 0; i < 12; i++)
-                text[s][i] = word_at(i + 5 * s);
+                text[s][i] = token_at(i + 5 * s);
             tide_decoder_read(&m.decoder, m.machine, s, text[s], lengths[s]);
         }
         for (int round = 0; round < 3; round++) {
@@ -330,7 +336,7 @@ static void slots_decode_as_if_alone(void **state)
                 if (s == round)
                     continue;
                 tide_sampler_start(alone.sampler, text[s], ++lengths[s]);
-                assert_same(logits + s * WORDS, tide_sampler_logits(alone.sampler),
+                assert_same(logits + s * VOCABULARY, tide_sampler_logits(alone.sampler),
                             compute == TIDE_F32 ? 5e-6 : 5e-3, lengths[s]);
             }
         }
@@ -348,7 +354,7 @@ static void speaking_allocates_nothing(void **state)
     struct tide_sample_rule rule = {.temperature = 1, .top_k = 7, .top_p = 0.9, .seed = 3};
     int32_t prompt[30], out[40];
     for (int i = 0; i < 30; i++)
-        prompt[i] = word_at(i);
+        prompt[i] = token_at(i);
     failing_arm(0);
     int64_t made = tide_sampler_tokens(m.sampler, prompt, 30, &rule, -1, out, 40);
     assert_false(failing_disarm());
@@ -387,7 +393,7 @@ static void a_failed_allocation_is_said(void **state)
 
 static const double shares[5] = {0.05, 0.4, 0.2, 0.3, 0.05};
 
-/* How often each of the five words comes, out of draws that are spread evenly. */
+/* How often each of the five tokens comes, out of draws that are spread evenly. */
 static void count_choices(const struct tide_sample_rule *rule, double counts[5])
 {
     enum { DRAWS = 100000 };
@@ -398,9 +404,9 @@ static void count_choices(const struct tide_sample_rule *rule, double counts[5])
         counts[i] = 0;
     }
     for (int i = 0; i < DRAWS; i++) {
-        int64_t word = tide_sample_choose(logits, 5, rule, (i + 0.5) / DRAWS, weights, order);
-        assert_in_range(word, 0, 4);
-        counts[word] += 1.0 / DRAWS;
+        int64_t token = tide_sample_choose(logits, 5, rule, (i + 0.5) / DRAWS, weights, order);
+        assert_in_range(token, 0, 4);
+        counts[token] += 1.0 / DRAWS;
     }
 }
 
@@ -411,11 +417,11 @@ static void expect_shares(double temperature, int64_t top_k, double top_p, const
     count_choices(&rule, counts);
     for (int i = 0; i < 5; i++)
         if (fabs(counts[i] - expected[i]) > 3e-5)
-            fail_msg("temperature %g, top-k %lld, top-p %g: word %d has %g instead of %g", temperature,
+            fail_msg("temperature %g, top-k %lld, top-p %g: token %d has %g instead of %g", temperature,
                      (long long)top_k, top_p, i, counts[i], expected[i]);
 }
 
-static void words_come_as_often_as_the_rule_says(void **state)
+static void tokens_come_as_often_as_the_rule_says(void **state)
 {
     (void)state;
     expect_shares(1, 0, 1, shares);
@@ -550,7 +556,7 @@ int main(void)
         cmocka_unit_test(a_decoder_of_another_model_is_refused),
         cmocka_unit_test(speaking_allocates_nothing),
         cmocka_unit_test(a_failed_allocation_is_said),
-        cmocka_unit_test(words_come_as_often_as_the_rule_says),
+        cmocka_unit_test(tokens_come_as_often_as_the_rule_says),
         cmocka_unit_test(seeds_draw_from_the_distribution),
         cmocka_unit_test(the_likeliest_of_many_are_found),
         cmocka_unit_test(what_is_no_number_is_not_chosen_from),
