@@ -369,10 +369,10 @@ static void fill_sums(const struct tide_data *d, uint64_t row, bool held_out, in
     }
 }
 
-void tide_data_question(const struct tide_data *d, uint64_t number, char *prompt, size_t size)
+void tide_data_question(const struct tide_data *d, uint64_t number, bool held_out, char *prompt, size_t size)
 {
     int a, b;
-    choose_sum(d, UINT64_MAX, number, true, &a, &b);
+    choose_sum(d, UINT64_MAX, number, held_out, &a, &b);
     snprintf(prompt, size, "%02d+%02d=", a, b);
 }
 

@@ -69,8 +69,11 @@ const char *tide_data_text(const struct tide_data *data, int32_t token, char roo
 int64_t tide_data_tokens(const struct tide_data *data, const char *text, int32_t *out, int64_t most,
                          struct tide_err *err);
 
-/* Sums only: prompt number n of the held-out ones ("07+85=") and whether an answer is right. */
-void tide_data_question(const struct tide_data *data, uint64_t number, char *prompt, size_t size);
+/* Sums only: prompt number n ("07+85="), of the held-out ones or of the others, and whether an answer is
+ * right.
+ */
+void tide_data_question(const struct tide_data *data, uint64_t number, bool held_out, char *prompt,
+                        size_t size);
 bool tide_data_is_right(const char *prompt, const char *answer);
 
 #endif

@@ -295,7 +295,7 @@ double tide_sampler_accuracy(struct tide_sampler *s, const struct tide_data *dat
     for (int64_t i = 0; i < questions; i++) {
         char prompt[LONGEST], answer[16 * ANSWER + 1] = "";
         int32_t tokens[LONGEST], made[ANSWER];
-        tide_data_question(data, (uint64_t)i, prompt, sizeof prompt);
+        tide_data_question(data, (uint64_t)i, true, prompt, sizeof prompt);
         int64_t count = tide_data_tokens(data, prompt, tokens, LONGEST, NULL);
         TIDE_CHECK(count, >, 0);
         int64_t said = tide_sampler_tokens(s, tokens, count, &greedy, end, made, ANSWER);

@@ -294,7 +294,7 @@ static void sums_are_right_and_held_out_ones_are_never_trained_on(void **state)
     for (uint64_t n = 0; n < 300; n++) {
         char prompt[16], answer[16];
         int a, b;
-        tide_data_question(data, n, prompt, sizeof prompt);
+        tide_data_question(data, n, true, prompt, sizeof prompt);
         assert_int_equal(sscanf(prompt, "%d+%d=", &a, &b), 2);
         assert_false(trained[a][b]);
         snprintf(answer, sizeof answer, "%d\n", a + b);
