@@ -2,117 +2,8 @@
 #include "base/check.h"
 #include "rt/random.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- choosing */
-
-int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err)
-{
-    if (!(rule->temperature >= 0 && isfinite(rule->temperature)))
-        return tide_err_set(err, "the temperature must be 0 (always the likeliest) or more");
-    if (rule->top_k < 0)
-        return tide_err_set(err, "top-k must be 0 (the whole vocabulary) or more");
-    if (!(rule->top_p > 0 && rule->top_p <= 1))
-        return tide_err_set(err, "top-p must be more than 0 and at most 1 (the whole vocabulary)");
-    return 0;
-}
-
-/* Token order[a] comes before order[b]: it is likelier, or as likely and lower. */
-static bool is_before(const float *logits, int32_t a, int32_t b)
-{
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-}
-
-/* A heap of `count` tokens whose first comes before all others, but for the one at `at`. */
-static void sink(const float *logits, int32_t *order, int64_t count, int64_t at)
-{
-    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && is_before(logits, order[child + 1], order[child]))
-            child++;
-        if (is_before(logits, order[at], order[child]))
-            return;
-        int32_t moved = order[at];
-        order[at] = order[child];
-        order[child] = moved;
-    }
-}
-
-/* Takes the first token off the heap and puts it behind the rest. */
-static int32_t take_first(const float *logits, int32_t *order, int64_t count)
-{
-    int32_t first = order[0];
-    order[0] = order[count - 1];
-    order[count - 1] = first;
-    sink(logits, order, count - 1, 0);
-    return first;
-}
-
-/* The likeliest tokens first, from the end of `order` downward, until k of them or a share of p; returns how
- * many, and what they weigh. */
-static int64_t keep_likeliest(const float *logits, int64_t count, const struct tide_sample_rule *rule,
-                              const float *weights, int32_t *order, double *ret_weight)
-{
-    int64_t most = rule->top_k && rule->top_k < count ? rule->top_k : count, kept = 0;
-    double all = 0, weight = 0;
-    for (int64_t i = 0; i < count; i++)
-        order[i] = (int32_t)i;
-    for (int64_t i = count / 2; i-- > 0;)
-        sink(logits, order, count, i);
-    if (most == count) {
-        for (int64_t i = 0; i < count; i++)
-            all += weights[i];
-        for (; kept < count && (kept == 0 || weight < rule->top_p * all); kept++)
-            weight += weights[take_first(logits, order, count - kept)];
-    } else {
-        for (int64_t i = 0; i < most; i++)
-            all += weights[take_first(logits, order, count - i)];
-        for (; kept < most && (kept == 0 || weight < rule->top_p * all); kept++)
-            weight += weights[order[count - 1 - kept]];
-    }
-    *ret_weight = weight;
-    return kept;
-}
-
-static int64_t likeliest(const float *logits, int64_t count)
-{
-    int64_t best = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (isnan(logits[i]))
-            return -1;
-        best = logits[i] > logits[best] ? i : best;
-    }
-    return isfinite(logits[best]) ? best : -1;
-}
-
-int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
-                           double draw, float *weights, int32_t *order)
-{
-    int64_t best = likeliest(logits, count), kept = count, chosen = best;
-    double weight = 0, passed = 0;
-    if (best < 0 || rule->temperature == 0 || rule->top_k == 1)
-        return best;
-    for (int64_t i = 0; i < count; i++) {
-        weights[i] = (float)exp(((double)logits[i] - (double)logits[best]) / rule->temperature);
-        weight += weights[i];
-    }
-    bool all = rule->top_p >= 1 && (rule->top_k == 0 || rule->top_k >= count);
-    if (!all)
-        kept = keep_likeliest(logits, count, rule, weights, order, &weight);
-    for (int64_t i = 0; i < kept; i++) {
-        int64_t token = all ? i : order[count - 1 - i];
-        if (weights[token] <= 0)
-            continue;
-        chosen = token;
-        passed += weights[token];
-        if (draw * weight < passed)
-            break;
-    }
-    return chosen;
-}
-
-/* ---- the decoder */
 
 struct tide_sampler {
     struct tide_machine *machine;
@@ -123,8 +14,6 @@ struct tide_sampler {
     int32_t next;  /* chosen and not read yet; -1: none */
     uint64_t made; /* tokens since _start */
     const float *logits;
-    float *weights;
-    int32_t *order;
 };
 
 void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
@@ -173,16 +62,9 @@ int tide_sampler_new(const struct tide_gpt_config *config, const struct tide_gpt
     s->next = -1;
     s->vocabulary = config->vocabulary;
     s->said = calloc((size_t)decoder->window, sizeof *s->said);
-    s->weights = calloc((size_t)config->vocabulary, sizeof *s->weights);
-    s->order = calloc((size_t)config->vocabulary, sizeof *s->order);
-    if (!s->said || !s->weights || !s->order) {
+    if (!s->said) {
         tide_sampler_free(s);
         return tide_err_set(err, "out of memory");
-    }
-    /* What is taken the first time is taken now: pages of the lists. */
-    for (int64_t i = 0; i < s->vocabulary; i++) {
-        s->order[i] = (int32_t)i;
-        s->weights[i] = 1;
     }
     *ret_sampler = s;
     return 0;
@@ -193,8 +75,6 @@ void tide_sampler_free(struct tide_sampler *s)
     if (!s)
         return;
     free(s->said);
-    free(s->weights);
-    free(s->order);
     free(s);
 }
 
@@ -255,7 +135,7 @@ int32_t tide_sampler_next(struct tide_sampler *s, const struct tide_sample_rule 
 {
     read_chosen(s);
     double draw = tide_random_unit(rule->seed, s->made++, 0);
-    int64_t token = tide_sample_choose(s->logits, s->vocabulary, rule, draw, s->weights, s->order);
+    int64_t token = tide_sample_choose(s->logits, s->vocabulary, rule, draw, NULL);
     s->next = (int32_t)token;
     return s->next;
 }

@@ -13,24 +13,10 @@
 #ifndef TIDE_SAMPLE_H
 #define TIDE_SAMPLE_H
 
+#include "rt/cpu/choose.h"
 #include "rt/machine.h"
 #include "train/data.h"
 #include "train/gpt.h"
-
-struct tide_sample_rule {
-    double temperature; /* 0: the likeliest */
-    int64_t top_k;      /* of the k likeliest; 0: of all */
-    double top_p;       /* of the fewest that have this share, after top_k; 1: of all */
-    uint64_t seed;
-};
-
-/* 0, or -1 with a sentence: a temperature below 0, a share outside (0, 1], no number. */
-int tide_sample_rule_check(const struct tide_sample_rule *rule, struct tide_err *err);
-
-/* One of `count` tokens by their logits. draw: uniform in [0, 1). weights and order are room for count each.
- * Equal logits: the lower token counts as the likelier. -1: a logit is no number. */
-int64_t tide_sample_choose(const float *logits, int64_t count, const struct tide_sample_rule *rule,
-                           double draw, float *weights, int32_t *order);
 
 /* Fills the cache of a slot with the keys and values of tokens at positions 0 to count. */
 void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
