@@ -8,6 +8,7 @@
  */
 #include "base/option.h"
 #include "rt/cpu/kernel.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "train/config.h"
 #include "train/sample.h"

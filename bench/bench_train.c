@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "rt/machine.h"
 #include "rt/cpu/processor.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tile.h"
 #include "train/config.h"

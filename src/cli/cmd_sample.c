@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/room.h"
+#include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "train/checkpoint.h"
 #include "train/sample.h"

@@ -1,6 +1,7 @@
 #include "rt/machine.h"
 #include "base/check.h"
 #include "rt/cpu/due.h"
+#include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/update.h"
@@ -493,14 +494,14 @@ float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struc
         switch (r->action) {
         case TIDE_RUN:
             settle_for(m, call.node);
-            op->forward(&call);
+            tide_cpu_kernels(op)->forward(&call);
             break;
         case TIDE_RUN_RECOMPUTE:
-            op->forward(&call);
+            tide_cpu_kernels(op)->forward(&call);
             break;
         case TIDE_RUN_BACKWARD:
             settle(m); /* before gradients are written */
-            op->backward(&call);
+            tide_cpu_kernels(op)->backward(&call);
             break;
         case TIDE_COPY:
             copy_gradient(r);
@@ -544,7 +545,7 @@ void tide_machine_run(struct tide_machine *m, int program)
     settle(m);
     for (int i = 0; i < p->count; i++) {
         note_used(m, TIDE_PHASE_EVALUATION, p->ready[i].end);
-        p->ready[i].call.node->op->forward(&p->ready[i].call);
+        tide_cpu_kernels(p->ready[i].call.node->op)->forward(&p->ready[i].call);
     }
 }
 

@@ -1,56 +1,49 @@
 /*
  * op.h - what an operator is, and the ones there are.
  *
- * An operator is one file (op_NAME.c) with its shape, the bytes it needs beside its operands, its forward and
- * backward functions, and the same two once more as a plain reference (reference.h), which says what is meant
- * and which tests hold the fast ones to. To add one: its file, a line in the table of ops.c, the function
- * below that appends it to a graph, and a shape at which tests/unit/test_rt_ops.c tries it, which asks for
- * one.
+ * An operator is one file (op_NAME.c) with its shape, its work, what its backward pass reads, and a plain
+ * reference of both passes (reference.h), which says what is meant and which tests hold kernels to. How a
+ * device computes it is another file: cpu/cpu_NAME.c (cpu/kernels.h). What the two share, as which operand is
+ * which, is in op_NAME.h. To add one: its files, a line in the table of ops.c and in those of devices, the
+ * function below that appends it to a graph, and a shape at which tests/unit/test_rt_ops.c tries it, which
+ * asks for one.
  *
- * forward() reads in[], writes out[]. backward() reads out_grad[] and, for each i with in_grad[i] not NULL,
- * those of in[] and out[] that the masks of i name, and writes the gradient of in[i], or adds to it when bit
- * i of `adds` is set. An operator that decodes has no backward(), and writes to those of in[] that are
- * states. Both use `scratch` (bytes as scratch() says, 64-byte aligned, contents arbitrary) and nothing else:
- * no allocation, no state. They use the threads of threads.h and give the same bits for the same number of
- * threads.
+ * The forward pass reads in[], writes out[]. The backward pass reads out_grad[] and, for each i with
+ * in_grad[i] not NULL, those of in[] and out[] that the masks of i name, and writes the gradient of in[i], or
+ * adds to it when bit i of `adds` is set. An operator that decodes has no backward pass, and writes to those
+ * of in[] that are states.
  */
 #ifndef TIDE_OP_H
 #define TIDE_OP_H
 
 #include "rt/graph.h"
-#include "rt/cpu/matmul.h"
 
 enum tide_direction { TIDE_FORWARD, TIDE_BACKWARD };
 enum { TIDE_QUARTERS = 4 };
 
+struct tide_matmuls;
+
+/* An operator's operands, in memory that can be read: of references, and of kernels on processors. */
 struct tide_call {
     const struct tide_graph *graph;
     const struct tide_node *node;
-    struct tide_matmuls *matmuls;
     const void *in[TIDE_OPERANDS];
     void *out[TIDE_OUTPUTS];
     void *in_grad[TIDE_OPERANDS];
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
+    float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
+    /* Of kernels. */
+    struct tide_matmuls *matmuls;
     void *scratch;
     size_t scratch_bytes;
-    float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
 };
 
 struct tide_op {
     const char *name;
     /* Checks the inputs, makes the outputs. -1 with the graph's error set. */
     int (*shape)(struct tide_graph *graph, struct tide_node *node);
-    /* May be NULL: none. */
-    size_t (*scratch)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction);
-    /* Of a loss: for its backward pass, with some quarters of what can be spared, for which that part of its
-     * work is done twice; scratch_bytes says what it got. NULL: nothing can. */
-    size_t (*scratch_recomputing)(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                                  const struct tide_node *node, int quarters);
-    void (*forward)(const struct tide_call *call);
-    void (*backward)(const struct tide_call *call);
-    /* The same results from the same call: one thread, sums in f64, no scratch, no products of matmul.h. */
+    /* What is meant: one thread, sums in f64, no scratch. NULL: there is no backward pass. */
     void (*reference_forward)(const struct tide_call *call);
     void (*reference_backward)(const struct tide_call *call);
     /* Work of the forward pass in floating-point operations, for choosing what to recompute. */
@@ -64,6 +57,10 @@ struct tide_op {
 
 /* All of them, NULL-terminated. */
 extern const struct tide_op *const tide_ops[];
+
+extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
+    tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
+    tide_op_of_scale;
 
 /* ---- appending to a graph; each returns the output's tensor, -1 after an error */
 

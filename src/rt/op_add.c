@@ -4,7 +4,6 @@
  */
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/cpu/rows.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
@@ -16,12 +15,6 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     node->out_count = 1;
     node->out[0] = tide_graph_tensor(graph, "sum", TIDE_ACTIVATION, a->dtype, 2, dims);
     return node->out[0] < 0 ? -1 : 0;
-}
-
-static void forward(const struct tide_call *call)
-{
-    const struct tide_tensor *y = &call->graph->tensors[call->node->out[0]];
-    tide_rows_add(call->out[0], call->in[0], call->in[1], y->dtype, tide_tensor_count(y));
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)
@@ -48,7 +41,6 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_add = {
     .name = "add",
     .shape = shape,
-    .forward = forward,
     .work = work,
     .passes = true,
     .reference_forward = reference_forward,

@@ -2,19 +2,8 @@
  * op_logits.c - the tied head without a loss: x (N, C), table (V, C) -> (N, V) f32. For decoding only, where
  * rows are few: there is no backward pass.
  */
-#include "rt/op.h"
+#include "rt/op_logits.h"
 #include "rt/reference.h"
-
-enum { X, TABLE };
-
-static struct tide_product product_of(const struct tide_graph *graph, const struct tide_node *node)
-{
-    const struct tide_tensor *x = &graph->tensors[node->in[X]], *table = &graph->tensors[node->in[TABLE]];
-    struct tide_product p =
-        tide_product(tide_tensor_rows(x), table->dims[0], table->dims[1], false, true, x->dtype, TIDE_F32);
-    tide_product_stored(&p, x->dtype, table->dtype);
-    return p;
-}
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
@@ -27,35 +16,22 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     return node->out[0] < 0 ? -1 : 0;
 }
 
-static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
-                      const struct tide_node *node, enum tide_direction direction)
-{
-    struct tide_product p = product_of(graph, node);
-    (void)direction;
-    return tide_matmuls_scratch(matmuls, &p);
-}
-
-static void forward(const struct tide_call *call)
-{
-    struct tide_product p = product_of(call->graph, call->node);
-    tide_matmul(call->matmuls, &p, call->in[X], call->in[TABLE], NULL, call->out[0], call->scratch);
-}
-
 static double work(const struct tide_graph *graph, const struct tide_node *node)
 {
-    struct tide_product p = product_of(graph, node);
-    return 2.0 * (double)p.m * (double)p.n * (double)p.k;
+    double logits = (double)tide_tensor_count(&graph->tensors[node->out[0]]);
+    return 2.0 * logits * (double)tide_tensor_columns(&graph->tensors[node->in[X]]);
 }
 
 /* ---- reference */
 
 static void reference_forward(const struct tide_call *call)
 {
-    struct tide_product p = product_of(call->graph, call->node);
-    for (int64_t at = 0; at < p.m * p.n; at++) {
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), words = tide_in_tensor(call, TABLE)->dims[0],
+            C = tide_in_tensor(call, TABLE)->dims[1];
+    for (int64_t at = 0; at < rows * words; at++) {
         double sum = 0;
-        for (int64_t c = 0; c < p.k; c++)
-            sum += tide_in(call, X, at / p.n * p.k + c) * tide_in_row(call, TABLE, at % p.n, c);
+        for (int64_t c = 0; c < C; c++)
+            sum += tide_in(call, X, at / words * C + c) * tide_in_row(call, TABLE, at % words, c);
         tide_set_out(call, 0, at, sum);
     }
 }
@@ -63,8 +39,6 @@ static void reference_forward(const struct tide_call *call)
 const struct tide_op tide_op_of_logits = {
     .name = "logits",
     .shape = shape,
-    .scratch = scratch,
-    .forward = forward,
     .work = work,
     .reference_forward = reference_forward,
 };

@@ -1,10 +1,8 @@
 /*
  * op_scale.c - (N, C) times a number: how much of an adapter counts.
  */
-#include "rt/cpu/kernel.h"
 #include "rt/op.h"
 #include "rt/reference.h"
-#include "rt/cpu/threads.h"
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
@@ -15,57 +13,6 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     node->out_count = 1;
     node->out[0] = tide_graph_tensor(graph, "scaled", TIDE_ACTIVATION, x->dtype, 2, dims);
     return node->out[0] < 0 ? -1 : 0;
-}
-
-TIDE_KERNEL(void, scale_f32, (float *to, const float *from, int64_t count, float by, int adds),
-            (to, from, count, by, adds))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[i] * by + (adds ? to[i] : 0);
-}
-
-TIDE_KERNEL(void, scale_bf16, (tide_bf16 * to, const tide_bf16 *from, int64_t count, float by, int adds),
-            (to, from, count, by, adds))
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = tide_narrow(tide_bits_float((uint32_t)from[i] << 16) * by +
-                            (adds ? tide_bits_float((uint32_t)to[i] << 16) : 0));
-}
-
-struct scaling {
-    void *to;
-    const void *from;
-    enum tide_dtype dtype;
-    float by;
-    bool adds;
-};
-
-static void scale_some(void *context, int64_t first, int64_t last, int thread)
-{
-    const struct scaling *s = context;
-    (void)thread;
-    if (s->dtype == TIDE_BF16)
-        scale_bf16((tide_bf16 *)s->to + first, (const tide_bf16 *)s->from + first, last - first, s->by,
-                   s->adds);
-    else
-        scale_f32((float *)s->to + first, (const float *)s->from + first, last - first, s->by, s->adds);
-}
-
-static void scale(const struct tide_call *call, void *to, const void *from, bool adds)
-{
-    const struct tide_tensor *y = &call->graph->tensors[call->node->out[0]];
-    struct scaling s = {to, from, y->dtype, call->node->real, adds};
-    tide_parallel(tide_tensor_count(y), 16384, scale_some, &s);
-}
-
-static void forward(const struct tide_call *call)
-{
-    scale(call, call->out[0], call->in[0], false);
-}
-
-static void backward(const struct tide_call *call)
-{
-    scale(call, call->in_grad[0], call->out_grad[0], call->adds & 1);
 }
 
 static double work(const struct tide_graph *graph, const struct tide_node *node)
@@ -90,8 +37,6 @@ static void reference_backward(const struct tide_call *call)
 const struct tide_op tide_op_of_scale = {
     .name = "scale",
     .shape = shape,
-    .forward = forward,
-    .backward = backward,
     .work = work,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -1,9 +1,5 @@
 #include "rt/op.h"
 
-extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
-    tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
-    tide_op_of_scale;
-
 const struct tide_op *const tide_ops[] = {
     &tide_op_of_embed,
     &tide_op_of_norm,

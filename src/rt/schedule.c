@@ -1,5 +1,6 @@
 #include "rt/schedule.h"
 #include "base/check.h"
+#include "rt/cpu/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,11 +110,8 @@ static struct tide_instruction blank(enum tide_action action, int node, int tens
 static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_direction direction,
                        struct tide_instruction *to)
 {
-    bool spares = direction == TIDE_BACKWARD && node->op->scratch_recomputing;
-    size_t bytes =
-        spares ? node->op->scratch_recomputing(m->matmuls, m->graph, node, m->choices->recompute_logits)
-        : node->op->scratch ? node->op->scratch(m->matmuls, m->graph, node, direction)
-                            : 0;
+    int quarters = direction == TIDE_BACKWARD ? m->choices->recompute_logits : 0;
+    size_t bytes = tide_cpu_scratch(m->matmuls, m->graph, node, direction, quarters);
     if (bytes) {
         to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
         if (to->scratch < 0)

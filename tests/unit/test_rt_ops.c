@@ -18,6 +18,7 @@
 #include "products.h"
 #include "sanitized.h"
 #include "rt/cpu/kernel.h"
+#include "rt/cpu/kernels.h"
 #include "rt/op.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/update.h"
@@ -230,7 +231,8 @@ static void every_operator_is_tried_and_has_a_reference(void **state)
             found += !strcmp(trials[t].op, op->name);
         if (!found)
             fail_msg("'%s' is tried at no shape: give it a row in the table above", op->name);
-        if (!op->reference_forward || ((op->backward || op->passes) && !op->reference_backward))
+        if (!op->reference_forward ||
+            (op->reference_backward != NULL) != (op->passes || tide_cpu_kernels(op)->backward))
             fail_msg("'%s' has no reference", op->name);
     }
 }
@@ -301,10 +303,7 @@ static void fill(struct bench *b, int tensor)
 static void give_scratch(const struct bench *b, enum tide_direction direction, int64_t spared,
                          struct tide_call *call)
 {
-    const struct tide_op *op = call->node->op;
-    size_t bytes = op->scratch ? op->scratch(b->matmuls, b->graph, call->node, direction) : 0;
-    if (spared)
-        bytes = op->scratch_recomputing(b->matmuls, b->graph, call->node, (int)spared);
+    size_t bytes = tide_cpu_scratch(b->matmuls, b->graph, call->node, direction, (int)spared);
     call->scratch = memory(bytes);
     call->scratch_bytes = bytes;
 }
@@ -371,16 +370,17 @@ static void pass_through(const struct tide_call *call)
 
 static bool has_backward(const struct bench *b)
 {
-    return b->forward.node->op->backward || b->forward.node->op->passes;
+    return b->forward.node->op->reference_backward;
 }
 
 static void run(struct bench *b, unsigned adds)
 {
     const struct tide_op *op = b->forward.node->op;
+    const struct tide_cpu_kernels *kernels = tide_cpu_kernels(op);
     b->backward.adds = adds;
-    op->forward(&b->forward);
+    kernels->forward(&b->forward);
     if (has_backward(b))
-        (op->passes ? pass_through : op->backward)(&b->backward);
+        (op->passes ? pass_through : kernels->backward)(&b->backward);
 }
 
 /* ---- against the reference */
@@ -470,7 +470,7 @@ static void only_what_is_wanted_is_written(void **state)
         struct bench all = set_up(&trials[t], TIDE_F32, true);
         const struct tide_node *node = all.forward.node;
         run(&all, 0);
-        for (int i = 0; node->op->backward && i < node->in_count; i++) {
+        for (int i = 0; tide_cpu_kernels(node->op)->backward && i < node->in_count; i++) {
             struct bench one = set_up(&trials[t], TIDE_F32, true);
             for (int k = 0; k < node->in_count; k++)
                 one.backward.in_grad[k] = k == i ? one.backward.in_grad[k] : NULL;
@@ -490,7 +490,7 @@ static void only_what_is_wanted_is_written(void **state)
 static double weighted(struct bench *b)
 {
     const struct tide_node *node = b->forward.node;
-    node->op->forward(&b->forward);
+    tide_cpu_kernels(node->op)->forward(&b->forward);
     double sum = 0;
     for (int64_t k = 0; k < count_of(b, node->out[0]); k++)
         sum += tide_number(b->data[node->out[0]], dtype_of(b, node->out[0]), k) *

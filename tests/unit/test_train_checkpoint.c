@@ -4,6 +4,7 @@
  * The calls to the system that a save makes go through this file, so that the process can be killed before
  * any of them, or any of them can fail.
  */
+#include "rt/cpu/matmul.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
 

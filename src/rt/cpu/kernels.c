@@ -1,0 +1,39 @@
+#include "rt/cpu/kernels.h"
+#include "base/check.h"
+
+#include <string.h>
+
+extern const struct tide_cpu_kernels tide_cpu_embed, tide_cpu_norm, tide_cpu_linear, tide_cpu_gelu,
+    tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale;
+
+static const struct tide_cpu_kernels *const table[] = {
+    &tide_cpu_embed,
+    &tide_cpu_norm,
+    &tide_cpu_linear,
+    &tide_cpu_gelu,
+    &tide_cpu_attention,
+    &tide_cpu_add,
+    &tide_cpu_head,
+    &tide_cpu_cached,
+    &tide_cpu_logits,
+    &tide_cpu_scale,
+    NULL,
+};
+
+const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op)
+{
+    int i = 0;
+    while (table[i] && strcmp(table[i]->op->name, op->name) != 0)
+        i++;
+    TIDE_CHECK_TRUE(table[i]);
+    return table[i];
+}
+
+size_t tide_cpu_scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                        const struct tide_node *node, enum tide_direction direction, int quarters)
+{
+    const struct tide_cpu_kernels *kernels = tide_cpu_kernels(node->op);
+    if (direction == TIDE_BACKWARD && kernels->scratch_recomputing)
+        return kernels->scratch_recomputing(matmuls, graph, node, quarters);
+    return kernels->scratch ? kernels->scratch(matmuls, graph, node, direction) : 0;
+}

@@ -1,0 +1,11 @@
+/*
+ * op_cached.h - the operands of attention over a KV cache, for its meaning and its kernels.
+ */
+#ifndef TIDE_OP_CACHED_H
+#define TIDE_OP_CACHED_H
+
+#include "rt/op.h"
+
+enum { QKV, KEYS, VALUES, SLOTS, POSITIONS };
+
+#endif

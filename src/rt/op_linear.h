@@ -1,0 +1,32 @@
+/*
+ * op_linear.h - the operands and sizes of a linear layer, for its meaning and its kernels.
+ */
+#ifndef TIDE_OP_LINEAR_H
+#define TIDE_OP_LINEAR_H
+
+#include "rt/op.h"
+
+enum { X, WEIGHT, BIAS };
+enum { WIDE, TRANSPOSED }; /* numbers of the node */
+
+struct tide_linear {
+    int64_t rows, in, out;
+    enum tide_dtype from, to;  /* of x and of y */
+    enum tide_dtype stored;    /* of the weight */
+    bool has_bias, transposed; /* transposed: the weight lies as (out, in) */
+};
+
+static inline struct tide_linear tide_linear_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *y = &graph->tensors[node->out[0]];
+    return (struct tide_linear){.rows = tide_tensor_rows(x),
+                                .in = tide_tensor_columns(x),
+                                .out = tide_tensor_columns(y),
+                                .from = x->dtype,
+                                .to = y->dtype,
+                                .stored = graph->tensors[node->in[WEIGHT]].dtype,
+                                .has_bias = node->in_count > BIAS,
+                                .transposed = node->numbers[TRANSPOSED]};
+}
+
+#endif
