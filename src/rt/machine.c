@@ -129,6 +129,18 @@ void *tide_machine_data(struct tide_machine *m, int tensor)
     return home_of(m, tensor);
 }
 
+void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t from, int64_t rows)
+{
+    const struct tide_tensor *t = &m->graph->tensors[state];
+    size_t bytes = tide_row_bytes(t->dtype, tide_tensor_columns(t));
+    int64_t apart = to < from ? from - to : to - from;
+    TIDE_CHECK(t->role, ==, TIDE_STATE);
+    TIDE_CHECK(apart, >=, rows);
+    TIDE_CHECK((to < from ? from : to) + rows, <=, tide_tensor_rows(t));
+    memcpy(home_of(m, state) + (size_t)to * bytes, home_of(m, state) + (size_t)from * bytes,
+           (size_t)rows * bytes);
+}
+
 float *tide_machine_gradient(struct tide_machine *m, int tensor)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];

@@ -62,6 +62,10 @@ const void *tide_machine_result(const struct tide_machine *machine, int program,
 /* The tensor's own memory: a parameter, an input or a state. Borrowed; a parameter until the next update,
  * after which it is to be asked for again. */
 void *tide_machine_data(struct tide_machine *machine, int tensor);
+
+/* Copies rows of a state, which do not overlap. */
+void tide_machine_copy(struct tide_machine *machine, int state, int64_t to, int64_t from, int64_t rows);
+
 /* Of a parameter. NULL where the plan keeps none. */
 float *tide_machine_gradient(struct tide_machine *machine, int tensor);
 

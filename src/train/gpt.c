@@ -167,7 +167,8 @@ int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_confi
     struct tide_gpt_decoder d = {
         .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
     graph->freezes |= config->adapter_rank > 0;
-    m.caches = cache(&m, slots, window);
+    m.caches = d.caches = cache(&m, slots, window);
+    d.cache_count = 2 * (int)config->blocks;
     read_rows(&m, "prompt", d.rows, &d.prompt);
     m.fills = false;
     d.logits = tide_graph_result(graph, read_rows(&m, "generate", slots, &d.next));

@@ -38,6 +38,7 @@ struct tide_gpt_decoder {
         int program, tokens, slots, positions; /* (rows) i32 each; a row of slot -1 is left out */
     } prompt, next;                            /* next: of as many rows as there are slots */
     int logits;                                /* of next: (slots, vocabulary) f32 */
+    int caches, cache_count; /* the first of the states, which follow each other: (slots, window, C) each */
 };
 
 /* Each slot has `window` places: at most the model's positions. */

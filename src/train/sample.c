@@ -34,6 +34,14 @@ void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *ma
     }
 }
 
+void tide_decoder_copy(const struct tide_gpt_decoder *d, struct tide_machine *machine, int to, int from,
+                       int64_t count)
+{
+    TIDE_CHECK(count, <=, d->window);
+    for (int i = 0; i < d->cache_count; i++)
+        tide_machine_copy(machine, d->caches + i, to * d->window, from * d->window, count);
+}
+
 const float *tide_decoder_next(const struct tide_gpt_decoder *d, struct tide_machine *machine,
                                const int32_t *tokens, const int32_t *positions)
 {

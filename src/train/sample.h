@@ -22,6 +22,10 @@
 void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
                        const int32_t *tokens, int64_t count);
 
+/* Gives a slot what another has at positions 0 to count. */
+void tide_decoder_copy(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int to, int from,
+                       int64_t count);
+
 /* Reads one token in each slot at its position; a token of -1 leaves its slot out. Returns the logits of what
  * follows in each slot, borrowed until something else runs. */
 const float *tide_decoder_next(const struct tide_gpt_decoder *decoder, struct tide_machine *machine,

@@ -1,0 +1,222 @@
+#include "train/rollout.h"
+#include "base/check.h"
+#include "rt/cpu/threads.h"
+#include "rt/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct slot {
+    int64_t sequence; /* -1: none */
+    int64_t prompt;   /* whose keys and values it has; -1: none */
+};
+
+struct sequence {
+    int64_t count;
+    bool ended;
+};
+
+struct tide_rollout {
+    struct tide_gpt_decoder decoder;
+    struct tide_machine *machine;
+    int64_t vocabulary, most_sequences, most_new;
+    struct tide_rollout_request request;
+    int64_t sequences, begun, made; /* of the request; how many have a slot or had one; tokens */
+    int latest;                     /* the slot that got one last */
+    const float *logits;
+    /* All that follows lies behind this struct. */
+    struct slot *slots;
+    struct sequence *lengths;         /* of sequences */
+    int32_t *tokens;                  /* (sequences, new) */
+    float *log_probabilities;         /* likewise */
+    int32_t *read, *positions, *busy; /* (slots): what is read next and where; slots that have a sequence */
+    int busy_count;
+};
+
+/* The parts behind the struct, one after another. */
+struct parts {
+    size_t slots, lengths, tokens, log_probabilities, read, positions, busy, all;
+};
+
+static struct parts parts_of(const struct tide_gpt_decoder *decoder, int64_t sequences, int64_t new_tokens)
+{
+    size_t slots = (size_t)decoder->slots, made = (size_t)sequences * (size_t)new_tokens;
+    struct parts p = {.slots = tide_aligned(sizeof(struct tide_rollout))};
+    p.lengths = p.slots + tide_aligned(slots * sizeof(struct slot));
+    p.tokens = p.lengths + tide_aligned((size_t)sequences * sizeof(struct sequence));
+    p.log_probabilities = p.tokens + tide_aligned(made * sizeof(int32_t));
+    p.read = p.log_probabilities + tide_aligned(made * sizeof(float));
+    p.positions = p.read + tide_aligned(slots * sizeof(int32_t));
+    p.busy = p.positions + tide_aligned(slots * sizeof(int32_t));
+    p.all = p.busy + tide_aligned(slots * sizeof(int32_t));
+    return p;
+}
+
+size_t tide_rollout_bytes(const struct tide_gpt_decoder *decoder, int64_t sequences, int64_t new_tokens)
+{
+    return parts_of(decoder, sequences, new_tokens).all;
+}
+
+int tide_rollout_new(const struct tide_gpt_config *config, const struct tide_gpt_decoder *decoder,
+                     struct tide_machine *machine, int64_t sequences, int64_t new_tokens,
+                     struct tide_rollout **ret_rollout, struct tide_err *err)
+{
+    enum { MOST = 1 << 24 };
+    if (sequences < 1 || new_tokens < 1 || sequences > MOST || new_tokens > MOST)
+        return tide_err_set(err, "%lld sequences of %lld new tokens are impossible", (long long)sequences,
+                            (long long)new_tokens);
+    struct parts p = parts_of(decoder, sequences, new_tokens);
+    char *memory = malloc(p.all);
+    if (!memory)
+        return tide_err_set(err, "out of memory for %lld completions", (long long)sequences);
+    memset(memory, 0, p.all); /* its pages are there from now on */
+    struct tide_rollout *r = (void *)memory;
+    *r = (struct tide_rollout){.decoder = *decoder,
+                               .machine = machine,
+                               .vocabulary = config->vocabulary,
+                               .most_sequences = sequences,
+                               .most_new = new_tokens,
+                               .slots = (void *)(memory + p.slots),
+                               .lengths = (void *)(memory + p.lengths),
+                               .tokens = (void *)(memory + p.tokens),
+                               .log_probabilities = (void *)(memory + p.log_probabilities),
+                               .read = (void *)(memory + p.read),
+                               .positions = (void *)(memory + p.positions),
+                               .busy = (void *)(memory + p.busy)};
+    *ret_rollout = r;
+    return 0;
+}
+
+void tide_rollout_free(struct tide_rollout *rollout)
+{
+    free(rollout);
+}
+
+static int check_prompt(const struct tide_rollout *r, const struct tide_rollout_request *q, int64_t number,
+                        struct tide_err *err)
+{
+    const struct tide_rollout_prompt *p = &q->prompts[number];
+    /* The last token that is made is not read. */
+    int64_t room = r->decoder.window + 1 - q->new_tokens;
+    if (p->count < 1)
+        return tide_err_set(err, "prompt %lld is empty", (long long)number + 1);
+    if (p->count > room)
+        return tide_err_set(err,
+                            "prompt %lld has %lld tokens, and beside %lld new ones there is room for %lld",
+                            (long long)number + 1, (long long)p->count, (long long)q->new_tokens,
+                            (long long)(room > 0 ? room : 0));
+    for (int64_t i = 0; i < p->count; i++)
+        if (p->tokens[i] < 0 || p->tokens[i] >= r->vocabulary)
+            return tide_err_set(err, "prompt %lld has the token %d, and the vocabulary ends at %lld",
+                                (long long)number + 1, p->tokens[i], (long long)r->vocabulary - 1);
+    return 0;
+}
+
+int tide_rollout_start(struct tide_rollout *r, const struct tide_rollout_request *q, struct tide_err *err)
+{
+    TIDE_CHECK(q->prompt_count * q->group, <=, r->most_sequences);
+    TIDE_CHECK(q->new_tokens, <=, r->most_new);
+    if (tide_sample_rule_check(&q->rule, err))
+        return -1;
+    for (int64_t i = 0; i < q->prompt_count; i++)
+        if (check_prompt(r, q, i, err))
+            return -1;
+    r->request = *q;
+    r->sequences = q->prompt_count * q->group;
+    r->begun = r->made = 0;
+    for (int64_t i = 0; i < r->decoder.slots; i++)
+        r->slots[i] = (struct slot){-1, -1};
+    memset(r->lengths, 0, (size_t)r->sequences * sizeof *r->lengths);
+    return 0;
+}
+
+/* Sequences begin in their order, so that the slot which got one last has the prompt of the next, if anybody
+ * has it. The last token of a prompt is read with the others' tokens: what follows it is wanted. */
+static void begin(struct tide_rollout *r, int slot)
+{
+    struct slot *s = &r->slots[slot];
+    int64_t number = r->begun / r->request.group;
+    const struct tide_rollout_prompt *p = &r->request.prompts[number];
+    if (s->prompt != number && r->begun % r->request.group)
+        tide_decoder_copy(&r->decoder, r->machine, slot, r->latest, p->count - 1);
+    else if (s->prompt != number)
+        tide_decoder_read(&r->decoder, r->machine, slot, p->tokens, p->count - 1);
+    *s = (struct slot){.sequence = r->begun++, .prompt = number};
+    r->latest = slot;
+    r->read[slot] = p->tokens[p->count - 1];
+    r->positions[slot] = (int32_t)p->count - 1;
+}
+
+/* The token that follows in some slots. One below 0: there is none. */
+static void choose_some(void *context, int64_t first, int64_t last, int thread)
+{
+    struct tide_rollout *r = context;
+    const struct tide_rollout_request *q = &r->request;
+    (void)thread;
+    for (; first < last; first++) {
+        int slot = r->busy[first];
+        int64_t sequence = r->slots[slot].sequence, at = r->lengths[sequence].count,
+                to = sequence * r->most_new + at;
+        double draw =
+            tide_random_unit(tide_random_at(q->rule.seed, q->step, 0), (uint64_t)sequence, (uint64_t)at);
+        r->tokens[to] = (int32_t)tide_sample_choose(r->logits + slot * r->vocabulary, r->vocabulary, &q->rule,
+                                                    draw, &r->log_probabilities[to]);
+    }
+}
+
+/* Appends what was chosen in a slot. */
+static int settle(struct tide_rollout *r, int slot, struct tide_err *err)
+{
+    struct slot *s = &r->slots[slot];
+    struct sequence *length = &r->lengths[s->sequence];
+    int32_t token = r->tokens[s->sequence * r->most_new + length->count];
+    if (token < 0)
+        return tide_err_set(err, "the logits after %lld tokens of completion %lld are no numbers",
+                            (long long)length->count, (long long)s->sequence + 1);
+    length->count++;
+    r->made++;
+    length->ended = token == r->request.end;
+    r->read[slot] = token;
+    r->positions[slot]++;
+    if (length->ended || length->count == r->request.new_tokens)
+        s->sequence = -1;
+    return 0;
+}
+
+int tide_rollout_next(struct tide_rollout *r, struct tide_err *err)
+{
+    r->busy_count = 0;
+    for (int i = 0; i < (int)r->decoder.slots; i++) {
+        if (r->slots[i].sequence < 0 && r->begun < r->sequences)
+            begin(r, i);
+        if (r->slots[i].sequence >= 0)
+            r->busy[r->busy_count++] = i;
+        else
+            r->read[i] = -1;
+    }
+    if (!r->busy_count)
+        return 0;
+    r->logits = tide_decoder_next(&r->decoder, r->machine, r->read, r->positions);
+    tide_parallel(r->busy_count, 1, choose_some, r);
+    bool more = r->begun < r->sequences;
+    for (int i = 0; i < r->busy_count; i++) {
+        if (settle(r, r->busy[i], err))
+            return -1;
+        more |= r->slots[r->busy[i]].sequence >= 0;
+    }
+    return more;
+}
+
+int64_t tide_rollout_made(const struct tide_rollout *r)
+{
+    return r->made;
+}
+
+struct tide_completion tide_rollout_completion(const struct tide_rollout *r, int64_t sequence)
+{
+    TIDE_CHECK(sequence, <, r->sequences);
+    return (struct tide_completion){.tokens = r->tokens + sequence * r->most_new,
+                                    .log_probabilities = r->log_probabilities + sequence * r->most_new,
+                                    .count = r->lengths[sequence].count,
+                                    .ended = r->lengths[sequence].ended};
+}
