@@ -11,22 +11,32 @@ void tide_json_init(struct tide_json *json, FILE *out, bool compact)
     *json = (struct tide_json){.out = out, .compact = compact};
 }
 
+size_t tide_json_rune(const char *text, size_t len, char out[static TIDE_JSON_RUNE], size_t *ret_len)
+{
+    unsigned rune;
+    size_t taken = tide_text_rune(text, len, &rune);
+    int made;
+    if (taken == 0)
+        made = snprintf(out, TIDE_JSON_RUNE, "\xef\xbf\xbd");
+    else if (rune == '"' || rune == '\\')
+        made = snprintf(out, TIDE_JSON_RUNE, "\\%c", (char)rune);
+    else if (tide_text_is_unsafe(rune))
+        made = snprintf(out, TIDE_JSON_RUNE, "\\u%04x", rune);
+    else
+        made = snprintf(out, TIDE_JSON_RUNE, "%.*s", (int)taken, text);
+    *ret_len = (size_t)made;
+    return taken ? taken : 1;
+}
+
 static void put_string(FILE *out, const char *text)
 {
     size_t len = strlen(text);
     fputc('"', out);
     for (size_t i = 0; i < len;) {
-        unsigned rune;
-        size_t taken = tide_text_rune(text + i, len - i, &rune);
-        if (taken == 0)
-            fputs("\xef\xbf\xbd", out);
-        else if (rune == '"' || rune == '\\')
-            fprintf(out, "\\%c", (char)rune);
-        else if (tide_text_is_unsafe(rune))
-            fprintf(out, "\\u%04x", rune);
-        else
-            fwrite(text + i, 1, taken, out);
-        i += taken ? taken : 1;
+        char piece[TIDE_JSON_RUNE];
+        size_t made;
+        i += tide_json_rune(text + i, len - i, piece, &made);
+        fwrite(piece, 1, made, out);
     }
     fputc('"', out);
 }

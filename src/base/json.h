@@ -42,4 +42,10 @@ void tide_json_null(struct tide_json *json, const char *key);
  */
 void tide_json_whole(struct tide_json *json, const char *key, double value);
 
+enum { TIDE_JSON_RUNE = 8 };
+
+/* What stands in a JSON string for the first rune of a text that is not empty; how many bytes of the text
+ * that is. For who has no stream. */
+size_t tide_json_rune(const char *text, size_t len, char out[static TIDE_JSON_RUNE], size_t *ret_len);
+
 #endif
