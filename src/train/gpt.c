@@ -9,6 +9,7 @@ enum { HEAD_ROWS = 704, HEAD_TOKENS = 1536, PROMPT_ROWS = 64 };
 struct maker {
     struct tide_graph *graph;
     const struct tide_gpt_config *config;
+    const char *prefix;              /* of parameters' names */
     int block;                       /* -1: outside */
     int64_t sequence;                /* rows of one */
     int caches;                      /* the first of two states per block; -1: none */
@@ -21,9 +22,9 @@ static int parameter(struct maker *m, const char *name, bool decays, int64_t row
     char full[TIDE_TENSOR_NAME];
     int64_t dims[2] = {rows ? rows : columns, columns};
     if (m->block < 0)
-        snprintf(full, sizeof full, "%s", name);
+        snprintf(full, sizeof full, "%s%s", m->prefix, name);
     else
-        snprintf(full, sizeof full, "h.%d.%s", m->block, name);
+        snprintf(full, sizeof full, "%sh.%d.%s", m->prefix, m->block, name);
     return tide_graph_parameter(m->graph, full, decays, rows ? 2 : 1, dims);
 }
 
@@ -111,28 +112,115 @@ static int blocks(struct maker *m, int x)
     return x;
 }
 
+static struct maker maker_of(struct tide_graph *graph, const struct tide_gpt_config *config)
+{
+    graph->freezes |= config->adapter_rank > 0;
+    return (struct maker){.graph = graph, .config = config, .prefix = "", .block = -1, .caches = -1};
+}
+
+static struct tide_head head_with(const struct tide_row_loss *loss)
+{
+    return (struct tide_head){.rows = HEAD_ROWS, .tokens = HEAD_TOKENS, .loss = loss, .constants = -1};
+}
+
+/* From tokens of whole sequences to the loss of their targets. */
+static void read_sequences(struct maker *m, int64_t sequence, const struct tide_head *head,
+                           struct tide_gpt *gpt)
+{
+    const struct tide_gpt_config *c = m->config;
+    m->sequence = sequence;
+    gpt->token_table = parameter(m, "wte.weight", true, c->vocabulary, c->channels);
+    gpt->position_table = parameter(m, "wpe.weight", true, c->positions, c->channels);
+    int x = tide_op_embed(m->graph, gpt->tokens, gpt->token_table, gpt->position_table, -1, sequence);
+    x = norm(m, "ln_f", blocks(m, x));
+    gpt->loss = tide_op_head(m->graph, x, gpt->token_table, gpt->targets, head);
+}
+
 int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t batch,
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err)
 {
-    struct maker m = {.graph = graph, .config = config, .block = -1, .sequence = sequence, .caches = -1};
-    struct tide_head head = {
-        .rows = HEAD_ROWS, .tokens = HEAD_TOKENS, .loss = &tide_cross_entropy, .constants = -1};
-    struct tide_gpt gpt;
-    int64_t rows[1] = {batch * sequence};
-    graph->freezes |= config->adapter_rank > 0;
-    gpt.train = tide_graph_program(graph, "train", true);
-    gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, rows);
-    gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, rows);
-    gpt.token_table = parameter(&m, "wte.weight", true, config->vocabulary, config->channels);
-    gpt.position_table = parameter(&m, "wpe.weight", true, config->positions, config->channels);
-    int x = blocks(&m, tide_op_embed(graph, gpt.tokens, gpt.token_table, gpt.position_table, -1, sequence));
-    gpt.loss = tide_op_head(graph, norm(&m, "ln_f", x), gpt.token_table, gpt.targets, &head);
+    struct maker m = maker_of(graph, config);
+    struct tide_head head = head_with(&tide_cross_entropy);
+    struct tide_gpt gpt = {.train = tide_graph_program(graph, "train", true)};
+    int64_t rows = batch * sequence;
+    gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &rows);
+    gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, &rows);
+    read_sequences(&m, sequence, &head, &gpt);
     gpt.evaluate = tide_graph_forward_of(graph, "evaluate", gpt.train);
     if (tide_graph_failed(graph, err))
         return -1;
     *ret_gpt = gpt;
     return 0;
 }
+
+/* ---- a policy */
+
+/* Where the policy trains adapters, the model without them; else another one, that does not train. */
+static void add_reference(struct tide_graph *graph, const struct tide_gpt_config *config, double temperature,
+                          struct tide_gpt_policy *policy)
+{
+    struct tide_gpt_config without = *config;
+    without.adapter_rank = 0;
+    struct maker m = maker_of(graph, &without);
+    struct tide_head head = head_with(&tide_cross_entropy);
+    struct tide_gpt reference = policy->gpt;
+    bool freezes = graph->freezes;
+    head.temperature = (float)temperature;
+    head.sparse = true;
+    policy->reference = tide_graph_program(graph, "reference", false);
+    if (!config->adapter_rank)
+        m.prefix = TIDE_GPT_REFERENCE;
+    graph->freezes = true;
+    read_sequences(&m, policy->rows, &head, &reference);
+    graph->freezes = freezes;
+    policy->reference_log = tide_graph_result(graph, reference.loss + 1);
+}
+
+int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t sequences,
+                          int64_t rows, const struct tide_policy_rule *rule,
+                          struct tide_gpt_policy *ret_policy, struct tide_err *err)
+{
+    static const char *const names[] = {[TIDE_POLICY_ADVANTAGE] = "advantages",
+                                        [TIDE_POLICY_WEIGHT] = "weights",
+                                        [TIDE_POLICY_OLD] = "old log-probabilities",
+                                        [TIDE_POLICY_REFERENCE] = "reference log-probabilities"};
+    struct maker m = maker_of(graph, config);
+    struct tide_head head = head_with(&tide_policy_loss);
+    struct tide_gpt_policy p = {.sequences = sequences, .rows = rows, .reference = -1, .reference_log = -1};
+    int64_t all = sequences * rows, constants = TIDE_POLICY_CONSTANTS;
+    p.gpt.train = tide_graph_program(graph, "train", true);
+    p.gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &all);
+    p.gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, &all);
+    for (int i = 0; i < TIDE_POLICY_INPUTS; i++)
+        head.inputs[i] = p.inputs[i] = tide_graph_tensor(graph, names[i], TIDE_INPUT, TIDE_F32, 1, &all);
+    head.constants = p.constants = tide_graph_tensor(graph, "constants", TIDE_INPUT, TIDE_F32, 1, &constants);
+    head.temperature = (float)rule->temperature;
+    head.sparse = true;
+    read_sequences(&m, rows, &head, &p.gpt);
+    p.log_probabilities = tide_graph_result(graph, p.gpt.loss + 1);
+    p.gpt.evaluate = tide_graph_forward_of(graph, "score", p.gpt.train);
+    if (rule->beta != 0)
+        add_reference(graph, config, rule->temperature, &p);
+    if (tide_graph_failed(graph, err))
+        return -1;
+    *ret_policy = p;
+    return 0;
+}
+
+struct tide_policy_batch tide_gpt_policy_batch(const struct tide_gpt_policy *policy,
+                                               struct tide_machine *machine)
+{
+    struct tide_policy_batch batch = {.sequences = policy->sequences,
+                                      .rows = policy->rows,
+                                      .tokens = tide_machine_data(machine, policy->gpt.tokens),
+                                      .targets = tide_machine_data(machine, policy->gpt.targets),
+                                      .constants = tide_machine_data(machine, policy->constants)};
+    for (int i = 0; i < TIDE_POLICY_INPUTS; i++)
+        batch.inputs[i] = tide_machine_data(machine, policy->inputs[i]);
+    return batch;
+}
+
+/* ---- the decoder */
 
 static int cache(struct maker *m, int64_t slots, int64_t window)
 {
@@ -163,12 +251,12 @@ static int read_rows(struct maker *m, const char *name, int64_t rows, struct tid
 int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t slots,
                            int64_t window, struct tide_gpt_decoder *ret_decoder, struct tide_err *err)
 {
-    struct maker m = {.graph = graph, .config = config, .block = -1, .fills = true};
+    struct maker m = maker_of(graph, config);
     struct tide_gpt_decoder d = {
         .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
-    graph->freezes |= config->adapter_rank > 0;
     m.caches = d.caches = cache(&m, slots, window);
     d.cache_count = 2 * (int)config->blocks;
+    m.fills = true;
     read_rows(&m, "prompt", d.rows, &d.prompt);
     m.fills = false;
     d.logits = tide_graph_result(graph, read_rows(&m, "generate", slots, &d.next));

@@ -4,7 +4,8 @@
 #ifndef TIDE_GPT_H
 #define TIDE_GPT_H
 
-#include "rt/graph.h"
+#include "rt/machine.h"
+#include "train/policy.h"
 
 /* Linear layers that have an adapter, by what PEFT calls them. */
 enum { TIDE_ADAPT_C_ATTN = 1, TIDE_ADAPT_C_PROJ = 2, TIDE_ADAPT_C_FC = 4, TIDE_ADAPT_ALL = 7 };
@@ -29,6 +30,30 @@ struct tide_gpt {
 /* Appends the whole model with its loss; names are those of the published GPT-2 files. */
 int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t batch,
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err);
+
+/* The model as a policy that is trained by rewards (policy.h): a micro-batch of `sequences` sequences, of
+ * `rows` rows each. Rows without a target cost nothing in the head. */
+struct tide_gpt_policy {
+    int64_t sequences, rows;
+    struct tide_gpt gpt; /* evaluate, which is called `score`: the same forward pass */
+    int inputs[TIDE_POLICY_INPUTS], constants;
+    int log_probabilities; /* a result of both programs: (sequences rows) f32 */
+    int reference;         /* a program: likewise by the reference. -1: beta is 0 */
+    int reference_log;     /* its result */
+};
+
+/* Before the names of parameters of a reference that is a model of its own. */
+#define TIDE_GPT_REFERENCE "reference."
+
+/* Of the rule, temperature and beta count. The reference is the model without its adapters; of a model that
+ * has none, another of the same shape, whose parameters are frozen and the caller's to fill. */
+int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t sequences,
+                          int64_t rows, const struct tide_policy_rule *rule,
+                          struct tide_gpt_policy *ret_policy, struct tide_err *err);
+
+/* Where a micro-batch goes. Borrowed from the machine. */
+struct tide_policy_batch tide_gpt_policy_batch(const struct tide_gpt_policy *policy,
+                                               struct tide_machine *machine);
 
 /* The same model over a KV cache: a program that reads prompts, `rows` rows at a time and ends with the cache
  * filled, and one that reads a row for each slot and gives their logits. */

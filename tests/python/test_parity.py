@@ -1,10 +1,11 @@
-"""The numbers of PyTorch that tests/unit/test_train_parity.c and test_rt_optimizer_parity.c compare the runtime with: made
-anew, and compared with the files in the tree."""
+"""The numbers of PyTorch that tests/unit/test_train_parity.c, test_rt_optimizer_parity.c and test_train_policy_parity.c compare
+the runtime with: made anew, and compared with the files in the tree."""
 
 import importlib.machinery
 import importlib.util
 import math
 import re
+import subprocess
 
 import pytest
 from lanes import ROOT
@@ -24,8 +25,8 @@ def tool(name):
     return module
 
 
-def made(dtype):
-    module = tool("torch-reference")
+def made(dtype, name="torch-reference"):
+    module = tool(name)
     return [line.split() for line in module.reference(getattr(module.torch, dtype))]
 
 
@@ -34,8 +35,8 @@ def kept(name="gpt2-reference.txt"):
 
 
 def apart(ours, theirs):
-    """{(what, name): how far}: numbers of a tensor by its norm, the sum of n by sqrt(n) times that; losses and norms of steps
-    by themselves."""
+    """{(what, name): how far}: numbers of a tensor by its norm, the sum of n by sqrt(n) times that; losses and norms of steps and
+    what is reported by themselves; losses that cancel by what they are measured by."""
     assert [line[:2] for line in ours] == [line[:2] for line in theirs]
     distances = {}
     for (what, name, *mine), (_, _, *other) in zip(ours, theirs):
@@ -44,6 +45,10 @@ def apart(ours, theirs):
         if what == "step":
             distances["step_loss", name] = errors[0] / other[0]
             distances["step_norm", name] = errors[1] / other[1]
+        elif what == "loss":
+            distances[what, name] = errors[0] / other[1]
+        elif what == "report":
+            distances[what, name] = max(error / (abs(number) or 1) for error, number in zip(errors, other))
         else:
             count, _, norm = other[:3]
             distances[what, name] = max(errors[0], errors[1] / math.sqrt(count), *errors[2:]) / norm
@@ -55,13 +60,46 @@ def test_the_file_holds_what_pytorch_says():
     assert not far
 
 
+def bounds_of(test, table):
+    """{what: how far}, as a unit test has them."""
+    source = (ROOT / "tests" / "unit" / f"{test}.c").read_text()
+    found = re.search(table + r" = \{(.*?)\}", source, re.S).group(1)
+    return {what: float(bound) for what, bound in re.findall(r"\.(\w+) = ([^,\s]+)", found)}
+
+
 def test_pytorch_in_f32_keeps_the_bounds_that_the_runtime_is_held_to():
-    source = (ROOT / "tests" / "unit" / "test_train_parity.c").read_text()
-    bounds = re.search(r"f32_bounds = \{(.*?)\}", source, re.S).group(1)
-    bounds = {what: float(bound) for what, bound in re.findall(r"\.(\w+) = ([^,\s]+)", bounds)}
+    bounds = bounds_of("test_train_parity", "f32_bounds")
     far = {(what, name): by for (what, name), by in apart(made("float32"), kept()).items()
            if not by < bounds[what] and not (what == "weight" and name.endswith(FREE))}
     assert not far
+
+
+# ---- GRPO
+
+
+def apart_in_grpo(lines):
+    """What is farther apart from the file than the runtime may be."""
+    bounds = bounds_of("test_train_policy_parity", "bounds")
+    return {(what, name): by for (what, name), by in apart(lines, kept("grpo-reference.txt")).items() if not by < bounds[what]}
+
+
+def test_the_file_holds_what_pytorch_says_of_grpo():
+    far = apart(made("float64", "grpo-reference"), kept("grpo-reference.txt"))
+    assert not {key: by for key, by in far.items() if not by < 1e-8}
+
+
+def test_pytorch_in_f32_keeps_the_bounds_of_grpo():
+    assert not apart_in_grpo(made("float32", "grpo-reference"))
+
+
+@pytest.mark.long
+def test_trls_own_trainer_keeps_the_bounds_of_grpo():
+    python = subprocess.run([ROOT / "tools" / "torch-venv"], stdout=subprocess.PIPE, text=True, check=False)
+    if python.returncode == 2:
+        pytest.skip("there is no TRL: tools/torch-venv needs a network")
+    said = subprocess.run([python.stdout.strip(), ROOT / "tools" / "grpo-reference", "trl"], stdout=subprocess.PIPE, text=True,
+                          check=True)
+    assert not apart_in_grpo([line.split() for line in said.stdout.splitlines()])
 
 
 # ---- optimizers
