@@ -15,8 +15,8 @@ from heap_table import tables
 pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
 
 TIMES, TIMES_LONG = 3, 100
-MODES = ["attributes", "handlers", "destructors", "before", "exits", "forks", "spawns", "threads", "cancels", "coroutines",
-         "descriptors", "steps"]
+MODES = ["attributes", "before", "exits", "forks", "spawns", "descriptors"]
+FREE_ALL = ["destructors", "threads", "handlers", "coroutines", "cancels"]
 MIB = 1 << 20
 PLUGIN = """
     #include <stdlib.h>
@@ -47,18 +47,42 @@ def endure(build, tmp_path, env):
     return call
 
 
-@pytest.mark.parametrize("interval", [1, pytest.param(524288, marks=pytest.mark.long)])
+def is_sane(found):
+    return bool(found) and all(t.state == "on" and all(s.live_bytes >= 0 and s.live_blocks >= 0 for s in t.sites) for t in found.values())
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_the_program_comes_to_no_harm(endure, mode, interval):
-    found = endure(mode, interval=interval)
-    assert found and all(t.state == "on" for t in found.values())
-    for table in found.values():
-        assert all(s.live_bytes >= 0 and s.live_blocks >= 0 for s in table.sites)
+def test_the_program_comes_to_no_harm(endure, mode):
+    assert is_sane(endure(mode))
+
+
+@pytest.mark.parametrize("mode", FREE_ALL)
+def test_nor_does_one_that_frees_all_in_odd_places_and_nothing_stays(endure, mode):
+    """But for a few hundred bytes of each thread's last data."""
+    found = endure(mode)
+    assert is_sane(found)
+    table, = found.values()
+    assert table.counters["lost_frees"] == 0 and table.counters["dropped_sites"] == 0
+    assert table.live() <= 2 * MIB, [(s.live_bytes, s.frames) for s in table.sites if s.live_bytes > 100000]
+
+
+def test_no_free_is_lost_to_a_handler_at_any_instruction(endure):
+    found = endure("steps", times=1)
+    assert is_sane(found)
+    table, = found.values()
+    assert table.counters["lost_frees"] == 0
+    assert all(s.live_bytes == 0 for s in table.sites if s.total_blocks > 100), [(s.live_bytes, s.frames) for s in table.sites]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", MODES)
-def test_nor_does_it_in_the_long_run(endure, mode):
+@pytest.mark.parametrize("mode", [*MODES, *FREE_ALL, "steps"])
+def test_nor_do_they_when_few_allocations_are_recorded(endure, mode):
+    assert is_sane(endure(mode, interval=524288))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", [*MODES, *FREE_ALL, "steps"])
+def test_nor_do_they_in_the_long_run(endure, mode):
     assert endure(mode, times=TIMES_LONG)
 
 
@@ -74,25 +98,11 @@ def test_a_program_that_execs_while_its_threads_allocate(endure):
     assert sorted(image for _, image in found) == list(range(6))
 
 
-@pytest.mark.parametrize("mode", ["destructors", "threads", "handlers", "coroutines", "cancels"])
-def test_what_was_freed_in_odd_places_is_gone(endure, mode):
-    """All that these modes make they free, but for a few hundred bytes of each thread's last data."""
-    table, = endure(mode, times=3).values()
-    assert table.counters["lost_frees"] == 0 and table.counters["dropped_sites"] == 0
-    assert table.live() <= 2 * MIB, [(s.live_bytes, s.frames) for s in table.sites if s.live_bytes > 100000]
-
-
 def test_what_was_handed_out_before_the_real_malloc_was_known_can_be_freed(endure, build):
     symbols = subprocess.run(["nm", build / "libtidemark-hook.so"], capture_output=True, text=True, check=True).stdout
     at = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3}
     table, = endure("early", str(at["bootstrap"] - at["malloc"]), times=1).values()
     assert table.counters["lost_frees"] == 0
-
-
-def test_no_free_is_lost_to_a_handler_at_any_instruction(endure):
-    table, = endure("steps", times=1).values()
-    assert table.counters["lost_frees"] == 0
-    assert all(s.live_bytes == 0 for s in table.sites if s.total_blocks > 100), [(s.live_bytes, s.frames) for s in table.sites]
 
 
 @pytest.mark.long
