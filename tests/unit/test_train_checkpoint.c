@@ -4,9 +4,7 @@
  * The calls to the system that a save makes go through this file, so that the process can be killed before
  * any of them, or any of them can fail.
  */
-#include "rt/cpu/matmul.h"
-#include "train/checkpoint.h"
-#include "train/safetensors.h"
+#include "checkpoint_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -106,16 +104,6 @@ static void disarm(void)
     fault = NO_FAULT;
 }
 
-/* ---- a model and a place */
-
-static const struct tide_gpt_config config = {.vocabulary = 13,
-                                              .positions = 24,
-                                              .channels = 12,
-                                              .heads = 3,
-                                              .blocks = 2,
-                                              .hidden = 20,
-                                              .epsilon = 1e-5F};
-
 /* Numbers of which a text of fewer digits would lose some. */
 static const struct tide_checkpoint_state how = {.steps = INT64_MAX - 1,
                                                  .seed = UINT64_MAX - 3,
@@ -129,127 +117,10 @@ static const struct tide_checkpoint_state how = {.steps = INT64_MAX - 1,
                                                  .dtype = TIDE_BF16,
                                                  .optimizer = &tide_optimizer_adamw};
 
-struct world {
-    struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
-    struct tide_machine *machine, *other;
-    struct tide_data *data;
-    char dir[64];
-};
-
-static struct world w;
-
-static void ok(int status, const struct tide_err *err)
+static int disarm_and_tear_down(void **state)
 {
-    if (status)
-        fail_msg("%s", err->text);
-}
-
-static struct tide_graph *new_graph(const struct tide_gpt_config *of)
-{
-    struct tide_gpt gpt;
-    struct tide_err err;
-    struct tide_graph *graph = tide_graph_new(TIDE_F32);
-    assert_non_null(graph);
-    ok(tide_gpt_build(graph, of, 2, 8, &gpt, &err), &err);
-    return graph;
-}
-
-static struct tide_machine *new_machine(const struct tide_graph *graph)
-{
-    struct tide_err err;
-    struct tide_plan plan;
-    struct tide_machine *machine;
-    ok(tide_plan_make(graph, w.matmuls, &(struct tide_choices){0}, &plan, &err), &err);
-    ok(tide_machine_new(graph, w.matmuls, &plan, &machine, &err), &err);
-    return machine;
-}
-
-static int set_up_all(void **state)
-{
-    (void)state;
-    struct tide_err err;
-    ok(tide_matmuls_new(true, &w.matmuls, &err), &err);
-    w.graph = new_graph(&config);
-    w.machine = new_machine(w.graph);
-    w.other = new_machine(w.graph);
-    return tide_data_open(&(struct tide_data_source){.seed = 7, .sequence = 8}, &w.data, &err);
-}
-
-static int tear_down_all(void **state)
-{
-    (void)state;
-    tide_data_free(w.data);
-    tide_machine_free(w.machine);
-    tide_machine_free(w.other);
-    tide_matmuls_free(w.matmuls);
-    tide_graph_free(w.graph);
-    return 0;
-}
-
-static void remove_tree(const char *path)
-{
-    DIR *there = opendir(path);
-    for (struct dirent *entry; there && (entry = readdir(there));) {
-        char inner[PATH_MAX];
-        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && unlink(inner))
-            remove_tree(inner);
-    }
-    if (there)
-        closedir(there);
-    rmdir(path);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    /* Where waiting for the disk costs nothing, for it is waited for a thousand times. */
-    snprintf(w.dir, sizeof w.dir, "%s/tide-checkpoint-XXXXXX",
-             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-    return mkdtemp(w.dir) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
     disarm();
-    remove_tree(w.dir);
-    return 0;
-}
-
-static float number(int tensor, int part, int64_t k, int64_t seed)
-{
-    return (float)((k * 31 + tensor * 7 + part * 3 + seed * 13) % 1009) / 64.0F - 5.0F;
-}
-
-/* Weights and moments that are a function of `seed`. */
-static void fill(struct tide_machine *machine, int64_t seed)
-{
-    for (int i = 0; i < w.graph->tensor_count; i++) {
-        if (w.graph->tensors[i].role != TIDE_PARAMETER)
-            continue;
-        float *parts[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
-                           tide_machine_state(machine, i, 1)};
-        for (int part = 0; part < 3; part++)
-            for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
-                parts[part][k] = number(i, part, k, seed);
-    }
-}
-
-static bool holds(struct tide_machine *machine, int64_t seed, int parts)
-{
-    for (int i = 0; i < w.graph->tensor_count; i++) {
-        if (w.graph->tensors[i].role != TIDE_PARAMETER)
-            continue;
-        const float *all[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
-                               tide_machine_state(machine, i, 1)};
-        for (int part = 0; part < parts; part++)
-            for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
-                if (all[part][k] != number(i, part, k, seed))
-                    return false;
-    }
-    return true;
+    return tear_down(state);
 }
 
 static int save_keeping(int64_t step, int keep, struct tide_err *err)
@@ -302,21 +173,6 @@ static int entries(bool hidden)
                  (entry->d_name[0] == '.') == hidden;
     closedir(there);
     return count;
-}
-
-static char *inside(const char *name)
-{
-    static char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", w.dir, name);
-    return path;
-}
-
-static void put(const char *name, const char *text)
-{
-    FILE *out = fopen(inside(name), "w");
-    assert_non_null(out);
-    fputs(text, out);
-    assert_int_equal(fclose(out), 0);
 }
 
 static bool is_there(const char *name)
@@ -657,165 +513,6 @@ static void names_that_only_look_alike_are_left_alone(void **state)
     assert_int_equal(found_step(), 3);
 }
 
-/* ---- models from elsewhere */
-
-struct foreign {
-    const char *prefix, *type;
-    bool masks, head;
-    const char *without, *reshaped; /* parameters */
-    const char *more;               /* a tensor */
-};
-
-/* Bytes of one tensor's numbers: those of number(i, 0, k, 3) rounded to the type. */
-static void put_numbers(FILE *out, int tensor, const char *type)
-{
-    for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[tensor]); k++) {
-        float value = number(tensor, 0, k, 3);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        if (!strcmp(type, "F32"))
-            fwrite(&value, sizeof value, 1, out);
-        else if (!strcmp(type, "BF16")) {
-            uint16_t half = tide_to_bf16(value);
-            fwrite(&half, sizeof half, 1, out);
-        } else { /* every number is a multiple of 1/64 below 16: F16 has it exactly */
-            uint16_t half =
-                (uint16_t)((bits >> 16 & 0x8000) | (value != 0 ? ((bits >> 23 & 255) - 112) << 10 : 0) |
-                           (value != 0 ? bits >> 13 & 1023 : 0));
-            fwrite(&half, sizeof half, 1, out);
-        }
-    }
-}
-
-static void describe(FILE *header, const char *prefix, const char *name, const char *type, const char *shape,
-                     size_t *at, size_t bytes)
-{
-    fprintf(header, "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
-            ftell(header) > 1 ? "," : "", prefix, name, type, shape, *at, *at + bytes);
-    *at += bytes;
-}
-
-/* A directory as Hugging Face has them. */
-static void put_foreign(const struct foreign *f)
-{
-    char *header_text, *data_text, shape[64];
-    size_t header_bytes, data_bytes, at = 0, width = strcmp(f->type, "F32") != 0 ? 2 : 4;
-    FILE *header = open_memstream(&header_text, &header_bytes),
-         *data = open_memstream(&data_text, &data_bytes);
-    fputc('{', header);
-    for (int i = 0; i < w.graph->tensor_count; i++) {
-        const struct tide_tensor *t = &w.graph->tensors[i];
-        if (t->role != TIDE_PARAMETER || (f->without && !strcmp(t->name, f->without)))
-            continue;
-        int64_t last = t->dims[t->rank - 1], first = t->rank == 2 ? t->dims[0] : 1;
-        if (f->reshaped && !strcmp(t->name, f->reshaped))
-            snprintf(shape, sizeof shape, "[%lld,%lld]", (long long)last, (long long)first);
-        else if (t->rank == 2)
-            snprintf(shape, sizeof shape, "[%lld,%lld]", (long long)first, (long long)last);
-        else
-            snprintf(shape, sizeof shape, "[%lld]", (long long)last);
-        describe(header, f->prefix, t->name, f->type, shape, &at, (size_t)tide_tensor_count(t) * width);
-        put_numbers(data, i, f->type);
-    }
-    if (f->masks) {
-        describe(header, f->prefix, "h.0.attn.bias", "BOOL", "[1,1,2,2]", &at, 4);
-        describe(header, f->prefix, "h.0.attn.masked_bias", "F32", "[]", &at, 4);
-        fwrite("12345678", 1, 8, data);
-    }
-    if (f->head || f->more) {
-        describe(header, "", f->head ? "lm_head.weight" : f->more, "F32", "[1]", &at, 4);
-        fwrite("1234", 1, 4, data);
-    }
-    fputs("}", header);
-    fclose(header);
-    fclose(data);
-    FILE *out = fopen(inside("model.safetensors"), "wb");
-    uint64_t length = header_bytes;
-    fwrite(&length, sizeof length, 1, out);
-    fwrite(header_text, 1, header_bytes, out);
-    fwrite(data_text, 1, data_bytes, out);
-    assert_int_equal(fclose(out), 0);
-    free(header_text);
-    free(data_text);
-    put("config.json", "{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,\"n_inner\":20,"
-                       "\"n_positions\":24,\"vocab_size\":13,\"layer_norm_epsilon\":1e-5}");
-}
-
-static void models_of_hugging_face_load(void **state)
-{
-    (void)state;
-    static const struct foreign kinds[] = {
-        {.prefix = "transformer.", .type = "F32", .head = true},
-        {.prefix = "", .type = "F32", .masks = true},
-        {.prefix = "", .type = "F16"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        char path[PATH_MAX];
-        struct tide_err err;
-        struct tide_gpt_config read;
-        struct tide_checkpoint_state told;
-        put_foreign(&kinds[i]);
-        ok(tide_checkpoint_find(w.dir, path, sizeof path, &err), &err);
-        assert_string_equal(path, w.dir);
-        ok(tide_checkpoint_config(path, &read, &told, &err), &err);
-        assert_memory_equal(&read, &config, offsetof(struct tide_gpt_config, epsilon));
-        assert_true(read.epsilon == config.epsilon);
-        assert_int_equal(told.step, 0);
-        ok(tide_checkpoint_check_data(path, w.data, &err), &err);
-        fill(w.other, -1);
-        ok(tide_checkpoint_load(path, w.graph, w.other, false, &err), &err);
-        assert_true(holds(w.other, 3, 1));
-        assert_int_equal(tide_checkpoint_load(path, w.graph, w.other, true, &err), -1);
-        assert_non_null(strstr(err.text, "optimizer.safetensors"));
-    }
-}
-
-static void numbers_in_bf16_are_widened(void **state)
-{
-    (void)state;
-    struct tide_err err;
-    put_foreign(&(struct foreign){.prefix = "", .type = "BF16"});
-    ok(tide_checkpoint_load(w.dir, w.graph, w.other, false, &err), &err);
-    for (int i = 0; i < w.graph->tensor_count; i++)
-        for (int64_t k = 0;
-             w.graph->tensors[i].role == TIDE_PARAMETER && k < tide_tensor_count(&w.graph->tensors[i]); k++)
-            assert_true(((float *)tide_machine_data(w.other, i))[k] ==
-                        tide_from_bf16(tide_to_bf16(number(i, 0, k, 3))));
-}
-
-static void the_first_tensor_that_does_not_match_is_named(void **state)
-{
-    (void)state;
-    static const struct {
-        struct foreign file;
-        const char *says;
-    } cases[] = {
-        {{.prefix = "", .type = "F32", .without = "h.1.mlp.c_fc.bias"},
-         "the model has a tensor 'h.1.mlp.c_fc.bias' (20) and the file has none"},
-        {{.prefix = "transformer.", .type = "F32", .reshaped = "h.0.mlp.c_fc.weight"},
-         "tensor 'h.0.mlp.c_fc.weight' is (12, 20) in the model and (20, 12) in the file"},
-        {{.prefix = "", .type = "F32", .more = "h.2.ln_1.weight"},
-         "the file has a tensor 'h.2.ln_1.weight' and the model has none"},
-        {{.prefix = "", .type = "F32", .more = "transformer.wte.weight"},
-         "tensor 'wte.weight' is (13, 12) in the model and (1) in the file"},
-        {{.prefix = "", .type = "F32", .more = "\033[31m"},
-         "the file has a tensor '\\x1b[31m' and the model has none"},
-        {{.prefix = "", .type = "I16"},
-         "tensor 'wte.weight' has numbers of type I16; F32, F16 and BF16 are known"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tide_err err = {0};
-        put_foreign(&cases[i].file);
-        if (i == 4) /* a name that JSON needs written in another way */
-            put_foreign(&(struct foreign){.prefix = "", .type = "F32", .more = "\\u001b[31m"});
-        fill(w.other, 77);
-        assert_int_equal(tide_checkpoint_load(w.dir, w.graph, w.other, false, &err), -1);
-        if (!strstr(err.text, cases[i].says))
-            fail_msg("'%s' instead of '%s'", err.text, cases[i].says);
-        assert_true(holds(w.other, 77, 3)); /* nothing was overwritten */
-    }
-}
-
 static void moments_that_do_not_match_leave_the_weights(void **state)
 {
     (void)state;
@@ -850,28 +547,25 @@ static void a_text_with_other_symbols_is_refused(void **state)
 
 int main(void)
 {
-#define IN_A_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define ARMED(test) cmocka_unit_test_setup_teardown(test, set_up, disarm_and_tear_down)
     const struct CMUnitTest tests[] = {
-        IN_A_PLACE(what_was_saved_is_found_and_loaded),
-        IN_A_PLACE(the_last_ones_are_kept),
-        IN_A_PLACE(later_ones_of_another_run_stay),
-        IN_A_PLACE(a_checkpoint_with_files_of_others_is_not_removed),
-        IN_A_PLACE(one_of_the_same_step_is_replaced),
-        IN_A_PLACE(directories_are_made),
-        IN_A_PLACE(two_do_not_save_at_once),
-        IN_A_PLACE(saving_takes_no_memory),
-        IN_A_PLACE(a_kill_at_any_call_leaves_a_whole_one),
-        IN_A_PLACE(whatever_fails_what_was_there_stays_and_nothing_else),
-        IN_A_PLACE(short_writes_are_continued),
-        IN_A_PLACE(a_damaged_one_is_passed_over_and_named),
-        IN_A_PLACE(none_whole_is_not_the_same_as_none),
-        IN_A_PLACE(an_absurd_state_is_refused),
-        IN_A_PLACE(names_that_only_look_alike_are_left_alone),
-        IN_A_PLACE(models_of_hugging_face_load),
-        IN_A_PLACE(numbers_in_bf16_are_widened),
-        IN_A_PLACE(the_first_tensor_that_does_not_match_is_named),
-        IN_A_PLACE(moments_that_do_not_match_leave_the_weights),
-        IN_A_PLACE(a_text_with_other_symbols_is_refused),
+        ARMED(what_was_saved_is_found_and_loaded),
+        ARMED(the_last_ones_are_kept),
+        ARMED(later_ones_of_another_run_stay),
+        ARMED(a_checkpoint_with_files_of_others_is_not_removed),
+        ARMED(one_of_the_same_step_is_replaced),
+        ARMED(directories_are_made),
+        ARMED(two_do_not_save_at_once),
+        ARMED(saving_takes_no_memory),
+        ARMED(a_kill_at_any_call_leaves_a_whole_one),
+        ARMED(whatever_fails_what_was_there_stays_and_nothing_else),
+        ARMED(short_writes_are_continued),
+        ARMED(a_damaged_one_is_passed_over_and_named),
+        ARMED(none_whole_is_not_the_same_as_none),
+        ARMED(an_absurd_state_is_refused),
+        ARMED(names_that_only_look_alike_are_left_alone),
+        ARMED(moments_that_do_not_match_leave_the_weights),
+        ARMED(a_text_with_other_symbols_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
 }
