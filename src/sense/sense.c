@@ -560,7 +560,7 @@ static int write_shared(struct tide_sense *sense, struct tide_writer *writer, in
                         struct tide_err *err)
 {
     struct tide_shared *shared = &sense->shared;
-    if (!tide_shared_look(shared, &sense->tree, now_ns))
+    if (!tide_shared_look(shared, &sense->cgroup, &sense->tree, now_ns))
         return 0;
     struct tide_mark mark = {.t_ns = t_ns,
                              .kind = TIDE_MARK_GAUGE,

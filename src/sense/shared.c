@@ -1,6 +1,7 @@
 #include "sense/shared.h"
 
 #include "base/clock.h"
+#include "sense/unmapped.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -28,6 +29,7 @@ void tide_shared_init(struct tide_shared *shared, const char *path)
     *shared = (struct tide_shared){
         .path = path, .looked_ns = TIDE_UNKNOWN, .asked_ns = TIDE_UNKNOWN, .written_bytes = TIDE_UNKNOWN};
     tide_map_init(&shared->seen, OPEN_MOST);
+    tide_map_init(&shared->mapped, LINES_MOST);
     tide_map_init(&shared->owners, OWNERS_MOST);
     tide_map_init(&shared->stems, OWNERS_MOST);
 }
@@ -35,13 +37,27 @@ void tide_shared_init(struct tide_shared *shared, const char *path)
 void tide_shared_release(struct tide_shared *shared)
 {
     tide_map_release(&shared->seen);
+    tide_map_release(&shared->mapped);
     tide_map_release(&shared->owners);
     tide_map_release(&shared->stems);
 }
 
-static int64_t size_of(const struct stat *info)
+static const char memfd[] = "/memfd:"; /* as the kernel calls what no directory names */
+
+/* Inodes of the directory and of memfds are numbered apart. */
+static uint64_t key_of(uint64_t inode, bool named)
 {
-    return (int64_t)info->st_blocks * 512;
+    return inode << 1 | named;
+}
+
+/* Counts a segment of the tree's. */
+static void count(struct tide_shared *shared, const struct stat *info, bool named)
+{
+    int64_t bytes = (int64_t)info->st_blocks * 512;
+    uint64_t mapped;
+    shared->bytes += bytes;
+    if (!tide_map_get(&shared->mapped, key_of(info->st_ino, named), &mapped))
+        shared->unmapped_bytes += bytes;
 }
 
 /* OURS, THEIRS, or 0: nothing is known. */
@@ -155,12 +171,11 @@ static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info
     return false;
 }
 
-/* What the directory holds of the tree's. */
-static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
+/* Counts what the directory holds of the tree's. */
+static void count_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
 {
     DIR *directory = open_directory(AT_FDCWD, shared->path);
     const struct dirent *entry;
-    int64_t bytes = 0;
     for (int i = 0; directory && i < FILES_MOST && (entry = readdir(directory)); i++) {
         struct stat info;
         if (entry->d_name[0] == '.' || fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) ||
@@ -173,22 +188,21 @@ static int64_t bytes_of_files(struct tide_shared *shared, const struct tide_tree
             tide_map_put(&shared->owners, info.st_ino, owner = THEIRS);
         if (!owner && is_by_its_user(tree, &info) && is_its_stem(shared, tree, stem))
             tide_map_put(&shared->owners, info.st_ino, owner = OURS);
-        bytes += owner == OURS ? size_of(&info) : 0;
+        if (owner == OURS)
+            count(shared, &info, true);
     }
     if (directory)
         closedir(directory);
-    return bytes;
 }
 
 /* What a process has open: files of the directory become the tree's, and memory that no directory names
  * counts by itself, once. */
-static int64_t bytes_open(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
+static void count_open(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
     char path[64], link[256];
     snprintf(path, sizeof path, "%lld/fd", (long long)pid);
     DIR *directory = open_directory(tree->proc_fd, path);
     const struct dirent *entry;
-    int64_t bytes = 0;
     while (directory && *left > 0 && (entry = readdir(directory))) {
         struct stat info;
         ssize_t len = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
@@ -197,19 +211,19 @@ static int64_t bytes_open(struct tide_shared *shared, const struct tide_tree *tr
             continue;
         link[len] = '\0';
         bool file = is_in(link, shared->path);
-        if ((!file && strncmp(link, "/memfd:", 7) != 0) || fstatat(dirfd(directory), entry->d_name, &info, 0))
+        if ((!file && strncmp(link, memfd, strlen(memfd)) != 0) ||
+            fstatat(dirfd(directory), entry->d_name, &info, 0))
             continue;
         if (file && info.st_nlink > 0)
             take(shared, link, info.st_ino);
         else if (!owner_of(&shared->seen, info.st_ino) && tide_map_put(&shared->seen, info.st_ino, 1) == 0)
-            bytes += size_of(&info);
+            count(shared, &info, file);
     }
     if (directory)
         closedir(directory);
-    return bytes;
 }
 
-/* Files of the directory that a process maps become the tree's. */
+/* Notes what a process maps; files of the directory become the tree's. */
 static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
     char path[64], *line = NULL;
@@ -220,9 +234,14 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
     while (maps && (*left)-- > 0 && getline(&line, &size, maps) > 0) {
         unsigned long long inode;
         int name = 0;
-        if (strstr(line, shared->path) && sscanf(line, "%*s %*s %*s %*s %llu %n", &inode, &name) == 1 &&
-            name > 0 && is_in(line + name, shared->path))
+        if ((!strstr(line, shared->path) && !strstr(line, memfd)) ||
+            sscanf(line, "%*s %*s %*s %*s %llu %n", &inode, &name) != 1 || name == 0)
+            continue;
+        bool named = is_in(line + name, shared->path);
+        if (named)
             take(shared, line + name, inode);
+        if (named || !strncmp(line + name, memfd, strlen(memfd)))
+            tide_map_put(&shared->mapped, key_of(inode, named), 1);
     }
     free(line);
     if (maps)
@@ -231,7 +250,25 @@ static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree
         close(fd);
 }
 
-bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, int64_t now_ns)
+/* Adds what the tree's group grew by and nothing above has found. When others come into the group, it stays
+ * at what it was. */
+static void count_unfound(struct tide_shared *shared, const struct tide_cgroup *cgroup,
+                          const struct tide_tree *tree)
+{
+    int64_t unmapped = tide_unmapped_bytes(cgroup, tree);
+    if (unmapped != TIDE_UNKNOWN) {
+        uint64_t group = tide_map_text_key(cgroup->directory);
+        unmapped = unmapped > shared->unmapped_bytes ? unmapped - shared->unmapped_bytes : 0;
+        if (group != shared->group || unmapped < shared->group_bytes)
+            shared->group_bytes = unmapped;
+        shared->group = group;
+        shared->unfound_bytes = unmapped - shared->group_bytes;
+    }
+    shared->bytes += shared->unfound_bytes;
+}
+
+bool tide_shared_look(struct tide_shared *shared, const struct tide_cgroup *cgroup,
+                      const struct tide_tree *tree, int64_t now_ns)
 {
     if (!shared->path || !is_due(shared->looked_ns, shared->cost_ns, now_ns))
         return false;
@@ -239,17 +276,17 @@ bool tide_shared_look(struct tide_shared *shared, const struct tide_tree *tree, 
     bool first = shared->looked_ns == TIDE_UNKNOWN;
     int open_left = OPEN_MOST, lines_left = LINES_MOST;
     shared->looked_ns = now_ns;
-    shared->bytes = 0;
+    shared->bytes = shared->unmapped_bytes = 0;
     tide_map_clear(&shared->seen);
-    for (size_t i = 0; i < tree->member_count; i++) {
-        const struct tide_member *member = tree->members[i];
-        if (member->ended)
-            continue;
-        shared->bytes += bytes_open(shared, tree, member->pid, &open_left);
-        if (member->now.shmem_bytes > 0)
-            find_mapped(shared, tree, member->pid, &lines_left);
-    }
-    shared->bytes += bytes_of_files(shared, tree, first);
+    tide_map_clear(&shared->mapped);
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (!tree->members[i]->ended && tree->members[i]->now.shmem_bytes > 0)
+            find_mapped(shared, tree, tree->members[i]->pid, &lines_left);
+    for (size_t i = 0; i < tree->member_count; i++)
+        if (!tree->members[i]->ended)
+            count_open(shared, tree, tree->members[i]->pid, &open_left);
+    count_files(shared, tree, first);
+    count_unfound(shared, cgroup, tree);
     shared->cost_ns =
         tide_clock_thread_ns() - began_ns - (shared->asked_ns != asked_ns ? shared->asking_ns : 0);
     if (shared->written_bytes == TIDE_UNKNOWN)

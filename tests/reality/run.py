@@ -3,7 +3,8 @@
 
     run.py [options] [PROGRAM...]
 
-Each run is one line in OUT/results.jsonl beside its recording; one that is there already is not repeated. `--modes` are plain and heap,
+Each program has a memory control group to itself where one can be made, as in a container. Each run is one line in
+OUT/results.jsonl beside its recording; one that is there already is not repeated. `--modes` are plain and heap,
 `--loads` quiet and busy (two loops that only compute, beside the program); without `--all` each program is run in both modes,
 and in one of the loads each. Before that each program runs alone, without Tidemark, for its exit status. --judge judges the recordings
 that are there once more, with the tidemark of today, and runs nothing. PROGRAM is a name or a part of one.
@@ -14,6 +15,7 @@ Ends with a table and the counts; exits with 1 when a bound is broken, 2 for tro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -44,6 +46,7 @@ QUIET, BUSY = "quiet", "busy"
 ALONE_S = 5  # what exit status a program has does not take its whole time to see
 LATE_S, DEAD_S = 60, 30  # a busy machine is slow; after this, and after that, a program is ended
 BUSY_LOOP = "while True: pass"
+GROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/memory")  # where groups of version 2 are, or else those of version 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +103,25 @@ def environment(program: Program) -> dict[str, str]:
     return {**os.environ, **threads, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8", **dict(program.environment)}
 
 
+@contextlib.contextmanager
+def group(name: str) -> typing.Iterator[list[str]]:
+    """A control group for what is started with these words before it; none where it may not be made."""
+    for parent in GROUPS:
+        place = pathlib.Path(parent, name)
+        try:
+            place.mkdir()
+        except OSError:
+            continue
+        try:
+            if (place / "memory.stat").exists():
+                yield ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(place)]
+                return
+        finally:
+            with contextlib.suppress(OSError):  # what a program left running holds it
+                place.rmdir()
+    yield []
+
+
 def end(process: subprocess.Popen, members: typing.Callable[[], list[int]]) -> int:
     """Waits for the end of what was told to end; what does not is killed, with its tree."""
     try:
@@ -136,8 +158,8 @@ def follow(run: Run, process: subprocess.Popen, load: typing.Optional[subprocess
         return end(process, members), True
 
 
-def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -> dict[str, typing.Any]:
-    """Runs it; returns what was seen from outside."""
+def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path, before: list[str]) -> dict[str, typing.Any]:
+    """Runs it, with these words before its command; returns what was seen from outside."""
     program = run.program
     values = {"python": VENV / "bin/python3", "drivers": HERE / "drivers", "work": work, "seconds": run.seconds, "port": place.next_port()}
     shell = lambda text: ["/bin/sh", "-c", filled(text, values)]
@@ -149,7 +171,7 @@ def start(run: Run, place: Place, work: pathlib.Path, recording: pathlib.Path) -
     if run.mode != ALONE:
         heap = ["--heap"] if run.mode == HEAP else []
         command = [str(place.tidemark), "run", "-o", str(recording), *heap, *program.options, "--", *command]
-    process = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    process = subprocess.Popen([*before, *command], cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     watcher = sampler.Sampler(process.pid, str(place.tidemark) if run.mode != ALONE else None)
     load = None
     if program.load:
@@ -188,7 +210,8 @@ def execute(run: Run, place: Place) -> dict[str, typing.Any]:
     recording.unlink(missing_ok=True)
     work.mkdir(mode=0o777)
     try:
-        seen = start(run, place, work, recording)
+        with group(f"tidemark-reality-{os.getpid()}-{run.key}") as before:
+            seen = start(run, place, work, recording, before)
     except (OSError, subprocess.CalledProcessError) as error:
         return {"key": run.key, "trouble": str(error)}
     finally:

@@ -492,8 +492,8 @@ static void tell_live(struct tide_buf *b, const struct tide_judged *j, tide_evid
     const struct tide_retention *r = &j->retention;
     if (j->shared && tide_verdict_grows(&j->verdict))
         put(context, "try",
-            "unlink segments (ls /dev/shm) and close memfds (ls -l /proc/PID/fd): unmapping them does not "
-            "free them");
+            "unlink segments (ls /dev/shm) and files in memory (df -t tmpfs), close memfds (ls -l "
+            "/proc/PID/fd): unmapping them does not free them");
     if (is_live_said(j)) {
         put_live(b, j);
         if (r->live_is_flat && !r->crest_rises && !r->managed && r->not_live_bytes > 0 && !r->retains)
