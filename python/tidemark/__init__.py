@@ -14,7 +14,7 @@ Calls never raise for want of a tracker, may come from any thread, and work in e
 child leaves its own marks. Names are cut at 95 bytes of UTF-8.
 
 Beyond marks: ``watch`` (a loader that marks by itself), ``TrainingLog`` (lines and a summary with the verdict),
-``Cleanup`` (that measures itself), and the modules ``tidemark.torch``, ``tidemark.hf`` and ``tidemark.lightning``, which
+``Cleanup`` (that measures itself), ``reward`` (a reward function as a command for ``tidemark train grpo``), and the modules ``tidemark.torch``, ``tidemark.hf`` and ``tidemark.lightning``, which
 are imported by name and need their frameworks. Everything here needs the standard library alone.
 """
 
@@ -28,6 +28,7 @@ from ._phase import phase
 if TYPE_CHECKING:
     from ._cleanup import Cleanup
     from ._loader import watch
+    from ._reward import reward
     from ._traininglog import TrainingLog
 
 __all__ = [
@@ -39,13 +40,14 @@ __all__ = [
     "phase",
     "phase_begin",
     "phase_end",
+    "reward",
     "step",
     "tracked",
     "watch",
 ]
 __version__ = "0.1.0"
 
-_LATER = {"Cleanup": "_cleanup", "TrainingLog": "_traininglog", "watch": "_loader"}
+_LATER = {"Cleanup": "_cleanup", "TrainingLog": "_traininglog", "reward": "_reward", "watch": "_loader"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,125 @@
+"""``reward(function)``: a command for ``tidemark train grpo --reward`` of any reward function written for TRL.
+
+Questions come on standard input and answers go to standard output, a line of JSON each. Whatever else the function or
+what it starts writes to standard output goes to standard error, and nothing but this module reads standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import math
+import os
+import sys
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, Tuple
+
+from ._fault import say, say_once
+
+
+def _nothing(*_args: Any, **_named: Any) -> None:
+    """What TRL passes to log a column or a metric, and what nobody here shows."""
+
+
+def _arguments(function: Callable[..., Any], given: Dict[str, Any]) -> Dict[str, Any]:
+    """What the function takes of what there is: all of it, where it takes any keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin, which does not say
+        return given
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return given
+    return {each.name: given[each.name] for each in parameters if each.name in given}
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _scores(function: Callable[..., Any], given: Dict[str, Any]) -> List[Optional[float]]:
+    """One number or None for each completion."""
+    found = function(**_arguments(function, given))
+    if inspect.isawaitable(found):
+
+        async def wait() -> Any:
+            return await found
+
+        found = asyncio.run(wait())
+    scores = [None if each is None else float(each) for each in found]
+    count = len(given["completions"])
+    if len(scores) != count:
+        raise ValueError(f"{_name(function)}() returned {len(scores)} rewards for {count} completions")
+    bad = [each for each in scores if each is not None and not math.isfinite(each)]
+    if bad:
+        raise ValueError(f"{_name(function)}() returned {bad[0]} as a reward; None means that there is none")
+    return scores
+
+
+def _sum(rows: Sequence[Sequence[Optional[float]]], weights: Sequence[float]) -> List[float]:
+    """Weighted sums for each completion. One that nobody scored gets the mean of the others: advantage 0, as in TRL."""
+    sums: List[Optional[float]] = []
+    for scores in zip(*rows):
+        parts = [weight * score for weight, score in zip(weights, scores) if score is not None]
+        sums.append(sum(parts) if parts else None)
+    known = [each for each in sums if each is not None]
+    if len(known) < len(sums):
+        say_once("no reward function scored a completion; it counts as the mean of its group")
+    mean = sum(known) / len(known) if known else 0.0
+    return [mean if each is None else each for each in sums]
+
+
+def _columns(question: Dict[str, Any]) -> Dict[str, Any]:
+    """A question as TRL's keywords: lists as long as the completions."""
+    completions = question.pop("completions")
+    prompt = question.pop("prompt")
+    clash = {"prompts", "log_extra", "log_metric"} & set(question)
+    if clash:
+        raise ValueError(f"a field of the prompts is called '{clash.pop()}', which is the name of a reward function's argument")
+    columns = {name: [value] * len(completions) for name, value in question.items()}
+    return {"prompts": [prompt] * len(completions), "completions": completions, "log_extra": _nothing, "log_metric": _nothing, **columns}
+
+
+def _take_streams() -> Tuple[BinaryIO, BinaryIO]:
+    """Standard input and output for us alone. Prints go to standard error from now on, reads find an end."""
+    sys.stdout.flush()
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return questions, answers
+
+
+def reward(*functions: Callable[..., Any], weights: Optional[Sequence[float]] = None) -> None:
+    """Answers ``tidemark train grpo`` until it ends: the last line of a program that is given to ``--reward``.
+
+        def right(completions, answer, **columns):
+            return [float(text.strip() == each) for text, each in zip(completions, answer)]
+
+        if __name__ == "__main__":
+            tidemark.reward(right)
+
+    A function gets what TRL passes, as lists with an item for each completion: ``completions``, ``prompts`` and the other
+    fields of the prompt's line; ``log_extra`` and ``log_metric`` do nothing, and there are no ``completion_ids`` and no
+    ``trainer_state``. One that takes no ``**columns`` gets what it names. It returns a number for each completion, or None
+    where it has nothing to say; it may be ``async``.
+
+    ``weights``: of several functions, whose rewards are added up; 1 each. None adds nothing. A completion that none of them
+    scores gets the mean of its group, which leaves its advantage 0, as TRL does.
+
+    An exception ends the program with its traceback and status 1, and the training with one sentence.
+    """
+    if not functions:
+        raise TypeError("reward() takes at least one function")
+    factors = [1.0] * len(functions) if weights is None else [float(each) for each in weights]
+    if len(factors) != len(functions):
+        raise ValueError(f"there are {len(functions)} reward functions and {len(factors)} weights")
+    if os.isatty(0):
+        say("tidemark: this program gives rewards: a line of JSON comes in, a line of numbers goes out. "
+            "It is for 'tidemark train grpo --reward', and waits for a line now")
+    questions, answers = _take_streams()
+    for line in questions:
+        given = _columns(json.loads(line))
+        rewards = _sum([_scores(function, given) for function in functions], factors)
+        answers.write(json.dumps(rewards).encode() + b"\n")
+        answers.flush()
