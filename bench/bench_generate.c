@@ -8,7 +8,7 @@
  */
 #include "base/option.h"
 #include "rt/cpu/kernel.h"
-#include "rt/cpu/matmul.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
 #include "train/config.h"
 #include "train/sample.h"
@@ -85,7 +85,7 @@ struct bench {
     struct values values;
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt_decoder decoder;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -106,9 +106,9 @@ static int make(struct bench *b, struct tide_err *err)
                                                      : TIDE_F32;
     b->graph->freezes = true;
     return tide_gpt_build_decoder(b->graph, &b->config, v->slots, v->prompt + v->tokens, &b->decoder, err) ||
-                   tide_matmuls_new(false, &b->matmuls, err) ||
-                   tide_plan_make(b->graph, b->matmuls, &none, &b->plan, err) ||
-                   tide_machine_new(b->graph, b->matmuls, &b->plan, &b->machine, err)
+                   tide_cpu_device_new(false, &b->device, err) ||
+                   tide_plan_make(b->graph, b->device, &none, &b->plan, err) ||
+                   tide_machine_new(b->graph, b->device, &b->plan, &b->machine, err)
                ? -1
                : 0;
 }
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     else
         run(&b);
     tide_machine_free(b.machine);
-    tide_matmuls_free(b.matmuls);
+    tide_device_free(b.device);
     tide_graph_free(b.graph);
     return status ? 1 : 0;
 }

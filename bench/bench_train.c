@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "rt/machine.h"
 #include "rt/cpu/processor.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/matmul.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tile.h"
@@ -70,7 +71,7 @@ struct bench {
     struct values values;
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt gpt;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -82,9 +83,9 @@ static int choose(struct bench *b, struct tide_err *err)
     struct tide_plan least;
     struct tide_choices choices = {(int)b->values.again, b->values.fused, true, (int)b->values.spared};
     if (b->values.budget)
-        return tide_plan_choose(b->graph, b->matmuls, (size_t)b->values.budget, 1, true, &b->plan, &least,
+        return tide_plan_choose(b->graph, b->device, (size_t)b->values.budget, 1, true, &b->plan, &least,
                                 err);
-    return tide_plan_make(b->graph, b->matmuls, &choices, &b->plan, err);
+    return tide_plan_make(b->graph, b->device, &choices, &b->plan, err);
 }
 
 static int make(struct bench *b, struct tide_err *err)
@@ -99,17 +100,17 @@ static int make(struct bench *b, struct tide_err *err)
     if (!b->graph)
         return tide_err_set(err, "out of memory");
     if (tide_gpt_build(b->graph, &b->config, b->values.batch, b->values.sequence, &b->gpt, err) ||
-        tide_matmuls_new(false, &b->matmuls, err))
+        tide_cpu_device_new(false, &b->device, err))
         return -1;
     if (b->values.products)
         return 0;
-    return choose(b, err) || tide_machine_new(b->graph, b->matmuls, &b->plan, &b->machine, err) ? -1 : 0;
+    return choose(b, err) || tide_machine_new(b->graph, b->device, &b->plan, &b->machine, err) ? -1 : 0;
 }
 
 static void release(struct bench *b)
 {
     tide_machine_free(b->machine);
-    tide_matmuls_free(b->matmuls);
+    tide_device_free(b->device);
     tide_graph_free(b->graph);
 }
 

@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/room.h"
-#include "rt/cpu/matmul.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
 #include "train/checkpoint.h"
 #include "train/sample.h"
@@ -108,7 +108,7 @@ struct model {
     int64_t window;
     struct tide_vocabulary *vocabulary;
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_machine *machine;
     struct tide_sampler *sampler;
 };
@@ -117,7 +117,7 @@ static void release_model(struct model *m)
 {
     tide_sampler_free(m->sampler);
     tide_machine_free(m->machine);
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
     tide_vocabulary_free(m->vocabulary);
 }
@@ -174,9 +174,9 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
     if (!m->graph)
         return tide_err_set(err, "out of memory for the model");
     if (tide_gpt_build_decoder(m->graph, &m->config, 1, m->window, &decoder, err) ||
-        tide_matmuls_new(false, &m->matmuls, err) ||
-        tide_plan_make(m->graph, m->matmuls, &none, &plan, err) || check_room(&plan, err) ||
-        tide_machine_new(m->graph, m->matmuls, &plan, &m->machine, err) ||
+        tide_cpu_device_new(false, &m->device, err) ||
+        tide_plan_make(m->graph, m->device, &none, &plan, err) || check_room(&plan, err) ||
+        tide_machine_new(m->graph, m->device, &plan, &m->machine, err) ||
         (m->state.base[0] && tide_checkpoint_load_base(m->state.base, m->graph, m->machine, err)) ||
         tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
         return -1;

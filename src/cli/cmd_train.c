@@ -11,7 +11,6 @@
 #include "cli/room.h"
 #include "cli/cmd_train.h"
 #include "cli/train_report.h"
-#include "rt/cpu/peak.h"
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
 
@@ -399,7 +398,8 @@ static int start(const struct values *v, struct tide_trainer *trainer, struct ti
     if (check_room(trainer, err))
         return tide_report(err);
     /* Before the arena is there: what it takes for itself is gone by then. */
-    double peak = tide_peak(tide_trainer_matmuls(trainer), tide_trainer_options(trainer)->dtype);
+    struct tide_device *device = tide_trainer_device(trainer);
+    double peak = device->peak(device, tide_trainer_options(trainer)->dtype);
     return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
 }
 
@@ -463,11 +463,11 @@ int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, in
 /* For those who wonder why a run is slow here. */
 static void print_processor(const struct tide_trainer *trainer)
 {
-    const struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
+    const struct tide_device *device = tide_trainer_device(trainer);
     int there = tide_processors();
     fprintf(stderr, "tidemark: this processor has %s; matrix products use %s for f32 and %s for bf16\n",
-            tide_isa_name(tide_isa()), tide_matmuls_name(matmuls, TIDE_F32),
-            tide_matmuls_name(matmuls, TIDE_BF16));
+            tide_isa_name(tide_isa()), device->products(device, TIDE_F32),
+            device->products(device, TIDE_BF16));
     fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
             there == 1 ? "" : "s", (long long)tide_trainer_options(trainer)->threads,
             tide_trainer_options(trainer)->threads == 1 ? "" : "s");

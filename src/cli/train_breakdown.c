@@ -31,14 +31,14 @@ static int largest_other(const struct tide_graph *graph, const struct tide_plan 
 
 static int passes_init(struct passes *p, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    struct tide_matmuls *matmuls = tide_trainer_matmuls(trainer);
+    struct tide_device *device = tide_trainer_device(trainer);
     p->graph = tide_trainer_graph(trainer);
     p->plan = tide_trainer_layout(trainer);
     int other = largest_other(p->graph, p->plan);
     p->forward_base = tide_plan_base(p->graph, other);
-    if (tide_schedule(p->graph, tide_graph_training(p->graph), matmuls, &p->plan->choices, &p->train, err))
+    if (tide_schedule(p->graph, tide_graph_training(p->graph), device, &p->plan->choices, &p->train, err))
         return -1;
-    if (!tide_schedule(p->graph, other, matmuls, NULL, &p->forward, err))
+    if (!tide_schedule(p->graph, other, device, NULL, &p->forward, err))
         return 0;
     tide_schedule_release(&p->train);
     return -1;

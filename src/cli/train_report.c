@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/terminal.h"
-#include "rt/cpu/matmul.h"
 #include "sense/proc_read.h"
 
 #include <fcntl.h>
@@ -105,13 +104,14 @@ static void print_model(FILE *out, const struct tide_trainer *t)
     static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
                                         "text by its tokenizer"};
     const char *of = source_of_tokens(tide_trainer_data(t));
+    const struct tide_device *device = tide_trainer_device(t);
     fprintf(
         out,
         "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
         tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
         (long long)c->channels, (long long)c->heads, (long long)c->vocabulary, of ? " of " : "", of ? of : "",
         o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-        tide_matmuls_name(tide_trainer_matmuls(t), o->dtype));
+        device->products(device, o->dtype));
     fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
             kinds[tide_data_kind(tide_trainer_data(t))],
             tide_count_text((double)tide_data_count(tide_trainer_data(t)), text[1]), (long long)o->batch,

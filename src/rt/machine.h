@@ -3,8 +3,8 @@
  * nothing.
  *
  * tide_plan_make() says what a graph needs under given choices and touches nothing. tide_machine_new() takes
- * exactly that from the system -> fill parameters and inputs -> tide_machine_pass() for each micro-batch ->
- * tide_machine_update() -> ...; tide_machine_run() of other programs in between -> _free.
+ * exactly that from a device (device.h) -> fill parameters and inputs -> tide_machine_pass() for each
+ * micro-batch -> tide_machine_update() -> ...; tide_machine_run() of other programs in between -> _free.
  *
  * The arena has the sections of graph.h, one after another. Programs share the last one, for they never
  * overlap. `high_bytes` is the end of the highest byte that any instruction was given; it equals the plan,
@@ -36,21 +36,21 @@ static inline size_t tide_plan_start(const struct tide_plan *plan, enum tide_sec
 /* Where in the last section what a program computes begins: after the states, if it uses any. */
 size_t tide_plan_base(const struct tide_graph *graph, int program);
 
-int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+int tide_plan_make(const struct tide_graph *graph, const struct tide_device *device,
                    const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err);
 
 /* For a graph that trains: the plan that takes least work of those that fit into budget bytes (0: no budget),
  * exact all of them. micro_batches > 1 excludes fused updates. If none fits: -1, and *ret_least is the
  * smallest there is. */
-int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
+int tide_plan_choose(const struct tide_graph *graph, const struct tide_device *device, size_t budget,
                      int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err);
 
 struct tide_machine;
 
-/* Its memory is all there, and zeros. Caller frees. graph and matmuls must outlive it. */
-int tide_machine_new(const struct tide_graph *graph, struct tide_matmuls *matmuls,
-                     const struct tide_plan *plan, struct tide_machine **ret_machine, struct tide_err *err);
+/* Its memory is all there, and zeros. Caller frees. graph and device must outlive it. */
+int tide_machine_new(const struct tide_graph *graph, struct tide_device *device, const struct tide_plan *plan,
+                     struct tide_machine **ret_machine, struct tide_err *err);
 void tide_machine_free(struct tide_machine *machine);
 
 /* Runs a program forward. */
@@ -72,13 +72,6 @@ float *tide_machine_gradient(struct tide_machine *machine, int tensor);
 /* A part of the optimizer's state of a parameter that trains (optimizer.h). NULL: it has fewer. */
 void *tide_machine_state(struct tide_machine *machine, int tensor, int part);
 
-/* How the update that follows (or, fused, happens within) a pass is done. */
-struct tide_update_rule {
-    struct tide_optimizer_step step; /* scale is computed; decay: of parameters that decay */
-    float clip;                      /* 0: none */
-    int64_t micro_batches;
-};
-
 /* Forward and backward of one micro-batch of the program that trains; returns the sum of its losses.
  * Gradients add up over micro-batches. */
 float tide_machine_pass(struct tide_machine *machine, int64_t micro_batch,
@@ -92,8 +85,7 @@ double tide_machine_update(struct tide_machine *machine, const struct tide_updat
 
 /* Is told of each instruction of a training pass when it is done, and of the update as a whole: what took how
  * long. NULL: nobody. */
-typedef void tide_machine_watcher(void *context, enum tide_action action, const struct tide_node *node);
-void tide_machine_watch(struct tide_machine *machine, tide_machine_watcher *watcher, void *context);
+void tide_machine_watch(struct tide_machine *machine, tide_watcher *watcher, void *context);
 
 size_t tide_machine_high_bytes(const struct tide_machine *machine);
 

@@ -13,14 +13,14 @@ size_t tide_plan_base(const struct tide_graph *graph, int program)
 }
 
 /* All but the program that trains. */
-static int plan_others(const struct tide_graph *graph, struct tide_matmuls *matmuls, struct tide_plan *plan,
-                       struct tide_err *err)
+static int plan_others(const struct tide_graph *graph, const struct tide_device *device,
+                       struct tide_plan *plan, struct tide_err *err)
 {
     for (int i = 0; i < graph->program_count; i++) {
         struct tide_schedule schedule;
         if (graph->programs[i].trains)
             continue;
-        if (tide_schedule(graph, i, matmuls, NULL, &schedule, err))
+        if (tide_schedule(graph, i, device, NULL, &schedule, err))
             return -1;
         int bad = tide_layout(&schedule, &plan->layouts[i], err);
         tide_schedule_release(&schedule);
@@ -31,18 +31,18 @@ static int plan_others(const struct tide_graph *graph, struct tide_matmuls *matm
 }
 
 /* What an update after a pass works in. */
-static size_t update_scratch(const struct tide_graph *graph)
+static size_t update_scratch(const struct tide_graph *graph, const struct tide_device *device)
 {
     size_t most = 0;
-    for (int i = 0; graph->optimizer->scratch && i < graph->tensor_count; i++) {
-        size_t bytes = tide_tensor_trains(&graph->tensors[i]) ? tide_update_scratch(graph, i) : 0;
+    for (int i = 0; i < graph->tensor_count; i++) {
+        size_t bytes = tide_tensor_trains(&graph->tensors[i]) ? device->update_scratch(device, graph, i) : 0;
         most = bytes > most ? bytes : most;
     }
     return tide_aligned(most);
 }
 
 /* Sections under the choices of a plan whose layouts are made. */
-static void add_up(const struct tide_graph *graph, struct tide_plan *plan)
+static void add_up(const struct tide_graph *graph, const struct tide_device *device, struct tide_plan *plan)
 {
     bool trains = tide_graph_training(graph) >= 0;
     memcpy(plan->bytes, graph->bytes, sizeof plan->bytes);
@@ -51,7 +51,7 @@ static void add_up(const struct tide_graph *graph, struct tide_plan *plan)
     if (!trains || plan->choices.fused)
         plan->bytes[TIDE_GRADIENTS] = 0;
     size_t *passes = &plan->bytes[TIDE_PASSES];
-    plan->update = plan->bytes[TIDE_GRADIENTS] ? update_scratch(graph) : 0;
+    plan->update = plan->bytes[TIDE_GRADIENTS] ? update_scratch(graph, device) : 0;
     *passes = plan->update > *passes ? plan->update : *passes;
     for (int i = 0; i < graph->program_count; i++) {
         size_t bytes = tide_plan_base(graph, i) + plan->layouts[i].bytes;
@@ -60,16 +60,16 @@ static void add_up(const struct tide_graph *graph, struct tide_plan *plan)
     plan->total = tide_plan_start(plan, TIDE_SECTIONS);
 }
 
-int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
+int tide_plan_make(const struct tide_graph *graph, const struct tide_device *device,
                    const struct tide_choices *choices, struct tide_plan *ret_plan, struct tide_err *err)
 {
     struct tide_plan plan = {.choices = *choices};
     struct tide_schedule schedule;
     int training = tide_graph_training(graph);
-    if (plan_others(graph, matmuls, &plan, err))
+    if (plan_others(graph, device, &plan, err))
         return -1;
     if (training >= 0) {
-        if (tide_schedule(graph, training, matmuls, choices, &schedule, err))
+        if (tide_schedule(graph, training, device, choices, &schedule, err))
             return -1;
         int bad = tide_layout(&schedule, &plan.layouts[training], err);
         plan.work = schedule.work;
@@ -77,7 +77,7 @@ int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
         if (bad)
             return -1;
     }
-    add_up(graph, &plan);
+    add_up(graph, device, &plan);
     *ret_plan = plan;
     return 0;
 }
@@ -86,7 +86,7 @@ int tide_plan_make(const struct tide_graph *graph, struct tide_matmuls *matmuls,
 
 struct choosing {
     const struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    const struct tide_device *device;
     struct tide_err *err;
     size_t budget; /* SIZE_MAX: none */
     int training;
@@ -108,7 +108,7 @@ static int make_plan(const struct choosing *c, const struct tide_choices *choice
     if (tide_layout(schedule, &plan.layouts[c->training], c->err))
         return -1;
     plan.work = schedule->work;
-    add_up(c->graph, &plan);
+    add_up(c->graph, c->device, &plan);
     *ret_plan = plan;
     return 0;
 }
@@ -119,7 +119,7 @@ static int fits(const struct choosing *c, const struct tide_choices *choices, st
 {
     struct tide_plan plan = c->others;
     plan.choices = *choices;
-    add_up(c->graph, &plan); /* without the pass of training */
+    add_up(c->graph, c->device, &plan); /* without the pass of training */
     *ret_fits = false;
     return plan.total > bytes
                ? 0
@@ -131,7 +131,7 @@ static int try_better(struct choosing *c, const struct tide_choices *choices, bo
 {
     struct tide_schedule schedule;
     bool does = false;
-    if (tide_schedule(c->graph, c->training, c->matmuls, choices, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->device, choices, &schedule, c->err))
         return -1;
     bool gains = !c->found || schedule.work < c->best_work;
     int bad = gains ? fits(c, choices, &schedule, c->budget, &does) : 0;
@@ -168,7 +168,7 @@ static int try_smaller(struct choosing *c, const struct tide_choices *choices)
 {
     struct tide_schedule schedule;
     bool does = true;
-    if (tide_schedule(c->graph, c->training, c->matmuls, choices, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->device, choices, &schedule, c->err))
         return -1;
     int bad = c->least.total ? fits(c, choices, &schedule, c->least.total - 1, &does) : 0;
     if (!bad && does)
@@ -195,24 +195,24 @@ static int finish(const struct choosing *c, struct tide_plan *ret_plan, struct t
     if (!c->found)
         return tide_err_set(c->err, "no exact plan fits into %zu bytes: the least possible is %zu", c->budget,
                             c->least.total);
-    if (tide_schedule(c->graph, c->training, c->matmuls, &c->best, &schedule, c->err))
+    if (tide_schedule(c->graph, c->training, c->device, &c->best, &schedule, c->err))
         return -1;
     int bad = make_plan(c, &c->best, &schedule, ret_plan);
     tide_schedule_release(&schedule);
     return bad;
 }
 
-int tide_plan_choose(const struct tide_graph *graph, struct tide_matmuls *matmuls, size_t budget,
+int tide_plan_choose(const struct tide_graph *graph, const struct tide_device *device, size_t budget,
                      int64_t micro_batches, bool clips, struct tide_plan *ret_plan,
                      struct tide_plan *ret_least, struct tide_err *err)
 {
     static const int shares[] = {0, TIDE_QUARTERS, 1, 2, 3};
     struct choosing c = {.graph = graph,
-                         .matmuls = matmuls,
+                         .device = device,
                          .err = err,
                          .budget = budget ? budget : SIZE_MAX,
                          .training = tide_graph_training(graph)};
-    if (plan_others(graph, matmuls, &c.others, err))
+    if (plan_others(graph, device, &c.others, err))
         return -1;
     for (int fused = 0; fused <= (micro_batches == 1 ? 1 : 0); fused++)
         for (int i = 0; i <= TIDE_QUARTERS; i++) {

@@ -1,6 +1,5 @@
 #include "rt/schedule.h"
 #include "base/check.h"
-#include "rt/cpu/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@ struct track {
 struct maker {
     const struct tide_graph *graph;
     const struct tide_program *program;
-    struct tide_matmuls *matmuls;
+    const struct tide_device *device;
     const struct tide_choices *choices;
     struct tide_schedule *to;
     struct track *tracks;
@@ -111,7 +110,7 @@ static int add_scratch(struct maker *m, const struct tide_node *node, enum tide_
                        struct tide_instruction *to)
 {
     int quarters = direction == TIDE_BACKWARD ? m->choices->recompute_logits : 0;
-    size_t bytes = tide_cpu_scratch(m->matmuls, m->graph, node, direction, quarters);
+    size_t bytes = m->device->scratch(m->device, m->graph, node, direction, quarters);
     if (bytes) {
         to->scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, bytes);
         if (to->scratch < 0)
@@ -308,7 +307,7 @@ static int gradient_of_activation(struct maker *m, int tensor, struct tide_instr
 static int update(struct maker *m, int tensor)
 {
     struct tide_instruction to = blank(TIDE_UPDATE, -1, tensor);
-    size_t scratch = tide_update_scratch(m->graph, tensor);
+    size_t scratch = m->device->update_scratch(m->device, m->graph, tensor);
     to.in_grad[0] = m->tracks[tensor].gradient;
     if (scratch) {
         to.scratch = new_value(m, TIDE_VALUE_SCRATCH, -1, scratch);
@@ -535,7 +534,7 @@ static int finish(struct maker *m, int bad)
     return bad;
 }
 
-int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmuls *matmuls,
+int tide_schedule(const struct tide_graph *graph, int program, const struct tide_device *device,
                   const struct tide_choices *choices, struct tide_schedule *ret_schedule,
                   struct tide_err *err)
 {
@@ -544,7 +543,7 @@ int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmu
     bool trains = graph->programs[program].trains;
     struct maker m = {.graph = graph,
                       .program = &graph->programs[program],
-                      .matmuls = matmuls,
+                      .device = device,
                       .choices = trains ? choices : &none,
                       .to = &made,
                       .err = err};
@@ -553,14 +552,6 @@ int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmu
     if (!bad)
         *ret_schedule = made;
     return bad;
-}
-
-size_t tide_update_scratch(const struct tide_graph *graph, int tensor)
-{
-    const struct tide_tensor *t = &graph->tensors[tensor];
-    return graph->optimizer->scratch
-               ? graph->optimizer->scratch(t->rank > 1 ? tide_tensor_rows(t) : 1, tide_tensor_columns(t))
-               : 0;
 }
 
 void tide_schedule_release(struct tide_schedule *schedule)

@@ -14,7 +14,7 @@
 #ifndef TIDE_SCHEDULE_H
 #define TIDE_SCHEDULE_H
 
-#include "rt/op.h"
+#include "rt/device.h"
 
 struct tide_choices {
     int recompute;        /* blocks */
@@ -37,15 +37,6 @@ struct tide_value {
     size_t bytes;
     int first, last; /* instructions, both included */
     size_t offset;   /* layout.h */
-};
-
-enum tide_action {
-    TIDE_RUN,           /* a node forward */
-    TIDE_RUN_RECOMPUTE, /* likewise, in the backward pass */
-    TIDE_RUN_BACKWARD,  /* a node backward */
-    TIDE_COPY,          /* a gradient that two need, each for itself: in_grad[0] = out_grad[0] */
-    TIDE_MEASURE,       /* the gradient of parameter `tensor` is whole: its square joins the norm */
-    TIDE_UPDATE,        /* likewise: the parameter is updated */
 };
 
 /* What a step is made of, for those who ask what each part took; and every program that does not train. */
@@ -90,12 +81,9 @@ struct tide_schedule {
 /* Of a program. One that trains: one micro-batch up to the gradients, updates included when fused; gradients
  * exist only for what a parameter that trains needs. Another: forward only, without choices. Caller releases.
  */
-int tide_schedule(const struct tide_graph *graph, int program, struct tide_matmuls *matmuls,
+int tide_schedule(const struct tide_graph *graph, int program, const struct tide_device *device,
                   const struct tide_choices *choices, struct tide_schedule *ret_schedule,
                   struct tide_err *err);
-
-/* What the update of a parameter works in. */
-size_t tide_update_scratch(const struct tide_graph *graph, int tensor);
 
 void tide_schedule_release(struct tide_schedule *schedule);
 

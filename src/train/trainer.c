@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "rt/cpu/cpu_device.h"
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tiles.h"
@@ -46,7 +47,7 @@ struct tide_trainer {
     struct tide_data *data;
     struct tide_graph *graph;
     struct tide_gpt gpt;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_plan plan, least;
     struct tide_gpt_decoder decoder;
     struct tide_machine *machine;
@@ -252,7 +253,7 @@ static bool would_fit(const struct tide_trainer *t, int64_t batch, int64_t seque
     struct tide_plan plan;
     if (make_graph(t, batch, sequence, &gpt, &decoder, &graph, NULL))
         return false;
-    bool fits = !tide_plan_make(graph, t->matmuls, &t->least.choices, &plan, NULL) &&
+    bool fits = !tide_plan_make(graph, t->device, &t->least.choices, &plan, NULL) &&
                 plan.total <= (size_t)t->options.budget_bytes;
     tide_graph_free(graph);
     return fits;
@@ -307,11 +308,11 @@ static void settle_threads(struct tide_trainer *t)
 static int make_plan(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
-    if (tide_matmuls_new(o->reference, &t->matmuls, err) ||
+    if (tide_cpu_device_new(o->reference, &t->device, err) ||
         make_graph(t, o->batch, o->sequence, &t->gpt, &t->decoder, &t->graph, err))
         return -1;
     settle_threads(t);
-    if (!tide_plan_choose(t->graph, t->matmuls, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, &t->plan,
+    if (!tide_plan_choose(t->graph, t->device, (size_t)o->budget_bytes, o->accumulate, o->clip > 0, &t->plan,
                           &t->least, err))
         return 0;
     return t->least.total > (size_t)o->budget_bytes ? refuse_budget(t, err) : -1;
@@ -353,7 +354,7 @@ int tide_trainer_start(struct tide_trainer *t, struct tide_err *err)
 {
     if (t->options.out && tide_checkpoint_prepare(t->options.out, err))
         return -1;
-    if (tide_machine_new(t->graph, t->matmuls, &t->plan, &t->machine, err))
+    if (tide_machine_new(t->graph, t->device, &t->plan, &t->machine, err))
         return -1;
     if (samples(t) && tide_sampler_new(&t->config, &t->decoder, t->machine, &t->sampler, err))
         return -1;
@@ -368,7 +369,7 @@ void tide_trainer_free(struct tide_trainer *t)
         return;
     tide_sampler_free(t->sampler);
     tide_machine_free(t->machine);
-    tide_matmuls_free(t->matmuls);
+    tide_device_free(t->device);
     tide_graph_free(t->graph);
     tide_data_free(t->data);
     free(t);
@@ -603,9 +604,9 @@ const struct tide_plan *tide_trainer_least(const struct tide_trainer *t)
     return &t->least;
 }
 
-struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *t)
+struct tide_device *tide_trainer_device(const struct tide_trainer *t)
 {
-    return t->matmuls;
+    return t->device;
 }
 
 struct tide_machine *tide_trainer_machine(const struct tide_trainer *t)

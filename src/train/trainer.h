@@ -75,7 +75,7 @@ const struct tide_data *tide_trainer_data(const struct tide_trainer *trainer);
 const struct tide_graph *tide_trainer_graph(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_least(const struct tide_trainer *trainer);
-struct tide_matmuls *tide_trainer_matmuls(const struct tide_trainer *trainer);
+struct tide_device *tide_trainer_device(const struct tide_trainer *trainer);
 struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
 int64_t tide_trainer_done(const struct tide_trainer *trainer); /* steps, those before a resume included */
 const char *tide_trainer_resumed(const struct tide_trainer *trainer); /* from where; NULL: from nothing */

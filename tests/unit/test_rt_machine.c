@@ -2,7 +2,7 @@
  * test_rt_machine.c - a small GPT under every plan: the same bits for the same number of threads, and the
  * right ones.
  */
-#include "products.h"
+#include "new_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
@@ -31,7 +31,8 @@ static const struct tide_gpt_config config = {.vocabulary = 31,
 
 struct model {
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
+    bool plain; /* its products are */
     struct tide_gpt gpt;
 };
 
@@ -52,7 +53,8 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
                         .numbers; /* several of each, the last ones smaller */
     tile[0] = 16;
     tile[1] = 8;
-    m.matmuls = new_products(plain);
+    m.device = new_device(plain);
+    m.plain = plain;
     return m;
 }
 
@@ -68,7 +70,7 @@ static struct model new_model(enum tide_dtype compute, bool plain)
 
 static void free_model(struct model *m)
 {
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 
@@ -88,7 +90,7 @@ static struct tide_machine *new_machine(const struct model *m, const struct tide
 {
     struct tide_err err;
     struct tide_machine *machine;
-    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
+    ok(tide_machine_new(m->graph, m->device, plan, &machine, &err), &err);
     uint64_t seed = 7;
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
@@ -143,7 +145,7 @@ static void gives_these_bits(const struct model *m, const struct tide_choices *c
     struct tide_err err;
     struct tide_plan plan;
     float loss = NAN;
-    ok(tide_plan_make(m->graph, m->matmuls, choices, &plan, &err), &err);
+    ok(tide_plan_make(m->graph, m->device, choices, &plan, &err), &err);
     char *state = train(m, &plan, clip, micro_batches, &loss);
     assert_true(loss < 3.6F);
     if (!*first) {
@@ -161,7 +163,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !is_slow() && tide_threads() < 3 && !tide_matmuls_are_reference(m->matmuls);
+    bool every = !is_slow() && tide_threads() < 3 && !m->plain;
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.recompute = 0; choices.recompute <= BLOCKS; choices.recompute++)
@@ -206,7 +208,7 @@ static void threads_change_no_bit(void **state)
                 tide_threads_set(threads);
                 tide_threads_use(used);
                 struct model m = new_model((enum tide_dtype)dtype, false);
-                ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+                ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
                 char *trained = train(&m, &plan, 0.5F, 1, &loss);
                 first = first ? first : trained;
                 assert_memory_equal(trained, first, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER]);
@@ -240,7 +242,7 @@ static void an_update_that_waits_gives_the_same_bits(void **state)
             struct tide_choices choices = {.clips = true, .fused = fused};
             struct tide_plan plan;
             float loss = NAN;
-            ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+            ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
             states[fused] = train(&m, &plan, 0.5F, 1, &loss);
             assert_true(isfinite(loss));
             bytes = plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER];
@@ -261,9 +263,9 @@ static void micro_batches_add_up_to_one_batch(void **state)
     struct model whole = new_model_of(TIDE_F32, false, 8), part = new_model_of(TIDE_F32, false, 2);
     struct tide_choices choices = {.clips = true};
     struct tide_plan plan;
-    ok(tide_plan_make(whole.graph, whole.matmuls, &choices, &plan, &err), &err);
+    ok(tide_plan_make(whole.graph, whole.device, &choices, &plan, &err), &err);
     struct tide_machine *once = new_machine(&whole, &plan);
-    ok(tide_plan_make(part.graph, part.matmuls, &choices, &plan, &err), &err);
+    ok(tide_plan_make(part.graph, part.device, &choices, &plan, &err), &err);
     struct tide_machine *often = new_machine(&part, &plan);
     struct tide_update_rule rule = rule_of(1), quarter = rule;
     quarter.micro_batches = 4;
@@ -303,7 +305,7 @@ static void every_parameter_gets_a_gradient(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {0};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -342,7 +344,7 @@ static struct model stored_model(enum tide_dtype stored, enum tide_dtype compute
     m.graph->freezes = stored == TIDE_I8;
     m.graph->optimizer = optimizer;
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    m.matmuls = new_products(false);
+    m.device = new_device(false);
     return m;
 }
 
@@ -359,10 +361,10 @@ static void stored_numbers_compute_as_themselves(void **state)
                          stored_model(types[which / 2], which % 2 ? TIDE_BF16 : TIDE_F32, tide_optimizers[0]),
                      wide = stored_model(TIDE_F32, which % 2 ? TIDE_BF16 : TIDE_F32, tide_optimizers[0]);
         struct tide_machine *a, *b;
-        ok(tide_plan_make(wide.graph, wide.matmuls, &none, &plan, &err), &err);
+        ok(tide_plan_make(wide.graph, wide.device, &none, &plan, &err), &err);
         b = new_machine(&wide, &plan);
-        ok(tide_plan_make(narrow.graph, narrow.matmuls, &none, &plan, &err), &err);
-        ok(tide_machine_new(narrow.graph, narrow.matmuls, &plan, &a, &err), &err);
+        ok(tide_plan_make(narrow.graph, narrow.device, &none, &plan, &err), &err);
+        ok(tide_machine_new(narrow.graph, narrow.device, &plan, &a, &err), &err);
         fill_batch(&narrow, a, 0);
         for (int i = 0; i < wide.graph->tensor_count; i++) {
             const struct tide_tensor *t = &narrow.graph->tensors[i];
@@ -390,7 +392,7 @@ static char *trained_bytes(const struct model *m, const struct tide_plan *plan, 
     struct tide_machine *machine;
     struct tide_update_rule rule = rule_of(0.5F);
     float loss = 0, first = 0;
-    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
+    ok(tide_machine_new(m->graph, m->device, plan, &machine, &err), &err);
     fill_batch(m, machine, 0);
     uint64_t seed = 7;
     for (int i = 0; i < m->graph->tensor_count; i++) {
@@ -433,7 +435,7 @@ static void every_optimizer_gives_the_same_bits_under_every_plan(void **state)
                 size_t bytes;
                 tide_threads_set(which & 4 ? 3 : 1);
                 struct model m = stored_model((enum tide_dtype)stored, TIDE_F32, tide_optimizers[i]);
-                ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+                ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
                 char *now = trained_bytes(&m, &plan, &bytes);
                 if (first && memcmp(first, now, bytes) != 0)
                     fail_msg("%s, weights %d, plan %d: other bits", tide_optimizers[i]->name, stored, which);
@@ -460,9 +462,9 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
     int trained = tide_graph_parameter(m.graph, "h.2.mlp.c_proj.weight", true, 2, dims);
     m.graph->freezes = true; /* all but the last block's last product */
     ok(tide_gpt_build(m.graph, &config, BATCH, SEQUENCE, &m.gpt, &err), &err);
-    m.matmuls = new_products(false);
-    ok(tide_plan_make(m.graph, m.matmuls, &none, &plan, &err), &err);
-    ok(tide_plan_make(whole.graph, whole.matmuls, &none, &all, &err), &err);
+    m.device = new_device(false);
+    ok(tide_plan_make(m.graph, m.device, &none, &plan, &err), &err);
+    ok(tide_plan_make(whole.graph, whole.device, &none, &all, &err), &err);
     assert_int_equal(plan.bytes[TIDE_GRADIENTS], tide_aligned((size_t)(dims[0] * dims[1]) * 4));
     assert_int_equal(plan.bytes[TIDE_OPTIMIZER], 2 * plan.bytes[TIDE_GRADIENTS]);
     assert_true(plan.layouts[m.gpt.train].bytes < all.layouts[whole.gpt.train].bytes / 2);
@@ -497,7 +499,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     struct model m = new_model(TIDE_F32, false);
     struct tide_choices choices = {.recompute = 2};
     struct tide_plan plan;
-    ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+    ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
     struct tide_machine *machine = new_machine(&m, &plan);
     struct tide_update_rule rule = rule_of(0);
     tide_machine_pass(machine, 0, &rule);
@@ -533,7 +535,7 @@ enum { OF_NORM, OF_SUM, OF_PRODUCT, ENDS };
  * it reads. */
 static struct model new_tangle(int end)
 {
-    struct model m = {.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(true)};
+    struct model m = {.graph = tide_graph_new(TIDE_F32), .device = new_device(true)};
     struct tide_graph *g = m.graph;
     struct tide_err err;
     int64_t rows = 2 * SEQUENCE, C = 12, table[2] = {31, C}, places[2] = {SEQUENCE, C}, square[2] = {C, C};
@@ -575,7 +577,7 @@ static void slopes_are_gradients(const struct model *m)
     for (int again = 0; again < 2; again++) {
         struct tide_choices choices = {.recompute = again};
         struct tide_plan plan;
-        ok(tide_plan_make(m->graph, m->matmuls, &choices, &plan, &err), &err);
+        ok(tide_plan_make(m->graph, m->device, &choices, &plan, &err), &err);
         struct tide_machine *machine = new_machine(m, &plan);
         tide_machine_pass(machine, 0, &rule);
         for (int i = 0; i < m->graph->tensor_count; i++) {

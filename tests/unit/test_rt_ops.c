@@ -15,7 +15,6 @@
  * are taken in f32 at inputs that bf16 can hold, so that only the gradient is coarse: the three roundings
  * from above.
  */
-#include "products.h"
 #include "sanitized.h"
 #include "rt/cpu/kernel.h"
 #include "rt/cpu/kernels.h"
@@ -316,7 +315,7 @@ static struct bench set_up(const struct trial *trial, enum tide_dtype compute, b
     assert_non_null(b.graph);
     tide_graph_program(b.graph, "trial", false);
     trial->make(b.graph, trial->n);
-    b.matmuls = new_products(plain);
+    assert_int_equal(tide_matmuls_new(plain, &b.matmuls, &err), 0);
     if (tide_graph_failed(b.graph, &err))
         fail_msg("%s: %s", trial->op, err.text);
     const struct tide_node *node = &b.graph->nodes[0];

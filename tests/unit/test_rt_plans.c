@@ -2,7 +2,7 @@
  * test_rt_plans.c - what is planned for every preset, from the least possible memory upward, is kept; and
  * layouts, of these and of lifetimes by chance, are right and not far from the best.
  */
-#include "products.h"
+#include "new_device.h"
 #include "sanitized.h"
 #include "rt/machine.h"
 #include "rt/occupied.h"
@@ -48,7 +48,7 @@ enum { PRESETS = sizeof presets / sizeof *presets };
 
 struct model {
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt gpt;
 };
 
@@ -63,7 +63,7 @@ static struct model new_model_of(const struct preset *preset, int64_t blocks, en
     config.vocabulary = config.vocabulary ? config.vocabulary : 97;
     config.blocks = blocks ? blocks : config.blocks;
     ok(tide_gpt_build(m.graph, &config, preset->batch, preset->sequence, &m.gpt, &err), &err);
-    m.matmuls = new_products(false);
+    m.device = new_device(false);
     return m;
 }
 
@@ -74,7 +74,7 @@ static struct model new_model(const struct preset *preset, enum tide_dtype compu
 
 static void free_model(struct model *m)
 {
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 
@@ -99,7 +99,7 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
     struct tide_err err;
     struct tide_machine *machine;
     size_t spare;
-    ok(tide_machine_new(m->graph, m->matmuls, plan, &machine, &err), &err);
+    ok(tide_machine_new(m->graph, m->device, plan, &machine, &err), &err);
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
     unsigned char *arena = tide_machine_data(machine, m->gpt.token_table),
                   *end = beyond(m, machine, plan, &spare);
@@ -139,7 +139,7 @@ static double least_work(const struct model *m, size_t budget, bool clips, size_
         for (int i = 0; i < 2 * (TIDE_QUARTERS + 1); i++) {
             struct tide_choices choices = {again, i % 2, clips, i / 2};
             struct tide_plan plan;
-            ok(tide_plan_make(m->graph, m->matmuls, &choices, &plan, &err), &err);
+            ok(tide_plan_make(m->graph, m->device, &choices, &plan, &err), &err);
             least = plan.total <= budget && plan.work < least ? plan.work : least;
             *ret_total = plan.total < *ret_total ? plan.total : *ret_total;
         }
@@ -151,14 +151,13 @@ static void walk_budgets(const struct preset *preset, enum tide_dtype compute, b
     struct tide_err err;
     struct model m = new_model(preset, compute);
     struct tide_plan all, least, plan, last = {0};
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, clips, &all, &least, &err), &err);
-    assert_int_equal(tide_plan_choose(m.graph, m.matmuls, least.total - 1, 1, clips, &plan, &least, &err),
-                     -1);
+    ok(tide_plan_choose(m.graph, m.device, 0, 1, clips, &all, &least, &err), &err);
+    assert_int_equal(tide_plan_choose(m.graph, m.device, least.total - 1, 1, clips, &plan, &least, &err), -1);
     assert_non_null(strstr(err.text, "least possible"));
     size_t budgets = is_slow() ? 3 : preset->walk;
     for (size_t i = 0; i <= budgets; i++) {
         size_t budget = least.total + (all.total - least.total) * i / budgets;
-        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, clips, &plan, &least, &err), &err);
+        ok(tide_plan_choose(m.graph, m.device, budget, 1, clips, &plan, &least, &err), &err);
         assert_true(plan.total <= budget);
         assert_int_equal(plan.total, plan.bytes[TIDE_TRAINED] + plan.bytes[TIDE_OPTIMIZER] +
                                          plan.bytes[TIDE_GRADIENTS] + plan.bytes[TIDE_INPUTS] +
@@ -199,7 +198,7 @@ static void computing_again_takes_less_memory(void **state)
     for (int again = 0; again <= m.graph->programs[m.gpt.train].block_count; again++) {
         struct tide_choices choices = {.recompute = again};
         struct tide_plan plan;
-        ok(tide_plan_make(m.graph, m.matmuls, &choices, &plan, &err), &err);
+        ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
         assert_true(plan.layouts[m.gpt.train].bytes < before ||
                     again == m.graph->programs[m.gpt.train].block_count); /* of the last nothing is saved */
         before = plan.layouts[m.gpt.train].bytes;
@@ -217,10 +216,10 @@ static void of_many_blocks_the_plan_with_least_work_is_found(void **state)
     struct tide_err err;
     struct model m = new_model_of(&presets[0], 20, TIDE_BF16);
     struct tide_plan all, least, plan;
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, true, &all, &least, &err), &err);
+    ok(tide_plan_choose(m.graph, m.device, 0, 1, true, &all, &least, &err), &err);
     for (size_t i = 1; i <= 2; i++) {
         size_t budget = least.total + (all.total - least.total) * i / 3, least_total;
-        ok(tide_plan_choose(m.graph, m.matmuls, budget, 1, true, &plan, &least, &err), &err);
+        ok(tide_plan_choose(m.graph, m.device, budget, 1, true, &plan, &least, &err), &err);
         assert_true(plan.total <= budget);
         assert_true(plan.work == least_work(&m, budget, true, &least_total));
         assert_int_equal(least.total, least_total);
@@ -228,16 +227,18 @@ static void of_many_blocks_the_plan_with_least_work_is_found(void **state)
     free_model(&m);
 }
 
-static const struct tide_op *counted;
+static struct tide_device counted;
 static int asked;
 
-static double counting_work(const struct tide_graph *graph, const struct tide_node *node)
+static size_t counting_scratch(const struct tide_device *device, const struct tide_graph *graph,
+                               const struct tide_node *node, enum tide_direction direction, int quarters)
 {
-    asked++;
-    return counted->work(graph, node);
+    asked += node == graph->nodes;
+    return counted.scratch(device, graph, node, direction, quarters);
 }
 
-/* Each schedule asks for the work of the first node equally often. To try all 512 blocks would be 5,130. */
+/* Each schedule asks for the scratch of the first node equally often. To try all 512 blocks would be 5,130.
+ */
 static void planning_many_blocks_takes_few_schedules(void **state)
 {
     (void)state;
@@ -246,21 +247,18 @@ static void planning_many_blocks_takes_few_schedules(void **state)
     struct model m = new_model_of(&presets[0], blocks, TIDE_F32);
     struct tide_plan all, least, plan;
     struct tide_schedule schedule;
-    struct tide_op counting = *m.graph->nodes[0].op;
-    counted = m.graph->nodes[0].op;
-    counting.work = counting_work;
-    m.graph->nodes[0].op = &counting;
-    ok(tide_plan_choose(m.graph, m.matmuls, 0, 1, false, &all, &least, &err), &err);
+    counted = *m.device;
+    m.device->scratch = counting_scratch;
+    ok(tide_plan_choose(m.graph, m.device, 0, 1, false, &all, &least, &err), &err);
     asked = 0;
-    ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &all.choices, &schedule, &err), &err);
+    ok(tide_schedule(m.graph, m.gpt.train, m.device, &all.choices, &schedule, &err), &err);
     tide_schedule_release(&schedule);
     int once = asked;
-    ok(tide_plan_choose(m.graph, m.matmuls, (all.total + least.total) / 2, 1, false, &plan, &least, &err),
+    ok(tide_plan_choose(m.graph, m.device, (all.total + least.total) / 2, 1, false, &plan, &least, &err),
        &err);
     print_message("planning %d blocks takes %d schedules\n", blocks, asked / once - 1);
     assert_in_range(plan.choices.recompute, 1, blocks - 1);
     assert_in_range(asked / once - 1, 1, 512);
-    m.graph->nodes[0].op = counted;
     free_model(&m);
 }
 
@@ -273,7 +271,7 @@ static void the_layout_of_many_blocks_costs_little_for_each_value(void **state)
         struct tide_choices choices = {.recompute = which >> 1 ? 512 : 0};
         struct tide_schedule schedule;
         struct tide_layout layout;
-        ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &choices, &schedule, &err), &err);
+        ok(tide_schedule(m.graph, m.gpt.train, m.device, &choices, &schedule, &err), &err);
         ok(tide_layout(&schedule, &layout, &err), &err);
         assert_true(layout.looks < 500 * (uint64_t)schedule.value_count);
         assert_true((double)layout.bytes < 1.001 * (double)layout.lower_bound);
@@ -303,7 +301,7 @@ static void layouts_of_presets_are_near_the_lower_bound(void **state)
                     struct tide_choices choices = {again, which & 1, which >> 1, 0};
                     struct tide_schedule schedule;
                     struct tide_layout layout;
-                    ok(tide_schedule(m.graph, m.gpt.train, m.matmuls, &choices, &schedule, &err), &err);
+                    ok(tide_schedule(m.graph, m.gpt.train, m.device, &choices, &schedule, &err), &err);
                     ok(tide_layout(&schedule, &layout, &err), &err);
                     ok(tide_layout_check(&schedule, layout.bytes, &err), &err);
                     assert_true(layout.lower_bound <= layout.bytes);

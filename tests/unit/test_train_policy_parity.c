@@ -8,7 +8,7 @@
  * their tokens' losses without signs, for on policy most of them cancels.
  */
 #include "parity.h"
-#include "products.h"
+#include "new_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/threads.h"
 
@@ -72,7 +72,7 @@ static const struct tide_case {
 
 struct model {
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt_policy policy;
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -92,13 +92,13 @@ static void set_up(struct model *m, const struct tide_gpt_config *config, const 
                    int64_t sequences, struct tide_choices choices)
 {
     struct tide_err err;
-    *m = (struct model){.graph = tide_graph_new(TIDE_F32), .matmuls = new_products(false)};
+    *m = (struct model){.graph = tide_graph_new(TIDE_F32), .device = new_device(false)};
     assert_non_null(m->graph);
     tide_threads_set(1);
     m->graph->optimizer = &tide_optimizer_sgd;
     ok(tide_gpt_build_policy(m->graph, config, sequences, ROWS, rule, &m->policy, &err), &err);
-    ok(tide_plan_make(m->graph, m->matmuls, &choices, &m->plan, &err), &err);
-    ok(tide_machine_new(m->graph, m->matmuls, &m->plan, &m->machine, &err), &err);
+    ok(tide_plan_make(m->graph, m->device, &choices, &m->plan, &err), &err);
+    ok(tide_machine_new(m->graph, m->device, &m->plan, &m->machine, &err), &err);
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
         float *weight = t->role == TIDE_PARAMETER ? tide_machine_data(m->machine, i) : NULL;
@@ -111,7 +111,7 @@ static void set_up(struct model *m, const struct tide_gpt_config *config, const 
 static void tear_down(struct model *m)
 {
     tide_machine_free(m->machine);
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

@@ -3,7 +3,7 @@
  * distribution they promise.
  */
 #include "failing_malloc.h"
-#include "products.h"
+#include "new_device.h"
 #include "rt/cpu/threads.h"
 #include "rt/random.h"
 #include "train/rollout.h"
@@ -30,7 +30,7 @@ static const struct tide_gpt_config small = {.vocabulary = 13,
 struct model {
     struct tide_gpt_config config;
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt_decoder one, decoder; /* of one slot; of several */
     struct tide_plan plan;
     struct tide_machine *machine;
@@ -67,9 +67,9 @@ static struct model new_model(const struct tide_gpt_config *config, enum tide_dt
     assert_non_null(m.graph);
     ok(tide_gpt_build_decoder(m.graph, config, slots, WINDOW, &m.decoder, &err), &err);
     ok(tide_gpt_build_decoder(m.graph, config, 1, WINDOW, &m.one, &err), &err);
-    m.matmuls = new_products(false);
-    ok(tide_plan_make(m.graph, m.matmuls, &none, &m.plan, &err), &err);
-    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
+    m.device = new_device(false);
+    ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
+    ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
     ok(tide_sampler_new(config, &m.one, m.machine, &m.sampler, &err), &err);
     ok(tide_rollout_new(config, &m.decoder, m.machine, sequences, MOST_NEW, &m.rollout, &err), &err);
     make_weights(&m);
@@ -81,7 +81,7 @@ static void free_model(struct model *m)
     tide_rollout_free(m->rollout);
     tide_sampler_free(m->sampler);
     tide_machine_free(m->machine);
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 

@@ -2,7 +2,7 @@
  * test_train_sample.c - decoding against the whole pass.
  */
 #include "failing_malloc.h"
-#include "products.h"
+#include "new_device.h"
 #include "rt/op.h"
 #include "rt/cpu/threads.h"
 #include "rt/random.h"
@@ -36,7 +36,7 @@ static void ok(int status, const struct tide_err *err)
 /* A model and its decoder, with a program that gives the logits of all rows of the whole pass. */
 struct model {
     struct tide_graph *graph;
-    struct tide_matmuls *matmuls;
+    struct tide_device *device;
     struct tide_gpt gpt;
     struct tide_gpt_decoder decoder;
     struct tide_plan plan;
@@ -91,9 +91,9 @@ static struct model model_of(const struct tide_gpt_config *shape, enum tide_dtyp
     ok(tide_gpt_build(m.graph, shape, 1, SEQUENCE, &m.gpt, &err), &err);
     ok(tide_gpt_build_decoder(m.graph, shape, 1, window, &m.decoder, &err), &err);
     add_whole_pass(&m);
-    m.matmuls = new_products(plain);
-    ok(tide_plan_make(m.graph, m.matmuls, choices, &m.plan, &err), &err);
-    ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
+    m.device = new_device(plain);
+    ok(tide_plan_make(m.graph, m.device, choices, &m.plan, &err), &err);
+    ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
     ok(tide_sampler_new(shape, &m.decoder, m.machine, &m.sampler, &err), &err);
     make_weights(&m);
     return m;
@@ -109,7 +109,7 @@ static void free_model(struct model *m)
 {
     tide_sampler_free(m->sampler);
     tide_machine_free(m->machine);
-    tide_matmuls_free(m->matmuls);
+    tide_device_free(m->device);
     tide_graph_free(m->graph);
 }
 
@@ -308,9 +308,9 @@ static void slots_decode_as_if_alone(void **state)
         struct tide_choices none = {0};
         m.graph = tide_graph_new(compute);
         ok(tide_gpt_build_decoder(m.graph, &config, SLOTS, config.positions, &m.decoder, &err), &err);
-        m.matmuls = new_products(false);
-        ok(tide_plan_make(m.graph, m.matmuls, &none, &m.plan, &err), &err);
-        ok(tide_machine_new(m.graph, m.matmuls, &m.plan, &m.machine, &err), &err);
+        m.device = new_device(false);
+        ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
+        ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
         for (int i = 0; i < m.graph->tensor_count; i++) {
             const struct tide_tensor *t = &m.graph->tensors[i];
             uint64_t found;

@@ -1,8 +1,6 @@
 #include "rt/cpu/kernels.h"
 #include "base/check.h"
 
-#include <string.h>
-
 extern const struct tide_cpu_kernels tide_cpu_embed, tide_cpu_norm, tide_cpu_linear, tide_cpu_gelu,
     tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale;
 
@@ -23,7 +21,7 @@ static const struct tide_cpu_kernels *const table[] = {
 const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op)
 {
     int i = 0;
-    while (table[i] && strcmp(table[i]->op->name, op->name) != 0)
+    while (table[i] && table[i]->op != op)
         i++;
     TIDE_CHECK_TRUE(table[i]);
     return table[i];

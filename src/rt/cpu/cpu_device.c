@@ -1,0 +1,474 @@
+#include "rt/cpu/cpu_device.h"
+#include "base/check.h"
+#include "rt/cpu/due.h"
+#include "rt/cpu/kernels.h"
+#include "rt/cpu/pages.h"
+#include "rt/cpu/peak.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/update.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LOSSES = 8 };
+
+struct cpu {
+    struct tide_device device;
+    struct tide_matmuls *matmuls;
+};
+
+/* A launch with its pointers. */
+struct ready {
+    const struct tide_launch *launch;
+    const struct tide_cpu_kernels *kernels;
+    struct tide_call call;
+};
+
+struct loaded {
+    struct ready *list;
+    int count;
+    const float *losses[MOST_LOSSES];
+    int loss_count;
+};
+
+struct tide_arena {
+    const struct tide_graph *graph;
+    struct tide_matmuls *matmuls;
+    struct tide_pages pages;
+    size_t start[TIDE_SECTIONS + 1];
+    struct loaded programs[TIDE_PROGRAMS];
+    int training;                 /* the program that trains; -1: none */
+    struct tide_trained *trained; /* of each tensor that is a parameter which trains */
+    struct tide_due *due;         /* the last step's update; NULL: it is done at once */
+    int *numbers;                 /* of parameters in it */
+    double *squares;              /* of each parameter's gradient */
+    bool measures;                /* there are any */
+};
+
+static void *at(const struct tide_arena *a, size_t place)
+{
+    return place == TIDE_NOWHERE ? NULL : a->pages.start + place;
+}
+
+static size_t section_bytes(const struct tide_arena *a, enum tide_section section)
+{
+    return a->start[section + 1] - a->start[section];
+}
+
+/* Where a tensor lies that has memory from run to run. */
+static void *home_of(const struct tide_arena *a, int tensor)
+{
+    const struct tide_tensor *t = &a->graph->tensors[tensor];
+    TIDE_CHECK_TRUE(tide_tensor_lasts(t));
+    return at(a, a->start[tide_tensor_section(t)] + t->offset);
+}
+
+/* ---- the update that is due */
+
+/* Adds a parameter, if it is one and not there yet. */
+static int list_one(struct tide_arena *a, int tensor, struct tide_err *err)
+{
+    const struct tide_graph *g = a->graph;
+    const struct tide_program *p = &g->programs[a->training];
+    const struct tide_tensor *t = &g->tensors[tensor];
+    bool by_rows = false;
+    if (!tide_tensor_trains(t) || a->numbers[tensor] >= 0)
+        return 0;
+    for (int i = p->first; i < p->end; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            by_rows |= g->nodes[i].in[k] == tensor && (g->nodes[i].op->gathers >> k & 1);
+    a->numbers[tensor] = tide_due_add(a->due, home_of(a, tensor), tide_tensor_rows(t), tide_tensor_columns(t),
+                                      by_rows, t->decays, err);
+    return a->numbers[tensor] < 0 ? -1 : 0;
+}
+
+/* In the order in which a pass needs them whole. */
+static int list_due(struct tide_arena *a, struct tide_err *err)
+{
+    const struct tide_graph *g = a->graph;
+    const struct tide_program *p = &g->programs[a->training];
+    int64_t apart = (int64_t)(section_bytes(a, TIDE_TRAINED) / sizeof(float));
+    a->numbers = malloc(((size_t)g->tensor_count + 1) * sizeof *a->numbers);
+    if (!a->numbers)
+        return tide_err_set(err, "out of memory");
+    if (tide_due_new(g->tensor_count, apart, &a->due, err))
+        return -1;
+    for (int i = 0; i < g->tensor_count; i++)
+        a->numbers[i] = -1;
+    for (int i = p->first; i < p->end; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            if (!(g->nodes[i].op->gathers >> k & 1) && list_one(a, g->nodes[i].in[k], err))
+                return -1;
+    for (int i = 0; i < g->tensor_count; i++)
+        if (list_one(a, i, err))
+            return -1;
+    return 0;
+}
+
+/* What a node reads on the forward pass. */
+static void settle_for(const struct tide_arena *a, const struct tide_node *node)
+{
+    for (int k = 0; a->due && k < node->in_count; k++) {
+        int number = a->numbers[node->in[k]];
+        const struct tide_tensor *rows = &a->graph->tensors[node->in[0]];
+        if (number >= 0 && (node->op->gathers >> k & 1))
+            tide_due_rows(a->due, number, home_of(a, node->in[0]), tide_tensor_count(rows));
+        else if (number >= 0)
+            tide_due_until(a->due, number);
+    }
+}
+
+static void settle(const struct tide_arena *a)
+{
+    if (a->due)
+        tide_due_all(a->due);
+}
+
+/* ---- memory */
+
+/* Where the things of parameters that train lie. */
+static void place_trained(struct tide_arena *a)
+{
+    for (int i = 0; i < a->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &a->graph->tensors[i];
+        struct tide_trained *to = &a->trained[i];
+        struct tide_state_part parts[TIDE_STATE_PARTS];
+        if (!tide_tensor_trains(t))
+            continue;
+        *to = (struct tide_trained){.rows = t->rank > 1 ? tide_tensor_rows(t) : 1,
+                                    .columns = tide_tensor_columns(t),
+                                    .dtype = t->dtype,
+                                    .number = (uint64_t)i,
+                                    .weight = home_of(a, i)};
+        int count = tide_optimizer_parts(a->graph->optimizer, to->rows, to->columns, parts);
+        size_t plane = a->start[TIDE_OPTIMIZER];
+        for (int k = 0; k < count; plane += a->graph->state[k++])
+            to->parts[k] = at(a, plane + t->state[k]);
+    }
+}
+
+/* An update may wait (due.h) where weights, both moments and gradients are all f32. */
+static bool can_wait(const struct tide_arena *a)
+{
+    return section_bytes(a, TIDE_GRADIENTS) && a->graph->optimizer == &tide_optimizer_adamw &&
+           section_bytes(a, TIDE_GRADIENTS) == section_bytes(a, TIDE_TRAINED);
+}
+
+static void give_back(struct tide_arena *a)
+{
+    if (!a)
+        return;
+    tide_matmuls_free(a->matmuls);
+    tide_due_free(a->due);
+    tide_pages_release(&a->pages);
+    for (int i = 0; i < TIDE_PROGRAMS; i++)
+        free(a->programs[i].list);
+    free(a->numbers);
+    free(a->squares);
+    free(a->trained);
+    free(a);
+}
+
+static int fill_arena(struct tide_arena *a, bool is_reference, struct tide_err *err)
+{
+    a->squares = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->squares);
+    a->trained = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->trained);
+    if (!a->squares || !a->trained)
+        return tide_err_set(err, "out of memory");
+    /* Of the optimizer's state pages are small: it is walked through once a step, for which they do, and they
+     * are cleared several times as fast as huge ones. */
+    if (tide_matmuls_new(is_reference, &a->matmuls, err) ||
+        tide_pages_map(&a->pages, a->start[TIDE_SECTIONS], a->start[TIDE_OPTIMIZER], a->start[TIDE_GRADIENTS],
+                       err))
+        return -1;
+    place_trained(a);
+    if (can_wait(a) && list_due(a, err))
+        return -1;
+    tide_pages_touch(&a->pages, a->start[TIDE_SECTIONS]);
+    return 0;
+}
+
+static int take(struct tide_device *device, const struct tide_graph *graph, const size_t *bytes,
+                struct tide_arena **ret_arena, struct tide_err *err)
+{
+    struct tide_arena *a = calloc(1, sizeof *a);
+    if (!a)
+        return tide_err_set(err, "out of memory");
+    a->graph = graph;
+    a->training = tide_graph_training(graph);
+    for (int i = 0; i < TIDE_SECTIONS; i++)
+        a->start[i + 1] = a->start[i] + bytes[i];
+    if (fill_arena(a, tide_matmuls_are_reference(((struct cpu *)device)->matmuls), err)) {
+        give_back(a);
+        return -1;
+    }
+    *ret_arena = a;
+    return 0;
+}
+
+static void *lend(struct tide_arena *a, size_t place)
+{
+    if (place < a->start[TIDE_INPUTS])
+        settle(a);
+    return at(a, place);
+}
+
+static void write_bytes(struct tide_arena *a, size_t to, const void *from, size_t bytes)
+{
+    TIDE_CHECK(to + bytes, <=, a->start[TIDE_SECTIONS]);
+    memcpy(lend(a, to), from, bytes);
+}
+
+static void read_bytes(struct tide_arena *a, size_t from, void *to, size_t bytes)
+{
+    TIDE_CHECK(from + bytes, <=, a->start[TIDE_SECTIONS]);
+    memcpy(to, lend(a, from), bytes);
+}
+
+static void copy_bytes(struct tide_arena *a, size_t to, size_t from, size_t bytes)
+{
+    write_bytes(a, to, lend(a, from), bytes);
+}
+
+/* ---- programs */
+
+static void resolve(struct tide_arena *a, const struct tide_launch *from, struct ready *to)
+{
+    *to = (struct ready){.launch = from};
+    to->call = (struct tide_call){.graph = a->graph,
+                                  .matmuls = a->matmuls,
+                                  .adds = from->adds,
+                                  .loss_scale = 1,
+                                  .scratch = at(a, from->scratch),
+                                  .scratch_bytes = from->scratch_bytes};
+    for (int i = 0; i < TIDE_OPERANDS; i++) {
+        to->call.in[i] = at(a, from->in[i]);
+        to->call.in_grad[i] = at(a, from->in_grad[i]);
+    }
+    for (int i = 0; i < TIDE_OUTPUTS; i++) {
+        to->call.out[i] = at(a, from->out[i]);
+        to->call.out_grad[i] = at(a, from->out_grad[i]);
+    }
+    if (from->node >= 0) {
+        to->call.node = &a->graph->nodes[from->node];
+        to->kernels = tide_cpu_kernels(to->call.node->op);
+    }
+}
+
+static int load(struct tide_arena *a, int program, const struct tide_launch *launches, int count,
+                struct tide_err *err)
+{
+    struct loaded *p = &a->programs[program];
+    p->list = calloc((size_t)count + 1, sizeof *p->list);
+    if (!p->list)
+        return tide_err_set(err, "out of memory for the program");
+    p->count = count;
+    for (int i = 0; i < count; i++) {
+        const struct tide_call *call = &p->list[i].call;
+        resolve(a, &launches[i], &p->list[i]);
+        a->measures |= launches[i].action == TIDE_MEASURE;
+        if (call->node && call->node->op->is_loss && call->out[0]) {
+            TIDE_CHECK(p->loss_count, <, MOST_LOSSES);
+            p->losses[p->loss_count++] = call->out[0];
+        }
+    }
+    return 0;
+}
+
+static float loss_of(struct tide_arena *a, int program)
+{
+    const struct loaded *p = &a->programs[program];
+    float sum = 0;
+    for (int i = 0; i < p->loss_count; i++)
+        sum += *p->losses[i];
+    return sum;
+}
+
+static double norm_of(struct tide_arena *a)
+{
+    double sum = 0;
+    for (int i = 0; i < a->graph->tensor_count; i++)
+        sum += a->squares[i];
+    return a->measures ? sqrt(sum) : NAN;
+}
+
+/* Whether an update would leave numbers behind, as far as that is known before it. */
+static bool is_sound(struct tide_arena *a)
+{
+    return isfinite(loss_of(a, a->training)) && (!a->measures || isfinite(norm_of(a)));
+}
+
+static float scale_of(struct tide_arena *a, const struct tide_update_rule *rule)
+{
+    double norm = a->measures ? norm_of(a) : 0;
+    return rule->clip > 0 && norm > rule->clip ? (float)(rule->clip / norm) : 1.0F;
+}
+
+static void measure(struct tide_arena *a, int tensor, const float *gradient)
+{
+    a->squares[tensor] = tide_update_squares(gradient, tide_tensor_count(&a->graph->tensors[tensor]));
+}
+
+static void update_one(struct tide_arena *a, int tensor, const float *gradient, void *scratch,
+                       const struct tide_update_rule *rule)
+{
+    const struct tide_optimizer *optimizer = a->graph->optimizer;
+    struct tide_trained trained = a->trained[tensor];
+    struct tide_optimizer_step step = rule->step;
+    step.decay = a->graph->tensors[tensor].decays ? step.decay : 0;
+    step.scale = scale_of(a, rule);
+    struct tide_factors factors = tide_optimizer_factors(&step);
+    trained.gradient = gradient;
+    if (optimizer->measure)
+        tide_optimizer_measure(optimizer, &trained, &factors, scratch);
+    tide_optimizer_update(optimizer, &trained, &factors);
+}
+
+static void copy_gradient(const struct tide_call *call, const struct tide_tensor *t)
+{
+    void *to = call->in_grad[0];
+    const void *from = call->out_grad[0];
+    if (call->adds)
+        tide_rows_add(to, to, from, t->dtype, tide_tensor_count(t));
+    else
+        memcpy(to, from, t->bytes);
+}
+
+static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_batch,
+                    const struct tide_update_rule *rule)
+{
+    struct tide_call call = r->call;
+    int tensor = r->launch->tensor;
+    if (micro_batch > 0)
+        call.adds |= r->launch->accumulates;
+    if (rule)
+        call.loss_scale = 1.0F / (float)rule->micro_batches;
+    switch (r->launch->action) {
+    case TIDE_RUN:
+        settle_for(a, call.node);
+        r->kernels->forward(&call);
+        break;
+    case TIDE_RUN_RECOMPUTE:
+        r->kernels->forward(&call);
+        break;
+    case TIDE_RUN_BACKWARD:
+        settle(a); /* before gradients are written */
+        r->kernels->backward(&call);
+        break;
+    case TIDE_COPY:
+        copy_gradient(&call, &a->graph->tensors[tensor]);
+        break;
+    case TIDE_MEASURE:
+        if (micro_batch + 1 == rule->micro_batches)
+            measure(a, tensor, call.in_grad[0]);
+        break;
+    case TIDE_UPDATE:
+        if (is_sound(a))
+            update_one(a, tensor, call.in_grad[0], call.scratch, rule);
+        break;
+    }
+}
+
+static void run(struct tide_arena *a, int program, int64_t micro_batch, const struct tide_update_rule *rule,
+                tide_watcher *watcher, void *context)
+{
+    const struct loaded *p = &a->programs[program];
+    if (!rule)
+        settle(a);
+    for (int i = 0; i < p->count; i++) {
+        run_one(a, &p->list[i], micro_batch, rule);
+        if (watcher)
+            watcher(context, p->list[i].launch->action, p->list[i].call.node);
+    }
+}
+
+static void update(struct tide_arena *a, const struct tide_update_rule *rule)
+{
+    if (!section_bytes(a, TIDE_GRADIENTS) || !is_sound(a))
+        return;
+    if (a->due) {
+        struct tide_optimizer_step step = rule->step;
+        step.scale = scale_of(a, rule);
+        settle(a);
+        tide_due_begin(a->due, &step, step.decay);
+        tide_matmuls_meanwhile(a->matmuls, a->due);
+        return;
+    }
+    for (int i = 0; i < a->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &a->graph->tensors[i];
+        if (tide_tensor_trains(t))
+            update_one(a, i, at(a, a->start[TIDE_GRADIENTS] + t->gradient), at(a, a->start[TIDE_PASSES]),
+                       rule);
+    }
+}
+
+/* Whatever was asked for is done when it returns, or is done before anybody looks. */
+static void nothing_to_wait_for(struct tide_arena *a)
+{
+    (void)a;
+}
+
+/* ---- the device */
+
+static void free_cpu(struct tide_device *device)
+{
+    tide_matmuls_free(((struct cpu *)device)->matmuls);
+    free(device);
+}
+
+static const char *products(const struct tide_device *device, enum tide_dtype from)
+{
+    return tide_matmuls_name(((const struct cpu *)device)->matmuls, from);
+}
+
+static double peak(struct tide_device *device, enum tide_dtype dtype)
+{
+    return tide_peak(((struct cpu *)device)->matmuls, dtype);
+}
+
+static size_t scratch(const struct tide_device *device, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction, int quarters)
+{
+    return tide_cpu_scratch(((const struct cpu *)device)->matmuls, graph, node, direction, quarters);
+}
+
+static size_t update_scratch(const struct tide_device *device, const struct tide_graph *graph, int tensor)
+{
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    (void)device;
+    return graph->optimizer->scratch
+               ? graph->optimizer->scratch(t->rank > 1 ? tide_tensor_rows(t) : 1, tide_tensor_columns(t))
+               : 0;
+}
+
+int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, struct tide_err *err)
+{
+    static const struct tide_device functions = {.free = free_cpu,
+                                                 .products = products,
+                                                 .peak = peak,
+                                                 .scratch = scratch,
+                                                 .update_scratch = update_scratch,
+                                                 .take = take,
+                                                 .give_back = give_back,
+                                                 .write = write_bytes,
+                                                 .read = read_bytes,
+                                                 .copy = copy_bytes,
+                                                 .lend = lend,
+                                                 .load = load,
+                                                 .run = run,
+                                                 .update = update,
+                                                 .loss = loss_of,
+                                                 .norm = norm_of,
+                                                 .wait = nothing_to_wait_for};
+    struct cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return tide_err_set(err, "out of memory");
+    cpu->device = functions;
+    if (tide_matmuls_new(is_reference, &cpu->matmuls, err)) {
+        free(cpu);
+        return -1;
+    }
+    *ret_device = &cpu->device;
+    return 0;
+}
