@@ -71,7 +71,7 @@ static void place_training(struct tide_graph *graph, struct tide_tensor *t)
     int64_t columns = tide_tensor_columns(t), rows = t->rank > 1 ? tide_tensor_rows(t) : 1;
     int count = tide_optimizer_parts(graph->optimizer, rows, columns, parts);
     t->gradient = graph->bytes[TIDE_GRADIENTS];
-    graph->bytes[TIDE_GRADIENTS] += tide_aligned(tide_tensor_gradient_bytes(t));
+    graph->bytes[TIDE_GRADIENTS] += tide_aligned(t->bytes);
     for (int i = 0; i < count; i++) {
         size_t bytes = tide_aligned((size_t)parts[i].count * tide_dtype_bytes(parts[i].dtype));
         t->state[i] = graph->state[i];

@@ -166,18 +166,10 @@ static inline enum tide_section tide_tensor_section(const struct tide_tensor *te
                                         : TIDE_TRAINED;
 }
 
+/* Its gradient is of its own type, and of as many bytes. */
 static inline bool tide_tensor_trains(const struct tide_tensor *tensor)
 {
     return tensor->role == TIDE_PARAMETER && !tensor->frozen;
-}
-
-/* Of a parameter: gradients are f32. */
-static inline size_t tide_tensor_gradient_bytes(const struct tide_tensor *tensor)
-{
-    size_t count = 1;
-    for (int i = 0; i < tensor->rank; i++)
-        count *= (size_t)tensor->dims[i];
-    return count * sizeof(float);
 }
 
 /* Numbers in a tensor; rows: all dimensions but the last. */

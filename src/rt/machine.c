@@ -79,7 +79,7 @@ void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t fr
                     home_of(m, state) + (size_t)from * bytes, (size_t)rows * bytes);
 }
 
-float *tide_machine_gradient(struct tide_machine *m, int tensor)
+void *tide_machine_gradient(struct tide_machine *m, int tensor)
 {
     return m->device->lend(m->arena, gradient_of(m, tensor));
 }

@@ -66,8 +66,8 @@ void *tide_machine_data(struct tide_machine *machine, int tensor);
 /* Copies rows of a state, which do not overlap. */
 void tide_machine_copy(struct tide_machine *machine, int state, int64_t to, int64_t from, int64_t rows);
 
-/* Of a parameter. NULL where the plan keeps none. */
-float *tide_machine_gradient(struct tide_machine *machine, int tensor);
+/* Of a parameter, in its own type. NULL where the plan keeps none. */
+void *tide_machine_gradient(struct tide_machine *machine, int tensor);
 
 /* A part of the optimizer's state of a parameter that trains (optimizer.h). NULL: it has fewer. */
 void *tide_machine_state(struct tide_machine *machine, int tensor, int part);

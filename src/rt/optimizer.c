@@ -57,8 +57,7 @@ double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t ro
                               enum tide_dtype dtype)
 {
     double numbers = (double)rows * (double)columns;
-    double each =
-        (double)tide_dtype_bytes(dtype) * (optimizer->looks + 1) + (double)sizeof(float) * optimizer->reads;
+    double each = (double)tide_dtype_bytes(dtype) * (optimizer->looks + 1 + optimizer->reads);
     return numbers * each + 2 * (double)tide_optimizer_state_bytes(optimizer, rows, columns);
 }
 

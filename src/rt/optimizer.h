@@ -39,10 +39,10 @@ struct tide_state_part {
 /* A parameter that learns, and where its things lie. */
 struct tide_trained {
     int64_t rows, columns; /* of a vector: 1 and its length */
-    enum tide_dtype dtype; /* of its weights: f32 or bf16 */
+    enum tide_dtype dtype; /* of its weights and of their gradient: f32 or bf16 */
     uint64_t number;       /* its own: the same in every run */
     void *weight;
-    const float *gradient;
+    const void *gradient;
     void *parts[TIDE_STATE_PARTS];
 };
 

@@ -9,7 +9,9 @@
  */
 #include "rt/optimizer.h"
 #include "rt/cpu/rounding.h"
+#include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
+#include "rt/cpu/update.h"
 
 #include <math.h>
 
@@ -67,30 +69,6 @@ TIDE_INLINE double sum_of(const double lanes[LANES])
     for (int k = 0; k < LANES; k++)
         sum += lanes[k];
     return sum;
-}
-
-TIDE_KERNEL(double, squares_f32, (const float *x, int64_t count), (x, count))
-{
-    double lanes[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lanes[k] += (double)x[i + k] * x[i + k];
-    for (; i < count; i++)
-        lanes[0] += (double)x[i] * x[i];
-    return sum_of(lanes);
-}
-
-TIDE_KERNEL(double, squares_bf16, (const tide_bf16 *x, int64_t count), (x, count))
-{
-    double lanes[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lanes[k] += (double)tide_from_bf16(x[i + k]) * tide_from_bf16(x[i + k]);
-    for (; i < count; i++)
-        lanes[0] += (double)tide_from_bf16(x[i]) * tide_from_bf16(x[i]);
-    return sum_of(lanes);
 }
 
 /* Of a row of gradients, which are also added to those of their columns. */
@@ -183,8 +161,51 @@ static float mixed(float was, double square, double mixing)
 
 static double squares_of_weights(const struct tide_trained *t, int64_t first, int64_t last)
 {
-    return t->dtype == TIDE_BF16 ? squares_bf16((const tide_bf16 *)t->weight + first, last - first)
-                                 : squares_f32((const float *)t->weight + first, last - first);
+    return tide_squares((const char *)t->weight + (size_t)first * tide_dtype_bytes(t->dtype), t->dtype,
+                        last - first);
+}
+
+/* Where gradients from one on end that are read together, of those before `last`. */
+static int64_t end_of(const struct tide_trained *t, int64_t at, int64_t last)
+{
+    int64_t end = t->dtype == TIDE_BF16 ? (at / TIDE_CHUNK + 1) * TIDE_CHUNK : last;
+    return end < last ? end : last;
+}
+
+/* Those, as they lie or widened. */
+static const float *gradients_of(const struct tide_trained *t, int64_t at, int64_t end,
+                                 float room[TIDE_CHUNK])
+{
+    if (t->dtype == TIDE_F32)
+        return (const float *)t->gradient + at;
+    tide_rows_convert_here(room, TIDE_F32, (const tide_bf16 *)t->gradient + at, TIDE_BF16, end - at);
+    return room;
+}
+
+static double measure_row(const struct tide_trained *t, int64_t row, double *columns)
+{
+    float room[TIDE_CHUNK];
+    int64_t first = row * t->columns, last = first + t->columns;
+    double sum = 0;
+    for (int64_t at = first, end; at < last; at = end) {
+        end = end_of(t, at, last);
+        sum += squares_of_row(gradients_of(t, at, end, room), columns + (at - first), end - at);
+    }
+    return sum;
+}
+
+/* Of the numbers [first, last), whose second moments begin at `seconds`. */
+static double measure_steps(const struct tide_trained *t, int64_t first, int64_t last, const float *seconds,
+                            float scale, float factor)
+{
+    float room[TIDE_CHUNK];
+    double sum = 0;
+    for (int64_t at = first, end; at < last; at = end) {
+        end = end_of(t, at, last);
+        sum += (has_one_row(t) ? squares_in_vector : squares_in_matrix)(
+            gradients_of(t, at, end, room), seconds + (at - first), end - at, scale, factor);
+    }
+    return sum;
 }
 
 static void measure_rows(void *context, int64_t first, int64_t last, int thread)
@@ -200,7 +221,7 @@ static void measure_rows(void *context, int64_t first, int64_t last, int thread)
         memset(columns, 0, (size_t)t->columns * sizeof *columns);
         m->rows[s] = 0;
         for (int64_t i = from; i < to; i++) {
-            double sum = squares_of_row(t->gradient + i * t->columns, columns, t->columns);
+            double sum = measure_row(t, i, columns);
             by_row[i] = mixed(by_row[i], scale * sum / (double)t->columns, (double)m->whole.mixing);
             m->rows[s] += (double)by_row[i];
         }
@@ -232,8 +253,8 @@ static void measure_step(void *context, int64_t first, int64_t last, int thread)
     for (int64_t s = first; s < last; s++) {
         m->step[s] = 0;
         for (int64_t i = start_of(t->rows, s); i < start_of(t->rows, s + 1); i++)
-            m->step[s] += squares_in_matrix(t->gradient + i * t->columns, by_column, t->columns,
-                                            m->factors->scale, by_row[i] * m->whole.inverse);
+            m->step[s] += measure_steps(t, i * t->columns, (i + 1) * t->columns, by_column, m->factors->scale,
+                                        by_row[i] * m->whole.inverse);
     }
 }
 
@@ -246,8 +267,7 @@ static void measure_vector(void *context, int64_t first, int64_t last, int threa
     for (int64_t s = first; s < last; s++) {
         int64_t from = start_of(t->columns, s), to = start_of(t->columns, s + 1);
         m->weights[s] = squares_of_weights(t, from, to);
-        m->step[s] = squares_in_vector(t->gradient + from, squares + from, to - from, m->factors->scale,
-                                       m->whole.mixing);
+        m->step[s] = measure_steps(t, from, to, squares + from, m->factors->scale, m->whole.mixing);
     }
 }
 
@@ -339,23 +359,17 @@ TIDE_KERNEL(void, update_vector_bf16, (const struct some *s), (s))
     update_some(s, true, true);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
 {
     const struct whole *whole = whole_of(t);
     bool is_half = t->dtype == TIDE_BF16;
+    float room[TIDE_CHUNK];
     struct some s = {.length = whole->length, .keep = f->keep, .scale = f->scale};
     for (int64_t at = first, end; at < last; at = end) {
         int64_t row = at / t->columns, column = at % t->columns;
-        end = smaller(last, (row + 1) * t->columns);
-        if (is_half)
-            end = smaller(end, (at / TIDE_CHUNK + 1) * TIDE_CHUNK);
+        end = end_of(t, at, (row + 1) * t->columns < last ? (row + 1) * t->columns : last);
         s.weight = (char *)t->weight + (size_t)at * tide_dtype_bytes(t->dtype);
-        s.gradient = t->gradient + at;
+        s.gradient = gradients_of(t, at, end, room);
         s.count = end - at;
         s.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
         s.place = (uint32_t)(at % TIDE_CHUNK);
@@ -375,7 +389,7 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
 
 static double gradient_at(const struct tide_trained *t, const struct tide_optimizer_step *s, int64_t at)
 {
-    return (double)s->scale * t->gradient[at];
+    return (double)s->scale * tide_number(t->gradient, t->dtype, at);
 }
 
 /* The mean of squares of `count` gradients, so many apart. */

@@ -45,13 +45,15 @@ TIDE_KERNEL(void, update_f32,
 }
 
 TIDE_KERNEL(void, update_bf16,
-            (tide_bf16 *restrict weight, float *restrict m, float *restrict v, const float *restrict gradient,
-             int64_t count, struct tide_factors f, struct tide_rounding rounding, uint32_t place),
+            (tide_bf16 *restrict weight, float *restrict m, float *restrict v,
+             const tide_bf16 *restrict gradient, int64_t count, struct tide_factors f,
+             struct tide_rounding rounding, uint32_t place),
             (weight, m, v, gradient, count, f, rounding, place))
 {
     for (int64_t i = 0; i < count; i++)
-        weight[i] = tide_round(next_weight(tide_from_bf16(weight[i]), m + i, v + i, gradient[i], &f),
-                               rounding, place + (uint32_t)i);
+        weight[i] =
+            tide_round(next_weight(tide_from_bf16(weight[i]), m + i, v + i, tide_from_bf16(gradient[i]), &f),
+                       rounding, place + (uint32_t)i);
 }
 
 static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
@@ -66,10 +68,11 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
         }
         end = end < last ? end : last;
         if (t->dtype == TIDE_BF16)
-            update_bf16((tide_bf16 *)t->weight + at, m + at, v + at, t->gradient + at, end - at, *f,
-                        tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
+            update_bf16((tide_bf16 *)t->weight + at, m + at, v + at, (const tide_bf16 *)t->gradient + at,
+                        end - at, *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
         else
-            update_f32((float *)t->weight + at, m + at, v + at, t->gradient + at, end - at, *f);
+            update_f32((float *)t->weight + at, m + at, v + at, (const float *)t->gradient + at, end - at,
+                       *f);
     }
 }
 
@@ -77,7 +80,8 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 {
     float *m = t->parts[EXP_AVG], *v = t->parts[EXP_AVG_SQ];
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
-        double weight = tide_number(t->weight, t->dtype, i), g = (double)s->scale * t->gradient[i];
+        double weight = tide_number(t->weight, t->dtype, i),
+               g = (double)s->scale * tide_number(t->gradient, t->dtype, i);
         double m1 = (double)s->beta1 * m[i] + (1 - (double)s->beta1) * g;
         double v1 = (double)s->beta2 * v[i] + (1 - (double)s->beta2) * g * g;
         double mean = m1 / (1 - pow(s->beta1, (double)s->step));

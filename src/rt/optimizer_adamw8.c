@@ -29,7 +29,7 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
 /* A block of a parameter. */
 struct block {
     void *weight;
-    const float *gradient;
+    const void *gradient;
     uint8_t *codes1, *codes2;
     float *absmax1, *absmax2;
     int64_t count;
@@ -49,9 +49,11 @@ TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool i
     float *restrict weight = b->weight;
     tide_bf16 *restrict half = b->weight;
     const float *restrict gradient = b->gradient;
+    const tide_bf16 *restrict half_gradient = b->gradient;
     int32_t most1 = 0, most2 = 0; /* bits of magnitudes are ordered as these are */
     for (int64_t i = 0; i < b->count; i++) {
-        float g = gradient[i] * f.scale, was = is_half ? tide_from_bf16(half[i]) : weight[i];
+        float g = (is_half ? tide_from_bf16(half_gradient[i]) : gradient[i]) * f.scale;
+        float was = is_half ? tide_from_bf16(half[i]) : weight[i];
         float m1 = f.beta1 * m[i] + (1.0F - f.beta1) * g;
         float v1 = f.beta2 * v[i] + (1.0F - f.beta2) * g * g;
         float is = was * f.keep - f.corrected * m1 / (sqrtf(v1 * f.inverse) + f.epsilon);
@@ -98,13 +100,14 @@ static void update(const struct tide_trained *t, const struct tide_factors *f, i
         return;
     }
     for (int64_t at = first; at < last; at += BLOCK) {
-        struct block b = {.gradient = t->gradient + at,
+        size_t bytes = tide_dtype_bytes(t->dtype);
+        struct block b = {.weight = (char *)t->weight + (size_t)at * bytes,
+                          .gradient = (const char *)t->gradient + (size_t)at * bytes,
                           .codes1 = (uint8_t *)t->parts[STATE1] + at,
                           .codes2 = (uint8_t *)t->parts[STATE2] + at,
                           .absmax1 = (float *)t->parts[ABSMAX1] + at / BLOCK,
                           .absmax2 = (float *)t->parts[ABSMAX2] + at / BLOCK,
                           .count = last - at < BLOCK ? last - at : BLOCK};
-        b.weight = (char *)t->weight + (size_t)at * tide_dtype_bytes(t->dtype);
         b.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
         b.place = (uint32_t)(at % TIDE_CHUNK);
         update_block(&b, f, t->dtype);
@@ -143,7 +146,7 @@ static void reference_block(const struct tide_trained *t, const struct tide_opti
           *absmax2 = (float *)t->parts[ABSMAX2] + first / BLOCK;
     for (int64_t i = 0; i < count; i++) {
         double weight = tide_number(t->weight, t->dtype, first + i);
-        double g = (double)s->scale * t->gradient[first + i];
+        double g = (double)s->scale * tide_number(t->gradient, t->dtype, first + i);
         m[i] = s->beta1 * tide_dynamic8_number(codes1[i], true) * *absmax1 + (1 - (double)s->beta1) * g;
         v[i] = s->beta2 * tide_dynamic8_number(codes2[i], false) * *absmax2 + (1 - (double)s->beta2) * g * g;
         double mean = m[i] / (1 - pow(s->beta1, (double)s->step));

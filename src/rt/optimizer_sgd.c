@@ -25,25 +25,27 @@ TIDE_KERNEL(void, update_f32,
 }
 
 TIDE_KERNEL(void, update_bf16,
-            (tide_bf16 *restrict weight, float *restrict momentum, const float *restrict gradient,
+            (tide_bf16 *restrict weight, float *restrict momentum, const tide_bf16 *restrict gradient,
              int64_t count, struct tide_factors f, struct tide_rounding rounding, uint32_t place),
             (weight, momentum, gradient, count, f, rounding, place))
 {
     for (int64_t i = 0; i < count; i++)
-        weight[i] = tide_round(next_weight(tide_from_bf16(weight[i]), momentum + i, gradient[i], &f),
-                               rounding, place + (uint32_t)i);
+        weight[i] =
+            tide_round(next_weight(tide_from_bf16(weight[i]), momentum + i, tide_from_bf16(gradient[i]), &f),
+                       rounding, place + (uint32_t)i);
 }
 
 static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
 {
     float *momentum = t->parts[0];
     if (t->dtype == TIDE_F32)
-        update_f32((float *)t->weight + first, momentum + first, t->gradient + first, last - first, *f);
+        update_f32((float *)t->weight + first, momentum + first, (const float *)t->gradient + first,
+                   last - first, *f);
     for (int64_t at = first, end; t->dtype == TIDE_BF16 && at < last; at = end) {
         int64_t chunk = at / TIDE_CHUNK;
         end = (chunk + 1) * TIDE_CHUNK < last ? (chunk + 1) * TIDE_CHUNK : last;
-        update_bf16((tide_bf16 *)t->weight + at, momentum + at, t->gradient + at, end - at, *f,
-                    tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
+        update_bf16((tide_bf16 *)t->weight + at, momentum + at, (const tide_bf16 *)t->gradient + at, end - at,
+                    *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
     }
 }
 
@@ -52,7 +54,7 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
     float *momentum = t->parts[0];
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
         double weight = tide_number(t->weight, t->dtype, i);
-        double g = (double)s->scale * t->gradient[i] + (double)s->decay * weight;
+        double g = (double)s->scale * tide_number(t->gradient, t->dtype, i) + (double)s->decay * weight;
         double speed = (double)s->beta1 * momentum[i] + g;
         momentum[i] = (float)speed;
         ret_weight[i] = weight - s->rate * speed;

@@ -44,10 +44,9 @@ static inline void tide_give_grad(const struct tide_call *call, int i, int64_t a
     if (!call->in_grad[i])
         return;
     const struct tide_tensor *t = &call->graph->tensors[call->node->in[i]];
-    enum tide_dtype dtype = t->role == TIDE_PARAMETER ? TIDE_F32 : t->dtype;
     if (call->adds >> i & 1)
-        value += tide_number(call->in_grad[i], dtype, at);
-    tide_number_set(call->in_grad[i], dtype, at, value);
+        value += tide_number(call->in_grad[i], t->dtype, at);
+    tide_number_set(call->in_grad[i], t->dtype, at, value);
 }
 
 static inline const struct tide_tensor *tide_in_tensor(const struct tide_call *call, int i)

@@ -283,8 +283,7 @@ static int gradient_of_parameter(struct maker *m, int tensor, struct tide_instru
     if (t->gradient != TIDE_NONE)
         to->adds |= 1U << operand;
     else if (m->choices->fused)
-        t->gradient = new_value(m, TIDE_VALUE_PARAMETER_GRADIENT, tensor,
-                                tide_tensor_gradient_bytes(&m->graph->tensors[tensor]));
+        t->gradient = new_value(m, TIDE_VALUE_PARAMETER_GRADIENT, tensor, m->graph->tensors[tensor].bytes);
     else
         t->gradient = TIDE_LASTING;
     to->in_grad[operand] = t->gradient;

@@ -523,23 +523,14 @@ int tide_trainer_sample(struct tide_trainer *t, char *out, size_t size, struct t
 
 /* ---- saving */
 
-/* Whether a sum of magnitudes is finite: of rows as they are stored. */
-static bool is_finite(const struct tide_tensor *t, const char *data)
-{
-    if (t->dtype == TIDE_F32)
-        return isfinite(tide_update_squares((const void *)data, tide_tensor_count(t)));
-    double sum = 0;
-    for (int64_t i = 0; i < tide_tensor_count(t); i++)
-        sum += fabs(tide_number(data, t->dtype, i));
-    return isfinite(sum);
-}
-
 static bool weights_are_numbers(struct tide_trainer *t)
 {
-    for (int i = 0; i < t->graph->tensor_count; i++)
-        if (tide_tensor_trains(&t->graph->tensors[i]) &&
-            !is_finite(&t->graph->tensors[i], tide_machine_data(t->machine, i)))
+    for (int i = 0; i < t->graph->tensor_count; i++) {
+        const struct tide_tensor *one = &t->graph->tensors[i];
+        if (tide_tensor_trains(one) && !isfinite(tide_update_squares(tide_machine_data(t->machine, i),
+                                                                     one->dtype, tide_tensor_count(one))))
             return false;
+    }
     return true;
 }
 

@@ -280,7 +280,7 @@ static void micro_batches_add_up_to_one_batch(void **state)
         if (t->role != TIDE_PARAMETER)
             continue;
         const float *a = tide_machine_gradient(once, i), *b = tide_machine_gradient(often, i);
-        double norm = sqrt(tide_update_squares(a, tide_tensor_count(t)));
+        double norm = sqrt(tide_update_squares(a, TIDE_F32, tide_tensor_count(t)));
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
             if (!(fabs((double)a[k] - b[k]) <= 1e-6 * norm))
                 fail_msg("'%s': %g at once, %g in parts", t->name, (double)a[k], (double)b[k]);
@@ -436,6 +436,7 @@ static void every_optimizer_gives_the_same_bits_under_every_plan(void **state)
                 tide_threads_set(which & 4 ? 3 : 1);
                 struct model m = stored_model((enum tide_dtype)stored, TIDE_F32, tide_optimizers[i]);
                 ok(tide_plan_make(m.graph, m.device, &choices, &plan, &err), &err);
+                assert_int_equal(plan.bytes[TIDE_GRADIENTS], choices.fused ? 0 : plan.bytes[TIDE_TRAINED]);
                 char *now = trained_bytes(&m, &plan, &bytes);
                 if (first && memcmp(first, now, bytes) != 0)
                     fail_msg("%s, weights %d, plan %d: other bits", tide_optimizers[i]->name, stored, which);
@@ -506,7 +507,7 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     double squares = 0, losses[2];
     for (int i = 0; i < m.graph->tensor_count; i++)
         if (m.graph->tensors[i].role == TIDE_PARAMETER)
-            squares += tide_update_squares(tide_machine_gradient(machine, i),
+            squares += tide_update_squares(tide_machine_gradient(machine, i), TIDE_F32,
                                            tide_tensor_count(&m.graph->tensors[i]));
     double step = 1e-2 / sqrt(squares);
     for (int side = 0; side < 2; side++) {
@@ -586,7 +587,7 @@ static void slopes_are_gradients(const struct model *m)
                 continue;
             float *weight = tide_machine_data(machine, i);
             const float *gradient = tide_machine_gradient(machine, i);
-            double norm = sqrt(tide_update_squares(gradient, tide_tensor_count(t))), losses[3];
+            double norm = sqrt(tide_update_squares(gradient, TIDE_F32, tide_tensor_count(t))), losses[3];
             for (int side = 0; side < 3; side++) { /* up, down, back */
                 for (int64_t k = 0; k < tide_tensor_count(t); k++)
                     weight[k] += (float)((side == 1 ? -0.02 : 0.01) / norm) * gradient[k];

@@ -152,7 +152,7 @@ static void place_trained(struct tide_arena *a)
 static bool can_wait(const struct tide_arena *a)
 {
     return section_bytes(a, TIDE_GRADIENTS) && a->graph->optimizer == &tide_optimizer_adamw &&
-           section_bytes(a, TIDE_GRADIENTS) == section_bytes(a, TIDE_TRAINED);
+           section_bytes(a, TIDE_OPTIMIZER) == 2 * section_bytes(a, TIDE_TRAINED);
 }
 
 static void give_back(struct tide_arena *a)
@@ -305,12 +305,13 @@ static float scale_of(struct tide_arena *a, const struct tide_update_rule *rule)
     return rule->clip > 0 && norm > rule->clip ? (float)(rule->clip / norm) : 1.0F;
 }
 
-static void measure(struct tide_arena *a, int tensor, const float *gradient)
+static void measure(struct tide_arena *a, int tensor, const void *gradient)
 {
-    a->squares[tensor] = tide_update_squares(gradient, tide_tensor_count(&a->graph->tensors[tensor]));
+    const struct tide_tensor *t = &a->graph->tensors[tensor];
+    a->squares[tensor] = tide_update_squares(gradient, t->dtype, tide_tensor_count(t));
 }
 
-static void update_one(struct tide_arena *a, int tensor, const float *gradient, void *scratch,
+static void update_one(struct tide_arena *a, int tensor, const void *gradient, void *scratch,
                        const struct tide_update_rule *rule)
 {
     const struct tide_optimizer *optimizer = a->graph->optimizer;

@@ -1,8 +1,9 @@
 /*
  * cpu_embed.c - embeddings on processors.
  *
- * In the backward pass rows are added in their order, each thread at columns of its own, so that a token that
- * occurs twice gets the same bits whatever the number of threads.
+ * In the backward pass rows of one token are added in their order, each thread at columns of its own, so that
+ * the bits are the same whatever the number of threads. All of them are added before the sum is rounded to
+ * what the gradient is stored in.
  */
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
@@ -45,33 +46,88 @@ static void forward(const struct tide_call *call)
     tide_parallel(e.rows, 64, forward_rows, &e);
 }
 
+/* Which rows add to a row of the table, or of the places. */
+struct adding {
+    const struct tide_embedding *of;
+    int operand;
+    int32_t *first; /* of each row of the operand, the first that adds to it; -1: none */
+    int32_t *next;  /* of each that adds, the next one; -1: it is the last */
+};
+
+static int64_t added_to(const struct adding *a, int64_t row)
+{
+    return a->operand == TABLE ? a->of->tokens[row] : tide_embedding_place(a->of, row);
+}
+
+static void list_rows(struct adding *a)
+{
+    const struct tide_call *call = a->of->call;
+    int64_t rows = call->graph->tensors[call->node->in[a->operand]].dims[0];
+    a->first = call->scratch;
+    a->next = a->first + rows;
+    memset(a->first, -1, (size_t)rows * sizeof *a->first);
+    for (int64_t i = a->of->rows - 1; i >= 0; i--) {
+        a->next[i] = a->first[added_to(a, i)];
+        a->first[added_to(a, i)] = (int32_t)i;
+    }
+}
+
+enum { WIDTH = 256 }; /* columns that are summed at a time */
+
+static void add_list(const struct adding *a, int64_t row, int64_t column, int64_t count)
+{
+    const struct tide_embedding *e = a->of;
+    enum tide_dtype dtype = stored(e, a->operand);
+    float sums[WIDTH];
+    char *to = (char *)e->call->in_grad[a->operand] +
+               (size_t)(added_to(a, row) * e->columns + column) * tide_dtype_bytes(dtype);
+    tide_rows_convert_here(sums, TIDE_F32, to, dtype, count);
+    for (int64_t i = row; i >= 0; i = a->next[i]) {
+        const float *g = (const float *)e->call->out_grad[0] + i * e->columns + column;
+        for (int64_t j = 0; j < count; j++)
+            sums[j] += g[j];
+    }
+    tide_rows_convert_here(to, dtype, sums, TIDE_F32, count);
+}
+
 static void backward_columns(void *context, int64_t first, int64_t last, int thread)
 {
-    const struct tide_embedding *e = context;
+    const struct adding *a = context;
     (void)thread;
-    float *table = e->call->in_grad[TABLE], *places = e->call->in_grad[PLACES];
-    for (int64_t i = 0; i < e->rows; i++) {
-        const float *g = (const float *)e->call->out_grad[0] + i * e->columns;
-        float *row = table ? table + e->tokens[i] * e->columns : NULL;
-        float *place = places ? places + tide_embedding_place(e, i) * e->columns : NULL;
-        for (int64_t j = first; row && j < last; j++)
-            row[j] += g[j];
-        for (int64_t j = first; place && j < last; j++)
-            place[j] += g[j];
-    }
+    for (int64_t j = first; j < last; j += WIDTH)
+        for (int64_t i = 0; i < a->of->rows; i++)
+            if (a->first[added_to(a, i)] == i)
+                add_list(a, i, j, last - j < WIDTH ? last - j : WIDTH);
 }
 
 static void backward(const struct tide_call *call)
 {
     struct tide_embedding e = tide_embedding_of(call);
-    for (int i = TABLE; i <= PLACES; i++)
-        if (call->in_grad[i] && !(call->adds >> i & 1))
-            memset(call->in_grad[i], 0, tide_tensor_gradient_bytes(&call->graph->tensors[call->node->in[i]]));
-    tide_parallel(e.columns, 64, backward_columns, &e);
+    for (int i = TABLE; i <= PLACES; i++) {
+        struct adding a = {.of = &e, .operand = i};
+        if (!call->in_grad[i])
+            continue;
+        if (!(call->adds >> i & 1))
+            memset(call->in_grad[i], 0, call->graph->tensors[call->node->in[i]].bytes);
+        list_rows(&a);
+        tide_parallel(e.columns, 64, backward_columns, &a);
+    }
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    int64_t tokens = graph->tensors[node->in[TABLE]].dims[0],
+            places = graph->tensors[node->in[PLACES]].dims[0],
+            rows = tide_tensor_count(&graph->tensors[node->in[TOKENS]]);
+    (void)matmuls;
+    return direction == TIDE_FORWARD ? 0
+                                     : (size_t)((tokens > places ? tokens : places) + rows) * sizeof(int32_t);
 }
 
 const struct tide_cpu_kernels tide_cpu_embed = {
     .op = &tide_op_of_embed,
+    .scratch = scratch,
     .forward = forward,
     .backward = backward,
 };

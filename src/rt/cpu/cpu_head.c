@@ -73,7 +73,7 @@ static struct tide_product x_grad_product(const struct head *h, int64_t rows, in
 
 static struct tide_product table_grad_product(const struct head *h, int64_t rows, int64_t tokens, bool adds)
 {
-    struct tide_product p = tide_product(tokens, h->columns, rows, true, false, h->from, TIDE_F32);
+    struct tide_product p = tide_product(tokens, h->columns, rows, true, false, h->from, h->stored);
     p.a_from = TIDE_F32;
     p.adds = adds;
     return p;
@@ -313,7 +313,9 @@ static void give_back(const struct chunk *c)
         bool adds = c->first > 0 || (call->adds >> TABLE & 1);
         struct tide_product table = table_grad_product(h, c->rows, c->tokens, adds);
         tide_matmul(call->matmuls, &table, c->logits, x_of(c), NULL,
-                    (float *)call->in_grad[TABLE] + c->from * h->columns, in_scratch(c, c->room->rest));
+                    (char *)call->in_grad[TABLE] +
+                        (size_t)(c->from * h->columns) * tide_dtype_bytes(h->stored),
+                    in_scratch(c, c->room->rest));
     }
     if (call->in_grad[X]) {
         struct tide_product x = x_grad_product(h, c->rows, c->tokens, c->tile > 0);
@@ -422,7 +424,7 @@ static void run(const struct tide_call *call, enum tide_direction direction)
             chunk_backward(&c);
     }
     if (!rows && direction == TIDE_BACKWARD && call->in_grad[TABLE] && !(call->adds >> TABLE & 1))
-        memset(call->in_grad[TABLE], 0, (size_t)(h.vocabulary * h.columns) * sizeof(float));
+        memset(call->in_grad[TABLE], 0, (size_t)(h.vocabulary * h.columns) * tide_dtype_bytes(h.stored));
     double sum = 0;
     for (int64_t i = 0; i < rows; i++)
         sum += losses[i];

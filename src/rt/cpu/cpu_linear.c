@@ -27,7 +27,7 @@ static struct tide_product x_grad_product(const struct tide_linear *d, bool adds
 static struct tide_product weight_grad_product(const struct tide_linear *d, bool adds)
 {
     int64_t m = d->transposed ? d->out : d->in, n = d->transposed ? d->in : d->out;
-    struct tide_product p = tide_product(m, n, d->rows, true, false, d->from, TIDE_F32);
+    struct tide_product p = tide_product(m, n, d->rows, true, false, d->from, d->stored);
     *(d->transposed ? &p.a_from : &p.b_from) = d->to;
     p.adds = adds;
     return p;

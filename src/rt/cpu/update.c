@@ -4,22 +4,43 @@
 
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
 
-TIDE_KERNEL(double, squares_of, (const float *x, int64_t count), (x, count))
+TIDE_INLINE double number_of(const void *x, bool is_half, int64_t i)
+{
+    return (double)(is_half ? tide_from_bf16(((const tide_bf16 *)x)[i]) : ((const float *)x)[i]);
+}
+
+TIDE_INLINE double sum_squares(const void *x, bool is_half, int64_t count)
 {
     double lanes[16] = {0}, sum = 0;
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)
         for (int k = 0; k < 16; k++)
-            lanes[k] += (double)x[i + k] * x[i + k];
+            lanes[k] += number_of(x, is_half, i + k) * number_of(x, is_half, i + k);
     for (; i < count; i++)
-        sum += (double)x[i] * x[i];
+        sum += number_of(x, is_half, i) * number_of(x, is_half, i);
     for (int k = 0; k < 16; k++)
         sum += lanes[k];
     return sum;
 }
 
+TIDE_KERNEL(double, squares_f32, (const float *x, int64_t count), (x, count))
+{
+    return sum_squares(x, false, count);
+}
+
+TIDE_KERNEL(double, squares_bf16, (const tide_bf16 *x, int64_t count), (x, count))
+{
+    return sum_squares(x, true, count);
+}
+
+double tide_squares(const void *numbers, enum tide_dtype dtype, int64_t count)
+{
+    return dtype == TIDE_BF16 ? squares_bf16(numbers, count) : squares_f32(numbers, count);
+}
+
 struct squares {
-    const float *gradient;
+    const char *numbers;
+    enum tide_dtype dtype;
     int64_t count;
     double sums[GROUP];
 };
@@ -30,15 +51,16 @@ static void square_stretches(void *context, int64_t first, int64_t last, int thr
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         int64_t at = i * STRETCH, count = s->count - at < STRETCH ? s->count - at : STRETCH;
-        s->sums[i] = squares_of(s->gradient + at, count);
+        s->sums[i] = tide_squares(s->numbers + (size_t)at * tide_dtype_bytes(s->dtype), s->dtype, count);
     }
 }
 
-double tide_update_squares(const float *gradient, int64_t count)
+double tide_update_squares(const void *numbers, enum tide_dtype dtype, int64_t count)
 {
     double sum = 0;
     for (int64_t at = 0; at < count; at += (int64_t)GROUP * STRETCH) {
-        struct squares s = {.gradient = gradient + at};
+        struct squares s = {.numbers = (const char *)numbers + (size_t)at * tide_dtype_bytes(dtype),
+                            .dtype = dtype};
         s.count = count - at < (int64_t)GROUP * STRETCH ? count - at : (int64_t)GROUP * STRETCH;
         int64_t stretches = (s.count + STRETCH - 1) / STRETCH;
         tide_parallel(stretches, 1, square_stretches, &s);

@@ -8,7 +8,9 @@
 
 #include "rt/optimizer.h"
 
-double tide_update_squares(const float *gradient, int64_t count);
+/* Of numbers in f32 or bf16, on this thread; and on all. */
+double tide_squares(const void *numbers, enum tide_dtype dtype, int64_t count);
+double tide_update_squares(const void *numbers, enum tide_dtype dtype, int64_t count);
 
 /* On this thread. */
 void tide_update_stretch(float *weight, float *m, float *v, const float *gradient, int64_t count,
