@@ -265,6 +265,15 @@ static void count_phase(const struct passes *p, int which, struct tide_plan_phas
         phase->peak += phase->owned[part];
 }
 
+/* As a plan names it. */
+static enum tide_job_optimizer optimizer_of(const struct tide_optimizer *optimizer)
+{
+    return optimizer == &tide_optimizer_adamw8      ? TIDE_ADAMW_8BIT
+           : optimizer == &tide_optimizer_adafactor ? TIDE_ADAFACTOR
+           : optimizer == &tide_optimizer_sgd       ? TIDE_MOMENTUM
+                                                    : TIDE_ADAMW;
+}
+
 static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 {
     const struct tide_train_options *o = tide_trainer_options(trainer);
@@ -277,6 +286,7 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
     job->model.layers = config->blocks;
     job->model.vocabulary = config->vocabulary;
     job->dtype = o->dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
+    job->optimizer = optimizer_of(tide_trainer_graph(trainer)->optimizer);
     job->batch = o->batch;
     job->sequence = o->sequence;
     job->accumulation = o->accumulate;
@@ -302,7 +312,8 @@ int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret
     if (passes_init(&p, trainer, err))
         return -1;
     memset(f, 0, sizeof *f);
-    f->parameters = f->trainable = p.graph->parameters;
+    f->parameters = p.graph->parameters;
+    f->trainable = p.graph->trained;
     f->phase_count = TIDE_PHASES;
     describe(trainer, ret_job);
     for (int i = 0; i < TIDE_PHASES; i++) {

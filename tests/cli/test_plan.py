@@ -175,6 +175,18 @@ def test_the_own_runtime_is_laid_out_exactly(tidemark):
     assert refused.code == 2 and "expected a 'tidemark train' command" in refused.err
 
 
+def test_the_own_runtime_says_which_optimizer_and_how_much_trains(tidemark):
+    names = {"adamw": "adamw", "adamw8": "adamw-8bit", "adafactor": "adafactor", "sgd": "momentum"}
+    for optimizer, name in names.items():
+        words = ["--", "tidemark", "train", "lm", "--preset", "tiny", "--optimizer", optimizer]
+        plan = tidemark("plan", "--json", *words).json
+        assert plan["job"]["optimizer"] == name
+        assert plan["trainable"] == plan["parameters"]
+        assert tidemark("plan", *words).out.splitlines()[0].endswith(f", fp32, {name}")
+    adapted = tidemark("plan", "--json", "--", "tidemark", "train", "lm", "--preset", "tiny", "--adapt", "lora:2").json
+    assert 0 < adapted["trainable"] < adapted["parameters"] / 5
+
+
 def recorded(path, device):
     recording = Recording(path)
     recording.process(100, "python3")
