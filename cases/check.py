@@ -331,7 +331,7 @@ def broken_004(outcome: Outcome) -> Iterator[Finding]:
     yield from jump(outcome, 13)
     at_peak = [c for c in outcome.blame("--by peak")["culprits"] if c["share"] >= 0.3]
     yield blames(at_peak, "cases/004/train.py", "total_loss = sum(self.loss(group)")
-    yield says("live", "rises with it for a while in each step", outcome.said)
+    yield says("live", "rises within each step and is freed again", outcome.said)
 
 
 def wrong_004(outcome: Outcome) -> Iterator[Finding]:
