@@ -95,7 +95,7 @@ static void decide_rising(struct tide_judging *j, const struct tide_fit *fit)
         return tide_judging_say_undecided(j, still, still_error);
     if (fit->model == TIDE_MODEL_POWER && fit->k > TIDE_POWER_MOST)
         return tide_judging_say_undecided(j, still, still_error);
-    if (fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit))
+    if ((fit->model == TIDE_MODEL_LINE && stood_still_first(j, fit)) || tide_judging_stands_still(j))
         return tide_judging_say_undecided(j, fit->tail, fit->tail_error);
     enum tide_shape shape = fit->model == TIDE_MODEL_POWER ? TIDE_SHAPE_ACCELERATING : TIDE_SHAPE_LINEAR;
     tide_judging_say_leak(j, shape, fit, df);

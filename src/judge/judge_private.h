@@ -92,4 +92,8 @@ void tide_judging_look_for_early_knee(struct tide_judging *j);
 /* Makes a plateau of growth without a shape that stands still at its end. */
 void tide_judging_look_for_standstill(struct tide_judging *j);
 
+/* Whether the floor has stood still lately, and for longer than it ever did since it began to rise: whatever
+ * shape explains the rise, it does not go on. */
+bool tide_judging_stands_still(const struct tide_judging *j);
+
 #endif

@@ -143,17 +143,43 @@ void tide_judging_look_for_early_knee(struct tide_judging *j)
                              from + knee.k * span + width, tide_fit_value(&j->best, 1), knee.beta[1] / span);
 }
 
-/* The longest that the floor stayed within a band before point `end`, on the scaled axis. */
-static double longest_still(const struct tide_judging *j, size_t end, double band)
+/* The longest that the floor stayed within a band from point `from` until before `end`, on the scaled axis.
+ */
+static double longest_still(const struct tide_judging *j, size_t from, size_t end, double band)
 {
     const double *y = j->y + j->start;
     double longest = 0;
-    for (size_t from = 0, i = 0; i < end; i++) {
+    for (size_t i = from; i < end; i++) {
         while (fabs(y[i] - y[from]) > band)
             from++;
         longest = fmax(longest, j->u[i] - j->u[from]);
     }
     return longest;
+}
+
+/* The first point since which the floor has stayed within a band of its last. */
+static size_t still_since(const struct tide_judging *j, double band)
+{
+    const double *y = j->y + j->start;
+    size_t last = tide_judging_points(j) - 1, first = last;
+    while (first > 0 && fabs(y[first - 1] - y[last]) <= band)
+        first--;
+    return first;
+}
+
+bool tide_judging_stands_still(const struct tide_judging *j)
+{
+    const double *y = j->y + j->start;
+    size_t n = tide_judging_points(j), began = 0;
+    double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
+    if (rise <= 0)
+        return false;
+    while (y[began] - y[0] <= band)
+        began++;
+    size_t first = still_since(j, band);
+    double still = 1 - j->u[first];
+    return n - first >= TIDE_BEHIND_KNEE && still >= 1 - TIDE_TAIL_LATEST &&
+           still >= TIDE_STANDSTILL_TIMES * longest_still(j, began, first, band);
 }
 
 /*
@@ -163,16 +189,15 @@ static double longest_still(const struct tide_judging *j, size_t end, double ban
  */
 void tide_judging_look_for_standstill(struct tide_judging *j)
 {
-    size_t n = tide_judging_points(j), first = n - 1;
+    size_t n = tide_judging_points(j);
     const double *y = j->y + j->start;
     double rise = y[n - 1] - y[0], band = TIDE_STANDSTILL_WITHIN * rise;
     if (n < TIDE_FEWEST_WINDOWS || !tide_judging_matters(j, rise))
         return;
-    while (first > 0 && fabs(y[first - 1] - y[n - 1]) <= band)
-        first--;
+    size_t first = still_since(j, band);
     double still = 1 - j->u[first], tail, error, freedom;
     tide_judging_line_from(j, j->u[first], &tail, &error, &freedom);
-    if (still < TIDE_STANDSTILL_SHARE || still < TIDE_STANDSTILL_TIMES * longest_still(j, first, band) ||
+    if (still < TIDE_STANDSTILL_SHARE || still < TIDE_STANDSTILL_TIMES * longest_still(j, 0, first, band) ||
         n - first < TIDE_BEHIND_KNEE ||
         (tide_judging_matters(j, tail * still) && tail > TIDE_STILL_Z * error))
         return;

@@ -278,6 +278,41 @@ static void a_leak_below_a_sawtooth_is_one_wherever_it_ends(void **state)
     assert_true(fabs(v.slope / (128 * 1024) - 1) < 0.1);
 }
 
+/* A data worker of PyTorch's that began to grow after 60 of 300 steps and stopped after 254, in KiB above 384
+ * MB: a line explains that as well as anything, and says that it goes on. */
+static void a_rise_between_two_levels_is_no_leak(void **state)
+{
+    (void)state;
+    static const int at[] = {
+        1,   4,   5,   6,   8,   13,  14,  15,  16,  18,  19,  20,  21,  28,  29,  30,  31,  32,  33,
+        34,  37,  41,  42,  44,  47,  58,  59,  61,  63,  65,  70,  71,  72,  74,  75,  80,  82,  84,
+        89,  93,  94,  98,  103, 104, 106, 107, 108, 111, 114, 116, 124, 127, 130, 148, 150, 151, 153,
+        157, 159, 160, 162, 164, 165, 166, 171, 172, 173, 175, 176, 177, 179, 183, 184, 185, 188, 190,
+        191, 193, 195, 196, 199, 200, 201, 202, 203, 204, 205, 206, 207, 208, 210, 211, 212, 213, 217,
+        218, 219, 221, 223, 224, 225, 226, 228, 230, 231, 232, 233, 235, 236, 237, 238, 239, 241, 244,
+        246, 247, 249, 252, 254, 258, 259, 260, 261, 262, 263, 265, 266, 267, 268, 270, 271, 272, 274,
+        275, 278, 279, 280, 281, 282, 285, 286, 287, 288, 289, 291, 292, 294, 295, 296, 298, 300};
+    static const int kib[] = {
+        0,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,    4,
+        8,    8,    8,    8,    8,    8,    12,   16,   16,   16,   16,   208,  352,  352,  352,  352,  352,
+        352,  452,  548,  548,  548,  548,  840,  840,  888,  888,  888,  888,  888,  1132, 1132, 1228, 1228,
+        1424, 1524, 1912, 2008, 2008, 2008, 2008, 2200, 2304, 2304, 2352, 2400, 2400, 2400, 2400, 2400, 2592,
+        2644, 2644, 2692, 2692, 2692, 2692, 2692, 2692, 2884, 2980, 2980, 3076, 3076, 3076, 3076, 3076, 3076,
+        3076, 3076, 3076, 3076, 3272, 3368, 3368, 3464, 3464, 3464, 3464, 3464, 3464, 3660, 3660, 3756, 3756,
+        3756, 3856, 3856, 3856, 3856, 3856, 3856, 3856, 3856, 4048, 4144, 4240, 4240, 4240, 4240, 4240, 4344,
+        4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344,
+        4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344, 4344};
+    size_t count = sizeof at / sizeof *at;
+    for (size_t i = 0; i < count; i++) {
+        xs[i] = at[i];
+        ys[i] = (384000.0 + kib[i]) * 1024;
+    }
+    assert_int_not_equal(judge(count, true).kind, TIDE_LEAK);
+    while (at[count - 1] > 254) /* had it ended while it grew, nobody could have known */
+        count--;
+    assert_int_equal(judge(count, true).kind, TIDE_LEAK);
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -294,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_level_that_came_down_by_more_than_it_rose_is_no_question),
         cmocka_unit_test(a_level_that_ends_in_a_few_jumps_does_not_accelerate),
         cmocka_unit_test(a_leak_below_a_sawtooth_is_one_wherever_it_ends),
+        cmocka_unit_test(a_rise_between_two_levels_is_no_leak),
         cmocka_unit_test(a_rise_that_is_neither_sure_nor_large_is_flat),
     };
     tide_arena_init(&arena, (size_t)1 << 28);
