@@ -30,7 +30,7 @@ static bool put_word(struct tide_reward_question *q, const char *word, char *out
 
 static bool put_text(struct tide_reward_question *q, char *out, size_t room, size_t *made)
 {
-    const struct tide_completion *c = &q->completions[q->completion];
+    const struct tide_completion_text *c = &q->completions[q->completion];
     while (q->at < c->len) {
         size_t len;
         if (room - *made < TIDE_JSON_RUNE)

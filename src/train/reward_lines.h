@@ -12,7 +12,7 @@
 /* Borrows both. Zero but for the first three before its first piece. */
 struct tide_reward_question {
     const struct tide_prompt *prompt;
-    const struct tide_completion *completions;
+    const struct tide_completion_text *completions;
     int64_t count;
     int part;
     int64_t completion; /* which is being written */

@@ -409,7 +409,7 @@ int tide_reward_process_check(struct tide_reward_process *p, struct tide_err *er
 }
 
 int tide_reward_process_ask(struct tide_reward_process *p, const struct tide_prompt *prompt,
-                            const struct tide_completion *completions, int64_t count, float *ret_rewards,
+                            const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
                             struct tide_err *err)
 {
     struct tide_reward_question question = {prompt, completions, count, 0, 0, 0};

@@ -19,7 +19,7 @@ size_t tide_reward_process_bytes(const struct tide_reward_process *process);
 
 int tide_reward_process_check(struct tide_reward_process *process, struct tide_err *err);
 int tide_reward_process_ask(struct tide_reward_process *process, const struct tide_prompt *prompt,
-                            const struct tide_completion *completions, int64_t count, float *ret_rewards,
+                            const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
                             struct tide_err *err);
 
 #endif

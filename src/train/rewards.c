@@ -57,7 +57,7 @@ int tide_rewarder_check(struct tide_rewarder *r, struct tide_err *err)
     return r->process ? tide_reward_process_check(r->process, err) : 0;
 }
 
-static float reward_sum(const struct tide_prompt *prompt, const struct tide_completion *completion)
+static float reward_sum(const struct tide_prompt *prompt, const struct tide_completion_text *completion)
 {
     char answer[8] = {0}; /* no right one is longer than this */
     memcpy(answer, completion->bytes, completion->len < sizeof answer ? completion->len : sizeof answer - 1);
@@ -65,7 +65,7 @@ static float reward_sum(const struct tide_prompt *prompt, const struct tide_comp
 }
 
 int tide_rewarder_ask(struct tide_rewarder *r, const struct tide_prompt *prompt,
-                      const struct tide_completion *completions, int64_t count, float *ret_rewards,
+                      const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
                       struct tide_err *err)
 {
     if (r->process)

@@ -31,7 +31,7 @@
 enum { TIDE_REWARD_TIMEOUT_MS = 60000 };
 
 /* What was generated, borrowed: bytes, as the tokenizer has them. */
-struct tide_completion {
+struct tide_completion_text {
     const char *bytes;
     size_t len;
 };
@@ -62,7 +62,7 @@ int tide_rewarder_check(struct tide_rewarder *rewarder, struct tide_err *err);
 
 /* One finite number for each completion. */
 int tide_rewarder_ask(struct tide_rewarder *rewarder, const struct tide_prompt *prompt,
-                      const struct tide_completion *completions, int64_t count, float *ret_rewards,
+                      const struct tide_completion_text *completions, int64_t count, float *ret_rewards,
                       struct tide_err *err);
 
 #endif

@@ -40,8 +40,8 @@ static void question(const uint8_t *data, size_t size)
 {
     static const char fields[] = "\"prompt\":\"a\"";
     struct tide_prompt prompt = {"a", 1, fields, sizeof fields - 1, 1};
-    struct tide_completion completions[COUNT] = {{(const char *)data, size / 2},
-                                                 {(const char *)data + size / 2, size - size / 2}};
+    struct tide_completion_text completions[COUNT] = {{(const char *)data, size / 2},
+                                                      {(const char *)data + size / 2, size - size / 2}};
     struct tide_reward_question q = {.prompt = &prompt, .completions = completions, .count = COUNT};
     char *line = malloc(6 * size + 128);
     TIDE_CHECK_TRUE(line != NULL);

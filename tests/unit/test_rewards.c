@@ -23,14 +23,14 @@
 
 static const char fields[] = "\"prompt\": \"07+85=\", \"n\": 1.50";
 static const struct tide_prompt prompt = {"07+85=", 6, fields, sizeof fields - 1, 12};
-static const struct tide_completion two[] = {{"092\n", 4}, {"91\n", 3}};
+static const struct tide_completion_text two[] = {{"092\n", 4}, {"91\n", 3}};
 
 /* ---- lines */
 
 static void a_question_is_one_line_of_json_however_it_is_cut(void **state)
 {
     (void)state;
-    static const struct tide_completion odd[] = {
+    static const struct tide_completion_text odd[] = {
         {"a\"\\\n\x01\xff\xc3", 7}, {"", 0}, {"\xc3\xa9\xf0\x9f\x98\x80\0z", 8}};
     static const char expected[] =
         "{\"prompt\": \"07+85=\", \"n\": 1.50,\"completions\":[\"a\\\"\\\\\\u000a\\u0001\xef\xbf\xbd\xef\xbf\xbd\","
@@ -203,7 +203,7 @@ static void neither_side_waits_for_the_other(void **state)
     };
     char *large = malloc(MANY);
     memset(large, 'x', MANY);
-    struct tide_completion long_ones[] = {{large, MANY}, {large, MANY}};
+    struct tide_completion_text long_ones[] = {{large, MANY}, {large, MANY}};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         struct tide_rewarder *rewarder = started(commands[i]);
         struct tide_err err;
@@ -384,7 +384,7 @@ static void asking_allocates_nothing(void **state)
 static void sums_are_checked_here(void **state)
 {
     (void)state;
-    static const struct tide_completion all[] = {
+    static const struct tide_completion_text all[] = {
         {"092\n", 4},           {"92", 2},   {"091\n", 4}, {"", 0},    {"x", 1}, {"092", 3},
         {"092\n17+05=022", 13}, {"0092", 4}, {"00092", 5}, {"0920", 4}};
     static const float expected[] = {1, 1, 0, 0, 0, 1, 1, 1, 0, 0};
