@@ -100,7 +100,7 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
     tide_job_init(job);
     if (tide_model_find(v->model, &job->model, err))
         return -1;
-    job->task = (enum tide_task)tide_name_find(tide_task_names, v->task);
+    job->task = (enum tide_job_task)tide_name_find(tide_task_names, v->task);
     job->dtype = (enum tide_precision)tide_name_find(tide_precision_names, v->dtype);
     job->optimizer = (enum tide_job_optimizer)tide_name_find(tide_optimizer_names, v->optimizer);
     job->sharding = (enum tide_sharding)tide_name_find(tide_sharding_names, v->shard);

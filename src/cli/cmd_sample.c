@@ -14,9 +14,9 @@
 #include "cli/room.h"
 #include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
-#include "train/checkpoint.h"
+#include "train/language.h"
+#include "train/lm.h"
 #include "train/sample.h"
-#include "train/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,8 @@ static void stream_put(struct stream *s, const char *text, size_t len)
 struct model {
     char path[4096];
     struct tide_gpt_config config;
-    struct tide_checkpoint_state state; /* all 0: a model from elsewhere */
+    char base[TIDE_LANGUAGE_PATH]; /* of adapters */
+    int64_t step;                  /* of its run; 0: a model from elsewhere */
     int64_t window;
     struct tide_vocabulary *vocabulary;
     struct tide_graph *graph;
@@ -147,10 +148,13 @@ static int find_model(struct model *m, const char *dir, struct tide_err *err)
         return -1;
     if (err->text[0])
         fprintf(stderr, "tidemark: %s\n", err->text);
-    if (tide_checkpoint_config(m->path, &m->config, &m->state, err))
+    struct tide_lm_settings run = {0};
+    struct tide_checkpoint_state state = {.task = "lm", .own = &run};
+    if (tide_language_read(m->path, &m->config, m->base, err) || tide_checkpoint_read(m->path, &state, err))
         return -1;
-    bool shorter = m->state.sequence > 0 && m->state.sequence < m->config.positions;
-    m->window = shorter ? m->state.sequence : m->config.positions;
+    m->step = state.step;
+    bool shorter = run.sequence > 0 && run.sequence < m->config.positions;
+    m->window = shorter ? run.sequence : m->config.positions;
     return find_vocabulary(m, dir, err);
 }
 
@@ -177,7 +181,7 @@ static int load_model(struct model *m, enum tide_dtype dtype, struct tide_err *e
         tide_cpu_device_new(false, &m->device, err) ||
         tide_plan_make(m->graph, m->device, &none, &plan, err) || check_room(&plan, err) ||
         tide_machine_new(m->graph, m->device, &plan, &m->machine, err) ||
-        (m->state.base[0] && tide_checkpoint_load_base(m->state.base, m->graph, m->machine, err)) ||
+        (m->base[0] && tide_checkpoint_load_base(m->base, m->graph, m->machine, err)) ||
         tide_checkpoint_load(m->path, m->graph, m->machine, false, err))
         return -1;
     return tide_sampler_new(&m->config, &decoder, m->machine, &m->sampler, err);
@@ -260,8 +264,8 @@ static void print_json(const struct talk *t)
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.sample/1");
     tide_json_text(&json, "model", t->model.path);
-    if (t->model.state.step > 0)
-        tide_json_integer(&json, "step", t->model.state.step);
+    if (t->model.step > 0)
+        tide_json_integer(&json, "step", t->model.step);
     else
         tide_json_null(&json, "step");
     tide_json_text(&json, "vocabulary", kinds[tide_vocabulary_kind(t->model.vocabulary)]);

@@ -27,6 +27,8 @@ struct tide_command {
                      that one whose first character is a space is shown line by line as it stands */
     const char *examples; /* lines of shell; may be NULL */
     const struct tide_option *options;
+    const struct tide_option *shared;        /* with other commands, behind its own; may be NULL */
+    const struct tide_command *const *parts; /* of "train": "train lm" ..., NULL-terminated; may be NULL */
     int (*run)(int argc, char **argv);
     bool computes; /* with the threads of rt/cpu/threads.h */
 };
@@ -44,6 +46,9 @@ extern const struct tide_command *const tide_commands[];
 
 /* The command of that name, borrowed; or NULL, with a suggestion in the hint. */
 const struct tide_command *tide_command_find(const char *name, struct tide_err *err);
+
+/* Its options one after another; NULL: there are no more. */
+const struct tide_option *tide_command_option(const struct tide_command *command, size_t index);
 
 /* "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
 int tide_report(const struct tide_err *err);

@@ -78,7 +78,8 @@ static void put_commands(FILE *out)
 
 static void put_options(const struct tide_command *command, FILE *out)
 {
-    for (const struct tide_option *o = command->options; o->name; o++)
+    const struct tide_option *o;
+    for (size_t i = 0; (o = tide_command_option(command, i)); i++)
         fprintf(out, "--%s\t%s\n", o->name, o->help);
     fputs("--help\t" TIDE_HELP_OPTION "\n", out);
 }
@@ -101,12 +102,29 @@ static void put_values(const struct tide_option *o, FILE *out)
 /* The option that a word names and that takes a value, or NULL. */
 static const struct tide_option *option_of(const struct tide_command *command, const char *word)
 {
-    for (const struct tide_option *o = command->options; o->name; o++)
+    const struct tide_option *o;
+    for (size_t i = 0; (o = tide_command_option(command, i)); i++)
         if (o->kind != TIDE_OPTION_FLAG && word[0] == '-' &&
             ((word[1] == '-' && !strcmp(word + 2, o->name)) ||
              (o->letter && word[1] == o->letter && !word[2])))
             return o;
     return NULL;
+}
+
+/* The part of a command that the words before the last name; the command itself where none is. */
+static const struct tide_command *part_of(const struct tide_command *command, int count, char **words)
+{
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        for (int k = 1; k < count - 1; k++)
+            if (!strcmp(words[k], strchr(command->parts[i]->name, ' ') + 1))
+                return command->parts[i];
+    return command;
+}
+
+static void put_parts(const struct tide_command *command, FILE *out)
+{
+    for (size_t i = 0; command->parts[i]; i++)
+        fprintf(out, "%s\t%s\n", strchr(command->parts[i]->name, ' ') + 1, command->parts[i]->summary);
 }
 
 void tide_help_candidates(int count, char **words, FILE *out)
@@ -128,11 +146,14 @@ void tide_help_candidates(int count, char **words, FILE *out)
             fprintf(out, ":program\t%d\n", i + 2);
             return;
         }
+    command = part_of(command, count, words);
     const struct tide_option *option = option_of(command, words[count - 2]);
     if (option)
         put_values(option, out);
     else if (typed[0] == '-')
         put_options(command, out);
+    else if (command->parts)
+        put_parts(command, out);
     else if (command->operands && !strcmp(command->operands, ":commands"))
         put_commands(out);
     else if (command->operands && !strcmp(command->operands, ":program"))

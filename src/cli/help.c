@@ -81,7 +81,8 @@ static void print_examples(const char *examples, FILE *out)
 
 bool tide_help_takes_sizes(const struct tide_command *command)
 {
-    for (const struct tide_option *o = command->options; o->name; o++)
+    const struct tide_option *o;
+    for (size_t i = 0; (o = tide_command_option(command, i)); i++)
         if (o->kind == TIDE_OPTION_SIZE || o->kind == TIDE_OPTION_BYTES)
             return true;
     return false;
@@ -94,8 +95,12 @@ void tide_help_command(const struct tide_command *command, FILE *out)
     print_paragraphs(command->details, out);
     if (tide_help_takes_sizes(command))
         print_paragraphs(TIDE_HELP_SIZES, out);
-    fputs("Options:\n", out);
-    for (const struct tide_option *o = command->options; o->name; o++)
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        fprintf(out, "%s  %-12s%s\n", i ? "" : "Tasks:\n", strchr(command->parts[i]->name, ' ') + 1,
+                command->parts[i]->summary);
+    fprintf(out, "%sOptions:\n", command->parts ? "\n" : "");
+    const struct tide_option *o;
+    for (size_t i = 0; (o = tide_command_option(command, i)); i++)
         print_row(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
                   out);
     print_row('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);

@@ -65,6 +65,14 @@ const struct tide_command *tide_command_find(const char *name, struct tide_err *
     return NULL;
 }
 
+const struct tide_option *tide_command_option(const struct tide_command *command, size_t index)
+{
+    for (const struct tide_option *o = command->options; o->name; o++)
+        if (index-- == 0)
+            return o;
+    return command->shared && command->shared[index].name ? &command->shared[index] : NULL;
+}
+
 static size_t field_size(enum tide_option_kind kind)
 {
     switch (kind) {
@@ -91,7 +99,7 @@ int tide_command_parse(const struct tide_command *command, int flags, int argc, 
     struct tide_option table[MOST_ROWS + 2];
     _Alignas(16) char copy[MOST_BYTES + sizeof(bool)] = {0};
     size_t rows = 0, used = 0;
-    for (const struct tide_option *o = command->options; o && o->name; o++) {
+    for (const struct tide_option *o; (o = tide_command_option(command, rows));) {
         TIDE_CHECK(rows, <, MOST_ROWS);
         TIDE_CHECK(o->letter, !=, 'h');
         table[rows++] = *o;

@@ -173,6 +173,36 @@ static void put_tidemark(FILE *out)
     put_see_also(NULL, out);
 }
 
+static void put_options(const struct tide_command *command, FILE *out)
+{
+    const struct tide_option *o;
+    fputs(".Bl -tag -width Ds\n", out);
+    for (size_t i = 0; (o = tide_command_option(command, i)); i++)
+        put_option(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
+                   out);
+    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
+    fputs(".El\n", out);
+}
+
+/* A task of a command, as a section of its page. */
+static void put_part(const struct tide_command *part, FILE *out)
+{
+    fputs(".Sh ", out);
+    for (const char *p = part->name; *p; p++)
+        fputc(toupper((unsigned char)*p), out);
+    fprintf(out, "\n.Nm tidemark\n.Cm %s\n", part->name);
+    put_line(part->synopsis, strlen(part->synopsis), out);
+    fputs(".Pp\n", out);
+    put_paragraphs(part->details, out);
+    if (tide_help_takes_sizes(part)) {
+        fputs(".Pp\n", out);
+        put_paragraphs(TIDE_HELP_SIZES, out);
+    }
+    put_options(part, out);
+    fputs(".Pp\nExamples:\n", out);
+    put_literal(part->examples, strlen(part->examples), out);
+}
+
 void tide_help_manual(const struct tide_command *command, FILE *out)
 {
     if (!command) {
@@ -188,12 +218,10 @@ void tide_help_manual(const struct tide_command *command, FILE *out)
         fputs(".Pp\n", out);
         put_paragraphs(TIDE_HELP_SIZES, out);
     }
-    fputs(".Sh OPTIONS\n.Bl -tag -width Ds\n", out);
-    for (const struct tide_option *o = command->options; o->name; o++)
-        put_option(o->letter, o->name, o->arg, o->help, o->kind == TIDE_OPTION_CHOICE ? o->choices : NULL,
-                   out);
-    put_option('h', "help", NULL, TIDE_HELP_OPTION, NULL, out);
-    fputs(".El\n", out);
+    fputs(".Sh OPTIONS\n", out);
+    put_options(command, out);
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        put_part(command->parts[i], out);
     put_exit_status(!strcmp(command->name, "run"), out);
     if (command->examples) {
         fputs(".Sh EXAMPLES\n", out);

@@ -276,20 +276,17 @@ static enum tide_job_optimizer optimizer_of(const struct tide_optimizer *optimiz
 
 static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 {
-    const struct tide_train_options *o = tide_trainer_options(trainer);
-    const struct tide_gpt_config *config = tide_trainer_config(trainer);
+    const struct tide_task *task = tide_trainer_task(trainer);
     tide_job_init(job);
-    snprintf(job->model.name, sizeof job->model.name, "%s",
-             o->preset   ? o->preset
-             : o->config ? "config"
-                         : "tiny");
-    job->model.layers = config->blocks;
-    job->model.vocabulary = config->vocabulary;
-    job->dtype = o->dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
+    snprintf(job->model.name, sizeof job->model.name, "%s", task->model);
+    job->model.layers = task->blocks;
+    job->model.vocabulary = task->vocabulary;
+    job->dtype =
+        tide_trainer_options(trainer)->settings.dtype == TIDE_BF16 ? TIDE_DTYPE_BF16 : TIDE_DTYPE_FP32;
     job->optimizer = optimizer_of(tide_trainer_graph(trainer)->optimizer);
-    job->batch = o->batch;
-    job->sequence = o->sequence;
-    job->accumulation = o->accumulate;
+    job->batch = task->batch;
+    job->sequence = task->sequence;
+    job->accumulation = task->passes;
     job->checkpointing = tide_trainer_layout(trainer)->choices.recompute > 0;
     job->host = job->own = true;
 }

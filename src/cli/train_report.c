@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/terminal.h"
+#include "rt/cpu/matmul.h"
 #include "sense/proc_read.h"
 
 #include <fcntl.h>
@@ -87,53 +88,20 @@ static void print_layout_text(FILE *out, const struct tide_trainer *t, const str
     print_chosen(out, t);
 }
 
-/* Where tokens come from; NULL: they are numbers, or symbols of sums. */
-static const char *source_of_tokens(const struct tide_data *data)
-{
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(data);
-    return tokenizer                                ? tide_tokenizer_source(tokenizer)
-           : tide_data_kind(data) == TIDE_DATA_TEXT ? "bytes"
-                                                    : NULL;
-}
-
-static void print_model(FILE *out, const struct tide_trainer *t)
-{
-    const struct tide_gpt_config *c = tide_trainer_config(t);
-    const struct tide_train_options *o = tide_trainer_options(t);
-    char text[2][TIDE_UNITS_TEXT];
-    static const char *const kinds[] = {"text by bytes", "tokens", "sums made up here",
-                                        "text by its tokenizer"};
-    const char *of = source_of_tokens(tide_trainer_data(t));
-    const struct tide_device *device = tide_trainer_device(t);
-    fprintf(
-        out,
-        "model    %s parameters: %lld blocks of %lld, %lld heads, %lld tokens%s%s; %s, %lld thread%s, %s\n",
-        tide_count_text((double)tide_trainer_graph(t)->parameters, text[0]), (long long)c->blocks,
-        (long long)c->channels, (long long)c->heads, (long long)c->vocabulary, of ? " of " : "", of ? of : "",
-        o->dtype == TIDE_BF16 ? "bf16" : "f32", (long long)o->threads, o->threads == 1 ? "" : "s",
-        device->products(device, o->dtype));
-    fprintf(out, "data     %s, %s for training; %lld x %lld a batch",
-            kinds[tide_data_kind(tide_trainer_data(t))],
-            tide_count_text((double)tide_data_count(tide_trainer_data(t)), text[1]), (long long)o->batch,
-            (long long)o->sequence);
-    if (o->accumulate > 1)
-        fprintf(out, ", %lld batches a step", (long long)o->accumulate);
-    fputc('\n', out);
-}
-
 static void print_layout_json(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
 {
     const struct tide_plan *plan = tide_trainer_layout(t);
     const struct tide_train_options *o = tide_trainer_options(t);
+    const struct tide_task *task = tide_trainer_task(t);
     int training = tide_graph_training(tide_trainer_graph(t));
     struct tide_json json;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "schema", "tidemark.layout/1");
     tide_json_integer(&json, "parameters", tide_trainer_graph(t)->parameters);
-    tide_json_integer(&json, "batch", o->batch);
-    tide_json_integer(&json, "sequence", o->sequence);
-    tide_json_integer(&json, "accumulate", o->accumulate);
+    tide_json_integer(&json, "batch", task->batch);
+    tide_json_integer(&json, "sequence", task->sequence);
+    tide_json_integer(&json, "accumulate", task->passes);
     tide_json_integer(&json, "weights_bytes", (int64_t)b->weights);
     tide_json_integer(&json, "optimizer_bytes", (int64_t)b->optimizer);
     tide_json_integer(&json, "gradients_bytes", (int64_t)b->gradients);
@@ -165,7 +133,7 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
         return 0;
     }
     FILE *out = view->json ? stderr : stdout;
-    print_model(out, t);
+    tide_trainer_task(t)->kind->describe(tide_trainer_task(t), t, out);
     print_layout_text(out, t, &b);
     if (tide_trainer_resumed(t))
         fprintf(
@@ -182,14 +150,11 @@ static void print_json(const struct tide_train_progress *p)
     struct tide_json json;
     tide_json_init(&json, stdout, true);
     tide_json_object(&json, NULL);
-    tide_json_text(&json, "schema", "tidemark.train/1");
+    tide_json_text(&json, "schema", p->task->kind->schema);
     tide_json_integer(&json, "step", p->step);
     tide_json_integer(&json, "steps", p->steps);
-    tide_json_real(&json, "loss", p->loss);
-    tide_json_real(&json, "val_loss", p->val_loss);
-    tide_json_real(&json, "accuracy", p->accuracy);
-    tide_json_real(&json, "learning_rate", p->rate);
-    tide_json_real(&json, "gradient_norm", p->norm);
+    for (int i = 0; i < p->task->number_count; i++)
+        tide_json_real(&json, p->task->numbers[i].name, p->task->numbers[i].value);
     tide_json_real(&json, "tokens_per_second", p->tokens_per_second);
     tide_json_real(&json, "steps_per_second", p->steps_per_second);
     tide_json_real(&json, "peak_share", p->peak_share);
@@ -233,11 +198,13 @@ static void write_line(char line[static LINE], const struct tide_train_view *vie
 {
     char text[TIDE_UNITS_TEXT];
     line[0] = '\0';
-    add(line, "step %lld/%lld  loss %.4g", (long long)p->step, (long long)p->steps, p->loss);
-    if (!isnan(p->val_loss))
-        add(line, "  val %.4g", p->val_loss);
-    if (!isnan(p->accuracy))
-        add(line, "  exact %.1f %%", 100 * p->accuracy);
+    add(line, "step %lld/%lld", (long long)p->step, (long long)p->steps);
+    for (int i = 0; i < p->task->number_count; i++) {
+        const struct tide_task_number *n = &p->task->numbers[i];
+        if (n->label && !isnan(n->value))
+            add(line, n->is_share ? "  %s %.1f %%" : "  %s %.4g", n->label,
+                n->is_share ? 100 * n->value : n->value);
+    }
     add(line, "  %s tok/s", tide_count_text(p->tokens_per_second, text));
     if (!isnan(p->peak_share))
         add(line, "  %.0f %% of peak", 100 * p->peak_share);

@@ -20,8 +20,8 @@ struct tide_train_view {
 
 /* How it goes. What is not known is NAN. */
 struct tide_train_progress {
+    const struct tide_task *task; /* whose numbers are told */
     int64_t step, steps;
-    double loss, val_loss, accuracy, norm, rate;
     double tokens_per_second, steps_per_second, peak_share;
     double seconds, seconds_left;
     int64_t plan_bytes, arena_high_bytes;

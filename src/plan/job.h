@@ -7,7 +7,7 @@
 
 #include "plan/model.h"
 
-enum tide_task { TIDE_TASK_PRETRAIN, TIDE_TASK_SFT, TIDE_TASK_LORA, TIDE_TASK_GRPO, TIDE_TASK_INFER };
+enum tide_job_task { TIDE_TASK_PRETRAIN, TIDE_TASK_SFT, TIDE_TASK_LORA, TIDE_TASK_GRPO, TIDE_TASK_INFER };
 enum tide_job_optimizer {
     TIDE_SGD,
     TIDE_MOMENTUM,
@@ -41,7 +41,7 @@ struct tide_mistakes {
 
 struct tide_job {
     struct tide_architecture model;
-    enum tide_task task;
+    enum tide_job_task task;
     enum tide_precision dtype;
     enum tide_job_optimizer optimizer;
     enum tide_sharding sharding;

@@ -1,18 +1,14 @@
 #include "train/checkpoint.h"
 #include "base/text.h"
-#include "train/adapters.h"
 #include "train/checkpoint_private.h"
-#include "train/config.h"
 #include "base/durable.h"
 #include "train/shards.h"
-#include "train/vocabulary.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,126 +103,79 @@ static int wrap(const char *path, struct tide_err *err)
 
 /* ---- state.json */
 
-static int take_integer(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret,
-                        struct tide_err *err)
+static int take_number(const json_t *object, const char *key, int64_t most, int64_t *ret,
+                       struct tide_err *err)
 {
     const json_t *value = json_object_get(object, key);
     json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < least || number > most)
-        return tide_err_set(err, "state.json has no '%s' from %lld to %lld", key, (long long)least,
-                            (long long)most);
+    if (!json_is_integer(value) || number < 0 || number > most)
+        return tide_err_set(err, "state.json has no '%s' from 0 to %lld", key, (long long)most);
     *ret = number;
     return 0;
 }
 
-static int take_seed(const json_t *root, uint64_t *ret, struct tide_err *err)
+/* A first edition had one task, and did not say it. */
+static const char *task_of(const json_t *root)
 {
-    const char *text = json_string_value(json_object_get(root, "seed"));
-    char *end = NULL;
-    errno = 0;
-    unsigned long long seed = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-    if (!end || *end || errno)
-        return tide_err_set(err, "state.json has no 'seed' that is a number");
-    *ret = seed;
+    const json_t *task = json_object_get(root, "task");
+    return task ? json_string_value(task) : "lm";
+}
+
+/* Settings go where `state` wants them, if it is of this task. */
+static int take_state(const json_t *root, struct tide_checkpoint_state *state, struct tide_err *err)
+{
+    const char *task = task_of(root);
+    const struct tide_setting *table = task ? tide_task_settings(task) : NULL;
+    bool wanted = state && task && !strcmp(state->task, task);
+    int64_t step;
+    if (!table)
+        return tide_err_set(err, "state.json has no 'task' that is known");
+    if (take_number(root, "step", INT64_MAX - 1, &step, err) ||
+        tide_settings_read(tide_train_settings, root, wanted ? state->train : NULL, err) ||
+        tide_settings_read(table, root, wanted ? state->own : NULL, err))
+        return -1;
+    if (state) {
+        state->step = step;
+        state->is_of_task = wanted;
+    }
     return 0;
 }
 
-static int take_real(const json_t *root, const char *key, double *ret, struct tide_err *err)
+static int take_parts(const json_t *root, struct tide_checkpoint_part *ret_parts, struct tide_err *err)
 {
-    const char *text = json_string_value(json_object_get(root, key));
-    char *end = NULL;
-    double value = text && *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
-    if (!end || *end || !isfinite(value))
-        return tide_err_set(err, "state.json has no '%s' that is a number", key);
-    *ret = value;
-    return 0;
-}
-
-/* Which of the words the value of a key is. */
-static int take_word(const json_t *root, const char *key, const char *const *words, int *ret_index,
-                     struct tide_err *err)
-{
-    const char *text = json_string_value(json_object_get(root, key));
-    for (int i = 0; text && words[i]; i++)
-        if (!strcmp(text, words[i])) {
-            *ret_index = i;
-            return 0;
-        }
-    return tide_err_set(err, "state.json has no '%s' that is known", key);
-}
-
-/* What a first edition did not say: f32, AdamW. */
-static int take_optimizer(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
-{
-    static const char *const names[] = {"f32", "bf16", "int8", NULL};
-    static const enum tide_dtype dtypes[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
-    int stored = 0;
-    const json_t *name = json_object_get(root, "optimizer");
-    if (json_object_get(root, "weights") && take_word(root, "weights", names, &stored, err))
-        return -1;
-    s->stored = dtypes[stored];
-    s->optimizer = !name                  ? tide_optimizers[0]
-                   : json_is_string(name) ? tide_optimizer_find(json_string_value(name))
-                                          : NULL;
-    return s->optimizer ? 0 : tide_err_set(err, "state.json has no 'optimizer' that is known");
-}
-
-static int take_state(const json_t *root, struct tide_checkpoint_state *s, struct tide_err *err)
-{
-    static const char *const schedules[] = {"inverse", "constant", "cosine", "linear", NULL};
-    static const char *const dtypes[] = {"f32", "bf16", NULL};
-    int schedule, dtype;
-    if (take_integer(root, "step", 0, INT64_MAX - 1, &s->step, err) ||
-        take_integer(root, "steps", 0, INT64_MAX - 1, &s->steps, err) || take_seed(root, &s->seed, err) ||
-        take_integer(root, "batch", 1, INT32_MAX, &s->batch, err) ||
-        take_integer(root, "sequence", 1, INT32_MAX, &s->sequence, err) ||
-        take_integer(root, "accumulate", 1, INT32_MAX, &s->accumulate, err) ||
-        take_integer(root, "warmup", 0, INT64_MAX - 1, &s->warmup, err) ||
-        take_real(root, "rate", &s->rate, err) || take_real(root, "weight_decay", &s->weight_decay, err) ||
-        take_real(root, "clip", &s->clip, err) || take_word(root, "schedule", schedules, &schedule, err) ||
-        take_word(root, "dtype", dtypes, &dtype, err))
-        return -1;
-    s->schedule = schedules[schedule];
-    s->dtype = dtype ? TIDE_BF16 : TIDE_F32;
-    return take_optimizer(root, s, err);
-}
-
-static int take_record(const json_t *root, struct tide_checkpoint_record *ret, struct tide_err *err)
-{
-    const char *format = json_string_value(json_object_get(root, "format"));
-    if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
-        return tide_err_set(err, "state.json is not of the format " TIDE_CHECKPOINT_FORMAT);
-    if (take_state(root, &ret->state, err))
-        return -1;
     const json_t *files = json_object_get(root, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
         const json_t *part = json_object_get(files, tide_checkpoint_names[i]);
         int64_t checksum;
         if (!part && tide_checkpoint_is_optional(i)) {
-            ret->parts[i].bytes = -1;
+            ret_parts[i].bytes = -1;
             continue;
         }
         if (!part)
             return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[i]);
-        if (take_integer(part, "bytes", 0, INT64_MAX, &ret->parts[i].bytes, err) ||
-            take_integer(part, "crc32", 0, UINT32_MAX, &checksum, err))
+        if (take_number(part, "bytes", INT64_MAX, &ret_parts[i].bytes, err) ||
+            take_number(part, "crc32", UINT32_MAX, &checksum, err))
             return -1;
-        ret->parts[i].checksum = (uint32_t)checksum;
+        ret_parts[i].checksum = (uint32_t)checksum;
     }
-    if (ret->parts[TIDE_CHECKPOINT_MODEL].bytes < 0 && ret->parts[TIDE_CHECKPOINT_ADAPTERS].bytes < 0)
+    if (ret_parts[TIDE_CHECKPOINT_MODEL].bytes < 0 && ret_parts[TIDE_CHECKPOINT_ADAPTERS].bytes < 0)
         return tide_err_set(err, "state.json does not name %s", tide_checkpoint_names[TIDE_CHECKPOINT_MODEL]);
     return 0;
 }
 
-int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_record *ret_record,
-                          struct tide_err *err)
+int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_state *state,
+                          struct tide_checkpoint_part *ret_parts, struct tide_err *err)
 {
-    struct tide_checkpoint_record record = {0};
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    int status = root ? take_record(root, &record, err) : tide_err_set(err, "state.json is not valid JSON");
+    const char *format = json_string_value(json_object_get(root, "format"));
+    int status = 0;
+    if (!root)
+        status = tide_err_set(err, "state.json is not valid JSON");
+    else if (!format || strcmp(format, TIDE_CHECKPOINT_FORMAT) != 0)
+        status = tide_err_set(err, "state.json is not of the format " TIDE_CHECKPOINT_FORMAT);
+    else
+        status = take_state(root, state, err) || take_parts(root, ret_parts, err) ? -1 : 0;
     json_decref(root);
-    if (!status)
-        *ret_record = record;
     return status;
 }
 
@@ -244,7 +193,9 @@ static int open_file(int folder, const char *name, struct stat *ret_info, struct
 }
 
 /* 0: read; 1: there is none; -1. */
-static int read_record(int folder, struct tide_checkpoint_record *ret_record, struct tide_err *err)
+static int read_state(int folder, struct tide_checkpoint_state *state,
+                      struct tide_checkpoint_part ret_parts[static TIDE_CHECKPOINT_PARTS],
+                      struct tide_err *err)
 {
     char text[STATE_MOST];
     struct stat info;
@@ -258,12 +209,13 @@ static int read_record(int folder, struct tide_checkpoint_record *ret_record, st
     close(fd);
     if (len < 0 || len != info.st_size)
         return tide_err_set(err, "state.json cannot be read or is too long");
-    return tide_checkpoint_parse(text, (size_t)len, ret_record, err);
+    return tide_checkpoint_parse(text, (size_t)len, state, ret_parts, err);
 }
 
 /* ---- finding */
 
-static int verify_part(int folder, const char *name, int64_t bytes, uint32_t checksum, struct tide_err *err)
+static int verify_part(int folder, const char *name, const struct tide_checkpoint_part *part,
+                       struct tide_err *err)
 {
     unsigned char stretch[STRETCH];
     struct stat info;
@@ -272,10 +224,10 @@ static int verify_part(int folder, const char *name, int64_t bytes, uint32_t che
     int fd = open_file(folder, name, &info, err);
     if (fd < 0)
         return -1;
-    if (info.st_size != bytes) {
+    if (info.st_size != part->bytes) {
         close(fd);
         return tide_err_set(err, "%s has %lld bytes and was written with %lld", name, (long long)info.st_size,
-                            (long long)bytes);
+                            (long long)part->bytes);
     }
     while ((got = read(fd, stretch, sizeof stretch)) > 0 || (got < 0 && errno == EINTR))
         if (got > 0)
@@ -284,18 +236,19 @@ static int verify_part(int folder, const char *name, int64_t bytes, uint32_t che
     close(fd);
     if (got < 0)
         return tide_err_set(err, "cannot read %s: %s", name, strerror(why));
-    return sum == checksum ? 0 : tide_err_set(err, "%s is not what was written: its checksum differs", name);
+    return sum == part->checksum
+               ? 0
+               : tide_err_set(err, "%s is not what was written: its checksum differs", name);
 }
 
 /* 0: whole; 1: no checkpoint; -1. */
 static int verify(int folder, struct tide_err *err)
 {
-    struct tide_checkpoint_record record;
-    int status = read_record(folder, &record, err);
+    struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];
+    int status = read_state(folder, NULL, parts, err);
     for (int i = 0; !status && i < TIDE_CHECKPOINT_PARTS; i++)
-        if (record.parts[i].bytes >= 0)
-            status = verify_part(folder, tide_checkpoint_names[i], record.parts[i].bytes,
-                                 record.parts[i].checksum, err);
+        if (parts[i].bytes >= 0)
+            status = verify_part(folder, tide_checkpoint_names[i], &parts[i], err);
     return status;
 }
 
@@ -397,64 +350,41 @@ static int open_checkpoint(const char *path, struct tide_err *err)
     return folder;
 }
 
-static int record_of(const char *path, struct tide_checkpoint_record *ret_record, struct tide_err *err)
+static int state_of(const char *path, struct tide_checkpoint_state *state,
+                    struct tide_checkpoint_part ret_parts[static TIDE_CHECKPOINT_PARTS], struct tide_err *err)
 {
     int folder = open_checkpoint(path, err);
     if (folder < 0)
         return -1;
-    int status = read_record(folder, ret_record, err);
+    int status = read_state(folder, state, ret_parts, err);
     close(folder);
     return status < 0 ? wrap(path, err) : status;
 }
 
-int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
-                           struct tide_checkpoint_state *ret_state, struct tide_err *err)
+int tide_checkpoint_read(const char *path, struct tide_checkpoint_state *state, struct tide_err *err)
 {
-    char file[PATH_MAX];
-    struct tide_checkpoint_record record = {0};
-    struct tide_gpt_config config = {0}, base;
-    if (join(path, tide_checkpoint_names[TIDE_CHECKPOINT_ADAPTER_CONFIG], file, err) ||
-        (!access(file, F_OK) &&
-         tide_adapters_read(file, &config, record.state.base, sizeof record.state.base, err)) ||
-        join(path, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err))
-        return -1;
-    char adapted[sizeof record.state.base];
-    strcpy(adapted, record.state.base);
-    /* Adapters from elsewhere come without the model's own configuration. */
-    if (access(file, F_OK) && *adapted &&
-        join(adapted, tide_checkpoint_names[TIDE_CHECKPOINT_CONFIG], file, err))
-        return -1;
-    if (tide_config_read(file, &base, err) || record_of(path, &record, err) < 0)
-        return -1;
-    strcpy(record.state.base, adapted);
-    base.adapter_rank = config.adapter_rank;
-    base.adapter_scale = config.adapter_scale;
-    base.adapters = config.adapters;
-    config = base;
-    *ret_config = config;
-    if (ret_state)
-        *ret_state = record.state;
-    return 0;
+    struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];
+    state->step = 0;
+    state->is_of_task = false;
+    return state_of(path, state, parts, err) < 0 ? -1 : 0;
 }
 
-int tide_checkpoint_check_data(const char *path, const struct tide_data *data, struct tide_err *err)
+int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_writer *write, void *context,
+                          struct tide_err *err)
 {
-    struct tide_checkpoint_record record;
+    struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];
     struct tide_durable counter;
-    int status = record_of(path, &record, err);
+    int part = 0, status = state_of(path, NULL, parts, err);
     if (status)
-        return status < 0 ? -1 : 0;
+        return status < 0 ? -1 : 1;
+    while (strcmp(tide_checkpoint_names[part], name) != 0)
+        part++;
     if (tide_durable_open(&counter, -1, NULL))
         return tide_err_set(err, "out of memory");
-    tide_vocabulary_write(data, counter.out);
+    write(context, name, &counter);
     if (tide_durable_close(&counter))
         return tide_err_set(err, "out of memory");
-    if ((int64_t)counter.bytes == record.parts[TIDE_CHECKPOINT_VOCABULARY].bytes &&
-        counter.checksum == record.parts[TIDE_CHECKPOINT_VOCABULARY].checksum)
-        return 0;
-    tide_err_set(err,
-                 "the model was trained with other symbols than those of this data, or another tokenizer");
-    return wrap(path, err);
+    return (int64_t)counter.bytes == parts[part].bytes && counter.checksum == parts[part].checksum;
 }
 
 /* ---- loading */

@@ -13,27 +13,27 @@
  * as PEFT has them.
  *
  * Before training: tide_checkpoint_prepare. While training: tide_checkpoint_save, which takes no memory that
- * grows with the model. To go on or to sample: _find -> _config -> (graph, machine) -> _load.
+ * grows with the model. To go on or to sample: _find -> _read -> (graph, machine) -> _load.
  */
 #ifndef TIDE_CHECKPOINT_H
 #define TIDE_CHECKPOINT_H
 
+#include "base/durable.h"
 #include "rt/machine.h"
-#include "train/data.h"
-#include "train/gpt.h"
+#include "train/settings.h"
 
-/* All that decides the next step, beside weights, moments and data: what is not said again on the way is as
- * it was. */
+/* All that decides the next step, beside weights, moments and data. */
 struct tide_checkpoint_state {
-    int64_t step, steps; /* done, and meant to be done */
-    uint64_t seed;
-    int64_t batch, sequence, accumulate, warmup;
-    double rate, weight_decay, clip;
-    const char *schedule;          /* a literal: "inverse", "constant", "cosine" or "linear" */
-    enum tide_dtype dtype, stored; /* of what is computed, and of matrices as they are stored */
-    const struct tide_optimizer *optimizer;
-    char base[4096]; /* of adapters: the model that they adapt; "": the first weights of the seed */
+    const char *task;                  /* whose run it is; of reading, whose settings are wanted */
+    int64_t step;                      /* done; 0: a model from elsewhere */
+    bool is_of_task;                   /* of reading: the run is of that task, and settings were filled in */
+    struct tide_train_settings *train; /* NULL: not wanted */
+    void *own;                         /* of the task, as its table in settings.h says; NULL: not wanted */
 };
+
+/* Writes a file of the model or the task (config.json, a tokenizer's ...) and returns whether there is one of
+ * that name. file NULL: it is only asked. */
+typedef bool tide_checkpoint_writer(void *context, const char *name, struct tide_durable *file);
 
 /* Makes dir and those above it, removes what a kill left in it, and finds out whether something can be
  * written there, before anybody has trained for hours. After it saving touches no page for the first time. */
@@ -43,9 +43,8 @@ int tide_checkpoint_prepare(const char *dir, struct tide_err *err);
  * into which somebody has put other files stay). One of the same step is replaced. Disk full, killed, another
  * process saving there: -1 or nothing, what was there stays. */
 int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
-                         struct tide_machine *machine, const struct tide_gpt_config *config,
-                         const struct tide_data *data, const struct tide_checkpoint_state *state,
-                         struct tide_err *err);
+                         struct tide_machine *machine, const struct tide_checkpoint_state *state,
+                         tide_checkpoint_writer *write, void *context, struct tide_err *err);
 
 /* The newest whole one in dir, or dir itself where it is a checkpoint or a model of Hugging Face, as a path.
  * Whole: every file has the length and the checksum that state.json gives. 0: found, and where newer ones had
@@ -53,13 +52,13 @@ int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *gra
  * those that are there is whole. */
 int tide_checkpoint_find(const char *dir, char *ret_path, size_t size, struct tide_err *err);
 
-/* Of a path that _find gave. ret_state may be NULL; of a model from elsewhere all of it is 0. */
-int tide_checkpoint_config(const char *path, struct tide_gpt_config *ret_config,
-                           struct tide_checkpoint_state *ret_state, struct tide_err *err);
+/* Of a path that _find gave: what its run had, into `state`. */
+int tide_checkpoint_read(const char *path, struct tide_checkpoint_state *state, struct tide_err *err);
 
-/* Whether tokens of data mean what they meant when the checkpoint was made; a model from elsewhere takes any.
- * 0, or -1 with a sentence. */
-int tide_checkpoint_check_data(const char *path, const struct tide_data *data, struct tide_err *err);
+/* Whether a file of a checkpoint is what would be written now. 1: it is, or this is a model from elsewhere;
+ * 0: it is not; -1: it cannot be read. */
+int tide_checkpoint_holds(const char *path, const char *name, tide_checkpoint_writer *write, void *context,
+                          struct tide_err *err);
 
 /* Into a machine of the same model. optimizer: false for weights alone. A file that does not match the model
  * is refused, by the name of the first tensor that does not, before anything is overwritten. */

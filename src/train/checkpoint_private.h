@@ -43,18 +43,15 @@ static inline bool tide_checkpoint_is_optional(int file)
     return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_OPTIMIZER;
 }
 
-/* What state.json says. */
-struct tide_checkpoint_record {
-    struct tide_checkpoint_state state;
-    struct {
-        int64_t bytes; /* -1: there is none */
-        uint32_t checksum;
-    } parts[TIDE_CHECKPOINT_PARTS];
+/* What state.json says of another file. */
+struct tide_checkpoint_part {
+    int64_t bytes; /* -1: there is none */
+    uint32_t checksum;
 };
 
-/* Any bytes; -1 with a sentence where they are no state. */
-int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_record *ret_record,
-                          struct tide_err *err);
+/* Any bytes; -1 with a sentence where they are no state. state NULL: it is only checked. */
+int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_state *state,
+                          struct tide_checkpoint_part *ret_parts, struct tide_err *err);
 
 #define TIDE_CHECKPOINT_FORMAT   "tidemark-checkpoint-1"
 #define TIDE_CHECKPOINT_PREFIX   "transformer."

@@ -1,15 +1,10 @@
 #include "base/json.h"
 #include "base/text.h"
-#include "train/adapters.h"
 #include "train/checkpoint_private.h"
-#include "train/config.h"
-#include "base/durable.h"
 #include "train/safetensors.h"
-#include "train/vocabulary.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
@@ -21,9 +16,10 @@ struct saving {
     int folder, partial; /* dir, and in it what will be the checkpoint */
     const struct tide_graph *graph;
     struct tide_machine *machine;
-    const struct tide_gpt_config *config;
-    const struct tide_data *data;
-    struct tide_checkpoint_record record;
+    const struct tide_checkpoint_state *state;
+    tide_checkpoint_writer *write;
+    void *context;
+    struct tide_checkpoint_part parts[TIDE_CHECKPOINT_FILES];
 };
 
 static int cannot(const char *dir, const char *what, int error, struct tide_err *err)
@@ -162,98 +158,52 @@ static bool state_at(void *context, int index, struct tide_safetensor_source *re
     return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_OPTIMIZER, index, ret_source);
 }
 
-/* As text, so that it comes back to the bit. */
-static void write_real(struct tide_json *json, const char *key, double value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.17g", value);
-    tide_json_text(json, key, text);
-}
-
 static void write_state(const struct saving *s, FILE *out)
 {
     struct tide_json json;
-    const struct tide_checkpoint_state *state = &s->record.state;
-    char seed[24];
-    snprintf(seed, sizeof seed, "%" PRIu64, state->seed);
     tide_json_init(&json, out, false);
     tide_json_object(&json, NULL);
     tide_json_text(&json, "format", TIDE_CHECKPOINT_FORMAT);
-    tide_json_integer(&json, "step", state->step);
-    tide_json_integer(&json, "steps", state->steps);
-    tide_json_text(&json, "seed", seed); /* a JSON number does not hold all of it */
-    tide_json_integer(&json, "batch", state->batch);
-    tide_json_integer(&json, "sequence", state->sequence);
-    tide_json_integer(&json, "accumulate", state->accumulate);
-    tide_json_integer(&json, "warmup", state->warmup);
-    write_real(&json, "rate", state->rate);
-    write_real(&json, "weight_decay", state->weight_decay);
-    write_real(&json, "clip", state->clip);
-    tide_json_text(&json, "schedule", state->schedule);
-    tide_json_text(&json, "dtype", state->dtype == TIDE_BF16 ? "bf16" : "f32");
-    tide_json_text(&json, "weights",
-                   state->stored == TIDE_I8     ? "int8"
-                   : state->stored == TIDE_BF16 ? "bf16"
-                                                : "f32");
-    tide_json_text(&json, "optimizer", state->optimizer->name);
+    tide_json_text(&json, "task", s->state->task);
+    tide_json_integer(&json, "step", s->state->step);
+    tide_settings_write(tide_train_settings, s->state->train, &json);
+    tide_settings_write(tide_task_settings(s->state->task), s->state->own, &json);
     tide_json_object(&json, "files");
     for (int i = 0; i < TIDE_CHECKPOINT_PARTS; i++) {
-        if (s->record.parts[i].bytes < 0)
+        if (s->parts[i].bytes < 0)
             continue;
         tide_json_object(&json, tide_checkpoint_names[i]);
-        tide_json_integer(&json, "bytes", s->record.parts[i].bytes);
-        tide_json_integer(&json, "crc32", s->record.parts[i].checksum);
+        tide_json_integer(&json, "bytes", s->parts[i].bytes);
+        tide_json_integer(&json, "crc32", s->parts[i].checksum);
         tide_json_end(&json);
     }
     tide_json_end(&json);
     tide_json_end(&json);
 }
 
-static bool is_of_tokenizer(int part)
-{
-    return part >= TIDE_CHECKPOINT_TOKENIZER && part < TIDE_CHECKPOINT_MODEL;
-}
-
-/* What is read of a file that the tokenizer came with; NULL: there is none. */
-static const char *tokenizer_part(const struct saving *s, int part, size_t *ret_len)
-{
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(s->data);
-    return tokenizer ? tide_tokenizer_file(tokenizer, part - TIDE_CHECKPOINT_TOKENIZER, ret_len) : NULL;
-}
-
+/* A model with adapters is not written again, they are. */
 static bool is_wanted(const struct saving *s, int part)
 {
-    size_t len;
-    if (is_of_tokenizer(part))
-        return tokenizer_part(s, part, &len);
-    if (part == TIDE_CHECKPOINT_MODEL)
-        return !s->config->adapter_rank;
-    return s->config->adapter_rank ||
-           (part != TIDE_CHECKPOINT_ADAPTER_CONFIG && part != TIDE_CHECKPOINT_ADAPTERS);
+    switch (part) {
+    case TIDE_CHECKPOINT_MODEL:
+        return s->graph->trained == s->graph->parameters;
+    case TIDE_CHECKPOINT_ADAPTERS:
+        return s->graph->trained < s->graph->parameters;
+    case TIDE_CHECKPOINT_OPTIMIZER:
+    case TIDE_CHECKPOINT_STATE:
+        return true;
+    default:
+        return s->write(s->context, tide_checkpoint_names[part], NULL);
+    }
 }
 
 static void write_part(struct saving *s, int part, struct tide_durable *file)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
     int tensors = tide_checkpoint_tensors(s->graph);
-    size_t len = 0;
-    if (is_of_tokenizer(part)) {
-        const char *text = tokenizer_part(s, part, &len);
-        tide_durable_put(file, text, len);
-        return;
-    }
     switch (part) {
-    case TIDE_CHECKPOINT_CONFIG:
-        tide_config_write(s->config, file->out);
-        break;
-    case TIDE_CHECKPOINT_VOCABULARY:
-        tide_vocabulary_write(s->data, file->out);
-        break;
     case TIDE_CHECKPOINT_MODEL:
         tide_safetensors_write(file, tensors, weight_at, s, metadata);
-        break;
-    case TIDE_CHECKPOINT_ADAPTER_CONFIG:
-        tide_adapters_write(s->config, s->record.state.base, file->out);
         break;
     case TIDE_CHECKPOINT_ADAPTERS:
         tide_safetensors_write(file, tensors, adapter_at, s, metadata);
@@ -261,8 +211,11 @@ static void write_part(struct saving *s, int part, struct tide_durable *file)
     case TIDE_CHECKPOINT_OPTIMIZER:
         tide_safetensors_write(file, tensors, state_at, s, metadata);
         break;
-    default:
+    case TIDE_CHECKPOINT_STATE:
         write_state(s, file->out);
+        break;
+    default:
+        s->write(s->context, tide_checkpoint_names[part], file);
     }
 }
 
@@ -271,7 +224,7 @@ static int write_files(struct saving *s, struct tide_err *err)
     struct tide_durable file;
     for (int i = 0; i < TIDE_CHECKPOINT_FILES; i++) {
         if (!is_wanted(s, i)) {
-            s->record.parts[i].bytes = -1;
+            s->parts[i].bytes = -1;
             continue;
         }
         if (tide_durable_open(&file, s->partial, tide_checkpoint_names[i]))
@@ -279,10 +232,8 @@ static int write_files(struct saving *s, struct tide_err *err)
         write_part(s, i, &file);
         if (tide_durable_close(&file))
             return cannot(s->dir, tide_checkpoint_names[i], errno, err);
-        if (i < TIDE_CHECKPOINT_PARTS) {
-            s->record.parts[i].bytes = (int64_t)file.bytes;
-            s->record.parts[i].checksum = file.checksum;
-        }
+        s->parts[i].bytes = (int64_t)file.bytes;
+        s->parts[i].checksum = file.checksum;
     }
     return sync_folder(s->partial) ? cannot(s->dir, "the directory", errno, err) : 0;
 }
@@ -310,16 +261,11 @@ static int write_hidden(struct saving *s, const char *hidden, struct tide_err *e
 }
 
 int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *graph,
-                         struct tide_machine *machine, const struct tide_gpt_config *config,
-                         const struct tide_data *data, const struct tide_checkpoint_state *state,
-                         struct tide_err *err)
+                         struct tide_machine *machine, const struct tide_checkpoint_state *state,
+                         tide_checkpoint_writer *write, void *context, struct tide_err *err)
 {
-    struct saving s = {.dir = dir,
-                       .graph = graph,
-                       .machine = machine,
-                       .config = config,
-                       .data = data,
-                       .record = {.state = *state}};
+    struct saving s = {
+        .dir = dir, .graph = graph, .machine = machine, .state = state, .write = write, .context = context};
     char name[TIDE_CHECKPOINT_NAME], hidden[TIDE_CHECKPOINT_NAME];
     tide_checkpoint_name(state->step, false, name);
     tide_checkpoint_name(state->step, true, hidden);

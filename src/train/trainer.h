@@ -1,9 +1,10 @@
 /*
  * trainer.h - the loop: from options to a model on disk, in a memory fixed beforehand.
  *
- * tide_trainer_new (options settled, data, model, plan: no memory of the plan is taken) -> tide_trainer_start
- * (arena, weights made or loaded) -> tide_trainer_step() until done -> _free. The caller prints, and decides
- * when to evaluate and save; marks of steps and phases go out through tidemark.h from here.
+ * A task (task.h) says what is trained: tide_lm_new() makes one. tide_trainer_new (options settled, plan: no
+ * memory of the plan is taken) -> tide_trainer_start (arena, weights made or loaded) -> tide_trainer_step()
+ * until done -> _free. The caller prints, and decides when to evaluate and save; marks of steps and phases go
+ * out through tidemark.h from here.
  *
  * After the first step, steps and evaluations allocate nothing and touch no new page. Step n is a function of
  * the seed, n and what the weights were: stopping and going on changes no bit.
@@ -11,34 +12,24 @@
 #ifndef TIDE_TRAINER_H
 #define TIDE_TRAINER_H
 
-#include "train/checkpoint.h"
-
-/* What was not given is NULL or TIDE_NOT_GIVEN, and takes the value of the run that is resumed, or a default.
- */
-enum { TIDE_NOT_GIVEN = -1 };
+#include "train/task.h"
 
 struct tide_train_options {
-    const char *preset, *config, *data, *out, *resume; /* resume: "auto" or a path */
-    const char *adapt;                                 /* adapters.h */
-    const char *tokenizer; /* of new models and of those that have none: a directory, or a tokenizer.json */
-    void (*tell)(double share); /* how much of a text is read; may be NULL */
-    int64_t steps, batch, sequence, accumulate, warmup, threads, seed;
-    double rate, weight_decay, clip;        /* clip 0: none */
-    const char *schedule;                   /* "inverse", "constant", "cosine", "linear" */
-    enum tide_dtype dtype, stored;          /* or TIDE_NOT_GIVEN; stored: matrices as they lie in memory */
-    const struct tide_optimizer *optimizer; /* NULL: not given */
-    int64_t budget_bytes;                   /* 0: none */
-    int keep;                               /* checkpoints */
-    bool samples;   /* tide_trainer_sample will be called; of sums, _accuracy may be always */
-    bool reference; /* products in plain C, for tests */
+    struct tide_train_settings settings; /* what was not given: as the run that goes on has it, or usual */
+    const char *out, *resume;            /* resume: "auto" or a path */
+    int64_t threads;                     /* or TIDE_NOT_GIVEN */
+    int64_t budget_bytes;                /* 0: none */
+    int keep;                            /* checkpoints */
+    bool reference;                      /* products in plain C, for tests */
 };
 
 struct tide_trainer;
 
 /* A budget into which nothing exact fits is refused here, with the least possible and what would fit; so is a
- * directory that holds a run which is not resumed. Caller frees. */
-int tide_trainer_new(const struct tide_train_options *options, struct tide_trainer **ret_trainer,
-                     struct tide_err *err);
+ * directory that holds a run which is not resumed. The task is the trainer's from now on, whatever comes of
+ * it. Caller frees. */
+int tide_trainer_new(struct tide_task *task, const struct tide_train_options *options,
+                     struct tide_trainer **ret_trainer, struct tide_err *err);
 int tide_trainer_start(struct tide_trainer *trainer, struct tide_err *err);
 void tide_trainer_free(struct tide_trainer *trainer);
 
@@ -53,25 +44,18 @@ struct tide_train_report {
 int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
                       struct tide_err *err);
 
-/* The mean loss over `batches` of what is held out, the same ones every time. -1: of _sample too, the data
- * are not what they were. */
-int tide_trainer_evaluate(struct tide_trainer *trainer, int64_t batches, double *ret_loss,
-                          struct tide_err *err);
+/* The task's numbers of held-out data; last: after the last step. */
+int tide_trainer_evaluate(struct tide_trainer *trainer, bool last, struct tide_err *err);
 
-/* Sums only: the share of `questions` held-out ones that are answered exactly. */
-double tide_trainer_accuracy(struct tide_trainer *trainer, int64_t questions);
-
-/* The beginning of something held out and how the model goes on from it, as text: bytes of a stranger, to be
- * escaped before they are shown. */
+/* What the model says, as text: bytes of a stranger, to be escaped before they are shown. */
 int tide_trainer_sample(struct tide_trainer *trainer, char *out, size_t size, struct tide_err *err);
 
 /* Into the directory of the options. -1: what was there stays. Weights that are no numbers are not saved. */
 int tide_trainer_save(struct tide_trainer *trainer, struct tide_err *err);
 
 /* All borrowed. The options are the settled ones; the machine is NULL before the start. */
+const struct tide_task *tide_trainer_task(const struct tide_trainer *trainer);
 const struct tide_train_options *tide_trainer_options(const struct tide_trainer *trainer);
-const struct tide_gpt_config *tide_trainer_config(const struct tide_trainer *trainer);
-const struct tide_data *tide_trainer_data(const struct tide_trainer *trainer);
 const struct tide_graph *tide_trainer_graph(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_least(const struct tide_trainer *trainer);
@@ -84,5 +68,13 @@ int tide_trainer_threads(const struct tide_trainer *trainer);
 
 /* Why newer checkpoints than the one resumed from were not taken; NULL: there were none. */
 const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
+
+/* ---- for tasks */
+
+/* Whether the smallest plan fits the budget, of the task with the sizes that it has now. */
+bool tide_trainer_would_fit(const struct tide_trainer *trainer);
+
+/* A loss or a norm that is no number: -1, with the step and what to do. */
+int tide_trainer_stop_at(int64_t step, const char *what, struct tide_err *err);
 
 #endif

@@ -17,26 +17,24 @@ struct tide_vocabulary {
     int64_t size;
     int symbol_count;
     char symbols[256];
-    int16_t token_of[256]; /* -1: none */
-    struct tide_tokenizer *tokenizer;
+    int16_t token_of[256];                  /* -1: none */
+    const struct tide_tokenizer *tokenizer; /* NULL: none */
+    struct tide_tokenizer *owned;           /* the same; NULL: it is the data's */
 };
 
-void tide_vocabulary_write(const struct tide_data *data, FILE *out)
+void tide_vocabulary_write(const struct tide_vocabulary *v, FILE *out)
 {
+    static const char *const kinds[] = {"bytes", "pairs", "numbers"};
     struct tide_json json;
     tide_json_init(&json, out, true);
     tide_json_object(&json, NULL);
-    const struct tide_tokenizer *tokenizer = tide_data_tokenizer(data);
-    if (tokenizer) {
-        tide_json_text(&json, "kind", "pairs");
-        tide_json_integer(&json, "crc32", tide_tokenizer_checksum(tokenizer));
-    } else if (tide_data_kind(data) == TIDE_DATA_TOKENS) {
-        tide_json_text(&json, "kind", "numbers");
-    } else {
-        tide_json_text(&json, "kind", "bytes");
+    tide_json_text(&json, "kind", kinds[v->kind]);
+    if (v->kind == TIDE_VOCABULARY_PAIRS)
+        tide_json_integer(&json, "crc32", tide_tokenizer_checksum(v->tokenizer));
+    if (v->kind == TIDE_VOCABULARY_BYTES) {
         tide_json_array(&json, "symbols");
-        for (int32_t token = 0; tide_data_symbol(data, token) >= 0; token++)
-            tide_json_integer(&json, NULL, tide_data_symbol(data, token));
+        for (int i = 0; i < v->symbol_count; i++)
+            tide_json_integer(&json, NULL, (unsigned char)v->symbols[i]);
         tide_json_end(&json);
     }
     tide_json_end(&json);
@@ -88,7 +86,8 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
 static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
     char shown[256];
-    int status = tide_tokenizer_new(dir, v->size, &v->tokenizer, err);
+    int status = tide_tokenizer_new(dir, v->size, &v->owned, err);
+    v->tokenizer = v->owned;
     if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
         return tide_err_set(err, "%s: the files of the model's tokenizer are not there any more",
                             tide_text_escape(dir, strlen(dir), shown, sizeof shown));
@@ -123,8 +122,34 @@ void tide_vocabulary_free(struct tide_vocabulary *v)
 {
     if (!v)
         return;
-    tide_tokenizer_free(v->tokenizer);
+    tide_tokenizer_free(v->owned);
     free(v);
+}
+
+int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
+                            struct tide_err *err)
+{
+    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    if (!v)
+        return tide_err_set(err, "out of memory for the vocabulary");
+    v->size = tide_data_vocabulary(data);
+    v->tokenizer = tide_data_tokenizer(data);
+    v->kind = v->tokenizer                               ? TIDE_VOCABULARY_PAIRS
+              : tide_data_kind(data) == TIDE_DATA_TOKENS ? TIDE_VOCABULARY_NUMBERS
+                                                         : TIDE_VOCABULARY_BYTES;
+    memset(v->token_of, -1, sizeof v->token_of);
+    for (int byte; v->kind == TIDE_VOCABULARY_BYTES && v->symbol_count < 256 &&
+                   (byte = tide_data_symbol(data, v->symbol_count)) >= 0;) {
+        v->token_of[byte] = (int16_t)v->symbol_count;
+        v->symbols[v->symbol_count++] = (char)byte;
+    }
+    *ret_vocabulary = v;
+    return 0;
+}
+
+const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *v)
+{
+    return v->tokenizer;
 }
 
 int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
@@ -146,8 +171,8 @@ int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
     if (status)
         return -1;
     if (v) {
-        found = v->tokenizer;
-        v->tokenizer = NULL;
+        found = v->owned;
+        v->owned = NULL;
         tide_vocabulary_free(v);
     }
     *ret_tokenizer = found;

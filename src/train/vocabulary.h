@@ -20,14 +20,19 @@ enum tide_vocabulary_kind { TIDE_VOCABULARY_BYTES, TIDE_VOCABULARY_PAIRS, TIDE_V
 
 /* vocabulary.json of data of text or sums: {"kind": "bytes", "symbols": [10, 32, ...]}, the byte of each
  * token; with a tokenizer: {"kind": "pairs", "crc32": ...}, of its files; of tokens: {"kind": "numbers"}. */
-void tide_vocabulary_write(const struct tide_data *data, FILE *out);
-
 struct tide_vocabulary;
+void tide_vocabulary_write(const struct tide_vocabulary *vocabulary, FILE *out);
 
 /* Of a model with so many tokens, from the directory that holds its weights. Caller frees. */
 int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err);
+/* Of data, which must outlive it. */
+int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary **ret_vocabulary,
+                            struct tide_err *err);
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
+
+/* Its tokenizer, borrowed; NULL: there is none. */
+const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *vocabulary);
 
 /* What a run learns text with: the tokenizer that was named (NULL: none was), or that of the model in dir
  * (NULL: there is none). Caller frees; *ret_tokenizer is NULL where there is none. */

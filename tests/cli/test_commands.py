@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "plan"]
+TASKS = ["train lm"]  # commands with a word more
 ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
 EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS
 SANITIZER = re.compile(r"Sanitizer|runtime error|check failed")
@@ -145,41 +146,42 @@ def test_a_slip_in_a_command_gets_one_suggestion(tidemark, typed, meant):
         assert hint.startswith("hint: ") and len(done.err) < 400
 
 
-@pytest.mark.parametrize("command", EVERY_COMMAND)
+@pytest.mark.parametrize("command", EVERY_COMMAND + TASKS)
 def test_an_unknown_option_is_refused_with_a_hint(tidemark, command):
-    done = tidemark(command, "--no-such-thing")
+    done = tidemark(*command.split(), "--no-such-thing")
     assert done.code == 2 and done.out == ""
     assert done.err.splitlines()[0] == f"tidemark: {command}: unknown option '--no-such-thing'"
     assert done.err.splitlines()[1].startswith("hint: ")
 
 
-@pytest.mark.parametrize("command", EVERY_COMMAND)
+@pytest.mark.parametrize("command", EVERY_COMMAND + TASKS)
 def test_a_slip_in_an_option_gets_one_suggestion(tidemark, command):
-    for name in options_of_help(tidemark(command, "-h").out):
+    for name in options_of_help(tidemark(*command.split(), "-h").out):
         if len(name) < 4:
             continue
-        done = tidemark(command, f"--{name[:-2] + name[-1] + name[-2]}x")
+        done = tidemark(*command.split(), f"--{name[:-2] + name[-1] + name[-2]}x")
         assert done.code == 2
         assert "hint: did you mean '--" in done.err, name
 
 
-@pytest.mark.parametrize("command", MAIN_COMMANDS)
+@pytest.mark.parametrize("command", MAIN_COMMANDS + TASKS)
 def test_absurd_values_get_one_sentence(tidemark, command):
+    words = command.split()
     absurd = ["", "-1", "nan", "inf", "1e999", "99999999999999999999999G", "12 parsecs", "\x1b[31m", "%s%n", "0x10"]
     # A sanitizer makes every start slow, and options are read by one piece of code: there they share the values out.
     share = len(absurd) if os.environ.get("TIDEMARK_SANITIZED") != "1" else 2
-    for i, (name, (_, arg, _)) in enumerate(options_of_help(tidemark(command, "-h").out).items()):
+    for i, (name, (_, arg, _)) in enumerate(options_of_help(tidemark(*words, "-h").out).items()):
         if arg is None:
-            done = tidemark(command, f"--{name}=1")
+            done = tidemark(*words, f"--{name}=1")
             assert done.code == 2 or name == "help"
             assert "takes no value" in done.err
             continue
-        done = tidemark(command, f"--{name}")
+        done = tidemark(*words, f"--{name}")
         assert done.code == 2 and f"needs a {arg}" in done.err, name
         if arg in ("FILE", "DIR", "RE", "REGEX", "NAME", "TEXT", "UNIT", "KEYS"):
             continue
         for value in [absurd[(i * share + k) % len(absurd)] for k in range(share)]:
-            done = tidemark(command, f"--{name}={value}", "/does/not/exist")
+            done = tidemark(*words, f"--{name}={value}", "/does/not/exist")
             assert done.code == 2, (name, value, done)
             assert done.out == "" and "\x1b" not in done.err
             assert done.err.startswith("tidemark: ") and len(done.err.splitlines()) <= 2, (name, value, done.err)

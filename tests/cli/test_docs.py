@@ -37,8 +37,8 @@ def options(binary, commands):
     """{"run": {"--output": True, "-o": True, "--help": False}}: the options of each command and whether they take a
     value."""
     found = {}
-    for command in commands:
-        text = subprocess.run([binary, command, "-h"], capture_output=True, text=True, check=True).stdout
+    for command in [*commands, "train lm"]:
+        text = subprocess.run([binary, *command.split(), "-h"], capture_output=True, text=True, check=True).stdout
         found[command] = {}
         for letter, name, arg in re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", text, re.M):
             found[command][f"--{name}"] = bool(arg)
@@ -57,7 +57,7 @@ def test_every_call_in_a_document_is_one_the_program_understands(document, optio
         if not words or words[0] in ("-h", "--help", "-V", "--version", "COMMAND"):
             continue
         assert words[0] in options, f"{document.name}: {line}"
-        known, skip = options[words[0]], False
+        known, skip = options.get(" ".join(words[:2]), options[words[0]]), False
         for word in words[1:]:
             word = word.strip("[]")
             if skip:

@@ -2,6 +2,8 @@
  * fuzz_train_files.c - any bytes as weights, as a model's configuration and as the state of a run.
  */
 #include "train/checkpoint_private.h"
+#include "train/gpt.h"
+#include "train/lm.h"
 #include "train/config.h"
 #include "train/safetensors.h"
 
@@ -30,10 +32,13 @@ static void read_weights(const char *bytes, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct tide_gpt_config config;
-    struct tide_checkpoint_record record;
+    struct tide_train_settings train = tide_train_settings_not_given;
+    struct tide_lm_settings own = {0};
+    struct tide_checkpoint_state state = {.task = "lm", .train = &train, .own = &own};
+    struct tide_checkpoint_part parts[TIDE_CHECKPOINT_PARTS];
     struct tide_err err;
-    if (!tide_checkpoint_parse((const char *)data, size, &record, &err) &&
-        (record.state.step < 0 || record.state.batch < 1 || !record.state.schedule))
+    if (!tide_checkpoint_parse((const char *)data, size, &state, parts, &err) &&
+        (state.step < 0 || (state.is_of_task && (own.batch < 1 || !train.schedule))))
         abort();
     read_weights((const char *)data, size);
     if (!tide_config_parse((const char *)data, size, &config, &err)) {

@@ -5,7 +5,7 @@
 #define CHECKPOINT_FIXTURE_H
 
 #include "rt/cpu/cpu_device.h"
-#include "train/checkpoint.h"
+#include "train/language.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -32,6 +32,7 @@ struct world {
     struct tide_device *device;
     struct tide_machine *machine, *other;
     struct tide_data *data;
+    struct tide_language language;
     char dir[64];
 };
 
@@ -71,12 +72,15 @@ static inline int set_up_all(void **state)
     w.graph = new_graph(&config);
     w.machine = new_machine(w.graph);
     w.other = new_machine(w.graph);
-    return tide_data_open(&(struct tide_data_source){.seed = 7, .sequence = 8}, &w.data, &err);
+    w.language.config = config;
+    ok(tide_data_open(&(struct tide_data_source){.seed = 7, .sequence = 8}, &w.data, &err), &err);
+    return tide_vocabulary_of_data(w.data, &w.language.vocabulary, &err);
 }
 
 static inline int tear_down_all(void **state)
 {
     (void)state;
+    tide_vocabulary_free(w.language.vocabulary);
     tide_data_free(w.data);
     tide_machine_free(w.machine);
     tide_machine_free(w.other);
@@ -147,6 +151,17 @@ static inline bool holds(struct tide_machine *machine, int64_t seed, int parts)
                     return false;
     }
     return true;
+}
+
+static inline void is_the_model(const char *path)
+{
+    struct tide_err err;
+    struct tide_gpt_config read;
+    char base[TIDE_LANGUAGE_PATH];
+    ok(tide_language_read(path, &read, base, &err), &err);
+    assert_memory_equal(&read, &config, offsetof(struct tide_gpt_config, epsilon));
+    assert_true(read.epsilon == config.epsilon);
+    assert_string_equal(base, "");
 }
 
 static inline char *inside(const char *name)

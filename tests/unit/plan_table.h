@@ -45,7 +45,7 @@ static inline void plan_fill(struct plan_row *row, char **c)
     TIDE_CHECK(tide_model_find(c[3], &job->model, &err), ==, 0);
     if (*c[4])
         job->model.layers = plan_number(c[4]);
-    job->task = (enum tide_task)tide_name_find(tide_task_names, c[5]);
+    job->task = (enum tide_job_task)tide_name_find(tide_task_names, c[5]);
     job->batch = plan_number(c[6]);
     job->sequence = plan_number(c[7]);
     job->accumulation = plan_number(c[8]);

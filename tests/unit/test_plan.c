@@ -370,7 +370,7 @@ static void every_model_and_task_can_be_planned(void **state)
             bool sees = tide_model_sees(&job.model);
             if (sees && (task == TIDE_TASK_LORA || task == TIDE_TASK_GRPO))
                 continue;
-            job.task = (enum tide_task)task;
+            job.task = (enum tide_job_task)task;
             job.sequence = sees ? job.model.image : 64;
             job.batch = 2;
             assert_true(allocated(&job) > 0);

@@ -5,6 +5,7 @@
  * any of them, or any of them can fail.
  */
 #include "checkpoint_fixture.h"
+#include "train/lm.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -105,17 +106,15 @@ static void disarm(void)
 }
 
 /* Numbers of which a text of fewer digits would lose some. */
-static const struct tide_checkpoint_state how = {.steps = INT64_MAX - 1,
-                                                 .seed = UINT64_MAX - 3,
-                                                 .batch = 2,
-                                                 .sequence = 8,
-                                                 .accumulate = 1,
-                                                 .rate = 1.0 / 3,
-                                                 .weight_decay = 0.1,
-                                                 .clip = 4.9e-324,
-                                                 .schedule = "cosine",
-                                                 .dtype = TIDE_BF16,
-                                                 .optimizer = &tide_optimizer_adamw};
+static struct tide_train_settings how = {.steps = INT64_MAX - 1,
+                                         .seed = -4,
+                                         .rate = 1.0 / 3,
+                                         .weight_decay = 0.1,
+                                         .clip = 4.9e-324,
+                                         .schedule = "cosine",
+                                         .dtype = TIDE_BF16,
+                                         .optimizer = &tide_optimizer_adamw};
+static struct tide_lm_settings sizes = {.batch = 2, .sequence = 8, .accumulate = 1};
 
 static int disarm_and_tear_down(void **state)
 {
@@ -123,12 +122,22 @@ static int disarm_and_tear_down(void **state)
     return tear_down(state);
 }
 
+static bool write_file(void *language, const char *name, struct tide_durable *file)
+{
+    return tide_language_write(language, name, file);
+}
+
+/* What the machine holds, as a step. */
+static int save_machine(int64_t step, int keep, struct tide_err *err)
+{
+    struct tide_checkpoint_state state = {.task = "lm", .step = step, .train = &how, .own = &sizes};
+    return tide_checkpoint_save(w.dir, keep, w.graph, w.machine, &state, write_file, &w.language, err);
+}
+
 static int save_keeping(int64_t step, int keep, struct tide_err *err)
 {
-    struct tide_checkpoint_state state = how;
-    state.step = step;
     fill(w.machine, step);
-    return tide_checkpoint_save(w.dir, keep, w.graph, w.machine, &config, w.data, &state, err);
+    return save_machine(step, keep, err);
 }
 
 static void save(int64_t step)
@@ -142,21 +151,20 @@ static int64_t found_step(void)
 {
     char path[PATH_MAX];
     struct tide_err err;
-    struct tide_gpt_config read;
-    struct tide_checkpoint_state state;
+    struct tide_train_settings train = tide_train_settings_not_given;
+    struct tide_lm_settings own;
+    struct tide_checkpoint_state state = {.task = "lm", .train = &train, .own = &own};
     int status = tide_checkpoint_find(w.dir, path, sizeof path, &err);
     if (status == 1)
         return -1;
     ok(status, &err);
-    ok(tide_checkpoint_config(path, &read, &state, &err), &err);
-    assert_memory_equal(&read, &config, offsetof(struct tide_gpt_config, epsilon));
-    assert_true(read.epsilon == config.epsilon);
-    assert_string_equal(state.schedule, how.schedule);
-    struct tide_checkpoint_state expected = how;
-    expected.step = state.step;
-    expected.schedule = state.schedule;
-    assert_memory_equal(&state, &expected, offsetof(struct tide_checkpoint_state, dtype));
-    assert_int_equal(state.dtype, how.dtype);
+    is_the_model(path);
+    ok(tide_checkpoint_read(path, &state, &err), &err);
+    assert_true(state.is_of_task);
+    assert_string_equal(train.schedule, how.schedule);
+    train.schedule = how.schedule;
+    assert_memory_equal(&train, &how, sizeof how);
+    assert_memory_equal(&own, &sizes, sizeof sizes);
     fill(w.other, -1);
     ok(tide_checkpoint_load(path, w.graph, w.other, true, &err), &err);
     assert_true(holds(w.other, state.step, 3));
@@ -236,10 +244,8 @@ static void one_of_the_same_step_is_replaced(void **state)
 {
     (void)state;
     struct tide_err err;
-    struct tide_checkpoint_state s = how;
-    s.step = 5;
     fill(w.machine, 4);
-    ok(tide_checkpoint_save(w.dir, 2, w.graph, w.machine, &config, w.data, &s, &err), &err);
+    ok(save_machine(5, 2, &err), &err);
     save(5);
     assert_int_equal(found_step(), 5);
     assert_int_equal(entries(true), 0);
@@ -468,18 +474,18 @@ static void an_absurd_state_is_refused(void **state)
         {"weight_decay", "0.1"}, {"schedule", "\"none\""},
         {"dtype", "\"f64\""},    {"bytes", "-1"},
         {"crc32", "4294967296"}, {"files", "[], \"more\": {"},
+        {"task", "7"},           {"task", "\"tea\""},
     };
     for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
         char path[PATH_MAX];
         struct tide_err err = {0};
-        struct tide_gpt_config read;
-        struct tide_checkpoint_state told;
+        struct tide_checkpoint_state told = {.task = "lm"};
         save(1);
         put_state(absurd[i].key, absurd[i].value);
         assert_int_equal(tide_checkpoint_find(w.dir, path, sizeof path, &err), -1);
         if (!strstr(err.text, strcmp(absurd[i].key, "files") ? absurd[i].key : "config.json"))
             fail_msg("'%s' for %s: %s", err.text, absurd[i].key, absurd[i].value);
-        assert_int_equal(tide_checkpoint_config(inside("step-00000001"), &read, &told, &err), -1);
+        assert_int_equal(tide_checkpoint_read(inside("step-00000001"), &told, &err), -1);
     }
     for (int i = 0; i < 3; i++) {
         char path[PATH_MAX];
@@ -534,14 +540,17 @@ static void a_text_with_other_symbols_is_refused(void **state)
     struct tide_err err;
     struct tide_data *other;
     save(1);
-    ok(tide_checkpoint_check_data(inside("step-00000001"), w.data, &err), &err);
+    ok(tide_language_check(&w.language, inside("step-00000001"), &err), &err);
     put("text",
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"
         "abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc");
     struct tide_data_source text = {.path = inside("text"), .seed = 7, .sequence = 8, .vocabulary = 13};
     ok(tide_data_open(&text, &other, &err), &err);
-    assert_int_equal(tide_checkpoint_check_data(inside("step-00000001"), other, &err), -1);
+    struct tide_language language = {.config = config};
+    ok(tide_vocabulary_of_data(other, &language.vocabulary, &err), &err);
+    assert_int_equal(tide_language_check(&language, inside("step-00000001"), &err), -1);
     assert_non_null(strstr(err.text, "other symbols"));
+    tide_vocabulary_free(language.vocabulary);
     tide_data_free(other);
 }
 

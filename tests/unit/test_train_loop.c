@@ -2,6 +2,7 @@
  * test_train_loop.c - the trainer: what a step may not do to weights, and what a plan's parts add up to.
  */
 #include "cli/train_breakdown.h"
+#include "train/lm.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -16,25 +17,31 @@
 
 static struct tide_train_options tiny(void)
 {
-    return (struct tide_train_options){.preset = "tiny",
-                                       .steps = 10,
-                                       .batch = 2,
-                                       .sequence = 16,
-                                       .accumulate = 1,
-                                       .warmup = 0,
+    return (struct tide_train_options){.settings = {.steps = 10,
+                                                    .seed = 1,
+                                                    .warmup = 0,
+                                                    .rate = 0.01,
+                                                    .weight_decay = TIDE_NOT_GIVEN,
+                                                    .clip = TIDE_NOT_GIVEN},
                                        .threads = 1,
-                                       .seed = 1,
-                                       .rate = 0.01,
-                                       .weight_decay = TIDE_NOT_GIVEN,
-                                       .clip = TIDE_NOT_GIVEN,
                                        .keep = 1};
+}
+
+static int new_trainer(const struct tide_train_options *options, struct tide_trainer **ret,
+                       struct tide_err *err)
+{
+    struct tide_lm_options lm = {.settings = {.batch = 2, .sequence = 16, .accumulate = 1},
+                                 .model = {.preset = "tiny"}};
+    struct tide_task *task = tide_lm_new(&lm);
+    assert_non_null(task);
+    return tide_trainer_new(task, options, ret, err);
 }
 
 static struct tide_trainer *started(const struct tide_train_options *options)
 {
     struct tide_trainer *t;
     struct tide_err err = {0};
-    if (tide_trainer_new(options, &t, &err) || tide_trainer_start(t, &err))
+    if (new_trainer(options, &t, &err) || tide_trainer_start(t, &err))
         fail_msg("%s", err.text);
     return t;
 }
@@ -89,7 +96,7 @@ static void break_a_step(const struct tide_train_options *options, bool fused)
 static size_t least_of(const struct tide_train_options *options)
 {
     struct tide_trainer *t;
-    assert_int_equal(tide_trainer_new(options, &t, NULL), 0);
+    assert_int_equal(new_trainer(options, &t, NULL), 0);
     size_t least = tide_trainer_least(t)->total;
     tide_trainer_free(t);
     return least;
@@ -100,12 +107,12 @@ static void a_loss_that_is_no_number_leaves_the_weights_as_they_were(void **stat
     (void)state;
     struct tide_train_options options = tiny();
     break_a_step(&options, false);
-    options.clip = 0;
+    options.settings.clip = 0;
     break_a_step(&options, false);
-    options.clip = 1;
+    options.settings.clip = 1;
     options.budget_bytes = (int64_t)least_of(&options);
     break_a_step(&options, true);
-    options.clip = 0;
+    options.settings.clip = 0;
     options.budget_bytes = (int64_t)least_of(&options);
     break_a_step(&options, true);
 }
@@ -136,7 +143,7 @@ static void the_parts_of_every_plan_are_the_whole(void **state)
         struct tide_breakdown b;
         struct tide_err err = {0};
         options.budget_bytes = i == 2 ? 0 : (int64_t)(least + (size_t)i * least / 8);
-        assert_int_equal(tide_trainer_new(&options, &t, &err), 0);
+        assert_int_equal(new_trainer(&options, &t, &err), 0);
         const struct tide_plan *plan = tide_trainer_layout(t);
         assert_int_equal(tide_train_breakdown(t, &b, &err), 0);
         assert_int_equal(b.weights + b.optimizer + b.gradients + b.inputs + b.activations + b.head,

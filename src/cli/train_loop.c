@@ -1,0 +1,428 @@
+#include "cli/train_loop.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/room.h"
+#include "cli/train_report.h"
+#include "rt/cpu/processor.h"
+#include "rt/cpu/threads.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+enum { REPORTS = 20, REPORT_S = 10, DRAW_MS = 200 };
+
+/* As rt/optimizer.c has them. */
+#define OPTIMIZERS     "adamw|adamw8|adafactor|sgd"
+#define VALUE(field)   offsetof(struct tide_train_values, field)
+#define TRAIN(field)   VALUE(train.field)
+#define SETTING(field) VALUE(train.settings.field)
+#define MOST_COUNT     (INT64_C(1) << 40)
+
+const struct tide_option tide_train_shared[] = {
+    {0, "steps", TIDE_OPTION_COUNT, SETTING(steps), "N", "number of steps in all (2000)", NULL, 1,
+     MOST_COUNT},
+    {0, "lr", TIDE_OPTION_REAL, SETTING(rate), "RATE", "learning rate", NULL, 0, 0},
+    {0, "warmup", TIDE_OPTION_COUNT, SETTING(warmup), "N", "steps until the rate is reached (100)", NULL, 0,
+     MOST_COUNT},
+    {0, "schedule", TIDE_OPTION_CHOICE, SETTING(schedule), "NAME",
+     "the rate after warmup: inverse (default) falls as one over the step from step 500 on, down to a tenth; constant stays; cosine and linear reach a tenth at the last step",
+     "inverse|constant|cosine|linear", 0, 0},
+    {0, "weight-decay", TIDE_OPTION_REAL, SETTING(weight_decay), "X",
+     "decoupled weight decay of matrices and embeddings (0.1)", NULL, 0, 0},
+    {0, "clip", TIDE_OPTION_REAL, SETTING(clip), "NORM",
+     "clip the norm of the gradients to this (1; 0: do not clip)", NULL, 0, 0},
+    {0, "dtype", TIDE_OPTION_CHOICE, VALUE(dtype), "TYPE",
+     "number type of matrix products and activations (f32)", "f32|bf16", 0, 0},
+    {0, "weights", TIDE_OPTION_CHOICE, VALUE(weights), "TYPE",
+     "how matrices are stored (f32); updates of bf16 are rounded at random, so that small ones are not lost; int8 needs --adapt",
+     "f32|bf16|int8", 0, 0},
+    {0, "optimizer", TIDE_OPTION_CHOICE, VALUE(optimizer), "NAME",
+     "the optimizer (adamw), and the state it keeps of each weight: see docs/TRAIN.md", OPTIMIZERS, 0, 0},
+    {0, "budget", TIDE_OPTION_SIZE, TRAIN(budget_bytes), "SIZE",
+     "memory that the run may use: the fastest exact layout that fits is chosen", NULL, 1, 0},
+    {0, "seed", TIDE_OPTION_COUNT, SETTING(seed), "N", "seed of the weights and of the order of the data (1)",
+     NULL, 1, 0},
+    {0, "threads", TIDE_OPTION_COUNT, TRAIN(threads), "N",
+     "number of threads (as many as there are processors and work for them); the result is the same, bit for bit, with any number",
+     NULL, 1, TIDE_THREADS_MOST},
+    {0, "out", TIDE_OPTION_TEXT, TRAIN(out), "DIR", "save checkpoints in this directory", NULL, 0, 0},
+    {0, "resume", TIDE_OPTION_TEXT, TRAIN(resume), "DIR",
+     "continue from a checkpoint, or from the newest of a run, with its options unless given; 'auto': the newest in --out, if there is one",
+     NULL, 0, 0},
+    {0, "save-every", TIDE_OPTION_COUNT, VALUE(save_every), "N",
+     "steps between checkpoints (1000; 0: only at the end)", NULL, 0, MOST_COUNT},
+    {0, "keep", TIDE_OPTION_COUNT, VALUE(keep), "N", "checkpoints to keep (2)", NULL, 1, 1000},
+    {0, "eval-every", TIDE_OPTION_COUNT, VALUE(eval_every), "N",
+     "steps between evaluations on held-out data (500; 0: only at the end)", NULL, 0, MOST_COUNT},
+    {0, "sample-every", TIDE_OPTION_COUNT, VALUE(sample_every), "N",
+     "steps between samples from the model (0: none)", NULL, 0, MOST_COUNT},
+    {0, "report-every", TIDE_OPTION_COUNT, VALUE(report_every), "N",
+     "steps between report lines (a twentieth of all, and at least every ten seconds)", NULL, 1, MOST_COUNT},
+    {0, "dry-run", TIDE_OPTION_FLAG, VALUE(dry_run), NULL, "print the layout and allocate nothing", NULL, 0,
+     0},
+    {0, "debug-memory", TIDE_OPTION_FLAG, VALUE(debug_memory), NULL,
+     "at the end, print planned and used memory of each phase, and what holds it at the peak", NULL, 0, 0},
+    {0, "verbose", TIDE_OPTION_FLAG, VALUE(verbose), NULL,
+     "say which features of the processor are used, and which are not and why", NULL, 0, 0},
+    {0, "json", TIDE_OPTION_FLAG, VALUE(json), NULL, "a JSON document per line", NULL, 0, 0},
+    {0},
+};
+
+const struct tide_train_values tide_train_values_usual = {
+    .train = {.settings = {.steps = TIDE_NOT_GIVEN,
+                           .seed = TIDE_NOT_GIVEN,
+                           .warmup = TIDE_NOT_GIVEN,
+                           .rate = TIDE_NOT_GIVEN,
+                           .weight_decay = TIDE_NOT_GIVEN,
+                           .clip = TIDE_NOT_GIVEN},
+              .threads = TIDE_NOT_GIVEN},
+    .eval_every = 500,
+    .save_every = 1000,
+    .keep = 2,
+};
+
+/* ---- being told to stop */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int number)
+{
+    if (stop_signal) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    stop_signal = number;
+}
+
+/* Who started it may have it ignore some: nohup, a shell's background. */
+static void listen_for_stop(void)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART}, before;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+}
+
+/* ---- the loop */
+
+struct loop {
+    const struct tide_train_values *values;
+    struct tide_trainer *trainer;
+    struct tide_train_view view;
+    struct tide_train_progress progress;
+    int64_t begin_ns, first_step; /* step: that were done before */
+    int64_t line_ns, drawn_ns, report_every;
+    int64_t busy_ns, tokens, steps; /* in steps since the last line */
+    struct tide_train_resident resident;
+    double peak; /* of matrix products, operations per second */
+    int threads; /* that steps were fastest with; 0: none was made yet */
+    char sample[512];
+};
+
+static int64_t steps_of(const struct loop *l)
+{
+    return tide_trainer_options(l->trainer)->settings.steps;
+}
+
+static void note_speed(struct loop *l)
+{
+    struct tide_train_progress *p = &l->progress;
+    double seconds = (double)l->busy_ns / TIDE_NS_PER_S;
+    if (seconds > 0) {
+        p->tokens_per_second = (double)l->tokens / seconds;
+        p->steps_per_second = (double)l->steps / seconds;
+    }
+    double rate = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second;
+    l->peak = rate > l->peak ? rate : l->peak; /* a busy machine: it was measured too low */
+    p->peak_share = rate / l->peak;
+    int64_t made = p->step - l->first_step;
+    p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
+    p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
+    p->rss_bytes = tide_train_rss(&l->view, &p->anonymous_bytes);
+    p->arena_high_bytes = (int64_t)tide_machine_high_bytes(tide_trainer_machine(l->trainer));
+}
+
+static void report(struct loop *l)
+{
+    note_speed(l);
+    tide_train_print(&l->view, &l->progress);
+    l->progress.sample = NULL;
+    l->line_ns = tide_clock_ns();
+    l->busy_ns = l->tokens = l->steps = 0;
+}
+
+static bool is_due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+static int evaluate(struct loop *l, bool last, struct tide_err *err)
+{
+    if (!tide_trainer_task(l->trainer)->kind->evaluate)
+        return 0;
+    if (tide_trainer_evaluate(l->trainer, last, err))
+        return -1;
+    l->resident.evaluation = tide_train_rss(&l->view, NULL);
+    return 0;
+}
+
+static int sample(struct loop *l, struct tide_err *err)
+{
+    if (tide_trainer_sample(l->trainer, l->sample, sizeof l->sample, err))
+        return -1;
+    l->progress.sample = l->sample;
+    return 0;
+}
+
+/* Saves where there is a place. A failure is told; training goes on. */
+static int save(struct loop *l)
+{
+    struct tide_err err = {0};
+    if (!tide_trainer_options(l->trainer)->out)
+        return 0;
+    if (!tide_trainer_save(l->trainer, &err)) {
+        l->resident.checkpoint = tide_train_rss(&l->view, NULL);
+        return 0;
+    }
+    tide_train_clear(&l->view);
+    tide_err_wrap(&err, "cannot save step %lld", (long long)tide_trainer_done(l->trainer));
+    tide_report(&err);
+    return -1;
+}
+
+static void say_threads(struct loop *l)
+{
+    int now = tide_trainer_threads(l->trainer);
+    if (l->values->verbose && l->threads && now != l->threads) {
+        tide_train_clear(&l->view);
+        fprintf(stderr, "tidemark: step %lld: %d thread%s faster here than %d\n", (long long)l->progress.step,
+                now, now == 1 ? " is" : "s are", l->threads);
+    }
+    l->threads = now;
+}
+
+static int one_step(struct loop *l, struct tide_err *err)
+{
+    struct tide_train_report made;
+    int64_t begin = tide_clock_ns();
+    if (tide_trainer_step(l->trainer, &made, err))
+        return -1;
+    l->busy_ns += tide_clock_ns() - begin;
+    l->tokens += made.tokens;
+    l->steps++;
+    l->progress.step = made.step;
+    say_threads(l);
+    return 0;
+}
+
+static void look(struct loop *l, bool evaluated)
+{
+    int64_t step = l->progress.step, now = tide_clock_ns();
+    bool first = step == l->first_step + 1;
+    bool due = first || is_due(l->report_every, step) || now - l->line_ns > (int64_t)REPORT_S * TIDE_NS_PER_S;
+    if (step == steps_of(l))
+        return; /* the last report has everything in it */
+    if (l->view.bar ? evaluated : due || evaluated)
+        report(l);
+    if (first)
+        l->resident.step = tide_train_rss(&l->view, &l->view.first_anonymous_bytes);
+    if (l->view.bar && now - l->drawn_ns > (int64_t)DRAW_MS * TIDE_NS_PER_MS) {
+        note_speed(l);
+        tide_train_draw(&l->view, &l->progress);
+        l->drawn_ns = now;
+    }
+}
+
+static int train(struct loop *l, struct tide_err *err)
+{
+    const struct tide_train_values *v = l->values;
+    while (tide_trainer_done(l->trainer) < steps_of(l) && !stop_signal) {
+        if (one_step(l, err))
+            return -1;
+        int64_t step = l->progress.step;
+        bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
+        bool samples = !last && is_due(v->sample_every, step);
+        if ((evaluates && evaluate(l, false, err)) || (samples && sample(l, err)))
+            return -1;
+        look(l, evaluates || samples);
+        if (!last && is_due(v->save_every, step))
+            save(l);
+    }
+    return 0;
+}
+
+/* ---- the end */
+
+static int say_stopped(struct loop *l)
+{
+    const char *out = tide_trainer_options(l->trainer)->out, *name = stop_signal == SIGINT    ? "SIGINT"
+                                                                     : stop_signal == SIGTERM ? "SIGTERM"
+                                                                                              : "SIGHUP";
+    int64_t step = tide_trainer_done(l->trainer);
+    int unsaved = save(l);
+    tide_train_clear(&l->view);
+    if (!out)
+        fprintf(stderr,
+                "tidemark: %s: stopped after step %lld; nothing was saved, because there is no --out\n", name,
+                (long long)step);
+    else if (!unsaved)
+        fprintf(stderr,
+                "tidemark: %s: stopped after step %lld and saved it\nhint: continue with --resume auto\n",
+                name, (long long)step);
+    return 128 + stop_signal;
+}
+
+/* A step or a look went wrong: what is on disk stays as it is. */
+static int say_broken(struct loop *l, struct tide_err *err)
+{
+    const char *out = tide_trainer_options(l->trainer)->out;
+    char path[4096], shown[256];
+    tide_train_clear(&l->view);
+    tide_report(err);
+    if (out && !tide_checkpoint_find(out, path, sizeof path, NULL))
+        fprintf(stderr, "hint: the last good checkpoint is '%s'\n",
+                tide_text_escape(path, strlen(path), shown, sizeof shown));
+    return TIDE_EXIT_TROUBLE;
+}
+
+/* Saved before it is looked at: the look may take minutes, and whoever does not wait for it loses nothing. */
+static int finish(struct loop *l, struct tide_err *err)
+{
+    int unsaved = save(l);
+    if (evaluate(l, true, err) || (l->values->sample_every && sample(l, err)))
+        return say_broken(l, err);
+    l->progress.final = true;
+    report(l);
+    return unsaved ? TIDE_EXIT_TROUBLE : TIDE_EXIT_OK;
+}
+
+static int run_loop(const struct tide_train_values *v, struct tide_trainer *trainer, double peak,
+                    struct tide_err *err)
+{
+    struct loop l = {.values = v, .trainer = trainer, .peak = peak, .begin_ns = tide_clock_ns()};
+    l.resident = (struct tide_train_resident){-1, -1, -1};
+    l.first_step = tide_trainer_done(trainer);
+    l.line_ns = l.begin_ns;
+    l.report_every = v->report_every ? v->report_every : (steps_of(&l) + REPORTS - 1) / REPORTS;
+    l.progress = (struct tide_train_progress){.step = l.first_step,
+                                              .steps = steps_of(&l),
+                                              .task = tide_trainer_task(trainer),
+                                              .tokens_per_second = NAN,
+                                              .steps_per_second = NAN,
+                                              .peak_share = NAN,
+                                              .plan_bytes = (int64_t)tide_trainer_layout(trainer)->total};
+    tide_train_view_init(&l.view, v->json);
+    listen_for_stop();
+    int status = train(&l, err);
+    int code = status ? say_broken(&l, err) : stop_signal ? say_stopped(&l) : finish(&l, err);
+    if (v->debug_memory)
+        tide_train_print_memory(&l.view, trainer, &l.resident);
+    tide_train_view_release(&l.view);
+    return code;
+}
+
+/* A plan that the system cannot hold would end in a kill. */
+static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
+{
+    char plan[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
+    size_t total = tide_trainer_layout(trainer)->total;
+    int64_t room = tide_room_bytes();
+    if (room < 0 || total <= (size_t)room)
+        return 0;
+    tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s",
+                 tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
+    if (tide_trainer_least(trainer)->total <= (size_t)room)
+        return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
+    return tide_err_hint(err, "use a smaller --batch, --seq or model");
+}
+
+static int start(const struct tide_train_values *v, struct tide_trainer *trainer, struct tide_err *err)
+{
+    if (check_room(trainer, err))
+        return tide_report(err);
+    /* Before the arena is there: what it takes for itself is gone by then. */
+    struct tide_device *device = tide_trainer_device(trainer);
+    double peak = device->peak(device, tide_trainer_options(trainer)->settings.dtype);
+    return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
+}
+
+static enum tide_dtype dtype_of(const char *word)
+{
+    return !word                   ? (enum tide_dtype)TIDE_NOT_GIVEN
+           : !strcmp(word, "int8") ? TIDE_I8
+           : !strcmp(word, "bf16") ? TIDE_BF16
+                                   : TIDE_F32;
+}
+
+int tide_train_parse(const struct tide_command *command, int argc, char **argv, struct tide_train_values *v,
+                     int *ret_exit)
+{
+    char **operands;
+    int count;
+    if (tide_command_parse(command, 0, argc, argv, v, &operands, &count, NULL, ret_exit))
+        return 1;
+    if (count > 0) {
+        char shown[96];
+        struct tide_err err = {0};
+        tide_err_set(&err, "%s: unexpected '%s'", command->name,
+                     tide_text_escape(operands[0], strlen(operands[0]), shown, sizeof shown));
+        tide_err_hint(&err, "'tidemark %s -h' lists the options", command->name);
+        *ret_exit = tide_report(&err);
+        return 1;
+    }
+    v->train.settings.dtype = dtype_of(v->dtype);
+    v->train.settings.stored = dtype_of(v->weights);
+    v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
+    v->train.keep = (int)v->keep;
+    return 0;
+}
+
+/* For those who wonder why a run is slow here. */
+static void print_processor(const struct tide_trainer *trainer)
+{
+    const struct tide_device *device = tide_trainer_device(trainer);
+    int there = tide_processors();
+    fprintf(stderr, "tidemark: this processor has %s; matrix products use %s for f32 and %s for bf16\n",
+            tide_isa_name(tide_isa()), device->products(device, TIDE_F32),
+            device->products(device, TIDE_BF16));
+    fprintf(stderr, "tidemark: %d processor%s may be used; %lld thread%s compute\n", there,
+            there == 1 ? "" : "s", (long long)tide_trainer_options(trainer)->threads,
+            tide_trainer_options(trainer)->threads == 1 ? "" : "s");
+    if (tide_processor_complaint())
+        fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
+}
+
+int tide_train_run(const struct tide_train_values *v, struct tide_task *task)
+{
+    struct tide_err err = {0};
+    int code;
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
+    struct tide_trainer *trainer;
+    struct tide_train_view view = {.json = v->json};
+    if (tide_trainer_new(task, &v->train, &trainer, &err))
+        return tide_report(&err);
+    int64_t steps = tide_trainer_options(trainer)->settings.steps;
+    bool is_over = !v->dry_run && tide_trainer_done(trainer) >= steps;
+    if (tide_trainer_passed_over(trainer))
+        fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
+    if (v->verbose)
+        print_processor(trainer);
+    if (tide_train_print_layout(&view, trainer, v->dry_run, &err))
+        code = tide_report(&err);
+    else if (v->dry_run || is_over)
+        code = TIDE_EXIT_OK;
+    else
+        code = start(v, trainer, &err);
+    if (is_over)
+        fprintf(
+            stderr,
+            "tidemark: all %lld steps are done; there is nothing to do\nhint: to continue, give a larger --steps\n",
+            (long long)steps);
+    tide_trainer_free(trainer);
+    return code;
+}

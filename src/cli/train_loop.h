@@ -1,0 +1,33 @@
+/*
+ * train_loop.h - what `tidemark train` does with a task, whatever it trains: options that every task has, and
+ * the loop.
+ *
+ * Steps, and between them reports, evaluations and checkpoints when they are due. The first SIGINT, SIGTERM
+ * or SIGHUP ends the loop after the step that runs, saves and exits; the second kills.
+ */
+#ifndef TIDE_TRAIN_LOOP_H
+#define TIDE_TRAIN_LOOP_H
+
+#include "cli/command.h"
+#include "train/trainer.h"
+
+/* Values of the shared options: the first member of a command's own. */
+struct tide_train_values {
+    struct tide_train_options train;
+    const char *dtype, *weights, *optimizer;
+    int64_t eval_every, sample_every, save_every, keep, report_every;
+    bool json, dry_run, debug_memory, verbose;
+};
+
+extern const struct tide_option tide_train_shared[];
+extern const struct tide_train_values tide_train_values_usual;
+
+/* Parses the words of a task's command into its values, which hold the defaults. 1: the command should end
+ * with *ret_exit. */
+int tide_train_parse(const struct tide_command *command, int argc, char **argv,
+                     struct tide_train_values *values, int *ret_exit);
+
+/* Plans, and unless that is all that is wanted trains. The task is freed. Returns the exit code. */
+int tide_train_run(const struct tide_train_values *values, struct tide_task *task);
+
+#endif

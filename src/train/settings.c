@@ -1,0 +1,239 @@
+#include "train/settings.h"
+#include "train/lm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const schedules[] = {"inverse", "constant", "cosine", "linear", NULL};
+static const char *const computed[] = {"f32", "bf16", NULL};
+static const char *const stored[] = {"f32", "bf16", "int8", NULL};
+static const enum tide_dtype dtypes[] = {TIDE_F32, TIDE_BF16, TIDE_I8};
+
+#define OF(field) offsetof(struct tide_train_settings, field)
+
+const struct tide_setting tide_train_settings[] = {
+    {"steps", TIDE_SETTING_COUNT, OF(steps), 0, INT64_MAX - 1, NULL, false},
+    {"seed", TIDE_SETTING_SEED, OF(seed), 0, 0, NULL, false},
+    {"warmup", TIDE_SETTING_COUNT, OF(warmup), 0, INT64_MAX - 1, NULL, false},
+    {"rate", TIDE_SETTING_REAL, OF(rate), 0, 0, NULL, false},
+    {"weight_decay", TIDE_SETTING_REAL, OF(weight_decay), 0, 0, NULL, false},
+    {"clip", TIDE_SETTING_REAL, OF(clip), 0, 0, NULL, false},
+    {"schedule", TIDE_SETTING_CHOICE, OF(schedule), 0, 0, schedules, false},
+    {"dtype", TIDE_SETTING_DTYPE, OF(dtype), 0, 0, computed, false},
+    /* A first edition did not say these: f32, AdamW. */
+    {"weights", TIDE_SETTING_DTYPE, OF(stored), 0, 0, stored, true},
+    {"optimizer", TIDE_SETTING_OPTIMIZER, OF(optimizer), 0, 0, NULL, true},
+    {0},
+};
+
+const struct tide_train_settings tide_train_settings_not_given = {
+    .steps = TIDE_NOT_GIVEN,
+    .seed = TIDE_NOT_GIVEN,
+    .warmup = TIDE_NOT_GIVEN,
+    .rate = TIDE_NOT_GIVEN,
+    .weight_decay = TIDE_NOT_GIVEN,
+    .clip = TIDE_NOT_GIVEN,
+    .dtype = (enum tide_dtype)TIDE_NOT_GIVEN,
+    .stored = (enum tide_dtype)TIDE_NOT_GIVEN,
+};
+
+const struct tide_setting *tide_task_settings(const char *task)
+{
+    static const struct {
+        const char *name;
+        const struct tide_setting *table;
+    } tasks[] = {{"lm", tide_lm_settings}};
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        if (!strcmp(tasks[i].name, task))
+            return tasks[i].table;
+    return NULL;
+}
+
+/* ---- writing */
+
+/* As text, so that it comes back to the bit. */
+static void write_real(struct tide_json *json, const char *key, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", value);
+    tide_json_text(json, key, text);
+}
+
+/* As text: a JSON number does not hold all of it. */
+static void write_seed(struct tide_json *json, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value);
+    tide_json_text(json, key, text);
+}
+
+static const char *dtype_name(enum tide_dtype dtype)
+{
+    return dtype == TIDE_I8 ? "int8" : dtype == TIDE_BF16 ? "bf16" : "f32";
+}
+
+void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json)
+{
+    for (const struct tide_setting *s = table; s->name; s++) {
+        const void *value = (const char *)values + s->offset;
+        switch (s->kind) {
+        case TIDE_SETTING_COUNT:
+            tide_json_integer(json, s->name, *(const int64_t *)value);
+            break;
+        case TIDE_SETTING_SEED:
+            write_seed(json, s->name, *(const int64_t *)value);
+            break;
+        case TIDE_SETTING_REAL:
+            write_real(json, s->name, *(const double *)value);
+            break;
+        case TIDE_SETTING_CHOICE:
+            tide_json_text(json, s->name, *(const char *const *)value);
+            break;
+        case TIDE_SETTING_DTYPE:
+            tide_json_text(json, s->name, dtype_name(*(const enum tide_dtype *)value));
+            break;
+        case TIDE_SETTING_OPTIMIZER:
+            tide_json_text(json, s->name, (*(const struct tide_optimizer *const *)value)->name);
+            break;
+        }
+    }
+}
+
+/* ---- reading */
+
+static int read_count(const struct tide_setting *s, const json_t *value, int64_t *ret, struct tide_err *err)
+{
+    int64_t most = s->most ? s->most : INT64_MAX;
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < s->least || number > most)
+        return tide_err_set(err, "state.json has no '%s' from %lld to %lld", s->name, (long long)s->least,
+                            (long long)most);
+    *ret = number;
+    return 0;
+}
+
+static int read_seed(const struct tide_setting *s, const json_t *value, int64_t *ret, struct tide_err *err)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    errno = 0;
+    unsigned long long seed = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (!end || *end || errno)
+        return tide_err_set(err, "state.json has no '%s' that is a number", s->name);
+    *ret = (int64_t)seed;
+    return 0;
+}
+
+static int read_real(const struct tide_setting *s, const json_t *value, double *ret, struct tide_err *err)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    double number = text && *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
+    if (!end || *end || !isfinite(number))
+        return tide_err_set(err, "state.json has no '%s' that is a number", s->name);
+    *ret = number;
+    return 0;
+}
+
+/* Which of its choices a value is; -1: none. */
+static int find_choice(const struct tide_setting *s, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    for (int i = 0; text && s->choices[i]; i++)
+        if (!strcmp(text, s->choices[i]))
+            return i;
+    return -1;
+}
+
+static int read_setting(const struct tide_setting *s, const json_t *json, void *ret, struct tide_err *err)
+{
+    const char *text = json_string_value(json);
+    const struct tide_optimizer *optimizer;
+    int choice;
+    switch (s->kind) {
+    case TIDE_SETTING_COUNT:
+        return read_count(s, json, ret, err);
+    case TIDE_SETTING_SEED:
+        return read_seed(s, json, ret, err);
+    case TIDE_SETTING_REAL:
+        return read_real(s, json, ret, err);
+    case TIDE_SETTING_OPTIMIZER:
+        optimizer = text ? tide_optimizer_find(text) : NULL;
+        *(const struct tide_optimizer **)ret = optimizer;
+        return optimizer ? 0 : tide_err_set(err, "state.json has no '%s' that is known", s->name);
+    default:
+        choice = find_choice(s, json);
+        if (choice < 0)
+            return tide_err_set(err, "state.json has no '%s' that is known", s->name);
+        if (s->kind == TIDE_SETTING_DTYPE)
+            *(enum tide_dtype *)ret = dtypes[choice];
+        else
+            *(const char **)ret = s->choices[choice];
+        return 0;
+    }
+}
+
+static size_t size_of(const struct tide_setting *s)
+{
+    switch (s->kind) {
+    case TIDE_SETTING_REAL:
+        return sizeof(double);
+    case TIDE_SETTING_CHOICE:
+        return sizeof(const char *);
+    case TIDE_SETTING_DTYPE:
+        return sizeof(enum tide_dtype);
+    case TIDE_SETTING_OPTIMIZER:
+        return sizeof(const struct tide_optimizer *);
+    default:
+        return sizeof(int64_t);
+    }
+}
+
+int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
+                       struct tide_err *err)
+{
+    for (const struct tide_setting *s = table; s->name; s++) {
+        union {
+            int64_t count;
+            double real;
+            const void *pointer;
+            enum tide_dtype dtype;
+        } value;
+        const json_t *json = json_object_get(root, s->name);
+        if (!json && s->optional)
+            continue;
+        if (read_setting(s, json, &value, err))
+            return -1;
+        if (values)
+            memcpy((char *)values + s->offset, &value, size_of(s));
+    }
+    return 0;
+}
+
+/* ---- settling */
+
+static bool is_given(const struct tide_setting *s, const void *value)
+{
+    switch (s->kind) {
+    case TIDE_SETTING_REAL:
+        return *(const double *)value >= 0;
+    case TIDE_SETTING_CHOICE:
+        return *(const char *const *)value;
+    case TIDE_SETTING_DTYPE:
+        return (int)*(const enum tide_dtype *)value != TIDE_NOT_GIVEN;
+    case TIDE_SETTING_OPTIMIZER:
+        return *(const struct tide_optimizer *const *)value;
+    default:
+        return *(const int64_t *)value != TIDE_NOT_GIVEN;
+    }
+}
+
+void tide_settings_take(const struct tide_setting *table, void *values, const void *from)
+{
+    for (const struct tide_setting *s = table; s->name; s++)
+        if (!is_given(s, (char *)values + s->offset))
+            memcpy((char *)values + s->offset, (const char *)from + s->offset, size_of(s));
+}

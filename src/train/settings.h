@@ -1,0 +1,76 @@
+/*
+ * settings.h - what decides a run beside its weights and its data, one row of a table for each.
+ *
+ * There is a table for what every run has, and one for what a run of each task has. Options that were given,
+ * state.json of a checkpoint and what a resumed run had meet here: what was not given (TIDE_NOT_GIVEN, NULL)
+ * is taken from the run that goes on, and what neither says gets a default from the task or the loop.
+ */
+#ifndef TIDE_SETTINGS_H
+#define TIDE_SETTINGS_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rt/dtype.h"
+#include "rt/optimizer.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { TIDE_NOT_GIVEN = -1 };
+
+enum tide_setting_kind {
+    TIDE_SETTING_COUNT,     /* int64_t, at least 0 */
+    TIDE_SETTING_SEED,      /* int64_t */
+    TIDE_SETTING_REAL,      /* double, at least 0 */
+    TIDE_SETTING_CHOICE,    /* const char *, a literal of `choices` */
+    TIDE_SETTING_DTYPE,     /* enum tide_dtype, likewise */
+    TIDE_SETTING_OPTIMIZER, /* const struct tide_optimizer * */
+};
+
+struct tide_setting {
+    const char *name; /* in state.json; NULL ends a table */
+    enum tide_setting_kind kind;
+    size_t offset;
+    int64_t least, most;        /* of counts; most 0: no upper end */
+    const char *const *choices; /* NULL-terminated */
+    bool optional;              /* older runs do not have it */
+};
+
+/* Of every run. */
+struct tide_train_settings {
+    int64_t steps, seed, warmup;
+    double rate, weight_decay, clip; /* clip 0: none */
+    const char *schedule;            /* "inverse", "constant", "cosine", "linear" */
+    enum tide_dtype dtype, stored;   /* of what is computed, and of matrices as they lie in memory */
+    const struct tide_optimizer *optimizer;
+};
+
+extern const struct tide_setting tide_train_settings[];
+extern const struct tide_train_settings tide_train_settings_not_given;
+
+/* The table of a task; NULL: there is no such task. */
+const struct tide_setting *tide_task_settings(const char *task);
+
+void tide_settings_write(const struct tide_setting *table, const void *values, struct tide_json *json);
+
+/* From state.json. values NULL: it is only checked. -1 with a sentence. */
+int tide_settings_read(const struct tide_setting *table, const json_t *root, void *values,
+                       struct tide_err *err);
+
+/* What was not given takes the value of another run. */
+void tide_settings_take(const struct tide_setting *table, void *values, const void *from);
+
+static inline void tide_setting_usual(int64_t *value, int64_t usual)
+{
+    if (*value == TIDE_NOT_GIVEN)
+        *value = usual;
+}
+
+static inline void tide_setting_usual_real(double *value, double usual)
+{
+    if (*value < 0)
+        *value = usual;
+}
+
+#endif
