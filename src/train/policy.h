@@ -78,8 +78,9 @@ int tide_policy_rule_check(const struct tide_policy_rule *rule, struct tide_err 
 /* Of the rewards of a generation, for the report. */
 struct tide_policy_rewards {
     double mean, spread; /* of all of them [reward, reward_std] */
-    double equal_share;  /* of groups, those whose rewards are all equal, which teach nothing
-                            [frac_reward_zero_std] */
+    /* Of groups, those whose rewards are all equal, which teach nothing. [frac_reward_zero_std, which with
+     * scale_rewards=batch asks it of all rewards together] */
+    double equal_share;
 };
 
 /* rewards: finite numbers of groups that follow each other. advantages: as many. */
