@@ -3,15 +3,16 @@
  *
  * Prints lines "name value"; bench_generate.py makes a table of them. Each token of every slot reads all
  * weights once, so that no decoder is faster than memory: "read_seconds" is what threads need that only read
- * as many bytes as the weights have, "next_seconds" what a token of all slots takes; rounds of both
- * alternate. The sequence goes from the end of the prompt to its full length, as in use.
+ * as many bytes as the weights have, "next_seconds" what a token of all slots takes, drawn at temperature 1
+ * from the whole vocabulary; rounds of both alternate. Sequences go from the end of the prompt to their full
+ * length, as in use. "first_seconds" is the first token, for which the prompt is read once and copied.
  */
 #include "base/option.h"
 #include "rt/cpu/kernel.h"
 #include "rt/cpu/cpu_device.h"
 #include "rt/cpu/threads.h"
 #include "train/config.h"
-#include "train/sample.h"
+#include "train/rollout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,32 +114,38 @@ static int make(struct bench *b, struct tide_err *err)
                : 0;
 }
 
-static void run(struct bench *b)
+static int run(struct bench *b, struct tide_err *err)
 {
     const struct values *v = &b->values;
     size_t bytes = b->plan.bytes[TIDE_FROZEN];
-    int32_t *tokens = calloc((size_t)(v->prompt + v->slots), sizeof *tokens),
-            *positions = calloc((size_t)v->slots, sizeof *positions);
+    int32_t *tokens = calloc((size_t)v->prompt, sizeof *tokens);
     struct reading r = {.data = malloc(bytes)};
-    if (!tokens || !positions || !r.data)
+    struct tide_rollout *rollout = NULL;
+    if (!tokens || !r.data)
         exit(1);
     memset((void *)r.data, 1, bytes); /* not 0, for which no memory would be there */
     printf("weight_bytes %zu\nplan_bytes %zu\n", bytes, b->plan.total);
-    double start = wall();
-    for (int s = 0; s < v->slots; s++)
-        tide_decoder_read(&b->decoder, b->machine, s, tokens, v->prompt);
-    printf("prompt_seconds %.9f\n", wall() - start);
-    for (int64_t i = 0; i < v->tokens; i++) {
-        for (int64_t s = 0; s < v->slots; s++)
-            positions[s] = (int32_t)(v->prompt + i);
+    struct tide_rollout_prompt prompt = {tokens, v->prompt};
+    struct tide_rollout_request request = {.prompts = &prompt,
+                                           .prompt_count = 1,
+                                           .group = v->slots,
+                                           .new_tokens = v->tokens,
+                                           .end = -1,
+                                           .rule = {.temperature = 1, .top_p = 1}};
+    int more = tide_rollout_new(&b->config, &b->decoder, b->machine, v->slots, v->tokens, &rollout, err) ||
+                       tide_rollout_start(rollout, &request, err)
+                   ? -1
+                   : 1;
+    for (int64_t i = 0; more > 0; i++) {
         printf("read_seconds %.9f\n", read_seconds(&r, bytes));
-        start = wall();
-        tide_decoder_next(&b->decoder, b->machine, tokens, positions);
-        printf("next_seconds %.9f\n", wall() - start);
+        double start = wall();
+        more = tide_rollout_next(rollout, err);
+        printf("%s_seconds %.9f\n", i ? "next" : "first", wall() - start);
     }
+    tide_rollout_free(rollout);
     free(tokens);
-    free(positions);
     free((void *)r.data);
+    return more;
 }
 
 int main(int argc, char **argv)
@@ -158,11 +165,9 @@ int main(int argc, char **argv)
         return 2;
     }
     tide_threads_set((int)b.values.threads);
-    int status = make(&b, &err);
+    int status = make(&b, &err) || run(&b, &err);
     if (status)
         fprintf(stderr, "bench_generate: %s\n", err.text);
-    else
-        run(&b);
     tide_machine_free(b.machine);
     tide_device_free(b.device);
     tide_graph_free(b.graph);

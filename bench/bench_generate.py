@@ -2,7 +2,7 @@
 """How fast tokens are generated, beside what memory allows and beside transformers. Usage: bench_generate.py [BUILD]
 
 GPT-2 124M, 8 slots, a prompt of 30 tokens and 144 new ones, two threads, medians of one run. The share is the time to read all weights once
-by the time a token of all slots takes. transformers generates greedily with its cache, before and after ours, in the environment of
+by the time a token of all slots takes, drawn at temperature 1. transformers generates greedily with its cache, before and after ours, in the environment of
 tools/torch-venv. Prints what is asked, what was measured, and whether that is enough; exits 1 when something is not."""
 
 import pathlib
