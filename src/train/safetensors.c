@@ -321,6 +321,24 @@ bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtyp
     return wants_real ? is_real : !strcmp(tensor->type, type_of(dtype));
 }
 
+/* Piece by piece: nothing is allocated. */
+static int read_bf16(const struct tide_safetensors *file, const struct tide_safetensor *tensor, tide_bf16 *to,
+                     struct tide_err *err)
+{
+    enum { NUMBERS = STRETCH / sizeof(float) };
+    float wide[NUMBERS];
+    struct tide_safetensor piece = *tensor;
+    size_t end = tensor->begin + tensor->bytes, most = NUMBERS * bytes_of_type(tensor->type);
+    for (; piece.begin < end; piece.begin += piece.bytes, to += NUMBERS) {
+        piece.bytes = end - piece.begin < most ? end - piece.begin : most;
+        if (tide_safetensors_read(file, &piece, wide, err))
+            return -1;
+        tide_rows_convert_here(to, TIDE_BF16, wide, TIDE_F32,
+                               (int64_t)(piece.bytes / bytes_of_type(tensor->type)));
+    }
+    return 0;
+}
+
 int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                              enum tide_dtype dtype, void *to, struct tide_err *err)
 {
@@ -332,6 +350,8 @@ int tide_safetensors_read_as(const struct tide_safetensors *file, const struct t
         return tide_safetensors_read(file, tensor, to, err);
     if (!strcmp(tensor->type, type_of(dtype)))
         return fetch(file, tensor->begin, to, tensor->bytes, err);
+    if (dtype == TIDE_BF16)
+        return read_bf16(file, tensor, to, err);
     for (int i = 0; i + 1 < tensor->rank; i++)
         rows *= tensor->dims[i];
     float *wide = malloc((size_t)columns * sizeof *wide);
