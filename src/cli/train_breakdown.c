@@ -208,6 +208,8 @@ static enum tide_part part_of(const struct tide_graph *graph, const struct tide_
         return TIDE_PART_GRADIENTS;
     case TIDE_VALUE_GRADIENT:
         return TIDE_PART_BACKWARD;
+    case TIDE_VALUE_WINDOW:
+        return TIDE_PART_WEIGHTS;
     case TIDE_VALUE_SCRATCH:
         return node && node->op->is_loss ? TIDE_PART_HEAD : TIDE_PART_WORKSPACE;
     default:

@@ -24,6 +24,7 @@ enum tide_action {
     TIDE_COPY,          /* a gradient that two need, each for itself: in_grad[0] = out_grad[0] */
     TIDE_MEASURE,       /* the gradient of parameter `tensor` is whole: its square joins the norm */
     TIDE_UPDATE,        /* likewise: the parameter is updated */
+    TIDE_LOAD,          /* the streamed parameter `tensor` is asked for: into out[0] */
 };
 
 /* Instead of a place. */
@@ -33,7 +34,7 @@ enum tide_action {
 struct tide_launch {
     enum tide_action action;
     int node;   /* -1: none */
-    int tensor; /* of MEASURE and UPDATE; of COPY: whose gradient */
+    int tensor; /* of MEASURE, UPDATE and LOAD; of COPY: whose gradient */
     size_t in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS];
     size_t scratch, scratch_bytes;
     unsigned adds;        /* operands to whose gradients is added */
@@ -86,9 +87,12 @@ struct tide_device {
     /* The launches must stay. */
     int (*load)(struct tide_arena *arena, int program, const struct tide_launch *launches, int count,
                 struct tide_err *err);
-    /* Runs a program; one that trains on a micro-batch, from 0, else rule is NULL. watcher may be NULL. */
-    void (*run)(struct tide_arena *arena, int program, int64_t micro_batch,
-                const struct tide_update_rule *rule, tide_watcher *watcher, void *context);
+    /* Whom programs ask for parameters that are streamed. */
+    void (*ask)(struct tide_arena *arena, tide_source *source, void *context);
+    /* Runs a program; one that trains on a micro-batch, from 0, else rule is NULL. watcher may be NULL. -1:
+     * the source failed, and the rest was left out. */
+    int (*run)(struct tide_arena *arena, int program, int64_t micro_batch,
+               const struct tide_update_rule *rule, tide_watcher *watcher, void *context);
     /* Updates all parameters that train from gradients that are kept. An update, here or within a pass, is
      * left out when the last loss or the norm, if it is measured, is no number. */
     void (*update)(struct tide_arena *arena, const struct tide_update_rule *rule);

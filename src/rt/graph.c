@@ -169,13 +169,16 @@ int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays
         return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
     }
     enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
-    if (dtype == TIDE_I8 && !graph->freezes)
+    if (dtype == TIDE_I8 && !graph->freezes && !graph->streams)
         return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
-    int tensor = tide_graph_tensor(graph, name, TIDE_PARAMETER, dtype, rank, dims);
+    int tensor =
+        tide_graph_tensor(graph, name, graph->streams ? TIDE_STREAMED : TIDE_PARAMETER, dtype, rank, dims);
     if (tensor < 0)
         return -1;
     if (tide_map_put(&graph->names, key, (uint64_t)tensor))
         return tide_graph_fail(graph, "out of memory for the graph");
+    if (graph->streams)
+        return tensor;
     struct tide_tensor *t = &graph->tensors[tensor];
     t->decays = decays;
     graph->parameters += tide_tensor_count(t);
@@ -202,6 +205,10 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] < 0 || node->in[i] >= graph->tensor_count)
             return tide_graph_fail(graph, "%s: an input is not there", node->op->name);
+        else if (graph->tensors[node->in[i]].role == TIDE_STREAMED &&
+                 graph->programs[graph->program_count - 1].trains)
+            return tide_graph_fail(graph, "%s: '%s' is streamed, and this program trains", node->op->name,
+                                   graph->tensors[node->in[i]].name);
     struct tide_node *nodes = grown(graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
     if (!nodes)
         return tide_graph_fail(graph, "out of memory for the graph");

@@ -54,6 +54,7 @@ enum tide_tensor_role {
     TIDE_PARAMETER, /* learned, now or before */
     TIDE_INPUT,     /* filled by the caller before a program runs */
     TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache */
+    TIDE_STREAMED,  /* learned before and kept elsewhere: a program that reads it asks for it (machine.h) */
 };
 
 struct tide_tensor {
@@ -63,7 +64,7 @@ struct tide_tensor {
     int rank;
     int64_t dims[TIDE_RANK];
     size_t bytes;
-    size_t offset;                            /* in its section; of an activation none */
+    size_t offset;                            /* in its section; where it lasts */
     size_t gradient, state[TIDE_STATE_PARTS]; /* of a parameter that trains: in their sections */
     int block;                                /* -1: none */
     int producer;                             /* node; -1: none */
@@ -109,6 +110,7 @@ struct tide_graph {
     const struct tide_optimizer *optimizer;
     enum tide_dtype stored; /* of matrices; vectors are f32 */
     bool freezes;           /* they do not train */
+    bool streams;           /* likewise, and are streamed: no program that trains may read them */
     bool failed;
     struct tide_err err;
 };
@@ -155,7 +157,7 @@ int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err);
 /* Whether a tensor has memory in a section from run to run, and in which. */
 static inline bool tide_tensor_lasts(const struct tide_tensor *tensor)
 {
-    return tensor->role != TIDE_ACTIVATION;
+    return tensor->role != TIDE_ACTIVATION && tensor->role != TIDE_STREAMED;
 }
 
 static inline enum tide_section tide_tensor_section(const struct tide_tensor *tensor)

@@ -268,11 +268,16 @@ double tide_machine_update(struct tide_machine *m, const struct tide_update_rule
     return m->device->norm(m->arena);
 }
 
-void tide_machine_run(struct tide_machine *m, int program)
+void tide_machine_source(struct tide_machine *m, tide_source *source, void *context)
+{
+    m->device->ask(m->arena, source, context);
+}
+
+int tide_machine_run(struct tide_machine *m, int program)
 {
     TIDE_CHECK_TRUE(!m->graph->programs[program].trains);
-    m->device->run(m->arena, program, 0, NULL, NULL, NULL);
     note_used(m, m->programs[program].used);
+    return m->device->run(m->arena, program, 0, NULL, NULL, NULL);
 }
 
 const void *tide_machine_result(const struct tide_machine *m, int program, int tensor)

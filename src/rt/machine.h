@@ -53,8 +53,12 @@ int tide_machine_new(const struct tide_graph *graph, struct tide_device *device,
                      struct tide_machine **ret_machine, struct tide_err *err);
 void tide_machine_free(struct tide_machine *machine);
 
-/* Runs a program forward. */
-void tide_machine_run(struct tide_machine *machine, int program);
+/* Whom programs ask for parameters that are streamed (graph.h). */
+void tide_machine_source(struct tide_machine *machine, tide_source *source, void *context);
+
+/* Runs a program forward. -1: its source could not give a parameter, and there are no results; only a program
+ * that reads streamed ones can fail. */
+int tide_machine_run(struct tide_machine *machine, int program);
 
 /* What a program that has run left in a tensor that is a result. Borrowed until another program runs. */
 const void *tide_machine_result(const struct tide_machine *machine, int program, int tensor);

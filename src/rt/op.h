@@ -23,6 +23,10 @@ enum { TIDE_QUARTERS = 4 };
 
 struct tide_matmuls;
 
+/* Fills `to` with rows of a streamed parameter (graph.h), in its type. -1: they cannot be had; what the
+ * program computes from them will not be read. */
+typedef int tide_source(void *context, int tensor, int64_t first, int64_t rows, void *to);
+
 /* An operator's operands, in memory that can be read: of references, and of kernels on processors. */
 struct tide_call {
     const struct tide_graph *graph;
@@ -33,7 +37,9 @@ struct tide_call {
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
     float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
-    /* Of kernels. */
+    /* Of kernels. source: of those of in[] that are NULL (tide_op.streams) */
+    tide_source *source;
+    void *source_context;
     struct tide_matmuls *matmuls;
     void *scratch;
     size_t scratch_bytes;
@@ -51,8 +57,10 @@ struct tide_op {
     /* What the backward pass reads for the gradient of in[i]: bit k: in[k], out[k]. */
     unsigned reads_in[TIDE_OPERANDS], reads_out[TIDE_OPERANDS];
     unsigned gathers; /* of the forward pass: bit i: it reads only those rows of in[i] that in[0] names */
-    bool passes;      /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
-    bool is_loss;     /* in training its backward also does what its forward does */
+    unsigned
+        streams;  /* bit i: where in[i] is streamed, a kernel asks for those rows of it that it works on */
+    bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
+    bool is_loss; /* in training its backward also does what its forward does */
 };
 
 /* All of them, NULL-terminated. */

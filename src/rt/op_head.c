@@ -131,6 +131,7 @@ const struct tide_op tide_op_of_head = {
     .work = work,
     .reads_in =
         {[X] = 1U << X | 1U << TABLE | 1U << TARGETS, [TABLE] = 1U << X | 1U << TABLE | 1U << TARGETS},
+    .streams = 1U << TABLE,
     .is_loss = true,
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -134,13 +134,26 @@ static bool is_dropped(const struct maker *m, int tensor)
     return block >= 0 && block < m->choices->recompute && !m->tracks[tensor].leaves;
 }
 
+/* A streamed parameter is there for the node that reads it, and asked for again by the next. */
+static int load_parameter(struct maker *m, int tensor)
+{
+    struct tide_instruction to = blank(TIDE_LOAD, -1, tensor);
+    to.out[0] = new_value(m, TIDE_VALUE_WINDOW, tensor, m->graph->tensors[tensor].bytes);
+    m->tracks[tensor].value = to.out[0];
+    return to.out[0] < 0 || emit(m, &to) ? -1 : 0;
+}
+
 static int run_forward(struct maker *m, int index, enum tide_action action)
 {
     const struct tide_node *node = &m->graph->nodes[index];
     struct tide_instruction to = blank(action, index, -1);
     bool recomputes = action == TIDE_RUN_RECOMPUTE;
-    for (int i = 0; i < node->in_count; i++)
+    for (int i = 0; i < node->in_count; i++) {
+        if (m->graph->tensors[node->in[i]].role == TIDE_STREAMED && !(node->op->streams >> i & 1) &&
+            load_parameter(m, node->in[i]))
+            return -1;
         to.in[i] = value_of(m, node->in[i], recomputes);
+    }
     for (int i = 0; i < node->out_count; i++) {
         const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
         int value = new_value(m, recomputes ? TIDE_VALUE_RECOMPUTED : TIDE_VALUE_ACTIVATION, node->out[i],

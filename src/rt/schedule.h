@@ -2,8 +2,9 @@
  * schedule.h - in what order things run, and how long each value lives.
  *
  * From a graph and a few choices: a list of instructions over values. A value is memory with a lifetime: an
- * activation, the same recomputed, a gradient, scratch. Parameters, inputs and states are not values:
- * they live for ever (machine.h). The choices change memory and time, never a bit of the result:
+ * activation, the same recomputed, a gradient, scratch, a streamed parameter while it is read. Other
+ * parameters, inputs and states are not values: they live for ever (machine.h). The choices change memory and
+ * time, never a bit of the result:
  *
  * - the first `recompute` blocks are recomputed in the backward pass instead of being kept;
  * - fused: the gradient of a parameter is used for its update as soon as it is whole and then dropped. With a
@@ -29,6 +30,7 @@ enum tide_value_kind {
     TIDE_VALUE_GRADIENT,
     TIDE_VALUE_PARAMETER_GRADIENT,
     TIDE_VALUE_SCRATCH,
+    TIDE_VALUE_WINDOW, /* a streamed parameter */
 };
 
 struct tide_value {
@@ -64,7 +66,7 @@ enum {
 struct tide_instruction {
     enum tide_action action;
     int node;   /* -1: none */
-    int tensor; /* of MEASURE and UPDATE; of COPY: whose gradient */
+    int tensor; /* of MEASURE, UPDATE and LOAD; of COPY: whose gradient */
     int in[TIDE_OPERANDS], out[TIDE_OUTPUTS], in_grad[TIDE_OPERANDS], out_grad[TIDE_OUTPUTS];
     unsigned adds; /* operands */
     int scratch;

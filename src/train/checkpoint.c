@@ -475,10 +475,11 @@ static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
         snprintf(to + used, size - used, ")");
 }
 
-static int check_tensor(const struct tide_safetensor *found, const struct tide_safetensor_source *t,
-                        struct tide_err *err)
+int tide_checkpoint_pick(const struct tide_safetensors *file, const struct tide_safetensor_source *t,
+                         const struct tide_safetensor **ret_found, struct tide_err *err)
 {
     char there[96], wanted[96];
+    const struct tide_safetensor *found = find_tensor(file, t->name);
     const char *name = strstr(t->name, TIDE_CHECKPOINT_PREFIX) + strlen(TIDE_CHECKPOINT_PREFIX);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
@@ -489,6 +490,7 @@ static int check_tensor(const struct tide_safetensor *found, const struct tide_s
     if (!tide_safetensors_reads(found, t->dtype))
         return tide_err_set(err, "tensor '%s' has numbers of type %s; F32, F16 and BF16 are known", name,
                             found->type);
+    *ret_found = found;
     return 0;
 }
 
@@ -510,10 +512,11 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
 {
     size_t wanted = 0, beside = 0;
     struct tide_safetensor_source source;
+    const struct tide_safetensor *found;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++) {
         if (!tide_checkpoint_tensor(graph, NULL, which, i, &source))
             continue;
-        if (check_tensor(find_tensor(file, source.name), &source, err))
+        if (tide_checkpoint_pick(file, &source, &found, err))
             return -1;
         wanted++;
     }

@@ -44,6 +44,9 @@ struct tide_arena {
     int *numbers;                 /* of parameters in it */
     double *squares;              /* of each parameter's gradient */
     bool measures;                /* there are any */
+    tide_source *source;          /* of parameters that are streamed */
+    void *source_context;
+    bool source_failed; /* in the run at hand */
 };
 
 static void *at(const struct tide_arena *a, size_t place)
@@ -233,6 +236,20 @@ static void copy_bytes(struct tide_arena *a, size_t to, size_t from, size_t byte
 
 /* ---- programs */
 
+static void ask(struct tide_arena *a, tide_source *source, void *context)
+{
+    a->source = source;
+    a->source_context = context;
+}
+
+static int ask_source(void *context, int tensor, int64_t first, int64_t rows, void *to)
+{
+    struct tide_arena *a = context;
+    TIDE_CHECK_TRUE(a->source);
+    a->source_failed = a->source_failed || a->source(a->source_context, tensor, first, rows, to);
+    return a->source_failed ? -1 : 0;
+}
+
 static void resolve(struct tide_arena *a, const struct tide_launch *from, struct ready *to)
 {
     *to = (struct ready){.launch = from};
@@ -240,6 +257,8 @@ static void resolve(struct tide_arena *a, const struct tide_launch *from, struct
                                   .matmuls = a->matmuls,
                                   .adds = from->adds,
                                   .loss_scale = 1,
+                                  .source = ask_source,
+                                  .source_context = a,
                                   .scratch = at(a, from->scratch),
                                   .scratch_bytes = from->scratch_bytes};
     for (int i = 0; i < TIDE_OPERANDS; i++) {
@@ -364,6 +383,9 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
         if (micro_batch + 1 == rule->micro_batches)
             measure(a, tensor, call.in_grad[0]);
         break;
+    case TIDE_LOAD:
+        ask_source(a, tensor, 0, tide_tensor_rows(&a->graph->tensors[tensor]), call.out[0]);
+        break;
     case TIDE_UPDATE:
         if (is_sound(a))
             update_one(a, tensor, call.in_grad[0], call.scratch, rule);
@@ -371,17 +393,19 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
     }
 }
 
-static void run(struct tide_arena *a, int program, int64_t micro_batch, const struct tide_update_rule *rule,
-                tide_watcher *watcher, void *context)
+static int run(struct tide_arena *a, int program, int64_t micro_batch, const struct tide_update_rule *rule,
+               tide_watcher *watcher, void *context)
 {
     const struct loaded *p = &a->programs[program];
     if (!rule)
         settle(a);
-    for (int i = 0; i < p->count; i++) {
+    a->source_failed = false;
+    for (int i = 0; i < p->count && !a->source_failed; i++) {
         run_one(a, &p->list[i], micro_batch, rule);
         if (watcher)
             watcher(context, p->list[i].launch->action, p->list[i].call.node);
     }
+    return a->source_failed ? -1 : 0;
 }
 
 static void update(struct tide_arena *a, const struct tide_update_rule *rule)
@@ -457,6 +481,7 @@ int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, stru
                                                  .copy = copy_bytes,
                                                  .lend = lend,
                                                  .load = load,
+                                                 .ask = ask,
                                                  .run = run,
                                                  .update = update,
                                                  .loss = loss_of,

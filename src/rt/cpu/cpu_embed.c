@@ -29,13 +29,30 @@ static void add_row(float *y, const char *row, enum tide_dtype dtype, int64_t co
         y[j] += dtype == TIDE_F32 ? wide[j] : (float)tide_row_number(row, dtype, columns, j);
 }
 
+static bool is_streamed(const struct tide_graph *graph, const struct tide_node *node)
+{
+    return graph->tensors[node->in[TABLE]].role == TIDE_STREAMED;
+}
+
+/* Of a table that is streamed, the row of each token is asked for; scratch has room for one. */
+static void fetch_rows(const struct tide_embedding *e)
+{
+    const struct tide_call *call = e->call;
+    for (int64_t i = 0; i < e->rows; i++) {
+        float *y = (float *)call->out[0] + i * e->columns;
+        call->source(call->source_context, call->node->in[TABLE], e->tokens[i], 1, call->scratch);
+        tide_rows_convert_here(y, TIDE_F32, call->scratch, stored(e, TABLE), e->columns);
+    }
+}
+
 static void forward_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct tide_embedding *e = context;
     (void)thread;
     for (int64_t i = first; i < last; i++) {
         float *y = (float *)e->call->out[0] + i * e->columns;
-        tide_rows_convert_here(y, TIDE_F32, row_of(e, TABLE, e->tokens[i]), stored(e, TABLE), e->columns);
+        if (e->call->in[TABLE])
+            tide_rows_convert_here(y, TIDE_F32, row_of(e, TABLE, e->tokens[i]), stored(e, TABLE), e->columns);
         add_row(y, row_of(e, PLACES, tide_embedding_place(e, i)), stored(e, PLACES), e->columns);
     }
 }
@@ -43,6 +60,8 @@ static void forward_rows(void *context, int64_t first, int64_t last, int thread)
 static void forward(const struct tide_call *call)
 {
     struct tide_embedding e = tide_embedding_of(call);
+    if (is_streamed(call->graph, call->node))
+        fetch_rows(&e);
     tide_parallel(e.rows, 64, forward_rows, &e);
 }
 
@@ -117,12 +136,13 @@ static void backward(const struct tide_call *call)
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
-    int64_t tokens = graph->tensors[node->in[TABLE]].dims[0],
-            places = graph->tensors[node->in[PLACES]].dims[0],
+    const struct tide_tensor *table = &graph->tensors[node->in[TABLE]];
+    int64_t tokens = table->dims[0], places = graph->tensors[node->in[PLACES]].dims[0],
             rows = tide_tensor_count(&graph->tensors[node->in[TOKENS]]);
     (void)matmuls;
-    return direction == TIDE_FORWARD ? 0
-                                     : (size_t)((tokens > places ? tokens : places) + rows) * sizeof(int32_t);
+    if (direction == TIDE_FORWARD)
+        return is_streamed(graph, node) ? tide_row_bytes(table->dtype, tide_tensor_columns(table)) : 0;
+    return (size_t)((tokens > places ? tokens : places) + rows) * sizeof(int32_t);
 }
 
 const struct tide_cpu_kernels tide_cpu_embed = {

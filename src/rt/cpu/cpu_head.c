@@ -26,7 +26,7 @@ struct head {
     int64_t chunk, width, tiles;  /* rows and tokens of a tile; tiles of a chunk */
     enum tide_dtype from, stored; /* of x and of the table */
     float inverse;                /* of the temperature */
-    bool sparse;
+    bool sparse, streamed;        /* streamed: the table is */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -48,7 +48,8 @@ static struct head head_of(const struct tide_graph *graph, const struct tide_nod
                      .from = x->dtype,
                      .stored = table->dtype,
                      .inverse = node->real,
-                     .sparse = node->numbers[SPARSE]};
+                     .sparse = node->numbers[SPARSE],
+                     .streamed = table->role == TIDE_STREAMED};
     h.chunk = smaller(node->numbers[ROWS], h.rows);
     h.width = smaller(node->numbers[TOKENS], h.vocabulary);
     h.tiles = (h.vocabulary + h.width - 1) / h.width;
@@ -102,7 +103,7 @@ static size_t product_bytes(const struct tide_matmuls *matmuls, const struct hea
 /* Where things lie in scratch; tiles come last. list: rows that have a target, where the others are left out;
  * then x and its gradient are those of a chunk's rows, side by side. */
 struct room {
-    size_t losses, list, most, sums, slopes, x, x_grad, rest, tiles, tile_bytes;
+    size_t losses, list, most, sums, slopes, x, x_grad, table, rest, tiles, tile_bytes;
 };
 
 static struct room room_of(const struct tide_matmuls *matmuls, const struct head *h,
@@ -118,7 +119,9 @@ static struct room room_of(const struct tide_matmuls *matmuls, const struct head
     r.slopes = r.sums + tide_aligned(chunk * sizeof(float));
     r.x = r.slopes + tide_aligned(chunk * sizeof(float));
     r.x_grad = r.x + (h->sparse ? tide_aligned(chunk * row * tide_dtype_bytes(h->from)) : 0);
-    r.rest = r.x_grad + ((narrow || h->sparse) && back ? tide_aligned(chunk * row * sizeof(float)) : 0);
+    r.table = r.x_grad + ((narrow || h->sparse) && back ? tide_aligned(chunk * row * sizeof(float)) : 0);
+    r.rest =
+        r.table + (h->streamed ? tide_aligned((size_t)h->width * tide_row_bytes(h->stored, h->columns)) : 0);
     r.tiles = r.rest + tide_aligned(product_bytes(matmuls, h, direction));
     return r;
 }
@@ -179,9 +182,14 @@ static void go_to(struct chunk *c, int64_t tile)
     c->logits = in_scratch(c, c->room->tiles + (size_t)smaller(tile, c->kept) * c->room->tile_bytes);
 }
 
-/* The tile's rows of the table. */
+/* The tile's rows of the table. Those of one that is streamed are asked for. */
 static const void *table_of(const struct chunk *c)
 {
+    if (c->head->streamed) {
+        c->call->source(c->call->source_context, c->call->node->in[TABLE], c->from, c->tokens,
+                        in_scratch(c, c->room->table));
+        return in_scratch(c, c->room->table);
+    }
     return (const char *)c->call->in[TABLE] +
            (size_t)c->from * tide_row_bytes(c->head->stored, c->head->columns);
 }
