@@ -155,7 +155,7 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
 
 /* ---- a policy */
 
-/* Where the policy trains adapters, the model without them; else another one, that does not train. */
+/* Where the policy trains adapters, the model without them; else another one, that is streamed. */
 static void add_reference(struct tide_graph *graph, const struct tide_gpt_config *config, double temperature,
                           struct tide_gpt_policy *policy)
 {
@@ -164,15 +164,14 @@ static void add_reference(struct tide_graph *graph, const struct tide_gpt_config
     struct maker m = maker_of(graph, &without);
     struct tide_head head = head_with(&tide_cross_entropy);
     struct tide_gpt reference = policy->gpt;
-    bool freezes = graph->freezes;
     head.temperature = (float)temperature;
     head.sparse = true;
     policy->reference = tide_graph_program(graph, "reference", false);
-    if (!config->adapter_rank)
+    graph->streams = !config->adapter_rank;
+    if (graph->streams)
         m.prefix = TIDE_GPT_REFERENCE;
-    graph->freezes = true;
     read_sequences(&m, policy->rows, &head, &reference);
-    graph->freezes = freezes;
+    graph->streams = false;
     policy->reference_log = tide_graph_result(graph, reference.loss + 1);
 }
 

@@ -46,7 +46,8 @@ struct tide_gpt_policy {
 #define TIDE_GPT_REFERENCE "reference."
 
 /* Of the rule, temperature and beta count. The reference is the model without its adapters; of a model that
- * has none, another of the same shape, whose parameters are frozen and the caller's to fill. */
+ * has none, another of the same shape, whose parameters are streamed: tide_machine_source() says from where,
+ * as from the file that the policy began with (streamed.h). */
 int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config *config, int64_t sequences,
                           int64_t rows, const struct tide_policy_rule *rule,
                           struct tide_gpt_policy *ret_policy, struct tide_err *err);
