@@ -518,6 +518,27 @@ static void only_few_rows_of_much_do_without_tiles(void **state)
     assert_false(tide_few_fits(&tide_tile_plain, &p));
 }
 
+/* Few rows have nothing to gain from AMX, whatever else they are multiplied with. */
+static void few_rows_are_never_multiplied_by_amx(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    for (int isa = TIDE_ISA_PLAIN; isa <= TIDE_ISA_AMX; isa++)
+        for (int which = 0; which < 4; which++) {
+            bool is_fast = which & 1 && isa >= TIDE_ISA_AVX512;
+            enum tide_dtype from = which & 2 ? TIDE_BF16 : TIDE_F32;
+            const struct tide_tile_kind *few = tide_tile_choose((enum tide_isa)isa, is_fast, from, true),
+                                        *tiles = tide_tile_choose((enum tide_isa)isa, is_fast, from, false);
+            assert_int_equal(tiles == &tide_tile_amx, isa == TIDE_ISA_AMX && from == TIDE_BF16);
+            assert_ptr_equal(few, tiles != &tide_tile_amx ? tiles
+                                  : is_fast               ? &tide_tile_avx512_bf16
+                                                          : &tide_tile_avx512);
+            assert_int_equal(few->across != NULL, isa >= TIDE_ISA_AVX2);
+        }
+#endif
+    assert_ptr_equal(tide_tile_kind_of_few(TIDE_F32), tide_tile_kind(TIDE_F32));
+}
+
 /* What a strip asks for lies in its operand, whatever its type and wherever it ends. */
 static void nothing_beyond_an_operand_is_asked_for(void **state)
 {
@@ -564,6 +585,7 @@ int main(void)
         cmocka_unit_test(few_rows_have_the_bits_of_rows_in_tiles),
         cmocka_unit_test(few_rows_need_no_more_room_than_was_asked_for),
         cmocka_unit_test(only_few_rows_of_much_do_without_tiles),
+        cmocka_unit_test(few_rows_are_never_multiplied_by_amx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,30 @@
 #include "rt/cpu/tile.h"
-#include "rt/cpu/processor.h"
 
-const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
+                                              bool is_few)
 {
 #if defined(__x86_64__)
-    enum tide_isa isa = tide_isa();
-    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX)
+    if (from == TIDE_BF16 && isa == TIDE_ISA_AMX && !is_few)
         return &tide_tile_amx;
-    if (from == TIDE_BF16 && tide_processor_multiplies_bf16())
+    if (from == TIDE_BF16 && multiplies_bf16)
         return &tide_tile_avx512_bf16;
     if (isa >= TIDE_ISA_AVX512)
         return &tide_tile_avx512;
     if (isa == TIDE_ISA_AVX2)
         return &tide_tile_avx2;
 #endif
-    (void)from;
+    (void)isa, (void)multiplies_bf16, (void)from, (void)is_few;
     return &tide_tile_plain;
+}
+
+const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from)
+{
+    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, false);
+}
+
+const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from)
+{
+    return tide_tile_choose(tide_isa(), tide_processor_multiplies_bf16(), from, true);
 }
 
 void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64_t columns)

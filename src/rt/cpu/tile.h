@@ -6,6 +6,7 @@
 #define TIDE_TILE_H
 
 #include "rt/cpu/pack.h"
+#include "rt/cpu/processor.h"
 
 struct tide_tile {
     const uint32_t *a; /* cell k of row i at a[i * a_row + k * a_cell]; packed: 1 and 16, or squares */
@@ -58,8 +59,15 @@ struct tide_tile_kind {
     void (*across)(const struct tide_few *few), (*along)(const struct tide_few *few);
 };
 
-/* What multiplies cells of that type here. For bf16 it may be one of f32, to which cells are widened. */
+/* What multiplies cells of that type with those instructions. multiplies_bf16: AVX-512 does so clearly faster
+ * than f32; else bf16 is widened to cells of f32. is_few: products of a few rows, which read b as fast as it
+ * comes: AMX would have to pack it first. */
+const struct tide_tile_kind *tide_tile_choose(enum tide_isa isa, bool multiplies_bf16, enum tide_dtype from,
+                                              bool is_few);
+
+/* The same on this processor: of products in tiles, and of a few rows. */
 const struct tide_tile_kind *tide_tile_kind(enum tide_dtype from);
+const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from);
 
 /* The end of a tile in plain C: sums [rows][columns] become numbers of c. */
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);
