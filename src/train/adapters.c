@@ -17,10 +17,11 @@ static int set(struct tide_gpt_config *config, double rank, double alpha, struct
 {
     if (!(rank >= 1 && rank <= RANK_MOST && rank == floor(rank)))
         return tide_err_set(err, "the rank of adapters must be a whole number from 1 to %d", RANK_MOST);
-    if (!(alpha > 0 && isfinite(alpha)))
-        return tide_err_set(err, "the alpha of adapters must be more than 0");
+    float scale = (float)(alpha / rank);
+    if (!(scale > 0 && isfinite(scale)))
+        return tide_err_set(err, "the alpha of adapters must be more than 0, and a number that f32 has");
     config->adapter_rank = (int64_t)rank;
-    config->adapter_scale = (float)(alpha / rank);
+    config->adapter_scale = scale;
     return 0;
 }
 
