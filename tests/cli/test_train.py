@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -225,6 +226,21 @@ def test_more_steps_go_on_where_a_finished_run_ended(train, tmp_path):
     same_checkpoint(tmp_path / "whole/step-00000006", tmp_path / "parts/step-00000006")
     again = train("--steps", 6, "--out", "parts", "--resume", "auto")
     assert again.code == 0 and "nothing to do" in again.err
+
+
+# Losses of steps 6 to 9 as the first edition went on itself.
+FIRST_EDITION = pathlib.Path(__file__).resolve().parents[1] / "fixtures/first-edition"
+FIRST_EDITIONS_LOSSES = (2.551955462, 2.535331249, 2.532390118, 2.539642096)
+
+
+def test_a_checkpoint_of_the_first_edition_goes_on_as_it_did(tidemark, tmp_path):
+    """Five steps of a model of 312 weights, saved before weights had types and optimizers names."""
+    shutil.copytree(FIRST_EDITION, tmp_path / "run")
+    done = reports(tidemark("train", "lm", "--resume", "auto", "--out", "run", "--steps", 9, "--threads", 1, "--eval-every", 0, "--json"))
+    assert [line["step"] for line in done] == [6, 7, 8, 9]
+    assert [line["loss"] for line in done] == pytest.approx(FIRST_EDITIONS_LOSSES, rel=1e-6)
+    assert done[-1]["val_loss"] == pytest.approx(2.528251827, rel=1e-6)
+    assert tidemark("sample", "run/step-00000005", "--prompt", "07+85=", "--tokens", 4).code == 0
 
 
 @pytest.mark.slow
