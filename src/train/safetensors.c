@@ -349,7 +349,8 @@ int tide_safetensors_read_as(const struct tide_safetensors *file, const struct t
     if (dtype == TIDE_F32)
         return tide_safetensors_read(file, tensor, to, err);
     if (!strcmp(tensor->type, type_of(dtype)))
-        return fetch(file, tensor->begin, to, tensor->bytes, err);
+        return fetch(file->shards ? &file->shards[tensor->shard] : file, tensor->begin, to, tensor->bytes,
+                     err);
     if (dtype == TIDE_BF16)
         return read_bf16(file, tensor, to, err);
     for (int i = 0; i + 1 < tensor->rank; i++)

@@ -154,9 +154,9 @@ def safetensors_of(tensors):
 
 
 @pytest.fixture
-def in_shards(train, tmp_path):
+def in_shards(train, tmp_path, request):
     """model/, whose weights lie in three files and an index as Hugging Face writes them; what the one file has is in run/."""
-    assert train("--steps", 3, "--out", "run").code == 0
+    assert train("--steps", 3, "--weights", getattr(request, "param", "f32"), "--out", "run").code == 0
     model, whole = tmp_path / "model", tmp_path / "run/step-00000003"
     model.mkdir()
     for name in ("config.json", "vocabulary.json"):
@@ -170,14 +170,15 @@ def in_shards(train, tmp_path):
     return model
 
 
-def test_a_model_in_several_files_is_read(train, tidemark, in_shards, tmp_path):
+@pytest.mark.parametrize("in_shards, weights", [("f32", "f32"), ("bf16", "bf16")], indirect=["in_shards"])
+def test_a_model_in_several_files_is_read(train, tidemark, in_shards, weights, tmp_path):
     (tmp_path / "whole").mkdir()
     for name in ("config.json", "vocabulary.json", "model.safetensors"):
         (tmp_path / "whole" / name).write_bytes((tmp_path / "run/step-00000003" / name).read_bytes())
     said = [tidemark("sample", folder, "--prompt", "12+34=", "--seed", 4, "--threads", 1).out for folder in ("whole", "model")]
     assert said[0] == said[1] != ""
     for source in ("model", "whole"):
-        assert train("--steps", 2, "--resume", source, "--out", f"on-{source}").code == 0
+        assert train("--steps", 2, "--resume", source, "--weights", weights, "--out", f"on-{source}").code == 0
     assert contents(tmp_path / "on-model/step-00000002") == contents(tmp_path / "on-whole/step-00000002")
 
 
