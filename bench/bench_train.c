@@ -134,15 +134,15 @@ static void fill_model(struct bench *b)
         const struct tide_tensor *t = &b->graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        float *to = tide_machine_data(b->machine, i);
+        float *to = tide_machine_lend(b->machine, tide_machine_place(b->machine, i));
         if (t->rank == 2)
             fill(to, tide_tensor_count(t), 0.07F, &state);
         else
             for (int64_t k = 0; k < t->dims[0]; k++)
                 to[k] = strstr(t->name, "bias") ? 0.0F : 1.0F;
     }
-    int32_t *tokens = tide_machine_data(b->machine, b->gpt.tokens);
-    int32_t *targets = tide_machine_data(b->machine, b->gpt.targets);
+    int32_t *tokens = tide_machine_input(b->machine, b->gpt.tokens);
+    int32_t *targets = tide_machine_input(b->machine, b->gpt.targets);
     int64_t count = b->values.batch * b->values.sequence;
     for (int64_t i = 0; i < count; i++)
         tokens[i] = (int32_t)(next(&state) % (uint64_t)b->config.vocabulary);

@@ -77,6 +77,8 @@ struct tide_device {
     void (*give_back)(struct tide_arena *arena);
     void (*write)(struct tide_arena *arena, size_t to, const void *from, size_t bytes);
     void (*read)(struct tide_arena *arena, size_t from, void *to, size_t bytes);
+    /* The sum of squares of numbers in f32 or bf16. */
+    double (*squares)(struct tide_arena *arena, size_t place, enum tide_dtype dtype, int64_t count);
     /* Within it, between places that do not overlap. */
     void (*copy)(struct tide_arena *arena, size_t to, size_t from, size_t bytes);
     /* The memory itself, where it is the host's, until the next run or update. NULL: it is not. */

@@ -9,11 +9,13 @@ enum { MOST_RESULTS = 8 };
 struct loaded {
     struct tide_schedule schedule;
     struct tide_launch *launches;
-    size_t base;              /* of what it computes */
-    size_t used[TIDE_PHASES]; /* ends of the highest bytes that instructions were given */
+    size_t base;               /* of what it computes */
+    size_t used[TIDE_PHASES];  /* ends of the highest bytes that instructions were given */
+    size_t input, input_bytes; /* in their section, from the first to the last that it reads */
     struct result {
         int tensor;
         size_t place;
+        void *copy; /* of the host; NULL: the place is */
     } results[MOST_RESULTS];
     int result_count;
 };
@@ -23,6 +25,7 @@ struct tide_machine {
     struct tide_device *device;
     struct tide_plan plan;
     struct tide_arena *arena;
+    char *inputs; /* of the host */
     size_t high;
     struct loaded programs[TIDE_PROGRAMS];
     int training; /* the program that trains; -1: none */
@@ -40,7 +43,13 @@ static size_t home_of(const struct tide_machine *m, int tensor)
     return tide_plan_start(&m->plan, tide_tensor_section(t)) + t->offset;
 }
 
-static size_t gradient_of(const struct tide_machine *m, int tensor)
+size_t tide_machine_place(const struct tide_machine *m, int tensor)
+{
+    TIDE_CHECK(m->graph->tensors[tensor].role, !=, TIDE_INPUT); /* of which the host has another */
+    return home_of(m, tensor);
+}
+
+size_t tide_machine_gradient(const struct tide_machine *m, int tensor)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     return m->plan.bytes[TIDE_GRADIENTS] && tide_tensor_trains(t)
@@ -48,7 +57,7 @@ static size_t gradient_of(const struct tide_machine *m, int tensor)
                : TIDE_NOWHERE;
 }
 
-static size_t state_of(const struct tide_machine *m, int tensor, int part)
+size_t tide_machine_state(const struct tide_machine *m, int tensor, int part)
 {
     const struct tide_tensor *t = &m->graph->tensors[tensor];
     struct tide_state_part parts[TIDE_STATE_PARTS];
@@ -62,9 +71,34 @@ static size_t state_of(const struct tide_machine *m, int tensor, int part)
     return plane + t->state[part];
 }
 
-void *tide_machine_data(struct tide_machine *m, int tensor)
+/* ---- data */
+
+void *tide_machine_input(struct tide_machine *m, int tensor)
 {
-    return m->device->lend(m->arena, home_of(m, tensor));
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    TIDE_CHECK(t->role, ==, TIDE_INPUT);
+    return m->inputs + t->offset;
+}
+
+void tide_machine_write(struct tide_machine *m, size_t to, const void *from, size_t bytes)
+{
+    m->device->write(m->arena, to, from, bytes);
+}
+
+void tide_machine_read(struct tide_machine *m, size_t from, void *to, size_t bytes)
+{
+    m->device->read(m->arena, from, to, bytes);
+}
+
+void *tide_machine_lend(struct tide_machine *m, size_t place)
+{
+    return place == TIDE_NOWHERE ? NULL : m->device->lend(m->arena, place);
+}
+
+double tide_machine_squares(struct tide_machine *m, int tensor)
+{
+    const struct tide_tensor *t = &m->graph->tensors[tensor];
+    return m->device->squares(m->arena, home_of(m, tensor), t->dtype, tide_tensor_count(t));
 }
 
 void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t from, int64_t rows)
@@ -79,17 +113,12 @@ void tide_machine_copy(struct tide_machine *m, int state, int64_t to, int64_t fr
                     home_of(m, state) + (size_t)from * bytes, (size_t)rows * bytes);
 }
 
-void *tide_machine_gradient(struct tide_machine *m, int tensor)
-{
-    return m->device->lend(m->arena, gradient_of(m, tensor));
-}
-
-void *tide_machine_state(struct tide_machine *m, int tensor, int part)
-{
-    return m->device->lend(m->arena, state_of(m, tensor, part));
-}
-
 /* ---- making one */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 /* A value's place; the high-water mark goes up to its end. */
 static size_t place_of(struct tide_machine *m, int program, int value, int tensor, bool gradient)
@@ -97,7 +126,7 @@ static size_t place_of(struct tide_machine *m, int program, int value, int tenso
     if (value == TIDE_NONE)
         return TIDE_NOWHERE;
     if (value == TIDE_LASTING)
-        return gradient ? gradient_of(m, tensor) : home_of(m, tensor);
+        return gradient ? tide_machine_gradient(m, tensor) : home_of(m, tensor);
     const struct tide_value *v = &m->programs[program].schedule.values[value];
     size_t place = m->programs[program].base + v->offset, end = place + tide_aligned(v->bytes);
     m->high = end > m->high ? end : m->high;
@@ -111,7 +140,38 @@ static void note_result(struct tide_machine *m, int program, int tensor, size_t 
     if (place == TIDE_NOWHERE || !m->graph->tensors[tensor].result)
         return;
     TIDE_CHECK(p->result_count, <, MOST_RESULTS);
-    p->results[p->result_count++] = (struct result){tensor, place};
+    p->results[p->result_count++] = (struct result){.tensor = tensor, .place = place};
+}
+
+/* Where the host cannot look at results, it has memory for copies of them. */
+static int add_copies(struct tide_machine *m, struct loaded *p, struct tide_err *err)
+{
+    for (int i = 0; i < p->result_count; i++) {
+        struct result *r = &p->results[i];
+        if (m->device->lend(m->arena, r->place))
+            continue;
+        r->copy = malloc(m->graph->tensors[r->tensor].bytes);
+        if (!r->copy)
+            return tide_err_set(err, "out of memory for results");
+    }
+    return 0;
+}
+
+static void note_inputs(struct tide_machine *m, int program)
+{
+    const struct tide_program *nodes = &m->graph->programs[program];
+    struct loaded *p = &m->programs[program];
+    size_t first = m->plan.bytes[TIDE_INPUTS], end = 0;
+    for (int i = nodes->first; i < nodes->end; i++)
+        for (int k = 0; k < m->graph->nodes[i].in_count; k++) {
+            const struct tide_tensor *t = &m->graph->tensors[m->graph->nodes[i].in[k]];
+            if (t->role != TIDE_INPUT)
+                continue;
+            first = t->offset < first ? t->offset : first;
+            end = larger(end, t->offset + t->bytes);
+        }
+    p->input = first;
+    p->input_bytes = end > first ? end - first : 0;
 }
 
 static void resolve(struct tide_machine *m, int program, int index)
@@ -143,11 +203,6 @@ static void resolve(struct tide_machine *m, int program, int index)
     }
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static int load(struct tide_machine *m, int program, struct tide_err *err)
 {
     struct loaded *p = &m->programs[program];
@@ -171,7 +226,10 @@ static int load(struct tide_machine *m, int program, struct tide_err *err)
         high = larger(high, m->high);
     }
     m->high = high;
-    return m->device->load(m->arena, program, p->launches, p->schedule.count, err);
+    note_inputs(m, program);
+    return m->device->load(m->arena, program, p->launches, p->schedule.count, err) || add_copies(m, p, err)
+               ? -1
+               : 0;
 }
 
 /* What is there from run to run, what programs were given, and what an update works in. */
@@ -184,6 +242,9 @@ static void note_high(struct tide_machine *m)
 
 static int fill_machine(struct tide_machine *m, struct tide_err *err)
 {
+    m->inputs = calloc(1, m->plan.bytes[TIDE_INPUTS] + 1);
+    if (!m->inputs)
+        return tide_err_set(err, "out of memory for inputs");
     if (m->device->take(m->device, m->graph, m->plan.bytes, &m->arena, err))
         return -1;
     for (int i = 0; i < m->graph->program_count; i++)
@@ -220,7 +281,10 @@ void tide_machine_free(struct tide_machine *m)
     for (int i = 0; i < TIDE_PROGRAMS; i++) {
         tide_schedule_release(&m->programs[i].schedule);
         free(m->programs[i].launches);
+        for (int k = 0; k < m->programs[i].result_count; k++)
+            free(m->programs[i].results[k].copy);
     }
+    free(m->inputs);
     free(m);
 }
 
@@ -248,10 +312,19 @@ static void note_used(struct tide_machine *m, const size_t *used)
         m->used[i] = larger(m->used[i], used[i]);
 }
 
+static int run(struct tide_machine *m, int program, int64_t micro_batch, const struct tide_update_rule *rule)
+{
+    const struct loaded *p = &m->programs[program];
+    if (p->input_bytes)
+        m->device->write(m->arena, tide_plan_start(&m->plan, TIDE_INPUTS) + p->input, m->inputs + p->input,
+                         p->input_bytes);
+    note_used(m, p->used);
+    return m->device->run(m->arena, program, micro_batch, rule, rule ? m->watcher : NULL, m->watching);
+}
+
 float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struct tide_update_rule *rule)
 {
-    m->device->run(m->arena, m->training, micro_batch, rule, m->watcher, m->watching);
-    note_used(m, m->programs[m->training].used);
+    run(m, m->training, micro_batch, rule);
     return m->device->loss(m->arena, m->training);
 }
 
@@ -276,16 +349,19 @@ void tide_machine_source(struct tide_machine *m, tide_source *source, void *cont
 int tide_machine_run(struct tide_machine *m, int program)
 {
     TIDE_CHECK_TRUE(!m->graph->programs[program].trains);
-    note_used(m, m->programs[program].used);
-    return m->device->run(m->arena, program, 0, NULL, NULL, NULL);
+    return run(m, program, 0, NULL);
 }
 
 const void *tide_machine_result(const struct tide_machine *m, int program, int tensor)
 {
     const struct loaded *p = &m->programs[program];
-    for (int i = 0; i < p->result_count; i++)
-        if (p->results[i].tensor == tensor)
-            return m->device->lend(m->arena, p->results[i].place);
-    TIDE_CHECK_TRUE(!"a result of this program");
-    return NULL;
+    int i = 0;
+    while (i < p->result_count && p->results[i].tensor != tensor)
+        i++;
+    TIDE_CHECK(i, <, p->result_count); /* it is a result of this program */
+    const struct result *r = &p->results[i];
+    if (!r->copy)
+        return m->device->lend(m->arena, r->place);
+    m->device->read(m->arena, r->place, r->copy, m->graph->tensors[tensor].bytes);
+    return r->copy;
 }

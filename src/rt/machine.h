@@ -60,21 +60,33 @@ void tide_machine_source(struct tide_machine *machine, tide_source *source, void
  * that reads streamed ones can fail. */
 int tide_machine_run(struct tide_machine *machine, int program);
 
+/* ---- data: inputs and results lie in memory of the host, everything else on the device */
+
+/* An input, filled by the caller: whoever runs a program takes it along. Borrowed, for as long as the machine
+ * is there. */
+void *tide_machine_input(struct tide_machine *machine, int tensor);
+
 /* What a program that has run left in a tensor that is a result. Borrowed until another program runs. */
 const void *tide_machine_result(const struct tide_machine *machine, int program, int tensor);
 
-/* The tensor's own memory: a parameter, an input or a state. Borrowed; a parameter until the next update,
- * after which it is to be asked for again. */
-void *tide_machine_data(struct tide_machine *machine, int tensor);
+/* Where a parameter or a state lies in the arena, and of a parameter that trains its gradient and a part of
+ * the optimizer's state (optimizer.h). TIDE_NOWHERE: the plan keeps none, or there are fewer parts. */
+size_t tide_machine_place(const struct tide_machine *machine, int tensor);
+size_t tide_machine_gradient(const struct tide_machine *machine, int tensor);
+size_t tide_machine_state(const struct tide_machine *machine, int tensor, int part);
+
+void tide_machine_write(struct tide_machine *machine, size_t to, const void *from, size_t bytes);
+void tide_machine_read(struct tide_machine *machine, size_t from, void *to, size_t bytes);
+
+/* The device's own memory, where the host can reach it (device.h); NULL: it cannot, or the place is nowhere.
+ * Borrowed until something runs. */
+void *tide_machine_lend(struct tide_machine *machine, size_t place);
+
+/* The sum of squares of a parameter: is it a number? */
+double tide_machine_squares(struct tide_machine *machine, int tensor);
 
 /* Copies rows of a state, which do not overlap. */
 void tide_machine_copy(struct tide_machine *machine, int state, int64_t to, int64_t from, int64_t rows);
-
-/* Of a parameter, in its own type. NULL where the plan keeps none. */
-void *tide_machine_gradient(struct tide_machine *machine, int tensor);
-
-/* A part of the optimizer's state of a parameter that trains (optimizer.h). NULL: it has fewer. */
-void *tide_machine_state(struct tide_machine *machine, int tensor, int part);
 
 /* Forward and backward of one micro-batch of the program that trains; returns the sum of its losses.
  * Gradients add up over micro-batches. */

@@ -448,9 +448,11 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
     memcpy(ret_source->dims, t->dims, sizeof t->dims);
     if (state && !to_state(graph, t, part, ret_source, &suffix))
         return false;
-    ret_source->data = !machine ? NULL
-                       : state  ? tide_machine_state(machine, tensor, part)
-                                : tide_machine_data(machine, tensor);
+    if (machine) {
+        ret_source->place =
+            state ? tide_machine_state(machine, tensor, part) : tide_machine_place(machine, tensor);
+        ret_source->data = tide_machine_lend(machine, ret_source->place);
+    }
     snprintf(ret_source->name, sizeof ret_source->name, "%s" TIDE_CHECKPOINT_PREFIX "%s%s%s",
              file == TIDE_CHECKPOINT_ADAPTERS ? TIDE_CHECKPOINT_ADAPTING : "", t->name, *suffix ? "." : "",
              suffix);
@@ -544,13 +546,35 @@ static int open_and_check(const char *path, enum tide_checkpoint_file which, con
     return wrap(name, err);
 }
 
+/* A few rows at a time go from the file to the device. */
+static int read_tensor(const struct tide_safetensors *file, const struct tide_safetensor_source *to,
+                       struct tide_machine *machine, struct tide_err *err)
+{
+    enum { WINDOW = 1 << 20 };
+    int64_t columns = to->rank ? to->dims[to->rank - 1] : 1, rows = 1, count;
+    for (int i = 0; i + 1 < to->rank; i++)
+        rows *= to->dims[i];
+    size_t row = tide_row_bytes(to->dtype, columns);
+    int64_t most = 1 + (int64_t)(WINDOW / (row + 1));
+    char *window = malloc((size_t)(most < rows ? most : rows) * row + 1);
+    int status = window ? 0 : tide_err_set(err, "out of memory");
+    for (int64_t first = 0; !status && first < rows; first += count) {
+        count = rows - first < most ? rows - first : most;
+        struct tide_safetensor some = tide_safetensor_rows(find_tensor(file, to->name), first, count);
+        status = tide_safetensors_read_as(file, &some, to->dtype, window, err);
+        if (!status)
+            tide_machine_write(machine, to->place + (size_t)first * row, window, (size_t)count * row);
+    }
+    free(window);
+    return status;
+}
+
 static int read_file(const struct tide_safetensors *file, const struct tide_graph *graph,
                      struct tide_machine *machine, enum tide_checkpoint_file which, struct tide_err *err)
 {
     struct tide_safetensor_source to;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
-        if (tide_checkpoint_tensor(graph, machine, which, i, &to) &&
-            tide_safetensors_read_as(file, find_tensor(file, to.name), to.dtype, (void *)to.data, err))
+        if (tide_checkpoint_tensor(graph, machine, which, i, &to) && read_tensor(file, &to, machine, err))
             return -1;
     return 0;
 }

@@ -158,6 +158,13 @@ static bool state_at(void *context, int index, struct tide_safetensor_source *re
     return tide_checkpoint_tensor(s->graph, s->machine, TIDE_CHECKPOINT_OPTIMIZER, index, ret_source);
 }
 
+static void read_data(void *context, const struct tide_safetensor_source *source, size_t at, void *to,
+                      size_t bytes)
+{
+    const struct saving *s = context;
+    tide_machine_read(s->machine, source->place + at, to, bytes);
+}
+
 static void write_state(const struct saving *s, FILE *out)
 {
     struct tide_json json;
@@ -203,13 +210,13 @@ static void write_part(struct saving *s, int part, struct tide_durable *file)
     int tensors = tide_checkpoint_tensors(s->graph);
     switch (part) {
     case TIDE_CHECKPOINT_MODEL:
-        tide_safetensors_write(file, tensors, weight_at, s, metadata);
+        tide_safetensors_write(file, tensors, weight_at, read_data, s, metadata);
         break;
     case TIDE_CHECKPOINT_ADAPTERS:
-        tide_safetensors_write(file, tensors, adapter_at, s, metadata);
+        tide_safetensors_write(file, tensors, adapter_at, read_data, s, metadata);
         break;
     case TIDE_CHECKPOINT_OPTIMIZER:
-        tide_safetensors_write(file, tensors, state_at, s, metadata);
+        tide_safetensors_write(file, tensors, state_at, read_data, s, metadata);
         break;
     case TIDE_CHECKPOINT_STATE:
         write_state(s, file->out);

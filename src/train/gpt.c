@@ -211,11 +211,11 @@ struct tide_policy_batch tide_gpt_policy_batch(const struct tide_gpt_policy *pol
 {
     struct tide_policy_batch batch = {.sequences = policy->sequences,
                                       .rows = policy->rows,
-                                      .tokens = tide_machine_data(machine, policy->gpt.tokens),
-                                      .targets = tide_machine_data(machine, policy->gpt.targets),
-                                      .constants = tide_machine_data(machine, policy->constants)};
+                                      .tokens = tide_machine_input(machine, policy->gpt.tokens),
+                                      .targets = tide_machine_input(machine, policy->gpt.targets),
+                                      .constants = tide_machine_input(machine, policy->constants)};
     for (int i = 0; i < TIDE_POLICY_INPUTS; i++)
-        batch.inputs[i] = tide_machine_data(machine, policy->inputs[i]);
+        batch.inputs[i] = tide_machine_input(machine, policy->inputs[i]);
     return batch;
 }
 

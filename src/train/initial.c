@@ -4,6 +4,7 @@
 #include "rt/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The sum of four uniform numbers, of mean 0 and deviation 1: near normal, never beyond 3.5. */
@@ -14,44 +15,69 @@ static float near_normal(uint64_t bits)
     return (float)(sum - 2 * 0xffff) * (1.7320508F / 65536.0F);
 }
 
+enum { WINDOW = 1 << 20 }; /* bytes of the host that numbers are made in */
+
+/* Of a tensor: either numbers near normal, or one number. */
 struct filling {
-    void *to;
+    char *window;
+    int64_t first, columns; /* the first row in the window */
     enum tide_dtype dtype;
     uint64_t seed;
     int tensor;
-    float deviation;
+    float deviation, value;
 };
 
 static float number_of(const struct filling *f, int64_t index)
 {
-    return f->deviation * near_normal(tide_random_at(f->seed, (uint64_t)f->tensor, (uint64_t)index));
+    return f->deviation > 0
+               ? f->deviation * near_normal(tide_random_at(f->seed, (uint64_t)f->tensor, (uint64_t)index))
+               : f->value;
 }
 
-static void fill_some(void *context, int64_t first, int64_t last, int thread)
+/* A block at a time, since that is what shares a scale. */
+static void fill_row(const struct filling *f, int64_t row)
+{
+    char *to = f->window + (size_t)(row - f->first) * tide_row_bytes(f->dtype, f->columns);
+    for (int64_t first = 0; first < f->columns; first += TIDE_BLOCK) {
+        float block[TIDE_BLOCK];
+        char packed[TIDE_BLOCK * sizeof(float)];
+        int64_t count = f->columns - first < TIDE_BLOCK ? f->columns - first : TIDE_BLOCK;
+        size_t bytes = tide_dtype_bytes(f->dtype);
+        for (int64_t k = 0; k < count; k++)
+            block[k] = number_of(f, row * f->columns + first + k);
+        tide_rows_convert_here(packed, f->dtype, block, TIDE_F32, count);
+        memcpy(to + (size_t)first * bytes, packed, (size_t)count * bytes);
+        if (f->dtype == TIDE_I8)
+            memcpy(to + tide_row_scales(f->columns) + (size_t)(first / TIDE_BLOCK) * sizeof(float),
+                   packed + tide_row_scales(count), sizeof(float));
+    }
+}
+
+static void fill_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct filling *f = context;
     (void)thread;
     for (int64_t i = first; i < last; i++)
-        tide_number_set(f->to, f->dtype, i, (double)number_of(f, i));
+        fill_row(f, f->first + i);
 }
 
-/* Where numbers share a scale, a block of them at a time. */
-static void fill_blocks(const struct tide_tensor *t, const struct filling *f)
+/* Rows at a time, as many as the window holds. */
+static int fill(const struct tide_tensor *t, struct tide_machine *machine, struct filling *f,
+                struct tide_err *err)
 {
-    int64_t columns = tide_tensor_columns(t);
-    for (int64_t i = 0; i < tide_tensor_rows(t); i++)
-        for (int64_t first = 0; first < columns; first += TIDE_BLOCK) {
-            float block[TIDE_BLOCK];
-            char packed[TIDE_BLOCK + sizeof(float)];
-            int64_t count = columns - first < TIDE_BLOCK ? columns - first : TIDE_BLOCK;
-            char *row = (char *)f->to + (size_t)i * tide_row_bytes(t->dtype, columns);
-            for (int64_t k = 0; k < count; k++)
-                block[k] = number_of(f, i * columns + first + k);
-            tide_rows_convert_here(packed, TIDE_I8, block, TIDE_F32, count);
-            memcpy(row + first, packed, (size_t)count);
-            memcpy(row + tide_row_scales(columns) + (size_t)(first / TIDE_BLOCK) * sizeof(float),
-                   packed + tide_row_scales(count), sizeof(float));
-        }
+    size_t row = tide_row_bytes(t->dtype, f->columns);
+    int64_t rows = tide_tensor_count(t) / f->columns, most = 1 + (int64_t)(WINDOW / row), count;
+    size_t place = tide_machine_place(machine, f->tensor);
+    f->window = malloc((size_t)(most < rows ? most : rows) * row);
+    if (!f->window)
+        return tide_err_set(err, "out of memory");
+    for (f->first = 0; f->first < rows; f->first += count) {
+        count = rows - f->first < most ? rows - f->first : most;
+        tide_parallel(count, 1 + (1 << 14) / f->columns, fill_rows, f);
+        tide_machine_write(machine, place + (size_t)f->first * row, f->window, (size_t)count * row);
+    }
+    free(f->window);
+    return 0;
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -60,36 +86,27 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && !strcmp(name + n - m, end);
 }
 
-static void make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed)
+static int make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed,
+                    struct tide_err *err)
 {
     const struct tide_tensor *t = &graph->tensors[tensor];
-    void *to = tide_machine_data(machine, tensor);
-    int64_t count = tide_tensor_count(t);
-    if (t->rank < 2) { /* a bias or the scale of a norm */
-        float value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
-        for (int64_t i = 0; i < count; i++)
-            tide_number_set(to, t->dtype, i, (double)value);
-        return;
-    }
-    if (ends_with(t->name, ".lora_B.weight")) { /* an adapter begins with nothing to add */
-        memset(to, 0, t->bytes);
-        return;
-    }
-    struct filling f = {.to = to, .dtype = t->dtype, .seed = seed, .tensor = tensor, .deviation = 0.02F};
-    if (ends_with(t->name, ".lora_A.weight")) /* as much as PEFT's uniform numbers: sqrt(1 / (3 in)) */
+    struct filling f = {.columns = tide_tensor_columns(t), .dtype = t->dtype, .seed = seed, .tensor = tensor};
+    if (t->rank < 2) /* a bias or the scale of a norm */
+        f.value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
+    else if (ends_with(t->name, ".lora_A.weight")) /* as much as PEFT's uniform numbers: sqrt(1 / (3 in)) */
         f.deviation = sqrtf(1.0F / (3.0F * (float)t->dims[1]));
-    else if (ends_with(t->name, "c_proj.weight"))
+    else if (!ends_with(t->name, ".lora_B.weight")) /* an adapter begins with nothing to add */
+        f.deviation = 0.02F;
+    if (ends_with(t->name, "c_proj.weight"))
         f.deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);
-    if (t->dtype != TIDE_I8)
-        tide_parallel(count, 1 << 16, fill_some, &f);
-    else
-        fill_blocks(t, &f);
+    return fill(t, machine, &f, err);
 }
 
-void tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed)
+int tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed,
+                         struct tide_err *err)
 {
-    for (int i = 0; i < graph->tensor_count; i++) {
-        if (graph->tensors[i].role == TIDE_PARAMETER)
-            make_one(graph, machine, i, seed);
-    }
+    for (int i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i].role == TIDE_PARAMETER && make_one(graph, machine, i, seed, err))
+            return -1;
+    return 0;
 }

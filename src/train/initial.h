@@ -9,6 +9,7 @@
 /* GPT-2's way: matrices and tables near normal with deviation 0.02, those that end a residual branch smaller
  * by the square root of their number, biases 0, scales 1. Each number is a function of the seed and its
  * place, whatever the number of threads. Of a machine that is new: its moments are 0 already. */
-void tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed);
+int tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed,
+                         struct tide_err *err);
 
 #endif

@@ -99,7 +99,8 @@ int tide_language_start(const struct tide_language *l, const struct tide_graph *
                         struct tide_machine *machine, uint64_t seed, struct tide_err *err)
 {
     char path[TIDE_LANGUAGE_PATH];
-    tide_initial_weights(graph, machine, seed);
+    if (tide_initial_weights(graph, machine, seed, err))
+        return -1;
     if (!l->base[0])
         return 0;
     int found = tide_checkpoint_find(l->base, path, sizeof path, err);

@@ -153,8 +153,8 @@ static int fill_batch(struct lm *lm, struct tide_machine *machine, int64_t numbe
                       struct tide_err *err)
 {
     return tide_data_batch(lm->data, (uint64_t)number, held_out, lm->task.batch,
-                           tide_machine_data(machine, lm->gpt.tokens),
-                           tide_machine_data(machine, lm->gpt.targets), err);
+                           tide_machine_input(machine, lm->gpt.tokens),
+                           tide_machine_input(machine, lm->gpt.targets), err);
 }
 
 static int step(struct tide_task *task, struct tide_trainer *trainer, struct tide_update_rule *rule,
@@ -229,7 +229,7 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
     int64_t prompt = task->sequence < PROMPT ? task->sequence : PROMPT;
     if (fill_batch(lm, machine, 0, true, err))
         return -1;
-    memcpy(tokens, tide_machine_data(machine, lm->gpt.tokens), (size_t)prompt * sizeof *tokens);
+    memcpy(tokens, tide_machine_input(machine, lm->gpt.tokens), (size_t)prompt * sizeof *tokens);
     int64_t said = tide_sampler_tokens(lm->sampler, tokens, prompt, &rule, -1, tokens + prompt, SAMPLE);
     show_tokens(lm, tokens, prompt + said, out, size);
     return 0;

@@ -368,6 +368,19 @@ int tide_safetensors_read_as(const struct tide_safetensors *file, const struct t
     return status;
 }
 
+struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first, int64_t rows)
+{
+    struct tide_safetensor some = *tensor;
+    int64_t columns = tensor->rank ? tensor->dims[tensor->rank - 1] : 1;
+    size_t each = (size_t)columns * bytes_of_type(tensor->type);
+    some.rank = 2;
+    some.dims[0] = rows;
+    some.dims[1] = columns;
+    some.begin += (size_t)first * each;
+    some.bytes = (size_t)rows * each;
+    return some;
+}
+
 int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size)
 {
     size_t len = strlen(key);
@@ -442,8 +455,19 @@ static size_t header_bytes(int count, tide_safetensor_at *at, void *context, con
     return tide_durable_close(&counter) ? 0 : (size_t)counter.bytes;
 }
 
-void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at, void *context,
-                            const char *const *metadata)
+static void write_data(struct tide_durable *file, const struct tide_safetensor_source *source,
+                       tide_safetensor_read *read, void *context)
+{
+    char window[STRETCH];
+    for (size_t at = 0, count, all = source_bytes(source); at < all; at += count) {
+        count = all - at < sizeof window ? all - at : sizeof window;
+        read(context, source, at, window, count);
+        tide_durable_put(file, window, count);
+    }
+}
+
+void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at,
+                            tide_safetensor_read *read, void *context, const char *const *metadata)
 {
     struct tide_safetensor_source source;
     size_t header = header_bytes(count, at, context, metadata);
@@ -459,6 +483,10 @@ void tide_safetensors_write(struct tide_durable *file, int count, tide_safetenso
     for (size_t i = header; i < padded; i++)
         fputc(' ', file->out);
     for (int i = 0; i < count; i++)
-        if (at(context, i, &source))
-            tide_durable_put(file, source.data, source_bytes(&source));
+        if (at(context, i, &source)) {
+            if (source.data)
+                tide_durable_put(file, source.data, source_bytes(&source));
+            else
+                write_data(file, &source, read, context);
+        }
 }

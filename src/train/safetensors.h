@@ -6,8 +6,8 @@
  * trusted beyond the size of the file.
  *
  * Reading: tide_safetensors_open -> _find, _read ... -> _close. Numbers go from the file to where the caller
- * wants them and are nowhere else in between. Writing: one call, straight from memory that the caller holds;
- * nothing is allocated.
+ * wants them and are nowhere else in between. Writing: one call, straight from memory that the caller holds,
+ * or a few kilobytes at a time from where it can read; nothing is allocated.
  */
 #ifndef TIDE_SAFETENSORS_H
 #define TIDE_SAFETENSORS_H
@@ -58,6 +58,10 @@ bool tide_safetensors_reads(const struct tide_safetensor *tensor, enum tide_dtyp
 int tide_safetensors_read_as(const struct tide_safetensors *file, const struct tide_safetensor *tensor,
                              enum tide_dtype dtype, void *to, struct tide_err *err);
 
+/* Some rows of a tensor of so many, as a tensor. */
+struct tide_safetensor tide_safetensor_rows(const struct tide_safetensor *tensor, int64_t first,
+                                            int64_t rows);
+
 /* The value of a key of the metadata; -1 when it is not there or does not fit. */
 int tide_safetensors_metadata(const struct tide_safetensors *file, const char *key, char *to, size_t size);
 
@@ -67,15 +71,21 @@ struct tide_safetensor_source {
     enum tide_dtype dtype;
     int rank;
     int64_t dims[TIDE_RANK];
-    const void *data;
+    const void *data; /* NULL: it is read from */
+    size_t place;
 };
 
 /* Fills in tensor number `index`, always the same for the same number; false: there is none, go on. */
 typedef bool tide_safetensor_at(void *context, int index, struct tide_safetensor_source *ret_source);
 
-/* Each number below count is asked for three times: for the header's length, for the header, for its data.
- * metadata: pairs of key and value, NULL-terminated; may be NULL. Errors stay in the file. */
-void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at, void *context,
-                            const char *const *metadata);
+/* Reads bytes of its data, from `at` on. */
+typedef void tide_safetensor_read(void *context, const struct tide_safetensor_source *source, size_t at,
+                                  void *to, size_t bytes);
+
+/* read may be NULL where all data is in memory. Each number below count is asked for three times: for the
+ * header's length, for the header, for its data. metadata: pairs of key and value, NULL-terminated; may be
+ * NULL. Errors stay in the file. */
+void tide_safetensors_write(struct tide_durable *file, int count, tide_safetensor_at *at,
+                            tide_safetensor_read *read, void *context, const char *const *metadata);
 
 #endif

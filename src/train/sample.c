@@ -19,9 +19,9 @@ struct tide_sampler {
 void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
                        const int32_t *tokens, int64_t count)
 {
-    int32_t *to = tide_machine_data(machine, d->prompt.tokens),
-            *slots = tide_machine_data(machine, d->prompt.slots),
-            *positions = tide_machine_data(machine, d->prompt.positions);
+    int32_t *to = tide_machine_input(machine, d->prompt.tokens),
+            *slots = tide_machine_input(machine, d->prompt.slots),
+            *positions = tide_machine_input(machine, d->prompt.positions);
     TIDE_CHECK(count, <=, d->window);
     for (int64_t first = 0; first < count; first += d->rows) {
         for (int64_t i = 0; i < d->rows; i++) {
@@ -45,9 +45,9 @@ void tide_decoder_copy(const struct tide_gpt_decoder *d, struct tide_machine *ma
 const float *tide_decoder_next(const struct tide_gpt_decoder *d, struct tide_machine *machine,
                                const int32_t *tokens, const int32_t *positions)
 {
-    int32_t *to = tide_machine_data(machine, d->next.tokens),
-            *slots = tide_machine_data(machine, d->next.slots),
-            *places = tide_machine_data(machine, d->next.positions);
+    int32_t *to = tide_machine_input(machine, d->next.tokens),
+            *slots = tide_machine_input(machine, d->next.slots),
+            *places = tide_machine_input(machine, d->next.positions);
     for (int64_t i = 0; i < d->slots; i++) {
         bool is_there = tokens[i] >= 0;
         to[i] = is_there ? tokens[i] : 0;

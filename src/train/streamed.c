@@ -136,13 +136,7 @@ struct reading {
 
 static int read_rows(const struct reading *r, int64_t first, int64_t last, struct tide_err *err)
 {
-    int64_t all = 1;
-    struct tide_safetensor rows = *r->from;
-    for (int i = 0; i + 1 < rows.rank; i++)
-        all *= rows.dims[i];
-    size_t each = rows.bytes / (size_t)all;
-    rows.begin += (size_t)(r->first + first) * each;
-    rows.bytes = (size_t)(last - first) * each;
+    struct tide_safetensor rows = tide_safetensor_rows(r->from, r->first + first, last - first);
     return tide_safetensors_read_as(&r->streamed->file, &rows, r->dtype,
                                     r->to + (size_t)first * tide_row_bytes(r->dtype, r->columns), err);
 }

@@ -8,7 +8,6 @@
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
 #include "rt/cpu/tiles.h"
-#include "rt/cpu/update.h"
 #include "tidemark.h"
 #include "train/tuning.h"
 
@@ -331,12 +330,9 @@ int tide_trainer_sample(struct tide_trainer *t, char *out, size_t size, struct t
 
 static bool weights_are_numbers(struct tide_trainer *t)
 {
-    for (int i = 0; i < t->graph->tensor_count; i++) {
-        const struct tide_tensor *one = &t->graph->tensors[i];
-        if (tide_tensor_trains(one) && !isfinite(tide_update_squares(tide_machine_data(t->machine, i),
-                                                                     one->dtype, tide_tensor_count(one))))
+    for (int i = 0; i < t->graph->tensor_count; i++)
+        if (tide_tensor_trains(&t->graph->tensors[i]) && !isfinite(tide_machine_squares(t->machine, i)))
             return false;
-    }
     return true;
 }
 

@@ -58,7 +58,9 @@ static void begin(void)
 static bool is_untouched(const struct tide_graph *graph, struct tide_machine *machine)
 {
     for (int i = 0; i < graph->tensor_count; i++) {
-        const float *numbers = tide_tensor_trains(&graph->tensors[i]) ? tide_machine_data(machine, i) : NULL;
+        const float *numbers = tide_tensor_trains(&graph->tensors[i])
+                                   ? tide_machine_lend(machine, tide_machine_place(machine, i))
+                                   : NULL;
         for (int64_t k = 0; numbers && k < tide_tensor_count(&graph->tensors[i]); k++)
             if (numbers[k] != 0)
                 return false;

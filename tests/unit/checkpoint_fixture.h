@@ -4,6 +4,7 @@
 #ifndef CHECKPOINT_FIXTURE_H
 #define CHECKPOINT_FIXTURE_H
 
+#include "lent.h"
 #include "rt/cpu/cpu_device.h"
 #include "train/language.h"
 
@@ -130,8 +131,7 @@ static inline void fill(struct tide_machine *machine, int64_t seed)
     for (int i = 0; i < w.graph->tensor_count; i++) {
         if (w.graph->tensors[i].role != TIDE_PARAMETER)
             continue;
-        float *parts[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
-                           tide_machine_state(machine, i, 1)};
+        float *parts[3] = {lent(machine, i), lent_state(machine, i, 0), lent_state(machine, i, 1)};
         for (int part = 0; part < 3; part++)
             for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
                 parts[part][k] = number(i, part, k, seed);
@@ -143,8 +143,7 @@ static inline bool holds(struct tide_machine *machine, int64_t seed, int parts)
     for (int i = 0; i < w.graph->tensor_count; i++) {
         if (w.graph->tensors[i].role != TIDE_PARAMETER)
             continue;
-        const float *all[3] = {tide_machine_data(machine, i), tide_machine_state(machine, i, 0),
-                               tide_machine_state(machine, i, 1)};
+        const float *all[3] = {lent(machine, i), lent_state(machine, i, 0), lent_state(machine, i, 1)};
         for (int part = 0; part < parts; part++)
             for (int64_t k = 0; k < tide_tensor_count(&w.graph->tensors[i]); k++)
                 if (all[part][k] != number(i, part, k, seed))

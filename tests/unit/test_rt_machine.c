@@ -2,6 +2,7 @@
  * test_rt_machine.c - a small GPT under every plan: the same bits for the same number of threads, and the
  * right ones.
  */
+#include "lent.h"
 #include "new_device.h"
 #include "rt/machine.h"
 #include "rt/cpu/rows.h"
@@ -77,8 +78,8 @@ static void free_model(struct model *m)
 /* Sequences from `first` on; each has as many targets that count. */
 static void fill_batch(const struct model *m, struct tide_machine *machine, int64_t first)
 {
-    int32_t *tokens = tide_machine_data(machine, m->gpt.tokens),
-            *targets = tide_machine_data(machine, m->gpt.targets);
+    int32_t *tokens = tide_machine_input(machine, m->gpt.tokens),
+            *targets = tide_machine_input(machine, m->gpt.targets);
     for (int64_t i = 0; i < m->graph->tensors[m->gpt.tokens].dims[0]; i++) {
         int64_t at = first * SEQUENCE + i;
         tokens[i] = (int32_t)(at * at % 31);
@@ -96,7 +97,7 @@ static struct tide_machine *new_machine(const struct model *m, const struct tide
         const struct tide_tensor *t = &m->graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        float *weight = tide_machine_data(machine, i);
+        float *weight = lent(machine, i);
         for (int64_t k = 0; k < tide_tensor_count(t); k++) {
             seed = seed * 6364136223846793005U + 1442695040888963407U;
             weight[k] =
@@ -133,8 +134,7 @@ static char *train(const struct model *m, const struct tide_plan *plan, float cl
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
     char *state = malloc(plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     assert_non_null(state);
-    memcpy(state, tide_machine_data(machine, m->gpt.token_table),
-           plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
+    memcpy(state, lent(machine, m->gpt.token_table), plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER]);
     tide_machine_free(machine);
     return state;
 }
@@ -279,7 +279,7 @@ static void micro_batches_add_up_to_one_batch(void **state)
         const struct tide_tensor *t = &whole.graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        const float *a = tide_machine_gradient(once, i), *b = tide_machine_gradient(often, i);
+        const float *a = lent_gradient(once, i), *b = lent_gradient(often, i);
         double norm = sqrt(tide_update_squares(a, TIDE_F32, tide_tensor_count(t)));
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
             if (!(fabs((double)a[k] - b[k]) <= 1e-6 * norm))
@@ -313,7 +313,7 @@ static void every_parameter_gets_a_gradient(void **state)
         const struct tide_tensor *t = &m.graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        const float *gradient = tide_machine_gradient(machine, i);
+        const float *gradient = lent_gradient(machine, i);
         int64_t columns = tide_tensor_count(t) / t->dims[0];
         for (int64_t row = 0; row < t->dims[0]; row++) {
             int64_t moved = 0;
@@ -371,10 +371,8 @@ static void stored_numbers_compute_as_themselves(void **state)
             if (t->role != TIDE_PARAMETER)
                 continue;
             int64_t columns = tide_tensor_columns(t), rows = tide_tensor_rows(t);
-            tide_rows_convert(tide_machine_data(a, i), t->dtype, tide_machine_data(b, i), TIDE_F32, rows,
-                              columns);
-            tide_rows_convert(tide_machine_data(b, i), TIDE_F32, tide_machine_data(a, i), t->dtype, rows,
-                              columns);
+            tide_rows_convert(lent(a, i), t->dtype, lent(b, i), TIDE_F32, rows, columns);
+            tide_rows_convert(lent(b, i), TIDE_F32, lent(a, i), t->dtype, rows, columns);
         }
         float losses[2] = {evaluate(&narrow, a), evaluate(&wide, b)};
         assert_true(losses[0] == losses[1]);
@@ -399,7 +397,7 @@ static char *trained_bytes(const struct model *m, const struct tide_plan *plan, 
         const struct tide_tensor *t = &m->graph->tensors[i];
         for (int64_t k = 0; t->role == TIDE_PARAMETER && k < tide_tensor_count(t); k++) {
             seed = seed * 6364136223846793005U + 1442695040888963407U;
-            tide_number_set(tide_machine_data(machine, i), t->dtype, k,
+            tide_number_set(lent(machine, i), t->dtype, k,
                             ((double)(seed >> 40) / 8388608.0 - 1.0) * 0.2 +
                                 (strstr(t->name, "ln_") ? 1 : 0));
         }
@@ -415,7 +413,7 @@ static char *trained_bytes(const struct model *m, const struct tide_plan *plan, 
     *ret_bytes = plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER];
     char *copy = malloc(*ret_bytes);
     assert_non_null(copy);
-    memcpy(copy, tide_machine_data(machine, m->gpt.token_table), *ret_bytes);
+    memcpy(copy, lent(machine, m->gpt.token_table), *ret_bytes);
     tide_machine_free(machine);
     return copy;
 }
@@ -473,7 +471,7 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
     size_t frozen = plan.bytes[TIDE_FROZEN];
     char *before = malloc(frozen);
     assert_non_null(before);
-    char *home = (char *)tide_machine_data(machine, trained) - frozen;
+    char *home = (char *)lent(machine, trained) - frozen;
     memcpy(before, home, frozen);
     float first = tide_machine_pass(machine, 0, &rule), last = first;
     for (int step = 1; step <= 5; step++) {
@@ -481,10 +479,10 @@ static void what_is_frozen_costs_nothing_and_stays(void **state)
         last = tide_machine_pass(machine, 0, &rule);
         tide_machine_update(machine, &rule);
     }
-    tide_machine_data(machine, trained);
+    lent(machine, trained);
     assert_true(last < first);
     assert_memory_equal(before, home, frozen);
-    assert_null(tide_machine_gradient(machine, m.gpt.token_table));
+    assert_null(lent_gradient(machine, m.gpt.token_table));
     free(before);
     tide_machine_free(machine);
     free_model(&m);
@@ -507,15 +505,15 @@ static void the_gradient_is_the_slope_of_the_loss(void **state)
     double squares = 0, losses[2];
     for (int i = 0; i < m.graph->tensor_count; i++)
         if (m.graph->tensors[i].role == TIDE_PARAMETER)
-            squares += tide_update_squares(tide_machine_gradient(machine, i), TIDE_F32,
+            squares += tide_update_squares(lent_gradient(machine, i), TIDE_F32,
                                            tide_tensor_count(&m.graph->tensors[i]));
     double step = 1e-2 / sqrt(squares);
     for (int side = 0; side < 2; side++) {
         for (int i = 0; i < m.graph->tensor_count; i++) {
             if (m.graph->tensors[i].role != TIDE_PARAMETER)
                 continue;
-            float *weight = tide_machine_data(machine, i);
-            const float *gradient = tide_machine_gradient(machine, i);
+            float *weight = lent(machine, i);
+            const float *gradient = lent_gradient(machine, i);
             for (int64_t k = 0; k < tide_tensor_count(&m.graph->tensors[i]); k++)
                 weight[k] += (float)((side ? -2 : 1) * step) * gradient[k];
         }
@@ -585,8 +583,8 @@ static void slopes_are_gradients(const struct model *m)
             const struct tide_tensor *t = &m->graph->tensors[i];
             if (t->role != TIDE_PARAMETER)
                 continue;
-            float *weight = tide_machine_data(machine, i);
-            const float *gradient = tide_machine_gradient(machine, i);
+            float *weight = lent(machine, i);
+            const float *gradient = lent_gradient(machine, i);
             double norm = sqrt(tide_update_squares(gradient, TIDE_F32, tide_tensor_count(t))), losses[3];
             for (int side = 0; side < 3; side++) { /* up, down, back */
                 for (int64_t k = 0; k < tide_tensor_count(t); k++)

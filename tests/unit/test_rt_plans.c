@@ -2,6 +2,7 @@
  * test_rt_plans.c - what is planned for every preset, from the least possible memory upward, is kept; and
  * layouts, of these and of lifetimes by chance, are right and not far from the best.
  */
+#include "lent.h"
 #include "new_device.h"
 #include "sanitized.h"
 #include "rt/machine.h"
@@ -83,7 +84,7 @@ static unsigned char *beyond(const struct model *m, struct tide_machine *machine
                              const struct tide_plan *plan, size_t *ret_count)
 {
     *ret_count = (4096 - plan->total % 4096) % 4096;
-    return (unsigned char *)tide_machine_data(machine, m->gpt.token_table) + plan->total;
+    return (unsigned char *)lent(machine, m->gpt.token_table) + plan->total;
 }
 
 static float evaluate(const struct model *m, struct tide_machine *machine)
@@ -101,16 +102,15 @@ static void run_plan(const struct model *m, const struct tide_plan *plan, bool c
     size_t spare;
     ok(tide_machine_new(m->graph, m->device, plan, &machine, &err), &err);
     assert_int_equal(tide_machine_high_bytes(machine), plan->total);
-    unsigned char *arena = tide_machine_data(machine, m->gpt.token_table),
-                  *end = beyond(m, machine, plan, &spare);
+    unsigned char *arena = lent(machine, m->gpt.token_table), *end = beyond(m, machine, plan, &spare);
     memset(arena + plan->bytes[TIDE_TRAINED] + plan->bytes[TIDE_OPTIMIZER], 0xff,
            plan->total - plan->bytes[TIDE_TRAINED] - plan->bytes[TIDE_OPTIMIZER] + spare);
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
         for (int64_t k = 0; t->role == TIDE_PARAMETER && k < tide_tensor_count(t); k++)
-            ((float *)tide_machine_data(machine, i))[k] = (float)(below(1001) - 500) / 5000;
+            ((float *)lent(machine, i))[k] = (float)(below(1001) - 500) / 5000;
         for (int64_t k = 0; t->role == TIDE_INPUT && k < tide_tensor_count(t); k++)
-            ((int32_t *)tide_machine_data(machine, i))[k] = (int32_t)below(97);
+            ((int32_t *)tide_machine_input(machine, i))[k] = (int32_t)below(97);
     }
     struct tide_update_rule rule = {.step = {.rate = 0.01F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F},
                                     .clip = clips ? 0.5F : 0,

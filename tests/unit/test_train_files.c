@@ -66,7 +66,7 @@ static void what_is_written_is_read_back(void **state)
     struct tide_durable out;
     unlink(path);
     assert_int_equal(tide_durable_open(&out, AT_FDCWD, path), 0);
-    tide_safetensors_write(&out, 3, source_at, sources, metadata);
+    tide_safetensors_write(&out, 3, source_at, NULL, sources, metadata);
     assert_int_equal(tide_durable_close(&out), 0);
     struct tide_safetensors file;
     if (tide_safetensors_open(&file, path, &err))

@@ -2,6 +2,7 @@
  * test_train_foreign.c - models from elsewhere: weights of Hugging Face are loaded, or what does not match is
  * named.
  */
+#include "lent.h"
 #include "checkpoint_fixture.h"
 
 struct foreign {
@@ -123,8 +124,7 @@ static void numbers_in_bf16_are_widened(void **state)
     for (int i = 0; i < w.graph->tensor_count; i++)
         for (int64_t k = 0;
              w.graph->tensors[i].role == TIDE_PARAMETER && k < tide_tensor_count(&w.graph->tensors[i]); k++)
-            assert_true(((float *)tide_machine_data(w.other, i))[k] ==
-                        tide_from_bf16(tide_to_bf16(number(i, 0, k, 3))));
+            assert_true(((float *)lent(w.other, i))[k] == tide_from_bf16(tide_to_bf16(number(i, 0, k, 3))));
 }
 
 static void the_first_tensor_that_does_not_match_is_named(void **state)

@@ -1,6 +1,7 @@
 /*
  * test_train_loop.c - the trainer: what a step may not do to weights, and what a plan's parts add up to.
  */
+#include "lent.h"
 #include "cli/train_breakdown.h"
 #include "train/lm.h"
 #include "train/trainer.h"
@@ -55,7 +56,7 @@ static char *weights_of(struct tide_trainer *t, size_t *ret_bytes)
     assert_non_null(copy);
     for (int i = 0; i < graph->tensor_count; i++)
         if (graph->tensors[i].role == TIDE_PARAMETER) {
-            memcpy(copy + used, tide_machine_data(tide_trainer_machine(t), i), graph->tensors[i].bytes);
+            memcpy(copy + used, lent(tide_trainer_machine(t), i), graph->tensors[i].bytes);
             used += graph->tensors[i].bytes;
         }
     *ret_bytes = used;
@@ -80,7 +81,7 @@ static void break_a_step(const struct tide_train_options *options, bool fused)
     size_t bytes;
     assert_int_equal(tide_trainer_layout(t)->choices.fused, fused);
     assert_int_equal(tide_trainer_step(t, &made, &err), 0);
-    float *weight = tide_machine_data(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t)));
+    float *weight = lent(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t)));
     *weight = NAN;
     char *before = weights_of(t, &bytes);
     assert_int_equal(tide_trainer_step(t, &made, &err), -1);
@@ -126,7 +127,7 @@ static void weights_that_are_no_numbers_are_not_saved(void **state)
     assert_non_null(mkdtemp(dir));
     options.out = dir;
     struct tide_trainer *t = started(&options);
-    *(float *)tide_machine_data(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t))) = INFINITY;
+    *(float *)lent(tide_trainer_machine(t), first_parameter(tide_trainer_graph(t))) = INFINITY;
     assert_int_equal(tide_trainer_save(t, &err), -1);
     assert_non_null(strstr(err.text, "they are not saved"));
     tide_trainer_free(t);
@@ -168,7 +169,7 @@ static void first_weights_have_the_deviation_of_gpt2(void **state)
             continue;
         double sum = 0, squares = 0, wanted = strstr(w->name, "c_proj") ? 0.01 : 0.02;
         int64_t count = tide_tensor_count(w);
-        const float *x = tide_machine_data(tide_trainer_machine(t), i);
+        const float *x = lent(tide_trainer_machine(t), i);
         for (int64_t k = 0; k < count; k++) {
             sum += (double)x[k];
             squares += (double)x[k] * (double)x[k];

@@ -6,6 +6,7 @@
  * says, losses by their mean, losses and norms of steps by themselves. PyTorch's own f32 is held to the first
  * table by tests/python/test_parity.py, which reads it from here.
  */
+#include "lent.h"
 #include "parity.h"
 #include "new_device.h"
 #include "rt/machine.h"
@@ -57,14 +58,14 @@ static void fill(struct model *m)
         const struct tide_tensor *t = &m->graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        float *weight = tide_machine_data(m->machine, i);
+        float *weight = lent(m->machine, i);
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
             weight[k] = weight_of(t->name, k);
     }
     for (int64_t i = 0; i < ROWS; i++) {
-        ((int32_t *)tide_machine_data(m->machine, m->gpt.tokens))[i] =
+        ((int32_t *)tide_machine_input(m->machine, m->gpt.tokens))[i] =
             (int32_t)(hash("tokens", i) % VOCABULARY);
-        ((int32_t *)tide_machine_data(m->machine, m->gpt.targets))[i] = target_of(i);
+        ((int32_t *)tide_machine_input(m->machine, m->gpt.targets))[i] = target_of(i);
     }
 }
 
@@ -104,7 +105,7 @@ static void the_losses_of_rows_are_pytorchs(void **state)
     (void)state;
     struct model m = set_up(TIDE_F32, (struct tide_choices){0});
     const double *theirs = numbers_of("losses", "rows");
-    int32_t *targets = tide_machine_data(m.machine, m.gpt.targets);
+    int32_t *targets = tide_machine_input(m.machine, m.gpt.targets);
     int counted = 0;
     for (int i = 0; i < ROWS; i++)
         counted += targets[i] >= 0;
@@ -130,7 +131,7 @@ static void compare_logits(enum tide_dtype compute)
     assert_non_null(logits);
     ok(tide_sampler_new(&parity_config, &m.decoder, m.machine, &sampler, &err), &err);
     int32_t tokens[ROWS];
-    memcpy(tokens, tide_machine_data(m.machine, m.gpt.tokens), sizeof tokens);
+    memcpy(tokens, tide_machine_input(m.machine, m.gpt.tokens), sizeof tokens);
     for (int i = 0; i < ROWS; i++) {
         if (i % SEQUENCE == 0)
             tide_sampler_start(sampler, tokens + i, 1);
@@ -162,7 +163,7 @@ static void compare_gradients(enum tide_dtype compute)
     tide_machine_pass(m.machine, 0, &rule);
     for (int i = 0; i < m.graph->tensor_count; i++)
         if (m.graph->tensors[i].role == TIDE_PARAMETER)
-            compare_tensor("gradient", m.graph->tensors[i].name, tide_machine_gradient(m.machine, i),
+            compare_tensor("gradient", m.graph->tensors[i].name, lent_gradient(m.machine, i),
                            tide_tensor_count(&m.graph->tensors[i]), m.bounds->gradient);
     tear_down(&m);
 }
@@ -192,8 +193,7 @@ static void compare_steps(enum tide_dtype compute)
         /* Keys with a bias change no softmax: what gradient it has is rounding, and AdamW makes steps of it.
          */
         if (t->role == TIDE_PARAMETER && !strstr(t->name, "c_attn.bias"))
-            compare_tensor("weight", t->name, tide_machine_data(m.machine, i), tide_tensor_count(t),
-                           m.bounds->weight);
+            compare_tensor("weight", t->name, lent(m.machine, i), tide_tensor_count(t), m.bounds->weight);
     }
     tear_down(&m);
 }

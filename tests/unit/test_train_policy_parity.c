@@ -7,6 +7,7 @@
  * tests/python/test_parity.py holds them to what TRL's own trainer says. Losses are measured by the sum of
  * their tokens' losses without signs, for on policy most of them cancels.
  */
+#include "lent.h"
 #include "parity.h"
 #include "new_device.h"
 #include "rt/machine.h"
@@ -110,7 +111,7 @@ static void set_up(struct model *m, const struct tide_gpt_config *config, const 
     ok(tide_machine_new(m->graph, m->device, &m->plan, &m->machine, &err), &err);
     for (int i = 0; i < m->graph->tensor_count; i++) {
         const struct tide_tensor *t = &m->graph->tensors[i];
-        float *weight = t->role == TIDE_PARAMETER ? tide_machine_data(m->machine, i) : NULL;
+        float *weight = t->role == TIDE_PARAMETER ? lent(m->machine, i) : NULL;
         for (int64_t k = 0; weight && k < tide_tensor_count(t); k++)
             weight[k] = initial(t->name, k);
     }
@@ -218,8 +219,7 @@ static void compare_gradients(struct model *m, const char *of)
         if (!tide_tensor_trains(t))
             continue;
         snprintf(name, sizeof name, "%s/%s", of, t->name);
-        compare_tensor("gradient", name, tide_machine_gradient(m->machine, i), tide_tensor_count(t),
-                       bounds.gradient);
+        compare_tensor("gradient", name, lent_gradient(m->machine, i), tide_tensor_count(t), bounds.gradient);
     }
 }
 
@@ -340,8 +340,7 @@ static void micro_batches_change_no_gradient(void **state)
         const struct tide_tensor *t = &whole.graph->tensors[i];
         if (!tide_tensor_trains(t))
             continue;
-        const float *a = tide_machine_gradient(whole.machine, i),
-                    *b = tide_machine_gradient(parts.machine, i);
+        const float *a = lent_gradient(whole.machine, i), *b = lent_gradient(parts.machine, i);
         double squares = 0;
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
             squares += (double)a[k] * a[k];

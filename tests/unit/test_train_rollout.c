@@ -2,6 +2,7 @@
  * test_train_rollout.c - completions of groups: the same bits however they are generated, from the
  * distribution they promise.
  */
+#include "lent.h"
 #include "failing_malloc.h"
 #include "new_device.h"
 #include "rt/cpu/threads.h"
@@ -50,7 +51,7 @@ static void make_weights(struct model *m)
         const struct tide_tensor *t = &m->graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        float *weight = tide_machine_data(m->machine, i),
+        float *weight = lent(m->machine, i),
               least = strstr(t->name, "ln_") && strstr(t->name, "weight") ? 0.5F : -0.3F;
         uint64_t name = tide_map_key(TIDE_MAP_SEED, t->name, strlen(t->name));
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
@@ -352,7 +353,7 @@ static void logits_that_are_no_numbers_are_said(void **state)
     assert_int_equal(tide_rollout_next(m.rollout, &err), 1);
     for (int i = 0; i < m.graph->tensor_count; i++)
         if (!strcmp(m.graph->tensors[i].name, "ln_f.weight"))
-            *(float *)tide_machine_data(m.machine, i) = NAN;
+            *(float *)lent(m.machine, i) = NAN;
     while ((more = tide_rollout_next(m.rollout, &err)) > 0)
         ;
     assert_int_equal(more, -1);

@@ -1,6 +1,7 @@
 /*
  * test_train_sample.c - decoding against the whole pass.
  */
+#include "lent.h"
 #include "failing_malloc.h"
 #include "new_device.h"
 #include "rt/op.h"
@@ -51,7 +52,7 @@ static void make_weights(struct model *m)
         const struct tide_tensor *t = &m->graph->tensors[i];
         if (t->role != TIDE_PARAMETER)
             continue;
-        float *weight = tide_machine_data(m->machine, i);
+        float *weight = lent(m->machine, i);
         float least = strstr(t->name, "ln_") && strstr(t->name, "weight") ? 0.5F : -0.3F;
         for (int64_t k = 0; k < tide_tensor_count(t); k++)
             weight[k] = least + 0.6F * (float)tide_random_unit(5, (uint64_t)i, (uint64_t)k);
@@ -120,8 +121,8 @@ static int32_t token_at(int64_t i)
 
 static void set_text(struct model *m)
 {
-    int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens),
-            *targets = tide_machine_data(m->machine, m->gpt.targets);
+    int32_t *tokens = tide_machine_input(m->machine, m->gpt.tokens),
+            *targets = tide_machine_input(m->machine, m->gpt.targets);
     for (int i = 0; i < SEQUENCE; i++) {
         tokens[i] = token_at(i);
         targets[i] = token_at(i + 1);
@@ -241,7 +242,7 @@ static void training_between_samples_changes_nothing_but_the_weights(void **stat
     for (int step = 1; step <= 3; step++)
         for (int k = 0; k < 2; k++) {
             struct model *m = both[k];
-            int32_t *tokens = tide_machine_data(m->machine, m->gpt.tokens), out[50];
+            int32_t *tokens = tide_machine_input(m->machine, m->gpt.tokens), out[50];
             set_text(m);
             rule.step.step = step;
             losses[k] = tide_machine_pass(m->machine, 0, &rule);
@@ -252,7 +253,7 @@ static void training_between_samples_changes_nothing_but_the_weights(void **stat
     assert_true(losses[0] == losses[1]);
     for (int i = 0; i < with.graph->tensor_count; i++)
         if (with.graph->tensors[i].role == TIDE_PARAMETER)
-            assert_memory_equal(tide_machine_data(with.machine, i), tide_machine_data(without.machine, i),
+            assert_memory_equal(lent(with.machine, i), lent(without.machine, i),
                                 with.graph->tensors[i].bytes);
     free_model(&with);
     free_model(&without);
@@ -318,7 +319,7 @@ static void slots_decode_as_if_alone(void **state)
                 continue;
             assert_true(tide_map_get(&alone.graph->names,
                                      tide_map_key(TIDE_MAP_SEED, t->name, strlen(t->name)), &found));
-            memcpy(tide_machine_data(m.machine, i), tide_machine_data(alone.machine, (int)found), t->bytes);
+            memcpy(lent(m.machine, i), lent(alone.machine, (int)found), t->bytes);
         }
         int32_t text[SLOTS][12], tokens[SLOTS], positions[SLOTS], lengths[SLOTS] = {2, 9, 5};
         for (int s = 0; s < SLOTS; s++) {

@@ -2,6 +2,7 @@
  * test_train_streamed.c - parameters that stay in their file: the same bits as in memory, no byte more than a
  * window, and a sentence for everything that can happen to a file.
  */
+#include "lent.h"
 #include "failing_malloc.h"
 #include "new_device.h"
 #include "rt/cpu/threads.h"
@@ -93,7 +94,7 @@ static void write_file(const struct tide_graph *graph, enum tide_dtype dtype, co
     unlink(path);
     *w = (struct written){.graph = graph, .dtype = dtype, .left_out = left_out};
     assert_int_equal(tide_durable_open(&file, AT_FDCWD, path), 0);
-    tide_safetensors_write(&file, graph->tensor_count, weight_at, w, NULL);
+    tide_safetensors_write(&file, graph->tensor_count, weight_at, NULL, w, NULL);
     assert_int_equal(tide_durable_close(&file), 0);
     free(w);
 }
@@ -153,8 +154,8 @@ static struct model new_model(enum tide_dtype compute, enum tide_dtype stored, b
     m.device = new_device(false);
     ok(tide_plan_make(m.graph, m.device, &none, &m.plan, &err), &err);
     ok(tide_machine_new(m.graph, m.device, &m.plan, &m.machine, &err), &err);
-    int32_t *tokens = tide_machine_data(m.machine, m.gpt.tokens),
-            *targets = tide_machine_data(m.machine, m.gpt.targets);
+    int32_t *tokens = tide_machine_input(m.machine, m.gpt.tokens),
+            *targets = tide_machine_input(m.machine, m.gpt.targets);
     for (int i = 0; i < BATCH * SEQUENCE; i++) {
         tokens[i] = i * i % 31;
         targets[i] = i % 5 ? (i + 1) * (i + 1) % 31 : -1;
@@ -188,7 +189,7 @@ static void read_into_memory(struct model *m)
         snprintf(name, sizeof name, "transformer.%s", t->name);
         if (t->role == TIDE_PARAMETER)
             ok(tide_safetensors_read_as(&file, tide_safetensors_find(&file, name), t->dtype,
-                                        tide_machine_data(m->machine, i), &err),
+                                        lent(m->machine, i), &err),
                &err);
     }
     tide_safetensors_close(&file);

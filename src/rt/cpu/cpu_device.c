@@ -229,6 +229,11 @@ static void read_bytes(struct tide_arena *a, size_t from, void *to, size_t bytes
     memcpy(to, lend(a, from), bytes);
 }
 
+static double squares(struct tide_arena *a, size_t place, enum tide_dtype dtype, int64_t count)
+{
+    return tide_update_squares(lend(a, place), dtype, count);
+}
+
 static void copy_bytes(struct tide_arena *a, size_t to, size_t from, size_t bytes)
 {
     write_bytes(a, to, lend(a, from), bytes);
@@ -478,6 +483,7 @@ int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, stru
                                                  .give_back = give_back,
                                                  .write = write_bytes,
                                                  .read = read_bytes,
+                                                 .squares = squares,
                                                  .copy = copy_bytes,
                                                  .lend = lend,
                                                  .load = load,
