@@ -96,9 +96,12 @@ int main(int argc, char **argv)
         scratch_bytes = scratch > scratch_bytes ? scratch : scratch_bytes;
     }
     float *weight = made((size_t)count * sizeof *weight), *gradient = made((size_t)count * sizeof *gradient);
+    tide_bf16 *half_gradient = made((size_t)count * sizeof *half_gradient);
     void *state = made(state_bytes), *scratch = made(scratch_bytes);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         gradient[i] = (float)tide_random_unit(1, 2, (uint64_t)i) - 0.5F;
+        half_gradient[i] = tide_to_bf16(gradient[i]);
+    }
 
     struct result best[MOST][2];
     for (int i = 0; i < 2 * MOST; i++)
@@ -108,7 +111,7 @@ int main(int argc, char **argv)
             for (int half = 0; half < 2; half++) {
                 struct tide_trained t = {.rows = rows, .columns = COLUMNS, .weight = weight};
                 t.dtype = half ? TIDE_BF16 : TIDE_F32;
-                t.gradient = gradient;
+                t.gradient = half ? (const void *)half_gradient : gradient;
                 memset(weight, 0, (size_t)count * sizeof *weight);
                 measure(tide_optimizers[k], t, state, state_bytes, scratch, &best[k][half]);
             }
@@ -121,6 +124,7 @@ int main(int argc, char **argv)
             show(tide_optimizers[k], rows, half ? TIDE_BF16 : TIDE_F32, &best[k][half], &best[0][0]);
     free(weight);
     free(gradient);
+    free(half_gradient);
     free(state);
     free(scratch);
     return 0;
