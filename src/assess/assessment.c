@@ -285,16 +285,33 @@ static bool was_one_of_several(const struct tide_assessing *s, const struct tide
     return false;
 }
 
+/* What a thread that computes got of a processor between two places of the axis; 1 where nothing tells. */
+static double pace(const struct tide_assessing *s, double from_x, double to_x)
+{
+    const struct tide_tick *ticks = s->h->ticks;
+    int64_t from_ns = tide_assessing_time(s, from_x), to_ns = tide_assessing_time(s, to_x);
+    double all = 0, got = 0;
+    for (size_t i = 1; i < s->h->tick_count && ticks[i].t_ns <= to_ns; i++) {
+        if (ticks[i - 1].t_ns < from_ns)
+            continue;
+        double span = (double)(ticks[i].t_ns - ticks[i - 1].t_ns);
+        all += span;
+        got += span * (ticks[i].share_ppm > 0 ? (double)ticks[i].share_ppm * 1e-6 : 1);
+    }
+    return all > 0 ? got / all : 1;
+}
+
 /* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
- * not. */
+ * not. On a busy machine a start takes longer. */
 static double left_of_start(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
     double elapsed = v->x_last - v->x_first, width = (v->slope_high - v->slope_low) / 2;
+    double start_s = TIDE_STARTING_SECONDS / pace(s, v->x_first, v->x_last);
     if (s->axis.is_steps)
-        return elapsed * s->axis.seconds_per_step < TIDE_STARTING_SECONDS ? TIDE_STARTING_STEPS - elapsed : 0;
+        return elapsed * s->axis.seconds_per_step < start_s ? TIDE_STARTING_STEPS - elapsed : 0;
     bool steady = v->shape == TIDE_SHAPE_LINEAR && width <= TIDE_STARTING_STEADY * v->slope;
-    double left = steady && !was_one_of_several(s, j) ? 0 : TIDE_STARTING_SECONDS - elapsed;
+    double left = steady && !was_one_of_several(s, j) ? 0 : start_s - elapsed;
     double faster = v->slowed_x - v->x_first, since = v->x_last - v->slowed_x;
     return isfinite(v->slowed_x) ? fmax(left, TIDE_STARTING_SLOWED * faster - since) : left;
 }

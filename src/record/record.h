@@ -18,7 +18,7 @@
 
 /* PRAGMA user_version. What each version added is in schema.c; an older one is read as a recording without
  * it. */
-enum { TIDE_RECORD_VERSION = 5 };
+enum { TIDE_RECORD_VERSION = 6 };
 
 /* Names of the meta table that the writer of a recording must or may set. */
 #define TIDE_META_TOOL     "tool"           /* "tidemark 0.1.0" */
@@ -76,6 +76,8 @@ struct tide_tick {
     int64_t pressure_ppm; /* share of time some task stalled on memory, 10 s average (PSI some avg10), parts
                              per million */
     int64_t available_bytes; /* MemAvailable of the host */
+    int64_t share_ppm; /* of a processor, that a thread which computes gets: how many processors there are for
+                          each thread that would run, at most 1, in parts per million */
 };
 
 /* Cheap counters of one process at one tick. Written only when one of them changed since the process's last

@@ -61,6 +61,7 @@ static const struct tide_schema_column TICK[] = {
     COLUMN(tide_tick, cgroup_peak_bytes, SIZE, 1),
     COLUMN(tide_tick, pressure_ppm, SIZE, 1),
     COLUMN(tide_tick, available_bytes, SIZE, 1),
+    COLUMN(tide_tick, share_ppm, SIZE, 6),
 };
 
 static const struct tide_schema_column SAMPLE[] = {

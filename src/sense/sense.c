@@ -588,6 +588,16 @@ static int write_look(struct tide_sense *sense, struct tide_writer *writer, cons
     return write_notes(sense, writer, tick->t_ns, err);
 }
 
+/* What a thread that computes gets of a processor now, in parts per million. */
+static int64_t share_of_processor(const struct tide_sense *sense)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 1 || sense->tree.runnable == TIDE_UNKNOWN)
+        return TIDE_UNKNOWN;
+    return sense->tree.runnable <= processors ? 1000000
+                                              : 1000000 * (int64_t)processors / sense->tree.runnable;
+}
+
 int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_t now_ns,
                     struct tide_sense_view *ret_view, struct tide_err *err)
 {
@@ -604,6 +614,7 @@ int tide_sense_look(struct tide_sense *sense, struct tide_writer *writer, int64_
     read_host(sense);
     add_up(sense, &tick);
     tick.available_bytes = sense->host.available_bytes;
+    tick.share_ppm = share_of_processor(sense);
     find_bounds(sense, &tick, now_ns);
     tide_cgroup_read(&sense->cgroup);
     tick.cgroup_bytes = sense->cgroup.current_bytes;

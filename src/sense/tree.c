@@ -402,13 +402,16 @@ static void sweep_members(struct tide_tree *tree, int64_t now_ns)
     tree->member_count = kept;
 }
 
-/* The PID that was given out last, to a process or a thread: the last number in loadavg. 0: not known. */
-static int64_t newest_pid(const struct tide_tree *tree)
+/* Reads loadavg: three averages, how many threads would run, of how many, and the PID that was given out
+ * last, to a process or a thread. Returns that; 0: not known. */
+static int64_t newest_pid(struct tide_tree *tree)
 {
     char text[128];
+    long long runnable = 0, newest = 0;
     ssize_t len = tree->loadavg_fd < 0 ? -1 : tide_proc_reread(tree->loadavg_fd, text, sizeof text);
-    const char *space = len > 0 ? strrchr(text, ' ') : NULL;
-    return space ? strtoll(space + 1, NULL, 10) : 0;
+    bool told = len > 0 && sscanf(text, "%*s %*s %*s %lld/%*s %lld", &runnable, &newest) == 2;
+    tree->runnable = told && runnable > 0 ? runnable - 1 : TIDE_UNKNOWN;
+    return told ? newest : 0;
 }
 
 /* Who has ended stays listed until it is reaped, which gives out no PID. */

@@ -112,6 +112,7 @@ struct tide_tree {
     uint64_t scans;
     int loadavg_fd;                       /* -1: not there, or not to be trusted */
     int64_t newest_pid;                   /* given out before the last listing; 0: not known */
+    int64_t runnable;                     /* threads of the host that would run, without ours; TIDE_UNKNOWN */
     unsigned skipped;                     /* scans since, in a row */
     bool unsettled;                       /* the last listing left a question open */
     struct tide_descriptors *descriptors; /* for files of status; its own unless somebody shares theirs */

@@ -28,6 +28,7 @@ struct made {
     struct tide_writer *writer;
     int64_t tick;
     int64_t t_ns;
+    int64_t share_ppm; /* of a processor; 0: not known */
 };
 
 static inline void ok(int status, const struct tide_err *err)
@@ -78,7 +79,8 @@ static inline void look_at_shared(struct made *m, int64_t processes, int64_t cou
                              .cgroup_bytes = TIDE_UNKNOWN,
                              .cgroup_peak_bytes = TIDE_UNKNOWN,
                              .pressure_ppm = TIDE_UNKNOWN,
-                             .available_bytes = 8 * GIB};
+                             .available_bytes = 8 * GIB,
+                             .share_ppm = m->share_ppm ? m->share_ppm : TIDE_UNKNOWN};
     struct tide_err err;
     ok(tide_writer_tick(m->writer, &tick, &m->tick, &err), &err);
 }

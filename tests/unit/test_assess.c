@@ -198,6 +198,38 @@ static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
     tide_assessment_free(a);
 }
 
+/* A program that imports its libraries for three minutes, because the machine gives it a twentieth of a
+ * processor: MiB, every four seconds. */
+static enum tide_verdict_kind importing(int64_t share_ppm, char *out, size_t size)
+{
+    static const int64_t mib[] = {102, 135, 179, 215, 230, 240, 258, 268, 278, 285, 291, 296, 299, 303, 307,
+                                  309, 310, 312, 312, 312, 314, 319, 334, 341, 345, 354, 358, 359, 360, 362,
+                                  370, 374, 378, 384, 389, 401, 417, 430, 444, 458, 474, 484, 494, 504};
+    struct made m = begin();
+    m.share_ppm = share_ppm;
+    int64_t process = add_process(&m, 100, 0, "python", "hf_trainer.py");
+    for (size_t i = 0; i + 1 < sizeof mib / sizeof *mib; i++)
+        for (int64_t look_of = 0; look_of < 16; look_of++) {
+            int64_t held = mib[i] * MIB + (mib[i + 1] - mib[i]) * MIB * look_of / 16;
+            look(&m, 1, held);
+            sample(&m, process, held);
+        }
+    struct tide_assessment *a = finish(&m, out, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void a_start_is_as_long_as_the_machine_is_slow(void **state)
+{
+    (void)state;
+    char text[4096];
+    assert_int_equal(importing(0, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(importing(1000000, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(importing(50000, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "as when a program starts; 17 m more"));
+}
+
 /* The exit code for 256 KiB a step, one step a look. */
 static int exit_code_after(int steps, char *text, size_t size)
 {
@@ -772,6 +804,7 @@ int main(void)
         cmocka_unit_test(without_steps_the_axis_is_seconds),
         cmocka_unit_test(steps_that_a_buffer_held_back_are_no_axis),
         cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
+        cmocka_unit_test(a_start_is_as_long_as_the_machine_is_slow),
         cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
         cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
         cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),

@@ -101,7 +101,8 @@ static int64_t put_tick(struct tide_writer *writer, int64_t t_ns)
                              .cgroup_bytes = TIDE_UNKNOWN,
                              .cgroup_peak_bytes = TIDE_UNKNOWN,
                              .pressure_ppm = TIDE_UNKNOWN,
-                             .available_bytes = 1 << 30};
+                             .available_bytes = 1 << 30,
+                             .share_ppm = 250000};
     int64_t id = 0;
 
     assert_int_equal(tide_writer_tick(writer, &tick, &id, NULL), 0);
@@ -182,6 +183,7 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(seen.tick.rss_bytes, 350);
     assert_int_equal(seen.tick.cgroup_bytes, TIDE_UNKNOWN);
     assert_int_equal(seen.tick.available_bytes, 1 << 30);
+    assert_int_equal(seen.tick.share_ppm, 250000);
     assert_int_equal(tide_reader_each_sample(reader, 0, on_sample, &seen, &err), 0);
     assert_int_equal(seen.sample.anon_bytes, 4096);
     assert_int_equal(seen.sample.asked_bytes, 2 * 4096);
@@ -441,8 +443,8 @@ static void what_is_no_recording_gets_a_sentence(void **state)
     is_refused("is a database, but not a recording", "tidemark run");
     unlink(path);
     make_recording();
-    run_sql("PRAGMA user_version = 6");
-    is_refused("of version 6, and this tidemark reads up to version 5", "a newer one");
+    run_sql("PRAGMA user_version = 7");
+    is_refused("of version 7, and this tidemark reads up to version 6", "a newer one");
     run_sql("PRAGMA user_version = 0");
     is_refused("it has version 0", NULL);
 }
@@ -679,8 +681,9 @@ static void a_recording_of_version_2_is_read_as_one_without_heap_samples(void **
     (void)state;
     struct heap_seen heap;
     make_heap_recording();
-    run_sql("DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
-            "ALTER TABLE sample DROP COLUMN asked_bytes; PRAGMA user_version = 2");
+    run_sql(
+        "DROP TABLE heap_sample; DROP VIEW samples; ALTER TABLE sample DROP COLUMN mapped_bytes;"
+        "ALTER TABLE sample DROP COLUMN asked_bytes; ALTER TABLE tick DROP COLUMN share_ppm; PRAGMA user_version = 2");
     read_heap(&heap);
     assert_int_equal(heap.samples, 1);
     assert_int_equal(heap.heaps, 0);
@@ -723,7 +726,7 @@ static void a_recording_of_version_3_has_no_ranks_and_no_lines_of_source(void **
     make_heap_recording();
     run_sql("ALTER TABLE process DROP COLUMN rank; ALTER TABLE frame DROP COLUMN source; DROP VIEW samples;"
             "ALTER TABLE sample DROP COLUMN mapped_bytes; ALTER TABLE sample DROP COLUMN asked_bytes;"
-            "PRAGMA user_version = 3");
+            "ALTER TABLE tick DROP COLUMN share_ppm; PRAGMA user_version = 3");
     read_heap(&heap);
     assert_int_equal(heap.frames, 2);
     assert_string_equal(heap.function, "step");

@@ -181,7 +181,8 @@ static void set_scene(struct scene *s)
                                  .cgroup_bytes = TIDE_UNKNOWN,
                                  .cgroup_peak_bytes = TIDE_UNKNOWN,
                                  .pressure_ppm = TIDE_UNKNOWN,
-                                 .available_bytes = TIDE_UNKNOWN};
+                                 .available_bytes = TIDE_UNKNOWN,
+                                 .share_ppm = TIDE_UNKNOWN};
         int64_t id;
         ok(tide_writer_tick(s->writer, &tick, &id, &s->err), &s->err);
         ok(tide_writer_sample(s->writer,

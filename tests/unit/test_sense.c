@@ -678,6 +678,18 @@ static void segments_are_the_trees_by_names_that_only_it_uses(void **state)
     assert_int_equal(bytes[3], -1);
 }
 
+static void what_a_thread_gets_of_a_processor_is_recorded(void **state)
+{
+    (void)state;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    fake_put(&(struct fake_process){.pid = 100, .parent = 1, .start = 7, .anon = 4});
+    fake_write("loadavg", "9.00 9.00 9.00 %ld/900 100\n", 4 * processors + 1); /* and the one who reads it */
+    begin();
+    look();
+    open_reader();
+    assert_int_equal(last_tick().share_ppm, 250000);
+}
+
 static void a_root_that_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -747,6 +759,7 @@ int main(void)
         TEST(a_full_disk_is_reported_once_and_looking_goes_on),
         TEST(shared_memory_is_a_gauge_of_the_trackers),
         TEST(segments_are_the_trees_by_names_that_only_it_uses),
+        TEST(what_a_thread_gets_of_a_processor_is_recorded),
         TEST(a_root_that_is_not_there_is_refused),
 #if HAVE_FAILING_MALLOC
         TEST(whichever_allocation_fails_nothing_breaks),
