@@ -39,7 +39,7 @@ static void fill_row(const struct filling *f, int64_t row)
 {
     char *to = f->window + (size_t)(row - f->first) * tide_row_bytes(f->dtype, f->columns);
     for (int64_t first = 0; first < f->columns; first += TIDE_BLOCK) {
-        float block[TIDE_BLOCK];
+        float block[TIDE_BLOCK] = {0};
         char packed[TIDE_BLOCK * sizeof(float)];
         int64_t count = f->columns - first < TIDE_BLOCK ? f->columns - first : TIDE_BLOCK;
         size_t bytes = tide_dtype_bytes(f->dtype);

@@ -55,7 +55,7 @@ TIDE_KERNEL(float, largest, (const float *x, int64_t count), (x, count))
 TIDE_INLINE float weight_of(float x, float most, float inverse, float least)
 {
     float exponent = (x - most) * inverse, weight = tide_exp(exponent);
-    return (x < least) | (exponent < -87) ? 0 : weight;
+    return ((x < least) | (exponent < -87)) ? 0 : weight;
 }
 
 TIDE_KERNEL(float, weigh, (const float *x, int64_t count, float most, float inverse, float least),
