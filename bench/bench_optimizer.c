@@ -8,6 +8,7 @@
  * table has the best of ROUNDS. Time of processors is shown beside time of the wall: neighbours disturb it
  * less, and where there are more threads than processors it alone says something.
  */
+#include "rt/cpu/update.h"
 #include "rt/optimizer.h"
 #include "rt/random.h"
 #include "rt/cpu/threads.h"
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
     size_t state_bytes = 0, scratch_bytes = 0;
     for (int k = 0; tide_optimizers[k]; k++) {
         size_t state = tide_optimizer_state_bytes(tide_optimizers[k], rows, COLUMNS);
-        size_t scratch = tide_optimizers[k]->scratch ? tide_optimizers[k]->scratch(rows, COLUMNS) : 0;
+        size_t scratch = tide_optimizer_scratch(tide_optimizers[k], rows, COLUMNS);
         state_bytes = state > state_bytes ? state : state_bytes;
         scratch_bytes = scratch > scratch_bytes ? scratch : scratch_bytes;
     }

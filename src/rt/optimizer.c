@@ -1,7 +1,6 @@
 #include "rt/optimizer.h"
 #include "base/check.h"
 #include "rt/random.h"
-#include "rt/cpu/threads.h"
 
 #include <math.h>
 
@@ -74,35 +73,4 @@ struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *s)
                                  .keep = 1.0F - s->rate * s->decay,
                                  .step = s->step,
                                  .seed = tide_random_mix(s->seed ^ tide_random_mix((uint64_t)s->step))};
-}
-
-void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                            const struct tide_factors *factors, void *scratch)
-{
-    if (optimizer->measure)
-        optimizer->measure(trained, factors, scratch);
-}
-
-struct updating {
-    const struct tide_optimizer *optimizer;
-    const struct tide_trained *trained;
-    const struct tide_factors *factors;
-    int64_t count;
-};
-
-static void update_units(void *context, int64_t first, int64_t last, int thread)
-{
-    const struct updating *u = context;
-    int64_t unit = u->optimizer->unit, end = last * unit;
-    (void)thread;
-    u->optimizer->update(u->trained, u->factors, first * unit, end < u->count ? end : u->count);
-}
-
-void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                           const struct tide_factors *factors)
-{
-    enum { LEAST = 1 << 14 }; /* numbers that are worth a thread */
-    struct updating u = {optimizer, trained, factors, trained->rows * trained->columns};
-    tide_parallel((u.count + optimizer->unit - 1) / optimizer->unit, LEAST / optimizer->unit, update_units,
-                  &u);
 }

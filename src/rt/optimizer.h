@@ -1,16 +1,12 @@
 /*
  * optimizer.h - the optimizers there are: what state each keeps of a parameter, and how it updates one.
  *
- * An optimizer is a row of a table (optimizer.c) and one file (optimizer_NAME.c). For each parameter it keeps
- * parts, arrays that begin as zeros, lie in the arena one after the other (tide_optimizer_parts) and are
- * saved by name. A step is
+ * An optimizer is a row of a table (optimizer.c) and one file (optimizer_NAME.c) with what it means: for each
+ * parameter it keeps parts, arrays that begin as zeros, lie in the arena one after the other
+ * (tide_optimizer_parts) and are saved by name, and a reference says what a step does. How a device does it
+ * is another file: cpu/cpu_NAME.c (cpu/update.h).
  *
- *     tide_optimizer_factors() once for parameters that decay and once for those that do not
- *     tide_optimizer_measure() of a parameter, when its gradient is whole; nothing for most optimizers
- *     update() of all its stretches, in any order, on any threads, or tide_optimizer_update(), which does all
- *
- * Stretches begin and end at multiples of the optimizer's unit, or at the parameter's end. However it is cut
- * and however many threads there are, every bit is the same, and nothing is allocated. Everything is computed
+ * However an update is cut and shared out, every bit is the same. Everything is computed
  * in f32 (sums in f64) and rounded once: weights in f32 to the nearest, weights in bf16 at random
  * (rounding.h), so that steps smaller than a unit in a weight's last place are not lost but taken now and
  * then. What is drawn depends on the seed, the step, the parameter's number and the place of the weight in
@@ -66,19 +62,11 @@ struct tide_factors {
 
 struct tide_optimizer {
     const char *name;
-    int unit;       /* numbers; 1: a stretch may begin anywhere */
     int operations; /* floating-point operations on each number of a parameter, all passes */
     int reads;      /* of each gradient in a step, */
     int looks;      /* and of each weight */
     /* Fills parts, offsets aside; returns how many. */
     int (*parts)(int64_t rows, int64_t columns, struct tide_state_part *ret_parts);
-    /* Bytes that measure() works in; NULL: none. */
-    size_t (*scratch)(int64_t rows, int64_t columns);
-    /* Looks at the whole gradient, on all threads, once a step before any update. NULL: not needed. */
-    void (*measure)(const struct tide_trained *trained, const struct tide_factors *factors, void *scratch);
-    /* Of the numbers [first, last), on the calling thread. */
-    void (*update)(const struct tide_trained *trained, const struct tide_factors *factors, int64_t first,
-                   int64_t last);
     /* What is meant, in f64 on one thread: state is written and rounded, the new weights go to ret_weight as
      * they are before they are rounded. Weights and everything else stay. */
     void (*reference)(const struct tide_trained *trained, const struct tide_optimizer_step *step,
@@ -106,14 +94,6 @@ double tide_optimizer_traffic(const struct tide_optimizer *optimizer, int64_t ro
                               enum tide_dtype dtype);
 
 struct tide_factors tide_optimizer_factors(const struct tide_optimizer_step *step);
-
-/* Scratch: as many bytes as the optimizer says, aligned. */
-void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                            const struct tide_factors *factors, void *scratch);
-
-/* All of a parameter that was measured, on all threads. */
-void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
-                           const struct tide_factors *factors);
 
 extern const struct tide_optimizer tide_optimizer_adamw, tide_optimizer_adamw8, tide_optimizer_adafactor,
     tide_optimizer_sgd;

@@ -1,11 +1,7 @@
 /* AdamW with decoupled decay, as torch.optim.AdamW: both moments in f32. */
-#include "rt/optimizer.h"
-#include "rt/cpu/rounding.h"
+#include "rt/optimizer_adamw.h"
 
 #include <math.h>
-
-enum { PAGE = 4096 };
-enum { EXP_AVG, EXP_AVG_SQ, PARTS };
 
 static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_parts)
 {
@@ -13,67 +9,6 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
     for (int i = 0; i < PARTS; i++)
         ret_parts[i] = (struct tide_state_part){names[i], TIDE_F32, rows * columns, true, 0};
     return PARTS;
-}
-
-/* The first lines of the page after `at`: processors do not fetch ahead beyond a page, and moments lie in
- * small ones (machine.c). */
-TIDE_INLINE void fetch_page(const float *at)
-{
-    const char *page = (const char *)(((uintptr_t)at / PAGE + 1) * PAGE);
-    __builtin_prefetch(page, 1);
-    __builtin_prefetch(page + 64, 1);
-}
-
-/* A weight after the step, of which the moments are brought up to date. */
-TIDE_INLINE float next_weight(float weight, float *m, float *v, float gradient, const struct tide_factors *f)
-{
-    float g = gradient * f->scale;
-    float m1 = f->beta1 * *m + (1.0F - f->beta1) * g;
-    float v1 = f->beta2 * *v + (1.0F - f->beta2) * g * g;
-    *m = m1;
-    *v = v1;
-    return weight * f->keep - f->corrected * m1 / (sqrtf(v1 * f->inverse) + f->epsilon);
-}
-
-TIDE_KERNEL(void, update_f32,
-            (float *restrict weight, float *restrict m, float *restrict v, const float *restrict gradient,
-             int64_t count, struct tide_factors f),
-            (weight, m, v, gradient, count, f))
-{
-    for (int64_t i = 0; i < count; i++)
-        weight[i] = next_weight(weight[i], m + i, v + i, gradient[i], &f);
-}
-
-TIDE_KERNEL(void, update_bf16,
-            (tide_bf16 *restrict weight, float *restrict m, float *restrict v,
-             const tide_bf16 *restrict gradient, int64_t count, struct tide_factors f,
-             struct tide_rounding rounding, uint32_t place),
-            (weight, m, v, gradient, count, f, rounding, place))
-{
-    for (int64_t i = 0; i < count; i++)
-        weight[i] =
-            tide_round(next_weight(tide_from_bf16(weight[i]), m + i, v + i, tide_from_bf16(gradient[i]), &f),
-                       rounding, place + (uint32_t)i);
-}
-
-static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
-{
-    float *m = t->parts[EXP_AVG], *v = t->parts[EXP_AVG_SQ];
-    for (int64_t at = first, end; at < last; at = end) {
-        int64_t chunk = at / TIDE_CHUNK;
-        end = (chunk + 1) * TIDE_CHUNK;
-        if (end < last) {
-            fetch_page(m + at);
-            fetch_page(v + at);
-        }
-        end = end < last ? end : last;
-        if (t->dtype == TIDE_BF16)
-            update_bf16((tide_bf16 *)t->weight + at, m + at, v + at, (const tide_bf16 *)t->gradient + at,
-                        end - at, *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
-        else
-            update_f32((float *)t->weight + at, m + at, v + at, (const float *)t->gradient + at, end - at,
-                       *f);
-    }
 }
 
 static void reference(const struct tide_trained *t, const struct tide_optimizer_step *s, double *ret_weight)
@@ -94,11 +29,9 @@ static void reference(const struct tide_trained *t, const struct tide_optimizer_
 
 const struct tide_optimizer tide_optimizer_adamw = {
     .name = "adamw",
-    .unit = 1,
     .operations = 15,
     .reads = 1,
     .looks = 1,
     .parts = parts_of,
-    .update = update,
     .reference = reference,
 };

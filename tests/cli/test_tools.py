@@ -31,6 +31,7 @@ def tree(root, tmp_path):
         ("src/show/screen/a.c", '#include "show/report/page.h"\n',
          "src/show/screen/a.c:1: src/show/screen may not include 'show/report/page.h'"),
         ("src/rt/a.c", '#include "sense/sense.h"\n', "src/rt/a.c:1: src/rt may not include 'sense/sense.h'"),
+        ("src/rt/a.c", '#include "rt/cpu/matmul.h"\n', "src/rt/a.c:1: src/rt may not include 'rt/cpu/matmul.h'"),
         ("src/hook/a.c", '#include "record/record.h"\n', "src/hook/a.c:1: src/hook may not include 'record/record.h'"),
         ("src/hook/a.c", '#include "base/buf.h"\n', "src/hook/a.c:1: src/hook may not include 'base/buf.h'"),
         ("src/channel/mark.c", '#include "base/buf.h"\n',

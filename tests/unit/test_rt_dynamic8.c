@@ -1,7 +1,8 @@
 /*
  * Codes of eight bits: each stands for what the published map says, and each number gets the nearest one.
  */
-#include "rt/cpu/dynamic8.h"
+#include "rt/cpu/cpu_dynamic8.h"
+#include "rt/dynamic8.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -3,6 +3,7 @@
  * threads there are, every bit is the same. Weights in bf16: what is rounded at random is right on average.
  */
 #include "sanitized.h"
+#include "rt/cpu/update.h"
 #include "rt/optimizer.h"
 #include "rt/cpu/rounding.h"
 #include "rt/cpu/threads.h"
@@ -60,7 +61,7 @@ static struct owned own(const struct tide_optimizer *optimizer, struct shape sha
     o.state_bytes = tide_optimizer_state_bytes(optimizer, shape.rows, shape.columns);
     o.gradient = zeros(o.weight_bytes);
     o.state = zeros(o.state_bytes);
-    o.scratch = zeros(optimizer->scratch ? optimizer->scratch(shape.rows, shape.columns) : 0);
+    o.scratch = zeros(tide_optimizer_scratch(optimizer, shape.rows, shape.columns));
     o.trained = (struct tide_trained){.rows = shape.rows,
                                       .columns = shape.columns,
                                       .dtype = dtype,
@@ -247,9 +248,10 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
 /* Stretches of so many units, the last ones first. */
 static void update_cut(struct owned *o, const struct tide_factors *f, int64_t units)
 {
-    int64_t each = units * o->optimizer->unit;
+    int64_t each = units * tide_cpu_optimizer(o->optimizer)->unit;
     for (int64_t first = (o->count - 1) / each * each; first >= 0; first -= each)
-        o->optimizer->update(&o->trained, f, first, first + each < o->count ? first + each : o->count);
+        tide_cpu_optimizer(o->optimizer)
+            ->update(&o->trained, f, first, first + each < o->count ? first + each : o->count);
 }
 
 static void any_cut_gives_the_same_bits(void **state)

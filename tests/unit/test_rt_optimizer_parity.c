@@ -6,7 +6,9 @@
  * far ours may be apart from them is stated below: numbers of a tensor by its norm, and the sum of n of them
  * by sqrt(n) times that.
  */
-#include "rt/cpu/dynamic8.h"
+#include "rt/cpu/update.h"
+#include "rt/cpu/cpu_dynamic8.h"
+#include "rt/dynamic8.h"
 #include "rt/optimizer.h"
 
 #include <math.h>
@@ -159,7 +161,7 @@ static void parameter_agrees(const struct tide_optimizer *optimizer, const struc
           *gradient = zeros((size_t)count * sizeof *gradient);
     double *numbers = zeros((size_t)count * sizeof *numbers);
     void *state = zeros(tide_optimizer_state_bytes(optimizer, p->rows, p->columns));
-    void *scratch = zeros(optimizer->scratch ? optimizer->scratch(p->rows, p->columns) : 0);
+    void *scratch = zeros(tide_optimizer_scratch(optimizer, p->rows, p->columns));
     t.weight = weight;
     t.gradient = gradient;
     tide_optimizer_place(optimizer, state, &t);

@@ -345,8 +345,7 @@ static void update_one(struct tide_arena *a, int tensor, const void *gradient, v
     step.scale = scale_of(a, rule);
     struct tide_factors factors = tide_optimizer_factors(&step);
     trained.gradient = gradient;
-    if (optimizer->measure)
-        tide_optimizer_measure(optimizer, &trained, &factors, scratch);
+    tide_optimizer_measure(optimizer, &trained, &factors, scratch);
     tide_optimizer_update(optimizer, &trained, &factors);
 }
 
@@ -467,9 +466,8 @@ static size_t update_scratch(const struct tide_device *device, const struct tide
 {
     const struct tide_tensor *t = &graph->tensors[tensor];
     (void)device;
-    return graph->optimizer->scratch
-               ? graph->optimizer->scratch(t->rank > 1 ? tide_tensor_rows(t) : 1, tide_tensor_columns(t))
-               : 0;
+    return tide_optimizer_scratch(graph->optimizer, t->rank > 1 ? tide_tensor_rows(t) : 1,
+                                  tide_tensor_columns(t));
 }
 
 int tide_cpu_device_new(bool is_reference, struct tide_device **ret_device, struct tide_err *err)

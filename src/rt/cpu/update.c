@@ -1,6 +1,60 @@
 #include "rt/cpu/update.h"
+#include "base/check.h"
 #include "rt/cpu/kernel.h"
 #include "rt/cpu/threads.h"
+
+/* ---- by optimizer */
+
+static const struct tide_cpu_optimizer *const table[] = {&tide_cpu_adamw, &tide_cpu_adamw8,
+                                                         &tide_cpu_adafactor, &tide_cpu_sgd, NULL};
+
+const struct tide_cpu_optimizer *tide_cpu_optimizer(const struct tide_optimizer *optimizer)
+{
+    int i = 0;
+    while (table[i] && table[i]->optimizer != optimizer)
+        i++;
+    TIDE_CHECK_TRUE(table[i]);
+    return table[i];
+}
+
+size_t tide_optimizer_scratch(const struct tide_optimizer *optimizer, int64_t rows, int64_t columns)
+{
+    const struct tide_cpu_optimizer *o = tide_cpu_optimizer(optimizer);
+    return o->scratch ? o->scratch(rows, columns) : 0;
+}
+
+void tide_optimizer_measure(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                            const struct tide_factors *factors, void *scratch)
+{
+    if (tide_cpu_optimizer(optimizer)->measure)
+        tide_cpu_optimizer(optimizer)->measure(trained, factors, scratch);
+}
+
+struct updating {
+    const struct tide_cpu_optimizer *optimizer;
+    const struct tide_trained *trained;
+    const struct tide_factors *factors;
+    int64_t count;
+};
+
+static void update_units(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct updating *u = context;
+    int64_t unit = u->optimizer->unit, end = last * unit;
+    (void)thread;
+    u->optimizer->update(u->trained, u->factors, first * unit, end < u->count ? end : u->count);
+}
+
+void tide_optimizer_update(const struct tide_optimizer *optimizer, const struct tide_trained *trained,
+                           const struct tide_factors *factors)
+{
+    enum { LEAST = 1 << 14 }; /* numbers that are worth a thread */
+    struct updating u = {tide_cpu_optimizer(optimizer), trained, factors, trained->rows * trained->columns};
+    int unit = u.optimizer->unit;
+    tide_parallel((u.count + unit - 1) / unit, LEAST / unit, update_units, &u);
+}
+
+/* ---- squares */
 
 enum { STRETCH = 1 << 15, GROUP = 256 }; /* stretches summed before their sums are added up */
 
@@ -76,7 +130,7 @@ void tide_update_stretch(float *weight, float *m, float *v, const float *gradien
     struct tide_trained all = {.rows = 1, .columns = count, .weight = weight, .gradient = gradient};
     all.parts[0] = m;
     all.parts[1] = v;
-    tide_optimizer_adamw.update(&all, f, 0, count);
+    tide_cpu_adamw.update(&all, f, 0, count);
 }
 
 void tide_update_adamw(float *weight, float *m, float *v, const float *gradient, int64_t count,

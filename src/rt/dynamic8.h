@@ -15,13 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The numbers of codes, times absmax. On the calling thread. */
-void tide_dynamic8_decode(float *numbers, const uint8_t *codes, int64_t count, float absmax, bool is_signed);
-
-/* The codes next to numbers / absmax. Nothing is larger than absmax. */
-void tide_dynamic8_encode(uint8_t *codes, const float *numbers, int64_t count, float absmax, bool is_signed);
-
-/* The number of a code, in f64: for references. */
+/* The number of a code, in f64. */
 double tide_dynamic8_number(uint8_t code, bool is_signed);
 
 #endif

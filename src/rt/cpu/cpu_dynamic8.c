@@ -5,12 +5,11 @@
  * there is none: then the highest bit of a rank, 2^e, says which decade it is in and how many pieces this
  * has, and the bits below say which one.
  */
-#include "rt/cpu/dynamic8.h"
+#include "rt/cpu/cpu_dynamic8.h"
 #include "rt/cpu/avx512.h"
 #include "rt/cpu/kernel.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* e of the decade that ends at 1: what tells the two kinds of codes apart. */
 enum { SIGNED = 6, UNSIGNED = 7 };
@@ -243,17 +242,4 @@ void tide_dynamic8_encode(uint8_t *codes, const float *numbers, int64_t count, f
         encode_signed(codes, numbers, count, share);
     else
         encode_unsigned(codes, numbers, count, share);
-}
-
-double tide_dynamic8_number(uint8_t code, bool is_signed)
-{
-    int rank = is_signed ? abs(code - 127) : code, decade = -6, pieces = is_signed ? 1 : 2;
-    if (rank == 0 || code == 255)
-        return code == 255;
-    for (rank--; rank >= pieces; decade++) {
-        rank -= pieces;
-        pieces *= 2;
-    }
-    double number = pow(10, decade) * (0.1 + 0.9 * (rank + 0.5) / pieces);
-    return is_signed && code < 127 ? -number : number;
 }

@@ -1,0 +1,101 @@
+/* AdamW with moments of eight bits, on processors. */
+#include "rt/cpu/cpu_dynamic8.h"
+#include "rt/cpu/rounding.h"
+#include "rt/cpu/update.h"
+#include "rt/optimizer_adamw8.h"
+
+#include <math.h>
+
+/* A block of a parameter. */
+struct block {
+    void *weight;
+    const void *gradient;
+    uint8_t *codes1, *codes2;
+    float *absmax1, *absmax2;
+    int64_t count;
+    struct tide_rounding rounding;
+    uint32_t place;
+};
+
+TIDE_INLINE int32_t larger(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A step of AdamW with the moments m and v, which are brought up to date, and their largest magnitudes. */
+TIDE_INLINE void step_block(const struct block *b, struct tide_factors f, bool is_half, float *restrict m,
+                            float *restrict v)
+{
+    float *restrict weight = b->weight;
+    tide_bf16 *restrict half = b->weight;
+    const float *restrict gradient = b->gradient;
+    const tide_bf16 *restrict half_gradient = b->gradient;
+    int32_t most1 = 0, most2 = 0; /* bits of magnitudes are ordered as these are */
+    for (int64_t i = 0; i < b->count; i++) {
+        float g = (is_half ? tide_from_bf16(half_gradient[i]) : gradient[i]) * f.scale;
+        float was = is_half ? tide_from_bf16(half[i]) : weight[i];
+        float m1 = f.beta1 * m[i] + (1.0F - f.beta1) * g;
+        float v1 = f.beta2 * v[i] + (1.0F - f.beta2) * g * g;
+        float is = was * f.keep - f.corrected * m1 / (sqrtf(v1 * f.inverse) + f.epsilon);
+        m[i] = m1;
+        v[i] = v1;
+        most1 = larger(most1, (int32_t)(tide_float_bits(m1) & 0x7fffffff));
+        most2 = larger(most2, (int32_t)tide_float_bits(v1));
+        if (is_half)
+            half[i] = tide_round(is, b->rounding, b->place + (uint32_t)i);
+        else
+            weight[i] = is;
+    }
+    *b->absmax1 = tide_bits_float((uint32_t)most1);
+    *b->absmax2 = tide_bits_float((uint32_t)most2);
+}
+
+TIDE_KERNEL(void, step_f32, (const struct block *b, struct tide_factors f, float *m, float *v), (b, f, m, v))
+{
+    step_block(b, f, false, m, v);
+}
+
+TIDE_KERNEL(void, step_bf16, (const struct block *b, struct tide_factors f, float *m, float *v), (b, f, m, v))
+{
+    step_block(b, f, true, m, v);
+}
+
+static void update_block(const struct block *b, const struct tide_factors *f, enum tide_dtype dtype)
+{
+    _Alignas(TIDE_ALIGN) float m[BLOCK], v[BLOCK];
+    tide_dynamic8_decode(m, b->codes1, b->count, *b->absmax1, true);
+    tide_dynamic8_decode(v, b->codes2, b->count, *b->absmax2, false);
+    if (dtype == TIDE_BF16)
+        step_bf16(b, *f, m, v);
+    else
+        step_f32(b, *f, m, v);
+    tide_dynamic8_encode(b->codes1, m, b->count, *b->absmax1, true);
+    tide_dynamic8_encode(b->codes2, v, b->count, *b->absmax2, false);
+}
+
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+{
+    if (t->rows * t->columns < LEAST) {
+        tide_cpu_adamw.update(t, f, first, last);
+        return;
+    }
+    for (int64_t at = first; at < last; at += BLOCK) {
+        size_t bytes = tide_dtype_bytes(t->dtype);
+        struct block b = {.weight = (char *)t->weight + (size_t)at * bytes,
+                          .gradient = (const char *)t->gradient + (size_t)at * bytes,
+                          .codes1 = (uint8_t *)t->parts[STATE1] + at,
+                          .codes2 = (uint8_t *)t->parts[STATE2] + at,
+                          .absmax1 = (float *)t->parts[ABSMAX1] + at / BLOCK,
+                          .absmax2 = (float *)t->parts[ABSMAX2] + at / BLOCK,
+                          .count = last - at < BLOCK ? last - at : BLOCK};
+        b.rounding = tide_rounding(f->seed, t->number, at / TIDE_CHUNK);
+        b.place = (uint32_t)(at % TIDE_CHUNK);
+        update_block(&b, f, t->dtype);
+    }
+}
+
+const struct tide_cpu_optimizer tide_cpu_adamw8 = {
+    .optimizer = &tide_optimizer_adamw8,
+    .unit = BLOCK,
+    .update = update,
+};

@@ -1,0 +1,50 @@
+/* Stochastic gradient descent with momentum, on processors. */
+#include "rt/cpu/rounding.h"
+#include "rt/cpu/update.h"
+
+TIDE_INLINE float next_weight(float weight, float *momentum, float gradient, const struct tide_factors *f)
+{
+    float g = gradient * f->scale + f->decay * weight;
+    *momentum = f->beta1 * *momentum + g;
+    return weight - f->rate * *momentum;
+}
+
+TIDE_KERNEL(void, update_f32,
+            (float *restrict weight, float *restrict momentum, const float *restrict gradient, int64_t count,
+             struct tide_factors f),
+            (weight, momentum, gradient, count, f))
+{
+    for (int64_t i = 0; i < count; i++)
+        weight[i] = next_weight(weight[i], momentum + i, gradient[i], &f);
+}
+
+TIDE_KERNEL(void, update_bf16,
+            (tide_bf16 *restrict weight, float *restrict momentum, const tide_bf16 *restrict gradient,
+             int64_t count, struct tide_factors f, struct tide_rounding rounding, uint32_t place),
+            (weight, momentum, gradient, count, f, rounding, place))
+{
+    for (int64_t i = 0; i < count; i++)
+        weight[i] =
+            tide_round(next_weight(tide_from_bf16(weight[i]), momentum + i, tide_from_bf16(gradient[i]), &f),
+                       rounding, place + (uint32_t)i);
+}
+
+static void update(const struct tide_trained *t, const struct tide_factors *f, int64_t first, int64_t last)
+{
+    float *momentum = t->parts[0];
+    if (t->dtype == TIDE_F32)
+        update_f32((float *)t->weight + first, momentum + first, (const float *)t->gradient + first,
+                   last - first, *f);
+    for (int64_t at = first, end; t->dtype == TIDE_BF16 && at < last; at = end) {
+        int64_t chunk = at / TIDE_CHUNK;
+        end = (chunk + 1) * TIDE_CHUNK < last ? (chunk + 1) * TIDE_CHUNK : last;
+        update_bf16((tide_bf16 *)t->weight + at, momentum + at, (const tide_bf16 *)t->gradient + at, end - at,
+                    *f, tide_rounding(f->seed, t->number, chunk), (uint32_t)(at % TIDE_CHUNK));
+    }
+}
+
+const struct tide_cpu_optimizer tide_cpu_sgd = {
+    .optimizer = &tide_optimizer_sgd,
+    .unit = 1,
+    .update = update,
+};
