@@ -251,8 +251,9 @@ int tide_gpt_build_decoder(struct tide_graph *graph, const struct tide_gpt_confi
                            int64_t window, struct tide_gpt_decoder *ret_decoder, struct tide_err *err)
 {
     struct maker m = maker_of(graph, config);
+    int64_t all = slots * window;
     struct tide_gpt_decoder d = {
-        .slots = slots, .window = window, .rows = window < PROMPT_ROWS ? window : PROMPT_ROWS};
+        .slots = slots, .window = window, .rows = all < PROMPT_ROWS ? all : PROMPT_ROWS};
     m.caches = d.caches = cache(&m, slots, window);
     d.cache_count = 2 * (int)config->blocks;
     m.fills = true;

@@ -9,6 +9,8 @@
 struct slot {
     int64_t sequence; /* -1: none */
     int64_t prompt;   /* whose keys and values it has; -1: none */
+    bool waits;       /* it will have them when what is put is read */
+    int from;         /* then it gets them from this slot; -1: from the prompt */
 };
 
 struct sequence {
@@ -125,26 +127,53 @@ int tide_rollout_start(struct tide_rollout *r, const struct tide_rollout_request
     r->sequences = q->prompt_count * q->group;
     r->begun = r->made = 0;
     for (int64_t i = 0; i < r->decoder.slots; i++)
-        r->slots[i] = (struct slot){-1, -1};
+        r->slots[i] = (struct slot){.sequence = -1, .prompt = -1};
     memset(r->lengths, 0, (size_t)r->sequences * sizeof *r->lengths);
     return 0;
 }
 
+static const struct tide_rollout_prompt *prompt_of(const struct tide_rollout *r, int slot)
+{
+    return &r->request.prompts[r->slots[slot].prompt];
+}
+
 /* Sequences begin in their order, so that the slot which got one last has the prompt of the next, if anybody
  * has it. The last token of a prompt is read with the others' tokens: what follows it is wanted. */
-static void begin(struct tide_rollout *r, int slot)
+static void begin(struct tide_rollout *r, int slot, int64_t *rows)
 {
     struct slot *s = &r->slots[slot];
     int64_t number = r->begun / r->request.group;
-    const struct tide_rollout_prompt *p = &r->request.prompts[number];
-    if (s->prompt != number && r->begun % r->request.group)
+    bool has = s->prompt == number, reads = r->begun % r->request.group == 0;
+    *s = (struct slot){.sequence = r->begun++, .prompt = number, .from = -1};
+    const struct tide_rollout_prompt *p = prompt_of(r, slot);
+    if (!has && reads) {
+        s->waits = true;
+        tide_decoder_put(&r->decoder, r->machine, slot, p->tokens, p->count - 1, rows);
+    } else if (!has && r->slots[r->latest].waits) {
+        s->waits = true;
+        s->from = r->latest;
+    } else if (!has)
         tide_decoder_copy(&r->decoder, r->machine, slot, r->latest, p->count - 1);
-    else if (s->prompt != number)
-        tide_decoder_read(&r->decoder, r->machine, slot, p->tokens, p->count - 1);
-    *s = (struct slot){.sequence = r->begun++, .prompt = number};
     r->latest = slot;
     r->read[slot] = p->tokens[p->count - 1];
     r->positions[slot] = (int32_t)p->count - 1;
+}
+
+/* Slots without a sequence get one, as long as there are any. Prompts are read together; one that waits for
+ * another's is behind it. */
+static void begin_all(struct tide_rollout *r)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < (int)r->decoder.slots && r->begun < r->sequences; i++)
+        if (r->slots[i].sequence < 0)
+            begin(r, i, &rows);
+    tide_decoder_flush(&r->decoder, r->machine, &rows);
+    for (int i = 0; i < (int)r->decoder.slots; i++) {
+        struct slot *s = &r->slots[i];
+        if (s->waits && s->from >= 0)
+            tide_decoder_copy(&r->decoder, r->machine, i, s->from, prompt_of(r, i)->count - 1);
+        s->waits = false;
+    }
 }
 
 /* The token that follows in some slots. One below 0: there is none. */
@@ -186,9 +215,8 @@ static int settle(struct tide_rollout *r, int slot, struct tide_err *err)
 int tide_rollout_next(struct tide_rollout *r, struct tide_err *err)
 {
     r->busy_count = 0;
+    begin_all(r);
     for (int i = 0; i < (int)r->decoder.slots; i++) {
-        if (r->slots[i].sequence < 0 && r->begun < r->sequences)
-            begin(r, i);
         if (r->slots[i].sequence >= 0)
             r->busy[r->busy_count++] = i;
         else

@@ -2,8 +2,8 @@
  * rollout.h - several completions of each of several prompts, as reinforcement learning wants them.
  *
  * Sequence i is completion i % group of prompt i / group. The slots of a decoder generate side by side, a row
- * each per token; a sequence that has ended leaves its slot to the next. A prompt is read once: other slots
- * get a copy of its keys and values.
+ * each per token; a sequence that has ended leaves its slot to the next. A prompt is read once, together with
+ * others that are read then: other slots get a copy of its keys and values.
  *
  * What a token is depends on seed, step, sequence and position alone, not on slots or threads: the same bits
  * with any number of slots, and in a run that is resumed.

@@ -16,22 +16,45 @@ struct tide_sampler {
     const float *logits;
 };
 
-void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
-                       const int32_t *tokens, int64_t count)
+void tide_decoder_flush(const struct tide_gpt_decoder *d, struct tide_machine *machine, int64_t *rows)
+{
+    int32_t *tokens = tide_machine_input(machine, d->prompt.tokens),
+            *slots = tide_machine_input(machine, d->prompt.slots),
+            *positions = tide_machine_input(machine, d->prompt.positions);
+    if (!*rows)
+        return;
+    for (int64_t i = *rows; i < d->rows; i++) {
+        tokens[i] = positions[i] = 0;
+        slots[i] = -1;
+    }
+    tide_machine_run(machine, d->prompt.program);
+    *rows = 0;
+}
+
+void tide_decoder_put(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
+                      const int32_t *tokens, int64_t count, int64_t *rows)
 {
     int32_t *to = tide_machine_input(machine, d->prompt.tokens),
             *slots = tide_machine_input(machine, d->prompt.slots),
             *positions = tide_machine_input(machine, d->prompt.positions);
     TIDE_CHECK(count, <=, d->window);
-    for (int64_t first = 0; first < count; first += d->rows) {
-        for (int64_t i = 0; i < d->rows; i++) {
-            bool is_there = first + i < count;
-            to[i] = is_there ? tokens[first + i] : 0;
-            slots[i] = is_there ? slot : -1;
-            positions[i] = is_there ? (int32_t)(first + i) : 0;
-        }
-        tide_machine_run(machine, d->prompt.program);
+    if (*rows + count > d->rows)
+        tide_decoder_flush(d, machine, rows);
+    for (int64_t i = 0; i < count; i++, (*rows)++) {
+        if (*rows == d->rows)
+            tide_decoder_flush(d, machine, rows);
+        to[*rows] = tokens[i];
+        slots[*rows] = slot;
+        positions[*rows] = (int32_t)i;
     }
+}
+
+void tide_decoder_read(const struct tide_gpt_decoder *d, struct tide_machine *machine, int slot,
+                       const int32_t *tokens, int64_t count)
+{
+    int64_t rows = 0;
+    tide_decoder_put(d, machine, slot, tokens, count, &rows);
+    tide_decoder_flush(d, machine, &rows);
 }
 
 void tide_decoder_copy(const struct tide_gpt_decoder *d, struct tide_machine *machine, int to, int from,

@@ -22,6 +22,13 @@
 void tide_decoder_read(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
                        const int32_t *tokens, int64_t count);
 
+/* The same, of several slots together: puts tokens among those that are read next, of which there are `rows`,
+ * until there are as many as are read at a time, or _flush. A prompt that would not fit begins anew, so that
+ * it is cut as when it is read alone, and gets the same bits. */
+void tide_decoder_put(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int slot,
+                      const int32_t *tokens, int64_t count, int64_t *rows);
+void tide_decoder_flush(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int64_t *rows);
+
 /* Gives a slot what another has at positions 0 to count. */
 void tide_decoder_copy(const struct tide_gpt_decoder *decoder, struct tide_machine *machine, int to, int from,
                        int64_t count);

@@ -86,9 +86,9 @@ static void free_model(struct model *m)
     tide_graph_free(m->graph);
 }
 
-/* Prompts of one token, of a few, and of more than are read at a time. */
+/* Prompts of one token, of a few, and of more than are read at a time, of which one is left over. */
 static int32_t texts[PROMPTS][WINDOW];
-static struct tide_rollout_prompt prompts[PROMPTS] = {{texts[0], 1}, {texts[1], 67}, {texts[2], 5}};
+static struct tide_rollout_prompt prompts[PROMPTS] = {{texts[0], 1}, {texts[1], 66}, {texts[2], 5}};
 
 static int make_prompts(void **state)
 {
