@@ -3,6 +3,7 @@
  */
 #include "rt/cpu/choose.h"
 #include "rt/random.h"
+#include "sanitized.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -187,7 +188,7 @@ static void expect_as_sorted(const struct tide_sample_rule *rule)
     for (int i = 0; i < MANY; i++) {
         double weight = kept[i] ? exp(((double)many[i] - most) / rule->temperature) : 0;
         float log_probability = NAN;
-        if (weight > 1e-4 * left / (double)count) {
+        if (weight > 1e-4 * left / (double)count && (!is_slow() || i % 61 == 0)) {
             int64_t token =
                 tide_sample_choose(many, MANY, rule, (passed + weight / 2) / left, &log_probability);
             if (token != i)
