@@ -80,23 +80,28 @@ static struct tide_product table_grad_product(const struct head *h, int64_t rows
     return p;
 }
 
-/* What the products need that need most. */
+static size_t bytes_of_products(const struct tide_matmuls *matmuls, const struct head *h, int64_t rows,
+                                int64_t tokens, enum tide_direction direction)
+{
+    struct tide_product logits = logits_product(h, rows, tokens), x = x_grad_product(h, rows, tokens, true),
+                        table = table_grad_product(h, rows, tokens, true);
+    size_t most = tide_matmuls_scratch(matmuls, &logits);
+    if (direction == TIDE_BACKWARD)
+        most = larger(most, larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
+    return most;
+}
+
+/* What the products need that need most. Where rows are left out a chunk may have any number of them, and
+ * fewer rows may need more: whether they are packed depends on it. */
 static size_t product_bytes(const struct tide_matmuls *matmuls, const struct head *h,
                             enum tide_direction direction)
 {
-    int64_t rows[2] = {h->chunk, h->rows % h->chunk}, tokens[2] = {h->width, h->vocabulary % h->width};
+    int64_t tokens[2] = {h->width, h->vocabulary % h->width}, last = h->rows % h->chunk;
     size_t most = 0;
-    for (int i = 0; i < 4; i++) {
-        int64_t m = rows[i / 2], n = tokens[i % 2];
-        if (!m || !n)
-            continue;
-        struct tide_product logits = logits_product(h, m, n), x = x_grad_product(h, m, n, true),
-                            table = table_grad_product(h, m, n, true);
-        most = larger(most, tide_matmuls_scratch(matmuls, &logits));
-        if (direction == TIDE_BACKWARD)
-            most = larger(most,
-                          larger(tide_matmuls_scratch(matmuls, &x), tide_matmuls_scratch(matmuls, &table)));
-    }
+    for (int i = 0; i < 2; i++)
+        for (int64_t rows = h->chunk; tokens[i] && rows > 0; rows--)
+            if (h->sparse || rows == h->chunk || rows == last)
+                most = larger(most, bytes_of_products(matmuls, h, rows, tokens[i], direction));
     return most;
 }
 
