@@ -95,7 +95,7 @@ static size_t field_size(enum tide_option_kind kind)
 int tide_command_parse(const struct tide_command *command, int flags, int argc, char **argv, void *values,
                        char ***ret_operands, int *ret_count, int *ret_dashes, int *ret_exit)
 {
-    enum { MOST_ROWS = 64, MOST_BYTES = 2048 };
+    enum { MOST_ROWS = 64, MOST_BYTES = 8192 };
     struct tide_option table[MOST_ROWS + 2];
     _Alignas(16) char copy[MOST_BYTES + sizeof(bool)] = {0};
     size_t rows = 0, used = 0;

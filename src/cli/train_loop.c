@@ -139,7 +139,7 @@ static void note_speed(struct loop *l)
     }
     double rate = 6.0 * (double)tide_trainer_graph(l->trainer)->parameters * p->tokens_per_second;
     l->peak = rate > l->peak ? rate : l->peak; /* a busy machine: it was measured too low */
-    p->peak_share = rate / l->peak;
+    p->peak_share = tide_trainer_task(l->trainer)->kind->is_all_work ? rate / l->peak : NAN;
     int64_t made = p->step - l->first_step;
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;

@@ -46,6 +46,12 @@ int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *gra
                          struct tide_machine *machine, const struct tide_checkpoint_state *state,
                          tide_checkpoint_writer *write, void *context, struct tide_err *err);
 
+/* Weights alone, in a file that nothing removes: dir/name, or where dir is NULL a file without a name, which
+ * is there until *ret_fd is closed (else -1). ret_path: how it is opened. One that is there is replaced. */
+int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_graph *graph,
+                         struct tide_machine *machine, char *ret_path, size_t size, int *ret_fd,
+                         struct tide_err *err);
+
 /* The newest whole one in dir, or dir itself where it is a checkpoint or a model of Hugging Face, as a path.
  * Whole: every file has the length and the checksum that state.json gives. 0: found, and where newer ones had
  * to be passed over, err says which was the newest and why (else its text is empty); 1: none; -1: not one of

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -284,6 +285,48 @@ int tide_checkpoint_save(const char *dir, int keep, const struct tide_graph *gra
         remove_old(s.folder, state->step, keep);
     close(s.folder);
     return status;
+}
+
+/* ---- weights alone */
+
+static int write_weights(struct saving *s, const char *name, struct tide_err *err)
+{
+    struct tide_durable file;
+    unlinkat(s->folder, name, 0);
+    if (tide_durable_open(&file, s->folder, name))
+        return cannot(s->dir, name, errno, err);
+    write_part(s, TIDE_CHECKPOINT_MODEL, &file);
+    return tide_durable_close(&file) ? cannot(s->dir, name, errno, err) : 0;
+}
+
+int tide_checkpoint_keep(const char *dir, const char *name, const struct tide_graph *graph,
+                         struct tide_machine *machine, char *ret_path, size_t size, int *ret_fd,
+                         struct tide_err *err)
+{
+    char own[64];
+    const char *place = dir ? dir : getenv("TMPDIR");
+    struct saving s = {.dir = place && *place ? place : "/var/tmp", .graph = graph, .machine = machine};
+    *ret_fd = -1;
+    s.folder = open(s.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s.folder < 0)
+        return cannot(s.dir, "the directory", errno, err);
+    if (!dir) {
+        snprintf(own, sizeof own, ".tidemark-%ld-%s", (long)getpid(), name);
+        name = own;
+    }
+    int status = write_weights(&s, name, err);
+    if (!dir && !status) {
+        *ret_fd = openat(s.folder, name, O_RDONLY | O_CLOEXEC);
+        status = *ret_fd < 0 ? cannot(s.dir, name, errno, err) : 0;
+    }
+    if (!dir || status)
+        unlinkat(s.folder, name, 0);
+    close(s.folder);
+    if (status)
+        return -1;
+    int used = dir ? snprintf(ret_path, size, "%s/%s", dir, name)
+                   : snprintf(ret_path, size, "/proc/self/fd/%d", *ret_fd);
+    return used < (int)size ? 0 : tide_err_set(err, "the path of '%s' is too long", name);
 }
 
 /* ---- beforehand */

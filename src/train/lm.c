@@ -266,6 +266,7 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
 static const struct tide_task_kind kind = {
     .name = "lm",
     .schema = "tidemark.train/1",
+    .is_all_work = true,
     .settle = settle,
     .build = build,
     .suggest = suggest,

@@ -1,4 +1,5 @@
 #include "train/settings.h"
+#include "train/grpo.h"
 #include "train/lm.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@ const struct tide_setting *tide_task_settings(const char *task)
     static const struct {
         const char *name;
         const struct tide_setting *table;
-    } tasks[] = {{"lm", tide_lm_settings}};
+    } tasks[] = {{"lm", tide_lm_settings}, {"grpo", tide_grpo_settings}};
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
         if (!strcmp(tasks[i].name, task))
             return tasks[i].table;
@@ -98,6 +99,9 @@ void tide_settings_write(const struct tide_setting *table, const void *values, s
         case TIDE_SETTING_OPTIMIZER:
             tide_json_text(json, s->name, (*(const struct tide_optimizer *const *)value)->name);
             break;
+        case TIDE_SETTING_PATH:
+            tide_json_text(json, s->name, value);
+            break;
         }
     }
 }
@@ -138,6 +142,14 @@ static int read_real(const struct tide_setting *s, const json_t *value, double *
     return 0;
 }
 
+static int read_path(const struct tide_setting *s, const char *text, char *ret, struct tide_err *err)
+{
+    if (!text || strlen(text) >= TIDE_SETTING_PATH_BYTES)
+        return tide_err_set(err, "state.json has no '%s' that is a path", s->name);
+    strcpy(ret, text);
+    return 0;
+}
+
 /* Which of its choices a value is; -1: none. */
 static int find_choice(const struct tide_setting *s, const json_t *value)
 {
@@ -160,6 +172,8 @@ static int read_setting(const struct tide_setting *s, const json_t *json, void *
         return read_seed(s, json, ret, err);
     case TIDE_SETTING_REAL:
         return read_real(s, json, ret, err);
+    case TIDE_SETTING_PATH:
+        return read_path(s, text, ret, err);
     case TIDE_SETTING_OPTIMIZER:
         optimizer = text ? tide_optimizer_find(text) : NULL;
         *(const struct tide_optimizer **)ret = optimizer;
@@ -187,6 +201,8 @@ static size_t size_of(const struct tide_setting *s)
         return sizeof(enum tide_dtype);
     case TIDE_SETTING_OPTIMIZER:
         return sizeof(const struct tide_optimizer *);
+    case TIDE_SETTING_PATH:
+        return TIDE_SETTING_PATH_BYTES;
     default:
         return sizeof(int64_t);
     }
@@ -201,6 +217,7 @@ int tide_settings_read(const struct tide_setting *table, const json_t *root, voi
             double real;
             const void *pointer;
             enum tide_dtype dtype;
+            char path[TIDE_SETTING_PATH_BYTES];
         } value;
         const json_t *json = json_object_get(root, s->name);
         if (!json && s->optional)
@@ -226,6 +243,8 @@ static bool is_given(const struct tide_setting *s, const void *value)
         return (int)*(const enum tide_dtype *)value != TIDE_NOT_GIVEN;
     case TIDE_SETTING_OPTIMIZER:
         return *(const struct tide_optimizer *const *)value;
+    case TIDE_SETTING_PATH:
+        return *(const char *)value;
     default:
         return *(const int64_t *)value != TIDE_NOT_GIVEN;
     }

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TIDE_NOT_GIVEN = -1 };
+enum { TIDE_NOT_GIVEN = -1, TIDE_SETTING_PATH_BYTES = 4096 };
 
 enum tide_setting_kind {
     TIDE_SETTING_COUNT,     /* int64_t, at least 0 */
@@ -26,6 +26,7 @@ enum tide_setting_kind {
     TIDE_SETTING_CHOICE,    /* const char *, a literal of `choices` */
     TIDE_SETTING_DTYPE,     /* enum tide_dtype, likewise */
     TIDE_SETTING_OPTIMIZER, /* const struct tide_optimizer * */
+    TIDE_SETTING_PATH,      /* char[TIDE_SETTING_PATH_BYTES] */
 };
 
 struct tide_setting {

@@ -34,6 +34,7 @@ struct tide_task_step {
 struct tide_task_kind {
     const char *name;   /* tidemark train NAME; a row of tide_task_settings() */
     const char *schema; /* of its lines of JSON */
+    bool is_all_work;   /* a step does six operations for each parameter and token, and little else */
     /* Of options that were given and what a run that goes on had (now in the settings), the rest: which model
      * and data. resumed: a path of tide_checkpoint_find; NULL: nothing is. */
     int (*settle)(struct tide_task *task, const char *resumed, struct tide_train_settings *train,

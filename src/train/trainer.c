@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, USUAL_WARMUP = 100, USUAL_STEPS = 2000, HELD = 500, OWN_SETTINGS = 512 };
+enum { PATH_BYTES = 4096, USUAL_WARMUP = 100, USUAL_STEPS = 2000, HELD = 500, OWN_SETTINGS = 8192 };
 
 struct tide_trainer {
     struct tide_task *task;

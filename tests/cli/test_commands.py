@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "plan"]
-TASKS = ["train lm"]  # commands with a word more
+TASKS = ["train lm", "train grpo"]  # commands with a word more
 ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
 EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS
 SANITIZER = re.compile(r"Sanitizer|runtime error|check failed")
@@ -178,7 +178,7 @@ def test_absurd_values_get_one_sentence(tidemark, command):
             continue
         done = tidemark(*words, f"--{name}")
         assert done.code == 2 and f"needs a {arg}" in done.err, name
-        if arg in ("FILE", "DIR", "RE", "REGEX", "NAME", "TEXT", "UNIT", "KEYS"):
+        if arg in ("FILE", "DIR", "RE", "REGEX", "NAME", "TEXT", "UNIT", "KEYS", "COMMAND"):
             continue
         for value in [absurd[(i * share + k) % len(absurd)] for k in range(share)]:
             done = tidemark(*words, f"--{name}={value}", "/does/not/exist")
@@ -263,7 +263,7 @@ def test_bash_completes_files_programs_and_values(complete, tmp_path):
     assert complete("run", "--limit", "") == []
     assert complete("help", "ju") == ["judge"]
     assert complete("completion", "") == ["bash", "zsh", "fish"]
-    assert complete("train", "") == ["lm"]
+    assert sorted(complete("train", "")) == ["grpo", "lm"]
     (tmp_path / "checkpoints").mkdir()
     assert complete("sample", "") == ["checkpoints"]
     assert complete("plan", "") == []

@@ -1,0 +1,120 @@
+/*
+ * cmd_train_grpo.c - tidemark train grpo: trains a language model by rewards, in a memory laid out
+ * beforehand.
+ */
+#include "base/clock.h"
+#include "cli/cmd_train.h"
+#include "train/grpo.h"
+#include "train/rewards.h"
+
+#include <stddef.h>
+
+struct values {
+    struct tide_train_values shared;
+    struct tide_grpo_options grpo;
+    int64_t timeout_ns;
+};
+
+#define GRPO(field)    offsetof(struct values, grpo.field)
+#define SETTING(field) GRPO(settings.field)
+
+static const struct tide_option options[] = {
+    {0, "model", TIDE_OPTION_TEXT, GRPO(model), "DIR",
+     "begin with this model: a run of tidemark train, or a directory of Hugging Face's GPT-2", NULL, 0, 0},
+    {0, "preset", TIDE_OPTION_CHOICE, GRPO(language.preset), "NAME",
+     "begin with a new model of this size, with weights from the seed (tiny)", "tiny|small|medium|large|gpt2",
+     0, 0},
+    {0, "tokenizer", TIDE_OPTION_TEXT, GRPO(tokenizer), "DIR",
+     "of a new model: a tokenizer.json, or a directory with one or with vocab.json and merges.txt", NULL, 0,
+     0},
+    {0, "adapt", TIDE_OPTION_TEXT, GRPO(language.adapt), "NAME",
+     "lora:RANK or lora:RANK:ALPHA: train adapters on every linear layer and keep the model", NULL, 0, 0},
+    {0, "prompts", TIDE_OPTION_TEXT, GRPO(prompts), "FILE",
+     "lines of JSON, each an object with a text 'prompt' and fields of your own; without it, sums", NULL, 0,
+     0},
+    {0, "reward", TIDE_OPTION_TEXT, GRPO(reward), "COMMAND",
+     "started once; gets a line of JSON for each group and answers with a line of rewards (tidemark.reward in Python makes one of a function)",
+     NULL, 0, 0},
+    {0, "reward-timeout", TIDE_OPTION_DURATION, offsetof(struct values, timeout_ns), "TIME",
+     "how long an answer of the reward command may take (60s)", NULL, 1, 0},
+    {0, "group", TIDE_OPTION_COUNT, SETTING(group), "N", "completions of a prompt (8)", NULL, 2, 1 << 16},
+    {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts of a step (1; of sums 8)",
+     NULL, 1, 1 << 16},
+    {0, "new-tokens", TIDE_OPTION_COUNT, SETTING(new_tokens), "N",
+     "tokens that a completion may have at most (256, or half of the model's positions; of sums 4)", NULL, 1,
+     1 << 20},
+    {0, "micro-batch", TIDE_OPTION_COUNT, SETTING(micro_batch), "N",
+     "sequences that are generated side by side and go through a pass together (about 1500 tokens)", NULL, 1,
+     1 << 16},
+    {0, "inner-epochs", TIDE_OPTION_COUNT, SETTING(epochs), "N", "updates with the completions of a step (1)",
+     NULL, 1, 1 << 16},
+    {0, "loss", TIDE_OPTION_CHOICE, SETTING(loss), "NAME",
+     "how tokens are weighed (dapo): grpo, each completion the same; bnpo and dapo, each token the same; dr_grpo, by a constant",
+     "grpo|bnpo|dr_grpo|dapo", 0, 0},
+    {0, "scale-rewards", TIDE_OPTION_CHOICE, SETTING(scale_rewards), "NAME",
+     "divide advantages by the deviation of rewards of the group (default) or the batch, or by nothing",
+     "group|batch|none", 0, 0},
+    {0, "epsilon", TIDE_OPTION_REAL, SETTING(epsilon), "X",
+     "clip ratios of probabilities below 1 - X and above 1 + X (0.2)", NULL, 0, 0},
+    {0, "epsilon-high", TIDE_OPTION_REAL, SETTING(epsilon_high), "X",
+     "clip above 1 + X instead (as --epsilon)", NULL, 0, 0},
+    {0, "beta", TIDE_OPTION_REAL, SETTING(beta), "X",
+     "weight of the KL divergence from the model that the run began with (0: none)", NULL, 0, 0},
+    {0, "temperature", TIDE_OPTION_REAL, SETTING(temperature), "X", "of the completions, more than 0 (1)",
+     NULL, 0, 0},
+    {0, "top-k", TIDE_OPTION_COUNT, SETTING(top_k), "N", "choose among the N likeliest tokens (0: all)", NULL,
+     0, 1 << 30},
+    {0, "top-p", TIDE_OPTION_REAL, SETTING(top_p), "X",
+     "choose among the likeliest tokens that have this share (1: all)", NULL, 0, 0},
+    {0, "stop", TIDE_OPTION_TEXT, GRPO(stop), "TEXT",
+     "the token that ends a completion (the tokenizer's end of text; of models without one, the end of a line)",
+     NULL, 0, 0},
+    {0},
+};
+
+static void say(void *context, const char *line)
+{
+    (void)context;
+    fprintf(stderr, "reward: %s\n", line);
+}
+
+int tide_train_grpo_read(int argc, char **argv, struct tide_train_values *ret_values,
+                         struct tide_task **ret_task, int *ret_exit)
+{
+    struct values v = {.shared = tide_train_values_usual,
+                       .grpo = {.settings = tide_grpo_settings_not_given, .say = say},
+                       .timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS};
+    if (tide_train_parse(&tide_train_grpo, argc, argv, &v.shared, ret_exit))
+        return 1;
+    v.grpo.reward_timeout_ms = (v.timeout_ns + TIDE_NS_PER_MS - 1) / TIDE_NS_PER_MS;
+    v.grpo.out = v.shared.train.out;
+    *ret_values = v.shared;
+    *ret_task = tide_grpo_new(&v.grpo);
+    return 0;
+}
+
+const struct tide_command tide_train_grpo = {
+    .name = "train grpo",
+    .synopsis = "[--model DIR] [--prompts FILE --reward COMMAND] [--budget SIZE] [--out DIR] [options]",
+    .summary = "train a language model by rewards for what it writes",
+    .details =
+        "Group-relative policy optimization: in each step the model writes a group of completions of a prompt, each gets a reward, and those that are better than "
+        "their group become likelier. Names and meanings are those of TRL's GRPO. All memory is laid out before the first step, with sequences at their longest: a run that starts "
+        "cannot die of a long answer.\n"
+        "\n"
+        "The reward command gets a line for each group, as {\"prompt\": ..., \"completions\": [...], and the other fields of the prompt's line}, and answers with a line as "
+        "[1, 0.5, ...]. A command that dies, is late or answers with anything else ends the run with one sentence; the last checkpoint stays.\n"
+        "\n"
+        "Without --prompts the model is asked sums of two numbers and gets 1 for a right answer: begin with a model that knows some, made by 'tidemark train lm --steps 900 --out DIR'.\n"
+        "\n"
+        "The reference of --beta is the model without its adapters; of a model that trains whole, the weights that it began with, read from their file in every step.\n"
+        "\n"
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
+        "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
+    .examples =
+        "tidemark train lm --steps 900 --out sums && tidemark train grpo --model sums --steps 300\n"
+        "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --new-tokens 144 --adapt lora:16 --weights bf16 --out run --budget 640M\n"
+        "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --out run --resume auto --steps 500",
+    .options = options,
+    .shared = tide_train_shared,
+};

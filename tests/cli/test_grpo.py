@@ -1,0 +1,156 @@
+"""`tidemark train grpo`: what it asks, what it says, what it keeps, and what faults get."""
+
+import filecmp
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+SMALL = ("--threads", 1, "--group", 4, "--prompts-per-step", 2)
+FILES = ("config.json", "model.safetensors", "optimizer.safetensors", "state.json", "vocabulary.json")
+
+# Rewards the share of letters 'a'.
+LETTERS = """import json, sys
+for line in sys.stdin:
+    group = json.loads(line)
+    print(json.dumps([text.count("a") / max(1, len(text)) for text in group["completions"]]), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def model(binary, tmp_path_factory, plain_env):
+    """A model of letters that has learned next to nothing."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "corpus.txt").write_text("abcd efgh abab cdcd\n" * 60)
+    subprocess.run([binary, "train", "lm", "--data", folder / "corpus.txt", "--threads", "1", "--batch", "4", "--seq", "32",
+                    "--steps", "20", "--eval-every", "0", "--out", folder / "run"], env=plain_env, check=True)
+    return folder / "run"
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A file of prompts with a field of its own, and a command that rewards."""
+    prompts, reward = tmp_path / "prompts.jsonl", tmp_path / "reward.py"
+    prompts.write_text("".join(json.dumps({"prompt": text, "n": i}) + "\n" for i, text in enumerate(["ab", "cd ef", "h"])))
+    reward.write_text(LETTERS)
+    return ["--prompts", prompts, "--reward", f"{sys.executable} {reward}"]
+
+
+@pytest.fixture
+def grpo(tidemark, model):
+    """grpo(args...) -> Result of a run of three steps that begins with the model, unless something is resumed."""
+
+    def call(*args, **more):
+        begin = () if "--resume" in args or "--preset" in args else ("--model", model)
+        return tidemark("train", "grpo", *begin, *SMALL, "--steps", 3, *args, **more)
+
+    return call
+
+
+def lines(result):
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_sums_alone_are_enough(tidemark):
+    made = lines(tidemark("train", "grpo", "--threads", 1, "--steps", 2, "--report-every", 1, "--json"))
+    assert [line["step"] for line in made] == [1, 2] and made[-1]["final"]
+    assert made[-1]["schema"] == "tidemark.grpo/1"
+    assert {"loss", "reward_mean", "reward_std", "kl", "clip_share", "completion_tokens", "tokens_per_second",
+            "steps_per_second", "plan_bytes", "arena_high_bytes", "rss_bytes"} <= made[-1].keys()
+    assert made[-1]["plan_bytes"] == made[-1]["arena_high_bytes"]
+    assert 0 <= made[-1]["accuracy"] <= 1
+
+
+def test_rewards_raise_what_they_reward(grpo, asked):
+    made = lines(grpo(*asked, "--new-tokens", 6, "--steps", 60, "--lr", "0.002", "--json", "--report-every", 1))
+    rewards = [line["reward_mean"] for line in made]
+    assert sum(rewards[-10:]) > sum(rewards[:10]) + 2, rewards
+
+
+@pytest.mark.parametrize("how", [(), ("--beta", "0.1"), ("--beta", "0.1", "--adapt", "lora:4"), ("--inner-epochs", 2, "--loss", "bnpo"),
+                                 ("--micro-batch", 3, "--loss", "dr_grpo", "--scale-rewards", "batch")], ids=str)
+def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
+    one, two = tmp_path / "one", tmp_path / "two"
+    whole = grpo(*asked, *how, "--new-tokens", 6, "--out", one, "--steps", 4)
+    assert whole.code == 0, whole.err
+    assert grpo(*asked, *how, "--new-tokens", 6, "--out", two, "--steps", 2).code == 0
+    again = grpo(*asked, "--out", two, "--resume", "auto", "--steps", 4)
+    assert again.code == 0 and "resumed  after step 2" in again.out, again.err
+    names = ("adapter_model.safetensors", "optimizer.safetensors") if "--adapt" in how else FILES
+    for name in names:
+        if name != "state.json":
+            assert filecmp.cmp(one / "step-00000004" / name, two / "step-00000004" / name, shallow=False), name
+
+
+def test_the_kl_term_begins_at_nothing(grpo, asked):
+    for how in ((), ("--adapt", "lora:4")):
+        made = lines(grpo(*asked, *how, "--beta", "0.1", "--new-tokens", 6, "--json", "--report-every", 1))
+        assert abs(made[0]["kl"]) < 1e-9 < made[-1]["kl"], made
+
+
+def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
+    run = ("train", "grpo", "--threads", 1, "--beta", "0.1", "--json", "--report-every", 1)
+    made = lines(tidemark(*run, "--steps", 2, "--out", tmp_path / "run"))
+    assert (tmp_path / "run" / "reference.safetensors").exists()
+    assert abs(made[0]["kl"]) < 1e-9
+    assert lines(tidemark(*run, "--steps", 3, "--out", tmp_path / "run", "--resume", "auto"))[-1]["step"] == 3
+    (tmp_path / "run" / "reference.safetensors").unlink()
+    lost = tidemark(*run, "--steps", 4, "--out", tmp_path / "run", "--resume", "auto")
+    assert lost.code == 2 and "the reference of the KL term" in lost.err
+    assert lines(tidemark(*run, "--steps", 1))[-1]["step"] == 1  # a file without a name
+
+
+@pytest.mark.parametrize("reward, said", [
+    ("exit 3", "status 3"),
+    ("kill -9 $$", "signal 9"),
+    ("read line; sleep 60", "answer"),
+    ("while read line; do echo '[1]'; done", "4"),
+    ("while read line; do echo 'fine'; done", "fine"),
+    ("while read line; do echo '[NaN, 1, 1, 1]'; done", "NaN"),
+    ("no-such-command-at-all", "127"),
+])
+def test_a_reward_command_at_fault_is_one_sentence_and_the_checkpoint_stays(grpo, asked, tmp_path, reward, said):
+    out = tmp_path / "run"
+    assert grpo(*asked, "--new-tokens", 4, "--out", out, "--steps", 1).code == 0
+    broken = grpo(*asked[:2], "--reward", reward, "--reward-timeout", "2s", "--out", out, "--resume", "auto", "--steps", 3)
+    assert broken.code == 2
+    assert any(line.startswith("tidemark: ") and said in line for line in broken.err.splitlines()), broken.err
+    assert "the last good checkpoint is" in broken.err
+    assert sorted(p.name for p in out.iterdir()) == ["step-00000001"]
+
+
+def test_what_cannot_be_asked_is_refused(grpo, tidemark, asked, tmp_path):
+    for text, said in (("{}\n", "prompt"), ('{"prompt": ""}\n', "line 1"), ("no json\n", "line 1"),
+                       ('{"prompt": "a"}\n{"prompt": "' + "ab" * 200 + '"}\n', "line 2"), ('{"prompt": "xyz"}\n', "line 1")):
+        (tmp_path / "bad.jsonl").write_text(text)
+        result = grpo("--prompts", tmp_path / "bad.jsonl", *asked[2:])
+        assert result.code == 2 and said in result.err and len(result.err.splitlines()) <= 2, result.err
+    assert "--reward" in grpo(*asked[:2]).err
+    assert "there is no model in" in tidemark("train", "grpo", "--model", tmp_path / "none").err
+    assert "--prompts FILE --reward" in grpo().err  # letters are no sums
+    assert "--tokenizer" in grpo("--preset", "tiny", *asked).err
+    assert grpo(*asked, "--temperature", "0").code == 2
+    assert grpo(*asked, "--stop", "abcd").code == 2
+
+
+def test_a_budget_that_does_not_fit_says_what_would(grpo, asked):
+    result = grpo(*asked, "--budget", "3M", "--group", 16, "--new-tokens", 32)
+    assert result.code == 2 and "--micro-batch" in result.err
+    assert grpo(*asked, "--budget", "100M", "--dry-run").code == 0
+
+
+def test_phases_are_marks(tidemark, binary, model, asked, tmp_path):
+    run = ("train", "grpo", "--model", model, *SMALL, *asked, "--beta", "0.1", "--steps", 2, "--new-tokens", 4)
+    assert tidemark("run", "-o", tmp_path / "a.tide", "--", binary, *run).code == 0
+    with sqlite3.connect(tmp_path / "a.tide") as db:
+        names = {name for (name,) in db.execute("SELECT DISTINCT name FROM mark")}
+    assert {"rollout", "reward", "reference", "update"} <= names
+
+
+def test_the_longest_answer_fits_what_was_planned(grpo, asked):
+    made = lines(grpo(*asked, "--new-tokens", 3, "--json", "--report-every", 1))
+    assert all(line["arena_high_bytes"] == line["plan_bytes"] for line in made)
+    assert any(line["ended_share"] < 1 for line in made), made
