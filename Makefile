@@ -61,7 +61,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-generate bench-losses docs pictures install uninstall wheel clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-generate bench-losses bench-grpo docs pictures install uninstall wheel clean
 .SECONDARY:
 all: build
 
@@ -266,6 +266,9 @@ bench-generate: setup
 bench-losses: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/bench_losses.py $(B)
+bench-grpo: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build
+	@$(PYTHON) bench/bench_grpo.py $(B) $(if $(QUICK),--quick)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)

@@ -44,12 +44,25 @@ def lines_of(command, env=None):
     """Each "name value" line of a program as name -> [values]."""
     out = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if out.returncode:
-        sys.exit(f"bench_train: {' '.join(map(str, command))}: {out.stderr.strip()}")
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(map(str, command))}: {out.stderr.strip()}")
     found = {}
     for line in out.stdout.splitlines():
         name, _, value = line.partition(" ")
         found.setdefault(name, []).append(float(value))
     return found
+
+
+def reports_of(command):
+    """Lines of JSON that a program writes, each with the seconds since its start, and the peak of its memory in bytes."""
+    start = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        reports = [dict(json.loads(line), at=time.monotonic() - start) for line in process.stdout]
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {' '.join(map(str, command))}: {said.strip()}")
+    return reports, usage.ru_maxrss * 1024
 
 
 # ---- PyTorch
@@ -105,17 +118,9 @@ class Ours:
         return self.rounds("--preset", "tiny", "--batch", "1", "--seq", "16", rounds=1)["reach_ns"][0]
 
     def train(self, *options):
-        """Reports of `tidemark train lm`, each with the seconds since the start, and the peak of its memory."""
-        command = [self.tidemark, "train", "lm", "--json", "--threads", str(THREADS), "--eval-every", "0", *options]
-        start = time.monotonic()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            reports = [dict(json.loads(line), at=time.monotonic() - start) for line in process.stdout]
-            said = process.stderr.read()
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            sys.exit(f"bench_train: {' '.join(map(str, command))}: {said.strip()}")
-        return [r for r in reports if "loss" in r], usage.ru_maxrss * 1024
+        """Reports of `tidemark train lm`, and the peak of its memory."""
+        reports, peak = reports_of([self.tidemark, "train", "lm", "--json", "--threads", str(THREADS), "--eval-every", "0", *options])
+        return [r for r in reports if "loss" in r], peak
 
 
 def median_step(found):
