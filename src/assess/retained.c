@@ -191,7 +191,7 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
         return known;
     j->live_known = true;
     j->kept = kept_of(asked_at(p, to_ns), j->retention.not_live_bytes, (double)point_at(p, to_ns)->threads);
-    double matters = TIDE_RETENTION_LEAST * v->floor_last;
+    double matters = fmax(TIDE_RETENTION_LEAST * v->floor_last, TIDE_LEAK_LEAST);
     if (j->retention.retains && v->growth_bytes >= matters)
         v->kind = TIDE_RETENTION;
     else if (j->retention.retains && v->kind == TIDE_LEAK)

@@ -169,7 +169,7 @@
  * interval; nor does what it holds at the most, which this share of the looks stay under. Where the allocator
  * can be asked, what it keeps free must have grown by at least this share of it. */
 #define TIDE_RETENTION_LIVE  0.2
-#define TIDE_RETENTION_LEAST 0.02 /* of the process: less that nobody holds is no finding */
+#define TIDE_RETENTION_LEAST 0.02 /* of the process: less, or too little for a leak, is no finding */
 #define TIDE_RETENTION_KEPT  0.5
 #define TIDE_RETENTION_CREST 0.95
 

@@ -79,6 +79,13 @@ def test_retention_of_a_small_part_that_has_stopped_is_no_finding(tidemark, tmp_
     assert "does not keep it" not in tidemark("judge", path).out
 
 
+def test_retention_of_a_few_pages_of_a_small_process_is_no_finding(tidemark, tmp_path):
+    grows = lambda i: min(i, 60) * 6 * KIB
+    path = recorded(tmp_path / "r.tide", lambda i: MIB + grows(i), lambda i: MIB // 2, free=grows, pieces=lambda i: 1 + i)
+    got = tidemark("judge", "--json", path)
+    assert (got.code, got.json["verdict"]) == (0, "plateau")
+
+
 def test_retention_of_a_small_part_is_not_called_so_before_it_matters(tidemark, tmp_path):
     grows = lambda i: i * MIB // 64
     path = recorded(tmp_path / "r.tide", lambda i: 200 * MIB + grows(i), flat, free=grows, pieces=lambda i: 1 + i)
