@@ -212,7 +212,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/check-python tests/gpu/run tests/gpu/bundle
+SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/rookworld-venv tools/check-python tests/gpu/run tests/gpu/bundle
 # Each version of the formatter lays code out in another way. This is Debian 12's; with others the layout goes unchecked.
 CODE_LAYOUT  := 14
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-$(CODE_LAYOUT)),clang-format)
