@@ -23,3 +23,7 @@ def _found():
 
 
 INTERPRETERS = list(_found())
+
+
+def has_torch(python):
+    return any(pathlib.Path(python).parents[1].glob("lib/python3*/*-packages/torch/__init__.py"))

@@ -4,20 +4,15 @@ import os
 import pathlib
 import re
 import sqlite3
-import subprocess
 import textwrap
 
 import pytest
 
+from interpreters import has_torch
+
 pytestmark = pytest.mark.slow
 
 VENV = pathlib.Path(os.environ.get("TIDEMARK_TORCH_VENV", pathlib.Path.home() / ".cache/tidemark/torch-venv")) / "bin/python3"
-
-
-def has_torch(python):
-    return os.path.exists(python) and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
-
-
 PYTHONS = [str(python) for python in (VENV, "/usr/bin/python3") if has_torch(python)]
 FIRST = PYTHONS[:1]
 
