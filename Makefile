@@ -174,7 +174,7 @@ demo:
 
 check:
 	@tools/setup test
-	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build lint unit asan cli asan-cli
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build unit cli+lint+asan-build asan asan-cli
 
 check-long:
 	@tools/setup long
