@@ -135,9 +135,8 @@ def test_a_killed_tracker_leaves_what_it_saw(tidemark, binary, env, tmp_path, ro
         assert document["clean_end"] is False
         assert document["processes"][0]["name"] == "sleep"
         assert document["lasted_s"] > lived - 2.5, "the last second is the most that may be lost"
-        judged = tidemark("judge", "--json", path)
-        assert judged.code in (0, 3)
-        assert judged.json["verdict"] in ("flat", "undecided")
+        judged = tidemark("judge", "--json", path)  # it is killed after as little as ten looks, which may be too few to tell
+        assert (judged.code, judged.json["verdict"]) in ((0, "flat"), (3, "undecided"))
     finally:
         for pid in [p["pid"] for p in tidemark("show", "--json", path).json["processes"]]:
             try:

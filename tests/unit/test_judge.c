@@ -202,8 +202,7 @@ static void a_collector_does_not_leak(void **state)
     fill(2000, 4e9, 0, 1e6);
     for (size_t i = 0; i < 2000; i++)
         ys[i] += 2e9 * fmod((double)i, 83) / 83;
-    enum tide_verdict_kind kind = judge(input_of(2000)).kind;
-    assert_true(kind == TIDE_FLAT || kind == TIDE_SPIKES);
+    assert_int_equal(judge(input_of(2000)).kind, TIDE_FLAT);
 }
 
 static void memory_that_falls_is_no_leak(void **state)
@@ -649,8 +648,7 @@ static void a_rise_with_a_jump_in_it_is_not_level_before_and_after(void **state)
         xs[i] = looks[i][0];
         ys[i] = 1048576.0 * looks[i][1];
     }
-    struct tide_verdict v = judge(input_of(LOOKS));
-    assert_true(v.kind == TIDE_LEAK || v.kind == TIDE_UNDECIDED);
+    assert_int_equal(judge(input_of(LOOKS)).kind, TIDE_UNDECIDED);
 }
 
 /* A training loop that keeps 512 KiB a step, as steps and MiB. The last look saw it give back a part. */

@@ -152,8 +152,7 @@ static void a_rise_that_is_neither_sure_nor_large_is_flat(void **state)
         xs[i] = at[i];
         ys[i] = quarters[i] * 262144.0;
     }
-    struct tide_verdict v = judge(count, true);
-    assert_true(v.kind == TIDE_FLAT || v.kind == TIDE_SPIKES);
+    assert_int_equal(judge(count, true).kind, TIDE_FLAT);
     for (size_t i = 0; i < count; i++) /* the same wobble below a leak of 2 % */
         ys[i] += 2e-2 * 4e8 * xs[i] / xs[count - 1];
     assert_int_not_equal(judge(count, true).kind, TIDE_FLAT);
@@ -202,8 +201,7 @@ static void a_level_that_came_down_by_more_than_it_rose_is_no_question(void **st
         xs[i] = at[i];
         ys[i] = pieces[i] * 65536.0;
     }
-    struct tide_verdict v = judge(count, true); /* or rose a little in the beginning */
-    assert_true(v.kind == TIDE_FLAT || v.kind == TIDE_SPIKES || v.kind == TIDE_PLATEAU);
+    assert_int_equal(judge(count, true).kind, TIDE_PLATEAU); /* it rose a little in the beginning */
 }
 
 /* The lowest value of each step of one rank of two, in units of 64 KiB: level, until four jumps in the last
