@@ -8,7 +8,6 @@
 #include "assess/blame_private.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

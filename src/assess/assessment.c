@@ -2,7 +2,6 @@
 #include "assess/process_name.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "judge/thresholds.h"
 
 #include <math.h>

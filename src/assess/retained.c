@@ -5,7 +5,6 @@
 #include "assess/assessment_private.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
-#include "base/err.h"
 #include "judge/thresholds.h"
 
 #include <math.h>

@@ -80,15 +80,6 @@ void tide_buf_format(struct tide_buf *buf, const char *format, ...)
     buf->len += (size_t)need;
 }
 
-void tide_buf_drop(struct tide_buf *buf, size_t len)
-{
-    TIDE_CHECK(len, <=, buf->len);
-    if (len == 0)
-        return;
-    memmove(buf->data, buf->data + len, buf->len - len + 1);
-    buf->len -= len;
-}
-
 const char *tide_buf_view(const struct tide_buf *buf)
 {
     return buf->data ? buf->data : "";

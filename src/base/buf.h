@@ -29,9 +29,6 @@ void tide_buf_append(struct tide_buf *buf, const void *data, size_t len);
 void tide_buf_text(struct tide_buf *buf, const char *text);
 void tide_buf_format(struct tide_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Removes the first len bytes. */
-void tide_buf_drop(struct tide_buf *buf, size_t len);
-
 /* The contents as a C string, "" when empty. Borrowed: valid until the next change. */
 const char *tide_buf_view(const struct tide_buf *buf);
 

@@ -1,6 +1,5 @@
 #include "base/units.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>

@@ -89,11 +89,6 @@ int tide_terminal_open(int fd, struct tide_err *err)
     return 0;
 }
 
-const struct termios *tide_terminal_settings(void)
-{
-    return &found;
-}
-
 bool tide_terminal_is_foreground(void)
 {
     return tcgetpgrp(terminal) == getpgrp();

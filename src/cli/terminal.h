@@ -18,9 +18,6 @@
 /* Remembers fd (a terminal; it must stay open) and its settings. */
 int tide_terminal_open(int fd, struct tide_err *err);
 
-/* The settings that _open found. Borrowed. */
-const struct termios *tide_terminal_settings(void);
-
 /* Whether this process's group is in the terminal's foreground. */
 bool tide_terminal_is_foreground(void);
 

@@ -105,11 +105,6 @@ uint64_t tide_ledger_resident(const struct tide_heap_head *table)
     return bytes;
 }
 
-const char *tide_ledger_program(void)
-{
-    return program_path;
-}
-
 /* ---- the file */
 
 /* Whether the file may take so much more. Once the tracker is gone it has no directory, and nobody to read

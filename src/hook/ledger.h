@@ -52,9 +52,6 @@ void tide_ledger_unloaded(void);
 /* Called for each object when it is first seen in a stack, under the latch. */
 extern void (*tide_ledger_on_object)(const struct tide_object *object);
 
-/* What the program's own path is: /proc/self/exe. */
-const char *tide_ledger_program(void);
-
 /* Bytes of the table that are in this process's memory. */
 uint64_t tide_ledger_resident(const struct tide_heap_head *table);
 

@@ -1,6 +1,4 @@
 #include "plan/job.h"
-#include "base/text.h"
-#include "base/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ struct tide_net {
     struct tide_net_options how;
     struct tide_layer *layers;
     struct tide_stage_block *blocks;
-    int token_table, position_table, class_token, pictures_bias;
+    int token_table, position_table, class_token;
     struct tide_linear head, patches; /* patches: also the first convolution of a ResNet */
     struct tide_norm last;
     int group; /* of the first block's weights, where they are shared out (shard.h); -1: not */

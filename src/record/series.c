@@ -8,7 +8,6 @@
 #include "record/columns.h"
 #include "base/buf.h"
 #include "base/infile.h"
-#include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
 

@@ -320,11 +320,6 @@ int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer
     return bad;
 }
 
-bool tide_heap_frames_settled(const struct tide_heap_frames *frames)
-{
-    return frames->undone == 0;
-}
-
 size_t tide_heap_frames_rows(const struct tide_heap_frames *frames, int32_t number, int64_t *ret_first)
 {
     const struct frame *frame = &frames->frames[number];

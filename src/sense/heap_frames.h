@@ -39,9 +39,6 @@ int32_t tide_heap_frames_python(struct tide_heap_frames *frames, const char *fil
 int tide_heap_frames_settle(struct tide_heap_frames *frames, int timeout_ms, struct tide_writer *writer,
                             struct tide_err *err);
 
-/* Whether every frame asked for has its rows. */
-bool tide_heap_frames_settled(const struct tide_heap_frames *frames);
-
 /* Gives every frame that has no answer yet its module and offset: nobody waits for it any longer. */
 int tide_heap_frames_give_up(struct tide_heap_frames *frames, struct tide_writer *writer,
                              struct tide_err *err);

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 _Static_assert((int)TIDE_SITE_TENSOR_INTERVALS == (int)TIDE_HEAP_TENSORS,
                "what the hook does is what a recording says");

@@ -13,7 +13,6 @@
 #include "base/map.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,8 +5,6 @@
 #include "assess/stacks.h"
 #include "show/text/recording_tables.h"
 
-#include <math.h>
-
 static int64_t pid_of(const struct tide_history *h, int64_t process)
 {
     const struct tide_history_process *p = tide_history_process(h, process);

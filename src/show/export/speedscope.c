@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Frames are shared by all profiles; index 0 stands for sites without a stack. */

@@ -11,7 +11,6 @@
 #include "show/text/recording_tables.h"
 #include "show/text/verdict_text.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { PROCESSES_MOST = 120, ROWS_MOST = 48, STATES_MOST = 40, CARDS_MOST = 12, TEXT = 300 };

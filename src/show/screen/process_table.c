@@ -2,7 +2,6 @@
  * process_table.c - the process table of the terminal view: which columns fit, and the rows in them.
  */
 #include "show/screen/view.h"
-#include "base/text.h"
 #include "base/units.h"
 
 #include <inttypes.h>

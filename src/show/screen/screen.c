@@ -1,5 +1,4 @@
 #include "show/screen/screen.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
