@@ -461,6 +461,9 @@ static void every_operator_agrees_with_its_reference(void **state)
     (void)state;
     for (int t = 0; t < TRIALS; t++)
         for (int way = 0; way < WAYS; way++) {
+            bool is_first = t == 0 || strcmp(trials[t].op, trials[t - 1].op) != 0;
+            if (is_slow() && !is_first && way != t % WAYS) /* one shape in every type, every shape in one */
+                continue;
             struct bench written = reference_of(&trials[t], ways[way], 0),
                          added = reference_of(&trials[t], ways[way], ~0U);
             for (int threads = 1; threads <= 3; threads += 2)
