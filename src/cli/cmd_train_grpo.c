@@ -38,7 +38,7 @@ static const struct tide_option options[] = {
     {0, "reward-timeout", TIDE_OPTION_DURATION, offsetof(struct values, timeout_ns), "TIME",
      "how long an answer of the reward command may take (60s)", NULL, 1, 0},
     {0, "group", TIDE_OPTION_COUNT, SETTING(group), "N", "completions of a prompt (8)", NULL, 2, 1 << 16},
-    {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts of a step (1; of sums 8)",
+    {0, "prompts-per-step", TIDE_OPTION_COUNT, SETTING(prompts), "N", "prompts of a step (1; of sums 64)",
      NULL, 1, 1 << 16},
     {0, "new-tokens", TIDE_OPTION_COUNT, SETTING(new_tokens), "N",
      "tokens that a completion may have at most (256, or half of the model's positions; of sums 4)", NULL, 1,
@@ -105,14 +105,14 @@ const struct tide_command tide_train_grpo = {
         "The reward command gets a line for each group, as {\"prompt\": ..., \"completions\": [...], and the other fields of the prompt's line}, and answers with a line as "
         "[1, 0.5, ...]. A command that dies, is late or answers with anything else ends the run with one sentence; the last checkpoint stays.\n"
         "\n"
-        "Without --prompts the model is asked sums of two numbers and gets 1 for a right answer: begin with a model that knows some, made by 'tidemark train lm --steps 900 --out DIR'.\n"
+        "Without --prompts the model is asked sums of two numbers and gets 1 for a right answer, and less than half for any other: begin with a model that knows some, made by 'tidemark train lm --steps 760 --out DIR'.\n"
         "\n"
         "The reference of --beta is the model without its adapters; of a model that trains whole, the weights that it began with, read from their file in every step.\n"
         "\n"
         "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
         "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
-        "tidemark train lm --steps 900 --out sums && tidemark train grpo --model sums --steps 300\n"
+        "tidemark train lm --steps 760 --out sums && tidemark train grpo --model sums --lr 0.0005 --schedule cosine --steps 1500\n"
         "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --new-tokens 144 --adapt lora:16 --weights bf16 --out run --budget 640M\n"
         "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --out run --resume auto --steps 500",
     .options = options,

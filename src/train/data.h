@@ -76,4 +76,7 @@ void tide_data_question(const struct tide_data *data, uint64_t number, bool held
                         size_t size);
 bool tide_data_is_right(const char *prompt, const char *answer);
 
+/* The right one to a prompt, "092"; returns how long it is. */
+int tide_data_answer(const char *prompt, char *answer, size_t size);
+
 #endif

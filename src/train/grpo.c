@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SUMS_PROMPTS = 8, SUMS_NEW_TOKENS = 4, SUMS_SEQUENCE = 20, USUAL_NEW_TOKENS = 256 };
+enum { SUMS_PROMPTS = 64, SUMS_NEW_TOKENS = 4, SUMS_SEQUENCE = 20, USUAL_NEW_TOKENS = 256 };
 enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500, QUESTION = 8 };
 enum { MICRO_BATCH_TOKENS = 1536 }; /* of a pass, where nothing was said */
 

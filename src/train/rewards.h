@@ -50,7 +50,8 @@ struct tide_rewarder;
 int tide_rewarder_command(const struct tide_reward_command *how, struct tide_rewarder **ret_rewarder,
                           struct tide_err *err);
 
-/* 1 for the right answer to "07+85=", 0 for any other. */
+/* 1 for the right answer to "07+85=", less than half for any other: by how many of its symbols are
+ * right. */
 int tide_rewarder_sums(struct tide_rewarder **ret_rewarder, struct tide_err *err);
 
 void tide_rewarder_free(struct tide_rewarder *rewarder);

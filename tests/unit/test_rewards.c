@@ -387,7 +387,8 @@ static void sums_are_checked_here(void **state)
     static const struct tide_completion_text all[] = {
         {"092\n", 4},           {"92", 2},   {"091\n", 4}, {"", 0},    {"x", 1}, {"092", 3},
         {"092\n17+05=022", 13}, {"0092", 4}, {"00092", 5}, {"0920", 4}};
-    static const float expected[] = {1, 1, 0, 0, 0, 1, 1, 1, 0, 0};
+    /* Of "092" and its end; half for all of it. What is right in another writing ("92") is right. */
+    static const float expected[] = {1, 1, 0.375F, 0, 0, 1, 1, 1, 0.125F, 0.375F};
     struct tide_rewarder *rewarder;
     struct tide_err err;
     float rewards[10];
