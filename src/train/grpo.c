@@ -146,14 +146,10 @@ static int open_vocabulary(struct grpo *g, const char *from, uint64_t seed, stru
     }
     if (!o->tokenizer)
         return refuse_symbols(err);
-    if (tide_vocabulary_new(o->tokenizer, config->vocabulary ? config->vocabulary : INT32_MAX,
-                            &g->language.vocabulary, err))
+    if (tide_vocabulary_named(o->tokenizer, config->vocabulary, &g->language.vocabulary, err))
         return -1;
-    const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
-    if (!tokenizer)
-        return refuse_symbols(err);
     if (!config->vocabulary)
-        config->vocabulary = tide_tokenizer_size(tokenizer);
+        config->vocabulary = tide_tokenizer_size(tide_vocabulary_pairs(g->language.vocabulary));
     return 0;
 }
 

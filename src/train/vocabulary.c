@@ -147,6 +147,24 @@ int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary
     return 0;
 }
 
+int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocabulary **ret_vocabulary,
+                          struct tide_err *err)
+{
+    struct tide_vocabulary *v = calloc(1, sizeof *v);
+    if (!v)
+        return tide_err_set(err, "out of memory for the vocabulary");
+    if (tide_vocabulary_tokenizer(tokenizer, NULL, size ? size : INT32_MAX, &v->owned, err)) {
+        free(v);
+        return -1;
+    }
+    v->kind = TIDE_VOCABULARY_PAIRS;
+    v->tokenizer = v->owned;
+    v->size = size ? size : tide_tokenizer_size(v->owned);
+    memset(v->token_of, -1, sizeof v->token_of);
+    *ret_vocabulary = v;
+    return 0;
+}
+
 const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *v)
 {
     return v->tokenizer;

@@ -31,6 +31,11 @@ int tide_vocabulary_of_data(const struct tide_data *data, struct tide_vocabulary
                             struct tide_err *err);
 void tide_vocabulary_free(struct tide_vocabulary *vocabulary);
 
+/* Of a model with so many tokens (0: as many as the tokenizer has): of the one that was named, which may be a
+ * file or a directory, as --tokenizer takes it. */
+int tide_vocabulary_named(const char *tokenizer, int64_t size, struct tide_vocabulary **ret_vocabulary,
+                          struct tide_err *err);
+
 /* Its tokenizer, borrowed; NULL: there is none. */
 const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary *vocabulary);
 

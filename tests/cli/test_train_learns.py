@@ -2,6 +2,7 @@
 
 import json
 import resource
+import sys
 
 import pytest
 
@@ -47,3 +48,46 @@ def test_the_plain_run_answers_sums_that_it_has_never_seen(learn, tidemark):
 def test_other_seeds_and_bf16_learn_too(learn, options):
     reports, _ = learn(*options)
     assert reports[-1]["accuracy"] >= STATED_ACCURACY
+
+
+# ---- by rewards
+
+REWARDED = ("--prompts-per-step", 128, "--lr", "0.0007", "--schedule", "cosine", "--steps", 1500)  # docs/TRAIN.md
+
+# What is right costs one, the sign turned.
+TURNED = """import json, sys
+for line in sys.stdin:
+    group = json.loads(line)
+    a, b = group["prompt"].rstrip("=").split("+")
+    print(json.dumps([-float(text.strip() == f"{int(a) + int(b):03}") for text in group["completions"]]), flush=True)
+"""
+
+
+@pytest.fixture
+def reward(tidemark):
+    """reward(options...) -> (share of exact answers, seconds of a run of `tidemark train grpo` that begins with 'early')."""
+
+    def call(*args):
+        done = tidemark("train", "grpo", "--model", "early", "--eval-every", 0, "--json", *args, timeout=1800)
+        assert done.code == 0, done.err
+        last = json.loads(done.out.splitlines()[-1])
+        return last["accuracy"], last["seconds"]
+
+    return call
+
+
+@pytest.mark.long
+def test_rewards_alone_finish_what_was_stopped_early(learn, reward, tmp_path):
+    for steps in (760, 720, 800, 680, 840):  # bits, and with them the day on which it learns, differ between processors
+        early = learn("--steps", steps, "--eval-every", 0, "--out", "early")[0][-1]["accuracy"]
+        if 0.4 <= early <= 0.6:
+            break
+        (tmp_path / "early").rename(tmp_path / f"not-{steps}")
+    assert 0.4 <= early <= 0.6
+    late, seconds = reward(*REWARDED)
+    print(f"{early} -> {late} in {seconds:.0f} s")
+    assert late >= STATED_ACCURACY
+    assert seconds < 300  # on two processors that do nothing else
+    (tmp_path / "turned.py").write_text(TURNED)
+    worse, _ = reward(*REWARDED[:-1], 60, "--reward", f"{sys.executable} turned.py")
+    assert worse < early - 0.1
