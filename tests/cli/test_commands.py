@@ -167,6 +167,8 @@ def test_a_slip_in_an_option_gets_one_suggestion(tidemark, command):
 @pytest.mark.parametrize("command", MAIN_COMMANDS + TASKS)
 def test_absurd_values_get_one_sentence(tidemark, command):
     words = command.split()
+    if command == "train grpo" and os.environ.get("TIDEMARK_SANITIZED") == "1":
+        pytest.skip("its options are read as those of train lm are")
     absurd = ["", "-1", "nan", "inf", "1e999", "99999999999999999999999G", "12 parsecs", "\x1b[31m", "%s%n", "0x10"]
     # A sanitizer makes every start slow, and options are read by one piece of code: there they share the values out.
     share = len(absurd) if os.environ.get("TIDEMARK_SANITIZED") != "1" else 2

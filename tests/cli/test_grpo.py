@@ -54,6 +54,7 @@ def lines(result):
     return [json.loads(line) for line in result.out.splitlines()]
 
 
+@pytest.mark.slow  # with sanitizers
 def test_sums_alone_are_enough(tidemark):
     made = lines(tidemark("train", "grpo", "--threads", 1, "--steps", 2, "--report-every", 1, "--json"))
     assert [line["step"] for line in made] == [1, 2] and made[-1]["final"]
@@ -64,6 +65,7 @@ def test_sums_alone_are_enough(tidemark):
     assert 0 <= made[-1]["accuracy"] <= 1
 
 
+@pytest.mark.slow  # likewise
 def test_rewards_raise_what_they_reward(grpo, asked):
     made = lines(grpo(*asked, "--new-tokens", 6, "--steps", 60, "--lr", "0.002", "--json", "--report-every", 1))
     rewards = [line["reward_mean"] for line in made]
@@ -91,6 +93,7 @@ def test_the_kl_term_begins_at_nothing(grpo, asked):
         assert abs(made[0]["kl"]) < 1e-9 < made[-1]["kl"], made
 
 
+@pytest.mark.slow  # likewise
 def test_a_new_model_keeps_its_first_weights_for_reference(tidemark, tmp_path):
     run = ("train", "grpo", "--threads", 1, "--beta", "0.1", "--json", "--report-every", 1)
     made = lines(tidemark(*run, "--steps", 2, "--out", tmp_path / "run"))

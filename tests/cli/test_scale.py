@@ -97,6 +97,7 @@ def test_a_hundred_thousand_processes_of_two_roles_fit_into_300_mib(judge, tmp_p
     assert mib < 300 and seconds < 30
 
 
+@pytest.mark.long  # the one before shows the size, with two roles
 def test_a_hundred_thousand_processes_of_as_many_roles_are_judged_in_seconds(judge, tmp_path):
     recording = Recording(tmp_path / "roles.tide")
     recording.process(100, "python")
