@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/terminal.h"
-#include "rt/cpu/matmul.h"
 #include "sense/proc_read.h"
 
 #include <fcntl.h>

@@ -330,14 +330,7 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
 
 static int suggest(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    int64_t fits = 0, too_much = task->batch;
-    while (too_much - fits > 1) {
-        task->batch = fits + (too_much - fits) / 2;
-        if (tide_trainer_would_fit(trainer))
-            fits = task->batch;
-        else
-            too_much = task->batch;
-    }
+    int64_t fits = tide_trainer_most_that_fits(trainer, &task->batch);
     return fits ? tide_err_hint(err, "--micro-batch %lld would fit", (long long)fits) : 0;
 }
 

@@ -103,28 +103,13 @@ static int build(struct tide_task *task, struct tide_graph *graph, struct tide_e
     return samples(lm) ? tide_gpt_build_decoder(graph, config, 1, s->sequence, &lm->decoder, err) : 0;
 }
 
-/* The most that fits, of what is known not to fit; 0: nothing does. */
-static int64_t most_that_fits(const struct tide_trainer *trainer, int64_t *size)
-{
-    int64_t fits = 0, too_much = *size;
-    while (too_much - fits > 1) {
-        int64_t middle = fits + (too_much - fits) / 2;
-        *size = middle;
-        if (tide_trainer_would_fit(trainer))
-            fits = middle;
-        else
-            too_much = middle;
-    }
-    return fits;
-}
-
 static int suggest(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err)
 {
-    int64_t batch = most_that_fits(trainer, &task->batch);
+    int64_t batch = tide_trainer_most_that_fits(trainer, &task->batch);
     if (batch)
         return tide_err_hint(err, "--batch %lld would fit", (long long)batch);
     task->batch = 1;
-    int64_t sequence = most_that_fits(trainer, &task->sequence);
+    int64_t sequence = tide_trainer_most_that_fits(trainer, &task->sequence);
     return sequence ? tide_err_hint(err, "--batch 1 --seq %lld would fit", (long long)sequence) : 0;
 }
 

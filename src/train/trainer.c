@@ -146,7 +146,8 @@ static int make_graph(const struct tide_trainer *t, struct tide_graph **ret_grap
     return 0;
 }
 
-bool tide_trainer_would_fit(const struct tide_trainer *t)
+/* Whether the smallest plan fits the budget, of the task with the sizes that it has now. */
+static bool would_fit(const struct tide_trainer *t)
 {
     struct tide_graph *graph = NULL;
     struct tide_plan plan;
@@ -155,6 +156,19 @@ bool tide_trainer_would_fit(const struct tide_trainer *t)
     bool fits = !tide_plan_make(graph, t->device, &t->least.choices, &plan, NULL) &&
                 plan.total <= (size_t)t->options.budget_bytes;
     tide_graph_free(graph);
+    return fits;
+}
+
+int64_t tide_trainer_most_that_fits(const struct tide_trainer *t, int64_t *size)
+{
+    int64_t fits = 0, too_much = *size;
+    while (too_much - fits > 1) {
+        *size = fits + (too_much - fits) / 2;
+        if (would_fit(t))
+            fits = *size;
+        else
+            too_much = *size;
+    }
     return fits;
 }
 

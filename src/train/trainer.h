@@ -71,8 +71,9 @@ const char *tide_trainer_passed_over(const struct tide_trainer *trainer);
 
 /* ---- for tasks */
 
-/* Whether the smallest plan fits the budget, of the task with the sizes that it has now. */
-bool tide_trainer_would_fit(const struct tide_trainer *trainer);
+/* Of a size of the task that is too large for the budget: the most that fits; 0: nothing does. The size is
+ * left as it was tried last. */
+int64_t tide_trainer_most_that_fits(const struct tide_trainer *trainer, int64_t *size);
 
 /* A loss or a norm that is no number: -1, with the step and what to do. */
 int tide_trainer_stop_at(int64_t step, const char *what, struct tide_err *err);
