@@ -7,8 +7,8 @@
 #ifndef TIDE_CHART_H
 #define TIDE_CHART_H
 
-#include "show/screen/cells.h"
 #include "show/screen/view_model.h"
+#include "term/cells.h"
 
 struct tide_chart {
     struct tide_bin

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "show/screen/screen.h"
-#include "show/screen/term.h"
+#include "term/term.h"
 
 struct tide_door;
 

@@ -4,9 +4,9 @@
 #include "base/units.h"
 #include "show/screen/door.h"
 #include "show/screen/log.h"
-#include "show/screen/term.h"
 #include "show/screen/view.h"
 #include "show/text/verdict_text.h"
+#include "term/term.h"
 
 #include <limits.h>
 #include <math.h>
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define WHO        "the full-screen view"
 #define FRAME_NS   INT64_C(250000000)
 #define MESSAGE_NS INT64_C(5000000000)
 #define SHARE      20                   /* reading and judging may each take 1/20 of the time */
@@ -597,7 +598,9 @@ static void screen_free(struct screen *screen)
 
 int tide_screen_check(struct tide_err *err)
 {
-    return tide_term_check(err);
+    if (!tide_term_check(WHO, err))
+        return 0;
+    return tide_err_hint(err, "'tidemark run -- PROG' needs none; 'tidemark show FILE' prints a recording");
 }
 
 /* Frames that were counted out are a test: it leaves nothing running. */
@@ -643,7 +646,7 @@ static int show_on_terminal(struct screen *screen, struct tide_screen_outcome *r
                             struct tide_err *err)
 {
     struct tide_term *term;
-    if (tide_term_open(&term, err)) {
+    if (tide_screen_check(err) || tide_term_open(WHO, &term, err)) {
         screen_free(screen);
         return -1;
     }

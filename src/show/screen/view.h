@@ -7,9 +7,9 @@
 #ifndef TIDE_VIEW_H
 #define TIDE_VIEW_H
 
-#include "show/screen/cells.h"
 #include "show/screen/chart.h"
 #include "show/screen/view_model.h"
+#include "term/cells.h"
 
 enum { TIDE_VIEW_COLUMNS = 50, TIDE_VIEW_ROWS = 14 };
 

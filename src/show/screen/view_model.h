@@ -17,6 +17,7 @@
 #include "assess/bins.h"
 #include "assess/history.h"
 #include "base/map.h"
+#include "term/keys.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,23 +53,6 @@ enum tide_wish {
     TIDE_WISH_ASK,       /* leave it, which needs an answer: what becomes of the program? */
     TIDE_WISH_INTERRUPT, /* Ctrl-C for the program */
     TIDE_WISH_REDRAW,    /* the terminal may have been scribbled on */
-};
-
-/* Keys that are no character. */
-enum tide_key {
-    TIDE_KEY_UP = 0x110000,
-    TIDE_KEY_DOWN,
-    TIDE_KEY_LEFT,
-    TIDE_KEY_RIGHT,
-    TIDE_KEY_FAR_LEFT, /* with shift */
-    TIDE_KEY_FAR_RIGHT,
-    TIDE_KEY_PAGE_UP,
-    TIDE_KEY_PAGE_DOWN,
-    TIDE_KEY_HOME,
-    TIDE_KEY_END,
-    TIDE_KEY_ENTER,
-    TIDE_KEY_ESCAPE,
-    TIDE_KEY_INTERRUPT, /* Ctrl-C */
 };
 
 /* What one process was at the cursor. */

@@ -10,7 +10,7 @@
 #define TIDE_TERM_H
 
 #include "base/err.h"
-#include "show/screen/cells.h"
+#include "term/cells.h"
 
 #include <stdint.h>
 
@@ -18,16 +18,16 @@ struct tide_term;
 
 enum tide_term_event {
     TIDE_TERM_NOTHING, /* the time is over */
-    TIDE_TERM_KEY,     /* in ret_key: a character, or enum tide_key; Ctrl-C is one too */
+    TIDE_TERM_KEY,     /* in ret_key: a character, or one of keys.h; Ctrl-C is one too */
     TIDE_TERM_RESIZED, /* or came back from a stop: draw again */
     TIDE_TERM_LEAVE,   /* SIGTERM, SIGHUP, or the terminal is gone */
 };
 
-/* Fails on what is no terminal, or one that cannot place a cursor. */
-int tide_term_check(struct tide_err *err);
+/* Fails on what is no terminal, or one that cannot place a cursor; the sentence begins with who needs one. */
+int tide_term_check(const char *who, struct tide_err *err);
 
 /* Fails likewise. Colour unless NO_COLOR is set or there is none. */
-int tide_term_open(struct tide_term **ret_term, struct tide_err *err);
+int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err *err);
 void tide_term_close(struct tide_term *term);
 
 void tide_term_size(const struct tide_term *term, int *ret_columns, int *ret_rows);

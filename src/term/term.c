@@ -1,9 +1,9 @@
 #define NCURSES_WIDECHAR 1
 
-#include "show/screen/term.h"
+#include "term/term.h"
 #include "base/check.h"
-#include "show/screen/keeper.h"
-#include "show/screen/view_model.h"
+#include "term/keeper.h"
+#include "term/keys.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -236,28 +236,28 @@ static void measure(struct tide_term *term)
     }
 }
 
-static int refuse(struct tide_err *err, const char *why)
+static int refuse(const char *who, struct tide_err *err, const char *why)
 {
-    tide_err_set(err, "the full-screen view needs a terminal, and %s", why);
-    return tide_err_hint(err, "'tidemark run -- PROG' needs none; 'tidemark show FILE' prints a recording");
+    return tide_err_set(err, "%s needs a terminal, and %s", who, why);
 }
 
-int tide_term_check(struct tide_err *err)
+int tide_term_check(const char *who, struct tide_err *err)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return refuse(err, isatty(STDIN_FILENO) ? "standard output is not one" : "standard input is not one");
+        return refuse(who, err,
+                      isatty(STDIN_FILENO) ? "standard output is not one" : "standard input is not one");
     const char *name = getenv("TERM");
     int known = 0;
     if (!name || !*name || setupterm(NULL, STDOUT_FILENO, &known) != OK)
-        return refuse(err, "TERM does not name a known one");
+        return refuse(who, err, "TERM does not name a known one");
     const char *place = tigetstr("cup");
     bool can_place = place && place != (char *)-1;
     prepare_restore();
     del_curterm(cur_term);
     if (!can_place)
-        return refuse(err, "this one (TERM) cannot place a cursor");
+        return refuse(who, err, "this one (TERM) cannot place a cursor");
     if (tcgetattr(STDIN_FILENO, &guard.modes))
-        return refuse(err, "its modes cannot be read");
+        return refuse(who, err, "its modes cannot be read");
     return 0;
 }
 
@@ -276,10 +276,10 @@ static void know_more_keys(void)
             define_key(keys[i].bytes, keys[i].key);
 }
 
-int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
+int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err *err)
 {
     TIDE_CHECK(guard.open, ==, 0);
-    if (tide_term_check(err))
+    if (tide_term_check(who, err))
         return -1;
     struct tide_term *term = calloc(1, sizeof *term);
     if (!term)
@@ -297,7 +297,7 @@ int tide_term_open(struct tide_term **ret_term, struct tide_err *err)
         give_stderr_back(term);
         remove_handlers(term);
         free(term);
-        return refuse(err, "this one cannot be set up");
+        return refuse(who, err, "this one cannot be set up");
     }
     cbreak();
     noecho();

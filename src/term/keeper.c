@@ -1,4 +1,4 @@
-#include "show/screen/keeper.h"
+#include "term/keeper.h"
 
 #include "base/descriptors.h"
 

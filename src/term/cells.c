@@ -1,4 +1,4 @@
-#include "show/screen/cells.h"
+#include "term/cells.h"
 #include "base/check.h"
 #include "base/text.h"
 
