@@ -68,7 +68,7 @@ extern const struct tide_op *const tide_ops[];
 
 extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
     tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
-    tide_op_of_scale;
+    tide_op_of_scale, tide_op_of_conv, tide_op_of_depthwise;
 
 /* ---- appending to a graph; each returns the output's tensor, -1 after an error */
 
@@ -132,5 +132,13 @@ int tide_op_cached(struct tide_graph *graph, int qkv, int keys, int values, int 
 
 /* (N, C), table (V, C) -> (N, V) f32 */
 int tide_op_logits(struct tide_graph *graph, int x, int table);
+
+/* 3x3, beyond the edges of a board zeros. x (N, I): the cells of boards of so many columns and rows, board
+ * after board, line by line; weight (9 I, O): row (ky * 3 + kx) * I + i; bias (O), -1: without -> (N, O) in
+ * the compute type. */
+int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);
+
+/* The same, each channel by itself: (N, C), weight (9, C), bias (C) or -1 -> (N, C) in x's type. */
+int tide_op_depthwise(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);
 
 #endif

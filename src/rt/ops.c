@@ -11,5 +11,7 @@ const struct tide_op *const tide_ops[] = {
     &tide_op_of_cached,
     &tide_op_of_logits,
     &tide_op_of_scale,
+    &tide_op_of_conv,
+    &tide_op_of_depthwise,
     NULL,
 };

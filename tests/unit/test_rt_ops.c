@@ -171,6 +171,18 @@ static void make_logits(struct tide_graph *graph, const int64_t *n)
     tide_op_logits(graph, x, matrix(graph, n[2], n[1]));
 }
 
+static void make_conv(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0] * n[1] * n[2], n[3]), weight = matrix(graph, 9 * n[3], n[4]);
+    tide_op_conv(graph, x, weight, n[5] ? vector(graph, n[4]) : -1, n[1], n[2]);
+}
+
+static void make_depthwise(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0] * n[1] * n[2], n[3]), weight = matrix(graph, 9, n[3]);
+    tide_op_depthwise(graph, x, weight, n[4] ? vector(graph, n[3]) : -1, n[1], n[2]);
+}
+
 /* Small ones, and ones that are shared out among threads and cross every border of blocks and vectors. */
 static const struct trial {
     const char *op;
@@ -216,6 +228,15 @@ static const struct trial {
     {"cached", make_cached, {9, 24, 2, 16, 3, 20}},
     {"logits", make_logits, {1, 13, 83}}, /* rows, columns, vocabulary */
     {"logits", make_logits, {6, 33, 7}},
+    {"conv", make_conv, {2, 5, 4, 3, 7, true}}, /* boards, columns, rows, in, out; with a bias */
+    {"conv", make_conv, {3, 6, 7, 16, 50, false}},
+    {"conv", make_conv, {1, 1, 1, 5, 2, true}},
+    {"conv", make_conv, {2, 1, 3, 8, 17, true}},
+    {"conv", make_conv, {9, 10, 9, 2, 3, true}},
+    {"depthwise", make_depthwise, {2, 5, 4, 19, true}}, /* boards, columns, rows, channels; with a bias */
+    {"depthwise", make_depthwise, {3, 6, 7, 32, false}},
+    {"depthwise", make_depthwise, {1, 1, 1, 3, true}},
+    {"depthwise", make_depthwise, {40, 1, 2, 1, true}},
 };
 
 enum { TRIALS = sizeof trials / sizeof *trials };

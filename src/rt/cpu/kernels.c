@@ -2,7 +2,8 @@
 #include "base/check.h"
 
 extern const struct tide_cpu_kernels tide_cpu_embed, tide_cpu_norm, tide_cpu_linear, tide_cpu_gelu,
-    tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale;
+    tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale,
+    tide_cpu_conv, tide_cpu_depthwise;
 
 static const struct tide_cpu_kernels *const table[] = {
     &tide_cpu_embed,
@@ -15,6 +16,8 @@ static const struct tide_cpu_kernels *const table[] = {
     &tide_cpu_cached,
     &tide_cpu_logits,
     &tide_cpu_scale,
+    &tide_cpu_conv,
+    &tide_cpu_depthwise,
     NULL,
 };
 

@@ -1,0 +1,107 @@
+/*
+ * op_conv.c - 3x3 convolutions of boards: each cell's window (9, I) as one row, times weight (9 I, O) [+ bias
+ * (O)].
+ */
+#include "rt/op_conv.h"
+#include "rt/reference.h"
+
+static int shape(struct tide_graph *graph, struct tide_node *node)
+{
+    const struct tide_tensor *x = &graph->tensors[node->in[X]], *weight = &graph->tensors[node->in[WEIGHT]],
+                             *bias = node->in_count > BIAS ? &graph->tensors[node->in[BIAS]] : NULL;
+    int64_t columns = node->numbers[COLUMNS], rows = node->numbers[ROWS];
+    if (columns < 1 || rows < 1 || tide_tensor_rows(x) % (columns * rows))
+        return tide_graph_fail(graph, "conv: '%s' (%lld rows) is not made of boards of %lld x %lld", x->name,
+                               (long long)tide_tensor_rows(x), (long long)columns, (long long)rows);
+    if (weight->rank != 2 || weight->dims[0] != TIDE_WINDOW * tide_tensor_columns(x) ||
+        (bias && (bias->rank != 1 || bias->dims[0] != weight->dims[1])))
+        return tide_graph_fail(graph, "conv: '%s' (%lld columns) does not fit '%s'", x->name,
+                               (long long)tide_tensor_columns(x), weight->name);
+    int64_t dims[2] = {tide_tensor_rows(x), weight->dims[1]};
+    node->out_count = 1;
+    node->out[0] = tide_graph_tensor(graph, "conv", TIDE_ACTIVATION, graph->compute, 2, dims);
+    return node->out[0] < 0 ? -1 : 0;
+}
+
+static double work(const struct tide_graph *graph, const struct tide_node *node)
+{
+    struct tide_conv d = tide_conv_of(graph, node);
+    return 2.0 * TIDE_WINDOW * (double)d.rows * (double)d.in * (double)d.out;
+}
+
+/* ---- reference */
+
+static void reference_forward(const struct tide_call *call)
+{
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
+    for (int64_t i = 0; i < d.rows; i++)
+        for (int64_t j = 0; j < d.out; j++) {
+            double sum = d.has_bias ? tide_in(call, BIAS, j) : 0;
+            for (int place = 0; place < TIDE_WINDOW; place++) {
+                int64_t near = tide_board_neighbour(&d.board, i, place);
+                for (int64_t k = 0; near >= 0 && k < d.in; k++)
+                    sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place * d.in + k, j);
+            }
+            tide_set_out(call, 0, i * d.out + j, sum);
+        }
+}
+
+/* Whose window a row is in, and where. */
+static double x_gradient(const struct tide_call *call, const struct tide_conv *d, int64_t row, int64_t column)
+{
+    double sum = 0;
+    for (int place = 0; place < TIDE_WINDOW; place++) {
+        int64_t whose = tide_board_neighbour(&d->board, row, TIDE_WINDOW - 1 - place);
+        for (int64_t j = 0; whose >= 0 && j < d->out; j++)
+            sum += tide_out_grad(call, 0, whose * d->out + j) *
+                   tide_in_row(call, WEIGHT, place * d->in + column, j);
+    }
+    return sum;
+}
+
+static double weight_gradient(const struct tide_call *call, const struct tide_conv *d, int place, int64_t k,
+                              int64_t j)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < d->rows; i++) {
+        int64_t near = tide_board_neighbour(&d->board, i, place);
+        if (near >= 0)
+            sum += tide_in(call, X, near * d->in + k) * tide_out_grad(call, 0, i * d->out + j);
+    }
+    return sum;
+}
+
+static void reference_backward(const struct tide_call *call)
+{
+    struct tide_conv d = tide_conv_of(call->graph, call->node);
+    for (int64_t i = 0; call->in_grad[X] && i < d.rows; i++)
+        for (int64_t k = 0; k < d.in; k++)
+            tide_give_grad(call, X, i * d.in + k, x_gradient(call, &d, i, k));
+    for (int64_t j = 0; j < d.out; j++) {
+        double bias = 0;
+        for (int64_t i = 0; i < d.rows; i++)
+            bias += tide_out_grad(call, 0, i * d.out + j);
+        tide_give_grad(call, BIAS, j, bias);
+        for (int64_t k = 0; call->in_grad[WEIGHT] && k < TIDE_WINDOW * d.in; k++)
+            tide_give_grad(call, WEIGHT, k * d.out + j,
+                           weight_gradient(call, &d, (int)(k / d.in), k % d.in, j));
+    }
+}
+
+const struct tide_op tide_op_of_conv = {
+    .name = "conv",
+    .shape = shape,
+    .work = work,
+    .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
+    .reference_forward = reference_forward,
+    .reference_backward = reference_backward,
+};
+
+int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows)
+{
+    struct tide_node node = {.op = &tide_op_of_conv,
+                             .in = {x, weight, bias},
+                             .in_count = bias < 0 ? 2 : 3,
+                             .numbers = {[COLUMNS] = columns, [ROWS] = rows}};
+    return tide_graph_append(graph, &node);
+}
