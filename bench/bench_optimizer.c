@@ -10,7 +10,7 @@
  */
 #include "rt/cpu/update.h"
 #include "rt/optimizer.h"
-#include "rt/random.h"
+#include "base/random.h"
 #include "rt/cpu/threads.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "rt/optimizer.h"
 #include "base/check.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 #include "train/data.h"
 #include "base/text.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "train/initial.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/infile.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 #include "train/rollout.h"
 #include "base/check.h"
 #include "rt/cpu/threads.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "train/sample.h"
 #include "base/check.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * test_rt_choose.c - choosing a token against the distribution it promises, and against a plain sort.
  */
 #include "rt/cpu/choose.h"
-#include "rt/random.h"
+#include "base/random.h"
 #include "sanitized.h"
 
 #include <math.h>

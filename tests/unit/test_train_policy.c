@@ -7,7 +7,7 @@
  * f64 over 2e-5 is wrong by 1e-10. (Seen: 5.6e-8 and 1.5e-7.)
  */
 #include "train/policy.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "new_device.h"
 #include "rt/cpu/processor.h"
 #include "rt/cpu/threads.h"
-#include "rt/random.h"
+#include "base/random.h"
 #include "train/rollout.h"
 
 #include <math.h>

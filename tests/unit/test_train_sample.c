@@ -6,7 +6,7 @@
 #include "new_device.h"
 #include "rt/op.h"
 #include "rt/cpu/threads.h"
-#include "rt/random.h"
+#include "base/random.h"
 #include "train/sample.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "new_device.h"
 #include "rt/cpu/threads.h"
 #include "rt/op.h"
-#include "rt/random.h"
+#include "base/random.h"
 #include "train/gpt.h"
 #include "train/safetensors.h"
 #include "train/streamed.h"

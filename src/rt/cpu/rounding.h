@@ -9,7 +9,7 @@
 #define TIDE_ROUNDING_H
 
 #include "rt/cpu/kernel.h"
-#include "rt/random.h"
+#include "base/random.h"
 
 enum { TIDE_CHUNK = 1024 };
 

@@ -28,4 +28,26 @@ static inline double tide_random_unit(uint64_t seed, uint64_t a, uint64_t b)
     return (double)(tide_random_at(seed, a, b) >> 11) * 0x1p-53;
 }
 
+/* The same numbers one after the other. Its state is these two, and may be saved. */
+struct tide_random {
+    uint64_t seed, drawn;
+};
+
+static inline uint64_t tide_random_next(struct tide_random *random)
+{
+    return tide_random_at(random->seed, random->drawn++, 0);
+}
+
+/* Uniform in [0, 1). */
+static inline double tide_random_next_unit(struct tide_random *random)
+{
+    return (double)(tide_random_next(random) >> 11) * 0x1p-53;
+}
+
+/* Uniform in 0 .. count - 1; count is below 2^32. */
+static inline uint32_t tide_random_below(struct tide_random *random, uint32_t count)
+{
+    return (uint32_t)((tide_random_next(random) >> 32) * count >> 32);
+}
+
 #endif
