@@ -32,7 +32,7 @@ LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
 LIBS     = -lsqlite3 -ljansson -lpcre2-8 -lutf8proc -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
-LAYERS  := base record channel sense judge plan assess show/text term show/screen show/report show/export rt rt/cpu train
+LAYERS  := base record channel sense judge plan assess show/text term show/screen show/report show/export rt rt/cpu game train
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.

@@ -1,0 +1,223 @@
+/* game.c - the table of games, moves and results, and what things are called. */
+#include "game/game.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <string.h>
+
+_Static_assert(TIDE_BOARD_WORDS * 64 >= TIDE_BOARD_CELLS, "a bit for every cell");
+_Static_assert(sizeof(struct tide_position) == 120, "no bytes that nobody sets");
+
+static const struct kind {
+    const char *name;
+    int columns, rows; /* the usual board */
+    int least, most;   /* columns of the boards there are */
+    int line;
+    bool drops;
+} kinds[] = {
+    {"tictactoe", 3, 3, 3, 3, 3, false},
+    {"connect4", 7, 6, 7, 7, 4, true},
+    {"gomoku", 15, 15, 5, TIDE_BOARD_SIDE, 5, false},
+};
+
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const struct kind *kind_of(const char *name, struct tide_err *err)
+{
+    const char *names[KINDS + 1] = {NULL};
+    for (int i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+        names[i] = kinds[i].name;
+    }
+    char shown[64];
+    tide_err_set(err, "there is no game '%s'", tide_text_shown(name, shown, sizeof shown));
+    const char *near = tide_text_nearest(name, names);
+    if (near)
+        tide_err_hint(err, "did you mean '%s'?", near);
+    else
+        tide_err_hint(err, "games are tictactoe, connect4 and gomoku");
+    return NULL;
+}
+
+int tide_game_of(const char *name, int board, bool exact, struct tide_game *ret_game, struct tide_err *err)
+{
+    const struct kind *kind = kind_of(name, err);
+    if (!kind)
+        return -1;
+    bool one = kind->least == kind->most;
+    if (board == 0)
+        board = kind->columns;
+    if (one && board != kind->columns)
+        return tide_err_set(err, "%s has one board, of %d columns and %d rows: it cannot have %d columns",
+                            kind->name, kind->columns, kind->rows, board);
+    if (board < kind->least)
+        return tide_err_set(err,
+                            "a board of %d x %d is too small for %d in a row: %s takes boards from %d to %d",
+                            board, board, kind->line, kind->name, kind->least, kind->most);
+    if (board > kind->most)
+        return tide_err_set(err, "a board of %d x %d is too large: %s takes boards from %d to %d", board,
+                            board, kind->name, kind->least, kind->most);
+    if (exact && one)
+        return tide_err_set(err, "%s has no rule that more than %d in a row do not win: only gomoku has",
+                            kind->name, kind->line);
+    int rows = one ? kind->rows : board;
+    *ret_game = (struct tide_game){
+        .name = kind->name,
+        .columns = board,
+        .rows = rows,
+        .line = kind->line,
+        .exact = exact,
+        .drops = kind->drops,
+        .cells = board * rows,
+        .moves = kind->drops ? board : board * rows,
+        .symmetries = kind->drops ? 2 : TIDE_SYMMETRIES,
+    };
+    return 0;
+}
+
+/* Bit 0 of a symmetry is left for right, bit 1 top for bottom, and before them bit 2, columns for rows. A
+ * column as a move is its cell in the top row, which stays there. */
+int tide_game_symmetric(const struct tide_game *game, int symmetry, int cell_or_move)
+{
+    int row = cell_or_move / game->columns, column = cell_or_move % game->columns;
+    if (symmetry & 4) {
+        int other = row;
+        row = column;
+        column = other;
+    }
+    if (symmetry & 1)
+        column = game->columns - 1 - column;
+    if (symmetry & 2)
+        row = game->rows - 1 - row;
+    return row * game->columns + column;
+}
+
+void tide_position_begin(const struct tide_game *game, struct tide_position *ret_position)
+{
+    (void)game;
+    *ret_position = (struct tide_position){.last = -1};
+}
+
+static bool is_taken(const struct tide_position *position, int cell)
+{
+    return (position->stones[0][cell >> 6] | position->stones[1][cell >> 6]) >> (cell & 63) & 1;
+}
+
+bool tide_position_may(const struct tide_game *game, const struct tide_position *position, int move)
+{
+    return position->outcome == TIDE_PLAYING && move >= 0 && move < game->moves && !is_taken(position, move);
+}
+
+int tide_position_moves(const struct tide_game *game, const struct tide_position *position,
+                        uint16_t *ret_moves)
+{
+    int count = 0;
+    if (position->outcome != TIDE_PLAYING)
+        return 0;
+    for (int word = 0; word * 64 < game->moves; word++) {
+        uint64_t empty = ~(position->stones[0][word] | position->stones[1][word]);
+        if (game->moves - word * 64 < 64)
+            empty &= (UINT64_C(1) << (game->moves - word * 64)) - 1;
+        for (; empty; empty &= empty - 1)
+            ret_moves[count++] = (uint16_t)(word * 64 + __builtin_ctzll(empty));
+    }
+    return count;
+}
+
+int tide_position_choices(const struct tide_game *game, const struct tide_position *position)
+{
+    if (position->outcome != TIDE_PLAYING)
+        return 0;
+    if (!game->drops)
+        return game->cells - position->plies;
+    uint64_t top = (UINT64_C(1) << game->columns) - 1;
+    return game->columns - __builtin_popcountll((position->stones[0][0] | position->stones[1][0]) & top);
+}
+
+int tide_position_cell(const struct tide_game *game, const struct tide_position *position, int move)
+{
+    if (!game->drops)
+        return move;
+    int cell = (game->rows - 1) * game->columns + move;
+    while (is_taken(position, cell))
+        cell -= game->columns;
+    return cell;
+}
+
+/* Own stones in a row from a cell on, without it; no more are counted than decide anything. */
+static int run(const struct tide_game *game, const uint64_t *stones, int cell, int down, int right)
+{
+    int row = cell / game->columns, column = cell % game->columns;
+    int rows = down > 0 ? game->rows - 1 - row : down < 0 ? row : game->line;
+    int columns = right > 0 ? game->columns - 1 - column : right < 0 ? column : game->line;
+    int room = rows < columns ? rows : columns;
+    int most = room < game->line ? room : game->line, step = down * game->columns + right, count = 0;
+    while (count < most && tide_cell_in(stones, cell += step))
+        count++;
+    return count;
+}
+
+static bool completes(const struct tide_game *game, const uint64_t *stones, int cell)
+{
+    static const int directions[4][2] = {{0, 1}, {1, 0}, {1, 1}, {1, -1}};
+    for (int i = 0; i < 4; i++) {
+        int down = directions[i][0], right = directions[i][1];
+        int length = 1 + run(game, stones, cell, down, right) + run(game, stones, cell, -down, -right);
+        if (length == game->line || (length > game->line && !game->exact))
+            return true;
+    }
+    return false;
+}
+
+void tide_position_play(const struct tide_game *game, struct tide_position *position, int move)
+{
+    TIDE_CHECK_TRUE(tide_position_may(game, position, move));
+    int cell = tide_position_cell(game, position, move);
+    uint64_t *stones = position->stones[position->plies & 1];
+    tide_cell_add(stones, cell);
+    position->last = (int16_t)cell;
+    position->plies++;
+    if (completes(game, stones, cell))
+        position->outcome = TIDE_WON;
+    else if (position->plies == game->cells)
+        position->outcome = TIDE_DRAWN;
+}
+
+uint64_t tide_position_key(const struct tide_game *game, const struct tide_position *position)
+{
+    uint64_t key = (uint64_t)game->cells;
+    for (int word = 0; word * 64 < game->cells; word++)
+        key = tide_random_at(key, position->stones[0][word], position->stones[1][word]);
+    return key;
+}
+
+char *tide_move_name(const struct tide_game *game, int move, char ret_name[TIDE_MOVE_NAME])
+{
+    TIDE_CHECK_TRUE(move >= 0 && move < game->moves);
+    char letter = (char)('a' + move % game->columns);
+    if (game->drops)
+        snprintf(ret_name, TIDE_MOVE_NAME, "%c", letter);
+    else
+        snprintf(ret_name, TIDE_MOVE_NAME, "%c%d", letter, game->rows - move / game->columns);
+    return ret_name;
+}
+
+int tide_move_of(const struct tide_game *game, const char *name)
+{
+    int column = (name[0] | 0x20) - 'a', row = 0;
+    if (column < 0 || column >= game->columns)
+        return -1;
+    const char *at = name + 1;
+    if (!game->drops) {
+        int number = 0;
+        for (; *at >= (at == name + 1 ? '1' : '0') && *at <= '9' && number < 100; at++)
+            number = number * 10 + (*at - '0');
+        if (number < 1 || number > game->rows)
+            return -1;
+        row = game->rows - number;
+    }
+    return *at ? -1 : row * game->columns + column;
+}
