@@ -193,6 +193,8 @@ static enum tide_part part_of_output(const struct tide_graph *graph, const struc
         return TIDE_PART_NORM;
     if (!strcmp(op, "attention"))
         return TIDE_PART_ATTENTION;
+    if (!strcmp(op, "conv") || !strcmp(op, "depthwise"))
+        return TIDE_PART_CONVOLUTION;
     if (!strcmp(op, "gelu"))
         return TIDE_PART_MLP;
     if (!strcmp(op, "linear"))
@@ -241,9 +243,18 @@ static int peak_of(const struct tide_schedule *schedule, int phase)
     return peak;
 }
 
+/* Whose it is what a task holds beside the arena: parts have the names that tasks use. */
+static enum tide_part part_named(const char *name)
+{
+    int part = TIDE_PARTS - 1;
+    while (part > 0 && strcmp(tide_part_name((enum tide_part)part), name) != 0)
+        part--;
+    return part ? (enum tide_part)part : TIDE_PART_WORKSPACE;
+}
+
 /* census: of the phase of the peak; NULL: not wanted. */
-static void count_phase(const struct passes *p, int which, struct tide_plan_phase *phase,
-                        struct tide_census *census)
+static void count_phase(const struct passes *p, const struct tide_task *task, int which,
+                        struct tide_plan_phase *phase, struct tide_census *census)
 {
     const struct tide_schedule *schedule = schedule_of(p, which);
     int peak = peak_of(schedule, which);
@@ -252,6 +263,8 @@ static void count_phase(const struct passes *p, int which, struct tide_plan_phas
     phase->owned[TIDE_PART_OPTIMIZER] = (int64_t)p->plan->bytes[TIDE_OPTIMIZER];
     phase->owned[TIDE_PART_GRADIENTS] = (int64_t)p->plan->bytes[TIDE_GRADIENTS];
     phase->owned[TIDE_PART_INPUT] = (int64_t)p->plan->bytes[TIDE_INPUTS];
+    for (int i = 0; i < task->memory_count; i++)
+        phase->owned[part_named(task->memory[i].name)] += (int64_t)task->memory[i].bytes;
     for (int i = 0; peak >= 0 && i < schedule->value_count; i++) {
         const struct tide_value *v = &schedule->values[i];
         if (!is_alive(v, peak))
@@ -295,12 +308,12 @@ static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 
 /* Layouts leave gaps, and the room for sampling may be larger than what training needs: what is planned is
  * all of it. */
-static void close_gap(const struct tide_plan *plan, struct tide_forecast *f)
+static void close_gap(size_t planned, struct tide_forecast *f)
 {
     const struct tide_plan_phase *peak = &f->phases[f->peak];
     memcpy(f->owned, peak->owned, sizeof f->owned);
-    f->owned[TIDE_PART_GAPS] = (int64_t)plan->total - peak->peak;
-    f->allocated = f->reserved = f->device = (int64_t)plan->total;
+    f->owned[TIDE_PART_GAPS] = (int64_t)planned - peak->peak;
+    f->allocated = f->reserved = f->device = (int64_t)planned;
 }
 
 int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret_job,
@@ -308,6 +321,7 @@ int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret
 {
     struct passes p;
     struct tide_forecast *f = ret_forecast;
+    const struct tide_task *task = tide_trainer_task(trainer);
     if (passes_init(&p, trainer, err))
         return -1;
     memset(f, 0, sizeof *f);
@@ -316,11 +330,11 @@ int tide_train_forecast(const struct tide_trainer *trainer, struct tide_job *ret
     f->phase_count = TIDE_PHASES;
     describe(trainer, ret_job);
     for (int i = 0; i < TIDE_PHASES; i++) {
-        count_phase(&p, i, &f->phases[i], NULL);
+        count_phase(&p, task, i, &f->phases[i], NULL);
         f->peak = f->phases[i].peak > f->phases[f->peak].peak ? i : f->peak;
     }
-    count_phase(&p, f->peak, &f->phases[f->peak], &f->census);
-    close_gap(p.plan, f);
+    count_phase(&p, task, f->peak, &f->phases[f->peak], &f->census);
+    close_gap(tide_trainer_planned(trainer), f);
     passes_release(&p);
     return 0;
 }

@@ -144,7 +144,8 @@ static void note_speed(struct loop *l)
     p->seconds = (double)(tide_clock_ns() - l->begin_ns) / TIDE_NS_PER_S;
     p->seconds_left = made > 0 ? p->seconds / (double)made * (double)(p->steps - p->step) : NAN;
     p->rss_bytes = tide_train_rss(&l->view, &p->anonymous_bytes);
-    p->arena_high_bytes = (int64_t)tide_machine_high_bytes(tide_trainer_machine(l->trainer));
+    p->arena_high_bytes = (int64_t)(tide_machine_high_bytes(tide_trainer_machine(l->trainer)) +
+                                    tide_task_beside(tide_trainer_task(l->trainer)));
 }
 
 static void report(struct loop *l)
@@ -315,7 +316,7 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
                                               .tokens_per_second = NAN,
                                               .steps_per_second = NAN,
                                               .peak_share = NAN,
-                                              .plan_bytes = (int64_t)tide_trainer_layout(trainer)->total};
+                                              .plan_bytes = (int64_t)tide_trainer_planned(trainer)};
     tide_train_view_init(&l.view, v->json);
     listen_for_stop();
     int status = train(&l, err);
@@ -330,13 +331,13 @@ static int run_loop(const struct tide_train_values *v, struct tide_trainer *trai
 static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
 {
     char plan[TIDE_UNITS_TEXT], there[TIDE_UNITS_TEXT];
-    size_t total = tide_trainer_layout(trainer)->total;
+    size_t total = tide_trainer_planned(trainer);
     int64_t room = tide_room_bytes();
     if (room < 0 || total <= (size_t)room)
         return 0;
     tide_err_set(err, "the run needs %s (%zu bytes), and the system has %s",
                  tide_memory_text((double)total, plan), total, tide_memory_text((double)room, there));
-    if (tide_trainer_least(trainer)->total <= (size_t)room)
+    if (tide_trainer_least(trainer)->total + tide_task_beside(tide_trainer_task(trainer)) <= (size_t)room)
         return tide_err_hint(err, "--budget %lldM fits", (long long)(room / 1000000));
     return tide_err_hint(err, "use a smaller --batch, --seq or model");
 }

@@ -58,7 +58,10 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
     const struct tide_program *program = &graph->programs[tide_graph_training(graph)];
     int blocks = program->block_count;
     const struct tide_node *loss = &graph->nodes[program->end - 1];
-    int at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
+    int at = 0;
+    rows[0] = '\0';
+    if (loss->op == &tide_op_of_head)
+        at = snprintf(rows, sizeof rows, ", loss in chunks of %lld rows", (long long)loss->numbers[0]);
     if (plan->choices.recompute_logits)
         snprintf(rows + at, sizeof rows - (size_t)at, ", %d %% of its logits twice",
                  100 * plan->choices.recompute_logits / TIDE_QUARTERS);
@@ -68,19 +71,20 @@ static void print_chosen(FILE *out, const struct tide_trainer *t)
         fprintf(out, "         chosen: keep all activations");
     fprintf(out, "%s%s   (least possible, exact: %s)\n",
             plan->choices.fused ? ", update fused with the backward pass" : "", rows,
-            size(least->total, text));
+            size(least->total + tide_task_beside(tide_trainer_task(t)), text));
 }
 
 static void print_layout_text(FILE *out, const struct tide_trainer *t, const struct tide_breakdown *b)
 {
     const struct tide_train_options *o = tide_trainer_options(t);
-    const struct tide_plan *plan = tide_trainer_layout(t);
+    const struct tide_task *task = tide_trainer_task(t);
     char text[8][TIDE_UNITS_TEXT];
-    fprintf(out,
-            "layout   weights %s  optimizer %s  gradients %s  activations %s  head %s  batch %s   total %s",
+    fprintf(out, "layout   weights %s  optimizer %s  gradients %s  activations %s  head %s  batch %s",
             size(b->weights, text[0]), size(b->optimizer, text[1]), size(b->gradients, text[2]),
-            size(b->activations, text[3]), size(b->head, text[4]), size(b->inputs, text[5]),
-            size(plan->total, text[6]));
+            size(b->activations, text[3]), size(b->head, text[4]), size(b->inputs, text[5]));
+    for (int i = 0; i < task->memory_count; i++)
+        fprintf(out, "  %s %s", task->memory[i].name, size(task->memory[i].bytes, text[0]));
+    fprintf(out, "   total %s", size(tide_trainer_planned(t), text[6]));
     if (o->budget_bytes)
         fprintf(out, " of %s", tide_typed_size_text((double)o->budget_bytes, text[7]));
     fputc('\n', out);
@@ -107,8 +111,13 @@ static void print_layout_json(FILE *out, const struct tide_trainer *t, const str
     tide_json_integer(&json, "activations_bytes", (int64_t)b->activations);
     tide_json_integer(&json, "head_bytes", (int64_t)b->head);
     tide_json_integer(&json, "inputs_bytes", (int64_t)b->inputs);
-    tide_json_integer(&json, "plan_bytes", (int64_t)plan->total);
-    tide_json_integer(&json, "least_bytes", (int64_t)tide_trainer_least(t)->total);
+    for (int i = 0; i < task->memory_count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_bytes", task->memory[i].name);
+        tide_json_integer(&json, key, (int64_t)task->memory[i].bytes);
+    }
+    tide_json_integer(&json, "plan_bytes", (int64_t)tide_trainer_planned(t));
+    tide_json_integer(&json, "least_bytes", (int64_t)(tide_trainer_least(t)->total + tide_task_beside(task)));
     tide_json_whole(&json, "budget_bytes", o->budget_bytes ? (double)o->budget_bytes : NAN);
     tide_json_integer(&json, "passes_bytes", (int64_t)plan->bytes[TIDE_PASSES]);
     tide_json_integer(&json, "passes_lower_bound_bytes", (int64_t)plan->layouts[training].lower_bound);
@@ -154,7 +163,7 @@ static void print_json(const struct tide_train_progress *p)
     tide_json_integer(&json, "steps", p->steps);
     for (int i = 0; i < p->task->number_count; i++)
         tide_json_real(&json, p->task->numbers[i].name, p->task->numbers[i].value);
-    tide_json_real(&json, "tokens_per_second", p->tokens_per_second);
+    tide_json_real(&json, p->task->kind->rate, p->tokens_per_second);
     tide_json_real(&json, "steps_per_second", p->steps_per_second);
     tide_json_real(&json, "peak_share", p->peak_share);
     tide_json_integer(&json, "plan_bytes", p->plan_bytes);
@@ -204,7 +213,7 @@ static void write_line(char line[static LINE], const struct tide_train_view *vie
             add(line, n->is_share ? "  %s %.1f %%" : "  %s %.4g", n->label,
                 n->is_share ? 100 * n->value : n->value);
     }
-    add(line, "  %s tok/s", tide_count_text(p->tokens_per_second, text));
+    add(line, "  %s %s", tide_count_text(p->tokens_per_second, text), p->task->kind->rate_label);
     if (!isnan(p->peak_share))
         add(line, "  %.0f %% of peak", 100 * p->peak_share);
     add_memory(line, view, p);
@@ -303,7 +312,7 @@ static void print_owner(FILE *out, const char *name, size_t bytes)
     fprintf(out, "   %s\n", name);
 }
 
-static void print_owners(FILE *out, const struct tide_plan *plan, size_t alive,
+static void print_owners(FILE *out, const struct tide_task *task, const struct tide_plan *plan, size_t alive,
                          const struct tide_breakdown *b)
 {
     fputs("at the peak\n", out);
@@ -311,6 +320,8 @@ static void print_owners(FILE *out, const struct tide_plan *plan, size_t alive,
     print_owner(out, "optimizer", plan->bytes[TIDE_OPTIMIZER]);
     print_owner(out, "gradients", plan->bytes[TIDE_GRADIENTS]);
     print_owner(out, "batch", plan->bytes[TIDE_INPUTS]);
+    for (int i = 0; i < task->memory_count; i++)
+        print_owner(out, task->memory[i].name, task->memory[i].bytes);
     for (int i = 0; i < b->owner_count; i++)
         print_owner(out, b->owners[i].name, b->owners[i].bytes);
     print_owner(out, "others", b->others);
@@ -326,6 +337,7 @@ void tide_train_print_memory(const struct tide_train_view *view, const struct ti
     if (tide_train_breakdown(t, &b, NULL))
         return;
     print_phases(out, t, &b, resident);
-    print_owners(out, plan, plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound, &b);
+    print_owners(out, tide_trainer_task(t), plan,
+                 plan->layouts[tide_graph_training(tide_trainer_graph(t))].lower_bound, &b);
     fflush(out);
 }

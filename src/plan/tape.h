@@ -47,6 +47,9 @@ enum tide_part {
     TIDE_PART_SCRATCH,   /* of the update */
     TIDE_PART_WORKSPACE, /* of libraries, inside the allocator */
     TIDE_PART_GAPS,      /* of a layout; an allocator's are no tensor's */
+    TIDE_PART_TREES,     /* of searches, in self-play */
+    TIDE_PART_REPLAY,
+    TIDE_PART_EVALUATIONS, /* a cache of what the net said */
     TIDE_PARTS
 };
 

@@ -111,6 +111,7 @@ struct tide_graph {
     enum tide_dtype stored; /* of matrices; vectors are f32 */
     bool freezes;           /* they do not train */
     bool streams;           /* likewise, and are streamed: no program that trains may read them */
+    const char *prefix;     /* of parameters' names in files; NULL: none */
     bool failed;
     struct tide_err err;
 };

@@ -453,19 +453,24 @@ bool tide_checkpoint_tensor(const struct tide_graph *graph, struct tide_machine 
             state ? tide_machine_state(machine, tensor, part) : tide_machine_place(machine, tensor);
         ret_source->data = tide_machine_lend(machine, ret_source->place);
     }
-    snprintf(ret_source->name, sizeof ret_source->name, "%s" TIDE_CHECKPOINT_PREFIX "%s%s%s",
-             file == TIDE_CHECKPOINT_ADAPTERS ? TIDE_CHECKPOINT_ADAPTING : "", t->name, *suffix ? "." : "",
-             suffix);
+    snprintf(ret_source->name, sizeof ret_source->name, "%s%s%s%s%s",
+             file == TIDE_CHECKPOINT_ADAPTERS ? TIDE_CHECKPOINT_ADAPTING : "",
+             graph->prefix ? graph->prefix : "", t->name, *suffix ? "." : "", suffix);
     return true;
+}
+
+/* A name as it is in files whose tensors have no prefix. */
+static const char *bare_name(const char *name)
+{
+    size_t prefix = strlen(TIDE_GPT_PREFIX);
+    return strncmp(name, TIDE_GPT_PREFIX, prefix) != 0 ? name : name + prefix;
 }
 
 /* With the prefix, or without as in others' files. */
 static const struct tide_safetensor *find_tensor(const struct tide_safetensors *file, const char *name)
 {
     const struct tide_safetensor *found = tide_safetensors_find(file, name);
-    return found || strncmp(name, TIDE_CHECKPOINT_PREFIX, strlen(TIDE_CHECKPOINT_PREFIX)) != 0
-               ? found
-               : tide_safetensors_find(file, name + strlen(TIDE_CHECKPOINT_PREFIX));
+    return found ? found : tide_safetensors_find(file, bare_name(name));
 }
 
 static void show_shape(int rank, const int64_t *dims, char *to, size_t size)
@@ -482,7 +487,8 @@ int tide_checkpoint_pick(const struct tide_safetensors *file, const struct tide_
 {
     char there[96], wanted[96];
     const struct tide_safetensor *found = find_tensor(file, t->name);
-    const char *name = strstr(t->name, TIDE_CHECKPOINT_PREFIX) + strlen(TIDE_CHECKPOINT_PREFIX);
+    const char *adapted = strstr(t->name, TIDE_CHECKPOINT_ADAPTING);
+    const char *name = bare_name(adapted ? adapted + strlen(TIDE_CHECKPOINT_ADAPTING) : t->name);
     show_shape(t->rank, t->dims, wanted, sizeof wanted);
     if (!found)
         return tide_err_set(err, "the model has a tensor '%s' %s and the file has none", name, wanted);
@@ -499,11 +505,10 @@ int tide_checkpoint_pick(const struct tide_safetensors *file, const struct tide_
 /* Whether the model or its state has a tensor of that name, with its prefix or without. */
 static bool is_known(const struct tide_graph *graph, enum tide_checkpoint_file which, const char *name)
 {
-    size_t prefix = strlen(TIDE_CHECKPOINT_PREFIX);
     struct tide_safetensor_source source;
     for (int i = 0; i < tide_checkpoint_tensors(graph); i++)
         if (tide_checkpoint_tensor(graph, NULL, which, i, &source) &&
-            (!strcmp(source.name, name) || !strcmp(source.name + prefix, name)))
+            (!strcmp(source.name, name) || !strcmp(bare_name(source.name), name)))
             return true;
     return false;
 }

@@ -5,6 +5,7 @@
 #define TIDE_CHECKPOINT_PRIVATE_H
 
 #include "train/checkpoint.h"
+#include "train/gpt.h"
 #include "train/safetensors.h"
 #include "train/tokenizer.h"
 
@@ -16,6 +17,7 @@ enum tide_checkpoint_file {
     TIDE_CHECKPOINT_MODEL = TIDE_CHECKPOINT_TOKENIZER + TIDE_TOKENIZER_FILES, /* or adapters: */
     TIDE_CHECKPOINT_ADAPTER_CONFIG,
     TIDE_CHECKPOINT_ADAPTERS,
+    TIDE_CHECKPOINT_REPLAY, /* of self-play: what the next games and steps need beside */
     TIDE_CHECKPOINT_OPTIMIZER,
     TIDE_CHECKPOINT_PARTS, /* so many have their length and checksum in the next */
     TIDE_CHECKPOINT_STATE = TIDE_CHECKPOINT_PARTS,
@@ -34,13 +36,14 @@ static const char *const tide_checkpoint_names[TIDE_CHECKPOINT_FILES] = {"config
                                                                          "model.safetensors",
                                                                          "adapter_config.json",
                                                                          "adapter_model.safetensors",
+                                                                         "replay.bin",
                                                                          "optimizer.safetensors",
                                                                          "state.json"};
 
 /* Whether a checkpoint can do without it. */
 static inline bool tide_checkpoint_is_optional(int file)
 {
-    return file >= TIDE_CHECKPOINT_TOKENIZER && file < TIDE_CHECKPOINT_OPTIMIZER;
+    return file >= TIDE_CHECKPOINT_VOCABULARY && file < TIDE_CHECKPOINT_OPTIMIZER;
 }
 
 /* What state.json says of another file. */
@@ -54,7 +57,6 @@ int tide_checkpoint_parse(const char *text, size_t len, struct tide_checkpoint_s
                           struct tide_checkpoint_part *ret_parts, struct tide_err *err);
 
 #define TIDE_CHECKPOINT_FORMAT   "tidemark-checkpoint-1"
-#define TIDE_CHECKPOINT_PREFIX   "transformer."
 #define TIDE_CHECKPOINT_ADAPTING "base_model.model."
 
 /* Tensor number `index` of a file (the model, its adapters, the optimizer's state), as it lies there and in

@@ -115,6 +115,7 @@ static int blocks(struct maker *m, int x)
 static struct maker maker_of(struct tide_graph *graph, const struct tide_gpt_config *config)
 {
     graph->freezes |= config->adapter_rank > 0;
+    graph->prefix = TIDE_GPT_PREFIX;
     return (struct maker){.graph = graph, .config = config, .prefix = "", .block = -1, .caches = -1};
 }
 

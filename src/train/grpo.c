@@ -742,6 +742,8 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
 static const struct tide_task_kind kind = {
     .name = "grpo",
     .schema = "tidemark.grpo/1",
+    .rate = "tokens_per_second",
+    .rate_label = "tok/s",
     .settle = settle,
     .build = build,
     .suggest = suggest,

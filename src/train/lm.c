@@ -251,6 +251,8 @@ static void describe(const struct tide_task *task, const struct tide_trainer *tr
 static const struct tide_task_kind kind = {
     .name = "lm",
     .schema = "tidemark.train/1",
+    .rate = "tokens_per_second",
+    .rate_label = "tok/s",
     .is_all_work = true,
     .settle = settle,
     .build = build,

@@ -53,7 +53,7 @@ static int find_one(struct tide_streamed *s, const char *prefix, int tensor, str
     size_t skipped = strlen(prefix);
     TIDE_CHECK(strncmp(t->name, prefix, skipped), ==, 0);
     memcpy(wanted.dims, t->dims, sizeof t->dims);
-    snprintf(wanted.name, sizeof wanted.name, TIDE_CHECKPOINT_PREFIX "%s", t->name + skipped);
+    snprintf(wanted.name, sizeof wanted.name, TIDE_GPT_PREFIX "%s", t->name + skipped);
     if (t->dtype != TIDE_F32 && t->dtype != TIDE_BF16)
         return tide_err_set(err, "tensor '%s' can be streamed as f32 or bf16", t->name + skipped);
     return tide_checkpoint_pick(&s->file, &wanted, &s->tensors[tensor].from, err);

@@ -25,6 +25,13 @@ struct tide_task_number {
     double value;
 };
 
+/* What a task holds beside the arena from its start on. It is planned as the arena is, and counts in budgets.
+ */
+struct tide_task_memory {
+    const char *name;
+    size_t bytes;
+};
+
 /* What one step was. */
 struct tide_task_step {
     double loss, norm; /* norm: of the gradients before clipping; NAN: not known */
@@ -32,9 +39,11 @@ struct tide_task_step {
 };
 
 struct tide_task_kind {
-    const char *name;   /* tidemark train NAME; a row of tide_task_settings() */
-    const char *schema; /* of its lines of JSON */
-    bool is_all_work;   /* a step does six operations for each parameter and token, and little else */
+    const char *name;              /* tidemark train NAME; a row of tide_task_settings() */
+    const char *schema;            /* of its lines of JSON */
+    const char *rate, *rate_label; /* how fast it goes through what it counts (tide_task_step.tokens): in
+                                      JSON, and in a line of text */
+    bool is_all_work; /* a step does six operations for each parameter and token, and little else */
     /* Of options that were given and what a run that goes on had (now in the settings), the rest: which model
      * and data. resumed: a path of tide_checkpoint_find; NULL: nothing is. */
     int (*settle)(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
@@ -71,6 +80,17 @@ struct tide_task {
     /* Of the model, likewise. */
     int64_t blocks, vocabulary;
     const char *model; /* its name */
+    const struct tide_task_memory *memory;
+    int memory_count;
 };
+
+/* All that a task holds beside the arena. */
+static inline size_t tide_task_beside(const struct tide_task *task)
+{
+    size_t sum = 0;
+    for (int i = 0; i < task->memory_count; i++)
+        sum += task->memory[i].bytes;
+    return sum;
+}
 
 #endif

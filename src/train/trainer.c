@@ -146,6 +146,13 @@ static int make_graph(const struct tide_trainer *t, struct tide_graph **ret_grap
     return 0;
 }
 
+/* What of the budget is left for the arena; 0 where there is no budget. */
+static size_t room_for_arena(const struct tide_trainer *t)
+{
+    size_t budget = (size_t)t->options.budget_bytes, beside = tide_task_beside(t->task);
+    return budget > beside ? budget - beside : budget ? 1 : 0;
+}
+
 /* Whether the smallest plan fits the budget, of the task with the sizes that it has now. */
 static bool would_fit(const struct tide_trainer *t)
 {
@@ -153,8 +160,8 @@ static bool would_fit(const struct tide_trainer *t)
     struct tide_plan plan;
     if (make_graph(t, &graph, NULL))
         return false;
-    bool fits = !tide_plan_make(graph, t->device, &t->least.choices, &plan, NULL) &&
-                plan.total <= (size_t)t->options.budget_bytes;
+    bool fits =
+        !tide_plan_make(graph, t->device, &t->least.choices, &plan, NULL) && plan.total <= room_for_arena(t);
     tide_graph_free(graph);
     return fits;
 }
@@ -175,9 +182,10 @@ int64_t tide_trainer_most_that_fits(const struct tide_trainer *t, int64_t *size)
 static int refuse_budget(const struct tide_trainer *t, struct tide_err *err)
 {
     char budget[TIDE_UNITS_TEXT], least[TIDE_UNITS_TEXT], model[TIDE_UNITS_TEXT];
+    size_t total = t->least.total + tide_task_beside(t->task);
     tide_err_set(err, "nothing exact fits into %s: the least possible is %s (%zu bytes)",
                  tide_typed_size_text((double)t->options.budget_bytes, budget),
-                 tide_memory_text((double)t->least.total, least), t->least.total);
+                 tide_memory_text((double)total, least), total);
     if (t->task->kind->suggest(t->task, t, err))
         return -1;
     return tide_err_hint(
@@ -204,10 +212,10 @@ static int make_plan(struct tide_trainer *t, struct tide_err *err)
     if (tide_cpu_device_new(t->options.reference, &t->device, err) || make_graph(t, &t->graph, err))
         return -1;
     settle_threads(t);
-    if (!tide_plan_choose(t->graph, t->device, (size_t)t->options.budget_bytes, t->task->passes,
+    if (!tide_plan_choose(t->graph, t->device, room_for_arena(t), t->task->passes,
                           t->options.settings.clip > 0, &t->plan, &t->least, err))
         return 0;
-    return t->least.total > (size_t)t->options.budget_bytes ? refuse_budget(t, err) : -1;
+    return t->least.total > room_for_arena(t) ? refuse_budget(t, err) : -1;
 }
 
 int tide_trainer_new(struct tide_task *task, const struct tide_train_options *options,
@@ -398,6 +406,11 @@ const struct tide_plan *tide_trainer_layout(const struct tide_trainer *t)
 const struct tide_plan *tide_trainer_least(const struct tide_trainer *t)
 {
     return &t->least;
+}
+
+size_t tide_trainer_planned(const struct tide_trainer *t)
+{
+    return t->plan.total + tide_task_beside(t->task);
 }
 
 struct tide_device *tide_trainer_device(const struct tide_trainer *t)

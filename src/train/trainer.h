@@ -59,6 +59,8 @@ const struct tide_train_options *tide_trainer_options(const struct tide_trainer 
 const struct tide_graph *tide_trainer_graph(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_layout(const struct tide_trainer *trainer);
 const struct tide_plan *tide_trainer_least(const struct tide_trainer *trainer);
+/* All memory of the run: the arena, and what the task holds beside it. */
+size_t tide_trainer_planned(const struct tide_trainer *trainer);
 struct tide_device *tide_trainer_device(const struct tide_trainer *trainer);
 struct tide_machine *tide_trainer_machine(const struct tide_trainer *trainer);
 int64_t tide_trainer_done(const struct tide_trainer *trainer); /* steps, those before a resume included */
