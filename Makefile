@@ -32,7 +32,7 @@ LDFLAGS += $(if $(filter release,$(FLAVOUR)),$(HARDENED_LINK))
 LIBS     = -lsqlite3 -ljansson -lpcre2-8 -lutf8proc -ldw -lelf -lz -lncursesw -ltinfo -lpthread -ldl -lm
 
 # Everything but main.c is two archives, so that tests link what they need.
-LAYERS  := base record channel sense judge plan assess show/text term show/screen show/report show/export rt rt/cpu game train
+LAYERS  := base record channel sense judge plan assess show/text term show/screen show/report show/export rt rt/cpu game train play
 LIB_SRC := $(sort $(foreach layer,$(LAYERS),$(wildcard src/$(layer)/*.c)))
 CLI_SRC := $(filter-out src/cli/main.c,$(sort $(wildcard src/cli/*.c)))
 # What a program under observation links: the writing end of the channel and nothing else.
@@ -110,7 +110,7 @@ $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 $(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
 # With the sanitizers only what tests spend their time in is worth optimizing: the rest compiles in half the time.
 ifeq ($(FLAVOUR),asan)
-$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/term/%.o src/train/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
+$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/term/%.o src/train/%.o src/play/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
 endif
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
