@@ -31,6 +31,7 @@ struct tide_term {
     int kept_stderr; /* where stderr went before */
     int columns, rows;
     bool colour;
+    int click_row, click_column; /* of the last TIDE_TERM_CLICK */
     short pairs[TIDE_STYLES];
 };
 
@@ -165,6 +166,17 @@ static void remove_handlers(struct tide_term *term)
     sigprocmask(SIG_SETMASK, &term->old_mask, NULL);
 }
 
+static void restore_also(const char *text)
+{
+    /* Paddings "$<5>" are for terminals that nobody has any more; leave them out. */
+    for (; *text && guard.restore_len < RESTORE_BYTES; text++) {
+        if (text[0] == '$' && text[1] == '<' && strchr(text, '>'))
+            text = strchr(text, '>');
+        else
+            guard.restore[guard.restore_len++] = *text;
+    }
+}
+
 /* The bytes that a handler writes: attributes off, cursor shown, keypad off, the other screen back. */
 static void prepare_restore(void)
 {
@@ -172,15 +184,8 @@ static void prepare_restore(void)
     guard.restore_len = 0;
     for (size_t i = 0; i < COUNT(names); i++) {
         const char *text = tigetstr(names[i]);
-        if (!text || text == (char *)-1)
-            continue;
-        /* Paddings "$<5>" are for terminals that nobody has any more; leave them out. */
-        for (; *text && guard.restore_len < RESTORE_BYTES; text++) {
-            if (text[0] == '$' && text[1] == '<' && strchr(text, '>'))
-                text = strchr(text, '>');
-            else
-                guard.restore[guard.restore_len++] = *text;
-        }
+        if (text && text != (char *)-1)
+            restore_also(text);
     }
 }
 
@@ -314,6 +319,21 @@ int tide_term_open(const char *who, struct tide_term **ret_term, struct tide_err
     return 0;
 }
 
+/* No capability turns a mouse off; these are what terminals with a mouse know, and curses itself writes. */
+void tide_term_mouse(struct tide_term *term)
+{
+    (void)term;
+    mouseinterval(0);
+    if (mousemask(BUTTON1_PRESSED, NULL))
+        restore_also("\033[?1006l\033[?1000l");
+}
+
+void tide_term_clicked(const struct tide_term *term, int *ret_row, int *ret_column)
+{
+    *ret_row = term->click_row;
+    *ret_column = term->click_column;
+}
+
 void tide_term_close(struct tide_term *term)
 {
     if (!term)
@@ -434,6 +454,16 @@ static int translate(int key)
     return key < 0x80 ? key : 0;
 }
 
+static enum tide_term_event take_click(struct tide_term *term)
+{
+    MEVENT event;
+    if (getmouse(&event) != OK || !(event.bstate & BUTTON1_PRESSED))
+        return TIDE_TERM_NOTHING;
+    term->click_row = event.y;
+    term->click_column = event.x;
+    return TIDE_TERM_CLICK;
+}
+
 enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int wake, int *ret_key)
 {
     enum tide_term_event event = TIDE_TERM_NOTHING;
@@ -456,6 +486,8 @@ enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, 
     }
     if (key == ERR || key == KEY_RESIZE)
         return TIDE_TERM_NOTHING;
+    if (key == KEY_MOUSE)
+        return take_click(term);
     *ret_key = translate(key);
     return TIDE_TERM_KEY;
 }

@@ -19,6 +19,7 @@ struct tide_term;
 enum tide_term_event {
     TIDE_TERM_NOTHING, /* the time is over */
     TIDE_TERM_KEY,     /* in ret_key: a character, or one of keys.h; Ctrl-C is one too */
+    TIDE_TERM_CLICK,   /* of the mouse's first button; only after tide_term_mouse() */
     TIDE_TERM_RESIZED, /* or came back from a stop: draw again */
     TIDE_TERM_LEAVE,   /* SIGTERM, SIGHUP, or the terminal is gone */
 };
@@ -39,6 +40,12 @@ void tide_term_show(struct tide_term *term, const struct tide_cells *cells);
 
 /* The next _show draws every cell, whatever the terminal is thought to show. */
 void tide_term_redraw(struct tide_term *term);
+
+/* From now on clicks are events, where the terminal has a mouse. */
+void tide_term_mouse(struct tide_term *term);
+
+/* Where the last one was, from 0. */
+void tide_term_clicked(const struct tide_term *term, int *ret_row, int *ret_column);
 
 /* Also until `wake` can be read (-1: no such descriptor), which is nothing. */
 enum tide_term_event tide_term_wait(struct tide_term *term, int64_t timeout_ns, int wake, int *ret_key);
