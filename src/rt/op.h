@@ -80,7 +80,9 @@ int tide_op_embed(struct tide_graph *graph, int tokens, int table, int places, i
 /* (N, C) f32 -> (N, C) in the graph's compute type */
 int tide_op_norm(struct tide_graph *graph, int x, int weight, int bias, float epsilon);
 
-/* (N, I) -> (N, O): x weight (I, O) + bias (O); -1: without. wide: f32, else the compute type. */
+/* (N, I) -> (N, O): x weight (I, O) + bias (O); -1: without. wide: f32, else the compute type. Where x has
+ * columns of which I is a multiple, a row of it is that many rows of x: (B cells, C) is read as (B, cells C).
+ */
 int tide_op_linear(struct tide_graph *graph, int x, int weight, int bias, bool wide);
 
 /* The same with a weight that lies as (O, I): x weight^T. */

@@ -1,7 +1,8 @@
 /*
  * op_linear.c - y (N, O) = x (N, I) weight (I, O) [+ bias (O)].
  *
- * The weight lies as (in, out), as in GPT-2's published files, or as (out, in), as in most others.
+ * The weight lies as (in, out), as in GPT-2's published files, or as (out, in), as in most others. x may lie
+ * as more rows of fewer columns, which is the same memory: all cells of a board as one row.
  */
 #include "rt/op_linear.h"
 #include "rt/reference.h"
@@ -11,11 +12,12 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *weight = &graph->tensors[node->in[WEIGHT]],
                              *bias = node->in_count > BIAS ? &graph->tensors[node->in[BIAS]] : NULL;
     int in = node->numbers[TRANSPOSED] ? 1 : 0, out = 1 - in;
-    if (weight->rank != 2 || weight->dims[in] != tide_tensor_columns(x) ||
+    if (weight->rank != 2 || weight->dims[in] % tide_tensor_columns(x) ||
+        tide_tensor_count(x) % weight->dims[in] ||
         (bias && (bias->rank != 1 || bias->dims[0] != weight->dims[out])))
         return tide_graph_fail(graph, "linear: '%s' (%lld columns) does not fit '%s'", x->name,
                                (long long)tide_tensor_columns(x), weight->name);
-    int64_t dims[2] = {tide_tensor_rows(x), weight->dims[out]};
+    int64_t dims[2] = {tide_tensor_count(x) / weight->dims[in], weight->dims[out]};
     node->out_count = 1;
     node->out[0] = tide_graph_tensor(graph, "linear", TIDE_ACTIVATION,
                                      node->numbers[WIDE] ? TIDE_F32 : graph->compute, 2, dims);

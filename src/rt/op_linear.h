@@ -19,12 +19,14 @@ struct tide_linear {
 static inline struct tide_linear tide_linear_of(const struct tide_graph *graph, const struct tide_node *node)
 {
     const struct tide_tensor *x = &graph->tensors[node->in[X]], *y = &graph->tensors[node->out[0]];
-    return (struct tide_linear){.rows = tide_tensor_rows(x),
-                                .in = tide_tensor_columns(x),
+    const struct tide_tensor *weight = &graph->tensors[node->in[WEIGHT]];
+    int64_t in = weight->dims[node->numbers[TRANSPOSED] ? 1 : 0];
+    return (struct tide_linear){.rows = tide_tensor_count(x) / in,
+                                .in = in,
                                 .out = tide_tensor_columns(y),
                                 .from = x->dtype,
                                 .to = y->dtype,
-                                .stored = graph->tensors[node->in[WEIGHT]].dtype,
+                                .stored = weight->dtype,
                                 .has_bias = node->in_count > BIAS,
                                 .transposed = node->numbers[TRANSPOSED]};
 }

@@ -183,6 +183,12 @@ static void make_depthwise(struct tide_graph *graph, const int64_t *n)
     tide_op_depthwise(graph, x, weight, n[4] ? vector(graph, n[3]) : -1, n[1], n[2]);
 }
 
+static void make_boards_linear(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0] * n[4], n[1]), weight = matrix(graph, n[1] * n[4], n[2]);
+    tide_op_linear(graph, x, weight, vector(graph, n[2]), n[3]);
+}
+
 /* Small ones, and ones that are shared out among threads and cross every border of blocks and vectors. */
 static const struct trial {
     const char *op;
@@ -201,8 +207,9 @@ static const struct trial {
     {"linear", make_linear, {1, 1, 1, true}},
     {"linear", make_transposed, {7, 13, 19, false, true}}, /* likewise; with a bias */
     {"linear", make_transposed, {35, 70, 16, true, false}},
-    {"scale", make_scale, {3, 41}}, /* rows, columns */
-    {"gelu", make_gelu, {3, 41}},   /* rows, columns */
+    {"linear", make_boards_linear, {3, 5, 19, true, 6}}, /* boards, in, out, wide; cells of a board */
+    {"scale", make_scale, {3, 41}},                      /* rows, columns */
+    {"gelu", make_gelu, {3, 41}},                        /* rows, columns */
     {"gelu", make_gelu, {3, 4099}},
     {"attention", make_attention, {2, 53, 2, 5}}, /* sequences, length, heads, width of a head */
     {"attention", make_attention, {1, 103, 3, 7}},
