@@ -142,7 +142,7 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
     struct tide_tensor *tensor = &tensors[graph->tensor_count];
     *tensor = (struct tide_tensor){
         .role = role, .dtype = dtype, .rank = rank, .block = graph->open_block, .producer = -1};
-    tensor->frozen = role == TIDE_PARAMETER && graph->freezes;
+    tensor->frozen = (role == TIDE_PARAMETER && graph->freezes) || role == TIDE_GUEST;
     snprintf(tensor->name, sizeof tensor->name, "%s", name);
     for (int i = 0; i < rank; i++)
         tensor->dims[i] = dims[i];
@@ -156,34 +156,64 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
     return graph->tensor_count++;
 }
 
+/* The parameter of that name and shape, if it is there; -1: there is none, or one of another shape. */
+static int find_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
+                          const int64_t *dims)
+{
+    uint64_t found;
+    if (graph->failed || !tide_map_get(&graph->names, key, &found))
+        return -1;
+    const struct tide_tensor *t = &graph->tensors[found];
+    if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims))
+        return (int)found;
+    return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
+}
+
+static int make_parameter(struct tide_graph *graph, uint64_t key, const char *name, int rank,
+                          const int64_t *dims)
+{
+    enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
+    enum tide_tensor_role role = graph->streams    ? TIDE_STREAMED
+                                 : graph->is_guest ? TIDE_GUEST
+                                                   : TIDE_PARAMETER;
+    if (dtype == TIDE_I8 && role == TIDE_PARAMETER && !graph->freezes)
+        return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
+    int tensor = tide_graph_tensor(graph, name, role, dtype, rank, dims);
+    if (tensor >= 0 && tide_map_put(&graph->names, key, (uint64_t)tensor))
+        return tide_graph_fail(graph, "out of memory for the graph");
+    return tensor;
+}
+
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims)
 {
-    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name)), found;
-    if (graph->failed)
-        return -1;
-    if (tide_map_get(&graph->names, key, &found)) {
-        const struct tide_tensor *t = &graph->tensors[found];
-        if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims))
-            return (int)found;
-        return tide_graph_fail(graph, "the model has no '%s' of that shape", name);
-    }
-    enum tide_dtype dtype = rank > 1 ? graph->stored : TIDE_F32;
-    if (dtype == TIDE_I8 && !graph->freezes && !graph->streams)
-        return tide_graph_fail(graph, "'%s' is stored as int8 and cannot train", name);
-    int tensor =
-        tide_graph_tensor(graph, name, graph->streams ? TIDE_STREAMED : TIDE_PARAMETER, dtype, rank, dims);
-    if (tensor < 0)
-        return -1;
-    if (tide_map_put(&graph->names, key, (uint64_t)tensor))
-        return tide_graph_fail(graph, "out of memory for the graph");
-    if (graph->streams)
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name));
+    int tensor = find_parameter(graph, key, name, rank, dims);
+    if (tensor >= 0 || graph->failed)
+        return tensor;
+    tensor = make_parameter(graph, key, name, rank, dims);
+    if (tensor < 0 || graph->tensors[tensor].role != TIDE_PARAMETER)
         return tensor;
     struct tide_tensor *t = &graph->tensors[tensor];
     t->decays = decays;
     graph->parameters += tide_tensor_count(t);
     if (!t->frozen)
         place_training(graph, t);
+    return tensor;
+}
+
+int tide_graph_measured(struct tide_graph *graph, const char *name, int64_t count)
+{
+    uint64_t key = tide_map_key(TIDE_MAP_SEED, name, strlen(name));
+    int tensor = find_parameter(graph, key, name, 1, &count);
+    if (tensor >= 0 || graph->failed)
+        return tensor;
+    bool freezes = graph->freezes;
+    graph->freezes = true;
+    tensor = make_parameter(graph, key, name, 1, &count);
+    graph->freezes = freezes;
+    if (tensor >= 0)
+        graph->tensors[tensor].measured = true;
     return tensor;
 }
 

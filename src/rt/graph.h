@@ -55,6 +55,7 @@ enum tide_tensor_role {
     TIDE_INPUT,     /* filled by the caller before a program runs */
     TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache */
     TIDE_STREAMED,  /* learned before and kept elsewhere: a program that reads it asks for it (machine.h) */
+    TIDE_GUEST,     /* learned before, of another model that is here, too: filled by the caller, not saved */
 };
 
 struct tide_tensor {
@@ -70,6 +71,7 @@ struct tide_tensor {
     int producer;                             /* node; -1: none */
     bool decays;                              /* a parameter subject to weight decay */
     bool frozen;                              /* a parameter that does not train */
+    bool measured;                            /* likewise; an operator keeps it up to date while it learns */
     bool result;                              /* the caller reads it after the program ran */
 };
 
@@ -104,13 +106,15 @@ struct tide_graph {
     size_t bytes[TIDE_SECTIONS];    /* of what is there from run to run: in TIDE_PASSES, states */
     size_t state[TIDE_STATE_PARTS]; /* of TIDE_OPTIMIZER: bytes of each part of the state, which lies there
                                        for all parameters together, one part after another */
-    int64_t parameters, trained;    /* how many numbers there are in parameters, and in those that train */
+    int64_t parameters, trained;    /* how many numbers there are in parameters, those that are measured
+                                       aside, and in those that train */
     enum tide_dtype compute;        /* of products and what lies between them */
     /* Of parameters made from now on. */
     const struct tide_optimizer *optimizer;
     enum tide_dtype stored; /* of matrices; vectors are f32 */
     bool freezes;           /* they do not train */
     bool streams;           /* likewise, and are streamed: no program that trains may read them */
+    bool is_guest;          /* likewise, and are another model's: guests */
     const char *prefix;     /* of parameters' names in files; NULL: none */
     bool failed;
     struct tide_err err;
@@ -138,6 +142,10 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
 /* The parameter of that name, made where there is none yet. One of another shape is an error. */
 int tide_graph_parameter(struct tide_graph *graph, const char *name, bool decays, int rank,
                          const int64_t *dims);
+
+/* Likewise (count) numbers that are measured, not learned: the optimizer leaves them alone, an operator
+ * changes them (op.h), and they are saved with the model. */
+int tide_graph_measured(struct tide_graph *graph, const char *name, int64_t count);
 
 /* The caller will read it when its program has run. Losses are read always. Returns the tensor. */
 int tide_graph_result(struct tide_graph *graph, int tensor);

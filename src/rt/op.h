@@ -11,7 +11,7 @@
  * The forward pass reads in[], writes out[]. The backward pass reads out_grad[] and, for each i with
  * in_grad[i] not NULL, those of in[] and out[] that the masks of i name, and writes the gradient of in[i], or
  * adds to it when bit i of `adds` is set. An operator that decodes has no backward pass, and writes to those
- * of in[] that are states.
+ * of in[] that are states; one that learns writes to those that are measured.
  */
 #ifndef TIDE_OP_H
 #define TIDE_OP_H
@@ -37,6 +37,7 @@ struct tide_call {
     const void *out_grad[TIDE_OUTPUTS];
     unsigned adds;
     float loss_scale; /* gradients of the loss are multiplied by this: 1 / micro-batches */
+    bool learns;      /* the forward pass of a step, once for each micro-batch: what is measured changes */
     /* Of kernels. source: of those of in[] that are NULL (tide_op.streams) */
     tide_source *source;
     void *source_context;
@@ -68,7 +69,9 @@ extern const struct tide_op *const tide_ops[];
 
 extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
     tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
-    tide_op_of_scale, tide_op_of_conv, tide_op_of_depthwise;
+    tide_op_of_scale, tide_op_of_conv, tide_op_of_depthwise, tide_op_of_relu, tide_op_of_tanh,
+    tide_op_of_pool, tide_op_of_gate, tide_op_of_batchnorm, tide_op_of_fold, tide_op_of_soft,
+    tide_op_of_squared;
 
 /* ---- appending to a graph; each returns the output's tensor, -1 after an error */
 
@@ -135,6 +138,8 @@ int tide_op_cached(struct tide_graph *graph, int qkv, int keys, int values, int 
 /* (N, C), table (V, C) -> (N, V) f32 */
 int tide_op_logits(struct tide_graph *graph, int x, int table);
 
+/* ---- nets over boards: rows are cells, (B cells, C), f32 where nothing else is said */
+
 /* 3x3, beyond the edges of a board zeros. x (N, I): the cells of boards of so many columns and rows, board
  * after board, line by line; weight (9 I, O): row (ky * 3 + kx) * I + i; bias (O), -1: without -> (N, O) in
  * the compute type. */
@@ -142,5 +147,33 @@ int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t 
 
 /* The same, each channel by itself: (N, C), weight (9, C), bias (C) or -1 -> (N, C) in x's type. */
 int tide_op_depthwise(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);
+
+int tide_op_relu(struct tide_graph *graph, int x);
+int tide_op_tanh(struct tide_graph *graph, int x);
+
+/* (B cells, C) -> (B, C): the mean of each board. */
+int tide_op_pool(struct tide_graph *graph, int x, int64_t cells);
+
+/* (B cells, C), gate (B, C): each board times the sigmoid of its gate. */
+int tide_op_gate(struct tide_graph *graph, int x, int gate);
+
+/* A norm over the columns of a batch: all (C). mean and variance: running statistics, which are measured
+ * (graph.h). */
+struct tide_batchnorm {
+    int weight, bias, mean, variance;
+    float epsilon;
+};
+
+/* (N, C) -> (N, C) with the statistics of the batch, of which the running ones learn. */
+int tide_op_batchnorm(struct tide_graph *graph, int x, const struct tide_batchnorm *norm);
+
+/* weight (K, O) of a product and the norm after it, with its running statistics -> (K, O), and the bias (O)
+ * that goes with it: the tensor after. Forward only. */
+int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm);
+
+/* Losses, means over B: cross-entropy of logits (B, M) with targets (B, M) f32 that are probabilities, and
+ * squared errors of x (B, ...); times a weight. */
+int tide_op_soft(struct tide_graph *graph, int logits, int targets, float weight);
+int tide_op_squared(struct tide_graph *graph, int x, int targets, float weight);
 
 #endif

@@ -413,7 +413,7 @@ static bool is_in(const struct tide_graph *graph, const struct tide_tensor *t, e
     bool adapted = graph->trained < graph->parameters;
     if (t->role != TIDE_PARAMETER)
         return false;
-    return file == TIDE_CHECKPOINT_MODEL ? t->frozen == adapted : !t->frozen;
+    return file == TIDE_CHECKPOINT_MODEL ? (t->frozen && !t->measured) == adapted : !t->frozen;
 }
 
 /* A part of its state instead of the parameter; false: it has none of that number. */

@@ -183,10 +183,74 @@ static void make_depthwise(struct tide_graph *graph, const int64_t *n)
     tide_op_depthwise(graph, x, weight, n[4] ? vector(graph, n[3]) : -1, n[1], n[2]);
 }
 
+/* Inputs whose names begin with `of` have no gradient; those of one number a row, or a column. */
+static int given(struct tide_graph *graph, const char *name, int64_t rows, int64_t columns)
+{
+    int64_t dims[2] = {rows, columns};
+    return rows ? tide_graph_tensor(graph, name, TIDE_INPUT, TIDE_F32, 2, dims)
+                : tide_graph_tensor(graph, name, TIDE_INPUT, TIDE_F32, 1, dims + 1);
+}
+
 static void make_boards_linear(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, graph->compute, n[0] * n[4], n[1]), weight = matrix(graph, n[1] * n[4], n[2]);
     tide_op_linear(graph, x, weight, vector(graph, n[2]), n[3]);
+}
+
+static void make_relu(struct tide_graph *graph, const int64_t *n)
+{
+    tide_op_relu(graph, input(graph, TIDE_F32, n[0], n[1]));
+}
+
+static void make_tanh(struct tide_graph *graph, const int64_t *n)
+{
+    tide_op_tanh(graph, input(graph, TIDE_F32, n[0], n[1]));
+}
+
+static void make_pool(struct tide_graph *graph, const int64_t *n)
+{
+    tide_op_pool(graph, input(graph, TIDE_F32, n[0] * n[1], n[2]), n[1]);
+}
+
+static void make_gate(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, TIDE_F32, n[0] * n[1], n[2]);
+    tide_op_gate(graph, x, input(graph, TIDE_F32, n[0], n[2]));
+}
+
+static struct tide_batchnorm batchnorm(struct tide_graph *graph, int64_t columns)
+{
+    struct tide_batchnorm norm = {.weight = vector(graph, columns), .epsilon = 1e-5F};
+    norm.bias = vector(graph, columns);
+    norm.mean = given(graph, "of means", 0, columns);
+    norm.variance = given(graph, "of variances", 0, columns);
+    return norm;
+}
+
+static void make_batchnorm(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, TIDE_F32, n[0], n[1]);
+    struct tide_batchnorm norm = batchnorm(graph, n[1]);
+    tide_op_batchnorm(graph, x, &norm);
+}
+
+static void make_fold(struct tide_graph *graph, const int64_t *n)
+{
+    int weight = matrix(graph, n[0], n[1]);
+    struct tide_batchnorm norm = batchnorm(graph, n[1]);
+    tide_op_fold(graph, weight, &norm);
+}
+
+static void make_soft(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, TIDE_F32, n[0], n[1]);
+    tide_op_soft(graph, x, given(graph, "of targets", n[0], n[1]), 0.75F);
+}
+
+static void make_squared(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, TIDE_F32, n[0], n[1]);
+    tide_op_squared(graph, x, given(graph, "of targets", n[0], n[1]), 0.75F);
 }
 
 /* Small ones, and ones that are shared out among threads and cross every border of blocks and vectors. */
@@ -244,6 +308,21 @@ static const struct trial {
     {"depthwise", make_depthwise, {3, 6, 7, 32, false}},
     {"depthwise", make_depthwise, {1, 1, 1, 3, true}},
     {"depthwise", make_depthwise, {40, 1, 2, 1, true}},
+    {"relu", make_relu, {3, 41}}, /* rows, columns */
+    {"relu", make_relu, {5, 10007}},
+    {"tanh", make_tanh, {37, 1}},    /* rows, columns */
+    {"pool", make_pool, {3, 6, 41}}, /* boards, cells, columns */
+    {"pool", make_pool, {7, 49, 131}},
+    {"gate", make_gate, {3, 6, 41}}, /* boards, cells, columns */
+    {"gate", make_gate, {7, 49, 131}},
+    {"batchnorm", make_batchnorm, {37, 5}}, /* rows, columns */
+    {"batchnorm", make_batchnorm, {300, 131}},
+    {"batchnorm", make_batchnorm, {3, 33}},
+    {"fold", make_fold, {9, 37}}, /* rows, columns of a weight */
+    {"fold", make_fold, {300, 131}},
+    {"soft", make_soft, {7, 41}}, /* rows, columns */
+    {"soft", make_soft, {1, 1}},
+    {"squared", make_squared, {7, 1}}, /* rows, columns */
 };
 
 enum { TRIALS = sizeof trials / sizeof *trials };
@@ -327,6 +406,15 @@ static void fill_slots(struct bench *b, int tensor)
     }
 }
 
+/* Variances are positive; what has a corner is tried beside it, where differences can tell. */
+static double number_for(const struct bench *b, int tensor)
+{
+    double x = uniform();
+    if (!strcmp(b->graph->tensors[tensor].name, "of variances"))
+        return fabs(x) + 0.25;
+    return strcmp(b->forward.node->op->name, "relu") != 0 ? x : x < 0 ? x - 0.02 : x + 0.02;
+}
+
 static void fill(struct bench *b, int tensor)
 {
     bool are_targets = b->forward.node->op->is_loss;
@@ -338,7 +426,7 @@ static void fill(struct bench *b, int tensor)
         if (dtype_of(b, tensor) == TIDE_I32) /* tokens that come again; rows that do not count */
             ((int32_t *)b->data[tensor])[k] = are_targets && k % 4 == 3 ? -1 : (int32_t)(k * 3 % 5);
         else if (b->graph->tensors[tensor].producer < 0)
-            tide_number_set(b->data[tensor], dtype_of(b, tensor), k, uniform());
+            tide_number_set(b->data[tensor], dtype_of(b, tensor), k, number_for(b, tensor));
 }
 
 static void give_scratch(const struct bench *b, enum tide_direction direction, int64_t spared,
@@ -548,6 +636,86 @@ static void only_what_is_wanted_is_written(void **state)
     }
 }
 
+static void have_the_same_bits(const struct bench *a, const struct bench *b)
+{
+    const struct tide_node *node = a->forward.node;
+    for (int i = 0; i < node->out_count; i++)
+        assert_memory_equal(a->data[node->out[i]], b->data[node->out[i]],
+                            a->graph->tensors[node->out[i]].bytes);
+    for (int i = 0; has_backward(a) && i < node->in_count; i++)
+        assert_memory_equal(a->gradients[node->in[i]], b->gradients[node->in[i]],
+                            a->graph->tensors[node->in[i]].bytes);
+}
+
+static void bits_are_the_same_for_every_number_of_threads(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TRIALS; t++) {
+        tide_threads_set(1);
+        struct bench one = set_up(&trials[t], ways[0], false);
+        run(&one, 0);
+        for (int threads = 2; threads <= 5; threads++) {
+            tide_threads_set(threads);
+            struct bench more = set_up(&trials[t], ways[0], false);
+            run(&more, 0);
+            have_the_same_bits(&one, &more);
+            tear_down(&more);
+        }
+        tear_down(&one);
+    }
+}
+
+/* ---- what is measured */
+
+/* Forward of a batch norm, with so many threads, as in training or by its reference. */
+static struct bench measured(const struct trial *trial, int threads, bool learns, bool by_reference)
+{
+    tide_threads_set(threads);
+    struct bench b = set_up(trial, ways[0], false);
+    b.forward.learns = learns;
+    (by_reference ? b.forward.node->op->reference_forward
+                  : tide_cpu_kernels(b.forward.node->op)->forward)(&b.forward);
+    return b;
+}
+
+static void running_statistics_follow_batches_that_are_learned_from(void **state)
+{
+    (void)state;
+    static const struct trial trial = {"batchnorm", make_batchnorm, {300, 131}};
+    struct bench before = set_up(&trial, ways[0], false), theirs = measured(&trial, 1, true, true),
+                 one = measured(&trial, 1, true, false), three = measured(&trial, 3, true, false),
+                 again = measured(&trial, 3, false, false);
+    for (int i = 3; i < 5; i++) {
+        int tensor = one.forward.node->in[i];
+        size_t bytes = one.graph->tensors[tensor].bytes;
+        assert_memory_not_equal(one.data[tensor], before.data[tensor], bytes);
+        agree(&one, one.data, &theirs, theirs.data, tensor, "measured");
+        assert_memory_equal(three.data[tensor], one.data[tensor], bytes);
+        assert_memory_equal(again.data[tensor], before.data[tensor], bytes);
+    }
+    struct bench *all[] = {&before, &theirs, &one, &three, &again};
+    for (int i = 0; i < 5; i++)
+        tear_down(all[i]);
+}
+
+/* A batch with an infinity in a column has neither mean nor variance of it. */
+static void statistics_that_are_no_numbers_are_left_out(void **state)
+{
+    (void)state;
+    static const struct trial trial = {"batchnorm", make_batchnorm, {37, 5}};
+    struct bench b = set_up(&trial, ways[0], false), before = set_up(&trial, ways[0], false);
+    ((float *)b.data[b.forward.node->in[0]])[2] = INFINITY;
+    b.forward.learns = true;
+    tide_cpu_kernels(b.forward.node->op)->forward(&b.forward);
+    for (int i = 3; i < 5; i++) {
+        const float *now = b.data[b.forward.node->in[i]], *was = before.data[b.forward.node->in[i]];
+        for (int j = 0; j < 5; j++)
+            assert_int_equal(now[j] == was[j], j == 2);
+    }
+    tear_down(&b);
+    tear_down(&before);
+}
+
 /* ---- against differences */
 
 /* The sum of the outputs, weighted by the gradients that come in: what is differentiated. */
@@ -720,6 +888,9 @@ int main(void)
         cmocka_unit_test(every_operator_agrees_with_its_reference),
         cmocka_unit_test(rows_of_a_token_are_summed_before_they_are_rounded),
         cmocka_unit_test(only_what_is_wanted_is_written),
+        cmocka_unit_test(bits_are_the_same_for_every_number_of_threads),
+        cmocka_unit_test(running_statistics_follow_batches_that_are_learned_from),
+        cmocka_unit_test(statistics_that_are_no_numbers_are_left_out),
         cmocka_unit_test(every_gradient_is_a_slope),
         cmocka_unit_test(exponentials_are_right_to_the_last_places),
         cmocka_unit_test(rounding_to_bf16_is_to_the_nearest),

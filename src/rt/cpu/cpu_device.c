@@ -371,6 +371,7 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
     switch (r->launch->action) {
     case TIDE_RUN:
         settle_for(a, call.node);
+        call.learns = rule;
         r->kernels->forward(&call);
         break;
     case TIDE_RUN_RECOMPUTE:

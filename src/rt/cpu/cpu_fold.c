@@ -1,0 +1,73 @@
+/*
+ * cpu_fold.c - folds on processors.
+ */
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/kernels.h"
+#include "rt/cpu/rows.h"
+#include "rt/cpu/threads.h"
+#include "rt/op_fold.h"
+
+#include <math.h>
+
+TIDE_KERNEL(void, scale_row,
+            (float *restrict to, const float *restrict from, const float *restrict by, int64_t columns),
+            (to, from, by, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        to[j] = from[j] * by[j];
+}
+
+struct folding {
+    const struct tide_call *call;
+    int64_t columns;
+    enum tide_dtype dtype;
+    float *by, *room; /* a row, and one for each thread */
+};
+
+static void fold_rows(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct folding *f = context;
+    float *room = f->room + thread * f->columns;
+    size_t row = tide_row_bytes(f->dtype, f->columns);
+    for (int64_t i = first; i < last; i++) {
+        const char *from = (const char *)f->call->in[WEIGHT] + (size_t)i * row;
+        char *to = (char *)f->call->out[FOLDED] + (size_t)i * row;
+        if (f->dtype == TIDE_F32) {
+            scale_row((float *)(void *)to, (const float *)(const void *)from, f->by, f->columns);
+            continue;
+        }
+        tide_rows_convert_here(room, TIDE_F32, from, f->dtype, f->columns);
+        for (int64_t j = 0; j < f->columns; j++)
+            room[j] *= f->by[j];
+        tide_rows_convert_here(to, f->dtype, room, TIDE_F32, f->columns);
+    }
+}
+
+static void forward(const struct tide_call *call)
+{
+    const struct tide_tensor *weight = &call->graph->tensors[call->node->in[WEIGHT]];
+    int64_t columns = tide_tensor_columns(weight);
+    struct folding f = {call, columns, weight->dtype, call->scratch, (float *)call->scratch + columns};
+    const float *scale = call->in[SCALE], *shift = call->in[SHIFT], *mean = call->in[MEAN],
+                *variance = call->in[VARIANCE];
+    for (int64_t j = 0; j < columns; j++) {
+        f.by[j] = scale[j] / sqrtf(variance[j] + call->node->real);
+        ((float *)call->out[BIAS])[j] = shift[j] - mean[j] * f.by[j];
+    }
+    tide_parallel(tide_tensor_rows(weight), 1 + 16384 / columns, fold_rows, &f);
+}
+
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    const struct tide_tensor *weight = &graph->tensors[node->in[WEIGHT]];
+    int64_t rows = 1 + (weight->dtype == TIDE_F32 ? 0 : tide_threads());
+    (void)matmuls, (void)direction;
+    return (size_t)(rows * tide_tensor_columns(weight)) * sizeof(float);
+}
+
+const struct tide_cpu_kernels tide_cpu_fold = {
+    .op = &tide_op_of_fold,
+    .scratch = scratch,
+    .forward = forward,
+};

@@ -1,0 +1,117 @@
+/*
+ * cpu_gate.c - gates on processors: boards are shared out.
+ */
+#include "rt/cpu/kernel.h"
+#include "rt/cpu/kernels.h"
+#include "rt/cpu/threads.h"
+#include "rt/op_gate.h"
+
+/* A board: open[] is what its gate lets through. */
+TIDE_KERNEL(void, gate_board,
+            (float *restrict y, float *restrict open, const float *restrict x, const float *restrict gate,
+             int64_t cells, int64_t columns),
+            (y, open, x, gate, cells, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        open[j] = 1.0F / (1.0F + tide_exp(-gate[j]));
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t j = 0; j < columns; j++)
+            y[i * columns + j] = x[i * columns + j] * open[j];
+}
+
+TIDE_KERNEL(void, x_back,
+            (float *restrict x_grad, int adds, float *restrict open, const float *restrict g,
+             const float *restrict gate, int64_t cells, int64_t columns),
+            (x_grad, adds, open, g, gate, cells, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        open[j] = 1.0F / (1.0F + tide_exp(-gate[j]));
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t j = 0; j < columns; j++)
+            x_grad[i * columns + j] = (adds ? x_grad[i * columns + j] : 0) + g[i * columns + j] * open[j];
+}
+
+TIDE_KERNEL(void, gate_back,
+            (float *restrict gate_grad, int adds, float *restrict sums, const float *restrict g,
+             const float *restrict x, const float *restrict gate, int64_t cells, int64_t columns),
+            (gate_grad, adds, sums, g, x, gate, cells, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        sums[j] = 0;
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t j = 0; j < columns; j++)
+            sums[j] += g[i * columns + j] * x[i * columns + j];
+    for (int64_t j = 0; j < columns; j++) {
+        float open = 1.0F / (1.0F + tide_exp(-gate[j]));
+        gate_grad[j] = (adds ? gate_grad[j] : 0) + sums[j] * open * (1.0F - open);
+    }
+}
+
+struct boards {
+    const struct tide_call *call;
+    int64_t count, cells, columns;
+};
+
+static struct boards boards_of(const struct tide_call *call)
+{
+    const struct tide_tensor *x = &call->graph->tensors[call->node->in[X]],
+                             *gate = &call->graph->tensors[call->node->in[GATE]];
+    int64_t count = tide_tensor_rows(gate);
+    return (struct boards){call, count, tide_tensor_rows(x) / count, tide_tensor_columns(x)};
+}
+
+static void forward_boards(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct boards *b = context;
+    const struct tide_call *call = b->call;
+    float *room = (float *)call->scratch + thread * b->columns;
+    int64_t board = b->cells * b->columns;
+    for (int64_t i = first; i < last; i++)
+        gate_board((float *)call->out[0] + i * board, room, (const float *)call->in[X] + i * board,
+                   (const float *)call->in[GATE] + i * b->columns, b->cells, b->columns);
+}
+
+static void backward_boards(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct boards *b = context;
+    const struct tide_call *call = b->call;
+    float *room = (float *)call->scratch + thread * b->columns;
+    int64_t board = b->cells * b->columns;
+    for (int64_t i = first; i < last; i++) {
+        const float *gate = (const float *)call->in[GATE] + i * b->columns,
+                    *g = (const float *)call->out_grad[0] + i * board;
+        if (call->in_grad[GATE])
+            gate_back((float *)call->in_grad[GATE] + i * b->columns, call->adds >> GATE & 1, room, g,
+                      (const float *)call->in[X] + i * board, gate, b->cells, b->columns);
+        if (call->in_grad[X])
+            x_back((float *)call->in_grad[X] + i * board, call->adds >> X & 1, room, g, gate, b->cells,
+                   b->columns);
+    }
+}
+
+static void forward(const struct tide_call *call)
+{
+    struct boards b = boards_of(call);
+    tide_parallel(b.count, 1 + 16384 / (b.cells * b.columns), forward_boards, &b);
+}
+
+static void backward(const struct tide_call *call)
+{
+    struct boards b = boards_of(call);
+    tide_parallel(b.count, 1 + 16384 / (b.cells * b.columns), backward_boards, &b);
+}
+
+/* A row for each thread. */
+static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
+                      const struct tide_node *node, enum tide_direction direction)
+{
+    (void)matmuls, (void)direction;
+    return (size_t)tide_threads() * (size_t)tide_tensor_columns(&graph->tensors[node->in[X]]) * sizeof(float);
+}
+
+const struct tide_cpu_kernels tide_cpu_gate = {
+    .op = &tide_op_of_gate,
+    .scratch = scratch,
+    .forward = forward,
+    .backward = backward,
+};
