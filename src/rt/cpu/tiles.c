@@ -1,8 +1,7 @@
 #include "rt/cpu/tiles.h"
 #include "base/check.h"
+#include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
-
-#include <stdatomic.h>
 
 /* Rows are packed sixteen side by side, whatever a tile takes of them. */
 enum { LINES = TIDE_LANES };
@@ -58,13 +57,6 @@ struct tiling {
     size_t sum_bytes;         /* of a band by a panel, if k is cut */
 };
 
-/* What of scratch is whose: a desk for each thread, then the slab, then for each thread two panels and the
- * sums of a field. */
-struct desk {
-    _Atomic uint64_t parts;                      /* that nobody has begun: the first, and above it the end */
-    char rest[2 * TIDE_LINE - sizeof(uint64_t)]; /* nobody else writes near it */
-};
-
 static bool b_may_stay(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
     return p->b_from == TIDE_F32 && !p->b_transposed && p->n * p->k <= kind->most_in_place;
@@ -109,10 +101,12 @@ static struct tiling tiling_of(const struct tide_tile_kind *kind, const struct t
     return t;
 }
 
+/* What of scratch is whose: a share for each thread, then the slab, then for each thread two panels and the
+ * sums of a field. */
 static size_t scratch_of(const struct tiling *t)
 {
-    return t->a_bytes +
-           (size_t)t->threads * (sizeof(struct desk) + 2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
+    return t->a_bytes + (size_t)t->threads *
+                            (sizeof(struct tide_share) + 2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
 }
 
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product)
@@ -129,7 +123,7 @@ struct job {
     const struct tide_operands *operands;
     struct tiling tiling;
     struct tide_due *due;
-    struct desk *desks;
+    struct tide_share *shares;
     uint32_t *a_packed;
     char *rooms;         /* of threads */
     int64_t first, last; /* stripes of the slab */
@@ -196,31 +190,6 @@ static void pack_groups(void *context, int64_t first, int64_t last, int thread)
         pack_group(job, job->first * job->tiling.stripe + group * LINES);
 }
 
-/* ---- parts that nobody has begun: their thread takes from the front, the others from the end */
-
-static uint64_t parts_between(int64_t first, int64_t end)
-{
-    return (uint64_t)end << 32 | (uint64_t)first;
-}
-
-/* Takes up to `most` of them; how many. */
-static int64_t take_parts(_Atomic uint64_t *parts, bool is_own, int64_t most_to, int64_t *ret_first)
-{
-    uint64_t now = atomic_load_explicit(parts, memory_order_acquire);
-    for (;;) {
-        int64_t first = (int64_t)(now & UINT32_MAX), end = (int64_t)(now >> 32);
-        if (first >= end)
-            return 0;
-        int64_t count = is_own ? smaller(end - first, most_to - first % most_to) : 1;
-        uint64_t then = is_own ? parts_between(first + count, end) : parts_between(first, end - count);
-        if (atomic_compare_exchange_weak_explicit(parts, &now, then, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            *ret_first = is_own ? first : end - count;
-            return count;
-        }
-    }
-}
-
 /* ---- fields */
 
 /* Some rows of a field by a panel and a block of k. */
@@ -235,7 +204,8 @@ struct sheet {
 
 struct worker {
     const struct job *job;
-    int thread, victim;
+    int thread;
+    struct tide_taker taker;
     uint32_t *room[2];
     int used; /* the room that the last sheet was packed into */
     float *sums;
@@ -256,20 +226,6 @@ static int64_t parts_of(const struct job *job)
 {
     const struct tiling *t = &job->tiling;
     return each(job->last - job->first, t->band) * groups_of(t) * parts_in_field(t);
-}
-
-/* Its own first, then the others'. */
-static int64_t next_parts(struct worker *w, int64_t *ret_first)
-{
-    const struct job *job = w->job;
-    int64_t threads = job->tiling.threads, whole = parts_in_field(&job->tiling), taken;
-    for (; w->victim < threads; w->victim++) {
-        int64_t whose = (w->thread + w->victim) % threads;
-        taken = take_parts(&job->desks[whose].parts, !w->victim, whole, ret_first);
-        if (taken)
-            return taken;
-    }
-    return 0;
 }
 
 /* Whether b can be read where it lies: as it is multiplied, a whole panel of it, in whole vectors, and not
@@ -316,7 +272,7 @@ static struct sheet next_sheet(struct worker *w, const struct sheet *now)
     if (now->first == now->last || next.cell >= t->cells) {
         int64_t part = 0, count, whole = parts_in_field(t);
         do { /* a part may be beyond the last rows */
-            count = next_parts(w, &part);
+            count = tide_share_take(&w->taker, whole, &part);
             int64_t field = part / whole, band = job->first + field / groups_of(t) * t->band,
                     end = smaller(band + t->band, job->last), panel = field % groups_of(t) * t->group;
             next = (struct sheet){.panel = panel,
@@ -452,7 +408,7 @@ static void multiply_fields(void *context, int64_t first, int64_t last, int thre
     const struct job *job = context;
     const struct tiling *t = &job->tiling;
     char *room = job->rooms + (size_t)thread * (2 * t->b_bytes + (size_t)t->group * t->sum_bytes);
-    struct worker w = {.job = job, .thread = thread};
+    struct worker w = {.job = job, .thread = thread, .taker = {job->shares, t->threads, thread, 0}};
     struct sheet none = {0};
     (void)first, (void)last;
     w.room[0] = (uint32_t *)(void *)room;
@@ -480,19 +436,17 @@ static void multiply_slab(struct job *job)
     groups = up_to(groups, t->stripe / LINES);
     if (!t->a_stays)
         tide_parallel(groups, larger(GROUPS_EACH, each(groups, t->threads)), pack_groups, job);
-    for (int64_t i = 0; i < t->threads; i++)
-        atomic_init(&job->desks[i].parts,
-                    parts_between(parts * i / t->threads, parts * (i + 1) / t->threads));
+    tide_shares_begin(job->shares, t->threads, parts);
     tide_parallel(t->threads, 1, multiply_fields, job);
 }
 
 void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
                          const struct tide_operands *operands, void *scratch, struct tide_due *due)
 {
-    struct job job = {.kind = kind, .product = product, .operands = operands, .due = due, .desks = scratch};
+    struct job job = {.kind = kind, .product = product, .operands = operands, .due = due, .shares = scratch};
     struct tiling *t = &job.tiling;
     *t = tiling_of(kind, job.product);
-    char *room = (char *)scratch + (size_t)t->threads * sizeof(struct desk);
+    char *room = (char *)scratch + (size_t)t->threads * sizeof(struct tide_share);
     job.a_packed = (uint32_t *)(void *)room;
     job.rooms = room + t->a_bytes;
     int64_t stripes = each(job.product->m, t->stripe);
