@@ -304,6 +304,8 @@ static const struct trial {
     {"conv", make_conv, {1, 1, 1, 5, 2, true}},
     {"conv", make_conv, {2, 1, 3, 8, 17, true}},
     {"conv", make_conv, {9, 10, 9, 2, 3, true}},
+    {"conv", make_conv, {17, 3, 4, 18, 33, true}},
+    {"conv", make_conv, {9, 4, 3, 10, 97, false}},
     {"depthwise", make_depthwise, {2, 5, 4, 19, true}}, /* boards, columns, rows, channels; with a bias */
     {"depthwise", make_depthwise, {3, 6, 7, 32, false}},
     {"depthwise", make_depthwise, {1, 1, 1, 3, true}},

@@ -1,13 +1,14 @@
 /*
- * cpu_conv.c - convolutions on processors, as matrix products: the windows of some cells at a time, gathered
- * into rows, times the weight.
+ * cpu_conv.c - convolutions on processors, as products of windows with the weight.
  *
  * The gradient of x is a convolution of that of y, with the weight turned: places in the opposite order, in
- * and out exchanged.
+ * and out exchanged. That of the weight is windows, transposed, by the gradient of y. Where there are no
+ * tiles for windows (windows.h), those of some rows at a time are gathered and multiplied as any matrix.
  */
 #include "rt/cpu/kernels.h"
 #include "rt/cpu/rows.h"
 #include "rt/cpu/threads.h"
+#include "rt/cpu/windows.h"
 #include "rt/op_conv.h"
 
 enum { CHUNK = 768 }; /* rows that are gathered at a time */
@@ -22,187 +23,245 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* ---- windows as rows */
+/* ---- the three products */
+
+static struct tide_windows y_windows(const struct tide_conv *d)
+{
+    return (struct tide_windows){.board = d->board,
+                                 .boards = d->rows / (d->board.columns * d->board.rows),
+                                 .channels = d->in,
+                                 .n = d->out,
+                                 .has_bias = d->has_bias,
+                                 .a_from = d->from,
+                                 .b_from = d->stored,
+                                 .to = d->to};
+}
+
+static struct tide_windows x_grad_windows(const struct tide_conv *d, bool adds)
+{
+    struct tide_windows w = y_windows(d);
+    w.channels = d->out;
+    w.n = d->in;
+    w.has_bias = false;
+    w.adds = adds;
+    w.a_from = d->to;
+    w.b_from = TIDE_F32;
+    w.to = d->from;
+    return w;
+}
+
+static struct tide_windows weight_grad_windows(const struct tide_conv *d, bool adds)
+{
+    struct tide_windows w = y_windows(d);
+    w.transposed = true;
+    w.has_bias = false;
+    w.adds = adds;
+    w.b_from = d->to;
+    w.to = d->stored;
+    return w;
+}
+
+/* Of so many rows, gathered. */
+static struct tide_product product_of(const struct tide_windows *w, int64_t rows, enum tide_dtype from)
+{
+    int64_t k = TIDE_WINDOW * w->channels;
+    struct tide_product p = w->transposed ? tide_product(k, w->n, rows, true, false, from, TIDE_F32)
+                                          : tide_product(rows, w->n, k, false, false, from, w->to);
+    tide_product_stored(&p, w->a_from, w->b_from);
+    p.has_bias = w->has_bias;
+    p.adds = w->adds;
+    return p;
+}
+
+static bool are_in_place(const struct tide_matmuls *matmuls, const struct tide_windows *w,
+                         enum tide_dtype from)
+{
+    return !tide_matmuls_are_reference(matmuls) && tide_windows_fit(tide_tile_kind(from), w);
+}
+
+/* ---- gathered: of scratch, some windows, the sums of a weight's gradient, and what products need */
+
+static int64_t rows_of(const struct tide_windows *w)
+{
+    return w->boards * w->board.columns * w->board.rows;
+}
+
+static size_t row_bytes(const struct tide_windows *w)
+{
+    return (size_t)w->channels * tide_dtype_bytes(w->a_from);
+}
+
+static size_t gathered_bytes(const struct tide_windows *w)
+{
+    return tide_aligned((size_t)smaller(CHUNK, rows_of(w)) * TIDE_WINDOW * row_bytes(w));
+}
+
+static int64_t sums_of(const struct tide_windows *w)
+{
+    return w->transposed && w->to != TIDE_F32 ? TIDE_WINDOW * w->channels * w->n : 0;
+}
+
+static size_t sum_bytes(const struct tide_windows *w)
+{
+    return tide_aligned((size_t)sums_of(w) * sizeof(float));
+}
+
+static size_t product_bytes(const struct tide_matmuls *matmuls, const struct tide_windows *w, int64_t rows,
+                            enum tide_dtype from)
+{
+    size_t most = 0;
+    for (int adds = 0; adds < 2; adds++) {
+        struct tide_product p = product_of(w, rows, from);
+        p.adds = adds;
+        most = larger(most, tide_matmuls_scratch(matmuls, &p));
+    }
+    return most;
+}
+
+static size_t windows_bytes(const struct tide_matmuls *matmuls, const struct tide_windows *w,
+                            enum tide_dtype from)
+{
+    if (are_in_place(matmuls, w, from))
+        return tide_windows_scratch(tide_tile_kind(from), w);
+    int64_t rows = rows_of(w), last = rows % CHUNK ? rows % CHUNK : smaller(CHUNK, rows);
+    return gathered_bytes(w) + sum_bytes(w) +
+           larger(product_bytes(matmuls, w, smaller(CHUNK, rows), from),
+                  product_bytes(matmuls, w, last, from));
+}
 
 struct gathering {
-    const struct tide_board *board;
+    const struct tide_windows *windows;
     const char *from;
     char *to;
     int64_t first;
-    size_t row_bytes; /* of one place */
 };
 
 static void gather_rows(void *context, int64_t first, int64_t last, int thread)
 {
     const struct gathering *g = context;
+    size_t bytes = row_bytes(g->windows);
     (void)thread;
     for (int64_t i = first; i < last; i++)
         for (int place = 0; place < TIDE_WINDOW; place++) {
-            int64_t near = tide_board_neighbour(g->board, g->first + i, place);
-            char *to = g->to + ((size_t)i * TIDE_WINDOW + (size_t)place) * g->row_bytes;
+            int64_t near = tide_board_neighbour(&g->windows->board, g->first + i, place);
+            char *to = g->to + ((size_t)i * TIDE_WINDOW + (size_t)place) * bytes;
             if (near < 0)
-                memset(to, 0, g->row_bytes);
+                memset(to, 0, bytes);
             else
-                memcpy(to, g->from + (size_t)near * g->row_bytes, g->row_bytes);
+                memcpy(to, g->from + (size_t)near * bytes, bytes);
         }
 }
 
-static void gather(const struct tide_board *board, const void *from, size_t row_bytes, int64_t first,
-                   int64_t rows, void *to)
+/* The sum over all rows is f32 until it is whole. */
+static void multiply_gathered(struct tide_matmuls *matmuls, const struct tide_windows *w,
+                              const struct tide_operands *o, enum tide_dtype from, char *scratch)
 {
-    struct gathering g = {board, from, to, first, row_bytes};
-    tide_parallel(rows, 64, gather_rows, &g);
+    struct gathering g = {w, o->a, scratch, 0};
+    char *sums = scratch + gathered_bytes(w), *rest = sums + sum_bytes(w), *c = sums_of(w) ? sums : o->c;
+    const char *b = o->b;
+    if (sums_of(w) && w->adds)
+        tide_rows_convert(sums, TIDE_F32, o->c, w->to, 1, sums_of(w));
+    for (int64_t rows; g.first < rows_of(w); g.first += rows) {
+        rows = smaller(CHUNK, rows_of(w) - g.first);
+        struct tide_product p = product_of(w, rows, from);
+        p.adds = w->adds || (w->transposed && g.first);
+        tide_parallel(rows, 64, gather_rows, &g);
+        tide_matmul(matmuls, &p, scratch, b, o->bias, c, rest);
+        if (w->transposed)
+            b += (size_t)(rows * w->n) * tide_dtype_bytes(w->b_from);
+        else
+            c += (size_t)(rows * w->n) * tide_dtype_bytes(w->to);
+    }
+    if (sums_of(w))
+        tide_rows_convert(o->c, w->to, sums, TIDE_F32, 1, sums_of(w));
 }
 
-/* ---- products of so many rows */
-
-static struct tide_product y_product(const struct tide_conv *d, int64_t rows)
+static void multiply(const struct tide_call *call, const struct tide_windows *w, enum tide_dtype from,
+                     struct tide_operands operands, void *scratch)
 {
-    struct tide_product p = tide_product(rows, d->out, TIDE_WINDOW * d->in, false, false, d->from, d->to);
-    p.has_bias = d->has_bias;
-    tide_product_stored(&p, d->from, d->stored);
-    return p;
+    if (are_in_place(call->matmuls, w, from))
+        tide_windows_multiply(tide_tile_kind(from), w, &operands, scratch);
+    else
+        multiply_gathered(call->matmuls, w, &operands, from, scratch);
 }
 
-static struct tide_product x_grad_product(const struct tide_conv *d, int64_t rows, bool adds)
-{
-    struct tide_product p = tide_product(rows, d->in, TIDE_WINDOW * d->out, false, false, d->from, d->from);
-    tide_product_stored(&p, d->to, TIDE_F32);
-    p.adds = adds;
-    return p;
-}
+/* ---- the weight, turned: (9 I, O) -> (9 O, I), places in the opposite order */
 
-static struct tide_product weight_grad_product(const struct tide_conv *d, int64_t rows, bool adds)
-{
-    struct tide_product p = tide_product(TIDE_WINDOW * d->in, d->out, rows, true, false, d->from, TIDE_F32);
-    tide_product_stored(&p, d->from, d->to);
-    p.adds = adds;
-    return p;
-}
-
-/* ---- scratch: some windows; the weight, turned, or its gradient in f32; then of products */
-
-struct room {
-    void *windows;
-    float *weight;
-    void *rest;
-};
-
-static size_t window_bytes(const struct tide_conv *d)
-{
-    size_t columns =
-        larger((size_t)d->in * tide_dtype_bytes(d->from), (size_t)d->out * tide_dtype_bytes(d->to));
-    return tide_aligned((size_t)smaller(CHUNK, d->rows) * TIDE_WINDOW * columns);
-}
-
-static size_t weight_bytes(const struct tide_conv *d)
+static size_t turned_bytes(const struct tide_conv *d)
 {
     return tide_aligned((size_t)(TIDE_WINDOW * d->in * d->out) * sizeof(float));
 }
 
-static struct room room_of(const struct tide_conv *d, void *scratch)
+struct turning {
+    const struct tide_conv *conv;
+    const char *from;
+    float *to;
+};
+
+enum { LINES = 16 }; /* that are turned at a time */
+
+/* Lines are those of the result. */
+static void turn_lines(void *context, int64_t first, int64_t last, int thread)
 {
-    char *weight = (char *)scratch + window_bytes(d);
-    return (struct room){scratch, (float *)(void *)weight, weight + weight_bytes(d)};
+    const struct turning *t = context;
+    const struct tide_conv *d = t->conv;
+    const int64_t in = d->in, out = d->out, bytes = (int64_t)tide_row_bytes(d->stored, out);
+    (void)thread;
+    for (int64_t line = first, end; line < last; line = end) {
+        int64_t place = line / out, j = line % out;
+        const char *from = t->from + (TIDE_WINDOW - 1 - place) * in * bytes;
+        end = smaller(last, line + smaller(LINES, out - j));
+        for (int64_t k = 0; k < in; k++)
+            for (int64_t i = 0; i < end - line; i++)
+                t->to[(line + i) * in + k] = (float)tide_row_number(from + k * bytes, d->stored, out, j + i);
+    }
 }
 
-static size_t product_bytes(const struct tide_matmuls *matmuls, const struct tide_conv *d, int64_t rows,
-                            enum tide_direction direction)
+static void turn_weight(const struct tide_conv *d, const void *weight, float *to)
 {
-    struct tide_product y = y_product(d, rows);
-    size_t most = direction == TIDE_FORWARD ? tide_matmuls_scratch(matmuls, &y) : 0;
-    for (int adds = 0; direction == TIDE_BACKWARD && adds < 2; adds++) {
-        struct tide_product x = x_grad_product(d, rows, adds), weight = weight_grad_product(d, rows, adds);
-        most = larger(most, tide_matmuls_scratch(matmuls, &x));
-        most = larger(most, tide_matmuls_scratch(matmuls, &weight));
-    }
-    return most;
+    struct turning t = {d, weight, to};
+    tide_parallel(TIDE_WINDOW * d->out, 4 * LINES, turn_lines, &t);
 }
+
+/* ---- passes */
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,
                       const struct tide_node *node, enum tide_direction direction)
 {
     struct tide_conv d = tide_conv_of(graph, node);
-    int64_t most = smaller(CHUNK, d.rows), last = d.rows % CHUNK ? d.rows % CHUNK : most;
-    return window_bytes(&d) + weight_bytes(&d) +
-           larger(product_bytes(matmuls, &d, most, direction), product_bytes(matmuls, &d, last, direction));
-}
-
-/* ---- passes */
-
-static void *row_of(void *rows, enum tide_dtype dtype, int64_t columns, int64_t row)
-{
-    return (char *)rows + (size_t)(row * columns) * tide_dtype_bytes(dtype);
+    struct tide_windows y = y_windows(&d), x = x_grad_windows(&d, false),
+                        weight = weight_grad_windows(&d, false);
+    return direction == TIDE_FORWARD ? windows_bytes(matmuls, &y, d.from)
+                                     : larger(turned_bytes(&d) + windows_bytes(matmuls, &x, d.from),
+                                              windows_bytes(matmuls, &weight, d.from));
 }
 
 static void forward(const struct tide_call *call)
 {
     struct tide_conv d = tide_conv_of(call->graph, call->node);
-    struct room room = room_of(&d, call->scratch);
-    for (int64_t first = 0, rows; first < d.rows; first += rows) {
-        rows = smaller(CHUNK, d.rows - first);
-        struct tide_product y = y_product(&d, rows);
-        gather(&d.board, call->in[X], (size_t)d.in * tide_dtype_bytes(d.from), first, rows, room.windows);
-        tide_matmul(call->matmuls, &y, room.windows, call->in[WEIGHT], call->in[BIAS],
-                    row_of(call->out[0], d.to, d.out, first), room.rest);
-    }
-}
-
-/* (9 I, O) -> (9 O, I), places in the opposite order. */
-static void turn_weight(const struct tide_conv *d, const void *weight, float *to, float *row)
-{
-    for (int64_t k = 0; k < TIDE_WINDOW * d->in; k++) {
-        float *place = to + (TIDE_WINDOW - 1 - k / d->in) * d->in * d->out + k % d->in;
-        tide_rows_convert_here(row, TIDE_F32,
-                               (const char *)weight + (size_t)k * tide_row_bytes(d->stored, d->out),
-                               d->stored, d->out);
-        for (int64_t j = 0; j < d->out; j++)
-            place[j * d->in] = row[j];
-    }
-}
-
-static void backward_x(const struct tide_call *call, const struct tide_conv *d, const struct room *room)
-{
-    turn_weight(d, call->in[WEIGHT], room->weight, room->windows);
-    for (int64_t first = 0, rows; first < d->rows; first += rows) {
-        rows = smaller(CHUNK, d->rows - first);
-        struct tide_product x = x_grad_product(d, rows, call->adds >> X & 1);
-        gather(&d->board, call->out_grad[0], (size_t)d->out * tide_dtype_bytes(d->to), first, rows,
-               room->windows);
-        tide_matmul(call->matmuls, &x, room->windows, room->weight, NULL,
-                    row_of(call->in_grad[X], d->from, d->in, first), room->rest);
-    }
-}
-
-/* In f32 until all rows are added. */
-static void backward_weight(const struct tide_call *call, const struct tide_conv *d, const struct room *room)
-{
-    int64_t count = TIDE_WINDOW * d->in * d->out;
-    bool adds = call->adds >> WEIGHT & 1;
-    float *sums = d->stored == TIDE_F32 ? call->in_grad[WEIGHT] : room->weight;
-    if (d->stored != TIDE_F32 && adds)
-        tide_rows_convert(sums, TIDE_F32, call->in_grad[WEIGHT], d->stored, 1, count);
-    for (int64_t first = 0, rows; first < d->rows; first += rows) {
-        rows = smaller(CHUNK, d->rows - first);
-        struct tide_product weight = weight_grad_product(d, rows, adds || first);
-        gather(&d->board, call->in[X], (size_t)d->in * tide_dtype_bytes(d->from), first, rows, room->windows);
-        tide_matmul(call->matmuls, &weight, room->windows,
-                    row_of((void *)call->out_grad[0], d->to, d->out, first), NULL, sums, room->rest);
-    }
-    if (d->stored != TIDE_F32)
-        tide_rows_convert(call->in_grad[WEIGHT], d->stored, sums, TIDE_F32, 1, count);
+    struct tide_windows y = y_windows(&d);
+    multiply(call, &y, d.from,
+             (struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0]},
+             call->scratch);
 }
 
 static void backward(const struct tide_call *call)
 {
     struct tide_conv d = tide_conv_of(call->graph, call->node);
-    struct room room = room_of(&d, call->scratch);
+    const void *y_grad = call->out_grad[0];
     if (call->in_grad[BIAS])
-        tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, call->out_grad[0], d.to, d.rows, d.out);
-    if (call->in_grad[WEIGHT])
-        backward_weight(call, &d, &room);
-    if (call->in_grad[X])
-        backward_x(call, &d, &room);
+        tide_rows_sum(call->in_grad[BIAS], call->adds >> BIAS & 1, y_grad, d.to, d.rows, d.out);
+    if (call->in_grad[WEIGHT]) {
+        struct tide_windows weight = weight_grad_windows(&d, call->adds >> WEIGHT & 1);
+        multiply(call, &weight, d.from,
+                 (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT]}, call->scratch);
+    }
+    if (call->in_grad[X]) {
+        struct tide_windows x = x_grad_windows(&d, call->adds >> X & 1);
+        turn_weight(&d, call->in[WEIGHT], call->scratch);
+        multiply(call, &x, d.from, (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X]},
+                 (char *)call->scratch + turned_bytes(&d));
+    }
 }
 
 const struct tide_cpu_kernels tide_cpu_conv = {

@@ -8,6 +8,9 @@
 #include "rt/cpu/pack.h"
 #include "rt/cpu/processor.h"
 
+/* Rows of a tile of windows, at the most. */
+enum { TIDE_WINDOW_ROWS = 8 };
+
 struct tide_tile {
     const uint32_t *a; /* cell k of row i at a[i * a_row + k * a_cell]; packed: 1 and 16, or squares */
     int64_t a_row, a_cell;
@@ -41,6 +44,29 @@ struct tide_few {
     float *sums;           /* across: [16 rows][columns of the kind]; along: [16 lines][16 rows] */
 };
 
+/* Some of k, whose cells follow each other in each row of a and in b. */
+struct tide_stretch {
+    int64_t a, b, cells; /* of a: words from where the rows begin; of b: cells */
+};
+
+/* A tile whose rows lie anywhere, and of k only some stretches count: of windows (windows.h). */
+struct tide_window_tile {
+    const uint32_t *a[TIDE_WINDOW_ROWS]; /* rows; those that are not there are as the first */
+    int64_t a_cell;                      /* words from a cell of a row to the next */
+    const struct tide_stretch *stretches;
+    int64_t stretch_count;
+    const uint32_t *b; /* cell k of column j at b[k * b_cell + j] */
+    int64_t b_cell;
+    char *c[TIDE_WINDOW_ROWS];
+    enum tide_dtype to; /* of c */
+    int64_t rows, width;
+    bool is_cut;       /* b ends with the tile's last column; else with a vector */
+    const float *bias; /* NULL: none */
+    bool adds, begins, ends;
+    float *sums;           /* as above */
+    struct tide_lines ask; /* lines of what will be read soon */
+};
+
 struct tide_tile_kind {
     const char *name;
     enum tide_dtype cells; /* f32, or pairs of bf16 */
@@ -57,6 +83,7 @@ struct tide_tile_kind {
     /* For few rows, up to sixteen: across, a strip of its columns; along, up to TIDE_FEW_LINES lines and
      * TIDE_FEW_CELLS cells. NULL: in tiles. */
     void (*across)(const struct tide_few *few), (*along)(const struct tide_few *few);
+    void (*window)(const struct tide_window_tile *tile); /* NULL: there is none */
 };
 
 /* What multiplies cells of that type with those instructions. multiplies_bf16: AVX-512 does so clearly faster
@@ -71,6 +98,10 @@ const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from);
 
 /* The end of a tile in plain C: sums [rows][columns] become numbers of c. */
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);
+
+/* Of kinds that have one. */
+void tide_window_avx512(const struct tide_window_tile *tile);
+void tide_window_avx512_bf16(const struct tide_window_tile *tile);
 
 extern const struct tide_tile_kind tide_tile_plain, tide_tile_avx2, tide_tile_avx512, tide_tile_avx512_bf16,
     tide_tile_amx;

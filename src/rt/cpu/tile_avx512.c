@@ -308,7 +308,8 @@ const struct tide_tile_kind tide_tile_avx512 = {.name = "AVX-512",
                                                 .pack_b = tide_pack_avx512,
                                                 .tile = tile_f32,
                                                 .across = few_f32_across,
-                                                .along = few_f32_along};
+                                                .along = few_f32_along,
+                                                .window = tide_window_avx512};
 
 const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
                                                      .cells = TIDE_BF16,
@@ -323,6 +324,7 @@ const struct tide_tile_kind tide_tile_avx512_bf16 = {.name = "AVX-512 bf16",
                                                      .pack_b = tide_pack_avx512,
                                                      .tile = tile_bf16,
                                                      .across = few_bf16_across,
-                                                     .along = few_bf16_along};
+                                                     .along = few_bf16_along,
+                                                     .window = tide_window_avx512_bf16};
 
 #endif

@@ -1,0 +1,115 @@
+/*
+ * window_avx512.c - tiles of windows with AVX-512: as in tile_avx512.c, 8 x 48.
+ */
+#include "rt/cpu/tile_write.h"
+
+#if defined(__x86_64__)
+
+enum { ROWS = TIDE_WINDOW_ROWS, VECTORS = 3, LANES = TIDE_LANES, COLUMNS = VECTORS * LANES };
+enum { AHEAD = 16 }; /* cells; b comes from the second-level cache */
+
+TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_window_tile *t, __m512 sums[ROWS][VECTORS],
+                                        const int vectors, enum tide_dtype to)
+{
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) {
+        __mmask16 lanes = tide_first_16(t->width - v * LANES);
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= t->rows)
+                break;
+            tide_sums_write(t->c[i], v * LANES, lanes, sums[i][v], to, t->bias, t->adds);
+        }
+    }
+}
+
+TIDE_INLINE TIDE_AVX512 void keep_sums(const struct tide_window_tile *t, __m512 sums[ROWS][VECTORS],
+                                       const int vectors)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; v++)
+            _mm512_store_ps(t->sums + i * COLUMNS + v * LANES, sums[i][v]);
+}
+
+TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
+{
+    int64_t bytes = t->width * (int64_t)tide_dtype_bytes(t->to);
+    for (int64_t i = 0; t->ends && i < t->rows; i++)
+        for (int64_t at = 0; at < bytes; at += TIDE_LINE)
+            __builtin_prefetch(t->c[i] + at, 1, 3);
+}
+
+/* cuts: of the last vector only some lanes may be read. */
+#define WINDOW(name, marks, PRODUCT)                                                                         \
+    TIDE_INLINE marks void name(const struct tide_window_tile *t, const int vectors, const bool cuts)        \
+    {                                                                                                        \
+        __m512 sums[ROWS][VECTORS];                                                                          \
+        const uint32_t *a[ROWS];                                                                             \
+        const int64_t b_cell = t->b_cell, a_cell = t->a_cell;                                                \
+        const __mmask16 lanes = tide_first_16(t->width - (vectors - 1) * LANES);                             \
+        struct tide_lines ask = t->ask;                                                                      \
+        _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++) a[i] = t->a[i];                               \
+        ask_for_c(t);                                                                                        \
+        _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                               \
+            _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =                           \
+                t->begins ? _mm512_setzero_ps() : _mm512_load_ps(t->sums + i * COLUMNS + v * LANES);         \
+        for (int64_t s = 0; s < t->stretch_count; s++) {                                                     \
+            const struct tide_stretch stretch = t->stretches[s];                                             \
+            const uint32_t *b = t->b + stretch.b * b_cell;                                                   \
+            int64_t at = stretch.a;                                                                          \
+            tide_lines_ask(&ask, ask.count - ask.count / (t->stretch_count - s));                            \
+            for (int64_t cell = 0; cell < stretch.cells; cell++, at += a_cell, b += b_cell) {                \
+                __m512 columns[VECTORS];                                                                     \
+                _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                                    \
+                {                                                                                            \
+                    columns[v] = cuts && v == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + v * LANES)      \
+                                                          : _mm512_loadu_ps(b + v * LANES);                  \
+                    _mm_prefetch((const char *)(b + AHEAD * b_cell + v * LANES), _MM_HINT_T0);               \
+                }                                                                                            \
+                _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                       \
+                {                                                                                            \
+                    __m512 row = (__m512)_mm512_set1_epi32((int)a[i][at]);                                   \
+                    _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =                   \
+                        PRODUCT(sums[i][v], row, columns[v]);                                                \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        if (!t->ends)                                                                                        \
+            keep_sums(t, sums, vectors);                                                                     \
+        else if (t->to == TIDE_F32)                                                                          \
+            write_sums(t, sums, vectors, TIDE_F32);                                                          \
+        else                                                                                                 \
+            write_sums(t, sums, vectors, TIDE_BF16);                                                         \
+    }
+
+#define F32_PRODUCT(sum, row, column)  _mm512_fmadd_ps(row, column, sum)
+#define BF16_PRODUCT(sum, row, column) _mm512_dpbf16_ps(sum, (__m512bh)(row), (__m512bh)(column))
+WINDOW(window_f32, TIDE_AVX512, F32_PRODUCT)
+WINDOW(window_bf16, TIDE_AVX512_BF16, BF16_PRODUCT)
+
+/* Of the last columns there may be fewer vectors. */
+TIDE_AVX512 void tide_window_avx512(const struct tide_window_tile *t)
+{
+    if (t->width > 2 * LANES && !t->is_cut)
+        window_f32(t, 3, false);
+    else if (t->width > 2 * LANES)
+        window_f32(t, 3, true);
+    else if (t->width > LANES)
+        window_f32(t, 2, true);
+    else
+        window_f32(t, 1, true);
+}
+
+TIDE_AVX512_BF16 void tide_window_avx512_bf16(const struct tide_window_tile *t)
+{
+    if (t->width > 2 * LANES)
+        window_bf16(t, 3, false);
+    else if (t->width > LANES)
+        window_bf16(t, 2, false);
+    else
+        window_bf16(t, 1, false);
+}
+
+#endif
