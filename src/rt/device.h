@@ -91,9 +91,10 @@ struct tide_device {
                 struct tide_err *err);
     /* Whom programs ask for parameters that are streamed. */
     void (*ask)(struct tide_arena *arena, tide_source *source, void *context);
-    /* Runs a program; one that trains on a micro-batch, from 0, else rule is NULL. watcher may be NULL. -1:
-     * the source failed, and the rest was left out. */
-    int (*run)(struct tide_arena *arena, int program, int64_t micro_batch,
+    /* Runs a program; one that trains on a micro-batch, from 0, else rule is NULL. rows: of a program with
+     * lengths (graph.h), how many are there. watcher may be NULL. -1: the source failed, and the rest was
+     * left out. */
+    int (*run)(struct tide_arena *arena, int program, int64_t rows, int64_t micro_batch,
                const struct tide_update_rule *rule, tide_watcher *watcher, void *context);
     /* Updates all parameters that train from gradients that are kept. An update, here or within a pass, is
      * left out when the last loss or the norm, if it is measured, is no number. */

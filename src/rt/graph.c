@@ -104,7 +104,7 @@ int tide_graph_program(struct tide_graph *graph, const char *name, bool trains)
     if (trains && tide_graph_training(graph) >= 0)
         return tide_graph_fail(graph, "a graph has one program that trains");
     graph->programs[graph->program_count] = (struct tide_program){
-        .name = name, .first = graph->node_count, .end = graph->node_count, .trains = trains};
+        .name = name, .first = graph->node_count, .end = graph->node_count, .trains = trains, .lengths = -1};
     return graph->program_count++;
 }
 
@@ -117,6 +117,23 @@ int tide_graph_forward_of(struct tide_graph *graph, const char *name, int progra
     graph->programs[number].name = name;
     graph->programs[number].trains = false;
     return number;
+}
+
+void tide_graph_lengths(struct tide_graph *graph, int lengths, int64_t rows)
+{
+    if (graph->failed)
+        return;
+    struct tide_program *p = &graph->programs[graph->program_count - 1];
+    p->lengths = lengths;
+    p->rows = rows;
+}
+
+bool tide_graph_has_rows(const struct tide_graph *graph, int program, int tensor)
+{
+    const struct tide_program *p = &graph->programs[program];
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    return p->lengths >= 0 && tensor != p->lengths && t->dims[0] == p->rows &&
+           (t->role == TIDE_ACTIVATION || t->role == TIDE_INPUT);
 }
 
 int tide_graph_training(const struct tide_graph *graph)

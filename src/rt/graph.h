@@ -93,6 +93,8 @@ struct tide_program {
     int first, end; /* nodes */
     int block_count;
     bool trains;
+    int lengths;  /* an input: rows of each of its sequences; -1: all rows are there */
+    int64_t rows; /* with lengths: the most that they add up to */
 };
 
 struct tide_graph {
@@ -131,6 +133,15 @@ int tide_graph_program(struct tide_graph *graph, const char *name, bool trains);
 
 /* A program with the nodes of another, forward only. */
 int tide_graph_forward_of(struct tide_graph *graph, const char *name, int program);
+
+/* The program at hand reads sequences of different length, one after another: `lengths`, an input of i32,
+ * says how many rows each has. Of tensors of `rows` rows that are inputs of this program, or that it
+ * computes, so many rows are there in a run as the lengths add up to, and others cost nothing. A device may
+ * compute some more, for its own convenience: inputs hold something harmless there. */
+void tide_graph_lengths(struct tide_graph *graph, int lengths, int64_t rows);
+
+/* Whether a tensor has those rows in a program with lengths. */
+bool tide_graph_has_rows(const struct tide_graph *graph, int program, int tensor);
 
 /* The program that trains; -1: none does. */
 int tide_graph_training(const struct tide_graph *graph);

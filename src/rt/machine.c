@@ -312,6 +312,21 @@ static void note_used(struct tide_machine *m, const size_t *used)
         m->used[i] = larger(m->used[i], used[i]);
 }
 
+/* Of a program with lengths, what they add up to. */
+static int64_t rows_of(struct tide_machine *m, int program)
+{
+    const struct tide_program *p = &m->graph->programs[program];
+    int64_t rows = 0;
+    if (p->lengths < 0)
+        return 0;
+    const int32_t *lengths = tide_machine_input(m, p->lengths);
+    for (int64_t i = 0; i < tide_tensor_count(&m->graph->tensors[p->lengths]); i++)
+        rows += lengths[i];
+    TIDE_CHECK(rows, >, 0);
+    TIDE_CHECK(rows, <=, p->rows);
+    return rows;
+}
+
 static int run(struct tide_machine *m, int program, int64_t micro_batch, const struct tide_update_rule *rule)
 {
     const struct loaded *p = &m->programs[program];
@@ -319,7 +334,8 @@ static int run(struct tide_machine *m, int program, int64_t micro_batch, const s
         m->device->write(m->arena, tide_plan_start(&m->plan, TIDE_INPUTS) + p->input, m->inputs + p->input,
                          p->input_bytes);
     note_used(m, p->used);
-    return m->device->run(m->arena, program, micro_batch, rule, rule ? m->watcher : NULL, m->watching);
+    return m->device->run(m->arena, program, rows_of(m, program), micro_batch, rule, rule ? m->watcher : NULL,
+                          m->watching);
 }
 
 float tide_machine_pass(struct tide_machine *m, int64_t micro_batch, const struct tide_update_rule *rule)

@@ -97,8 +97,9 @@ int tide_op_scale(struct tide_graph *graph, int x, float by);
 /* The tanh form. */
 int tide_op_gelu(struct tide_graph *graph, int x);
 
-/* (N, 3C) of sequences of length T -> (N, C): causal, all heads. T x T is never stored. */
-int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t sequence);
+/* (N, 3C) of sequences of length T -> (N, C): causal, all heads. T x T is never stored. lengths (S) i32: of
+ * sequences that follow each other, T rows or fewer each; -1: all have T. */
+int tide_op_attention(struct tide_graph *graph, int qkv, int lengths, int64_t heads, int64_t sequence);
 
 /* (N, C) + (N, C) of one type */
 int tide_op_add(struct tide_graph *graph, int a, int b);

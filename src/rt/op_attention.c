@@ -1,5 +1,5 @@
 /*
- * op_attention.c - causal self-attention of all heads: qkv (N, 3C) of sequences of length T -> (N, C).
+ * op_attention.c - causal self-attention of all heads: qkv (N, 3C) of sequences of at most T rows -> (N, C).
  *
  * Of each row the logarithm of the sum of exponentials is kept; the backward pass computes the scores again
  * from it, so that T x T of them need never be stored.
@@ -11,9 +11,11 @@
 
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
-    const struct tide_tensor *qkv = &graph->tensors[node->in[0]];
-    int64_t heads = node->numbers[0], sequence = node->numbers[1], rows = tide_tensor_rows(qkv),
+    const struct tide_tensor *qkv = &graph->tensors[node->in[QKV]];
+    int64_t heads = node->numbers[HEADS], sequence = node->numbers[SEQUENCE], rows = tide_tensor_rows(qkv),
             columns = tide_tensor_columns(qkv);
+    if (node->in_count > LENGTHS && graph->tensors[node->in[LENGTHS]].dtype != TIDE_I32)
+        return tide_graph_fail(graph, "attention: lengths are whole numbers");
     if (heads <= 0 || sequence <= 0 || columns % (3 * heads) || rows % sequence)
         return tide_graph_fail(graph, "attention: (%lld, %lld) does not fit %lld heads and sequences of %lld",
                                (long long)rows, (long long)columns, (long long)heads, (long long)sequence);
@@ -27,7 +29,7 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
 static double work(const struct tide_graph *graph, const struct tide_node *node)
 {
     const struct tide_tensor *y = &graph->tensors[node->out[Y]];
-    return 2.0 * (double)tide_tensor_count(y) * (double)node->numbers[1];
+    return 2.0 * (double)tide_tensor_count(y) * (double)node->numbers[SEQUENCE];
 }
 
 /* ---- reference */
@@ -50,7 +52,7 @@ static int64_t y_at(const struct plain *p, int64_t i, int64_t c)
     return (p->row + i) * p->channels + p->head * p->width + c;
 }
 
-/* Where the logarithm of the sum of row i is: (sequences, heads, T). */
+/* Where the logarithm of the sum of row i is: of each sequence (heads, T). */
 static int64_t log_sum_at(const struct plain *p, int64_t i)
 {
     return p->row * (p->channels / p->width) + p->head * p->T + i;
@@ -117,12 +119,14 @@ static void plain_backward(const struct plain *p)
 
 static void each_head(const struct tide_call *call, void (*visit)(const struct plain *p))
 {
-    int64_t heads = call->node->numbers[0], channels = tide_tensor_columns(tide_in_tensor(call, 0)) / 3;
-    struct plain p = {
-        .call = call, .T = call->node->numbers[1], .width = channels / heads, .channels = channels};
-    for (p.row = 0; p.row < tide_tensor_rows(tide_in_tensor(call, 0)); p.row += p.T)
+    int64_t heads = call->node->numbers[HEADS], channels = tide_tensor_columns(tide_in_tensor(call, QKV)) / 3,
+            sequences = tide_attention_sequences(call);
+    struct plain p = {.call = call, .width = channels / heads, .channels = channels};
+    for (int64_t i = 0; i < sequences; i++, p.row += p.T) {
+        p.T = tide_attention_rows(call, i, p.row);
         for (p.head = 0; p.head < heads; p.head++)
             visit(&p);
+    }
 }
 
 static void reference_forward(const struct tide_call *call)
@@ -139,15 +143,17 @@ const struct tide_op tide_op_of_attention = {
     .name = "attention",
     .shape = shape,
     .work = work,
-    .reads_in = {1},
+    .reads_in = {1U << QKV | 1U << LENGTHS},
     .reads_out = {1U << Y | 1U << LOG_SUM},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,
 };
 
-int tide_op_attention(struct tide_graph *graph, int qkv, int64_t heads, int64_t sequence)
+int tide_op_attention(struct tide_graph *graph, int qkv, int lengths, int64_t heads, int64_t sequence)
 {
-    struct tide_node node = {
-        .op = &tide_op_of_attention, .in = {qkv}, .in_count = 1, .numbers = {heads, sequence}};
+    struct tide_node node = {.op = &tide_op_of_attention,
+                             .in = {qkv, lengths},
+                             .in_count = lengths < 0 ? 1 : 2,
+                             .numbers = {[HEADS] = heads, [SEQUENCE] = sequence}};
     return tide_graph_append(graph, &node);
 }

@@ -11,7 +11,8 @@ struct maker {
     const struct tide_gpt_config *config;
     const char *prefix;              /* of parameters' names */
     int block;                       /* -1: outside */
-    int64_t sequence;                /* rows of one */
+    int64_t sequence;                /* rows of one, at most */
+    int lengths, positions;          /* of sequences that may be shorter, and of their rows; -1: none are */
     int caches;                      /* the first of two states per block; -1: none */
     struct tide_gpt_reading reading; /* of caches */
     bool fills;                      /* nothing is wanted but the caches */
@@ -82,7 +83,7 @@ static int linear(struct maker *m, const char *name, int x, int64_t in, int64_t 
 static int attend(struct maker *m, int qkv)
 {
     if (m->caches < 0)
-        return tide_op_attention(m->graph, qkv, m->config->heads, m->sequence);
+        return tide_op_attention(m->graph, qkv, m->lengths, m->config->heads, m->sequence);
     return tide_op_cached(m->graph, qkv, m->caches + 2 * m->block, m->caches + 2 * m->block + 1,
                           m->reading.slots, m->reading.positions, m->config->heads);
 }
@@ -116,7 +117,13 @@ static struct maker maker_of(struct tide_graph *graph, const struct tide_gpt_con
 {
     graph->freezes |= config->adapter_rank > 0;
     graph->prefix = TIDE_GPT_PREFIX;
-    return (struct maker){.graph = graph, .config = config, .prefix = "", .block = -1, .caches = -1};
+    return (struct maker){.graph = graph,
+                          .config = config,
+                          .prefix = "",
+                          .block = -1,
+                          .lengths = -1,
+                          .positions = -1,
+                          .caches = -1};
 }
 
 static struct tide_head head_with(const struct tide_row_loss *loss)
@@ -132,7 +139,8 @@ static void read_sequences(struct maker *m, int64_t sequence, const struct tide_
     m->sequence = sequence;
     gpt->token_table = parameter(m, "wte.weight", true, c->vocabulary, c->channels);
     gpt->position_table = parameter(m, "wpe.weight", true, c->positions, c->channels);
-    int x = tide_op_embed(m->graph, gpt->tokens, gpt->token_table, gpt->position_table, -1, sequence);
+    int x =
+        tide_op_embed(m->graph, gpt->tokens, gpt->token_table, gpt->position_table, m->positions, sequence);
     x = norm(m, "ln_f", blocks(m, x));
     gpt->loss = tide_op_head(m->graph, x, gpt->token_table, gpt->targets, head);
 }
@@ -156,6 +164,14 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
 
 /* ---- a policy */
 
+/* The program at hand reads sequences of a policy, which are as long as they are. */
+static void read_lengths(struct maker *m, const struct tide_gpt_policy *policy)
+{
+    m->lengths = policy->lengths;
+    m->positions = policy->positions;
+    tide_graph_lengths(m->graph, policy->lengths, policy->sequences * policy->rows);
+}
+
 /* Where the policy trains adapters, the model without them; else another one, that is streamed. */
 static void add_reference(struct tide_graph *graph, const struct tide_gpt_config *config, double temperature,
                           struct tide_gpt_policy *policy)
@@ -168,6 +184,7 @@ static void add_reference(struct tide_graph *graph, const struct tide_gpt_config
     head.temperature = (float)temperature;
     head.sparse = true;
     policy->reference = tide_graph_program(graph, "reference", false);
+    read_lengths(&m, policy);
     graph->streams = !config->adapter_rank;
     if (graph->streams)
         m.prefix = TIDE_GPT_REFERENCE;
@@ -189,6 +206,9 @@ int tide_gpt_build_policy(struct tide_graph *graph, const struct tide_gpt_config
     struct tide_gpt_policy p = {.sequences = sequences, .rows = rows, .reference = -1, .reference_log = -1};
     int64_t all = sequences * rows, constants = TIDE_POLICY_CONSTANTS;
     p.gpt.train = tide_graph_program(graph, "train", true);
+    p.lengths = tide_graph_tensor(graph, "lengths", TIDE_INPUT, TIDE_I32, 1, &sequences);
+    p.positions = tide_graph_tensor(graph, "positions", TIDE_INPUT, TIDE_I32, 1, &all);
+    read_lengths(&m, &p);
     p.gpt.tokens = tide_graph_tensor(graph, "tokens", TIDE_INPUT, TIDE_I32, 1, &all);
     p.gpt.targets = tide_graph_tensor(graph, "targets", TIDE_INPUT, TIDE_I32, 1, &all);
     for (int i = 0; i < TIDE_POLICY_INPUTS; i++)
@@ -212,6 +232,8 @@ struct tide_policy_batch tide_gpt_policy_batch(const struct tide_gpt_policy *pol
 {
     struct tide_policy_batch batch = {.sequences = policy->sequences,
                                       .rows = policy->rows,
+                                      .lengths = tide_machine_input(machine, policy->lengths),
+                                      .positions = tide_machine_input(machine, policy->positions),
                                       .tokens = tide_machine_input(machine, policy->gpt.tokens),
                                       .targets = tide_machine_input(machine, policy->gpt.targets),
                                       .constants = tide_machine_input(machine, policy->constants)};

@@ -35,10 +35,12 @@ int tide_gpt_build(struct tide_graph *graph, const struct tide_gpt_config *confi
                    int64_t sequence, struct tide_gpt *ret_gpt, struct tide_err *err);
 
 /* The model as a policy that is trained by rewards (policy.h): a micro-batch of `sequences` sequences, of
- * `rows` rows each. Rows without a target cost nothing in the head. */
+ * at most `rows` rows each, which cost as much as they have. Rows without a target cost nothing in the head.
+ */
 struct tide_gpt_policy {
     int64_t sequences, rows;
-    struct tide_gpt gpt; /* evaluate, which is called `score`: the same forward pass */
+    struct tide_gpt gpt;    /* evaluate, which is called `score`: the same forward pass */
+    int lengths, positions; /* (sequences), (sequences rows) i32 */
     int inputs[TIDE_POLICY_INPUTS], constants;
     int log_probabilities; /* a result of both programs: (sequences rows) f32 */
     int reference;         /* a program: likewise by the reference. -1: beta is 0 */

@@ -561,7 +561,7 @@ static int refer(struct grpo *g, struct tide_machine *machine, struct tide_err *
             return tide_err_wrap(err, "the reference of the KL term");
         }
         tide_policy_take_reference(
-            &batch, some, count, tide_machine_result(machine, g->policy.reference, g->policy.reference_log));
+            some, count, tide_machine_result(machine, g->policy.reference, g->policy.reference_log));
     }
     return 0;
 }
@@ -581,7 +581,7 @@ static int update(struct grpo *g, struct tide_machine *machine, struct tide_upda
         const float *logs = tide_machine_result(machine, g->policy.gpt.train, g->policy.log_probabilities);
         tide_policy_count(&batch, logs, sums);
         if (epoch == 0 && g->rule.epochs > 1)
-            tide_policy_take_old(&batch, some, count, logs);
+            tide_policy_take_old(some, count, logs);
     }
     ret_step->loss = loss / (double)g->task.passes;
     ret_step->norm = tide_machine_update(machine, rule);

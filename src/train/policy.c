@@ -159,15 +159,22 @@ const struct tide_row_loss tide_policy_loss = {
 
 /* ---- micro-batches */
 
-static void fill_sequence(const struct tide_policy_batch *b, int64_t at, const struct tide_policy_sequence *s)
+static int64_t rows_of(const struct tide_policy_sequence *s)
 {
-    int64_t count = s->prompt + s->completion, first = at * b->rows;
+    int64_t rows = s->prompt + s->completion - 1;
+    return rows > 0 ? rows : 1;
+}
+
+static void fill_sequence(const struct tide_policy_batch *b, int64_t first,
+                          const struct tide_policy_sequence *s)
+{
     TIDE_CHECK(s->prompt, >=, 1);
-    TIDE_CHECK(count, <=, b->rows + 1);
-    for (int64_t i = 0; i + 1 < count; i++) {
+    TIDE_CHECK(rows_of(s), <=, b->rows);
+    for (int64_t i = 0; i < rows_of(s); i++) {
         int64_t made = i + 1 - s->prompt; /* the completion's token that comes after this row's */
         b->tokens[first + i] = s->tokens[i];
-        if (made < 0)
+        b->positions[first + i] = (int32_t)i;
+        if (made < 0 || made >= s->completion)
             continue;
         b->targets[first + i] = s->tokens[i + 1];
         b->inputs[TIDE_POLICY_ADVANTAGE][first + i] = s->advantage;
@@ -180,15 +187,19 @@ static void fill_sequence(const struct tide_policy_batch *b, int64_t at, const s
 void tide_policy_fill(const struct tide_policy_batch *b, const struct tide_policy_rule *rule,
                       const struct tide_policy_sequence *sequences, int64_t count, int64_t epoch)
 {
-    int64_t rows = b->sequences * b->rows;
+    int64_t rows = b->sequences * b->rows, first = 0;
     TIDE_CHECK(count, <=, b->sequences);
     memset(b->tokens, 0, (size_t)rows * sizeof *b->tokens);
+    memset(b->positions, 0, (size_t)rows * sizeof *b->positions);
+    memset(b->lengths, 0, (size_t)b->sequences * sizeof *b->lengths);
     for (int64_t i = 0; i < rows; i++)
         b->targets[i] = -1;
     for (int i = 0; i < TIDE_POLICY_INPUTS; i++)
         memset(b->inputs[i], 0, (size_t)rows * sizeof *b->inputs[i]);
-    for (int64_t i = 0; i < count; i++)
-        fill_sequence(b, i, &sequences[i]);
+    for (int64_t i = 0; i < count; first += rows_of(&sequences[i++])) {
+        b->lengths[i] = (int32_t)rows_of(&sequences[i]);
+        fill_sequence(b, first, &sequences[i]);
+    }
     b->constants[LOW] = (float)(1 - rule->epsilon);
     b->constants[HIGH] = (float)(1 + rule->epsilon_high);
     b->constants[BETA] = (float)rule->beta;
@@ -196,27 +207,19 @@ void tide_policy_fill(const struct tide_policy_batch *b, const struct tide_polic
     b->constants[ON_POLICY] = epoch == 0;
 }
 
-/* Of a completion's first token. */
-static const float *said_of(const struct tide_policy_batch *b, const struct tide_policy_sequence *s,
-                            int64_t at, const float *log_probabilities)
+void tide_policy_take_old(const struct tide_policy_sequence *sequences, int64_t count,
+                          const float *log_probabilities)
 {
-    return log_probabilities + at * b->rows + s->prompt - 1;
-}
-
-void tide_policy_take_old(const struct tide_policy_batch *b, const struct tide_policy_sequence *sequences,
-                          int64_t count, const float *log_probabilities)
-{
-    for (int64_t i = 0; i < count; i++)
-        memcpy(sequences[i].old_log, said_of(b, &sequences[i], i, log_probabilities),
+    for (int64_t i = 0; i < count; log_probabilities += rows_of(&sequences[i++]))
+        memcpy(sequences[i].old_log, log_probabilities + sequences[i].prompt - 1,
                (size_t)sequences[i].completion * sizeof(float));
 }
 
-void tide_policy_take_reference(const struct tide_policy_batch *b,
-                                const struct tide_policy_sequence *sequences, int64_t count,
+void tide_policy_take_reference(const struct tide_policy_sequence *sequences, int64_t count,
                                 const float *log_probabilities)
 {
-    for (int64_t i = 0; i < count; i++)
-        memcpy(sequences[i].reference_log, said_of(b, &sequences[i], i, log_probabilities),
+    for (int64_t i = 0; i < count; log_probabilities += rows_of(&sequences[i++]))
+        memcpy(sequences[i].reference_log, log_probabilities + sequences[i].prompt - 1,
                (size_t)sequences[i].completion * sizeof(float));
 }
 

@@ -116,12 +116,14 @@ enum { TIDE_POLICY_CONSTANTS = 5 };
 /* The loss of a row with a target: the weight times what is said above. Summed, not averaged. */
 extern const struct tide_row_loss tide_policy_loss;
 
-/* A micro-batch as the model takes it: sequences of `rows` rows each, one after another. A row reads a token
- * and says how likely the next one is: of a sequence of n tokens there are n - 1 rows. Rows whose next token
- * is of the prompt or is not there have no target (-1). */
+/* A micro-batch as the model takes it: sequences one after another. A row reads a token and says how likely
+ * the next one is: of a sequence of n tokens there are n - 1 rows, or one without a target where n is 1. Rows
+ * whose next token is of the prompt have no target (-1). */
 struct tide_policy_batch {
     int64_t sequences, rows;           /* at most so many, each of at most rows + 1 tokens */
-    int32_t *tokens, *targets;         /* (sequences rows) */
+    int32_t *lengths;                  /* (sequences): rows of each; 0: it is not there */
+    int32_t *tokens, *targets;         /* (sequences rows): of all sequences together, then padding */
+    int32_t *positions;                /* likewise: of a row in its sequence, from 0 */
     float *inputs[TIDE_POLICY_INPUTS]; /* likewise */
     float *constants;                  /* (TIDE_POLICY_CONSTANTS) */
 };
@@ -130,12 +132,11 @@ struct tide_policy_batch {
 void tide_policy_fill(const struct tide_policy_batch *batch, const struct tide_policy_rule *rule,
                       const struct tide_policy_sequence *sequences, int64_t count, int64_t epoch);
 
-/* Keeps what a run said of the sequences with which `batch` was filled. log_probabilities: (sequences rows).
- */
-void tide_policy_take_old(const struct tide_policy_batch *batch, const struct tide_policy_sequence *sequences,
-                          int64_t count, const float *log_probabilities);
-void tide_policy_take_reference(const struct tide_policy_batch *batch,
-                                const struct tide_policy_sequence *sequences, int64_t count,
+/* Keeps what a run said of the sequences with which a micro-batch was filled. log_probabilities: (sequences
+ * rows), in their order. */
+void tide_policy_take_old(const struct tide_policy_sequence *sequences, int64_t count,
+                          const float *log_probabilities);
+void tide_policy_take_reference(const struct tide_policy_sequence *sequences, int64_t count,
                                 const float *log_probabilities);
 
 /* For the report: sums over tokens. By `tokens` they are what TRL logs as kl, clip_ratio/low_mean and

@@ -140,10 +140,10 @@ static inline void guarded_ask(struct tide_arena *a, tide_source *source, void *
     a->processors->ask(a->within, source, context);
 }
 
-static inline int guarded_run(struct tide_arena *a, int program, int64_t micro_batch,
+static inline int guarded_run(struct tide_arena *a, int program, int64_t rows, int64_t micro_batch,
                               const struct tide_update_rule *rule, tide_watcher *watcher, void *context)
 {
-    int status = a->processors->run(unlocked(a), program, micro_batch, rule, watcher, context);
+    int status = a->processors->run(unlocked(a), program, rows, micro_batch, rule, watcher, context);
     lock(a);
     return status;
 }

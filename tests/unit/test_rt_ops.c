@@ -114,7 +114,15 @@ static void make_gelu(struct tide_graph *graph, const int64_t *n)
 
 static void make_attention(struct tide_graph *graph, const int64_t *n)
 {
-    tide_op_attention(graph, input(graph, graph->compute, n[0] * n[1], 3 * n[2] * n[3]), n[2], n[1]);
+    tide_op_attention(graph, input(graph, graph->compute, n[0] * n[1], 3 * n[2] * n[3]), -1, n[2], n[1]);
+}
+
+/* The rows after them are nobody's. */
+static void make_attention_of_lengths(struct tide_graph *graph, const int64_t *n)
+{
+    int qkv = input(graph, graph->compute, n[0] * n[1], 3 * n[2] * n[3]);
+    tide_op_attention(graph, qkv, tide_graph_tensor(graph, "lengths", TIDE_INPUT, TIDE_I32, 1, n), n[2],
+                      n[1]);
 }
 
 static void make_add(struct tide_graph *graph, const int64_t *n)
@@ -279,6 +287,8 @@ static const struct trial {
     {"attention", make_attention, {1, 103, 3, 7}},
     {"attention", make_attention, {1, 17, 1, 85}},
     {"attention", make_attention, {3, 1, 1, 16}},
+    {"attention", make_attention_of_lengths, {7, 53, 2, 5}}, /* of 0, 3, 1, 4, 2, 0, 3 rows, and the rest */
+    {"attention", make_attention_of_lengths, {2, 3, 3, 17}},
     {"add", make_add, {5, 7}}, /* rows, columns */
     {"add", make_add, {5, 10007}},
     {"head",

@@ -118,7 +118,7 @@ static double loss_meant(const struct generation *g, double sign(double))
 
 struct batch {
     struct tide_policy_batch to;
-    int32_t tokens[COUNT * ROWS], targets[COUNT * ROWS];
+    int32_t tokens[COUNT * ROWS], targets[COUNT * ROWS], positions[COUNT * ROWS], lengths[COUNT];
     float inputs[TIDE_POLICY_INPUTS][COUNT * ROWS], constants[TIDE_POLICY_CONSTANTS];
     float log_probabilities[COUNT * ROWS]; /* as the head would give them: 0 where there is no target */
 };
@@ -130,6 +130,8 @@ static void fill(struct batch *b, struct generation *g, int64_t first)
     memset(b, 0x7f, sizeof *b);
     b->to = (struct tide_policy_batch){.sequences = g->micro_batch,
                                        .rows = ROWS,
+                                       .lengths = b->lengths,
+                                       .positions = b->positions,
                                        .tokens = b->tokens,
                                        .targets = b->targets,
                                        .constants = b->constants};
@@ -137,9 +139,18 @@ static void fill(struct batch *b, struct generation *g, int64_t first)
         b->to.inputs[i] = b->inputs[i];
     tide_policy_fill(&b->to, &g->rule, g->sequences + first, count, g->epoch);
     memset(b->log_probabilities, 0, sizeof b->log_probabilities);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0, row = 0; i < count; row += b->lengths[i++])
         for (int64_t t = 0; t < lengths[first + i]; t++)
-            b->log_probabilities[i * ROWS + g->sequences[first + i].prompt - 1 + t] = g->new[first + i][t];
+            b->log_probabilities[row + g->sequences[first + i].prompt - 1 + t] = g->new[first + i][t];
+}
+
+/* Whose a row is, of those in the batch; its sequences, if it is nobody's. */
+static int64_t owner_of(const struct batch *b, int64_t row)
+{
+    int64_t i = 0;
+    while (i < b->to.sequences && row >= b->lengths[i])
+        row -= b->lengths[i++];
+    return i;
 }
 
 static float loss_of_row(const struct batch *b, int64_t row, float *ret_slope)
@@ -162,11 +173,11 @@ static double loss_had(struct generation *g, float slopes[COUNT][LONGEST], struc
         fill(&b, g, first);
         for (int64_t row = 0; row < g->micro_batch * ROWS; row++) {
             float slope;
-            int64_t i = first + row / ROWS;
+            int64_t i = first + owner_of(&b, row);
             if (b.targets[row] < 0)
                 continue;
             all += loss_of_row(&b, row, &slope) / (double)micro_batches;
-            slopes[i][row % ROWS + 1 - g->sequences[i].prompt] = slope / (float)micro_batches;
+            slopes[i][b.positions[row] + 1 - g->sequences[i].prompt] = slope / (float)micro_batches;
         }
         tide_policy_count(&b.to, b.log_probabilities, sums);
     }
@@ -341,8 +352,8 @@ static void what_the_first_epoch_says_is_old_in_the_second(void **state)
     for (int64_t i = 0; i < COUNT; i += g.micro_batch) {
         fill(&b, &g, i);
         int64_t count = COUNT - i < g.micro_batch ? COUNT - i : g.micro_batch;
-        tide_policy_take_old(&b.to, g.sequences + i, count, b.log_probabilities);
-        tide_policy_take_reference(&b.to, g.sequences + i, count, b.log_probabilities);
+        tide_policy_take_old(g.sequences + i, count, b.log_probabilities);
+        tide_policy_take_reference(g.sequences + i, count, b.log_probabilities);
     }
     for (int i = 0; i < COUNT; i++) {
         assert_memory_equal(g.old[i], g.new[i], (size_t)lengths[i] * sizeof(float));
@@ -355,7 +366,8 @@ static void what_the_first_epoch_says_is_old_in_the_second(void **state)
     assert_float_equal(sums.clipped_low + sums.clipped_high, 0, 0);
 }
 
-/* Row r reads token r and says token r + 1, if that is the completion's. */
+/* Row r of a sequence reads token r and says token r + 1, if that is the completion's. What is not there
+ * takes no row. */
 static void only_a_completions_tokens_are_targets(void **state)
 {
     (void)state;
@@ -365,13 +377,17 @@ static void only_a_completions_tokens_are_targets(void **state)
     for (int64_t first = 0; first < COUNT; first += g.micro_batch) {
         fill(&b, &g, first);
         for (int64_t row = 0; row < g.micro_batch * ROWS; row++) {
-            int64_t i = first + row / ROWS, t = row % ROWS;
-            const struct tide_policy_sequence *s = i < COUNT ? &g.sequences[i] : NULL;
-            bool reads = s && t + 1 < s->prompt + s->completion, says = reads && t + 1 >= s->prompt;
-            assert_int_equal(b.tokens[row], reads ? s->tokens[t] : 0);
+            int64_t i = owner_of(&b, row), t = b.positions[row];
+            const struct tide_policy_sequence *s = i < b.to.sequences ? &g.sequences[first + i] : NULL;
+            bool says = s && t + 1 >= s->prompt && t + 1 < s->prompt + s->completion;
+            assert_int_equal(t, s && row > 0 && owner_of(&b, row - 1) == i ? b.positions[row - 1] + 1 : 0);
+            assert_int_equal(b.tokens[row], s ? s->tokens[t] : 0);
             assert_int_equal(b.targets[row], says ? s->tokens[t + 1] : -1);
             assert_float_equal(b.inputs[TIDE_POLICY_ADVANTAGE][row], says ? s->advantage : 0, 0);
         }
+        for (int64_t i = 0; i < b.to.sequences && first + i < COUNT; i++)
+            assert_int_equal(b.lengths[i],
+                             fmax(1, (double)(g.sequences[first + i].prompt + lengths[first + i] - 1)));
     }
 }
 

@@ -171,7 +171,7 @@ static void ask_reference(struct model *m, struct generation *g)
     int64_t at_once = m->policy.sequences;
     for (int64_t first = 0; first < SEQUENCES && g->rule.beta != 0; first += at_once) {
         tide_policy_fill(&m->batch, &g->rule, g->sequences + first, at_once, 0);
-        tide_policy_take_reference(&m->batch, g->sequences + first, at_once,
+        tide_policy_take_reference(g->sequences + first, at_once,
                                    run(m, m->policy.reference, m->policy.reference_log));
     }
 }
@@ -190,7 +190,7 @@ static double epoch_of(struct model *m, struct generation *g, int64_t epoch, str
         sums[i] = (struct tide_policy_sums){0};
         tide_policy_count(&m->batch, said, &sums[i]);
         if (epoch == 0)
-            tide_policy_take_old(&m->batch, first, at_once, said);
+            tide_policy_take_old(first, at_once, said);
     }
     return loss;
 }
@@ -253,13 +253,23 @@ static void losses_and_every_gradient_of_two_epochs_are_trls(void **state)
 
 /* ---- against each other */
 
-/* What is computed for a row does not depend on what is padded, recomputed, or done at once. */
+/* Rows of all sequences, which follow each other. */
+static int64_t rows_there(void)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        rows += PROMPT + lengths[i] - 1;
+    return rows;
+}
+
+/* What is computed for a row does not depend on what is recomputed, or done at once. */
 static void a_score_is_what_the_pass_says_in_every_plan(void **state)
 {
     (void)state;
     static const struct tide_choices tried[] = {
         {0}, {.recompute = 2}, {.recompute = 3, .recompute_logits = TIDE_QUARTERS}};
     float first[SEQUENCES * ROWS];
+    size_t bytes = (size_t)rows_there() * sizeof *first;
     for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
         struct model m;
         struct generation g;
@@ -269,11 +279,11 @@ static void a_score_is_what_the_pass_says_in_every_plan(void **state)
         tide_policy_fill(&m.batch, &g.rule, g.sequences, SEQUENCES, 0);
         const float *scored = run(&m, m.policy.gpt.evaluate, m.policy.log_probabilities);
         if (i == 0)
-            memcpy(first, scored, sizeof first);
-        assert_memory_equal(scored, first, sizeof first);
+            memcpy(first, scored, bytes);
+        assert_memory_equal(scored, first, bytes);
         tide_machine_pass(m.machine, 0, &rule);
         assert_memory_equal(tide_machine_result(m.machine, m.policy.gpt.train, m.policy.log_probabilities),
-                            first, sizeof first);
+                            first, bytes);
         tear_down(&m);
     }
 }
@@ -294,11 +304,12 @@ static void the_reference_of_adapters_is_the_model_without_them(void **state)
     tide_policy_fill(&with.batch, &g.rule, g.sequences, SEQUENCES, 0);
     tide_policy_fill(&without.batch, &g.rule, g.sequences, SEQUENCES, 0);
     float reference[SEQUENCES * ROWS];
-    memcpy(reference, run(&with, with.policy.reference, with.policy.reference_log), sizeof reference);
+    size_t bytes = (size_t)rows_there() * sizeof *reference;
+    memcpy(reference, run(&with, with.policy.reference, with.policy.reference_log), bytes);
     assert_memory_equal(run(&without, without.policy.gpt.evaluate, without.policy.log_probabilities),
-                        reference, sizeof reference);
+                        reference, bytes);
     assert_memory_not_equal(run(&with, with.policy.gpt.evaluate, with.policy.log_probabilities), reference,
-                            sizeof reference);
+                            bytes);
     for (int i = 0; i < with.graph->tensor_count; i++)
         assert_null(strstr(with.graph->tensors[i].name, TIDE_GPT_REFERENCE)); /* no second model */
     tear_down(&with);
@@ -351,6 +362,40 @@ static void micro_batches_change_no_gradient(void **state)
     tear_down(&parts);
 }
 
+/* The most rows that a micro-batch may have: a longer one is planned, and no bit of a row changes, nor does
+ * a row that nobody has join a gradient. What was in the arena before does not matter. */
+static void room_for_longer_sequences_changes_no_bit(void **state)
+{
+    (void)state;
+    enum { ROOM = 5 };
+    struct model whole, roomy;
+    struct generation g;
+    struct tide_update_rule rule = {.micro_batches = 1};
+    set_up(&whole, &parity_config, &cases[1].rule, SEQUENCES, (struct tide_choices){0});
+    set_up(&roomy, &parity_config, &cases[1].rule, ROOM * SEQUENCES, (struct tide_choices){0});
+    generate(&g, &cases[1].rule, SEQUENCES);
+    struct tide_policy_sequence full[ROOM * SEQUENCES];
+    for (int i = 0; i < ROOM * SEQUENCES; i++)
+        full[i] = g.sequences[0]; /* the longest there may be: every row is one */
+    tide_policy_fill(&roomy.batch, &g.rule, full, ROOM * SEQUENCES, 0);
+    tide_machine_pass(roomy.machine, 0, &rule);
+    tide_policy_fill(&whole.batch, &g.rule, g.sequences, SEQUENCES, 0);
+    tide_policy_fill(&roomy.batch, &g.rule, g.sequences, SEQUENCES, 0);
+    float loss = tide_machine_pass(whole.machine, 0, &rule);
+    assert_true(tide_machine_pass(roomy.machine, 0, &rule) == loss);
+    assert_memory_equal(
+        tide_machine_result(roomy.machine, roomy.policy.gpt.train, roomy.policy.log_probabilities),
+        tide_machine_result(whole.machine, whole.policy.gpt.train, whole.policy.log_probabilities),
+        (size_t)rows_there() * sizeof(float));
+    for (int i = 0; i < whole.graph->tensor_count; i++) {
+        const struct tide_tensor *t = &whole.graph->tensors[i];
+        if (tide_tensor_trains(t))
+            assert_memory_equal(lent_gradient(roomy.machine, i), lent_gradient(whole.machine, i), t->bytes);
+    }
+    tear_down(&whole);
+    tear_down(&roomy);
+}
+
 static int load_reference(void **state)
 {
     (void)state;
@@ -365,6 +410,7 @@ int main(void)
         cmocka_unit_test(the_reference_of_adapters_is_the_model_without_them),
         cmocka_unit_test(without_beta_there_is_no_reference),
         cmocka_unit_test(micro_batches_change_no_gradient),
+        cmocka_unit_test(room_for_longer_sequences_changes_no_bit),
     };
     return cmocka_run_group_tests(tests, load_reference, NULL);
 }

@@ -74,8 +74,9 @@ TIDE_KERNEL(void, small_product,
 struct attention {
     const struct tide_call *call;
     enum tide_dtype dtype;
-    int64_t heads, sequence, width, channels; /* width: of a head */
-    int64_t wide, padded;                     /* width and sequence, rounded up to 16 */
+    int64_t heads, width, channels; /* width: of a head */
+    int64_t row, sequence;          /* of one sequence: its first row, and how many there are */
+    int64_t wide, padded;           /* width and sequence, rounded up to 16 */
     float *scratch;
     int64_t thread_floats;
 };
@@ -89,8 +90,8 @@ static struct attention attention_of(const struct tide_graph *graph, const struc
 {
     const struct tide_tensor *y = &graph->tensors[node->out[Y]];
     struct attention a = {.dtype = y->dtype,
-                          .heads = node->numbers[0],
-                          .sequence = node->numbers[1],
+                          .heads = node->numbers[HEADS],
+                          .sequence = node->numbers[SEQUENCE],
                           .channels = tide_tensor_columns(y)};
     a.width = a.channels / a.heads;
     a.wide = up16(a.width);
@@ -178,13 +179,13 @@ TIDE_KERNEL(float, softmax_row, (float *s, int64_t count, int64_t end), (s, coun
     return most + logf(sum);
 }
 
-static void head_forward(const struct attention *a, int64_t sequence, int64_t head, float *room)
+static void head_forward(const struct attention *a, int64_t head, float *room)
 {
     const struct tide_call *call = a->call;
-    int64_t T = a->sequence, D = a->wide, row = sequence * T, stride = 3 * a->channels;
+    int64_t T = a->sequence, D = a->wide, row = a->row, stride = 3 * a->channels;
     float *q = room, *k = q + T * D, *v = k + T * D, *keys = v + T * D, *s = keys + D * a->padded,
           *o = s + BLOCK * a->padded;
-    float *log_sum = (float *)call->out[LOG_SUM] + (sequence * a->heads + head) * T;
+    float *log_sum = (float *)call->out[LOG_SUM] + row * a->heads + head * T;
     gather(a, part(a, call->in[0], row, stride, head * a->width), stride, 1.0F / sqrtf((float)a->width), q);
     gather(a, part(a, call->in[0], row, stride, a->channels + head * a->width), stride, 1.0F, k);
     gather(a, part(a, call->in[0], row, stride, 2 * a->channels + head * a->width), stride, 1.0F, v);
@@ -225,15 +226,15 @@ TIDE_KERNEL(float, inner_product, (const float *restrict x, const float *restric
     return sum;
 }
 
-static void head_backward(const struct attention *a, int64_t sequence, int64_t head, float *room)
+static void head_backward(const struct attention *a, int64_t head, float *room)
 {
     const struct tide_call *call = a->call;
-    int64_t T = a->sequence, D = a->wide, P = a->padded, row = sequence * T, stride = 3 * a->channels;
+    int64_t T = a->sequence, D = a->wide, P = a->padded, row = a->row, stride = 3 * a->channels;
     float *q = room, *k = q + T * D, *v = k + T * D, *o = v + T * D, *o_grad = o + T * D,
           *k_grad = o_grad + T * D, *v_grad = k_grad + T * D, *keys = v_grad + T * D, *values = keys + D * P,
           *p = values + D * P, *g = p + BLOCK * P, *q_grad = g + BLOCK * P,
           *had = call->adds & 1 ? q_grad + BLOCK * D : NULL;
-    const float *log_sum = (const float *)call->out[LOG_SUM] + (sequence * a->heads + head) * T;
+    const float *log_sum = (const float *)call->out[LOG_SUM] + row * a->heads + head * T;
     float scale = 1.0F / sqrtf((float)a->width);
     gather(a, part(a, call->in[0], row, stride, head * a->width), stride, scale, q);
     gather(a, part(a, call->in[0], row, stride, a->channels + head * a->width), stride, 1.0F, k);
@@ -275,18 +276,28 @@ static int64_t floats_needed(const struct attention *a, enum tide_direction dire
                                      : 7 * rows + 2 * columns + 2 * scores + block + a->wide;
 }
 
+/* Heads of all sequences, by their number. */
+static void visit(const struct attention *all, int64_t first, int64_t last, int thread,
+                  void (*head)(const struct attention *a, int64_t head, float *room))
+{
+    struct attention a = *all;
+    for (int64_t sequence = 0; sequence * a.heads < last; sequence++, a.row += a.sequence) {
+        a.sequence = tide_attention_rows(a.call, sequence, a.row);
+        a.padded = up16(a.sequence);
+        for (int64_t i = 0; i < a.heads; i++)
+            if (sequence * a.heads + i >= first && sequence * a.heads + i < last)
+                head(&a, i, a.scratch + thread * a.thread_floats);
+    }
+}
+
 static void forward_heads(void *context, int64_t first, int64_t last, int thread)
 {
-    const struct attention *a = context;
-    for (int64_t i = first; i < last; i++)
-        head_forward(a, i / a->heads, i % a->heads, a->scratch + thread * a->thread_floats);
+    visit(context, first, last, thread, head_forward);
 }
 
 static void backward_heads(void *context, int64_t first, int64_t last, int thread)
 {
-    const struct attention *a = context;
-    for (int64_t i = first; i < last; i++)
-        head_backward(a, i / a->heads, i % a->heads, a->scratch + thread * a->thread_floats);
+    visit(context, first, last, thread, head_backward);
 }
 
 static void run(const struct tide_call *call, enum tide_direction direction)
@@ -295,8 +306,8 @@ static void run(const struct tide_call *call, enum tide_direction direction)
     a.call = call;
     a.scratch = call->scratch;
     a.thread_floats = floats_needed(&a, direction);
-    int64_t sequences = tide_tensor_rows(&call->graph->tensors[call->node->out[Y]]) / a.sequence;
-    tide_parallel(sequences * a.heads, 1, direction == TIDE_FORWARD ? forward_heads : backward_heads, &a);
+    tide_parallel(tide_attention_sequences(call) * a.heads, 1,
+                  direction == TIDE_FORWARD ? forward_heads : backward_heads, &a);
 }
 
 static void forward(const struct tide_call *call)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LOSSES = 8 };
+enum { MOST_LOSSES = 8, SIZES = 16 };
 
 struct cpu {
     struct tide_device device;
@@ -30,10 +30,15 @@ struct loaded {
     int count;
     const float *losses[MOST_LOSSES];
     int loss_count;
+    /* Of a program with lengths: numbers of rows that it is run with, from few to all. What is planned as
+     * scratch for all rows is enough for them; it need not be for any number. */
+    int64_t sizes[SIZES];
+    int size_count;
 };
 
 struct tide_arena {
     const struct tide_graph *graph;
+    struct tide_graph seen; /* by kernels: the same, with as many rows as there are in the run at hand */
     struct tide_matmuls *matmuls;
     struct tide_pages pages;
     size_t start[TIDE_SECTIONS + 1];
@@ -114,7 +119,7 @@ static void settle_for(const struct tide_arena *a, const struct tide_node *node)
 {
     for (int k = 0; a->due && k < node->in_count; k++) {
         int number = a->numbers[node->in[k]];
-        const struct tide_tensor *rows = &a->graph->tensors[node->in[0]];
+        const struct tide_tensor *rows = &a->seen.tensors[node->in[0]];
         if (number >= 0 && (node->op->gathers >> k & 1))
             tide_due_rows(a->due, number, home_of(a, node->in[0]), tide_tensor_count(rows));
         else if (number >= 0)
@@ -170,6 +175,7 @@ static void give_back(struct tide_arena *a)
     free(a->numbers);
     free(a->squares);
     free(a->trained);
+    free(a->seen.tensors);
     free(a);
 }
 
@@ -177,8 +183,11 @@ static int fill_arena(struct tide_arena *a, bool is_reference, struct tide_err *
 {
     a->squares = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->squares);
     a->trained = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->trained);
-    if (!a->squares || !a->trained)
+    a->seen = *a->graph;
+    a->seen.tensors = malloc(((size_t)a->graph->tensor_count + 1) * sizeof *a->seen.tensors);
+    if (!a->squares || !a->trained || !a->seen.tensors)
         return tide_err_set(err, "out of memory");
+    memcpy(a->seen.tensors, a->graph->tensors, (size_t)a->graph->tensor_count * sizeof *a->seen.tensors);
     /* Of the optimizer's state pages are small: it is walked through once a step, for which they do, and they
      * are cleared several times as fast as huge ones. */
     if (tide_matmuls_new(is_reference, &a->matmuls, err) ||
@@ -258,7 +267,7 @@ static int ask_source(void *context, int tensor, int64_t first, int64_t rows, vo
 static void resolve(struct tide_arena *a, const struct tide_launch *from, struct ready *to)
 {
     *to = (struct ready){.launch = from};
-    to->call = (struct tide_call){.graph = a->graph,
+    to->call = (struct tide_call){.graph = &a->seen,
                                   .matmuls = a->matmuls,
                                   .adds = from->adds,
                                   .loss_scale = 1,
@@ -280,6 +289,64 @@ static void resolve(struct tide_arena *a, const struct tide_launch *from, struct
     }
 }
 
+/* ---- rows that are there */
+
+static void see_rows_of(struct tide_arena *a, int program, int tensor, int64_t rows)
+{
+    if (tide_graph_has_rows(a->graph, program, tensor))
+        a->seen.tensors[tensor].dims[0] = rows;
+}
+
+static void see_rows(struct tide_arena *a, int program, int64_t rows)
+{
+    const struct tide_program *p = &a->graph->programs[program];
+    for (int i = p->first; p->lengths >= 0 && i < p->end; i++) {
+        const struct tide_node *node = &a->graph->nodes[i];
+        for (int k = 0; k < node->in_count; k++)
+            see_rows_of(a, program, node->in[k], rows);
+        for (int k = 0; k < node->out_count; k++)
+            see_rows_of(a, program, node->out[k], rows);
+    }
+}
+
+/* Whether the scratch that was planned is enough for the rows that are seen. */
+static bool is_enough(const struct tide_arena *a, const struct loaded *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        const struct tide_launch *l = p->list[i].launch;
+        const struct tide_node *node = p->list[i].call.node;
+        bool back = l->action == TIDE_RUN_BACKWARD;
+        if (node && (back || l->action == TIDE_RUN || l->action == TIDE_RUN_RECOMPUTE) &&
+            tide_cpu_scratch(a->matmuls, &a->seen, node, back ? TIDE_BACKWARD : TIDE_FORWARD,
+                             back && node->op->is_loss ? TIDE_QUARTERS : 0) > l->scratch_bytes)
+            return false;
+    }
+    return true;
+}
+
+static void choose_sizes(struct tide_arena *a, int program)
+{
+    struct loaded *p = &a->programs[program];
+    int64_t all = a->graph->programs[program].rows, step = (all + SIZES * 16 - 1) / (SIZES * 16) * 16;
+    if (a->graph->programs[program].lengths < 0)
+        return;
+    for (int64_t rows = step; rows < all; rows += step) {
+        see_rows(a, program, rows);
+        if (is_enough(a, p))
+            p->sizes[p->size_count++] = rows;
+    }
+    p->sizes[p->size_count++] = all;
+    see_rows(a, program, all);
+}
+
+static int64_t size_for(const struct loaded *p, int64_t rows)
+{
+    int i = 0;
+    while (i < p->size_count && p->sizes[i] < rows)
+        i++;
+    return p->size_count ? p->sizes[i] : 0;
+}
+
 static int load(struct tide_arena *a, int program, const struct tide_launch *launches, int count,
                 struct tide_err *err)
 {
@@ -297,6 +364,7 @@ static int load(struct tide_arena *a, int program, const struct tide_launch *lau
             p->losses[p->loss_count++] = call->out[0];
         }
     }
+    choose_sizes(a, program);
     return 0;
 }
 
@@ -356,7 +424,7 @@ static void copy_gradient(const struct tide_call *call, const struct tide_tensor
     if (call->adds)
         tide_rows_add(to, to, from, t->dtype, tide_tensor_count(t));
     else
-        memcpy(to, from, t->bytes);
+        memcpy(to, from, (size_t)tide_tensor_count(t) * tide_dtype_bytes(t->dtype));
 }
 
 static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_batch,
@@ -382,7 +450,7 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
         r->kernels->backward(&call);
         break;
     case TIDE_COPY:
-        copy_gradient(&call, &a->graph->tensors[tensor]);
+        copy_gradient(&call, &a->seen.tensors[tensor]);
         break;
     case TIDE_MEASURE:
         if (micro_batch + 1 == rule->micro_batches)
@@ -398,10 +466,11 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
     }
 }
 
-static int run(struct tide_arena *a, int program, int64_t micro_batch, const struct tide_update_rule *rule,
-               tide_watcher *watcher, void *context)
+static int run(struct tide_arena *a, int program, int64_t rows, int64_t micro_batch,
+               const struct tide_update_rule *rule, tide_watcher *watcher, void *context)
 {
     const struct loaded *p = &a->programs[program];
+    see_rows(a, program, size_for(p, rows));
     if (!rule)
         settle(a);
     a->source_failed = false;
