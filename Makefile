@@ -61,7 +61,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-generate bench-losses bench-grpo docs pictures install uninstall wheel clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-search bench-generate bench-losses bench-grpo docs pictures install uninstall wheel clean
 .SECONDARY:
 all: build
 
@@ -108,6 +108,8 @@ $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 
 # Inner loops: vectors, products of sums in one rounding.
 $(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
+# Short loops over the children of a position.
+$(B)/src/game/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -fno-math-errno -fno-trapping-math
 # With the sanitizers only what tests spend their time in is worth optimizing: the rest compiles in half the time.
 ifeq ($(FLAVOUR),asan)
 $(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/term/%.o src/train/%.o src/play/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
@@ -241,7 +243,7 @@ format:
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 bench: bench-judge bench-sense bench-record bench-marks bench-overhead bench-unwind bench-heap bench-python
-bench-judge bench-sense bench-record bench-marks bench-unwind bench-optimizer: bench-%: setup
+bench-judge bench-sense bench-record bench-marks bench-unwind bench-optimizer bench-search: bench-%: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(B)/bench/bench_$*
 # Recordings of up to 2 GB are made in /tmp, one after the other.

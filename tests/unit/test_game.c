@@ -2,30 +2,8 @@
  * Games: numbers of positions that are known, and random games against a second implementation that shares
  * nothing with the first: a board of characters, scanned whole after every move.
  */
-#include "game/game.h"
-
-#include "base/random.h"
+#include "game_fixture.h"
 #include "sanitized.h"
-
-#include <math.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct tide_game game_of(const char *name, int board, bool exact)
-{
-    struct tide_game game;
-    struct tide_err err = {.text = ""};
-    if (tide_game_of(name, board, exact, &game, &err))
-        fail_msg("%s", err.text);
-    return game;
-}
 
 /* ---- the second implementation */
 
@@ -309,20 +287,6 @@ static void a_key_is_that_of_the_stones(void **state)
 }
 
 /* ---- rules */
-
-static struct tide_position played(const struct tide_game *game, const char *names)
-{
-    struct tide_position position;
-    tide_position_begin(game, &position);
-    char copy[512], *rest = NULL;
-    strcpy(copy, names);
-    for (char *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
-        int move = tide_move_of(game, name);
-        assert_true(tide_position_may(game, &position, move));
-        tide_position_play(game, &position, move);
-    }
-    return position;
-}
 
 static void six_in_a_row_win_unless_it_must_be_five(void **state)
 {

@@ -1,0 +1,73 @@
+/* search_private.h - the memory of a search. */
+#ifndef TIDE_SEARCH_PRIVATE_H
+#define TIDE_SEARCH_PRIVATE_H
+
+#include "game/search.h"
+
+/* A move and the position after it. Sums are of values for the side that made the move, so that a parent
+ * compares its children as they are. */
+struct tide_child {
+    uint32_t visits;
+    float sum;
+    uint32_t first;  /* of its own children; they follow it in memory */
+    uint16_t count;  /* of its own children: 0 until it is given */
+    uint16_t tried;  /* so many of them, the first ones, have been visited or are out */
+    uint16_t move;   /* unused in the root */
+    uint16_t prior;  /* see tide_prior_number */
+    uint16_t out;    /* leaves below it, or itself, that are out */
+    uint16_t unused; /* 0 */
+};
+
+_Static_assert(sizeof(struct tide_child) == TIDE_CHILD_BYTES, "the size that the header says");
+
+struct tide_search {
+    struct tide_game game;
+    struct tide_search_rule rule;
+    struct tide_position root;
+    uint32_t capacity; /* children in each half */
+    uint32_t half;     /* which is in use: 0 or 1 */
+    uint32_t used;     /* children in it */
+    uint32_t most[2];  /* that were ever used in each */
+    uint64_t full;
+};
+
+enum { TIDE_SEARCH_HEADER = (sizeof(struct tide_search) + 63) / 64 * 64 };
+
+static inline struct tide_child *tide_search_half(const struct tide_search *search, uint32_t half)
+{
+    char *memory = (char *)search + TIDE_SEARCH_HEADER;
+    return (struct tide_child *)(memory + (size_t)half * search->capacity * sizeof(struct tide_child));
+}
+
+/* The children in use; the first is the root. */
+static inline struct tide_child *tide_search_tree(const struct tide_search *search)
+{
+    return tide_search_half(search, search->half);
+}
+
+/* A prior is stored in 16 bits: 5 of an exponent and 11 of a fraction, from 2^-31 to 1, and 0 for less. */
+static inline float tide_prior_number(uint16_t code)
+{
+    union {
+        uint32_t bits;
+        float number;
+    } as = {.bits = ((uint32_t)code << 12) + ((127 - 31) << 23)};
+    return code ? as.number : 0;
+}
+
+/* The nearest one to a number from 0 to 1. */
+static inline uint16_t tide_prior_code(float number)
+{
+    union {
+        float number;
+        uint32_t bits;
+    } as = {.number = number};
+    int32_t code = ((int32_t)as.bits - ((127 - 31) << 23) + (1 << 11)) >> 12;
+    return (uint16_t)(code > 0 ? code : 0);
+}
+
+/* Brings to the front of the children that were not tried the one to be tried next: of the highest prior, and
+ * of equals of the lowest move. */
+void tide_search_bring_next(const struct tide_child *parent, struct tide_child *children);
+
+#endif
