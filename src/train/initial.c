@@ -86,20 +86,34 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && !strcmp(name + n - m, end);
 }
 
+int tide_initial_fill(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed,
+                      float deviation, float value, struct tide_err *err)
+{
+    const struct tide_tensor *t = &graph->tensors[tensor];
+    struct filling f = {.columns = tide_tensor_columns(t),
+                        .dtype = t->dtype,
+                        .seed = seed,
+                        .tensor = tensor,
+                        .deviation = deviation,
+                        .value = value};
+    return fill(t, machine, &f, err);
+}
+
+/* Of a tensor of GPT-2. */
 static int make_one(const struct tide_graph *graph, struct tide_machine *machine, int tensor, uint64_t seed,
                     struct tide_err *err)
 {
     const struct tide_tensor *t = &graph->tensors[tensor];
-    struct filling f = {.columns = tide_tensor_columns(t), .dtype = t->dtype, .seed = seed, .tensor = tensor};
+    float deviation = 0, value = 0;
     if (t->rank < 2) /* a bias or the scale of a norm */
-        f.value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
+        value = ends_with(t->name, ".weight") ? 1.0F : 0.0F;
     else if (ends_with(t->name, ".lora_A.weight")) /* as much as PEFT's uniform numbers: sqrt(1 / (3 in)) */
-        f.deviation = sqrtf(1.0F / (3.0F * (float)t->dims[1]));
+        deviation = sqrtf(1.0F / (3.0F * (float)t->dims[1]));
     else if (!ends_with(t->name, ".lora_B.weight")) /* an adapter begins with nothing to add */
-        f.deviation = 0.02F;
+        deviation = 0.02F;
     if (ends_with(t->name, "c_proj.weight"))
-        f.deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);
-    return fill(t, machine, &f, err);
+        deviation /= sqrtf(2.0F * (float)graph->programs[tide_graph_training(graph)].block_count);
+    return tide_initial_fill(graph, machine, tensor, seed, deviation, value, err);
 }
 
 int tide_initial_weights(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed,

@@ -1,5 +1,5 @@
-"""The numbers of PyTorch that tests/unit/test_train_parity.c, test_rt_optimizer_parity.c and test_train_policy_parity.c compare
-the runtime with: made anew, and compared with the files in the tree."""
+"""The numbers of PyTorch that the tests of tests/unit whose names end in _parity compare the runtime with: made anew, and compared
+with the files in the tree."""
 
 import importlib.machinery
 import importlib.util
@@ -72,6 +72,20 @@ def test_pytorch_in_f32_keeps_the_bounds_that_the_runtime_is_held_to():
     far = {(what, name): by for (what, name), by in apart(made("float32"), kept()).items()
            if not by < bounds[what] and not (what == "weight" and name.endswith(FREE))}
     assert not far
+
+
+# ---- board nets
+
+
+def test_the_file_holds_what_pytorch_says_of_board_nets():
+    far = apart(made("float64", "boardnet-reference"), kept("boardnet-reference.txt"))
+    assert not {key: by for key, by in far.items() if not by < 1e-8}
+
+
+def test_pytorch_in_f32_keeps_the_bounds_of_board_nets():
+    bounds = bounds_of("test_train_boardnet_parity", "bounds")
+    far = apart(made("float32", "boardnet-reference"), kept("boardnet-reference.txt"))
+    assert not {(what, name): by for (what, name), by in far.items() if not by < bounds[what]}
 
 
 # ---- GRPO

@@ -1,0 +1,286 @@
+#include "train/boardnet.h"
+#include "rt/op.h"
+#include "train/initial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { REDUCTION = 16, MOST_BLOCKS = 100, MOST_CHANNELS = 1024 };
+
+static const float epsilon = 1e-5F;
+
+/* ---- presets */
+
+static const struct preset {
+    const char *name;
+    int64_t blocks, channels;
+    bool separable;
+    int64_t policy_channels, value_channels, value_hidden;
+} presets[] = {
+    {"tiny", 3, 32, false, 8, 4, 64},       {"10x96", 10, 96, true, 32, 16, 256},
+    {"14x128", 14, 128, true, 32, 16, 256}, {"18x192", 18, 192, true, 32, 16, 256},
+    {"30x192", 30, 192, true, 32, 16, 256},
+};
+
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+/* "plain:BxC" */
+static bool plain_of(const char *name, struct preset *ret_preset)
+{
+    static const char begin[] = "plain:";
+    int blocks = 0, channels = 0, end = 0;
+    if (strncmp(name, begin, strlen(begin)) != 0 || strlen(name) > 16 ||
+        sscanf(name + strlen(begin), "%4dx%4d%n", &blocks, &channels, &end) != 2 ||
+        name[strlen(begin) + (size_t)end] || blocks < 1 || blocks > MOST_BLOCKS || channels < 1 ||
+        channels > MOST_CHANNELS)
+        return false;
+    *ret_preset = (struct preset){name, blocks, channels, false, 32, 16, 256};
+    return true;
+}
+
+static bool preset_of(const char *name, struct preset *ret_preset)
+{
+    for (int i = 0; i < PRESETS; i++)
+        if (!strcmp(presets[i].name, name)) {
+            *ret_preset = presets[i];
+            return true;
+        }
+    return plain_of(name, ret_preset);
+}
+
+int tide_boardnet_preset(const char *name, const struct tide_game *game,
+                         struct tide_boardnet_config *ret_config, struct tide_err *err)
+{
+    struct preset p;
+    if (!preset_of(name, &p)) {
+        tide_err_set(err, "there is no net '%s'", name);
+        return tide_err_hint(
+            err, "tiny, 10x96, 14x128, 18x192, 30x192, or plain:BxC with up to %d blocks and %d channels",
+            MOST_BLOCKS, MOST_CHANNELS);
+    }
+    *ret_config = (struct tide_boardnet_config){.columns = game->columns,
+                                                .rows = game->rows,
+                                                .planes = TIDE_PLANES,
+                                                .moves = game->moves,
+                                                .blocks = p.blocks,
+                                                .channels = p.channels,
+                                                .separable = p.separable,
+                                                .policy_channels = p.policy_channels,
+                                                .value_channels = p.value_channels,
+                                                .value_hidden = p.value_hidden};
+    return 0;
+}
+
+/* ---- the net as a graph */
+
+struct maker {
+    struct tide_graph *graph;
+    const struct tide_boardnet_config *config;
+    const char *prefix; /* of parameters' names */
+    int64_t cells, batch;
+    int block; /* -1: outside */
+    bool plays;
+};
+
+/* The whole name of a parameter, of the block at hand or of none. */
+static const char *named(const struct maker *m, const char *layer, const char *end,
+                         char name[static TIDE_TENSOR_NAME])
+{
+    if (m->block < 0)
+        snprintf(name, TIDE_TENSOR_NAME, "%s%s.%s", m->prefix, layer, end);
+    else
+        snprintf(name, TIDE_TENSOR_NAME, "%sblocks.%d.%s.%s", m->prefix, m->block, layer, end);
+    return name;
+}
+
+static int matrix(const struct maker *m, const char *layer, int64_t rows, int64_t columns)
+{
+    char name[TIDE_TENSOR_NAME];
+    int64_t dims[2] = {rows, columns};
+    return tide_graph_parameter(m->graph, named(m, layer, "weight", name), true, 2, dims);
+}
+
+static int vector(const struct maker *m, const char *layer, const char *end, int64_t count)
+{
+    char name[TIDE_TENSOR_NAME];
+    return tide_graph_parameter(m->graph, named(m, layer, end, name), false, 1, &count);
+}
+
+static struct tide_batchnorm norm_of(const struct maker *m, const char *layer, int64_t channels)
+{
+    char name[TIDE_TENSOR_NAME];
+    struct tide_batchnorm norm = {.weight = vector(m, layer, "weight", channels), .epsilon = epsilon};
+    norm.bias = vector(m, layer, "bias", channels);
+    norm.mean = tide_graph_measured(m->graph, named(m, layer, "running_mean", name), channels);
+    norm.variance = tide_graph_measured(m->graph, named(m, layer, "running_var", name), channels);
+    return norm;
+}
+
+/* A convolution between channels, 3x3 or 1x1, and its norm. */
+static int convolve(const struct maker *m, int x, const char *layer, const char *norm_layer, bool wide,
+                    int64_t in, int64_t out)
+{
+    const struct tide_boardnet_config *c = m->config;
+    int weight = matrix(m, layer, wide ? 9 * in : in, out), bias = -1;
+    struct tide_batchnorm norm = norm_of(m, norm_layer, out);
+    if (m->plays) {
+        weight = tide_op_fold(m->graph, weight, &norm);
+        bias = weight + 1;
+    }
+    int y = wide ? tide_op_conv(m->graph, x, weight, bias, c->columns, c->rows)
+                 : tide_op_linear(m->graph, x, weight, bias, true);
+    return m->plays ? y : tide_op_batchnorm(m->graph, y, &norm);
+}
+
+/* One of the two convolutions of a block. */
+static int convolve_block(const struct maker *m, int x, int number)
+{
+    const struct tide_boardnet_config *c = m->config;
+    char conv[16], depthwise[16], norm[16];
+    snprintf(conv, sizeof conv, c->separable ? "pointwise%d" : "conv%d", number);
+    snprintf(depthwise, sizeof depthwise, "depthwise%d", number);
+    snprintf(norm, sizeof norm, "norm%d", number);
+    if (c->separable)
+        x = tide_op_depthwise(m->graph, x, matrix(m, depthwise, 9, c->channels), -1, c->columns, c->rows);
+    return convolve(m, x, conv, norm, !c->separable, c->channels, c->channels);
+}
+
+/* Squeeze-and-excitation. */
+static int gate(const struct maker *m, int x)
+{
+    int64_t C = m->config->channels, few = C / REDUCTION;
+    int pooled = tide_op_pool(m->graph, x, m->cells);
+    int squeezed = tide_op_linear(m->graph, pooled, matrix(m, "squeeze", C, few), -1, true);
+    int excited =
+        tide_op_linear(m->graph, tide_op_relu(m->graph, squeezed), matrix(m, "excite", few, C), -1, true);
+    return tide_op_gate(m->graph, x, excited);
+}
+
+static int block(const struct maker *m, int x)
+{
+    struct tide_graph *g = m->graph;
+    tide_graph_block(g);
+    int y = convolve_block(m, tide_op_relu(g, convolve_block(m, x, 1)), 2);
+    if (m->config->separable)
+        y = gate(m, y);
+    y = tide_op_relu(g, tide_op_add(g, y, x));
+    tide_graph_block_end(g);
+    return y;
+}
+
+static int tower(struct maker *m, int planes)
+{
+    const struct tide_boardnet_config *c = m->config;
+    int x =
+        tide_op_relu(m->graph, convolve(m, planes, "stem.conv", "stem.norm", true, c->planes, c->channels));
+    for (m->block = 0; m->block < c->blocks; m->block++)
+        x = block(m, x);
+    m->block = -1;
+    return x;
+}
+
+static int linear(const struct maker *m, int x, const char *layer, int64_t in, int64_t out)
+{
+    int weight = matrix(m, layer, in, out);
+    return tide_op_linear(m->graph, x, weight, vector(m, layer, "bias", out), true);
+}
+
+/* -> (B, moves) */
+static int policy_of(const struct maker *m, int x)
+{
+    const struct tide_boardnet_config *c = m->config;
+    int seen = tide_op_relu(
+        m->graph, convolve(m, x, "policy.conv", "policy.norm", false, c->channels, c->policy_channels));
+    return linear(m, seen, "policy.out", m->cells * c->policy_channels, c->moves);
+}
+
+/* -> (B, 1) */
+static int value_of(const struct maker *m, int x)
+{
+    const struct tide_boardnet_config *c = m->config;
+    int seen = tide_op_relu(
+        m->graph, convolve(m, x, "value.conv", "value.norm", false, c->channels, c->value_channels));
+    int hidden = tide_op_relu(m->graph,
+                              linear(m, seen, "value.hidden", m->cells * c->value_channels, c->value_hidden));
+    return tide_op_tanh(m->graph, linear(m, hidden, "value.out", c->value_hidden, 1));
+}
+
+static struct maker maker_of(struct tide_graph *graph, const struct tide_boardnet_config *config,
+                             int64_t batch)
+{
+    return (struct maker){.graph = graph,
+                          .config = config,
+                          .prefix = "",
+                          .cells = config->columns * config->rows,
+                          .batch = batch,
+                          .block = -1};
+}
+
+static int input(const struct maker *m, const char *name, int64_t rows, int64_t columns)
+{
+    int64_t dims[2] = {rows, columns};
+    return tide_graph_tensor(m->graph, name, TIDE_INPUT, TIDE_F32, 2, dims);
+}
+
+int tide_boardnet_build(struct tide_graph *graph, const struct tide_boardnet_config *config, int64_t batch,
+                        float value_weight, struct tide_boardnet *ret_net, struct tide_err *err)
+{
+    struct maker m = maker_of(graph, config, batch);
+    struct tide_boardnet net = {.program = tide_graph_program(graph, "train", true)};
+    net.planes = input(&m, "planes", batch * m.cells, config->planes);
+    net.policy = input(&m, "policy", batch, config->moves);
+    net.value = input(&m, "value", batch, 1);
+    int x = tower(&m, net.planes), logits = policy_of(&m, x), value = value_of(&m, x);
+    net.policy_loss = tide_op_soft(graph, logits, net.policy, 1);
+    net.value_loss = tide_op_squared(graph, value, net.value, value_weight);
+    if (tide_graph_failed(graph, err))
+        return -1;
+    *ret_net = net;
+    return 0;
+}
+
+int tide_boardnet_build_player(struct tide_graph *graph, const struct tide_boardnet_config *config,
+                               const char *prefix, int64_t batch, struct tide_boardnet_player *ret_player,
+                               struct tide_err *err)
+{
+    struct maker m = maker_of(graph, config, batch);
+    struct tide_boardnet_player player = {.program = tide_graph_program(graph, "play", false)};
+    m.prefix = prefix;
+    m.plays = true;
+    graph->is_guest = *prefix;
+    player.planes = input(&m, "planes", batch * m.cells, config->planes);
+    int x = tower(&m, player.planes);
+    player.logits = tide_graph_result(graph, policy_of(&m, x));
+    player.values = tide_graph_result(graph, value_of(&m, x));
+    graph->is_guest = false;
+    if (tide_graph_failed(graph, err))
+        return -1;
+    *ret_player = player;
+    return 0;
+}
+
+/* ---- before the first step */
+
+/* Of a matrix: its rows are what adds up, and ReLU takes half of it, but not between 3x3 channel by channel
+ * and 1x1. */
+static float deviation_of(const struct tide_tensor *t)
+{
+    bool is_last = strstr(t->name, ".out.");
+    float gain = strstr(t->name, ".depthwise") || is_last ? 1 : 2;
+    return sqrtf(gain / (float)t->dims[0]) * (is_last ? 0.1F : 1);
+}
+
+int tide_boardnet_initial(const struct tide_graph *graph, struct tide_machine *machine, uint64_t seed,
+                          struct tide_err *err)
+{
+    for (int i = 0; i < graph->tensor_count; i++) {
+        const struct tide_tensor *t = &graph->tensors[i];
+        bool is_one = strstr(t->name, ".weight") || strstr(t->name, ".running_var");
+        if (t->role == TIDE_PARAMETER &&
+            tide_initial_fill(graph, machine, i, seed, t->rank > 1 ? deviation_of(t) : 0, is_one ? 1 : 0,
+                              err))
+            return -1;
+    }
+    return 0;
+}
