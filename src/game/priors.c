@@ -30,26 +30,53 @@ static float exponential(float x)
     return (sum * rest * rest + rest + 1) * power.number;
 }
 
+/* Loops run over whole groups of so many numbers, each with its own maximum and sum, so that they are vectors
+ * in the same order everywhere. */
+enum { LANES = 8, NUMBERS = (TIDE_BOARD_CELLS + LANES - 1) / LANES * LANES };
+
+/* From logits, the first count of which count, to e to their power, less the largest of them. Returns the
+ * sum. */
+static float exponentials(float *numbers, int count)
+{
+    float most[LANES], sums[LANES] = {0};
+    for (int i = 0; i < LANES; i++)
+        most[i] = -INFINITY;
+    for (int i = count; i % LANES; i++)
+        numbers[i] = -INFINITY;
+    for (int i = 0; i < count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            most[k] = numbers[i + k] > most[k] ? numbers[i + k] : most[k];
+    for (int k = 1; k < LANES; k++)
+        most[0] = most[k] > most[0] ? most[k] : most[0];
+    /* What is no number, or too far below the others, counts as hardly anything. */
+    for (int i = 0; i < count; i++) {
+        float below = numbers[i] - most[0];
+        numbers[i] = exponential(below > -80 ? below : -80);
+    }
+    for (int i = count; i % LANES; i++)
+        numbers[i] = 0;
+    for (int i = 0; i < count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            sums[k] += numbers[i + k];
+    for (int k = 1; k < LANES; k++)
+        sums[0] += sums[k];
+    return sums[0];
+}
+
 void tide_search_priors(const struct tide_game *game, const struct tide_position *position,
                         const float *logits, uint16_t *ret_priors)
 {
-    uint16_t moves[TIDE_BOARD_CELLS];
-    float numbers[TIDE_BOARD_CELLS], most = -INFINITY, sum = 0;
+    uint16_t moves[TIDE_BOARD_CELLS], codes[TIDE_BOARD_CELLS];
+    float numbers[NUMBERS];
     int count = tide_position_moves(game, position, moves);
     for (int i = 0; i < count; i++)
         numbers[i] = logits[moves[i]];
+    float sum = exponentials(numbers, count);
     for (int i = 0; i < count; i++)
-        most = numbers[i] > most ? numbers[i] : most;
-    /* What is no number, or too far below the others, counts as hardly anything. */
-    for (int i = 0; i < count; i++) {
-        float below = numbers[i] - most;
-        numbers[i] = exponential(below > -80 ? below : -80);
-    }
-    for (int i = 0; i < count; i++)
-        sum += numbers[i];
+        codes[i] = tide_prior_code(numbers[i] / sum);
     memset(ret_priors, 0, (size_t)game->moves * sizeof *ret_priors);
     for (int i = 0; i < count; i++)
-        ret_priors[moves[i]] = tide_prior_code(numbers[i] / sum);
+        ret_priors[moves[i]] = codes[i];
 }
 
 static double draw_normal(struct tide_random *random)

@@ -68,10 +68,11 @@ void tide_search_bring_next(const struct tide_child *parent, struct tide_child *
     int next = parent->tried;
     if (next >= parent->count)
         return;
+    uint32_t best = tide_child_rank(&children[next]);
     for (int i = next + 1; i < parent->count; i++) {
-        const struct tide_child *a = &children[i], *b = &children[next];
-        if (a->prior > b->prior || (a->prior == b->prior && a->move < b->move))
-            next = i;
+        uint32_t rank = tide_child_rank(&children[i]);
+        next = rank > best ? i : next;
+        best = rank > best ? rank : best;
     }
     if (next != parent->tried)
         swap(&children[next], &children[parent->tried]);

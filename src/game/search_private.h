@@ -66,8 +66,14 @@ static inline uint16_t tide_prior_code(float number)
     return (uint16_t)(code > 0 ? code : 0);
 }
 
-/* Brings to the front of the children that were not tried the one to be tried next: of the highest prior, and
- * of equals of the lowest move. */
+/* Of two children that were not tried the one of the higher rank comes first: the likelier, of equals the
+ * lower move. */
+static inline uint32_t tide_child_rank(const struct tide_child *child)
+{
+    return (uint32_t)child->prior << 16 | (uint16_t)~child->move;
+}
+
+/* Brings to the front of the children that were not tried the one to be tried next. */
 void tide_search_bring_next(const struct tide_child *parent, struct tide_child *children);
 
 #endif

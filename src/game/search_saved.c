@@ -72,8 +72,8 @@ static bool are_children(const struct tide_game *game, const struct tide_positio
         tide_cell_add(seen, child->move);
         if (child->out || child->unused || !(fabsf(child->sum) <= (float)child->visits))
             return false;
-        if (i >= parent->tried && (child->visits || child->count || child->prior > next->prior ||
-                                   (child->prior == next->prior && child->move < next->move)))
+        if (i >= parent->tried &&
+            (child->visits || child->count || tide_child_rank(child) > tide_child_rank(next)))
             return false;
     }
     return true;
