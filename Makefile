@@ -46,7 +46,7 @@ CORE    := $(B)/libcli.a $(B)/libhook.a $(B)/libcore.a
 D3         ?= /usr/share/nodejs/d3/dist/d3.min.js
 D3_LICENCE ?= /usr/share/doc/node-d3/copyright
 ASSETS     := $(B)/assets
-# Labelled series that tests and benchmarks share.
+# Labelled series and solved games, which tests and benchmarks share.
 CORPUS_SRC := $(sort $(wildcard tests/corpus/*.c))
 CORPUS  := $(if $(CORPUS_SRC),$(B)/libcorpus.a)
 
