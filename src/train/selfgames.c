@@ -1,0 +1,484 @@
+#include "train/selfgames.h"
+#include "game/cache.h"
+#include "rt/cpu/threads.h"
+
+#include <string.h>
+
+enum { OPENING_MOST = 4, OPENING_CELLS = 16 };
+
+struct slot {
+    struct tide_position position;
+    int64_t number;               /* of its game, from 0; -1: none is left to play */
+    struct tide_search *trees[2]; /* of a match, one for each evaluator; else the first */
+    uint8_t *records;             /* of its positions so far; NULL: none are kept */
+    bool asks;                    /* its leaf is to be valued */
+    bool rests;                   /* it stands after a move, and makes no other in this call */
+    bool ended;                   /* its game has, and is to be counted */
+    bool noisy;                   /* this root has its noise */
+    int64_t simulations, moves, asked, found;
+    struct tide_leaf leaf;
+};
+
+struct tide_selfgames {
+    struct tide_game game;
+    struct tide_selfgames_rule rule;
+    struct tide_cache *cache;
+    int64_t next;       /* number of the next game */
+    struct slot *slots; /* of self-play: rule.games */
+    struct slot *pairs; /* of matches: each with two of the trees */
+    /* Of a batch. */
+    int32_t *asking; /* slots */
+    struct tide_position *positions;
+    float *logits, *values;
+    uint16_t *priors;
+};
+
+/* What a call plays. */
+struct play {
+    struct tide_selfgames *g;
+    struct slot *slots;
+    int64_t count;
+    struct tide_cache *cache; /* of one evaluator: NULL in a match */
+    uint64_t seed;
+    bool is_match, stops; /* stops: no game makes more than one move from now on */
+    int which;            /* of a match: the evaluator whose batch this is */
+    int64_t asking;
+    int64_t evaluations, batches;
+};
+
+/* ---- memory */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int64_t trees_of(const struct tide_selfgames_rule *rule)
+{
+    return rule->games < 2 ? 2 : rule->games;
+}
+
+/* Parts of what games have beside, in their order. */
+enum { SELF, SLOTS, PAIRS, ASKING, POSITIONS, LOGITS, VALUES, PRIORS, PARTS };
+
+static void size_parts(const struct tide_game *game, const struct tide_selfgames_rule *rule,
+                       size_t ret_bytes[PARTS])
+{
+    size_t games = (size_t)rule->games, moves = (size_t)game->moves;
+    ret_bytes[SELF] = aligned(sizeof(struct tide_selfgames));
+    ret_bytes[SLOTS] = aligned(games * sizeof(struct slot));
+    ret_bytes[PAIRS] = aligned((size_t)(trees_of(rule) / 2) * sizeof(struct slot));
+    ret_bytes[ASKING] = aligned(games * sizeof(int32_t));
+    ret_bytes[POSITIONS] = aligned(games * sizeof(struct tide_position));
+    ret_bytes[LOGITS] = aligned(games * moves * sizeof(float));
+    ret_bytes[VALUES] = aligned(games * sizeof(float));
+    ret_bytes[PRIORS] = aligned(games * moves * sizeof(uint16_t));
+}
+
+struct tide_selfgames_room tide_selfgames_room(const struct tide_game *game,
+                                               const struct tide_selfgames_rule *rule)
+{
+    size_t parts[PARTS], games = 0;
+    size_parts(game, rule, parts);
+    for (int i = 0; i < PARTS; i++)
+        games += parts[i];
+    return (struct tide_selfgames_room){
+        .trees = (size_t)trees_of(rule) * aligned(tide_search_bytes(game, rule->children)),
+        .records = aligned((size_t)rule->games * (size_t)game->cells * tide_replay_record_bytes(game)),
+        .cache = rule->cache_bytes,
+        .games = games,
+    };
+}
+
+static void begin_game(struct tide_selfgames *g, struct slot *s)
+{
+    s->number = g->next++;
+    tide_position_begin(&g->game, &s->position);
+}
+
+struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
+                                            const struct tide_selfgames_rule *rule,
+                                            const struct tide_selfgames_room *room, void *trees,
+                                            void *records, void *cache, void *games)
+{
+    size_t parts[PARTS], tree = aligned(tide_search_bytes(game, rule->children)), at = 0;
+    void *start[PARTS];
+    size_parts(game, rule, parts);
+    for (int i = 0; i < PARTS; at += parts[i++])
+        start[i] = (char *)games + at;
+    struct tide_selfgames *g = start[SELF];
+    *g = (struct tide_selfgames){.game = *game,
+                                 .rule = *rule,
+                                 .slots = start[SLOTS],
+                                 .pairs = start[PAIRS],
+                                 .asking = start[ASKING],
+                                 .positions = start[POSITIONS],
+                                 .logits = start[LOGITS],
+                                 .values = start[VALUES],
+                                 .priors = start[PRIORS]};
+    g->cache = room->cache ? tide_cache_place(game, cache, room->cache) : NULL;
+    for (int64_t i = 0; i < trees_of(rule); i++) {
+        struct tide_search *search =
+            tide_search_place(game, &rule->search, rule->children, (char *)trees + (size_t)i * tree);
+        g->pairs[i / 2].trees[i % 2] = search;
+        if (i < rule->games)
+            g->slots[i].trees[0] = search;
+    }
+    for (int64_t i = 0; i < rule->games; i++) {
+        g->slots[i].records =
+            (uint8_t *)records + (size_t)i * (size_t)game->cells * tide_replay_record_bytes(game);
+        begin_game(g, &g->slots[i]);
+    }
+    return g;
+}
+
+/* ---- a game */
+
+/* In a match the first evaluator has the first move in games of even numbers. */
+static int side_of(const struct play *p, const struct slot *s)
+{
+    return p->is_match ? (int)((s->number + s->position.plies) & 1) : 0;
+}
+
+static void make_move(const struct play *p, struct slot *s)
+{
+    struct tide_selfgames *g = p->g;
+    struct tide_search *tree = s->trees[side_of(p, s)];
+    uint32_t visits[TIDE_BOARD_CELLS];
+    int plies = s->position.plies;
+    struct tide_random random = {.seed = tide_random_at(p->seed, (uint64_t)s->number, 2 * (uint64_t)plies)};
+    bool drawn = !p->is_match && plies < g->rule.sampled_plies;
+    int move = tide_search_choose(tree, drawn ? 1 : 0, &random);
+    if (s->records) {
+        tide_search_visits(tree, visits);
+        tide_replay_pack(&g->game, &s->position, visits,
+                         s->records + (size_t)plies * tide_replay_record_bytes(&g->game));
+    }
+    tide_position_play(&g->game, &s->position, move);
+    s->moves++;
+    s->noisy = false;
+    s->rests = p->stops;
+    s->ended = s->position.outcome != TIDE_PLAYING;
+    for (int i = 0; !s->ended && i < (p->is_match ? 2 : 1); i++)
+        tide_search_advance(s->trees[i], move);
+}
+
+/* Whether the cache had what the leaf is worth. */
+static bool is_known(const struct play *p, struct slot *s, struct tide_search *tree)
+{
+    const struct tide_selfgames *g = p->g;
+    float value;
+    if (!p->cache)
+        return false;
+    s->asked++;
+    const uint16_t *priors = tide_cache_find(p->cache, tide_cache_key(&g->game, &s->leaf.position), &value);
+    if (!priors)
+        return false;
+    s->found++;
+    tide_search_give_priors(tree, &s->leaf, priors, value);
+    return true;
+}
+
+/* Until a position is to be valued, or the game rests or ends. */
+static void think(const struct play *p, struct slot *s)
+{
+    while (s->number >= 0 && !s->rests && !s->ended) {
+        struct tide_search *tree = s->trees[side_of(p, s)];
+        if (!p->is_match && !s->noisy && tide_search_is_expanded(tree)) {
+            struct tide_random random = {
+                .seed = tide_random_at(p->seed, (uint64_t)s->number, 2 * (uint64_t)s->position.plies + 1)};
+            tide_search_noise(tree, &random);
+            s->noisy = true;
+        }
+        if (tide_search_count(tree).visits >= p->g->rule.simulations) {
+            make_move(p, s);
+            continue;
+        }
+        s->simulations++;
+        if (tide_search_descend(tree, &s->leaf) == TIDE_NEEDS_EVALUATION && !is_known(p, s, tree)) {
+            s->asks = true;
+            return;
+        }
+    }
+}
+
+static void think_some(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct play *p = context;
+    (void)thread;
+    for (int64_t i = first; i < last; i++)
+        think(p, &p->slots[i]);
+}
+
+/* ---- a batch */
+
+static void gather(struct play *p)
+{
+    p->asking = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        const struct slot *s = &p->slots[i];
+        if (!s->asks || side_of(p, s) != p->which)
+            continue;
+        p->g->asking[p->asking] = (int32_t)i;
+        p->g->positions[p->asking++] = s->leaf.position;
+    }
+}
+
+static void answer_some(void *context, int64_t first, int64_t last, int thread)
+{
+    const struct play *p = context;
+    const struct tide_selfgames *g = p->g;
+    (void)thread;
+    for (int64_t i = first; i < last; i++) {
+        struct slot *s = &p->slots[g->asking[i]];
+        uint16_t *priors = g->priors + i * g->game.moves;
+        tide_search_priors(&g->game, &s->leaf.position, g->logits + i * g->game.moves, priors);
+        tide_search_give_priors(s->trees[p->which], &s->leaf, priors, g->values[i]);
+        s->asks = false;
+    }
+}
+
+/* Values what is asked of an evaluator, and hands it out. */
+static int answer(struct play *p, const struct tide_evaluator *evaluator)
+{
+    struct tide_selfgames *g = p->g;
+    gather(p);
+    if (!p->asking)
+        return 0;
+    if (evaluator->evaluate(evaluator->context, g->positions, (int)p->asking, g->logits, g->values))
+        return -1;
+    tide_parallel(p->asking, 4, answer_some, p);
+    for (int64_t i = 0; p->cache && i < p->asking; i++)
+        tide_cache_put(p->cache, tide_cache_key(&g->game, &g->positions[i]), g->priors + i * g->game.moves,
+                       g->values[i]);
+    p->evaluations += p->asking;
+    p->batches++;
+    return 0;
+}
+
+/* What the weights said before is not what they say now. */
+static void forget(const struct play *p)
+{
+    if (p->cache)
+        tide_cache_clear(p->cache);
+    for (int64_t i = 0; i < p->count; i++) {
+        struct slot *s = &p->slots[i];
+        tide_search_begin(s->trees[0], &s->position);
+        s->asks = s->rests = s->ended = s->noisy = false;
+        s->simulations = s->moves = s->asked = s->found = 0;
+    }
+}
+
+/* ---- self-play */
+
+static void count_game(const struct tide_position *end, struct tide_selfgames_counts *counts)
+{
+    counts->games++;
+    counts->draws += end->outcome == TIDE_DRAWN;
+    counts->first_wins += end->outcome == TIDE_WON && end->plies % 2 == 1;
+}
+
+/* Its positions go to the replay with what came of them. */
+static void keep_game(struct tide_selfgames *g, struct slot *s, struct tide_replay *replay)
+{
+    const struct tide_position *end = &s->position;
+    for (int ply = 0; ply < end->plies; ply++) {
+        uint8_t *record = s->records + (size_t)ply * replay->record;
+        bool won = (end->plies - ply) % 2 == 1; /* whoever moved last has */
+        tide_replay_settle(&g->game, record, end->outcome == TIDE_DRAWN ? 0 : won ? 1 : -1);
+        tide_replay_put(replay, record);
+    }
+}
+
+static void sum_up(const struct play *p, struct tide_selfgames_counts *counts)
+{
+    counts->evaluations = p->evaluations;
+    counts->batches = p->batches;
+    for (int64_t i = 0; i < p->count; i++) {
+        const struct slot *s = &p->slots[i];
+        struct tide_search_counts tree = tide_search_count(s->trees[0]);
+        counts->moves += s->moves;
+        counts->simulations += s->simulations;
+        counts->asked += s->asked;
+        counts->found += s->found;
+        counts->full += (int64_t)tree.full;
+        counts->trees_high_water += tree.high_water;
+    }
+}
+
+/* Whether any game is still to make its last move. */
+static bool goes_on(const struct play *p)
+{
+    for (int64_t i = 0; i < p->count; i++)
+        if (p->slots[i].number >= 0 && !p->slots[i].rests)
+            return true;
+    return false;
+}
+
+int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *evaluator,
+                        struct tide_replay *replay, int64_t until, struct tide_selfgames_counts *ret_counts)
+{
+    struct play p = {
+        .g = g, .slots = g->slots, .count = g->rule.games, .cache = g->cache, .seed = g->rule.seed};
+    *ret_counts = (struct tide_selfgames_counts){0};
+    forget(&p);
+    do {
+        tide_parallel(p.count, 1, think_some, &p);
+        for (int64_t i = 0; i < p.count; i++) {
+            struct slot *s = &p.slots[i];
+            if (!s->ended)
+                continue;
+            count_game(&s->position, ret_counts);
+            keep_game(g, s, replay);
+            begin_game(g, s);
+            tide_search_begin(s->trees[0], &s->position);
+            s->ended = false;
+        }
+        p.stops = replay->put >= until;
+        for (int64_t i = 0; p.stops && i < p.count; i++)
+            p.slots[i].rests |= !p.slots[i].position.plies;
+        if (answer(&p, evaluator))
+            return -1;
+    } while (goes_on(&p));
+    sum_up(&p, ret_counts);
+    return 0;
+}
+
+/* ---- matches */
+
+/* The opening of a pair: a few moves by chance. */
+static void open_game(const struct play *p, struct slot *s, int64_t number)
+{
+    const struct tide_game *game = &p->g->game;
+    struct tide_random random = {.seed = tide_random_at(p->seed, (uint64_t)number / 2, 1)};
+    int plies = 1 + game->cells / OPENING_CELLS;
+    s->number = number;
+    tide_position_begin(game, &s->position);
+    for (int i = 0; i < (plies < OPENING_MOST ? plies : OPENING_MOST); i++) {
+        uint16_t moves[TIDE_BOARD_CELLS];
+        uint32_t count = (uint32_t)tide_position_moves(game, &s->position, moves);
+        tide_position_play(game, &s->position, moves[tide_random_below(&random, count)]);
+    }
+    for (int i = 0; i < 2; i++)
+        tide_search_begin(s->trees[i], &s->position);
+}
+
+/* Whoever moved last has won, or nobody. */
+static void count_match(const struct play *p, const struct slot *s, struct tide_selfgames_score *score)
+{
+    struct slot before = *s;
+    before.position.plies--;
+    if (s->position.outcome == TIDE_DRAWN)
+        score->draws++;
+    else if (side_of(p, &before) == 0)
+        score->wins++;
+    else
+        score->losses++;
+}
+
+int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *const evaluators[2],
+                         int64_t pairs, uint64_t seed, struct tide_selfgames_score *ret_score)
+{
+    struct play p = {
+        .g = g, .slots = g->pairs, .count = trees_of(&g->rule) / 2, .seed = seed, .is_match = true};
+    int64_t next = 0, total = 2 * pairs;
+    *ret_score = (struct tide_selfgames_score){0};
+    for (int64_t i = 0; i < p.count; i++)
+        tide_position_begin(&g->game, &p.slots[i].position);
+    forget(&p);
+    for (int64_t i = 0; i < p.count; i++) {
+        p.slots[i].number = -1;
+        if (next < total)
+            open_game(&p, &p.slots[i], next++);
+    }
+    while (goes_on(&p)) {
+        tide_parallel(p.count, 1, think_some, &p);
+        for (int64_t i = 0; i < p.count; i++) {
+            struct slot *s = &p.slots[i];
+            if (!s->ended)
+                continue;
+            count_match(&p, s, ret_score);
+            s->ended = false;
+            s->number = -1;
+            if (next < total)
+                open_game(&p, s, next++);
+        }
+        for (p.which = 0; p.which < 2; p.which++)
+            if (answer(&p, evaluators[p.which]))
+                return -1;
+    }
+    return 0;
+}
+
+/* ---- looking */
+
+/* A record knows the stone that was set last. */
+void tide_selfgames_show(const struct tide_selfgames *g, char *out, size_t size)
+{
+    const struct slot *s = &g->slots[0];
+    struct tide_position position;
+    size_t used = 0;
+    out[0] = '\0';
+    for (int ply = 1; ply <= s->position.plies; ply++) {
+        char name[TIDE_MOVE_NAME];
+        position = s->position;
+        if (ply < s->position.plies)
+            tide_position_unpack(&g->game, s->records + (size_t)ply * tide_replay_record_bytes(&g->game),
+                                 &position, NULL);
+        int move = g->game.drops ? position.last % g->game.columns : position.last;
+        int len =
+            snprintf(out + used, size - used, "%s%s", used ? " " : "", tide_move_name(&g->game, move, name));
+        if (len < 0 || (size_t)len >= size - used)
+            break;
+        used += (size_t)len;
+    }
+}
+
+/* ---- files */
+
+void tide_selfgames_write(const struct tide_selfgames *g, struct tide_durable *file)
+{
+    size_t record = tide_replay_record_bytes(&g->game);
+    tide_durable_put(file, &g->next, sizeof g->next);
+    for (int64_t i = 0; i < g->rule.games; i++) {
+        const struct slot *s = &g->slots[i];
+        int64_t head[2] = {s->number, s->position.plies};
+        uint8_t packed[TIDE_BOARD_CELLS];
+        tide_position_pack(&g->game, &s->position, packed);
+        tide_durable_put(file, head, sizeof head);
+        tide_durable_put(file, packed, tide_position_packed_bytes(&g->game));
+        tide_durable_put(file, s->records, (size_t)s->position.plies * record);
+    }
+}
+
+static int read_game(struct tide_selfgames *g, struct slot *s, FILE *file, struct tide_err *err)
+{
+    size_t record = tide_replay_record_bytes(&g->game);
+    int64_t head[2];
+    uint8_t packed[TIDE_BOARD_CELLS];
+    if (fread(head, sizeof head, 1, file) != 1 ||
+        fread(packed, tide_position_packed_bytes(&g->game), 1, file) != 1)
+        return tide_err_set(err, "the games under way are cut off");
+    if (tide_position_unpack(&g->game, packed, &s->position, err))
+        return -1;
+    if (head[0] < 0 || head[0] >= g->next || head[1] != s->position.plies ||
+        s->position.outcome != TIDE_PLAYING)
+        return tide_err_set(err, "a game under way is not possible");
+    s->number = head[0];
+    if (fread(s->records, record, (size_t)head[1], file) != (size_t)head[1])
+        return tide_err_set(err, "the games under way are cut off");
+    for (int64_t i = 0; i < head[1]; i++)
+        if (tide_replay_check(&g->game, s->records + (size_t)i * record, err))
+            return -1;
+    return 0;
+}
+
+int tide_selfgames_read(struct tide_selfgames *g, FILE *file, struct tide_err *err)
+{
+    if (fread(&g->next, sizeof g->next, 1, file) != 1 || g->next < 0)
+        return tide_err_set(err, "the games under way are cut off");
+    for (int64_t i = 0; i < g->rule.games; i++)
+        if (read_game(g, &g->slots[i], file, err))
+            return -1;
+    return 0;
+}
