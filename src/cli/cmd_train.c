@@ -6,8 +6,10 @@
 
 #include <string.h>
 
-static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, NULL};
-static tide_train_reader *const readers[] = {tide_train_lm_read, tide_train_grpo_read};
+static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,
+                                                   NULL};
+static tide_train_reader *const readers[] = {tide_train_lm_read, tide_train_grpo_read,
+                                             tide_train_selfplay_read};
 
 /* "train lm" -> "lm". */
 static const char *task_name(const struct tide_command *part)

@@ -11,8 +11,8 @@
 typedef int tide_train_reader(int argc, char **argv, struct tide_train_values *ret_values,
                               struct tide_task **ret_task, int *ret_exit);
 
-extern const struct tide_command tide_train_lm, tide_train_grpo;
-tide_train_reader tide_train_lm_read, tide_train_grpo_read;
+extern const struct tide_command tide_train_lm, tide_train_grpo, tide_train_selfplay;
+tide_train_reader tide_train_lm_read, tide_train_grpo_read, tide_train_selfplay_read;
 
 /* Reads the words of `tidemark train` and plans that run; takes none of its memory. 1: the command should end
  * with *ret_exit, what was wrong is said. Caller frees the trainer. */

@@ -189,7 +189,7 @@ static enum tide_part part_of_output(const struct tide_graph *graph, const struc
     const char *op = node->op->name;
     if (node->op->is_loss)
         return TIDE_PART_HEAD;
-    if (!strcmp(op, "norm"))
+    if (!strcmp(op, "norm") || !strcmp(op, "batchnorm"))
         return TIDE_PART_NORM;
     if (!strcmp(op, "attention"))
         return TIDE_PART_ATTENTION;
@@ -292,7 +292,9 @@ static enum tide_job_optimizer optimizer_of(const struct tide_optimizer *optimiz
 static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 {
     const struct tide_task *task = tide_trainer_task(trainer);
+    int named = tide_name_find(tide_task_names, task->kind->name);
     tide_job_init(job);
+    job->task = named < 0 ? TIDE_TASK_PRETRAIN : (enum tide_job_task)named;
     snprintf(job->model.name, sizeof job->model.name, "%s", task->model);
     job->model.layers = task->blocks;
     job->model.vocabulary = task->vocabulary;

@@ -119,8 +119,9 @@ struct loop {
     int64_t line_ns, drawn_ns, report_every;
     int64_t busy_ns, tokens, steps; /* in steps since the last line */
     struct tide_train_resident resident;
-    double peak; /* of matrix products, operations per second */
-    int threads; /* that steps were fastest with; 0: none was made yet */
+    double peak;       /* of matrix products, operations per second */
+    int threads;       /* that steps were fastest with; 0: none was made yet */
+    int64_t evaluated; /* the last step after which it was looked at */
     char sample[512];
 };
 
@@ -168,6 +169,7 @@ static int evaluate(struct loop *l, bool last, struct tide_err *err)
         return 0;
     if (tide_trainer_evaluate(l->trainer, last, err))
         return -1;
+    l->evaluated = tide_trainer_done(l->trainer);
     l->resident.evaluation = tide_train_rss(&l->view, NULL);
     return 0;
 }
@@ -246,7 +248,9 @@ static int train(struct loop *l, struct tide_err *err)
         if (one_step(l, err))
             return -1;
         int64_t step = l->progress.step;
-        bool last = step == steps_of(l), evaluates = !last && is_due(v->eval_every, step);
+        bool last = step == steps_of(l);
+        bool evaluates =
+            is_due(v->eval_every, step) && (!last || tide_trainer_task(l->trainer)->kind->keeps_evaluations);
         bool samples = !last && is_due(v->sample_every, step);
         if ((evaluates && evaluate(l, false, err)) || (samples && sample(l, err)))
             return -1;
@@ -295,7 +299,8 @@ static int say_broken(struct loop *l, struct tide_err *err)
 static int finish(struct loop *l, struct tide_err *err)
 {
     int unsaved = save(l);
-    if (evaluate(l, true, err) || (l->values->sample_every && sample(l, err)))
+    bool evaluated = l->evaluated == tide_trainer_done(l->trainer);
+    if ((!evaluated && evaluate(l, true, err)) || (l->values->sample_every && sample(l, err)))
         return say_broken(l, err);
     l->progress.final = true;
     report(l);

@@ -60,7 +60,7 @@ int tide_job_check(const struct tide_job *job, struct tide_err *err)
     return 0;
 }
 
-const char *const tide_task_names[] = {"pretrain", "sft", "lora", "grpo", "infer", NULL};
+const char *const tide_task_names[] = {"pretrain", "sft", "lora", "grpo", "infer", "selfplay", NULL};
 const char *const tide_optimizer_names[] = {"sgd",        "momentum",   "adamw",     "adamw-fused",
                                             "adamw-loop", "adamw-8bit", "adafactor", NULL};
 const char *const tide_precision_names[] = {"fp32", "bf16", "fp16", NULL};

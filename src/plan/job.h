@@ -7,7 +7,14 @@
 
 #include "plan/model.h"
 
-enum tide_job_task { TIDE_TASK_PRETRAIN, TIDE_TASK_SFT, TIDE_TASK_LORA, TIDE_TASK_GRPO, TIDE_TASK_INFER };
+enum tide_job_task {
+    TIDE_TASK_PRETRAIN,
+    TIDE_TASK_SFT,
+    TIDE_TASK_LORA,
+    TIDE_TASK_GRPO,
+    TIDE_TASK_INFER,
+    TIDE_TASK_SELFPLAY /* of tidemark train alone */
+};
 enum tide_job_optimizer {
     TIDE_SGD,
     TIDE_MOMENTUM,

@@ -1,6 +1,7 @@
 #include "train/settings.h"
 #include "train/grpo.h"
 #include "train/lm.h"
+#include "train/selfplay.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +47,8 @@ const struct tide_setting *tide_task_settings(const char *task)
     static const struct {
         const char *name;
         const struct tide_setting *table;
-    } tasks[] = {{"lm", tide_lm_settings}, {"grpo", tide_grpo_settings}};
+    } tasks[] = {
+        {"lm", tide_lm_settings}, {"grpo", tide_grpo_settings}, {"selfplay", tide_selfplay_settings}};
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
         if (!strcmp(tasks[i].name, task))
             return tasks[i].table;

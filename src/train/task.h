@@ -43,7 +43,9 @@ struct tide_task_kind {
     const char *schema;            /* of its lines of JSON */
     const char *rate, *rate_label; /* how fast it goes through what it counts (tide_task_step.tokens): in
                                       JSON, and in a line of text */
-    bool is_all_work; /* a step does six operations for each parameter and token, and little else */
+    bool keeps_evaluations; /* what an evaluation finds is in checkpoints, so that it comes before them */
+    bool is_uneven;         /* steps differ in work: how long they take does not say which threads are best */
+    bool is_all_work;       /* a step does six operations for each parameter and token, and little else */
     /* Of options that were given and what a run that goes on had (now in the settings), the rest: which model
      * and data. resumed: a path of tide_checkpoint_find; NULL: nothing is. */
     int (*settle)(struct tide_task *task, const char *resumed, struct tide_train_settings *train,

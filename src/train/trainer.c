@@ -203,7 +203,7 @@ static void settle_threads(struct tide_trainer *t)
     tide_threads_set(o->threads > 0 ? (int)o->threads : tide_processors());
     if (o->threads <= 0)
         tide_threads_set(tide_tiles_threads(most));
-    tide_tuning_init(&t->tuning, o->threads > 0 ? 1 : tide_threads());
+    tide_tuning_init(&t->tuning, o->threads > 0 || t->task->kind->is_uneven ? 1 : tide_threads());
     o->threads = tide_threads();
 }
 

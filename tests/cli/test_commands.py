@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "plan"]
-TASKS = ["train lm", "train grpo"]  # commands with a word more
+TASKS = ["train lm", "train grpo", "train selfplay"]  # commands with a word more
 ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
 EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS
 SANITIZER = re.compile(r"Sanitizer|runtime error|check failed")
@@ -266,7 +266,7 @@ def test_bash_completes_files_programs_and_values(complete, tmp_path):
     assert complete("run", "--limit", "") == []
     assert complete("help", "ju") == ["judge"]
     assert complete("completion", "") == ["bash", "zsh", "fish"]
-    assert sorted(complete("train", "")) == ["grpo", "lm"]
+    assert sorted(complete("train", "")) == ["grpo", "lm", "selfplay"]
     (tmp_path / "checkpoints").mkdir()
     assert complete("sample", "") == ["checkpoints"]
     assert complete("plan", "") == []

@@ -37,7 +37,7 @@ def options(binary, commands):
     """{"run": {"--output": True, "-o": True, "--help": False}}: the options of each command and whether they take a
     value."""
     found = {}
-    for command in [*commands, "train lm", "train grpo"]:
+    for command in [*commands, "train lm", "train grpo", "train selfplay"]:
         text = subprocess.run([binary, *command.split(), "-h"], capture_output=True, text=True, check=True).stdout
         found[command] = {}
         for letter, name, arg in re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", text, re.M):

@@ -1,0 +1,28 @@
+/*
+ * selfplay_player.h - the net of a run of self-play, to play with.
+ *
+ * tide_selfplay_open -> _game, _evaluator -> _free. Its memory is one arena, whose size is known (_bytes).
+ */
+#ifndef TIDE_SELFPLAY_PLAYER_H
+#define TIDE_SELFPLAY_PLAYER_H
+
+#include "base/err.h"
+#include "game/evaluator.h"
+
+enum { TIDE_SELFPLAY_AT_ONCE = 16 }; /* positions that its evaluator takes at the most */
+
+struct tide_selfplay_player;
+
+/* run: the directory of a run, or one of its checkpoints. A run of another task is refused. Caller frees. */
+int tide_selfplay_open(const char *run, struct tide_selfplay_player **ret_player, struct tide_err *err);
+void tide_selfplay_free(struct tide_selfplay_player *player);
+
+/* Borrowed, as long as the player is there. */
+const struct tide_game *tide_selfplay_game(const struct tide_selfplay_player *player);
+const struct tide_evaluator *tide_selfplay_evaluator(const struct tide_selfplay_player *player);
+
+/* How many steps it was trained; memory of its net. */
+int64_t tide_selfplay_steps(const struct tide_selfplay_player *player);
+size_t tide_selfplay_bytes(const struct tide_selfplay_player *player);
+
+#endif

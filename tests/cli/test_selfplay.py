@@ -1,0 +1,138 @@
+"""`tidemark train selfplay`: what it says and keeps, that it goes on to the bit, and what faults get."""
+
+import filecmp
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+SMALL = ("--simulations", 12, "--games-at-once", 6, "--positions", 40, "--batch", 16, "--replay", 300, "--match-games", 4)
+FILES = ("config.json", "model.safetensors", "optimizer.safetensors", "replay.bin")
+
+
+@pytest.fixture
+def selfplay(tidemark):
+    """selfplay(args...) -> Result of three small steps of tic-tac-toe, unless another game is named."""
+
+    def call(*args, **more):
+        game = () if "--game" in args or "--resume" in args else ("--game", "tictactoe")
+        return tidemark("train", "selfplay", *game, *SMALL, "--steps", 3, *args, **more)
+
+    return call
+
+
+def lines(result):
+    assert result.code == 0, result.err
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def test_steps_tell_what_was_played_and_learned(selfplay):
+    made = lines(selfplay("--json", "--report-every", 1))
+    assert [line["step"] for line in made] == [1, 2, 3] and made[-1]["final"]
+    assert made[-1]["schema"] == "tidemark.selfplay/1"
+    assert {"loss", "policy_loss", "value_loss", "games", "game_length", "first_wins_share", "draws_share", "replay_positions",
+            "simulations_per_second", "positions_per_second", "elo", "elo_low", "elo_high", "trees_full", "trees_high_bytes",
+            "plan_bytes", "arena_high_bytes", "rss_bytes"} <= made[-1].keys()
+    assert made[-1]["plan_bytes"] == made[-1]["arena_high_bytes"]
+    assert made[-1]["elo_low"] <= made[-1]["elo"] <= made[-1]["elo_high"]
+    assert made[-1]["games"] >= 3 * 40 / 9 and 5 <= made[-1]["game_length"] <= 9
+    assert abs(made[0]["loss"] - made[0]["policy_loss"] - made[0]["value_loss"]) < 1e-4
+
+
+@pytest.mark.parametrize("game", [("tictactoe",), ("connect4",), ("gomoku", "--board", 6, "--exact")], ids=str)
+def test_a_run_that_is_resumed_has_the_same_bits_with_any_number_of_threads(selfplay, tmp_path, game):
+    one, two = tmp_path / "one", tmp_path / "two"
+    run = ("--game", *game, "--eval-every", 1)
+    assert selfplay(*run, "--out", one, "--threads", 1, "--steps", 4).code == 0
+    assert selfplay(*run, "--out", two, "--threads", 3, "--steps", 2).code == 0
+    again = selfplay("--out", two, "--resume", "auto", "--steps", 4, "--eval-every", 1, "--threads", 2)
+    assert again.code == 0 and "resumed  after step 2" in again.out, again.err
+    for name in FILES:
+        assert filecmp.cmp(one / "step-00000004" / name, two / "step-00000004" / name, shallow=False), name
+
+
+def test_the_layout_names_trees_replay_and_cache(selfplay, tidemark, binary):
+    plan = selfplay("--game", "gomoku", "--board", 15, "--net", "10x96", "--simulations", 400, "--games-at-once", 64, "--replay",
+                    500000, "--batch", 256, "--budget", "1.5G", "--dry-run", "--json").json
+    assert plan["plan_bytes"] <= 1_500_000_000
+    # 64 trees, two halves, at most 24 bytes for each of 225 moves of 400 positions.
+    assert plan["trees_bytes"] <= 64 * (2 * 24 * (401 * 225 + 1) + 1024)
+    assert plan["replay_bytes"] >= 500000 * (57 + 2 * 225)
+    assert plan["cache_bytes"] == 32 << 20
+    shown = tidemark("plan", "--", binary, "train", "selfplay", "--game", "gomoku", "--net", "10x96").out
+    assert all(word in shown for word in ("weights", "optimizer", "trees", "replay", "cache", "selfplay")), shown
+
+
+def test_a_full_tree_is_searched_on_and_told(selfplay):
+    made = lines(selfplay("--game", "gomoku", "--board", 6, "--children", 100, "--simulations", 60, "--json"))
+    assert made[-1]["trees_full"] > 0
+
+
+@pytest.mark.parametrize("words, said", [
+    (("--game", "gomoku", "--board", 4), "board"),
+    (("--game", "connect4", "--exact"), "only gomoku"),
+    (("--net", "10x"), "net"),
+    (("--net", "huge"), "net"),
+    (("--children", 3), "children"),
+    (("--noise-share", "1.5"), "noise-share"),
+    (("--budget", "45M", "--batch", 60000), "would fit"),
+    (("--game", "gomoku", "--net", "30x192", "--budget", "10M"), "least possible"),
+])
+def test_what_cannot_be_played_is_one_sentence(selfplay, words, said):
+    result = selfplay(*words)
+    assert result.code == 2 and said in result.err, result.err
+    assert len(result.err.splitlines()) <= 3 and not result.out, result
+
+
+def test_a_run_of_another_game_or_task_is_refused(selfplay, tidemark, tmp_path):
+    assert selfplay("--out", tmp_path / "run", "--steps", 1).code == 0
+    other = tidemark("train", "selfplay", "--game", "connect4", "--out", tmp_path / "run", "--resume", "auto", "--steps", 2)
+    assert other.code == 2 and len(other.err.splitlines()) <= 2, other.err
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["step-00000001"]
+    lm = tidemark("train", "lm", "--resume", tmp_path / "run", "--steps", 1)
+    assert lm.code == 2 and len(lm.err.splitlines()) <= 2, lm.err
+
+
+def test_a_damaged_replay_is_passed_over(selfplay, tmp_path):
+    out = tmp_path / "run"
+    assert selfplay("--out", out, "--save-every", 1, "--steps", 2).code == 0
+    file = out / "step-00000002" / "replay.bin"
+    damaged = bytearray(file.read_bytes())
+    damaged[200] ^= 0xFF
+    file.write_bytes(damaged)
+    again = selfplay("--out", out, "--resume", "auto", "--steps", 3)
+    assert again.code == 0 and "resumed  after step 1" in again.out, again.out + again.err
+
+
+def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--json", "--report-every", 1)]
+    run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True)
+    assert json.loads(run.stdout.readline())["step"] == 1
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate()
+    assert run.returncode == 130 and "continue with --resume auto" in err, err
+    (kept,) = os.listdir(two)
+    steps = int(kept.removeprefix("step-")) + 2
+    assert selfplay("--out", one, "--steps", steps).code == 0
+    assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
+    for name in FILES:
+        assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
+
+
+def test_phases_are_marks(tidemark, binary, tmp_path):
+    run = ("train", "selfplay", "--game", "tictactoe", *SMALL, "--steps", 3, "--eval-every", 1)
+    assert tidemark("run", "-o", tmp_path / "a.tide", "--", binary, *run).code == 0
+    with sqlite3.connect(tmp_path / "a.tide") as db:
+        names = {name for (name,) in db.execute("SELECT DISTINCT name FROM mark")}
+    assert {"selfplay", "train", "evaluation"} <= names
+
+
+def test_memory_is_what_was_planned(selfplay):
+    made = lines(selfplay("--game", "connect4", "--steps", 8, "--json", "--report-every", 1, "--threads", 2))
+    assert made[-1]["rss_bytes"] <= made[-1]["plan_bytes"] + (16 << 20)
+    assert made[-1]["anonymous_bytes"] == made[1]["anonymous_bytes"]
