@@ -29,6 +29,7 @@ const struct tide_command *const tide_commands[] = {
     &tide_command_export,
     &tide_command_train,
     &tide_command_sample,
+    &tide_command_play,
     &tide_command_plan,
     &tide_command_help,
     &tide_command_version,

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "plan"]
+MAIN_COMMANDS = ["run", "attach", "watch", "judge", "show", "blame", "diff", "report", "export", "train", "sample", "play", "plan"]
 TASKS = ["train lm", "train grpo", "train selfplay"]  # commands with a word more
 ABOUT_COMMANDS = ["help", "version", "manual", "completion"]
 EVERY_COMMAND = MAIN_COMMANDS + ABOUT_COMMANDS

@@ -1,0 +1,158 @@
+/*
+ * cmd_play.c - tidemark play: against what was trained, or against plain Monte Carlo search, on the terminal
+ * or for a tournament manager.
+ *
+ * Standard output belongs to the protocol's lines or to the board; everything else goes to stderr.
+ */
+#include "base/clock.h"
+#include "cli/command.h"
+#include "play/board_screen.h"
+#include "play/gomocup_serve.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_TIME_NS (2 * (int64_t)TIDE_NS_PER_S)
+#define ABOUT           "name=\"Tidemark\", version=\"" TIDE_VERSION "\", author=\"The Tidemark authors\""
+
+struct values {
+    const char *game, *protocol, *side, *save, *open;
+    int64_t board, simulations, time_ns, memory, seed;
+    bool rollouts, exact;
+};
+
+static const struct tide_option options[] = {
+    {0, "rollouts", TIDE_OPTION_FLAG, offsetof(struct values, rollouts), NULL,
+     "no net: a position is worth what random games from it come to", NULL, 0, 0},
+    {0, "game", TIDE_OPTION_CHOICE, offsetof(struct values, game), "GAME",
+     "with --rollouts: the game (gomoku)", "gomoku|connect4|tictactoe", 0, 0},
+    {0, "board", TIDE_OPTION_COUNT, offsetof(struct values, board), "N",
+     "with --rollouts: columns of Gomoku's board (15)", NULL, 1, TIDE_BOARD_SIDE},
+    {0, "exact", TIDE_OPTION_FLAG, offsetof(struct values, exact), NULL,
+     "with --rollouts: exactly five in a row win, six do not", NULL, 0, 0},
+    {0, "protocol", TIDE_OPTION_CHOICE, offsetof(struct values, protocol), "NAME",
+     "no board: speak with a tournament manager on standard input and output", "gomocup", 0, 0},
+    {0, "simulations", TIDE_OPTION_COUNT, offsetof(struct values, simulations), "N",
+     "how many simulations the program makes for a move", NULL, 1, INT64_C(1) << 30},
+    {0, "time", TIDE_OPTION_DURATION, offsetof(struct values, time_ns), "TIME",
+     "how long it thinks about a move (2s, unless --simulations says)", NULL, 0, 0},
+    {0, "side", TIDE_OPTION_CHOICE, offsetof(struct values, side), "SIDE",
+     "whether you move first or second (first)", "first|second", 0, 0},
+    {0, "save", TIDE_OPTION_TEXT, offsetof(struct values, save), "FILE",
+     "save the game after every move, as .psq or .sgf; the next game goes to FILE-2, and so on", NULL, 0, 0},
+    {0, "open", TIDE_OPTION_TEXT, offsetof(struct values, open), "FILE", "go on with a saved game", NULL, 0,
+     0},
+    {0, "memory", TIDE_OPTION_SIZE, offsetof(struct values, memory), "SIZE",
+     "what the whole process may take (search tree and cache: up to 512 MiB)", NULL, 0, 0},
+    {0, "seed", TIDE_OPTION_COUNT, offsetof(struct values, seed), "N",
+     "seed of the random games of --rollouts (another one each time)", NULL, 0, 0},
+    {0},
+};
+
+/* Options that say nothing together. */
+static int check(const struct values *v, int count, struct tide_err *err)
+{
+    if (!v->rollouts) {
+        tide_err_set(err, "expected --rollouts, got %d arguments", count);
+        return tide_err_hint(err, "tidemark play --game gomoku --rollouts");
+    }
+    if (count)
+        return tide_err_set(err, "--rollouts plays without a net, so there is no directory to name");
+    if (v->protocol && (v->save || v->open || v->side))
+        return tide_err_set(err, "--save, --open and --side are for the board, not for --protocol");
+    if (v->protocol && v->game && strcmp(v->game, "gomoku") != 0)
+        return tide_err_set(err, "the Gomocup protocol is for gomoku, not for %s", v->game);
+    return 0;
+}
+
+/* The game that was asked for, or that a saved one is of. */
+static int find_game(const struct values *v, const struct tide_saved *saved, struct tide_game *ret_game,
+                     struct tide_err *err)
+{
+    const char *name = v->game ? v->game : "gomoku";
+    int board = (int)v->board;
+    bool exact = v->exact;
+    if (saved && !v->game)
+        name = saved->columns == 3 ? "tictactoe" : saved->columns != saved->rows ? "connect4" : name;
+    if (saved && !strcmp(name, "gomoku")) {
+        board = board ? board : saved->columns;
+        exact = exact || saved->exact;
+    }
+    return tide_game_of(name, board, exact, ret_game, err);
+}
+
+static int serve(const struct values *v, struct tide_player *player, struct tide_err *err)
+{
+    struct tide_gomocup_service service = {.in = STDIN_FILENO,
+                                           .out = STDOUT_FILENO,
+                                           .about = ABOUT,
+                                           .simulations = v->simulations,
+                                           .time_ns = v->time_ns,
+                                           .memory_bytes = v->memory};
+    signal(SIGPIPE, SIG_IGN);
+    return tide_gomocup_serve(&service, player, err);
+}
+
+static int play(const struct values *v, struct tide_err *err)
+{
+    struct tide_saved saved;
+    struct tide_player player;
+    struct tide_board_screen_config config = {.player = &player,
+                                              .program = "tidemark, by random games",
+                                              .side = v->side && !strcmp(v->side, "second"),
+                                              .simulations = v->simulations,
+                                              .time_ns = v->time_ns,
+                                              .save = v->save,
+                                              .saved = v->open ? &saved : NULL};
+    uint64_t seed = v->seed >= 0 ? (uint64_t)v->seed : (uint64_t)tide_clock_wall_s() + (uint64_t)getpid();
+    if ((!v->protocol && tide_board_screen_check(err)) ||
+        (v->open && tide_saved_read(v->open, &saved, err)) || find_game(v, config.saved, &config.game, err) ||
+        tide_player_init_rollouts(&player, &config.game, seed, err))
+        return -1;
+    int status;
+    if (v->protocol)
+        status = serve(v, &player, err);
+    else
+        status = tide_player_limit(&player, v->memory, err) || tide_board_screen_run(&config, err) ? -1 : 0;
+    tide_player_release(&player);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct values v = {.seed = -1};
+    char **operands;
+    int count, code;
+    if (tide_command_parse(&tide_command_play, 0, argc, argv, &v, &operands, &count, NULL, &code))
+        return code;
+    struct tide_err err = {0};
+    if (!v.simulations && !v.time_ns)
+        v.time_ns = DEFAULT_TIME_NS;
+    if (!check(&v, count, &err) && !play(&v, &err))
+        return TIDE_EXIT_OK;
+    tide_err_wrap(&err, "play");
+    return tide_report(&err);
+}
+
+const struct tide_command tide_command_play = {
+    .name = "play",
+    .synopsis = "--rollouts [--game GAME] [--board N] [options]",
+    .summary = "play a board game against the program",
+    .details =
+        "A board on the terminal: arrow keys or the mouse choose a cell (in Connect Four a column), enter or a click plays it. X moves first. "
+        "The last stone is in (), the cursor in []. Beside the board is what the program thinks: how often it looked at its best moves, and how often "
+        "it would win with them. u takes your last move back, n begins a new game, s changes sides, + and - double and halve how much it thinks, q quits.\n"
+        "\n"
+        "With --protocol gomocup there is no board: the program plays Gomoku for a tournament manager or a graphical board, over the protocol of Gomocup "
+        "(START, RECTSTART, TURN, BEGIN, BOARD, INFO, RESTART, TAKEBACK, ABOUT, END). It keeps to timeout_turn and time_left, and to max_memory: the tree is "
+        "sized so that the whole process stays below. A command that cannot be is answered with ERROR, and changes nothing.\n"
+        "\n"
+        "Exit code: 0, also when the manager closes the pipe; 2 when there is trouble.",
+    .examples = "tidemark play --rollouts --game connect4\n"
+                "tidemark play --rollouts --board 9 --simulations 5000 --side second --save game.sgf\n"
+                "tidemark play --rollouts --protocol gomocup --memory 200M",
+    .options = options,
+    .run = run,
+    .computes = true,
+};
