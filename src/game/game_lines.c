@@ -8,7 +8,7 @@
 
 /* Rows of a board and, above and below, as many empty ones as a line can reach out. Bit MARGIN + c is column
  * c; around the columns are zeros too. */
-enum { MARGIN = 6, HEIGHT = TIDE_BOARD_SIDE + 2 * MARGIN };
+enum { LINE_MOST = 5, MARGIN = LINE_MOST + 1, HEIGHT = TIDE_BOARD_SIDE + 2 * MARGIN };
 
 struct rows {
     uint32_t at[HEIGHT];
@@ -30,51 +30,61 @@ static void rows_of(const struct tide_game *game, const uint64_t *cells, struct 
 
 static const int directions[4][2] = {{0, 1}, {1, 0}, {1, 1}, {1, -1}};
 
-/* What lies so many steps in a direction from each cell of a row. */
-static uint32_t beyond(const struct rows *rows, int row, const int direction[2], int steps)
+/* What lies so many steps in a direction from each cell, for all rows at once. */
+static void beyond(const struct rows *rows, const int direction[2], int steps, struct rows *ret)
 {
-    uint32_t there = rows->at[MARGIN + row + steps * direction[0]];
-    int right = steps * direction[1];
-    return right >= 0 ? there >> right : there << -right;
+    int down = steps * direction[0], right = steps * direction[1];
+    for (int row = MARGIN; row < HEIGHT - MARGIN; row++)
+        ret->at[row] = right >= 0 ? rows->at[row + down] >> right : rows->at[row + down] << -right;
 }
 
-/* The cells of a row that are number `place` of a line, be they taken or not, in which all others are. */
-static uint32_t in_line(const struct tide_game *game, const struct rows *rows, int row,
-                        const int direction[2], int place)
+/* Adds the cells, be they taken or not, that are in a line all of whose others are stones: some before the
+ * cell, the rest after it. */
+static void add_lines(const struct tide_game *game, const struct rows *rows, const int direction[2],
+                      struct rows *found)
 {
-    uint32_t found = ~UINT32_C(0);
-    for (int i = 0; i < game->line; i++)
-        if (i != place)
-            found &= beyond(rows, row, direction, i - place);
-    if (game->exact)
-        found &=
-            ~beyond(rows, row, direction, -1 - place) & ~beyond(rows, row, direction, game->line - place);
-    return found;
+    struct rows runs[2][LINE_MOST + 2],
+        next; /* [before, after][n]: cells with n stones on that side of them */
+    for (int side = 0; side < 2; side++) {
+        memset(&runs[side][0], 0xff, sizeof next);
+        for (int n = 1; n <= game->line; n++) {
+            beyond(rows, direction, side ? n : -n, &next);
+            for (int row = MARGIN; row < HEIGHT - MARGIN; row++)
+                runs[side][n].at[row] = runs[side][n - 1].at[row] & next.at[row];
+        }
+    }
+    for (int n = 0; n < game->line; n++) {
+        const struct rows *before = runs[0] + n, *after = runs[1] + game->line - 1 - n;
+        /* Where more do not win, there must be no more. */
+        uint32_t longer = game->exact ? ~UINT32_C(0) : 0;
+        for (int row = MARGIN; row < HEIGHT - MARGIN; row++)
+            found->at[row] |=
+                before[0].at[row] & after[0].at[row] & ~(longer & (before[1].at[row] | after[1].at[row]));
+    }
 }
 
 bool tide_stones_have_line(const struct tide_game *game, const uint64_t stones[TIDE_BOARD_WORDS])
 {
-    struct rows rows;
+    struct rows rows, found = {{0}};
+    uint32_t any = 0;
     rows_of(game, stones, &rows);
-    for (int row = 0; row < game->rows; row++)
-        for (int i = 0; i < 4; i++)
-            if (rows.at[MARGIN + row] & in_line(game, &rows, row, directions[i], 0))
-                return true;
-    return false;
+    for (int i = 0; i < 4; i++)
+        add_lines(game, &rows, directions[i], &found);
+    for (int row = MARGIN; row < HEIGHT - MARGIN; row++)
+        any |= rows.at[row] & found.at[row];
+    return any != 0;
 }
 
 void tide_position_completing(const struct tide_game *game, const struct tide_position *position, int side,
                               uint64_t ret_cells[TIDE_BOARD_WORDS])
 {
-    struct rows rows;
+    struct rows rows, found = {{0}};
     rows_of(game, position->stones[side], &rows);
+    for (int i = 0; i < 4; i++)
+        add_lines(game, &rows, directions[i], &found);
     memset(ret_cells, 0, TIDE_BOARD_WORDS * sizeof *ret_cells);
     for (int row = 0; row < game->rows; row++) {
-        uint32_t found = 0;
-        for (int i = 0; i < 4; i++)
-            for (int place = 0; place < game->line; place++)
-                found |= in_line(game, &rows, row, directions[i], place);
-        uint64_t bits = found >> MARGIN & ((UINT32_C(1) << game->columns) - 1);
+        uint64_t bits = found.at[MARGIN + row] >> MARGIN & ((UINT32_C(1) << game->columns) - 1);
         int from = row * game->columns, word = from >> 6, shift = from & 63;
         ret_cells[word] |= bits << shift;
         if (shift + game->columns > 64)
