@@ -79,6 +79,30 @@ void tide_search_priors(const struct tide_game *game, const struct tide_position
         ret_priors[moves[i]] = codes[i];
 }
 
+void tide_priors_force(const struct tide_game *game, const struct tide_position *position, uint16_t *priors)
+{
+    uint64_t cells[TIDE_BOARD_WORDS];
+    bool forced[TIDE_BOARD_CELLS] = {false};
+    int count = 0;
+    for (int other = 0; other < 2 && count == 0; other++) {
+        tide_position_completing(game, position, (position->plies & 1) ^ other, cells);
+        for (int word = 0; word < TIDE_BOARD_WORDS; word++)
+            for (uint64_t left = cells[word]; left; left &= left - 1, count++) {
+                int cell = word * 64 + __builtin_ctzll(left);
+                forced[game->drops ? cell % game->columns : cell] = true;
+            }
+    }
+    if (count == 0)
+        return;
+    float sum = 0;
+    for (int move = 0; move < game->moves; move++)
+        sum += forced[move] ? tide_prior_number(priors[move]) : 0;
+    for (int move = 0; move < game->moves; move++) {
+        float share = sum > 0 ? tide_prior_number(priors[move]) / sum : 1 / (float)count;
+        priors[move] = forced[move] ? tide_prior_code(share) : 0;
+    }
+}
+
 static double draw_normal(struct tide_random *random)
 {
     double radius = sqrt(-2 * log(1 - tide_random_next_unit(random)));

@@ -166,7 +166,12 @@ static void expand(struct tide_search *search, const struct tide_leaf *leaf, con
         search->full++;
         return;
     }
-    uint16_t moves[TIDE_BOARD_CELLS];
+    uint16_t moves[TIDE_BOARD_CELLS], forced[TIDE_BOARD_CELLS];
+    if (search->rule.forced) {
+        memcpy(forced, priors, (size_t)search->game.moves * sizeof *forced);
+        tide_priors_force(&search->game, &leaf->position, forced);
+        priors = forced;
+    }
     int count = tide_position_moves(&search->game, &leaf->position, moves);
     struct tide_child *children = tree + search->used;
     for (int i = 0; i < count; i++)

@@ -32,6 +32,8 @@ struct tide_search_rule {
                        * sum of priors that were tried: 0.2 */
     float noise_alpha; /* of the Dirichlet noise on the root's priors: 10 by the number of moves */
     float noise_share; /* its share of them: 0.25 */
+    bool forced; /* moves that complete a line at once, or without them those that keep the other side from
+                  * it, share the whole prior of a position. Plain MCTS is without it. */
 };
 
 struct tide_search;

@@ -66,6 +66,9 @@ static inline uint16_t tide_prior_code(float number)
     return (uint16_t)(code > 0 ? code : 0);
 }
 
+/* Leaves priors to the moves of a position that are forced, if some are (tide_search_rule.forced). */
+void tide_priors_force(const struct tide_game *game, const struct tide_position *position, uint16_t *priors);
+
 /* Of two children that were not tried the one of the higher rank comes first: the likelier, of equals the
  * lower move. */
 static inline uint32_t tide_child_rank(const struct tide_child *child)

@@ -5,11 +5,12 @@
 #include "game/rollouts.h"
 #include "game/search_private.h"
 #include "game_fixture.h"
+#include "gomoku_tactics.h"
 #include "sanitized.h"
 
 #include <math.h>
 
-static const struct tide_search_rule usual = {1.8F, 0.2F, 0.3F, 0.25F};
+static const struct tide_search_rule usual = {1.8F, 0.2F, 0.3F, 0.25F, false};
 
 /* ---- the plain search */
 
@@ -294,6 +295,68 @@ static void the_move_that_matters_is_found(void **state)
     }
 }
 
+/* How many of so many tactics a search answers wrong, whose evaluator knows nothing and thinks it knows a
+ * lot. */
+static int missed(const struct tide_game *game, bool forced, int tactics, int64_t simulations)
+{
+    struct tide_search_rule rule = usual;
+    rule.forced = forced;
+    struct opinion opinion = {.game = game, .seed = 1, .spread = 8, .certain = 0.9F, .fails_after = -1};
+    struct tide_evaluator evaluator = opinion_evaluator(&opinion, 8);
+    struct searching s = searching_of(game, &rule, tide_search_children(game, simulations), 8);
+    int count = 0;
+    for (uint64_t number = 0; number < (uint64_t)tactics; number++) {
+        struct gomoku_tactic tactic = gomoku_tactic_make(game, 4, number);
+        tide_search_begin(s.search, &tactic.position);
+        assert_int_equal(tide_search_run(s.search, &evaluator, NULL, simulations, 0, s.workspace.memory), 0);
+        count += !tide_cell_in(tactic.right, tide_search_choose(s.search, 0, NULL));
+    }
+    searching_free(&s);
+    return count;
+}
+
+static void forced_moves_are_never_missed(void **state)
+{
+    (void)state;
+    const struct tide_game games[] = {game_of("gomoku", 9, false), game_of("gomoku", 15, true)};
+    for (int g = 0; g < 2; g++) {
+        int tactics = is_slow() ? 10 : getenv("TIDEMARK_LONG") ? 1000 : 100;
+        assert_int_equal(missed(&games[g], true, tactics, 100), 0);
+        assert_true(missed(&games[g], false, 10, 100) > 0);
+    }
+}
+
+static void what_is_not_forced_keeps_its_priors(void **state)
+{
+    (void)state;
+    struct tide_game game = game_of("connect4", 0, false);
+    uint16_t before[7], priors[7];
+    for (int move = 0; move < 7; move++)
+        before[move] = tide_prior_code(move == 0 ? 0 : 1 / 6.0F);
+    const struct {
+        const char *moves;
+        unsigned forced; /* columns, as bits; 0 none */
+    } all[] = {
+        {"d d e e", 0},           {"d a d b d g", 1U << 3},         {"d a d b d", 1U << 3},
+        {"c d d c e", 0},         {"c a d a e", 1U << 1 | 1U << 5}, {"b g c g d", 1U << 0 | 1U << 4},
+        {"a b a b a g", 1U << 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tide_position position = played(&game, all[i].moves);
+        memcpy(priors, before, sizeof priors);
+        tide_priors_force(&game, &position, priors);
+        float sum = 0;
+        for (int move = 0; move < 7; move++) {
+            sum += tide_prior_number(priors[move]);
+            if (all[i].forced == 0)
+                assert_int_equal(priors[move], before[move]);
+            else if (!(all[i].forced >> move & 1))
+                assert_int_equal(priors[move], 0);
+        }
+        assert_true(fabsf(sum - 1) < 0.001F);
+    }
+}
+
 /* ---- leaves that are out */
 
 static void leaves_that_are_out_are_not_given_out_again(void **state)
@@ -542,6 +605,8 @@ int main(void)
         cmocka_unit_test(visits_are_those_of_a_plain_search),
         cmocka_unit_test(values_have_the_sign_of_who_is_to_move),
         cmocka_unit_test(the_move_that_matters_is_found),
+        cmocka_unit_test(forced_moves_are_never_missed),
+        cmocka_unit_test(what_is_not_forced_keeps_its_priors),
         cmocka_unit_test(leaves_that_are_out_are_not_given_out_again),
         cmocka_unit_test(a_failing_evaluator_leaves_the_search_as_it_was),
         cmocka_unit_test(a_net_that_has_gone_mad_does_no_harm),

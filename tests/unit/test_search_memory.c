@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-static const struct tide_search_rule usual = {1.8F, 0.2F, 0.3F, 0.25F};
+static const struct tide_search_rule usual = {1.8F, 0.2F, 0.3F, 0.25F, false};
 
 static struct opinion opinion_of(const struct tide_game *game)
 {
