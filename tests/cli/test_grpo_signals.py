@@ -1,0 +1,118 @@
+"""`tidemark train grpo` and Ctrl-C: in a rollout, in an update, and twice."""
+
+import contextlib
+import filecmp
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+# Rewards the share of letters 'a', and notes each group when it has answered.
+NOTING = """import json, sys
+for line in sys.stdin:
+    group = json.loads(line)
+    print(json.dumps([text.count("a") / max(1, len(text)) for text in group["completions"]]), flush=True)
+    print("answered", file=open(sys.argv[1], "a"), flush=True)
+"""
+PROMPTS = 2
+LONG_ROLLOUT = ("--group", 512, "--new-tokens", 24, "--micro-batch", 16)
+LONG_UPDATE = ("--group", 4, "--new-tokens", 6, "--inner-epochs", 60)
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.002)
+
+
+def has(process, field, number):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split(f"{field}:")[1].split()[0], 16) >> (number - 1) & 1
+
+
+def ticks(process):
+    """Time of a processor that it has taken, in hundredths of a second."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+class Job:
+    """A run in a folder, in the background or to its end."""
+
+    def __init__(self, binary, env, folder, after):
+        self.binary, self.env, self.folder, self.after = binary, env, folder, after
+        self.answered = folder / "answered"
+        (folder / "corpus.txt").write_text("abcd efgh abab cdcd\n" * 60)
+        (folder / "reward.py").write_text(NOTING)
+        (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": text}) + "\n" for text in ("ab", "cd ef", "h")))
+        self.command("lm", "--data", "corpus.txt", "--batch", 4, "--seq", 32, "--steps", 20, "--eval-every", 0, "--out", "model")
+
+    def command(self, *args):
+        argv = [self.binary, "train", args[0], "--threads", "1", *(str(arg) for arg in args[1:])]
+        return subprocess.run(argv, cwd=self.folder, env=self.env, check=True, capture_output=True, text=True)
+
+    def asked(self, *args):
+        return ("grpo", "--prompts", "prompts.jsonl", "--reward", f"{sys.executable} reward.py answered", "--prompts-per-step", PROMPTS, *args)
+
+    def begin(self, *args):
+        argv = [self.binary, "train", *(str(arg) for arg in self.asked("--threads", 1, "--model", "model", *args))]
+        process = subprocess.Popen(argv, cwd=self.folder, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.after.enter_context(process)
+        self.after.callback(process.kill)
+        wait_for(lambda: has(process, "SigCgt", signal.SIGINT) or process.poll() is not None)
+        return process
+
+    def groups(self):
+        return self.answered.read_text().count("answered") if self.answered.exists() else 0
+
+
+@pytest.fixture
+def job(binary, plain_env, tmp_path):
+    with contextlib.ExitStack() as after:
+        yield Job(binary, plain_env, tmp_path, after)
+
+
+def check_that_it_goes_on(job, process, how, step):
+    """What goes on from a step that was saved has the bits of a run that was not stopped."""
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT, err
+    assert f"SIGINT: stopped after step {step} and saved it" in err
+    job.command(*job.asked("--out", "stopped", "--resume", "auto"))
+    job.command(*job.asked("--model", "model", *how, "--steps", step + 1, "--out", "whole"))
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        stopped, whole = (job.folder / run / f"step-{step + 1:08}" / name for run in ("stopped", "whole"))
+        assert filecmp.cmp(stopped, whole, shallow=False), name
+
+
+def test_a_signal_in_a_rollout_waits_for_the_step_and_saves_it(job):
+    process = job.begin(*LONG_ROLLOUT, "--steps", 3, "--report-every", 1, "--out", "stopped")
+    assert any(line.startswith("step 1/3") for line in process.stdout)
+    then = ticks(process)
+    wait_for(lambda: ticks(process) > then + 3)  # it is in the second step
+    process.send_signal(signal.SIGINT)
+    assert job.groups() == PROMPTS and process.poll() is None  # those of the second step are not written yet
+    check_that_it_goes_on(job, process, LONG_ROLLOUT, 2)
+
+
+def test_a_signal_in_an_update_waits_for_the_step_and_saves_it(job):
+    process = job.begin(*LONG_UPDATE, "--steps", 2, "--report-every", 1, "--out", "stopped")
+    wait_for(lambda: job.groups() == PROMPTS)
+    process.send_signal(signal.SIGINT)
+    assert job.groups() == PROMPTS and process.poll() is None
+    check_that_it_goes_on(job, process, LONG_UPDATE, 1)
+
+
+def test_a_second_signal_ends_at_once(job, tmp_path):
+    process = job.begin(*LONG_UPDATE, "--inner-epochs", 1 << 16, "--steps", 2, "--out", "run")
+    wait_for(lambda: job.groups() >= PROMPTS)
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: not has(process, "ShdPnd", signal.SIGINT))
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == -signal.SIGINT
+    assert not list((tmp_path / "run").glob("step-*"))
