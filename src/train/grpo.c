@@ -1,327 +1,18 @@
-#include "train/grpo.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "tidemark.h"
-#include "train/config.h"
-#include "train/prompts.h"
-#include "train/rewards.h"
-#include "train/rollout.h"
-#include "train/streamed.h"
+#include "train/grpo_private.h"
 #include "train/trainer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SUMS_PROMPTS = 64, SUMS_NEW_TOKENS = 4, SUMS_SEQUENCE = 20, USUAL_NEW_TOKENS = 256 };
-enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500, QUESTION = 8 };
-enum { MICRO_BATCH_TOKENS = 1536 }; /* of a pass, where nothing was said */
-
-#define OF(field) offsetof(struct tide_grpo_settings, field)
-
-const struct tide_setting tide_grpo_settings[] = {
-    {"prompts", TIDE_SETTING_COUNT, OF(prompts), 1, INT32_MAX, NULL, false},
-    {"group", TIDE_SETTING_COUNT, OF(group), 2, INT32_MAX, NULL, false},
-    {"new_tokens", TIDE_SETTING_COUNT, OF(new_tokens), 1, INT32_MAX, NULL, false},
-    {"epochs", TIDE_SETTING_COUNT, OF(epochs), 1, INT32_MAX, NULL, false},
-    {"micro_batch", TIDE_SETTING_COUNT, OF(micro_batch), 1, INT32_MAX, NULL, false},
-    {"top_k", TIDE_SETTING_COUNT, OF(top_k), 0, INT32_MAX, NULL, false},
-    {"temperature", TIDE_SETTING_REAL, OF(temperature), 0, 0, NULL, false},
-    {"top_p", TIDE_SETTING_REAL, OF(top_p), 0, 0, NULL, false},
-    {"epsilon", TIDE_SETTING_REAL, OF(epsilon), 0, 0, NULL, false},
-    {"epsilon_high", TIDE_SETTING_REAL, OF(epsilon_high), 0, 0, NULL, false},
-    {"beta", TIDE_SETTING_REAL, OF(beta), 0, 0, NULL, false},
-    {"loss", TIDE_SETTING_CHOICE, OF(loss), 0, 0, tide_policy_kinds, false},
-    {"scale_rewards", TIDE_SETTING_CHOICE, OF(scale_rewards), 0, 0, tide_policy_scales, false},
-    {"reference", TIDE_SETTING_PATH, OF(reference), 0, 0, NULL, false},
-    {0},
-};
-
-const struct tide_grpo_settings tide_grpo_settings_not_given = {
-    .prompts = TIDE_NOT_GIVEN,
-    .group = TIDE_NOT_GIVEN,
-    .new_tokens = TIDE_NOT_GIVEN,
-    .epochs = TIDE_NOT_GIVEN,
-    .micro_batch = TIDE_NOT_GIVEN,
-    .top_k = TIDE_NOT_GIVEN,
-    .temperature = TIDE_NOT_GIVEN,
-    .top_p = TIDE_NOT_GIVEN,
-    .epsilon = TIDE_NOT_GIVEN,
-    .epsilon_high = TIDE_NOT_GIVEN,
-    .beta = TIDE_NOT_GIVEN,
-};
-
-enum {
-    LOSS,
-    REWARD,
-    SPREAD,
-    KL,
-    CLIPPED,
-    LENGTH,
-    ENDED,
-    EQUAL,
-    ROLLOUT_SPEED,
-    UPDATE_SPEED,
-    RATE,
-    NORM,
-    EXACT,
-    NUMBERS
-};
-
-struct grpo {
-    struct tide_task task;
-    struct tide_grpo_options options; /* settings are settled */
-    struct tide_task_number numbers[NUMBERS];
-    struct tide_language language;
-    struct tide_policy_rule rule;
-    struct tide_sample_rule sampling;
-    int32_t end;            /* -1: none */
-    struct tide_data *sums; /* NULL: prompts are a file's */
-    struct tide_prompts *prompts;
-    struct tide_rewarder *rewarder;
-    struct tide_streamed *streamed; /* NULL: there is no reference, or it is the model without adapters */
-    int reference_fd;               /* of one without a name; -1: none */
-    int64_t sequences, prompt_most; /* of a step; tokens of the longest prompt */
-    struct tide_gpt_policy policy;
-    struct tide_gpt_decoder decoder;
-    struct tide_rollout *rollout;
-    /* Of a step. */
-    struct tide_rollout_prompt *asked;  /* prompts */
-    struct tide_policy_sequence *made;  /* sequences */
-    struct tide_completion_text *texts; /* of a group */
-    int32_t *tokens, *prompt_tokens;    /* of all sequences, sequence + 1 each; of all prompts */
-    float *logs;                        /* old and reference log-probabilities */
-    double *rewards;
-    float *advantages, *group_rewards;
-    char *text; /* of a group */
-    size_t text_most;
-    int64_t shown; /* step whose first completion is in `sample`; 0: none */
-    char sample[512];
-};
-
-/* ---- settling */
-
-/* What the model is from: what is resumed, or the model to begin with. */
-static int find_model(struct grpo *g, const char *resumed, char *ret_path, struct tide_err *err)
-{
-    char shown[256];
-    const char *model = g->options.model;
-    ret_path[0] = '\0';
-    if (resumed) {
-        strcpy(ret_path, resumed);
-        return 0;
-    }
-    if (!model)
-        return 0;
-    int status = tide_checkpoint_find(model, ret_path, TIDE_LANGUAGE_PATH, err);
-    if (status > 0)
-        return tide_err_set(err, "there is no model in '%s'",
-                            tide_text_escape(model, strlen(model), shown, sizeof shown));
-    return status;
-}
-
-static int refuse_symbols(struct tide_err *err)
-{
-    tide_err_set(err, "a new model has no vocabulary for these prompts");
-    return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
-}
-
-/* The model's own; of a new model the tokenizer's, or that of sums. */
-static int open_vocabulary(struct grpo *g, const char *from, uint64_t seed, struct tide_err *err)
-{
-    const struct tide_grpo_options *o = &g->options;
-    struct tide_gpt_config *config = &g->language.config;
-    struct tide_data_source source = {
-        .seed = seed, .sequence = SUMS_SEQUENCE, .vocabulary = config->vocabulary};
-    if (!o->prompts && tide_data_open(&source, &g->sums, err))
-        return -1;
-    if (from[0])
-        return tide_vocabulary_new(from, config->vocabulary, &g->language.vocabulary, err);
-    if (!o->prompts) {
-        config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
-        return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
-    }
-    if (!o->tokenizer)
-        return refuse_symbols(err);
-    if (tide_vocabulary_named(o->tokenizer, config->vocabulary, &g->language.vocabulary, err))
-        return -1;
-    if (!config->vocabulary)
-        config->vocabulary = tide_tokenizer_size(tide_vocabulary_pairs(g->language.vocabulary));
-    return 0;
-}
-
-/* Sums need a model whose symbols are theirs. */
-static int check_sums(const struct grpo *g, struct tide_err *err)
-{
-    char prompt[QUESTION + 1];
-    int32_t tokens[QUESTION + 1];
-    struct tide_err why = {0};
-    if (!g->sums)
-        return 0;
-    tide_data_question(g->sums, 0, true, prompt, sizeof prompt);
-    if (tide_vocabulary_kind(g->language.vocabulary) == TIDE_VOCABULARY_BYTES &&
-        tide_vocabulary_tokens(g->language.vocabulary, prompt, tokens, &why) > 0)
-        return 0;
-    tide_err_set(err, "the model does not know the symbols of sums");
-    return tide_err_hint(err, "name what it is to be asked: --prompts FILE --reward COMMAND");
-}
-
-static int settle_end(struct grpo *g, struct tide_err *err)
-{
-    const struct tide_vocabulary *v = g->language.vocabulary;
-    const char *stop = g->options.stop;
-    int32_t tokens[64];
-    char shown[64];
-    g->end = tide_vocabulary_end(v);
-    if (!stop && g->end < 0 && tide_vocabulary_kind(v) == TIDE_VOCABULARY_BYTES)
-        g->end = tide_vocabulary_begin(v); /* a line's end */
-    if (!stop)
-        return 0;
-    if (tide_vocabulary_most(v, stop) > sizeof tokens / sizeof *tokens ||
-        tide_vocabulary_tokens(v, stop, tokens, err) != 1)
-        return tide_err_set(err, "--stop '%s' is not one token of the model",
-                            tide_text_escape(stop, strlen(stop), shown, sizeof shown));
-    g->end = tokens[0];
-    return 0;
-}
-
-/* The longest prompt in tokens; each is looked at. */
-static int measure_prompts(struct grpo *g, struct tide_err *err)
-{
-    const struct tide_vocabulary *v = g->language.vocabulary;
-    int64_t positions = g->language.config.positions, new_tokens = g->options.settings.new_tokens;
-    int32_t *room = NULL;
-    size_t size = 0;
-    int status = 0;
-    for (int64_t i = 0; !status && i < tide_prompts_count(g->prompts); i++) {
-        struct tide_prompt p = {0};
-        status = tide_prompts_read_in_order(g->prompts, i, &p, err);
-        size_t most = status ? 0 : tide_vocabulary_most(v, p.text);
-        if (most > size) {
-            free(room);
-            size = most;
-            room = malloc(size * sizeof *room);
-            status = room ? 0 : tide_err_set(err, "out of memory for the prompts");
-        }
-        int64_t count = status ? 0 : tide_vocabulary_tokens(v, p.text, room, err);
-        if (!status && count + new_tokens > positions) {
-            tide_err_set(err, "its %lld tokens and %lld new ones are more than the model's %lld positions",
-                         (long long)count, (long long)new_tokens, (long long)positions);
-            count = -1;
-        }
-        if (count < 0)
-            status = tide_prompts_wrap(g->prompts, p.line, err);
-        g->prompt_most = count > g->prompt_most ? count : g->prompt_most;
-    }
-    free(room);
-    return status;
-}
-
-static int open_prompts(struct grpo *g, uint64_t seed, struct tide_err *err)
-{
-    const struct tide_grpo_options *o = &g->options;
-    if (o->prompts && !o->reward) {
-        tide_err_set(err, "--prompts needs somebody who rewards the answers");
-        return tide_err_hint(err, "name a command: --reward 'python3 reward.py'");
-    }
-    if (o->prompts ? tide_prompts_open(o->prompts, seed, &g->prompts, err)
-                   : tide_prompts_sums(g->sums, &g->prompts, err))
-        return -1;
-    return measure_prompts(g, err);
-}
-
-static int find_name(const char *const *names, const char *name)
-{
-    int i = 0;
-    while (strcmp(names[i], name) != 0)
-        i++;
-    return i;
-}
-
-static int settle_rule(struct grpo *g, uint64_t seed, struct tide_err *err)
-{
-    struct tide_grpo_settings *s = &g->options.settings;
-    const struct tide_policy_rule *usual = &tide_policy_default;
-    int64_t positions = g->language.config.positions;
-    tide_setting_usual(&s->prompts, g->options.prompts ? 1 : SUMS_PROMPTS);
-    tide_setting_usual(&s->group, usual->group);
-    tide_setting_usual(&s->epochs, usual->epochs);
-    tide_setting_usual(&s->top_k, 0);
-    tide_setting_usual(&s->new_tokens, !g->options.prompts                ? SUMS_NEW_TOKENS
-                                       : positions < 2 * USUAL_NEW_TOKENS ? positions / 2
-                                                                          : USUAL_NEW_TOKENS);
-    tide_setting_usual_real(&s->temperature, usual->temperature);
-    tide_setting_usual_real(&s->top_p, 1);
-    tide_setting_usual_real(&s->epsilon, usual->epsilon);
-    tide_setting_usual_real(&s->epsilon_high, s->epsilon);
-    tide_setting_usual_real(&s->beta, usual->beta);
-    s->loss = s->loss ? s->loss : tide_policy_kinds[usual->kind];
-    s->scale_rewards = s->scale_rewards ? s->scale_rewards : tide_policy_scales[usual->scale_rewards];
-    g->rule = (struct tide_policy_rule){
-        .kind = (enum tide_policy_kind)find_name(tide_policy_kinds, s->loss),
-        .scale_rewards = (enum tide_policy_scale)find_name(tide_policy_scales, s->scale_rewards),
-        .group = s->group,
-        .new_tokens = s->new_tokens,
-        .epochs = s->epochs,
-        .temperature = s->temperature,
-        .epsilon = s->epsilon,
-        .epsilon_high = s->epsilon_high,
-        .beta = s->beta,
-    };
-    g->sampling = (struct tide_sample_rule){
-        .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = seed};
-    if (s->group > INT32_MAX / s->prompts)
-        return tide_err_set(err, "%lld prompts of %lld completions are too many", (long long)s->prompts,
-                            (long long)s->group);
-    g->sequences = s->prompts * s->group;
-    return tide_policy_rule_check(&g->rule, err) || tide_sample_rule_check(&g->sampling, err) ? -1 : 0;
-}
-
-/* How sequences are divided, which are as long as the longest may become. */
-static void settle_sizes(struct grpo *g)
-{
-    struct tide_grpo_settings *s = &g->options.settings;
-    struct tide_task *task = &g->task;
-    task->sequence = g->prompt_most + s->new_tokens - 1;
-    int64_t usual = MICRO_BATCH_TOKENS / task->sequence;
-    tide_setting_usual(&s->micro_batch, usual < 1 ? 1 : usual);
-    if (s->micro_batch > g->sequences)
-        s->micro_batch = g->sequences;
-    task->batch = s->micro_batch;
-    task->passes = (g->sequences + s->micro_batch - 1) / s->micro_batch;
-    task->blocks = g->language.config.blocks;
-    task->vocabulary = g->language.config.vocabulary;
-    task->model = g->options.language.preset ? g->options.language.preset : "model";
-}
-
-static int settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
-                  struct tide_err *err)
-{
-    struct grpo *g = (struct grpo *)task;
-    struct tide_gpt_config *config = &g->language.config;
-    char from[TIDE_LANGUAGE_PATH];
-    if (g->options.model && g->options.language.preset)
-        return tide_err_set(err, "--model and --preset cannot be used together");
-    if (find_model(g, resumed, from, err) ||
-        tide_language_settle(&g->language, &g->options.language, from[0] ? from : NULL, train->stored, err) ||
-        open_vocabulary(g, from, (uint64_t)train->seed, err) || tide_config_check(config, err) ||
-        check_sums(g, err) || settle_end(g, err) || settle_rule(g, (uint64_t)train->seed, err) ||
-        open_prompts(g, (uint64_t)train->seed, err))
-        return -1;
-    settle_sizes(g);
-    tide_setting_usual_real(&train->rate, 0.0128 / (double)config->channels);
-    tide_setting_usual_real(&train->weight_decay, 0);
-    tide_setting_usual(&train->warmup, 0);
-    train->schedule = train->schedule ? train->schedule : "constant";
-    return 0;
-}
+enum { SOME_QUESTIONS = 100, MANY_QUESTIONS = 500 };
 
 static int build(struct tide_task *task, struct tide_graph *graph, struct tide_err *err)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_gpt_config *config = &g->language.config;
     if (tide_gpt_build_policy(graph, config, task->batch, task->sequence, &g->rule, &g->policy, err))
         return -1;
@@ -336,7 +27,7 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
 
 /* ---- starting */
 
-static size_t longest_text(const struct grpo *g)
+static size_t longest_text(const struct tide_grpo *g)
 {
     size_t longest = 1;
     for (int32_t token = 0; token < g->language.config.vocabulary; token++) {
@@ -349,7 +40,7 @@ static size_t longest_text(const struct grpo *g)
 }
 
 /* All that steps need beside the arena. Pages are touched now. */
-static int take_room(struct grpo *g, struct tide_err *err)
+static int take_room(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_grpo_settings *s = &g->options.settings;
     size_t sequences = (size_t)g->sequences, length = (size_t)g->task.sequence + 1;
@@ -373,7 +64,7 @@ static int take_room(struct grpo *g, struct tide_err *err)
     return 0;
 }
 
-static int open_rewarder(struct grpo *g, struct tide_err *err)
+static int open_rewarder(struct tide_grpo *g, struct tide_err *err)
 {
     const struct tide_grpo_options *o = &g->options;
     struct tide_reward_command how = {
@@ -382,7 +73,7 @@ static int open_rewarder(struct grpo *g, struct tide_err *err)
 }
 
 /* The weights that the run begins with, as a file: that of the model, or one that is written now. */
-static int keep_reference(struct grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
+static int keep_reference(struct tide_grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
                           struct tide_err *err)
 {
     char *path = g->options.settings.reference;
@@ -400,7 +91,7 @@ static int keep_reference(struct grpo *g, const struct tide_graph *graph, struct
                                 sizeof g->options.settings.reference, &g->reference_fd, err);
 }
 
-static int open_reference(struct grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
+static int open_reference(struct tide_grpo *g, const struct tide_graph *graph, struct tide_machine *machine,
                           struct tide_err *err)
 {
     if (g->rule.beta <= 0 || g->language.config.adapter_rank)
@@ -414,7 +105,7 @@ static int open_reference(struct grpo *g, const struct tide_graph *graph, struct
 
 static int start(struct tide_task *task, struct tide_trainer *trainer, struct tide_err *err)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     const struct tide_language *l = &g->language;
     const struct tide_graph *graph = tide_trainer_graph(trainer);
     struct tide_machine *machine = tide_trainer_machine(trainer);
@@ -431,7 +122,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
 
 static void free_grpo(struct tide_task *task)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     tide_rollout_free(g->rollout);
     tide_streamed_close(g->streamed);
     tide_rewarder_free(g->rewarder);
@@ -456,7 +147,7 @@ static void free_grpo(struct tide_task *task)
 /* ---- a step */
 
 /* The prompts of a step as tokens. */
-static int read_prompts(struct grpo *g, int64_t step, struct tide_err *err)
+static int read_prompts(struct tide_grpo *g, int64_t step, struct tide_err *err)
 {
     int64_t prompts = g->options.settings.prompts;
     for (int64_t i = 0; i < prompts; i++) {
@@ -472,7 +163,7 @@ static int read_prompts(struct grpo *g, int64_t step, struct tide_err *err)
     return 0;
 }
 
-static int roll_out(struct grpo *g, const struct tide_rollout_request *request, struct tide_err *err)
+static int roll_out(struct tide_grpo *g, const struct tide_rollout_request *request, struct tide_err *err)
 {
     int more = tide_rollout_start(g->rollout, request, err) ? -1 : 1;
     while (more > 0)
@@ -481,7 +172,7 @@ static int roll_out(struct grpo *g, const struct tide_rollout_request *request, 
 }
 
 /* Completions, from where they are read as text and as sequences of the update. */
-static void take_sequences(struct grpo *g)
+static void take_sequences(struct tide_grpo *g)
 {
     int64_t length = g->task.sequence + 1, new_tokens = g->rule.new_tokens;
     float *reference = g->logs + (g->rule.epochs > 1 ? g->sequences * new_tokens : 0);
@@ -506,7 +197,8 @@ static void take_sequences(struct grpo *g)
 }
 
 /* The text of a completion, without the token that ended it, at the end of `text`. Returns its end. */
-static size_t put_text(struct grpo *g, int64_t sequence, size_t at, struct tide_completion_text *ret_text)
+static size_t put_text(struct tide_grpo *g, int64_t sequence, size_t at,
+                       struct tide_completion_text *ret_text)
 {
     struct tide_completion made = tide_rollout_completion(g->rollout, sequence);
     size_t begin = at;
@@ -521,7 +213,7 @@ static size_t put_text(struct grpo *g, int64_t sequence, size_t at, struct tide_
     return at;
 }
 
-static int ask(struct grpo *g, int64_t step, struct tide_err *err)
+static int ask(struct tide_grpo *g, int64_t step, struct tide_err *err)
 {
     int64_t prompts = g->options.settings.prompts, group = g->rule.group;
     for (int64_t i = 0; i < prompts; i++) {
@@ -543,13 +235,13 @@ static int ask(struct grpo *g, int64_t step, struct tide_err *err)
 }
 
 /* Sequences of a micro-batch. */
-static int64_t count_of(const struct grpo *g, int64_t micro_batch)
+static int64_t count_of(const struct tide_grpo *g, int64_t micro_batch)
 {
     int64_t left = g->sequences - micro_batch * g->task.batch;
     return left < g->task.batch ? left : g->task.batch;
 }
 
-static int refer(struct grpo *g, struct tide_machine *machine, struct tide_err *err)
+static int refer(struct tide_grpo *g, struct tide_machine *machine, struct tide_err *err)
 {
     struct tide_policy_batch batch = tide_gpt_policy_batch(&g->policy, machine);
     for (int64_t i = 0; i < g->task.passes; i++) {
@@ -566,8 +258,9 @@ static int refer(struct grpo *g, struct tide_machine *machine, struct tide_err *
     return 0;
 }
 
-static int update(struct grpo *g, struct tide_machine *machine, struct tide_update_rule *rule, int64_t epoch,
-                  struct tide_policy_sums *sums, struct tide_task_step *ret_step, struct tide_err *err)
+static int update(struct tide_grpo *g, struct tide_machine *machine, struct tide_update_rule *rule,
+                  int64_t epoch, struct tide_policy_sums *sums, struct tide_task_step *ret_step,
+                  struct tide_err *err)
 {
     struct tide_policy_batch batch = tide_gpt_policy_batch(&g->policy, machine);
     double loss = 0;
@@ -588,7 +281,7 @@ static int update(struct grpo *g, struct tide_machine *machine, struct tide_upda
     return 0;
 }
 
-static int learn(struct grpo *g, struct tide_machine *machine, struct tide_update_rule *rule,
+static int learn(struct tide_grpo *g, struct tide_machine *machine, struct tide_update_rule *rule,
                  struct tide_task_step *ret_step, struct tide_err *err)
 {
     struct tide_policy_rewards rewards;
@@ -631,7 +324,7 @@ static double speed(int64_t tokens, int64_t from_ns)
 static int step(struct tide_task *task, struct tide_trainer *trainer, struct tide_update_rule *rule,
                 struct tide_task_step *ret_step, struct tide_err *err)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     struct tide_machine *machine = tide_trainer_machine(trainer);
     int64_t number = rule->step.step, began = tide_clock_ns();
     struct tide_rollout_request request = {.prompts = g->asked,
@@ -671,7 +364,7 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
 /* Of sums: the share of held-out ones that are answered exactly, greedily. */
 static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool last, struct tide_err *err)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     int64_t right = 0, questions = last ? MANY_QUESTIONS : SOME_QUESTIONS,
             prompts = g->options.settings.prompts;
     (void)trainer;
@@ -683,7 +376,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
                                            .end = g->end,
                                            .rule = {.top_p = 1}};
     for (int64_t first = 0; first < questions; first += prompts) {
-        char question[QUESTION + 1];
+        char question[TIDE_GRPO_QUESTION + 1];
         request.prompt_count = questions - first < prompts ? questions - first : prompts;
         for (int64_t i = 0; i < request.prompt_count; i++) {
             int32_t *to = g->prompt_tokens + i * g->prompt_most;
@@ -708,7 +401,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
 static int sample(struct tide_task *task, struct tide_trainer *trainer, char *out, size_t size,
                   struct tide_err *err)
 {
-    struct grpo *g = (struct grpo *)task;
+    struct tide_grpo *g = (struct tide_grpo *)task;
     (void)trainer;
     (void)err;
     snprintf(out, size, "%s", g->shown ? g->sample : "");
@@ -717,12 +410,12 @@ static int sample(struct tide_task *task, struct tide_trainer *trainer, char *ou
 
 static bool write_file(struct tide_task *task, const char *name, struct tide_durable *file)
 {
-    return tide_language_write(&((struct grpo *)task)->language, name, file);
+    return tide_language_write(&((struct tide_grpo *)task)->language, name, file);
 }
 
 static void describe(const struct tide_task *task, const struct tide_trainer *trainer, FILE *out)
 {
-    const struct grpo *g = (const struct grpo *)task;
+    const struct tide_grpo *g = (const struct tide_grpo *)task;
     const struct tide_grpo_settings *s = &g->options.settings;
     const struct tide_tokenizer *tokenizer = tide_vocabulary_pairs(g->language.vocabulary);
     tide_language_describe(&g->language, trainer, tokenizer ? tide_tokenizer_source(tokenizer) : NULL, out);
@@ -744,7 +437,7 @@ static const struct tide_task_kind kind = {
     .schema = "tidemark.grpo/1",
     .rate = "tokens_per_second",
     .rate_label = "tok/s",
-    .settle = settle,
+    .settle = tide_grpo_settle,
     .build = build,
     .suggest = suggest,
     .start = start,
@@ -773,7 +466,7 @@ struct tide_task *tide_grpo_new(const struct tide_grpo_options *options)
         [NORM] = {"gradient_norm", NULL, false, NAN},
         [EXACT] = {"accuracy", "exact", true, NAN},
     };
-    struct grpo *g = calloc(1, sizeof *g);
+    struct tide_grpo *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
     g->options = *options;

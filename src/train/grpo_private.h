@@ -1,0 +1,69 @@
+/*
+ * grpo_private.h - what the two files of grpo.h share: the task, which grpo_settle.c settles and grpo.c runs.
+ */
+#ifndef TIDE_GRPO_PRIVATE_H
+#define TIDE_GRPO_PRIVATE_H
+
+#include "train/data.h"
+#include "train/grpo.h"
+#include "train/prompts.h"
+#include "train/rewards.h"
+#include "train/rollout.h"
+#include "train/streamed.h"
+
+enum { TIDE_GRPO_QUESTION = 8 }; /* characters of a sum, at most */
+
+/* Numbers of the task. */
+enum {
+    LOSS,
+    REWARD,
+    SPREAD,
+    KL,
+    CLIPPED,
+    LENGTH,
+    ENDED,
+    EQUAL,
+    ROLLOUT_SPEED,
+    UPDATE_SPEED,
+    RATE,
+    NORM,
+    EXACT,
+    NUMBERS
+};
+
+struct tide_grpo {
+    struct tide_task task;
+    struct tide_grpo_options options; /* settings are settled */
+    struct tide_task_number numbers[NUMBERS];
+    struct tide_language language;
+    struct tide_policy_rule rule;
+    struct tide_sample_rule sampling;
+    int32_t end;            /* -1: none */
+    struct tide_data *sums; /* NULL: prompts are a file's */
+    struct tide_prompts *prompts;
+    struct tide_rewarder *rewarder;
+    struct tide_streamed *streamed; /* NULL: there is no reference, or it is the model without adapters */
+    int reference_fd;               /* of one without a name; -1: none */
+    int64_t sequences, prompt_most; /* of a step; tokens of the longest prompt */
+    struct tide_gpt_policy policy;
+    struct tide_gpt_decoder decoder;
+    struct tide_rollout *rollout;
+    /* Of a step. */
+    struct tide_rollout_prompt *asked;  /* prompts */
+    struct tide_policy_sequence *made;  /* sequences */
+    struct tide_completion_text *texts; /* of a group */
+    int32_t *tokens, *prompt_tokens;    /* of all sequences, sequence + 1 each; of all prompts */
+    float *logs;                        /* old and reference log-probabilities */
+    double *rewards;
+    float *advantages, *group_rewards;
+    char *text; /* of a group */
+    size_t text_most;
+    int64_t shown; /* step whose first completion is in `sample`; 0: none */
+    char sample[512];
+};
+
+/* The settle function of the task (task.h). */
+int tide_grpo_settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
+                     struct tide_err *err);
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * grpo_settle.c - from the options of `train grpo` to a task that can be built: model, vocabulary, prompts
+ * and the rule of the update.
+ */
+#include "train/grpo_private.h"
+#include "base/text.h"
+#include "train/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUMS_PROMPTS = 64, SUMS_NEW_TOKENS = 4, SUMS_SEQUENCE = 20, USUAL_NEW_TOKENS = 256 };
+enum { MICRO_BATCH_TOKENS = 1536 }; /* of a pass, where nothing was said */
+
+#define OF(field) offsetof(struct tide_grpo_settings, field)
+
+const struct tide_setting tide_grpo_settings[] = {
+    {"prompts", TIDE_SETTING_COUNT, OF(prompts), 1, INT32_MAX, NULL, false},
+    {"group", TIDE_SETTING_COUNT, OF(group), 2, INT32_MAX, NULL, false},
+    {"new_tokens", TIDE_SETTING_COUNT, OF(new_tokens), 1, INT32_MAX, NULL, false},
+    {"epochs", TIDE_SETTING_COUNT, OF(epochs), 1, INT32_MAX, NULL, false},
+    {"micro_batch", TIDE_SETTING_COUNT, OF(micro_batch), 1, INT32_MAX, NULL, false},
+    {"top_k", TIDE_SETTING_COUNT, OF(top_k), 0, INT32_MAX, NULL, false},
+    {"temperature", TIDE_SETTING_REAL, OF(temperature), 0, 0, NULL, false},
+    {"top_p", TIDE_SETTING_REAL, OF(top_p), 0, 0, NULL, false},
+    {"epsilon", TIDE_SETTING_REAL, OF(epsilon), 0, 0, NULL, false},
+    {"epsilon_high", TIDE_SETTING_REAL, OF(epsilon_high), 0, 0, NULL, false},
+    {"beta", TIDE_SETTING_REAL, OF(beta), 0, 0, NULL, false},
+    {"loss", TIDE_SETTING_CHOICE, OF(loss), 0, 0, tide_policy_kinds, false},
+    {"scale_rewards", TIDE_SETTING_CHOICE, OF(scale_rewards), 0, 0, tide_policy_scales, false},
+    {"reference", TIDE_SETTING_PATH, OF(reference), 0, 0, NULL, false},
+    {0},
+};
+
+const struct tide_grpo_settings tide_grpo_settings_not_given = {
+    .prompts = TIDE_NOT_GIVEN,
+    .group = TIDE_NOT_GIVEN,
+    .new_tokens = TIDE_NOT_GIVEN,
+    .epochs = TIDE_NOT_GIVEN,
+    .micro_batch = TIDE_NOT_GIVEN,
+    .top_k = TIDE_NOT_GIVEN,
+    .temperature = TIDE_NOT_GIVEN,
+    .top_p = TIDE_NOT_GIVEN,
+    .epsilon = TIDE_NOT_GIVEN,
+    .epsilon_high = TIDE_NOT_GIVEN,
+    .beta = TIDE_NOT_GIVEN,
+};
+
+/* What the model is from: what is resumed, or the model to begin with. */
+static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, struct tide_err *err)
+{
+    char shown[256];
+    const char *model = g->options.model;
+    ret_path[0] = '\0';
+    if (resumed) {
+        strcpy(ret_path, resumed);
+        return 0;
+    }
+    if (!model)
+        return 0;
+    int status = tide_checkpoint_find(model, ret_path, TIDE_LANGUAGE_PATH, err);
+    if (status > 0)
+        return tide_err_set(err, "there is no model in '%s'",
+                            tide_text_escape(model, strlen(model), shown, sizeof shown));
+    return status;
+}
+
+static int refuse_symbols(struct tide_err *err)
+{
+    tide_err_set(err, "a new model has no vocabulary for these prompts");
+    return tide_err_hint(err, "name a model with --model DIR, or a tokenizer with --tokenizer DIR");
+}
+
+/* The model's own; of a new model the tokenizer's, or that of sums. */
+static int open_vocabulary(struct tide_grpo *g, const char *from, uint64_t seed, struct tide_err *err)
+{
+    const struct tide_grpo_options *o = &g->options;
+    struct tide_gpt_config *config = &g->language.config;
+    struct tide_data_source source = {
+        .seed = seed, .sequence = SUMS_SEQUENCE, .vocabulary = config->vocabulary};
+    if (!o->prompts && tide_data_open(&source, &g->sums, err))
+        return -1;
+    if (from[0])
+        return tide_vocabulary_new(from, config->vocabulary, &g->language.vocabulary, err);
+    if (!o->prompts) {
+        config->vocabulary = config->vocabulary ? config->vocabulary : tide_data_vocabulary(g->sums);
+        return tide_vocabulary_of_data(g->sums, &g->language.vocabulary, err);
+    }
+    if (!o->tokenizer)
+        return refuse_symbols(err);
+    if (tide_vocabulary_named(o->tokenizer, config->vocabulary, &g->language.vocabulary, err))
+        return -1;
+    if (!config->vocabulary)
+        config->vocabulary = tide_tokenizer_size(tide_vocabulary_pairs(g->language.vocabulary));
+    return 0;
+}
+
+/* Sums need a model whose symbols are theirs. */
+static int check_sums(const struct tide_grpo *g, struct tide_err *err)
+{
+    char prompt[TIDE_GRPO_QUESTION + 1];
+    int32_t tokens[TIDE_GRPO_QUESTION + 1];
+    struct tide_err why = {0};
+    if (!g->sums)
+        return 0;
+    tide_data_question(g->sums, 0, true, prompt, sizeof prompt);
+    if (tide_vocabulary_kind(g->language.vocabulary) == TIDE_VOCABULARY_BYTES &&
+        tide_vocabulary_tokens(g->language.vocabulary, prompt, tokens, &why) > 0)
+        return 0;
+    tide_err_set(err, "the model does not know the symbols of sums");
+    return tide_err_hint(err, "name what it is to be asked: --prompts FILE --reward COMMAND");
+}
+
+static int settle_end(struct tide_grpo *g, struct tide_err *err)
+{
+    const struct tide_vocabulary *v = g->language.vocabulary;
+    const char *stop = g->options.stop;
+    int32_t tokens[64];
+    char shown[64];
+    g->end = tide_vocabulary_end(v);
+    if (!stop && g->end < 0 && tide_vocabulary_kind(v) == TIDE_VOCABULARY_BYTES)
+        g->end = tide_vocabulary_begin(v); /* a line's end */
+    if (!stop)
+        return 0;
+    if (tide_vocabulary_most(v, stop) > sizeof tokens / sizeof *tokens ||
+        tide_vocabulary_tokens(v, stop, tokens, err) != 1)
+        return tide_err_set(err, "--stop '%s' is not one token of the model",
+                            tide_text_escape(stop, strlen(stop), shown, sizeof shown));
+    g->end = tokens[0];
+    return 0;
+}
+
+/* The longest prompt in tokens; each is looked at. */
+static int measure_prompts(struct tide_grpo *g, struct tide_err *err)
+{
+    const struct tide_vocabulary *v = g->language.vocabulary;
+    int64_t positions = g->language.config.positions, new_tokens = g->options.settings.new_tokens;
+    int32_t *room = NULL;
+    size_t size = 0;
+    int status = 0;
+    for (int64_t i = 0; !status && i < tide_prompts_count(g->prompts); i++) {
+        struct tide_prompt p = {0};
+        status = tide_prompts_read_in_order(g->prompts, i, &p, err);
+        size_t most = status ? 0 : tide_vocabulary_most(v, p.text);
+        if (most > size) {
+            free(room);
+            size = most;
+            room = malloc(size * sizeof *room);
+            status = room ? 0 : tide_err_set(err, "out of memory for the prompts");
+        }
+        int64_t count = status ? 0 : tide_vocabulary_tokens(v, p.text, room, err);
+        if (!status && count + new_tokens > positions) {
+            tide_err_set(err, "its %lld tokens and %lld new ones are more than the model's %lld positions",
+                         (long long)count, (long long)new_tokens, (long long)positions);
+            count = -1;
+        }
+        if (count < 0)
+            status = tide_prompts_wrap(g->prompts, p.line, err);
+        g->prompt_most = count > g->prompt_most ? count : g->prompt_most;
+    }
+    free(room);
+    return status;
+}
+
+static int open_prompts(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
+{
+    const struct tide_grpo_options *o = &g->options;
+    if (o->prompts && !o->reward) {
+        tide_err_set(err, "--prompts needs somebody who rewards the answers");
+        return tide_err_hint(err, "name a command: --reward 'python3 reward.py'");
+    }
+    if (o->prompts ? tide_prompts_open(o->prompts, seed, &g->prompts, err)
+                   : tide_prompts_sums(g->sums, &g->prompts, err))
+        return -1;
+    return measure_prompts(g, err);
+}
+
+static int find_name(const char *const *names, const char *name)
+{
+    int i = 0;
+    while (strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+static int settle_rule(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
+{
+    struct tide_grpo_settings *s = &g->options.settings;
+    const struct tide_policy_rule *usual = &tide_policy_default;
+    int64_t positions = g->language.config.positions;
+    tide_setting_usual(&s->prompts, g->options.prompts ? 1 : SUMS_PROMPTS);
+    tide_setting_usual(&s->group, usual->group);
+    tide_setting_usual(&s->epochs, usual->epochs);
+    tide_setting_usual(&s->top_k, 0);
+    tide_setting_usual(&s->new_tokens, !g->options.prompts                ? SUMS_NEW_TOKENS
+                                       : positions < 2 * USUAL_NEW_TOKENS ? positions / 2
+                                                                          : USUAL_NEW_TOKENS);
+    tide_setting_usual_real(&s->temperature, usual->temperature);
+    tide_setting_usual_real(&s->top_p, 1);
+    tide_setting_usual_real(&s->epsilon, usual->epsilon);
+    tide_setting_usual_real(&s->epsilon_high, s->epsilon);
+    tide_setting_usual_real(&s->beta, usual->beta);
+    s->loss = s->loss ? s->loss : tide_policy_kinds[usual->kind];
+    s->scale_rewards = s->scale_rewards ? s->scale_rewards : tide_policy_scales[usual->scale_rewards];
+    g->rule = (struct tide_policy_rule){
+        .kind = (enum tide_policy_kind)find_name(tide_policy_kinds, s->loss),
+        .scale_rewards = (enum tide_policy_scale)find_name(tide_policy_scales, s->scale_rewards),
+        .group = s->group,
+        .new_tokens = s->new_tokens,
+        .epochs = s->epochs,
+        .temperature = s->temperature,
+        .epsilon = s->epsilon,
+        .epsilon_high = s->epsilon_high,
+        .beta = s->beta,
+    };
+    g->sampling = (struct tide_sample_rule){
+        .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = seed};
+    if (s->group > INT32_MAX / s->prompts)
+        return tide_err_set(err, "%lld prompts of %lld completions are too many", (long long)s->prompts,
+                            (long long)s->group);
+    g->sequences = s->prompts * s->group;
+    return tide_policy_rule_check(&g->rule, err) || tide_sample_rule_check(&g->sampling, err) ? -1 : 0;
+}
+
+/* How sequences are divided, which are as long as the longest may become. */
+static void settle_sizes(struct tide_grpo *g)
+{
+    struct tide_grpo_settings *s = &g->options.settings;
+    struct tide_task *task = &g->task;
+    task->sequence = g->prompt_most + s->new_tokens - 1;
+    int64_t usual = MICRO_BATCH_TOKENS / task->sequence;
+    tide_setting_usual(&s->micro_batch, usual < 1 ? 1 : usual);
+    if (s->micro_batch > g->sequences)
+        s->micro_batch = g->sequences;
+    task->batch = s->micro_batch;
+    task->passes = (g->sequences + s->micro_batch - 1) / s->micro_batch;
+    task->blocks = g->language.config.blocks;
+    task->vocabulary = g->language.config.vocabulary;
+    task->model = g->options.language.preset ? g->options.language.preset : "model";
+}
+
+int tide_grpo_settle(struct tide_task *task, const char *resumed, struct tide_train_settings *train,
+                     struct tide_err *err)
+{
+    struct tide_grpo *g = (struct tide_grpo *)task;
+    struct tide_gpt_config *config = &g->language.config;
+    char from[TIDE_LANGUAGE_PATH];
+    if (g->options.model && g->options.language.preset)
+        return tide_err_set(err, "--model and --preset cannot be used together");
+    if (find_model(g, resumed, from, err) ||
+        tide_language_settle(&g->language, &g->options.language, from[0] ? from : NULL, train->stored, err) ||
+        open_vocabulary(g, from, (uint64_t)train->seed, err) || tide_config_check(config, err) ||
+        check_sums(g, err) || settle_end(g, err) || settle_rule(g, (uint64_t)train->seed, err) ||
+        open_prompts(g, (uint64_t)train->seed, err))
+        return -1;
+    settle_sizes(g);
+    tide_setting_usual_real(&train->rate, 0.0128 / (double)config->channels);
+    tide_setting_usual_real(&train->weight_decay, 0);
+    tide_setting_usual(&train->warmup, 0);
+    train->schedule = train->schedule ? train->schedule : "constant";
+    return 0;
+}
