@@ -289,12 +289,21 @@ static enum tide_job_optimizer optimizer_of(const struct tide_optimizer *optimiz
                                                     : TIDE_ADAMW;
 }
 
+static bool has_program(const struct tide_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->program_count; i++)
+        if (!strcmp(graph->programs[i].name, name))
+            return true;
+    return false;
+}
+
 static void describe(const struct tide_trainer *trainer, struct tide_job *job)
 {
     const struct tide_task *task = tide_trainer_task(trainer);
     int named = tide_name_find(tide_task_names, task->kind->name);
     tide_job_init(job);
     job->task = named < 0 ? TIDE_TASK_PRETRAIN : (enum tide_job_task)named;
+    job->reference = has_program(tide_trainer_graph(trainer), "reference");
     snprintf(job->model.name, sizeof job->model.name, "%s", task->model);
     job->model.layers = task->blocks;
     job->model.vocabulary = task->vocabulary;

@@ -187,6 +187,14 @@ def test_the_own_runtime_says_which_optimizer_and_how_much_trains(tidemark):
     assert 0 < adapted["trainable"] < adapted["parameters"] / 5
 
 
+def test_the_own_runtime_says_that_it_is_grpo_and_whether_there_is_a_reference(tidemark):
+    for options, reference in ((), False), (("--beta", "0.1"), True):
+        words = ["--", "tidemark", "train", "grpo", *options]
+        job = tidemark("plan", "--json", *words).json["job"]
+        assert (job["task"], job["reference"]) == ("grpo", reference)
+        assert ", grpo, " in tidemark("plan", *words).out.splitlines()[0]
+
+
 def recorded(path, device):
     recording = Recording(path)
     recording.process(100, "python3")
