@@ -22,7 +22,7 @@ struct tide_grpo_settings {
     int64_t micro_batch;                        /* sequences of a pass, and of the decoder */
     int64_t top_k;
     double temperature, top_p, epsilon, epsilon_high, beta;
-    const char *loss, *scale_rewards;
+    const char *loss, *scale_rewards, *kl;
     char reference[TIDE_LANGUAGE_PATH]; /* the weights that the run began with; "": not needed */
 };
 

@@ -28,6 +28,7 @@ const struct tide_setting tide_grpo_settings[] = {
     {"beta", TIDE_SETTING_REAL, OF(beta), 0, 0, NULL, false},
     {"loss", TIDE_SETTING_CHOICE, OF(loss), 0, 0, tide_policy_kinds, false},
     {"scale_rewards", TIDE_SETTING_CHOICE, OF(scale_rewards), 0, 0, tide_policy_scales, false},
+    {"kl", TIDE_SETTING_CHOICE, OF(kl), 0, 0, tide_policy_kls, true},
     {"reference", TIDE_SETTING_PATH, OF(reference), 0, 0, NULL, false},
     {0},
 };
@@ -202,6 +203,7 @@ static int settle_rule(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
     tide_setting_usual_real(&s->beta, usual->beta);
     s->loss = s->loss ? s->loss : tide_policy_kinds[usual->kind];
     s->scale_rewards = s->scale_rewards ? s->scale_rewards : tide_policy_scales[usual->scale_rewards];
+    s->kl = s->kl ? s->kl : tide_policy_kls[usual->plain_kl ? TIDE_KL_PLAIN : TIDE_KL_CORRECTED];
     g->rule = (struct tide_policy_rule){
         .kind = (enum tide_policy_kind)find_name(tide_policy_kinds, s->loss),
         .scale_rewards = (enum tide_policy_scale)find_name(tide_policy_scales, s->scale_rewards),
@@ -212,6 +214,7 @@ static int settle_rule(struct tide_grpo *g, uint64_t seed, struct tide_err *err)
         .epsilon = s->epsilon,
         .epsilon_high = s->epsilon_high,
         .beta = s->beta,
+        .plain_kl = find_name(tide_policy_kls, s->kl) == TIDE_KL_PLAIN,
     };
     g->sampling = (struct tide_sample_rule){
         .temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = seed};

@@ -6,6 +6,7 @@
 
 const char *const tide_policy_kinds[] = {"grpo", "bnpo", "dr_grpo", "dapo", NULL};
 const char *const tide_policy_scales[] = {"group", "batch", "none", NULL};
+const char *const tide_policy_kls[] = {"corrected", "plain", NULL};
 
 const struct tide_policy_rule tide_policy_default = {.kind = TIDE_POLICY_DAPO,
                                                      .scale_rewards = TIDE_SCALE_GROUP,

@@ -53,9 +53,10 @@
 
 enum tide_policy_kind { TIDE_POLICY_GRPO, TIDE_POLICY_BNPO, TIDE_POLICY_DR_GRPO, TIDE_POLICY_DAPO };
 enum tide_policy_scale { TIDE_SCALE_GROUP, TIDE_SCALE_BATCH, TIDE_SCALE_NONE };
+enum tide_policy_kl { TIDE_KL_CORRECTED, TIDE_KL_PLAIN };
 
 /* What they are called, in this order, NULL-terminated. */
-extern const char *const tide_policy_kinds[], *const tide_policy_scales[];
+extern const char *const tide_policy_kinds[], *const tide_policy_scales[], *const tide_policy_kls[];
 
 struct tide_policy_rule {
     enum tide_policy_kind kind;           /* [loss_type] */

@@ -72,7 +72,7 @@ def test_rewards_raise_what_they_reward(grpo, asked):
     assert sum(rewards[-10:]) > sum(rewards[:10]) + 2, rewards
 
 
-@pytest.mark.parametrize("how", [(), ("--beta", "0.1"), ("--beta", "0.1", "--adapt", "lora:4"), ("--inner-epochs", 2, "--loss", "bnpo"),
+@pytest.mark.parametrize("how", [(), ("--beta", "0.1"), ("--beta", "0.1", "--adapt", "lora:4"), ("--inner-epochs", 2, "--loss", "bnpo", "--beta", "0.1", "--kl", "plain"),
                                  ("--micro-batch", 3, "--loss", "dr_grpo", "--scale-rewards", "batch")], ids=str)
 def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
     one, two = tmp_path / "one", tmp_path / "two"
@@ -85,6 +85,13 @@ def test_a_run_that_is_resumed_has_the_same_bits(grpo, asked, tmp_path, how):
     for name in names:
         if name != "state.json":
             assert filecmp.cmp(one / "step-00000004" / name, two / "step-00000004" / name, shallow=False), name
+
+
+def test_the_estimate_of_the_kl_term_can_be_chosen(grpo, asked):
+    made = {kl: lines(grpo(*asked, "--new-tokens", 6, "--beta", "0.5", "--lr", "0.01", "--kl", kl, "--json"))[-1]["kl"]
+            for kl in ("corrected", "plain")}
+    assert made["corrected"] != made["plain"] and lines(grpo(*asked, "--new-tokens", 6, "--beta", "0.5", "--lr", "0.01", "--json"))[-1][
+        "kl"] == made["corrected"]
 
 
 def test_the_kl_term_begins_at_nothing(grpo, asked):
