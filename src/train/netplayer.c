@@ -55,6 +55,16 @@ static int evaluate(void *context, const struct tide_position *positions, int co
     return 0;
 }
 
+void tide_netplayer_warm(struct tide_netplayer *player)
+{
+    size_t board = (size_t)player->game->cells * TIDE_PLANES * sizeof(float);
+    for (int i = 0; i < player->count; i++) {
+        memset(tide_machine_input(player->machine, player->programs[i].planes), 0,
+               (size_t)player->batches[i] * board);
+        tide_machine_run(player->machine, player->programs[i].program);
+    }
+}
+
 struct tide_evaluator tide_netplayer_evaluator(struct tide_netplayer *player)
 {
     return (struct tide_evaluator){

@@ -25,6 +25,9 @@ int tide_netplayer_build(struct tide_graph *graph, const struct tide_boardnet_co
                          const char *prefix, const int64_t *batches, int count,
                          struct tide_netplayer *ret_player, struct tide_err *err);
 
+/* Runs each program once, so that none that runs seldom touches a page for the first time later. */
+void tide_netplayer_warm(struct tide_netplayer *player);
+
 /* Once game and machine are in it. Borrows the player. */
 struct tide_evaluator tide_netplayer_evaluator(struct tide_netplayer *player);
 

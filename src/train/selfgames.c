@@ -135,9 +135,14 @@ struct tide_selfgames *tide_selfgames_place(const struct tide_game *game,
 /* ---- a game */
 
 /* In a match the first evaluator has the first move in games of even numbers. */
+static int side_at(const struct play *p, const struct slot *s, int plies)
+{
+    return p->is_match ? (int)((s->number + plies) & 1) : 0;
+}
+
 static int side_of(const struct play *p, const struct slot *s)
 {
-    return p->is_match ? (int)((s->number + s->position.plies) & 1) : 0;
+    return side_at(p, s, s->position.plies);
 }
 
 static void make_move(const struct play *p, struct slot *s)
@@ -366,11 +371,9 @@ static void open_game(const struct play *p, struct slot *s, int64_t number)
 /* Whoever moved last has won, or nobody. */
 static void count_match(const struct play *p, const struct slot *s, struct tide_selfgames_score *score)
 {
-    struct slot before = *s;
-    before.position.plies--;
     if (s->position.outcome == TIDE_DRAWN)
         score->draws++;
-    else if (side_of(p, &before) == 0)
+    else if (side_at(p, s, s->position.plies - 1) == 0)
         score->wins++;
     else
         score->losses++;

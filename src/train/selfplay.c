@@ -370,6 +370,8 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     tide_gauge("replay", (int64_t)p->memory[REPLAY].bytes);
     tide_gauge("cache", (int64_t)p->memory[CACHE].bytes);
     walk_rival(p, copy_window, NULL);
+    tide_netplayer_warm(&p->player);
+    tide_netplayer_warm(&p->rival);
     return tide_trainer_done(trainer) ? resume(p, trainer, err) : 0;
 }
 

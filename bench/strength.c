@@ -1,0 +1,216 @@
+/*
+ * strength.c - how well the net of a run plays: strength RUN CHECK [GAMES [SIMULATIONS [ROLLOUTS]]]
+ *
+ *     rollouts   games against plain MCTS, each opening twice with colours exchanged; of Connect Four also
+ * how many of its moves are among the perfect ones perfect    tic-tac-toe against a player that makes no
+ * mistake and draws among its best moves tactics    Gomoku positions in which one move wins at once, or one
+ * alone does not lose
+ *
+ * Prints one line of JSON. The same words give the same line.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "game/contest.h"
+#include "game/rollouts.h"
+#include "train/selfplay_player.h"
+#include "../tests/corpus/connect4_solver.h"
+#include "../tests/corpus/gomoku_tactics.h"
+#include "../tests/corpus/tictactoe_perfect.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEED = 1, SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2 };
+
+static const struct tide_search_rule rule = {.exploration = 1.8F, .first_play = 0.2F};
+
+/* One side: an evaluator and a tree. */
+struct side {
+    const struct tide_game *game;
+    struct tide_evaluator evaluator;
+    int64_t simulations;
+    struct tide_search *search;
+    void *tree, *workspace;
+};
+
+static void *take(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!memory) {
+        fputs("strength: out of memory\n", stderr);
+        exit(2);
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static struct side side_of(const struct tide_game *game, struct tide_evaluator evaluator, int64_t simulations)
+{
+    int64_t children = tide_search_children(game, simulations);
+    struct side s = {.game = game, .evaluator = evaluator, .simulations = simulations};
+    s.tree = take(tide_search_bytes(game, children));
+    s.workspace = take(tide_search_workspace_bytes(game, evaluator.most));
+    s.search = tide_search_place(game, &rule, children, s.tree);
+    return s;
+}
+
+static int choose(struct side *s, const struct tide_position *position)
+{
+    struct tide_random none = {0};
+    tide_search_begin(s->search, position);
+    if (tide_search_run(s->search, &s->evaluator, NULL, s->simulations, 0, s->workspace)) {
+        fputs("strength: the net values a position with no number\n", stderr);
+        exit(2);
+    }
+    return tide_search_choose(s->search, 0, &none);
+}
+
+struct results {
+    int64_t won, drawn, lost; /* by the net */
+    int64_t asked, right;     /* moves that truth knows, and those that were right */
+};
+
+static void count(struct results *r, const struct tide_position *end, int net)
+{
+    int winner = (end->plies - 1) & 1;
+    if (end->outcome == TIDE_DRAWN)
+        r->drawn++;
+    else if (winner == net)
+        r->won++;
+    else
+        r->lost++;
+}
+
+/* Moves by chance; both games of a pair have the same. */
+static void open_game(const struct tide_game *game, int64_t number, struct tide_position *position)
+{
+    struct tide_random random = {.seed = tide_random_at(SEED, (uint64_t)number / 2, 0)};
+    uint16_t moves[TIDE_BOARD_CELLS];
+    tide_position_begin(game, position);
+    for (int i = 0; i < OPENING; i++) {
+        int choices = tide_position_moves(game, position, moves);
+        tide_position_play(game, position, moves[tide_random_below(&random, (uint32_t)choices)]);
+    }
+}
+
+static struct results against_rollouts(struct side *net, struct side *other, int64_t games)
+{
+    struct results r = {0};
+    struct connect4_solver *solver = net->game->drops ? connect4_solver_new(SOLVER_BITS) : NULL;
+    for (int64_t i = 0; i < games; i++) {
+        struct tide_position p;
+        int mine = (int)(i & 1);
+        open_game(net->game, i, &p);
+        while (p.outcome == TIDE_PLAYING) {
+            bool is_net = (p.plies & 1) == mine;
+            int move = choose(is_net ? net : other, &p);
+            if (is_net && solver && p.plies >= SOLVED_FROM && r.asked < SOLVED_MOST) {
+                r.asked++;
+                r.right += connect4_solver_best(solver, &p) >> move & 1;
+            }
+            tide_position_play(net->game, &p, move);
+        }
+        count(&r, &p, mine);
+    }
+    connect4_solver_free(solver);
+    return r;
+}
+
+static struct results against_perfect(struct side *net, int64_t games)
+{
+    struct results r = {0};
+    for (int64_t i = 0; i < games; i++) {
+        struct tide_random random = {.seed = tide_random_at(SEED, (uint64_t)i, 1)};
+        struct tide_position p;
+        int mine = (int)(i & 1);
+        tide_position_begin(net->game, &p);
+        while (p.outcome == TIDE_PLAYING) {
+            unsigned best = tictactoe_perfect_best(net->game, &p);
+            int move = 0, skip = (int)tide_random_below(&random, (uint32_t)__builtin_popcount(best));
+            if ((p.plies & 1) == mine) {
+                move = choose(net, &p);
+            } else {
+                for (; skip > 0; skip--)
+                    best &= best - 1;
+                move = __builtin_ctz(best);
+            }
+            tide_position_play(net->game, &p, move);
+        }
+        count(&r, &p, mine);
+    }
+    return r;
+}
+
+static struct results on_tactics(struct side *net, int64_t positions)
+{
+    struct results r = {0};
+    for (int64_t i = 0; i < positions; i++) {
+        struct gomoku_tactic t = gomoku_tactic_make(net->game, SEED, (uint64_t)i);
+        r.asked++;
+        r.right += tide_cell_in(t.right, choose(net, &t.position));
+    }
+    return r;
+}
+
+static void print(const char *check, const struct tide_selfplay_player *player, const struct results *r,
+                  double seconds)
+{
+    struct tide_json json;
+    int64_t games = r->won + r->drawn + r->lost;
+    tide_json_init(&json, stdout, true);
+    tide_json_object(&json, NULL);
+    tide_json_text(&json, "game", tide_selfplay_game(player)->name);
+    tide_json_integer(&json, "step", tide_selfplay_steps(player));
+    tide_json_text(&json, "check", check);
+    tide_json_integer(&json, "won", r->won);
+    tide_json_integer(&json, "drawn", r->drawn);
+    tide_json_integer(&json, "lost", r->lost);
+    if (games) {
+        struct tide_rating rating = tide_contest_rate(r->won, r->drawn, r->lost);
+        tide_json_real(&json, "won_share", (double)r->won / (double)games);
+        tide_json_real(&json, "elo", rating.elo);
+        tide_json_real(&json, "elo_low", rating.low);
+        tide_json_real(&json, "elo_high", rating.high);
+    }
+    tide_json_integer(&json, "asked", r->asked);
+    tide_json_integer(&json, "right", r->right);
+    tide_json_real(&json, "right_share", r->asked ? (double)r->right / (double)r->asked : NAN);
+    tide_json_real(&json, "seconds", seconds);
+    tide_json_end(&json);
+}
+
+static int64_t number(int argc, char **argv, int at, int64_t usual)
+{
+    return argc > at ? strtoll(argv[at], NULL, 10) : usual;
+}
+
+int main(int argc, char **argv)
+{
+    struct tide_selfplay_player *player;
+    struct tide_err err = {0};
+    if (argc < 3) {
+        fputs("usage: strength RUN rollouts|perfect|tactics [GAMES [SIMULATIONS [ROLLOUTS]]]\n", stderr);
+        return 2;
+    }
+    if (tide_selfplay_open(argv[1], &player, &err)) {
+        fprintf(stderr, "strength: %s\n", err.text);
+        return 2;
+    }
+    const struct tide_game *game = tide_selfplay_game(player);
+    struct tide_rollouts random = {.game = game, .random = {.seed = SEED}, .games = 1};
+    struct side net = side_of(game, *tide_selfplay_evaluator(player), number(argc, argv, 4, 400)),
+                other = side_of(game, tide_rollouts_evaluator(&random), number(argc, argv, 5, 1000));
+    int64_t games = number(argc, argv, 3, 200), began = tide_clock_ns();
+    struct results r = !strcmp(argv[2], "perfect")   ? against_perfect(&net, games)
+                       : !strcmp(argv[2], "tactics") ? on_tactics(&net, games)
+                                                     : against_rollouts(&net, &other, games);
+    print(argv[2], player, &r, (double)(tide_clock_ns() - began) / TIDE_NS_PER_S);
+    tide_selfplay_free(player);
+    free(net.tree);
+    free(net.workspace);
+    free(other.tree);
+    free(other.workspace);
+    return 0;
+}
