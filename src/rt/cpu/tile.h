@@ -100,6 +100,7 @@ const struct tide_tile_kind *tide_tile_kind_of_few(enum tide_dtype from);
 void tide_tile_write_plainly(const struct tide_tile *tile, const float *sums, int64_t columns);
 
 /* Of kinds that have one. */
+void tide_window_avx2(const struct tide_window_tile *tile);
 void tide_window_avx512(const struct tide_window_tile *tile);
 void tide_window_avx512_bf16(const struct tide_window_tile *tile);
 

@@ -295,6 +295,7 @@ const struct tide_tile_kind tide_tile_avx2 = {.name = "AVX2",
                                               .pack_b = pack_avx2,
                                               .tile = tile_avx2,
                                               .across = across_avx2,
-                                              .along = along_avx2};
+                                              .along = along_avx2,
+                                              .window = tide_window_avx2};
 
 #endif
