@@ -63,8 +63,9 @@ struct tide_window_tile {
     bool is_cut;       /* b ends with the tile's last column; else with a vector */
     const float *bias; /* NULL: none */
     bool adds, begins, ends;
-    float *sums;           /* as above */
-    struct tide_lines ask; /* lines of what will be read soon */
+    float *sums;              /* as above */
+    int64_t cells;            /* of all stretches */
+    struct tide_lines ask[2]; /* lines of what will be read soon */
 };
 
 struct tide_tile_kind {

@@ -41,6 +41,27 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
             __builtin_prefetch(t->c[i] + at, 1, 3);
 }
 
+/* What a tile asks for while it multiplies, some at a time. */
+struct asking {
+    struct tide_lines lines[2];
+    int64_t at_a_time[2];
+};
+
+TIDE_INLINE struct asking asking_of(const struct tide_window_tile *t)
+{
+    struct asking a = {.lines = {t->ask[0], t->ask[1]}};
+    for (int i = 0; i < 2; i++)
+        a.at_a_time[i] = a.lines[i].count ? (a.lines[i].count * AHEAD + t->cells - 1) / t->cells : 0;
+    return a;
+}
+
+TIDE_INLINE void ask_some(struct asking *a)
+{
+    for (int i = 0; i < 2; i++)
+        tide_lines_ask(&a->lines[i],
+                       a->lines[i].count > a->at_a_time[i] ? a->lines[i].count - a->at_a_time[i] : 0);
+}
+
 /* cuts: of the last vector only some lanes may be read. */
 #define WINDOW(name, marks, PRODUCT)                                                                         \
     TIDE_INLINE marks void name(const struct tide_window_tile *t, const int vectors, const bool cuts)        \
@@ -49,7 +70,7 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
         const uint32_t *a[ROWS];                                                                             \
         const int64_t b_cell = t->b_cell, a_cell = t->a_cell;                                                \
         const __mmask16 lanes = tide_first_16(t->width - (vectors - 1) * LANES);                             \
-        struct tide_lines ask = t->ask;                                                                      \
+        struct asking asking = asking_of(t);                                                                 \
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++) a[i] = t->a[i];                               \
         ask_for_c(t);                                                                                        \
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                               \
@@ -59,20 +80,23 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
             const struct tide_stretch stretch = t->stretches[s];                                             \
             const uint32_t *b = t->b + stretch.b * b_cell;                                                   \
             int64_t at = stretch.a;                                                                          \
-            tide_lines_ask(&ask, ask.count - ask.count / (t->stretch_count - s));                            \
-            for (int64_t cell = 0; cell < stretch.cells; cell++, at += a_cell, b += b_cell) {                \
-                __m512 columns[VECTORS];                                                                     \
-                _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                                    \
-                {                                                                                            \
-                    columns[v] = cuts && v == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + v * LANES)      \
-                                                          : _mm512_loadu_ps(b + v * LANES);                  \
-                    _mm_prefetch((const char *)(b + AHEAD * b_cell + v * LANES), _MM_HINT_T0);               \
-                }                                                                                            \
-                _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                       \
-                {                                                                                            \
-                    __m512 row = (__m512)_mm512_set1_epi32((int)a[i][at]);                                   \
-                    _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =                   \
-                        PRODUCT(sums[i][v], row, columns[v]);                                                \
+            for (int64_t cell = 0, stop; cell < stretch.cells; cell = stop) {                                \
+                stop = cell + AHEAD < stretch.cells ? cell + AHEAD : stretch.cells;                          \
+                ask_some(&asking);                                                                           \
+                for (int64_t left = stop - cell; left > 0; left--, at += a_cell, b += b_cell) {              \
+                    __m512 columns[VECTORS];                                                                 \
+                    _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++)                                \
+                    {                                                                                        \
+                        columns[v] = cuts && v == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + v * LANES)  \
+                                                              : _mm512_loadu_ps(b + v * LANES);              \
+                        _mm_prefetch((const char *)(b + AHEAD * b_cell + v * LANES), _MM_HINT_T0);           \
+                    }                                                                                        \
+                    _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                   \
+                    {                                                                                        \
+                        __m512 row = (__m512)_mm512_set1_epi32((int)a[i][at]);                               \
+                        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[i][v] =               \
+                            PRODUCT(sums[i][v], row, columns[v]);                                            \
+                    }                                                                                        \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \

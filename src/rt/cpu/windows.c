@@ -277,22 +277,43 @@ static void multiply_windows(struct job *job)
 /* ---- the other product: units are a place and a panel */
 
 /* The cells of so many boards that have a neighbour at that place: of lines, or whole boards. */
-static int64_t list_stretches(const struct job *job, int64_t boards, int place, struct tide_stretch *list)
+static int64_t list_stretches(const struct job *job, int64_t boards, int place, struct tide_stretch *list,
+                              int64_t *ret_cells)
 {
     const struct tide_board *board = &job->windows->board;
     int64_t down = place / TIDE_WINDOW_SIDE - 1, right = place % TIDE_WINDOW_SIDE - 1, count = 0,
             x = right < 0 ? 1 : 0, width = board->columns - (right ? 1 : 0),
             shift = down * board->columns + right;
+    *ret_cells = 0;
     for (int64_t line = 0; width > 0 && line < boards * board->rows; line++) {
         int64_t y = line % board->rows, row = line * board->columns + x;
         if (y + down < 0 || y + down >= board->rows)
             continue;
+        *ret_cells += width;
         if (count && list[count - 1].b + list[count - 1].cells == row)
             list[count - 1].cells += width;
         else
             list[count++] = (struct tide_stretch){(row + shift) * job->words, row, width};
     }
     return count;
+}
+
+/* What a part of the tiles of a block ask for of the next: of a and of b. */
+static void ask_for_boards(const struct job *job, int64_t first, int64_t part, int64_t parts, int64_t panel,
+                           struct tide_window_tile *tile)
+{
+    const struct tide_windows *w = job->windows;
+    int64_t boards = smaller(job->block, w->boards - first), rows = larger(0, boards * job->cells),
+            from = rows * part / parts, until = rows * (part + 1) / parts;
+    struct tide_operand a = tide_operand_of(job->operands->a, TIDE_F32, w->channels, false, w->channels,
+                                            w->boards * job->cells),
+                        b = tide_operand_of(job->operands->b, TIDE_F32, w->n, false, w->n,
+                                            w->boards * job->cells);
+    from += first * job->cells;
+    until += first * job->cells;
+    tile->ask[0] = tide_pack_lines(&a, (struct tide_strip){0, w->channels, from, until});
+    tile->ask[1] =
+        tide_pack_lines(&b, (struct tide_strip){panel * job->kind->columns, job->kind->columns, from, until});
 }
 
 static void sum_block(const struct job *job, int64_t first, int place, int64_t panel, float *sums,
@@ -310,6 +331,7 @@ static void sum_block(const struct job *job, int64_t first, int place, int64_t p
             tile->c[i] = c_at(job, place * channels + at, panel * job->kind->columns);
         }
         tile->sums = sums + channel * job->kind->columns;
+        ask_for_boards(job, first + job->block, channel / rows, each(channels, rows), panel, tile);
         job->kind->window(tile);
     }
 }
@@ -325,7 +347,7 @@ static void sum_unit(const struct job *job, int place, int64_t panel, char *room
     for (int64_t block = 0; block < job->blocks; block++) {
         int64_t first = block * job->block, boards = smaller(job->block, job->windows->boards - first);
         if (!block || boards < job->block)
-            tile.stretch_count = list_stretches(job, boards, place, stretches);
+            tile.stretch_count = list_stretches(job, boards, place, stretches, &tile.cells);
         tile.begins = !block;
         tile.ends = block + 1 == job->blocks;
         sum_block(job, first, place, panel, sums, &tile);
