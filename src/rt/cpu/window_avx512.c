@@ -71,6 +71,7 @@ TIDE_INLINE void ask_some(struct asking *a)
         const int64_t b_cell = t->b_cell, a_cell = t->a_cell;                                                \
         const __mmask16 lanes = tide_first_16(t->width - (vectors - 1) * LANES);                             \
         struct asking asking = asking_of(t);                                                                 \
+        const int64_t step = asking.at_a_time[0] ? AHEAD : INT64_MAX / 2;                                    \
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++) a[i] = t->a[i];                               \
         ask_for_c(t);                                                                                        \
         _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                               \
@@ -81,7 +82,7 @@ TIDE_INLINE void ask_some(struct asking *a)
             const uint32_t *b = t->b + stretch.b * b_cell;                                                   \
             int64_t at = stretch.a;                                                                          \
             for (int64_t cell = 0, stop; cell < stretch.cells; cell = stop) {                                \
-                stop = cell + AHEAD < stretch.cells ? cell + AHEAD : stretch.cells;                          \
+                stop = cell + step < stretch.cells ? cell + step : stretch.cells;                            \
                 ask_some(&asking);                                                                           \
                 for (int64_t left = stop - cell; left > 0; left--, at += a_cell, b += b_cell) {              \
                     __m512 columns[VECTORS];                                                                 \
@@ -89,7 +90,6 @@ TIDE_INLINE void ask_some(struct asking *a)
                     {                                                                                        \
                         columns[v] = cuts && v == vectors - 1 ? _mm512_maskz_loadu_ps(lanes, b + v * LANES)  \
                                                               : _mm512_loadu_ps(b + v * LANES);              \
-                        _mm_prefetch((const char *)(b + AHEAD * b_cell + v * LANES), _MM_HINT_T0);           \
                     }                                                                                        \
                     _Pragma("GCC unroll 8") for (int i = 0; i < ROWS; i++)                                   \
                     {                                                                                        \
