@@ -85,6 +85,8 @@ struct tide_node {
     int block;
     int64_t numbers[TIDE_NUMBERS]; /* the operator's own: heads, rows ... */
     float real;                    /* likewise: epsilon, scale */
+    int added;                     /* of in[]: what is added to the result before it is written; 0: nothing */
+    bool relu;                     /* ReLU is taken of it then */
     const struct tide_row_loss *loss;
 };
 

@@ -60,9 +60,22 @@ struct tide_op {
     unsigned gathers; /* of the forward pass: bit i: it reads only those rows of in[i] that in[0] names */
     unsigned
         streams;  /* bit i: where in[i] is streamed, a kernel asks for those rows of it that it works on */
+    bool ends;    /* the forward pass can add something to what it writes, and take ReLU of it */
     bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
     bool is_loss; /* in training its backward also does what its forward does */
 };
+
+/* The operator's own operands of a node: without what is added. */
+static inline int tide_node_operands(const struct tide_node *node)
+{
+    return node->added ? node->added : node->in_count;
+}
+
+/* What is added to what a node writes; NULL: nothing. */
+static inline const void *tide_added(const struct tide_call *call)
+{
+    return call->node->added ? call->in[call->node->added] : NULL;
+}
 
 /* All of them, NULL-terminated. */
 extern const struct tide_op *const tide_ops[];
@@ -150,6 +163,11 @@ int tide_op_conv(struct tide_graph *graph, int x, int weight, int bias, int64_t 
 int tide_op_depthwise(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);
 
 int tide_op_relu(struct tide_graph *graph, int x);
+
+/* relu(x + added); -1: of x. In a program that does not train, the node that makes x does it as it writes, if
+ * it is the last one and can: x is then not what it was. */
+int tide_op_relu_sum(struct tide_graph *graph, int x, int added);
+
 int tide_op_tanh(struct tide_graph *graph, int x);
 
 /* (B cells, C) -> (B, C): the mean of each board. */

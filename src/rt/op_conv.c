@@ -42,7 +42,7 @@ static void reference_forward(const struct tide_call *call)
                 for (int64_t k = 0; near >= 0 && k < d.in; k++)
                     sum += tide_in(call, X, near * d.in + k) * tide_in_row(call, WEIGHT, place * d.in + k, j);
             }
-            tide_set_out(call, 0, i * d.out + j, sum);
+            tide_end_out(call, i * d.out + j, sum);
         }
 }
 
@@ -92,6 +92,7 @@ const struct tide_op tide_op_of_conv = {
     .name = "conv",
     .shape = shape,
     .work = work,
+    .ends = true,
     .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -15,7 +15,7 @@ struct tide_conv {
     struct tide_board board;
     enum tide_dtype from, to; /* of x and of y */
     enum tide_dtype stored;   /* of the weight */
-    bool has_bias;
+    bool has_bias, relu;
 };
 
 static inline struct tide_conv tide_conv_of(const struct tide_graph *graph, const struct tide_node *node)
@@ -28,7 +28,8 @@ static inline struct tide_conv tide_conv_of(const struct tide_graph *graph, cons
                               .from = x->dtype,
                               .to = y->dtype,
                               .stored = graph->tensors[node->in[WEIGHT]].dtype,
-                              .has_bias = node->in_count > BIAS};
+                              .has_bias = tide_node_operands(node) > BIAS,
+                              .relu = node->relu};
 }
 
 #endif

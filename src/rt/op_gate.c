@@ -39,7 +39,7 @@ static void reference_forward(const struct tide_call *call)
             cells = rows / tide_tensor_rows(tide_in_tensor(call, GATE));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < C; j++)
-            tide_set_out(call, 0, i * C + j, tide_in(call, X, i * C + j) * open_at(call, i / cells * C + j));
+            tide_end_out(call, i * C + j, tide_in(call, X, i * C + j) * open_at(call, i / cells * C + j));
 }
 
 static void reference_backward(const struct tide_call *call)
@@ -63,6 +63,7 @@ const struct tide_op tide_op_of_gate = {
     .name = "gate",
     .shape = shape,
     .work = work,
+    .ends = true,
     .reads_in = {[X] = 1U << GATE, [GATE] = 1U << X | 1U << GATE},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -45,7 +45,7 @@ static void reference_forward(const struct tide_call *call)
             double sum = d.has_bias ? tide_in(call, BIAS, j) : 0;
             for (int64_t k = 0; k < d.in; k++)
                 sum += tide_in(call, X, i * d.in + k) * plain_weight(call, &d, k, j);
-            tide_set_out(call, 0, i * d.out + j, sum);
+            tide_end_out(call, i * d.out + j, sum);
         }
 }
 
@@ -77,6 +77,7 @@ const struct tide_op tide_op_of_linear = {
     .name = "linear",
     .shape = shape,
     .work = work,
+    .ends = true,
     .reads_in = {[X] = 1U << WEIGHT, [WEIGHT] = 1U << X},
     .reference_forward = reference_forward,
     .reference_backward = reference_backward,

@@ -11,8 +11,9 @@ enum { WIDE, TRANSPOSED }; /* numbers of the node */
 
 struct tide_linear {
     int64_t rows, in, out;
-    enum tide_dtype from, to;  /* of x and of y */
-    enum tide_dtype stored;    /* of the weight */
+    enum tide_dtype from, to; /* of x and of y */
+    enum tide_dtype stored;   /* of the weight */
+    bool relu;
     bool has_bias, transposed; /* transposed: the weight lies as (out, in) */
 };
 
@@ -27,7 +28,8 @@ static inline struct tide_linear tide_linear_of(const struct tide_graph *graph, 
                                 .from = x->dtype,
                                 .to = y->dtype,
                                 .stored = weight->dtype,
-                                .has_bias = node->in_count > BIAS,
+                                .has_bias = tide_node_operands(node) > BIAS,
+                                .relu = node->relu,
                                 .transposed = node->numbers[TRANSPOSED]};
 }
 

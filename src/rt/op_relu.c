@@ -45,6 +45,31 @@ const struct tide_op tide_op_of_relu = {
     .reference_backward = reference_backward,
 };
 
+/* Whether the last node makes x and can end with that. */
+static bool may_end(const struct tide_graph *graph, int x, int added)
+{
+    if (graph->failed || x < 0 || graph->node_count == 0 || graph->programs[graph->program_count - 1].trains)
+        return false;
+    const struct tide_node *last = &graph->nodes[graph->node_count - 1];
+    const struct tide_tensor *y = &graph->tensors[x], *also = added < 0 ? NULL : &graph->tensors[added];
+    return last->op->ends && last->out[0] == x && !last->relu && last->in_count < TIDE_OPERANDS &&
+           (!also || (also->dtype == y->dtype && also->bytes == y->bytes &&
+                      tide_tensor_columns(also) == tide_tensor_columns(y)));
+}
+
+int tide_op_relu_sum(struct tide_graph *graph, int x, int added)
+{
+    if (!may_end(graph, x, added))
+        return tide_op_relu(graph, added < 0 ? x : tide_op_add(graph, x, added));
+    struct tide_node *last = &graph->nodes[graph->node_count - 1];
+    last->relu = true;
+    if (added >= 0) {
+        last->added = last->in_count++;
+        last->in[last->added] = added;
+    }
+    return x;
+}
+
 int tide_op_relu(struct tide_graph *graph, int x)
 {
     struct tide_node node = {.op = &tide_op_of_relu, .in = {x}, .in_count = 1};

@@ -38,6 +38,14 @@ static inline void tide_set_out(const struct tide_call *call, int i, int64_t at,
     tide_number_set(call->out[i], call->graph->tensors[call->node->out[i]].dtype, at, value);
 }
 
+/* The same with what a node ends with (tide_op.ends). */
+static inline void tide_end_out(const struct tide_call *call, int64_t at, double value)
+{
+    if (call->node->added)
+        value += tide_in(call, call->node->added, at);
+    tide_set_out(call, 0, at, call->node->relu && !(value > 0) ? 0 : value);
+}
+
 /* The gradient of in[i] is written or added to, or not wanted. */
 static inline void tide_give_grad(const struct tide_call *call, int i, int64_t at, double value)
 {

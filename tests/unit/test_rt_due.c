@@ -189,8 +189,8 @@ static void products_do_some_of_it(void **state)
         assert_non_null(scratch);
         memset(scratch, 0, bytes);
         begin(&t, 0);
-        tide_tiles_multiply(kind, &p, &(struct tide_operands){a, b, NULL, c[0]}, scratch, NULL);
-        tide_tiles_multiply(kind, &p, &(struct tide_operands){a, b, NULL, c[1]}, scratch, t.due);
+        tide_tiles_multiply(kind, &p, &(struct tide_operands){a, b, NULL, c[0], NULL}, scratch, NULL);
+        tide_tiles_multiply(kind, &p, &(struct tide_operands){a, b, NULL, c[1], NULL}, scratch, t.due);
         assert_memory_equal(c[0], c[1], sizeof c[0]);
         if (threads == 1) /* more may be done by others before it has a tile to do */
             parameter_is_done(&t, 0);

@@ -261,6 +261,33 @@ static void make_squared(struct tide_graph *graph, const int64_t *n)
     tide_op_squared(graph, x, given(graph, "of targets", n[0], n[1]), 0.75F);
 }
 
+/* What a node does with its result at once where nothing trains: rows, columns, added. */
+static void end(struct tide_graph *graph, int x, int64_t rows, int64_t columns, bool adds)
+{
+    enum tide_dtype dtype = graph->tensors[x].dtype;
+    assert_int_equal(tide_op_relu_sum(graph, x, adds ? input(graph, dtype, rows, columns) : -1), x);
+}
+
+static void make_ended_conv(struct tide_graph *graph, const int64_t *n)
+{
+    int64_t rows = n[0] * n[1] * n[2];
+    int x = input(graph, graph->compute, rows, n[3]), weight = matrix(graph, 9 * n[3], n[4]),
+        y = tide_op_conv(graph, x, weight, vector(graph, n[4]), n[1], n[2]);
+    end(graph, y, rows, n[4], n[5]);
+}
+
+static void make_ended_linear(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, graph->compute, n[0], n[1]), weight = matrix(graph, n[1], n[2]);
+    end(graph, tide_op_linear(graph, x, weight, vector(graph, n[2]), true), n[0], n[2], n[3]);
+}
+
+static void make_ended_gate(struct tide_graph *graph, const int64_t *n)
+{
+    int x = input(graph, TIDE_F32, n[0] * n[1], n[2]);
+    end(graph, tide_op_gate(graph, x, input(graph, TIDE_F32, n[0], n[2])), n[0] * n[1], n[2], n[3]);
+}
+
 /* Small ones, and ones that are shared out among threads and cross every border of blocks and vectors. */
 static const struct trial {
     const char *op;
@@ -316,6 +343,13 @@ static const struct trial {
     {"conv", make_conv, {9, 10, 9, 2, 3, true}},
     {"conv", make_conv, {17, 3, 4, 18, 33, true}},
     {"conv", make_conv, {9, 4, 3, 10, 97, false}},
+    {"conv", make_ended_conv, {9, 4, 3, 10, 57, true}}, /* likewise; with something added */
+    {"conv", make_ended_conv, {2, 5, 4, 3, 24, false}},
+    {"linear", make_ended_linear, {35, 70, 129, true}}, /* rows, in, out; with something added */
+    {"linear", make_ended_linear, {7, 13, 48, false}},
+    {"linear", make_ended_linear, {9, 400, 350, true}},
+    {"gate", make_ended_gate, {3, 5, 19, true}}, /* boards, cells, columns; with something added */
+    {"gate", make_ended_gate, {3, 5, 19, false}},
     {"depthwise", make_depthwise, {2, 5, 4, 19, true}}, /* boards, columns, rows, channels; with a bias */
     {"depthwise", make_depthwise, {3, 6, 7, 32, false}},
     {"depthwise", make_depthwise, {1, 1, 1, 3, true}},
@@ -512,7 +546,7 @@ static void pass_through(const struct tide_call *call)
 
 static bool has_backward(const struct bench *b)
 {
-    return b->forward.node->op->reference_backward;
+    return b->forward.node->op->reference_backward && !b->forward.node->relu;
 }
 
 static void run(struct bench *b, unsigned adds)
@@ -634,7 +668,8 @@ static void only_what_is_wanted_is_written(void **state)
         struct bench all = set_up(&trials[t], ways[0], true);
         const struct tide_node *node = all.forward.node;
         run(&all, 0);
-        for (int i = 0; tide_cpu_kernels(node->op)->backward && i < node->in_count; i++) {
+        for (int i = 0; has_backward(&all) && tide_cpu_kernels(node->op)->backward && i < node->in_count;
+             i++) {
             struct bench one = set_up(&trials[t], ways[0], true);
             for (int k = 0; k < node->in_count; k++)
                 one.backward.in_grad[k] = k == i ? one.backward.in_grad[k] : NULL;

@@ -70,7 +70,7 @@ static void *multiplied_so(const struct trial *t, bool is_few)
     size_t size = c_bytes(&t->product),
            bytes = tide_aligned(is_few ? tide_few_scratch(t->kind, &t->product)
                                        : tide_tiles_scratch(t->kind, &t->product));
-    struct tide_operands operands = {t->a, t->b, t->bias, malloc(size)};
+    struct tide_operands operands = {t->a, t->b, t->bias, malloc(size), NULL};
     void *scratch = aligned_alloc(TIDE_ALIGN, bytes);
     assert_non_null(scratch);
     assert_non_null(operands.c);

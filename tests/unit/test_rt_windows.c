@@ -71,7 +71,7 @@ static void trial_release(struct trial *t)
 static void *multiplied(const struct trial *t)
 {
     size_t bytes = tide_windows_scratch(t->kind, &t->windows);
-    struct tide_operands operands = {t->a, t->b, t->bias, malloc(c_bytes(t))};
+    struct tide_operands operands = {t->a, t->b, t->bias, malloc(c_bytes(t)), NULL};
     void *scratch = NULL;
     assert_non_null(operands.c);
     assert_int_equal(posix_memalign(&scratch, TIDE_ALIGN, bytes), 0);

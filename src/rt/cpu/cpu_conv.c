@@ -32,6 +32,7 @@ static struct tide_windows y_windows(const struct tide_conv *d)
                                  .channels = d->in,
                                  .n = d->out,
                                  .has_bias = d->has_bias,
+                                 .relu = d->relu,
                                  .a_from = d->from,
                                  .b_from = d->stored,
                                  .to = d->to};
@@ -42,7 +43,7 @@ static struct tide_windows x_grad_windows(const struct tide_conv *d, bool adds)
     struct tide_windows w = y_windows(d);
     w.channels = d->out;
     w.n = d->in;
-    w.has_bias = false;
+    w.has_bias = w.relu = false;
     w.adds = adds;
     w.a_from = d->to;
     w.b_from = TIDE_F32;
@@ -54,7 +55,7 @@ static struct tide_windows weight_grad_windows(const struct tide_conv *d, bool a
 {
     struct tide_windows w = y_windows(d);
     w.transposed = true;
-    w.has_bias = false;
+    w.has_bias = w.relu = false;
     w.adds = adds;
     w.b_from = d->to;
     w.to = d->stored;
@@ -70,6 +71,7 @@ static struct tide_product product_of(const struct tide_windows *w, int64_t rows
     tide_product_stored(&p, w->a_from, w->b_from);
     p.has_bias = w->has_bias;
     p.adds = w->adds;
+    p.relu = w->relu;
     return p;
 }
 
@@ -158,7 +160,7 @@ static void multiply_gathered(struct tide_matmuls *matmuls, const struct tide_wi
 {
     struct gathering g = {w, o->a, scratch, 0};
     char *sums = scratch + gathered_bytes(w), *rest = sums + sum_bytes(w), *c = sums_of(w) ? sums : o->c;
-    const char *b = o->b;
+    const char *b = o->b, *added = o->added;
     if (sums_of(w) && w->adds)
         tide_rows_convert(sums, TIDE_F32, o->c, w->to, 1, sums_of(w));
     for (int64_t rows; g.first < rows_of(w); g.first += rows) {
@@ -166,11 +168,11 @@ static void multiply_gathered(struct tide_matmuls *matmuls, const struct tide_wi
         struct tide_product p = product_of(w, rows, from);
         p.adds = w->adds || (w->transposed && g.first);
         tide_parallel(rows, 64, gather_rows, &g);
-        tide_matmul(matmuls, &p, scratch, b, o->bias, c, rest);
-        if (w->transposed)
-            b += (size_t)(rows * w->n) * tide_dtype_bytes(w->b_from);
-        else
-            c += (size_t)(rows * w->n) * tide_dtype_bytes(w->to);
+        tide_matmul_operands(matmuls, &p, &(struct tide_operands){scratch, b, o->bias, c, added}, rest);
+        size_t step = (size_t)(rows * w->n) * tide_dtype_bytes(w->transposed ? w->b_from : w->to);
+        b += w->transposed ? step : 0;
+        c += w->transposed ? 0 : step;
+        added += added ? step : 0;
     }
     if (sums_of(w))
         tide_rows_convert(o->c, w->to, sums, TIDE_F32, 1, sums_of(w));
@@ -240,9 +242,10 @@ static void forward(const struct tide_call *call)
 {
     struct tide_conv d = tide_conv_of(call->graph, call->node);
     struct tide_windows y = y_windows(&d);
-    multiply(call, &y, d.from,
-             (struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0]},
-             call->scratch);
+    multiply(
+        call, &y, d.from,
+        (struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0], tide_added(call)},
+        call->scratch);
 }
 
 static void backward(const struct tide_call *call)
@@ -254,12 +257,14 @@ static void backward(const struct tide_call *call)
     if (call->in_grad[WEIGHT]) {
         struct tide_windows weight = weight_grad_windows(&d, call->adds >> WEIGHT & 1);
         multiply(call, &weight, d.from,
-                 (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT]}, call->scratch);
+                 (struct tide_operands){call->in[X], y_grad, NULL, call->in_grad[WEIGHT], NULL},
+                 call->scratch);
     }
     if (call->in_grad[X]) {
         struct tide_windows x = x_grad_windows(&d, call->adds >> X & 1);
         turn_weight(&d, call->in[WEIGHT], call->scratch);
-        multiply(call, &x, d.from, (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X]},
+        multiply(call, &x, d.from,
+                 (struct tide_operands){y_grad, call->scratch, NULL, call->in_grad[X], NULL},
                  (char *)call->scratch + turned_bytes(&d));
     }
 }

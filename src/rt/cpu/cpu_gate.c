@@ -19,6 +19,21 @@ TIDE_KERNEL(void, gate_board,
             y[i * columns + j] = x[i * columns + j] * open[j];
 }
 
+/* The same, and ReLU of that and what is added, if anything is. */
+TIDE_KERNEL(void, gate_and_end,
+            (float *restrict y, float *restrict open, const float *restrict x, const float *restrict gate,
+             const float *restrict added, int64_t cells, int64_t columns),
+            (y, open, x, gate, added, cells, columns))
+{
+    for (int64_t j = 0; j < columns; j++)
+        open[j] = 1.0F / (1.0F + tide_exp(-gate[j]));
+    for (int64_t i = 0; i < cells * columns; i += columns)
+        for (int64_t j = 0; j < columns; j++) {
+            float sum = x[i + j] * open[j] + (added ? added[i + j] : 0);
+            y[i + j] = sum > 0 ? sum : 0;
+        }
+}
+
 TIDE_KERNEL(void, x_back,
             (float *restrict x_grad, int adds, float *restrict open, const float *restrict g,
              const float *restrict gate, int64_t cells, int64_t columns),
@@ -64,11 +79,18 @@ static void forward_boards(void *context, int64_t first, int64_t last, int threa
 {
     const struct boards *b = context;
     const struct tide_call *call = b->call;
+    const float *added = tide_added(call);
     float *room = (float *)call->scratch + thread * b->columns;
     int64_t board = b->cells * b->columns;
-    for (int64_t i = first; i < last; i++)
-        gate_board((float *)call->out[0] + i * board, room, (const float *)call->in[X] + i * board,
-                   (const float *)call->in[GATE] + i * b->columns, b->cells, b->columns);
+    for (int64_t i = first; i < last; i++) {
+        float *y = (float *)call->out[0] + i * board;
+        const float *x = (const float *)call->in[X] + i * board,
+                    *gate = (const float *)call->in[GATE] + i * b->columns;
+        if (call->node->relu)
+            gate_and_end(y, room, x, gate, added ? added + i * board : NULL, b->cells, b->columns);
+        else
+            gate_board(y, room, x, gate, b->cells, b->columns);
+    }
 }
 
 static void backward_boards(void *context, int64_t first, int64_t last, int thread)

@@ -12,6 +12,7 @@ static struct tide_product y_product(const struct tide_linear *d)
 {
     struct tide_product p = tide_product(d->rows, d->out, d->in, false, d->transposed, d->from, d->to);
     p.has_bias = d->has_bias;
+    p.relu = d->relu;
     tide_product_stored(&p, d->from, d->stored);
     return p;
 }
@@ -59,8 +60,10 @@ static void forward(const struct tide_call *call)
 {
     struct tide_linear d = tide_linear_of(call->graph, call->node);
     struct tide_product y = y_product(&d);
-    tide_matmul(call->matmuls, &y, call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0],
-                call->scratch);
+    tide_matmul_operands(call->matmuls, &y,
+                         &(struct tide_operands){call->in[X], call->in[WEIGHT], call->in[BIAS], call->out[0],
+                                                 tide_added(call)},
+                         call->scratch);
 }
 
 static void backward(const struct tide_call *call)

@@ -78,19 +78,23 @@ size_t tide_few_scratch(const struct tide_tile_kind *kind, const struct tide_pro
 
 /* Sums of a row, of columns that follow each other, become numbers of c. */
 TIDE_KERNEL(void, write_row,
-            (char *restrict c, enum tide_dtype to, const float *restrict sums, const float *restrict bias,
-             bool adds, int64_t count),
-            (c, to, sums, bias, adds, count))
+            (char *c, const char *add, enum tide_dtype to, const float *restrict sums,
+             const float *restrict bias, bool relu, int64_t count),
+            (c, add, to, sums, bias, relu, count))
 {
     float *wide = (float *)(void *)c;
+    const float *wide_add = (const float *)(const void *)add;
     tide_bf16 *half = (tide_bf16 *)(void *)c;
+    const tide_bf16 *half_add = (const tide_bf16 *)(const void *)add;
     for (int64_t j = 0; to == TIDE_F32 && j < count; j++) {
         float sum = bias ? sums[j] + bias[j] : sums[j];
-        wide[j] = adds ? sum + wide[j] : sum;
+        sum = add ? sum + wide_add[j] : sum;
+        wide[j] = relu && !(sum > 0) ? 0 : sum;
     }
     for (int64_t j = 0; to == TIDE_BF16 && j < count; j++) {
         float sum = bias ? sums[j] + bias[j] : sums[j];
-        half[j] = tide_narrow(adds ? sum + tide_bits_float((uint32_t)half[j] << 16) : sum);
+        sum = add ? sum + tide_bits_float((uint32_t)half_add[j] << 16) : sum;
+        half[j] = tide_narrow(relu && !(sum > 0) ? 0 : sum);
     }
 }
 
@@ -98,11 +102,14 @@ TIDE_KERNEL(void, write_row,
 static void write_panel(const struct job *job, int64_t panel, const float *sums)
 {
     const struct tide_product *p = job->product;
+    const struct tide_operands *o = job->operands;
+    const char *add = o->added ? o->added : p->adds ? o->c : NULL;
     int64_t column = panel * job->columns;
-    for (int64_t i = 0; i < p->m; i++)
-        write_row((char *)job->operands->c + (i * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
-                  p->to, sums + i * job->columns, p->has_bias ? job->operands->bias + column : NULL, p->adds,
-                  smaller(job->columns, p->n - column));
+    for (int64_t i = 0; i < p->m; i++) {
+        int64_t at = (i * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to);
+        write_row((char *)o->c + at, add ? add + at : NULL, p->to, sums + i * job->columns,
+                  p->has_bias ? o->bias + column : NULL, p->relu, smaller(job->columns, p->n - column));
+    }
 }
 
 /* b as (k, n): some rows of it at a time, of all the thread's panels. The last panel may be narrower than

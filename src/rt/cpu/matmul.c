@@ -101,21 +101,28 @@ static void multiply_plainly(const struct tide_product *p, const struct tide_ope
                        factor(o->b, p->b_from, p->b_stride, p->b_transposed ? j : k, p->b_transposed ? k : j,
                               p->from);
             int64_t at = i * p->c_stride + j;
-            if (p->adds)
-                sum += tide_number(o->c, p->to, at);
+            if (p->adds || o->added)
+                sum += tide_number(o->added ? o->added : o->c, p->to, at);
+            if (p->relu && !(sum > 0))
+                sum = 0;
             tide_number_set(o->c, p->to, at, sum);
         }
+}
+
+void tide_matmul_operands(struct tide_matmuls *m, const struct tide_product *product,
+                          const struct tide_operands *operands, void *scratch)
+{
+    const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from);
+    if (m->is_reference)
+        multiply_plainly(product, operands);
+    else if (tide_few_fits(few, product))
+        tide_few_multiply(few, product, operands, scratch);
+    else
+        tide_tiles_multiply(tide_tile_kind(product->from), product, operands, scratch, m->due);
 }
 
 void tide_matmul(struct tide_matmuls *m, const struct tide_product *product, const void *a, const void *b,
                  const float *bias, void *c, void *scratch)
 {
-    const struct tide_tile_kind *few = tide_tile_kind_of_few(product->from);
-    struct tide_operands operands = {a, b, bias, c};
-    if (m->is_reference)
-        multiply_plainly(product, &operands);
-    else if (tide_few_fits(few, product))
-        tide_few_multiply(few, product, &operands, scratch);
-    else
-        tide_tiles_multiply(tide_tile_kind(product->from), product, &operands, scratch, m->due);
+    tide_matmul_operands(m, product, &(struct tide_operands){a, b, bias, c, NULL}, scratch);
 }

@@ -13,14 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ bias (n)] [+ c]. Strides are those of rows as they lie in memory:
- * in numbers, but in bytes where numbers are TIDE_I8 (tide_row_bytes of the whole row), and then the operand
- * begins at the first column of a row. */
+/* c (m, n) = op(a) (m, k) op(b) (k, n) [+ bias (n)] [+ c, or something else], of which ReLU may be taken.
+ * Strides are those of rows as they lie in memory: in numbers, but in bytes where numbers are TIDE_I8
+ * (tide_row_bytes of the whole row), and then the operand begins at the first column of a row. */
 struct tide_product {
     int64_t m, n, k;
     int64_t a_stride, b_stride, c_stride;
     bool a_transposed, b_transposed; /* a lies as (k, m), b as (n, k) */
     bool adds, has_bias;
+    bool relu;
     enum tide_dtype from, to;       /* what is multiplied; of c. The bias is f32. */
     enum tide_dtype a_from, b_from; /* of a and b in memory: rounded or widened to `from`; of TIDE_I8, the
                                      * numbers as they are in f32 */
@@ -47,7 +48,18 @@ const char *tide_matmuls_name(const struct tide_matmuls *matmuls, enum tide_dtyp
 
 size_t tide_matmuls_scratch(const struct tide_matmuls *matmuls, const struct tide_product *product);
 
-/* bias may be NULL where there is none. scratch is 64-byte aligned. */
+struct tide_operands {
+    const void *a, *b;
+    const float *bias; /* may be NULL where there is none */
+    void *c;
+    const void *added; /* lies as c; NULL: c itself is, where the product adds */
+};
+
+/* scratch is 64-byte aligned. */
+void tide_matmul_operands(struct tide_matmuls *matmuls, const struct tide_product *product,
+                          const struct tide_operands *operands, void *scratch);
+
+/* The same where nothing else is added. */
 void tide_matmul(struct tide_matmuls *matmuls, const struct tide_product *product, const void *a,
                  const void *b, const float *bias, void *c, void *scratch);
 

@@ -35,8 +35,10 @@ void tide_tile_write_plainly(const struct tide_tile *t, const float *sums, int64
             float sum = sums[i * columns + j];
             if (t->bias)
                 sum += t->bias[j];
-            if (t->adds)
-                sum += (float)tide_number(t->c, t->to, at);
+            if (t->add)
+                sum += (float)tide_number(t->add, t->to, at);
+            if (t->relu)
+                sum = sum > 0 ? sum : 0;
             tide_number_set(t->c, t->to, at, (double)sum);
         }
 }

@@ -21,7 +21,8 @@ struct tide_tile {
     enum tide_dtype to;  /* of c */
     int64_t rows, width; /* of the tile, that there are */
     const float *bias;   /* NULL: none */
-    bool adds;
+    const char *add;     /* lies as c, and may be c; NULL: nothing is added */
+    bool relu;
     bool begins, ends; /* the first and the last cells of k: sums begin at 0, and become numbers of c */
     float *sums;       /* else they come from here and stay here: [rows][columns] of the kind */
     /* For meanwhile: lines of the next columns; lines of what else will be read soon. */
@@ -57,13 +58,15 @@ struct tide_window_tile {
     int64_t stretch_count;
     const uint32_t *b; /* cell k of column j at b[k * b_cell + j] */
     int64_t b_cell;
-    char *c[TIDE_WINDOW_ROWS];
-    enum tide_dtype to; /* of c */
+    char *c;
+    int64_t c_row[TIDE_WINDOW_ROWS]; /* bytes from c to each row */
+    enum tide_dtype to;              /* of c */
     int64_t rows, width;
     bool is_cut;       /* b ends with the tile's last column; else with a vector */
-    const float *bias; /* NULL: none */
-    bool adds, begins, ends;
-    float *sums;              /* as above */
+    const float *bias; /* these are as above */
+    const char *add;
+    bool relu, begins, ends;
+    float *sums;
     int64_t cells;            /* of all stretches */
     struct tide_lines ask[2]; /* lines of what will be read soon */
 };

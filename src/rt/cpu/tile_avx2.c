@@ -106,8 +106,11 @@ TIDE_INLINE AVX2 void write_whole(const struct tide_tile *t, __m256 sums[ROWS][V
             __m256 sum = sums[i][v];
             if (t->bias)
                 sum = _mm256_add_ps(sum, _mm256_loadu_ps(t->bias + v * LANES));
-            if (t->adds)
-                sum = _mm256_add_ps(sum, _mm256_loadu_ps(c));
+            if (t->add)
+                sum = _mm256_add_ps(
+                    sum, _mm256_loadu_ps((const float *)(const void *)t->add + i * t->c_stride + v * LANES));
+            if (t->relu)
+                sum = _mm256_max_ps(sum, _mm256_setzero_ps());
             _mm256_storeu_ps(c, sum);
         }
 }

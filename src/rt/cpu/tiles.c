@@ -335,16 +335,18 @@ static struct tide_tile first_tile(const struct job *job, const struct sheet *s)
     const struct tide_product *p = job->product;
     const struct tiling *t = &job->tiling;
     int64_t column = s->panel * job->kind->columns, row = s->first * t->stripe;
+    int64_t at = (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to);
+    const char *add = job->operands->added ? job->operands->added : p->adds ? job->operands->c : NULL;
     struct tide_tile tile = {.b = s->b,
                              .b_cell = s->b_cell,
                              .cells = s->cells,
-                             .c = (char *)job->operands->c +
-                                  (row * p->c_stride + column) * (int64_t)tide_dtype_bytes(p->to),
+                             .c = (char *)job->operands->c + at,
                              .c_stride = p->c_stride,
                              .to = p->to,
                              .width = smaller(job->kind->columns, p->n - column),
                              .bias = p->has_bias ? job->operands->bias + column : NULL,
-                             .adds = p->adds,
+                             .add = add ? add + at : NULL,
+                             .relu = p->relu,
                              .begins = !s->cell,
                              .ends = s->cell + s->cells == t->cells};
     return tile;
@@ -380,6 +382,7 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
     const struct tide_product *p = job->product;
     const struct tiling *t = &job->tiling;
     int64_t row = now->first * t->stripe, end = smaller(now->last * t->stripe, p->m), rows = job->kind->rows,
+            step = rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to),
             numbers = due_numbers(job, now->cells);
     struct packing packing = packing_of(job, next, each(end - row, rows));
     struct tide_tile tile = first_tile(job, now);
@@ -398,7 +401,8 @@ static void multiply_sheet(const struct worker *w, const struct sheet *now, cons
             job->kind->pack_b(&packing.b, packing.strip, (uint32_t *)next->b);
         if (updates)
             tide_piece_do(&piece);
-        tile.c += rows * p->c_stride * (int64_t)tide_dtype_bytes(p->to);
+        tile.c += step;
+        tile.add += tile.add ? step : 0;
         tile.sums += rows * job->kind->columns;
     }
 }

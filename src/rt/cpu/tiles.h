@@ -18,11 +18,6 @@
 size_t tide_tiles_scratch(const struct tide_tile_kind *kind, const struct tide_product *product);
 
 /* scratch is 64-byte aligned. due: an update of which it does some; NULL: none. */
-struct tide_operands {
-    const void *a, *b;
-    const float *bias;
-    void *c;
-};
 void tide_tiles_multiply(const struct tide_tile_kind *kind, const struct tide_product *product,
                          const struct tide_operands *operands, void *scratch, struct tide_due *due);
 

@@ -18,22 +18,25 @@ TIDE_INLINE AVX2 void write_whole(const struct tide_window_tile *t, __m256 sums[
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++) {
-            float *c = (float *)(void *)t->c[i] + v * LANES;
+            float *c = (float *)(void *)(t->c + t->c_row[i]) + v * LANES;
             __m256 sum = sums[i][v];
             if (t->bias)
                 sum = _mm256_add_ps(sum, _mm256_loadu_ps(t->bias + v * LANES));
-            if (t->adds)
-                sum = _mm256_add_ps(sum, _mm256_loadu_ps(c));
+            if (t->add)
+                sum = _mm256_add_ps(
+                    sum, _mm256_loadu_ps((const float *)(const void *)(t->add + t->c_row[i]) + v * LANES));
+            if (t->relu)
+                sum = _mm256_max_ps(sum, _mm256_setzero_ps());
             _mm256_storeu_ps(c, sum);
         }
 }
 
 static void write_plainly(const struct tide_window_tile *t, const float *sums)
 {
-    struct tide_tile row = {
-        .to = t->to, .rows = 1, .width = t->width, .bias = t->bias, .adds = t->adds, .c_stride = 0};
+    struct tide_tile row = {.to = t->to, .rows = 1, .width = t->width, .bias = t->bias, .relu = t->relu};
     for (int64_t i = 0; i < t->rows; i++) {
-        row.c = t->c[i];
+        row.c = t->c + t->c_row[i];
+        row.add = t->add ? t->add + t->c_row[i] : NULL;
         tide_tile_write_plainly(&row, sums + i * COLUMNS, COLUMNS);
     }
 }

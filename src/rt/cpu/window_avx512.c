@@ -18,7 +18,8 @@ TIDE_INLINE TIDE_AVX512 void write_sums(const struct tide_window_tile *t, __m512
         for (int i = 0; i < ROWS; i++) {
             if (i >= t->rows)
                 break;
-            tide_sums_write(t->c[i], v * LANES, lanes, sums[i][v], to, t->bias, t->adds);
+            tide_sums_write(t->c + t->c_row[i], t->add ? t->add + t->c_row[i] : NULL, v * LANES, lanes,
+                            sums[i][v], to, t->bias, t->relu);
         }
     }
 }
@@ -38,7 +39,7 @@ TIDE_INLINE void ask_for_c(const struct tide_window_tile *t)
     int64_t bytes = t->width * (int64_t)tide_dtype_bytes(t->to);
     for (int64_t i = 0; t->ends && i < t->rows; i++)
         for (int64_t at = 0; at < bytes; at += TIDE_LINE)
-            __builtin_prefetch(t->c[i] + at, 1, 3);
+            __builtin_prefetch(t->c + t->c_row[i] + at, 1, 3);
 }
 
 /* What a tile asks for while it multiplies, some at a time. */

@@ -176,14 +176,18 @@ static void gather(const struct job *job, int64_t first, const struct tile *tile
 static struct tide_window_tile tile_of(const struct job *job, int64_t panel)
 {
     const struct tide_windows *w = job->windows;
-    const int64_t columns = job->kind->columns, column = panel * columns;
+    const int64_t columns = job->kind->columns, column = panel * columns,
+                  at = column * (int64_t)tide_dtype_bytes(w->to);
+    const char *add = job->operands->added ? job->operands->added : w->adds ? job->operands->c : NULL;
     struct tide_window_tile tile = {.a_cell = 1,
                                     .b = (const uint32_t *)job->operands->b + column,
                                     .b_cell = w->n,
                                     .to = w->to,
                                     .width = smaller(columns, w->n - column),
                                     .bias = w->has_bias ? job->operands->bias + column : NULL,
-                                    .adds = w->adds,
+                                    .add = add ? add + at : NULL,
+                                    .relu = w->relu,
+                                    .c = (char *)job->operands->c + at,
                                     .begins = true,
                                     .ends = true};
     tile.is_cut = tile.width < columns;
@@ -195,17 +199,16 @@ static struct tide_window_tile tile_of(const struct job *job, int64_t panel)
     return tile;
 }
 
-static char *c_at(const struct job *job, int64_t row, int64_t column)
+static int64_t c_row_bytes(const struct job *job)
 {
-    return (char *)job->operands->c +
-           (row * job->windows->n + column) * (int64_t)tide_dtype_bytes(job->windows->to);
+    return job->windows->n * (int64_t)tide_dtype_bytes(job->windows->to);
 }
 
 /* A tile of a chunk that begins with that row. */
-static void multiply_tile(const struct job *job, int64_t first, const struct tile *of, int64_t column,
+static void multiply_tile(const struct job *job, int64_t first, const struct tile *of,
                           struct tide_window_tile *tile, uint32_t *room)
 {
-    const int64_t window = TIDE_WINDOW * job->words;
+    const int64_t window = TIDE_WINDOW * job->words, c_bytes = c_row_bytes(job);
     struct tide_stretch stretches[TIDE_WINDOW_SIDE] = {{0, 0, window}};
     tile->stretches = stretches;
     tile->stretch_count = of->sort == MIXED ? 1 : stretches_of(job, of->sort, stretches);
@@ -216,7 +219,7 @@ static void multiply_tile(const struct job *job, int64_t first, const struct til
         int64_t row = i < of->count ? i : 0;
         tile->a[i] = of->sort == MIXED ? room + row * window
                                        : (const uint32_t *)(const void *)row_of(job, first + of->rows[row]);
-        tile->c[i] = c_at(job, first + of->rows[row], column);
+        tile->c_row[i] = (first + of->rows[row]) * c_bytes;
     }
     job->kind->window(tile);
 }
@@ -230,7 +233,7 @@ static void multiply_tiles(const struct job *job, int64_t from, int64_t until, u
         for (int64_t i = from; i < until; i++) {
             int64_t chunk = i < whole ? i / job->tiles : chunks_of(job);
             const struct tile *of = job->list + (i < whole ? i % job->tiles : job->tiles + i - whole);
-            multiply_tile(job, chunk * CHUNK * job->cells, of, panel * job->kind->columns, &tile, room);
+            multiply_tile(job, chunk * CHUNK * job->cells, of, &tile, room);
         }
     }
 }
@@ -319,7 +322,7 @@ static void ask_for_boards(const struct job *job, int64_t first, int64_t part, i
 static void sum_block(const struct job *job, int64_t first, int place, int64_t panel, float *sums,
                       struct tide_window_tile *tile)
 {
-    const int64_t rows = job->kind->rows, channels = job->windows->channels;
+    const int64_t rows = job->kind->rows, channels = job->windows->channels, c_bytes = c_row_bytes(job);
     const uint32_t *a = (const uint32_t *)job->operands->a + first * job->cells * job->words;
     tile->b = (const uint32_t *)job->operands->b + first * job->cells * job->windows->n +
               panel * job->kind->columns;
@@ -328,7 +331,7 @@ static void sum_block(const struct job *job, int64_t first, int place, int64_t p
         for (int64_t i = 0; i < rows; i++) {
             int64_t at = channel + (i < tile->rows ? i : 0);
             tile->a[i] = a + at;
-            tile->c[i] = c_at(job, place * channels + at, panel * job->kind->columns);
+            tile->c_row[i] = (place * channels + at) * c_bytes;
         }
         tile->sums = sums + channel * job->kind->columns;
         ask_for_boards(job, first + job->block, channel / rows, each(channels, rows), panel, tile);
