@@ -117,6 +117,11 @@ static struct tide_batchnorm norm_of(const struct maker *m, const char *layer, i
     return norm;
 }
 
+static int relu(const struct maker *m, int x)
+{
+    return tide_op_relu_sum(m->graph, x, -1);
+}
+
 /* A convolution between channels, 3x3 or 1x1, and its norm. */
 static int convolve(const struct maker *m, int x, const char *layer, const char *norm_layer, bool wide,
                     int64_t in, int64_t out)
@@ -152,8 +157,7 @@ static int gate(const struct maker *m, int x)
     int64_t C = m->config->channels, few = C / REDUCTION;
     int pooled = tide_op_pool(m->graph, x, m->cells);
     int squeezed = tide_op_linear(m->graph, pooled, matrix(m, "squeeze", C, few), -1, true);
-    int excited =
-        tide_op_linear(m->graph, tide_op_relu(m->graph, squeezed), matrix(m, "excite", few, C), -1, true);
+    int excited = tide_op_linear(m->graph, relu(m, squeezed), matrix(m, "excite", few, C), -1, true);
     return tide_op_gate(m->graph, x, excited);
 }
 
@@ -161,10 +165,10 @@ static int block(const struct maker *m, int x)
 {
     struct tide_graph *g = m->graph;
     tide_graph_block(g);
-    int y = convolve_block(m, tide_op_relu(g, convolve_block(m, x, 1)), 2);
+    int y = convolve_block(m, relu(m, convolve_block(m, x, 1)), 2);
     if (m->config->separable)
         y = gate(m, y);
-    y = tide_op_relu(g, tide_op_add(g, y, x));
+    y = tide_op_relu_sum(g, y, x);
     tide_graph_block_end(g);
     return y;
 }
@@ -172,8 +176,7 @@ static int block(const struct maker *m, int x)
 static int tower(struct maker *m, int planes)
 {
     const struct tide_boardnet_config *c = m->config;
-    int x =
-        tide_op_relu(m->graph, convolve(m, planes, "stem.conv", "stem.norm", true, c->planes, c->channels));
+    int x = relu(m, convolve(m, planes, "stem.conv", "stem.norm", true, c->planes, c->channels));
     for (m->block = 0; m->block < c->blocks; m->block++)
         x = block(m, x);
     m->block = -1;
@@ -190,8 +193,7 @@ static int linear(const struct maker *m, int x, const char *layer, int64_t in, i
 static int policy_of(const struct maker *m, int x)
 {
     const struct tide_boardnet_config *c = m->config;
-    int seen = tide_op_relu(
-        m->graph, convolve(m, x, "policy.conv", "policy.norm", false, c->channels, c->policy_channels));
+    int seen = relu(m, convolve(m, x, "policy.conv", "policy.norm", false, c->channels, c->policy_channels));
     return linear(m, seen, "policy.out", m->cells * c->policy_channels, c->moves);
 }
 
@@ -199,10 +201,8 @@ static int policy_of(const struct maker *m, int x)
 static int value_of(const struct maker *m, int x)
 {
     const struct tide_boardnet_config *c = m->config;
-    int seen = tide_op_relu(
-        m->graph, convolve(m, x, "value.conv", "value.norm", false, c->channels, c->value_channels));
-    int hidden = tide_op_relu(m->graph,
-                              linear(m, seen, "value.hidden", m->cells * c->value_channels, c->value_hidden));
+    int seen = relu(m, convolve(m, x, "value.conv", "value.norm", false, c->channels, c->value_channels));
+    int hidden = relu(m, linear(m, seen, "value.hidden", m->cells * c->value_channels, c->value_hidden));
     return tide_op_tanh(m->graph, linear(m, hidden, "value.out", c->value_hidden, 1));
 }
 
