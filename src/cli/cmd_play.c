@@ -5,9 +5,12 @@
  * Standard output belongs to the protocol's lines or to the board; everything else goes to stderr.
  */
 #include "base/clock.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "play/board_screen.h"
 #include "play/gomocup_serve.h"
+#include "rt/cpu/threads.h"
+#include "train/selfplay_player.h"
 
 #include <signal.h>
 #include <string.h>
@@ -18,7 +21,7 @@
 
 struct values {
     const char *game, *protocol, *side, *save, *open;
-    int64_t board, simulations, time_ns, memory, seed;
+    int64_t board, simulations, time_ns, memory, seed, threads;
     bool rollouts, exact;
 };
 
@@ -47,24 +50,34 @@ static const struct tide_option options[] = {
      "what the whole process may take (search tree and cache: up to 512 MiB)", NULL, 0, 0},
     {0, "seed", TIDE_OPTION_COUNT, offsetof(struct values, seed), "N",
      "seed of the random games of --rollouts (another one each time)", NULL, 0, 0},
+    {0, "threads", TIDE_OPTION_COUNT, offsetof(struct values, threads), "N",
+     "number of threads of a net (one per processor)", NULL, 1, TIDE_THREADS_MOST},
     {0},
 };
 
 /* Options that say nothing together. */
 static int check(const struct values *v, int count, struct tide_err *err)
 {
-    if (!v->rollouts) {
-        tide_err_set(err, "expected --rollouts, got %d arguments", count);
-        return tide_err_hint(err, "tidemark play --game gomoku --rollouts");
+    if (count != !v->rollouts) {
+        tide_err_set(err, "expected one run of self-play, or --rollouts and none, got %d", count);
+        return tide_err_hint(err, "tidemark play RUN, or tidemark play --rollouts --game connect4");
     }
-    if (count)
-        return tide_err_set(err, "--rollouts plays without a net, so there is no directory to name");
+    if (!v->rollouts && (v->game || v->board || v->exact))
+        return tide_err_set(err,
+                            "--game, --board and --exact are for --rollouts: a run has a game of its own");
     if (v->protocol && (v->save || v->open || v->side))
         return tide_err_set(err, "--save, --open and --side are for the board, not for --protocol");
-    if (v->protocol && v->game && strcmp(v->game, "gomoku") != 0)
-        return tide_err_set(err, "the Gomocup protocol is for gomoku, not for %s", v->game);
     return 0;
 }
+
+/* ---- who is played against */
+
+struct opponent {
+    struct tide_selfplay_player *net; /* NULL: --rollouts */
+    struct tide_game game;
+    struct tide_player player;
+    char name[64];
+};
 
 /* The game that was asked for, or that a saved one is of. */
 static int find_game(const struct values *v, const struct tide_saved *saved, struct tide_game *ret_game,
@@ -82,40 +95,78 @@ static int find_game(const struct values *v, const struct tide_saved *saved, str
     return tide_game_of(name, board, exact, ret_game, err);
 }
 
-static int serve(const struct values *v, struct tide_player *player, struct tide_err *err)
+/* run NULL: random games. */
+static int open_opponent(struct opponent *o, const char *run, const struct values *v,
+                         const struct tide_saved *saved, struct tide_err *err)
+{
+    uint64_t seed = v->seed >= 0 ? (uint64_t)v->seed : (uint64_t)tide_clock_wall_s() + (uint64_t)getpid();
+    if (!run) {
+        snprintf(o->name, sizeof o->name, "tidemark, by random games");
+        return find_game(v, saved, &o->game, err) ||
+                       tide_player_init_rollouts(&o->player, &o->game, seed, err)
+                   ? -1
+                   : 0;
+    }
+    if (tide_selfplay_open(run, &o->net, err))
+        return -1;
+    o->game = *tide_selfplay_game(o->net);
+    int64_t steps = tide_selfplay_steps(o->net);
+    snprintf(o->name, sizeof o->name, "tidemark, %s step%s", TIDE_COUNT((double)steps),
+             steps == 1 ? "" : "s");
+    return tide_player_init(&o->player, &o->game, tide_selfplay_evaluator(o->net), err);
+}
+
+static void close_opponent(struct opponent *o)
+{
+    tide_player_release(&o->player);
+    tide_selfplay_free(o->net);
+}
+
+/* ---- playing */
+
+static int serve(const struct values *v, struct opponent *o, struct tide_err *err)
 {
     struct tide_gomocup_service service = {.in = STDIN_FILENO,
                                            .out = STDOUT_FILENO,
                                            .about = ABOUT,
+                                           .only_board = o->net ? o->game.columns : 0,
                                            .simulations = v->simulations,
                                            .time_ns = v->time_ns,
                                            .memory_bytes = v->memory};
+    if (strcmp(o->game.name, "gomoku") != 0)
+        return tide_err_set(err, "the Gomocup protocol is for gomoku, not for %s", o->game.name);
     signal(SIGPIPE, SIG_IGN);
-    return tide_gomocup_serve(&service, player, err);
+    return tide_gomocup_serve(&service, &o->player, err);
 }
 
-static int play(const struct values *v, struct tide_err *err)
+static int show_board(const struct values *v, struct opponent *o, const struct tide_saved *saved,
+                      struct tide_err *err)
 {
-    struct tide_saved saved;
-    struct tide_player player;
-    struct tide_board_screen_config config = {.player = &player,
-                                              .program = "tidemark, by random games",
+    struct tide_board_screen_config config = {.player = &o->player,
+                                              .game = o->game,
+                                              .program = o->name,
                                               .side = v->side && !strcmp(v->side, "second"),
                                               .simulations = v->simulations,
                                               .time_ns = v->time_ns,
                                               .save = v->save,
-                                              .saved = v->open ? &saved : NULL};
-    uint64_t seed = v->seed >= 0 ? (uint64_t)v->seed : (uint64_t)tide_clock_wall_s() + (uint64_t)getpid();
-    if ((!v->protocol && tide_board_screen_check(err)) ||
-        (v->open && tide_saved_read(v->open, &saved, err)) || find_game(v, config.saved, &config.game, err) ||
-        tide_player_init_rollouts(&player, &config.game, seed, err))
+                                              .saved = saved};
+    if (tide_player_limit(&o->player, v->memory, err))
         return -1;
-    int status;
-    if (v->protocol)
-        status = serve(v, &player, err);
-    else
-        status = tide_player_limit(&player, v->memory, err) || tide_board_screen_run(&config, err) ? -1 : 0;
-    tide_player_release(&player);
+    return tide_board_screen_run(&config, err);
+}
+
+static int play(const struct values *v, const char *run, struct tide_err *err)
+{
+    struct tide_saved saved;
+    struct opponent opponent = {0};
+    if ((!v->protocol && tide_board_screen_check(err)) || (v->open && tide_saved_read(v->open, &saved, err)))
+        return -1;
+    int status = open_opponent(&opponent, run, v, v->open ? &saved : NULL, err);
+    if (!status && v->protocol)
+        status = serve(v, &opponent, err);
+    else if (!status)
+        status = show_board(v, &opponent, v->open ? &saved : NULL, err);
+    close_opponent(&opponent);
     return status;
 }
 
@@ -129,7 +180,9 @@ static int run(int argc, char **argv)
     struct tide_err err = {0};
     if (!v.simulations && !v.time_ns)
         v.time_ns = DEFAULT_TIME_NS;
-    if (!check(&v, count, &err) && !play(&v, &err))
+    if (v.threads)
+        tide_threads_set((int)v.threads);
+    if (!check(&v, count, &err) && !play(&v, count ? operands[0] : NULL, &err))
         return TIDE_EXIT_OK;
     tide_err_wrap(&err, "play");
     return tide_report(&err);
@@ -137,9 +190,14 @@ static int run(int argc, char **argv)
 
 const struct tide_command tide_command_play = {
     .name = "play",
-    .synopsis = "--rollouts [--game GAME] [--board N] [options]",
+    .synopsis = "[--protocol gomocup] [options] RUN | --rollouts [--game GAME] [--board N]",
+    .operands = ":directories",
     .summary = "play a board game against the program",
     .details =
+        "RUN is a run of `tidemark train selfplay --out RUN` (its newest complete checkpoint is used), or one of its checkpoints. With --rollouts there is no net: "
+        "the program searches, a position is worth what a random game from it comes to, and moves that complete a line, stop one or are near other stones are "
+        "tried first.\n"
+        "\n"
         "A board on the terminal: arrow keys or the mouse choose a cell (in Connect Four a column), enter or a click plays it. X moves first. "
         "The last stone is in (), the cursor in []. Beside the board is what the program thinks: how often it looked at its best moves, and how often "
         "it would win with them. u takes your last move back, n begins a new game, s changes sides, + and - double and halve how much it thinks, q quits.\n"
@@ -149,9 +207,10 @@ const struct tide_command tide_command_play = {
         "sized so that the whole process stays below. A command that cannot be is answered with ERROR, and changes nothing.\n"
         "\n"
         "Exit code: 0, also when the manager closes the pipe; 2 when there is trouble.",
-    .examples = "tidemark play --rollouts --game connect4\n"
-                "tidemark play --rollouts --board 9 --simulations 5000 --side second --save game.sgf\n"
-                "tidemark play --rollouts --protocol gomocup --memory 200M",
+    .examples = "tidemark play run\n"
+                "tidemark play run --protocol gomocup\n"
+                "tidemark play --rollouts --game connect4\n"
+                "tidemark play --rollouts --board 9 --simulations 5000 --side second --save game.sgf",
     .options = options,
     .run = run,
     .computes = true,

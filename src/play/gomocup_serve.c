@@ -126,7 +126,7 @@ static void think(struct serving *s)
         if (deadline_ns)
             turn.deadline_ns = deadline_ns - s->late_ns;
         status = tide_player_step(s->player, &turn, SLICE_NS, &err);
-        int64_t late_ns = tide_clock_ns() - began_ns - SLICE_NS;
+        int64_t late_ns = tide_clock_ns() - began_ns - SLICE_NS - s->player->batch_ns;
         s->late_ns = late_ns > s->late_ns ? late_ns : s->late_ns;
         if (!status && !is_wanted(s))
             break;

@@ -12,7 +12,8 @@
 enum {
     RESERVE_BYTES = 2 << 20, /* that a process comes to touch besides: stacks, code, buffers */
     CACHE_SHARE = 8,         /* one part in so many is the cache's */
-    BATCHES_A_LOOK = 4,      /* between two looks at the clock */
+    LEAST_A_LOOK = 16,       /* simulations between two looks at the clock */
+    WARM_UPS = 3,            /* batches; the first is for what is only made when it is used */
     LEAST_POSITIONS = 64,    /* whose children must fit into a tree */
 };
 
@@ -102,9 +103,64 @@ int tide_player_limit(struct tide_player *player, int64_t process_bytes, struct 
                         process_bytes, taken, text);
 }
 
+/* ---- without a net */
+
+/* What random games alone take long to see. */
+static const float completes = 6, stops = 5, is_far = -6;
+
+/* Cells at most two from a stone; on an empty board the one in the middle. */
+static void find_near(const struct tide_game *game, const struct tide_position *position, bool *ret_near)
+{
+    enum { REACH = 2 };
+    memset(ret_near, 0, (size_t)game->cells * sizeof *ret_near);
+    if (!position->plies)
+        ret_near[game->rows / 2 * game->columns + game->columns / 2] = true;
+    for (int cell = 0; cell < game->cells; cell++) {
+        if (!tide_cell_in(position->stones[0], cell) && !tide_cell_in(position->stones[1], cell))
+            continue;
+        int x = cell % game->columns, y = cell / game->columns;
+        for (int row = y < REACH ? 0 : y - REACH; row <= y + REACH && row < game->rows; row++)
+            for (int column = x < REACH ? 0 : x - REACH; column <= x + REACH && column < game->columns;
+                 column++)
+                ret_near[row * game->columns + column] = true;
+    }
+}
+
+/* Moves that complete a line or stop one come first, then, where stones do not fall, those near others. */
+static void guess(const struct tide_game *game, const struct tide_position *position, float *ret_logits)
+{
+    uint64_t own[TIDE_BOARD_WORDS], other[TIDE_BOARD_WORDS];
+    bool near[TIDE_BOARD_CELLS];
+    int side = position->plies & 1;
+    tide_position_completing(game, position, side, own);
+    tide_position_completing(game, position, !side, other);
+    find_near(game, position, near);
+    for (int move = 0; move < game->moves; move++) {
+        ret_logits[move] = 0;
+        if (!tide_position_may(game, position, move))
+            continue;
+        int cell = tide_position_cell(game, position, move);
+        ret_logits[move] = tide_cell_in(own, cell)       ? completes
+                           : tide_cell_in(other, cell)   ? stops
+                           : !game->drops && !near[cell] ? is_far
+                                                         : 0;
+    }
+}
+
+static int value_by_rollouts(void *context, const struct tide_position *positions, int count, float *logits,
+                             float *values)
+{
+    struct tide_rollouts *rollouts = context;
+    for (int i = 0; i < count; i++) {
+        guess(rollouts->game, &positions[i], logits + (size_t)i * (size_t)rollouts->game->moves);
+        values[i] = (float)tide_rollout(rollouts->game, &positions[i], &rollouts->random);
+    }
+    return 0;
+}
+
 /* ---- life */
 
-/* Values a full batch twice: the first time is for what is only made when it is used, the second is timed. */
+/* Values full batches, and keeps the least time that one took. */
 static int warm_up(struct tide_player *p, struct tide_err *err)
 {
     size_t most = (size_t)p->evaluator.most;
@@ -113,12 +169,13 @@ static int warm_up(struct tide_player *p, struct tide_err *err)
     int bad = !positions || !logits ? tide_err_set(err, "out of memory") : 0;
     for (size_t i = 0; i < most && !bad; i++)
         tide_position_begin(&p->game, &positions[i]);
-    for (int i = 0; i < 2 && !bad; i++) {
+    for (int i = 0; i < WARM_UPS && !bad; i++) {
         int64_t began_ns = tide_clock_ns();
         if (p->evaluator.evaluate(p->evaluator.context, positions, (int)most, logits,
                                   logits + most * (size_t)p->game.moves))
             bad = tide_err_set(err, "the net cannot value positions");
-        p->batch_ns = tide_clock_ns() - began_ns;
+        int64_t took_ns = tide_clock_ns() - began_ns;
+        p->batch_ns = i < 2 || took_ns < p->batch_ns ? took_ns : p->batch_ns;
     }
     free(positions);
     free(logits);
@@ -138,7 +195,8 @@ int tide_player_init_rollouts(struct tide_player *player, const struct tide_game
 {
     *player = (struct tide_player){.game = *game, .allowed = TIDE_PLAYER_BYTES};
     player->rollouts = (struct tide_rollouts){.game = &player->game, .random.seed = seed, .games = 1};
-    player->evaluator = tide_rollouts_evaluator(&player->rollouts);
+    player->evaluator =
+        (struct tide_evaluator){.most = 1, .evaluate = value_by_rollouts, .context = &player->rollouts};
     return warm_up(player, err);
 }
 
@@ -216,7 +274,7 @@ int tide_player_step(struct tide_player *player, struct tide_turn *turn, int64_t
 {
     int64_t until_ns = tide_clock_ns() + slice_ns, now_ns;
     do {
-        int64_t count = (int64_t)BATCHES_A_LOOK * player->evaluator.most;
+        int64_t count = player->evaluator.most > LEAST_A_LOOK ? player->evaluator.most : LEAST_A_LOOK;
         if (turn->simulations && turn->simulations - turn->done < count)
             count = turn->simulations - turn->done > 0 ? turn->simulations - turn->done : 1;
         if (tide_search_run(player->search, &player->evaluator, player->cache, count, turn->deadline_ns,

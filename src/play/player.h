@@ -33,7 +33,8 @@ struct tide_player {
 int tide_player_init(struct tide_player *player, const struct tide_game *game,
                      const struct tide_evaluator *evaluator, struct tide_err *err);
 
-/* A player without a net: every position is worth what a random game from it comes to. */
+/* A player without a net: every position is worth what a random game from it comes to, and moves that
+ * complete a line, stop one or are near other stones are tried first. */
 int tide_player_init_rollouts(struct tide_player *player, const struct tide_game *game, uint64_t seed,
                               struct tide_err *err);
 void tide_player_release(struct tide_player *player);

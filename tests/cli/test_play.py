@@ -18,8 +18,8 @@ MOVE = re.compile(r"\d+,\d+\Z")
 class Manager:
     """A tournament manager: says lines and waits for the answer to each."""
 
-    def __init__(self, binary, env, *options):
-        self.process = subprocess.Popen([str(a) for a in (binary, *GOMOCUP, *options)], stdin=subprocess.PIPE,
+    def __init__(self, argv, env):
+        self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
     def say(self, *lines):
@@ -50,8 +50,9 @@ class Manager:
 def manager(binary, env):
     started = []
 
-    def start(*options):
-        started.append(Manager(binary, env, *options))
+    def start(*options, run=None):
+        player = ("play", run, "--protocol", "gomocup") if run else GOMOCUP
+        started.append(Manager((binary, *player, *options), env))
         return started[-1]
 
     yield start
@@ -60,6 +61,28 @@ def manager(binary, env):
         one.process.wait()
         for pipe in (one.process.stdout, one.process.stderr):
             pipe.close()
+
+
+@pytest.fixture(scope="module")
+def runs(binary, tmp_path_factory):
+    """runs("gomoku") -> the directory of a run that has learned next to nothing, made once."""
+    made = {}
+    little = ("--net", "tiny", "--simulations", 2, "--positions", 16, "--batch", 16, "--reuse", 1, "--games-at-once", 4,
+              "--replay", 100, "--cache", 0, "--match-games", 0, "--steps", 1, "--threads", 1)
+
+    def train(game, *options):
+        if game not in made:
+            made[game] = tmp_path_factory.mktemp(game) / "run"
+            argv = [binary, "train", "selfplay", "--game", game, *options, *little, "--out", made[game]]
+            subprocess.run([str(a) for a in argv], check=True, capture_output=True, timeout=120)
+        return made[game]
+
+    return train
+
+
+@pytest.fixture
+def gomoku(runs):
+    return runs("gomoku", "--board", 9)
 
 
 def five(stones):
@@ -195,7 +218,7 @@ def test_the_option_limits_memory_where_the_manager_does_not(manager):
 
 
 @pytest.mark.parametrize("args, says", [
-    (("play",), "expected"),
+    (("play",), "expected one run of self-play"),
     (("play", "--rollouts", "--game", "connect4", "--protocol", "gomocup"), "is for gomoku"),
     (("play", "--rollouts", "--protocol", "gomocup", "--save", "a.psq"), "for the board"),
     (("play", "--rollouts", "--protocol", "uci"), "gomocup"),
@@ -207,6 +230,64 @@ def test_what_cannot_be_gets_one_sentence(tidemark, args, says):
     assert done.code == 2 and done.out == ""
     lines = done.err.splitlines()
     assert lines[0].startswith("tidemark: play: ") and says in done.err and len(lines) <= 2
+
+
+# ---- the net of a run
+
+
+def test_a_net_plays_on_its_board_and_always_the_same(manager, gomoku):
+    answers = []
+    for _ in range(2):
+        m = manager("--simulations", 50, run=gomoku)
+        assert m.ask("START 15") == "ERROR this net plays on a board of 9x9"
+        assert m.ask("START 9") == "OK"
+        answers.append([m.ask("BEGIN"), m.ask("TURN 0,0"), m.ask("RESTART"), m.ask("TURN 8,8")])
+        m.say("INFO rule 1")
+        answers[-1].append(m.ask("TURN 7,0"))
+        assert all(MOVE.match(a) for a in answers[-1] if a != "OK"), answers
+        m.say("END")
+        assert m.end() == (0, "")
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.slow
+def test_a_net_keeps_to_max_memory(manager, gomoku):
+    m = manager("--threads", 2, run=gomoku)
+    assert m.ask("START 9") == "OK"
+    m.say("INFO max_memory 16000000", "INFO timeout_turn 1500")
+    for move in ("BEGIN", "TURN 0,0", "TURN 8,8"):
+        answer = m.ask(move)
+        assert MOVE.match(answer) or answer.startswith("ERROR there is a stone")
+    assert m.peak() <= 16000000
+
+
+def test_a_run_says_what_is_played(terminal, gomoku):
+    t = terminal("play", gomoku, "--simulations", 30)
+    t.wait("q quit")
+    assert "gomoku 9x9" in t.text()
+    t.wait("O  tidemark, 1 step$|O  tidemark, 1 step ")
+    t.keys(" ")
+    t.wait("move 3: X to play")
+    t.keys("q")
+    assert t.end() == 0
+
+
+def test_other_runs_are_refused(tidemark, runs, tmp_path):
+    done = tidemark("play", runs("tictactoe"), "--protocol", "gomocup", stdin="START 15\n")
+    assert (done.code, done.out) == (2, "") and "is for gomoku, not for tictactoe" in done.err
+    done = tidemark("play", tmp_path, "--protocol", "gomocup")
+    assert done.code == 2 and "there is no run in" in done.err
+    done = tidemark("play", runs("tictactoe"), "--board", 9)
+    assert done.code == 2 and "a run has a game of its own" in done.err
+    done = tidemark("play", runs("tictactoe"), "--rollouts")
+    assert done.code == 2 and "expected one run" in done.err
+
+
+def test_a_saved_game_of_another_board_is_refused(terminal, gomoku, tmp_path):
+    (tmp_path / "a.sgf").write_text("(;SZ[15];B[hh])")
+    t = terminal("play", gomoku, "--open", "a.sgf")
+    assert t.end() == 2
+    assert "on a board of 15x15" in t.text().replace("\n", "")
 
 
 # ---- the board
@@ -369,12 +450,12 @@ def test_it_leaves_while_it_thinks(terminal):
     assert t.end() == 0
 
 
-def test_a_net_less_player_is_no_fool(tidemark):
+def test_a_player_without_a_net_is_no_fool(tidemark):
     """Four in a row are made five, and the other's four are stopped."""
     board = "START 9\nBOARD\n{}DONE\n"
     own = "".join(f"{x},4,1\n" for x in range(2, 6)) + "".join(f"{x},0,2\n" for x in (0, 2, 4, 6))
-    done = tidemark(*GOMOCUP, "--simulations", 4000, stdin=board.format(own))
+    done = tidemark(*GOMOCUP, "--simulations", 300, stdin=board.format(own))
     assert done.out.splitlines()[1] in ("1,4", "6,4")
     other = "".join(f"{x},4,2\n" for x in range(1, 5)) + "0,4,1\n" + "".join(f"{x},8,1\n" for x in (0, 4))
-    done = tidemark(*GOMOCUP, "--simulations", 4000, stdin=board.format(other))
+    done = tidemark(*GOMOCUP, "--simulations", 300, stdin=board.format(other))
     assert done.out.splitlines()[1] == "5,4"

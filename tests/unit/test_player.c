@@ -72,6 +72,11 @@ static void lines_are_completed_and_stopped(void **state)
     begin("connect4", 0);
     assert_string_equal(best("d c d c d c", 4000), "d");
     assert_string_equal(best("d c d c d", 4000), "d");
+    tide_player_release(&player);
+    begin("gomoku", 15);
+    assert_string_equal(best("h8 a1 i8 b3 j8 a5 k8 l8", 100), "g8");
+    assert_string_equal(best("a1 h8 b3 i8 a5 j8 g8 k8", 100), "l8");
+    assert_string_equal(best("", 50), "h8");
 }
 
 static void the_mind_is_sorted_and_adds_up(void **state)
@@ -202,7 +207,7 @@ static void a_net_is_asked_once_for_a_position(void **state)
     struct tide_evaluator evaluator = {.most = 8, .evaluate = alike, .context = &asked};
     assert_int_equal(tide_game_of("tictactoe", 0, false, &game, &err), 0);
     assert_int_equal(tide_player_init(&player, &game, &evaluator, &err), 0);
-    assert_int_equal(asked, 16); /* it is warm */
+    assert_int_equal(asked, 24); /* it is warm */
     best("", 2000);
     int first = asked;
     assert_int_equal(tide_player_limit(&player, 0, &err), 0);
