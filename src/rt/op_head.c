@@ -5,9 +5,11 @@
  * Logits (N, V) need never exist: a node says of how many rows and tokens at a time.
  */
 #include "rt/op_head.h"
+#include "base/check.h"
 #include "rt/reference.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static bool inputs_fit(const struct tide_graph *graph, const struct tide_node *node)
 {
@@ -90,17 +92,26 @@ static void reference_forward(const struct tide_call *call)
     tide_set_out(call, LOSS, 0, count ? sum / (double)(call->node->loss->means ? count : 1) : 0);
 }
 
-/* Of the loss by the logit of one token in row i. */
-static double logit_grad(const struct tide_call *call, int64_t i, int64_t token, double log_sum_i)
+/* Of the loss by every logit: (N, V); the caller frees it. */
+static double *logit_grads(const struct tide_call *call)
 {
     const int32_t *targets = call->in[TARGETS];
-    int64_t count = counted(targets, tide_tensor_rows(tide_in_tensor(call, X)));
-    float slope;
-    if (targets[i] < 0)
-        return 0;
-    tide_head_loss(call, i, (float)(logit(call, i, targets[i]) - log_sum_i), &slope);
-    return -(double)slope * (exp(logit(call, i, token) - log_sum_i) - (token == targets[i])) *
-           call->loss_scale / (double)(call->node->loss->means ? count : 1);
+    int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)), tokens = tide_in_tensor(call, TABLE)->dims[0],
+            count = counted(targets, rows);
+    double *grads = calloc((size_t)rows * (size_t)tokens, sizeof *grads);
+    TIDE_CHECK_TRUE(grads);
+    for (int64_t i = 0; i < rows; i++) {
+        float slope;
+        if (targets[i] < 0)
+            continue;
+        double log_sum_i = log_sum(call, i);
+        tide_head_loss(call, i, (float)(logit(call, i, targets[i]) - log_sum_i), &slope);
+        for (int64_t token = 0; token < tokens; token++)
+            grads[i * tokens + token] = -(double)slope *
+                                        (exp(logit(call, i, token) - log_sum_i) - (token == targets[i])) *
+                                        call->loss_scale / (double)(call->node->loss->means ? count : 1);
+    }
+    return grads;
 }
 
 static void reference_backward(const struct tide_call *call)
@@ -108,21 +119,20 @@ static void reference_backward(const struct tide_call *call)
     int64_t rows = tide_tensor_rows(tide_in_tensor(call, X)),
             C = tide_tensor_columns(tide_in_tensor(call, X)), tokens = tide_in_tensor(call, TABLE)->dims[0];
     reference_forward(call);
-    for (int64_t i = 0; i < rows; i++) {
-        double log_sum_i = log_sum(call, i);
-        for (int64_t c = 0; c < C; c++) {
-            double sum = 0;
-            for (int64_t token = 0; token < tokens; token++)
-                sum += logit_grad(call, i, token, log_sum_i) * tide_in_row(call, TABLE, token, c);
-            tide_give_grad(call, X, i * C + c, sum * call->node->real);
-        }
+    double *grads = logit_grads(call);
+    for (int64_t at = 0; at < rows * C; at++) {
+        double sum = 0;
+        for (int64_t token = 0; token < tokens; token++)
+            sum += grads[at / C * tokens + token] * tide_in_row(call, TABLE, token, at % C);
+        tide_give_grad(call, X, at, sum * call->node->real);
     }
     for (int64_t at = 0; at < tokens * C; at++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++)
-            sum += logit_grad(call, i, at / C, log_sum(call, i)) * tide_in(call, X, i * C + at % C);
+            sum += grads[i * tokens + at / C] * tide_in(call, X, i * C + at % C);
         tide_give_grad(call, TABLE, at, sum * call->node->real);
     }
+    free(grads);
 }
 
 const struct tide_op tide_op_of_head = {

@@ -24,23 +24,24 @@ static int parts_of(int64_t rows, int64_t columns, struct tide_state_part *ret_p
 
 /* ---- the reference */
 
-static uint8_t nearest_code(double x, bool is_signed)
+static uint8_t nearest_code(const double *number_of, double x)
 {
     uint8_t nearest = 0;
     for (uint8_t code = 1; code; code++)
-        if (fabs(tide_dynamic8_number(code, is_signed) - x) <
-            fabs(tide_dynamic8_number(nearest, is_signed) - x))
+        if (fabs(number_of[code] - x) < fabs(number_of[nearest] - x))
             nearest = code;
     return nearest;
 }
 
 static void encode_block(const double *numbers, int64_t count, bool is_signed, uint8_t *codes, float *absmax)
 {
-    double most = 0;
+    double most = 0, number_of[UINT8_MAX + 1];
+    for (int code = 0; code <= UINT8_MAX; code++)
+        number_of[code] = tide_dynamic8_number((uint8_t)code, is_signed);
     for (int64_t i = 0; i < count; i++)
         most = fmax(most, fabs(numbers[i]));
     for (int64_t i = 0; i < count; i++)
-        codes[i] = nearest_code(numbers[i] / fmax(most, 1e-38), is_signed);
+        codes[i] = nearest_code(number_of, numbers[i] / fmax(most, 1e-38));
     *absmax = (float)most;
 }
 
