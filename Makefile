@@ -24,7 +24,7 @@ HARDENED      := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 HARDENED_LINK := -Wl,-z,relro,-z,now
 CFLAGS_release := -O2 -g $(HARDENED)
 CFLAGS_debug   := -O0 -g
-CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS_asan    := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 CFLAGS  += -std=c11 -fPIC $(CFLAGS_$(FLAVOUR)) $(WARN)
@@ -110,9 +110,12 @@ $(B)/libtidemark-hook.so: $(call hook_objects,$(HOOK_SRC))
 $(B)/src/rt/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi
 # Short loops over the children of a position.
 $(B)/src/game/%.o: CFLAGS += $(if $(filter release,$(FLAVOUR)),-O3) -fno-math-errno -fno-trapping-math
+# Most tests take longer to compile than to run. Those that compute much are optimized as what they test.
+$(B)/tests/unit/%.o $(B)/tests/fuzz/%.o: CFLAGS += -O0 -U_FORTIFY_SOURCE
+$(addprefix $(B)/tests/unit/,test_rt_%.o test_game.o test_search%.o test_hook_tables.o): CFLAGS += $(filter -O%,$(CFLAGS_$(FLAVOUR)))
 # With the sanitizers only what tests spend their time in is worth optimizing: the rest compiles in half the time.
 ifeq ($(FLAVOUR),asan)
-$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/term/%.o src/train/%.o src/play/%.o tests/unit/%.o tests/fuzz/%.o): CFLAGS += -O0
+$(addprefix $(B)/,src/base/%.o src/channel/%.o src/cli/%.o src/record/%.o src/sense/%.o src/assess/%.o src/show/%.o src/term/%.o src/train/%.o src/play/%.o): CFLAGS += -O0
 endif
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
