@@ -91,6 +91,7 @@ PYTHON = [
     script("copy_on_write.py", "pages that a forked worker un-shares", 400 * 272, seconds=60),
     # twelve fit into a segment of mimalloc, whose memory was mapped long before
     script("arrow_tables.py", "tables in a library's own pool", 4 * MIB / 12, ("pyarrow",), line=""),
+    script("tokenizers_gone.py", "a cache of each tokenizer that there was", 340_600, ("tokenizers",)),
     script("slow.py", "a slow leak beside much memory", 16 * KIB, ("numpy",)),
     script("stairs.py", "a leak in stairs", 256 * KIB, ("numpy",)),
     script("sawtooth.py", "a leak below a sawtooth", 128 * KIB, ("numpy",), environment=MAPPED),

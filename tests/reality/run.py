@@ -23,6 +23,7 @@ import pathlib
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -46,6 +47,7 @@ QUIET, BUSY = "quiet", "busy"
 ALONE_S = 5  # what exit status a program has does not take its whole time to see
 LATE_S, DEAD_S = 60, 30  # a busy machine is slow; after this, and after that, a program is ended
 BUSY_LOOP = "while True: pass"
+PORTS = range(20000, 32000)
 GROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/memory")  # where groups of version 2 are, or else those of version 1
 
 
@@ -63,12 +65,12 @@ class Run:
 
 
 class Place:
-    """The folder of results, and the port numbers that runs get."""
+    """The folder of results, and the port numbers that runs get: turn is that of the last, counted from any number."""
 
     def __init__(self, out: pathlib.Path, tidemark: pathlib.Path):
         self.out, self.tidemark = out, tidemark
         self.lock = threading.Lock()
-        self.port = 20000 + os.getpid() * 64 % 20000
+        self.turn = os.getpid() * 64
         out.mkdir(parents=True, exist_ok=True)
 
     def results(self) -> dict[str, dict[str, typing.Any]]:
@@ -86,9 +88,14 @@ class Place:
         new.rename(self.out / "results.jsonl")
 
     def next_port(self) -> int:
+        """One on which nobody listens, below those that the kernel hands out by itself."""
         with self.lock:
-            self.port += 1
-            return self.port
+            while True:
+                self.turn += 1
+                port = PORTS[self.turn % len(PORTS)]
+                with contextlib.suppress(OSError), socket.socket() as asked:
+                    asked.bind(("127.0.0.1", port))
+                    return port
 
 
 def filled(text: str, values: dict[str, typing.Any]) -> str:
