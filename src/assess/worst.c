@@ -86,24 +86,38 @@ static int worse_first(const void *a, const void *b, void *context)
     return (l < r) - (l > r);
 }
 
-/* Which of what grows, the fastest first, is the answer: a part that explains the whole before the whole. */
-static size_t answer_of(const struct tide_assessment *a)
+/* How fast it grows, for those that do; of those whose peaks rise, how fast these do. 0: it is none of them.
+ */
+typedef double tide_speed(const struct tide_judged *j);
+
+static double floor_speed(const struct tide_judged *j)
+{
+    return is_growing(j) ? rate_per_second(j) : 0;
+}
+
+static double crest_speed(const struct tide_judged *j)
+{
+    return j->crest.epochs && !is_said_elsewhere(j) ? j->crest.per_epoch : 0;
+}
+
+/* Which of them is the answer: a part that explains the whole before the whole. */
+static size_t answer_of(const struct tide_assessment *a, tide_speed *speed)
 {
     size_t fastest[] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
     double rate[] = {0, 0, 0};
-    for (size_t i = a->count; i-- > 0;) {
-        const struct tide_judged *j = &a->judged[i];
-        if (!is_growing(j))
+    for (size_t i = 0; i < a->count; i++) {
+        int whole = wholeness(&a->judged[i]);
+        if (!(speed(&a->judged[i]) > rate[whole]))
             continue;
-        fastest[wholeness(j)] = i;
-        rate[wholeness(j)] = rate_per_second(j);
+        fastest[whole] = i;
+        rate[whole] = speed(&a->judged[i]);
     }
     size_t answer = fastest[0];
     if (answer == SIZE_MAX || rate[1] > SEVERAL * rate[0])
         answer = fastest[1] == SIZE_MAX ? answer : fastest[1];
     if (answer == SIZE_MAX || (rate[2] > SEVERAL * rate[0] && rate[2] > MOST_OF_IT * rate[1]))
         answer = fastest[2] == SIZE_MAX ? answer : fastest[2];
-    return answer;
+    return answer == SIZE_MAX ? 0 : answer;
 }
 
 void tide_assessing_rank(struct tide_assessment *a)
@@ -113,7 +127,11 @@ void tide_assessing_rank(struct tide_assessment *a)
         if (a->judged[i].subject == TIDE_SUBJECT_TREE)
             order.tree_peak = a->judged[i].verdict.peak;
     qsort_r(a->judged, a->count, sizeof *a->judged, worse_first, &order);
-    size_t answer = is_growing(&a->judged[0]) ? answer_of(a) : 0;
+    size_t answer = 0;
+    if (is_growing(&a->judged[0]))
+        answer = answer_of(a, floor_speed);
+    else if (a->judged[0].crest.epochs)
+        answer = answer_of(a, crest_speed);
     struct tide_judged first = a->judged[answer];
     memmove(&a->judged[1], &a->judged[0], answer * sizeof *a->judged);
     a->judged[0] = first;

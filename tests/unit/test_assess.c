@@ -704,8 +704,10 @@ static void a_neighbour_that_loads_the_same_library_is_no_growth(void **state)
     tide_assessment_free(a);
 }
 
-/* Ten epochs of ten seconds: in each, two new workers rise for eight of them and end. */
-static struct tide_assessment *made_of_pools(int first_mib, int more_mib, char *text, size_t size)
+/* Ten epochs of ten seconds: in each, two new workers rise for eight of them and end, beside a parent that
+ * is flat. */
+static struct tide_assessment *made_of_pools(int parent_mib, int first_mib, int more_mib, char *text,
+                                             size_t size)
 {
     struct made m = begin();
     int64_t parent = add_process(&m, 100, 0, "python", "train.py");
@@ -718,8 +720,8 @@ static struct tide_assessment *made_of_pools(int first_mib, int more_mib, char *
             worker[w] = add_process(&m, 1000 + 2 * epoch + w, parent, "python", "worker of train.py");
         for (int i = 1; i <= 32; i++) {
             int64_t now = 20 + most * i / 32;
-            look(&m, 3, (100 + 2 * now) * MIB);
-            sample(&m, parent, 100 * MIB);
+            look(&m, 3, (parent_mib + 2 * now) * MIB);
+            sample(&m, parent, parent_mib * MIB);
             for (int w = 0; w < 2; w++)
                 sample(&m, worker[w], now * MIB);
         }
@@ -728,8 +730,8 @@ static struct tide_assessment *made_of_pools(int first_mib, int more_mib, char *
                         began_ns);
         mark(&m, parent, TIDE_MARK_PHASE_END, 0, "self-play");
         for (int i = 0; i < 8; i++) {
-            look(&m, 1, 100 * MIB);
-            sample(&m, parent, 100 * MIB);
+            look(&m, 1, parent_mib * MIB);
+            sample(&m, parent, parent_mib * MIB);
         }
     }
     return finish(&m, text, size);
@@ -739,7 +741,7 @@ static void peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_t
 {
     (void)state;
     char text[2048];
-    struct tide_assessment *a = made_of_pools(40, 16, text, sizeof text);
+    struct tide_assessment *a = made_of_pools(100, 40, 16, text, sizeof text);
     const struct tide_judged *worst = &a->judged[0];
     assert_int_equal(worst->subject, TIDE_SUBJECT_ROLE);
     assert_string_equal(worst->name, "2 x worker of train.py (20 in all)");
@@ -753,11 +755,20 @@ static void peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_t
     tide_assessment_free(a);
 }
 
+static void peaks_of_workers_are_theirs_beside_a_large_parent(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct tide_assessment *a = made_of_pools(600, 40, 16, text, sizeof text);
+    assert_non_null(strstr(text, "RISING PEAKS in 2 x worker of train.py (20 in all)"));
+    tide_assessment_free(a);
+}
+
 static void workers_that_rise_as_high_in_every_epoch_are_no_finding(void **state)
 {
     (void)state;
     char text[2048];
-    struct tide_assessment *a = made_of_pools(120, 0, text, sizeof text);
+    struct tide_assessment *a = made_of_pools(100, 120, 0, text, sizeof text);
     assert_int_equal(a->judged[0].crest.epochs, 0);
     assert_string_equal(a->judged[0].name, "2 x worker of train.py (20 in all)");
     assert_int_equal(a->judged[0].verdict.kind, TIDE_SPIKES);
@@ -796,6 +807,7 @@ int main(void)
         cmocka_unit_test(what_is_learnt_late_about_shared_pages_is_no_growth),
         cmocka_unit_test(a_neighbour_that_loads_the_same_library_is_no_growth),
         cmocka_unit_test(peaks_that_rise_with_the_epochs_are_found_in_the_workers_that_make_them),
+        cmocka_unit_test(peaks_of_workers_are_theirs_beside_a_large_parent),
         cmocka_unit_test(workers_that_rise_as_high_in_every_epoch_are_no_finding),
         cmocka_unit_test(a_leak_behind_a_wrapper_is_found_in_the_child),
         cmocka_unit_test(a_rise_by_the_number_of_processes_is_the_trees),
