@@ -116,6 +116,16 @@ static int in_order(struct board board, uint64_t moves, uint64_t *ret_moves)
 /* A slot of the table holds the lower bound of a board as 64 + bound, the upper one as 128 + 64 + bound. */
 enum { LOWER = 64, UPPER = 192 };
 
+/* What a board is known by. Early in the game it is the same turned left for right. */
+static uint64_t key_of(struct board board, int plies)
+{
+    enum { EARLY = 18 };
+    uint64_t key = board.own + board.both + BOTTOM, turned = 0;
+    for (int column = 0; plies < EARLY && column < COLUMNS; column++)
+        turned |= (key >> column * HEIGHT & 0x7f) << (COLUMNS - 1 - column) * HEIGHT;
+    return plies < EARLY && turned < key ? turned : key;
+}
+
 static uint64_t *slot_of(struct connect4_solver *solver, uint64_t key)
 {
     return &solver->table[key * UINT64_C(0x9e3779b97f4a7c15) >> 20 & solver->mask];
@@ -133,7 +143,7 @@ static int solve(struct connect4_solver *solver, struct board board, int alpha, 
     if (plies >= CELLS - 2)
         return 0;
     int least = -(CELLS - 2 - plies) / 2, most = (CELLS - 1 - plies) / 2;
-    uint64_t key = board.own + board.both + BOTTOM, *slot = slot_of(solver, key);
+    uint64_t key = key_of(board, plies), *slot = slot_of(solver, key);
     if (*slot >> 8 == key) {
         int bound = (int)(*slot & 0xff);
         if (bound >= 128)

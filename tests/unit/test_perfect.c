@@ -74,6 +74,43 @@ static void the_solver_says_what_all_games_say(void **state)
     connect4_solver_free(solver);
 }
 
+/* Positions of Pascal Pons' benchmark, as the columns played, and their scores. */
+static void the_solver_gives_the_scores_that_are_published(void **state)
+{
+    (void)state;
+    const struct {
+        const char *columns;
+        int score;
+    } all[] = {
+        {"2252576253462244111563365343671351441", -1},
+        {"7422341735647741166133573473242566", 1},
+        {"23163416124767223154467471272416755633", 0},
+        {"65214673556155731566316327373221417", -1},
+        {"5554224333234511764415115", 4},
+        {"52753311433677442422121", 8},
+        {"122435527534575161761", 10},
+        {"43745416472735", -13},
+        {"427631264721", 10},
+        {"22144426444", 15},
+        {"32164625", 11},
+        {"265756512", -12},
+        {"335662333565", -2},
+        {"157564142155", -5},
+    };
+    struct tide_game game = game_of("connect4", 0, false);
+    struct connect4_solver *solver = connect4_solver_new(20);
+    assert_non_null(solver);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct tide_position position;
+        tide_position_begin(&game, &position);
+        for (const char *column = all[i].columns; *column; column++)
+            tide_position_play(&game, &position, *column - '1');
+        assert_int_equal(connect4_solver_score(solver, &position), all[i].score);
+        assert_int_equal(connect4_solver_result(solver, &position), (all[i].score > 0) - (all[i].score < 0));
+    }
+    connect4_solver_free(solver);
+}
+
 /* The first player wins with the 41st stone if it begins in the middle; beside it the game is drawn, and
  * further out it is lost. Each of these is the work of minutes. */
 static void the_first_move_in_the_middle_wins(void **state)
@@ -191,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_solver_says_what_all_games_say),
+        cmocka_unit_test(the_solver_gives_the_scores_that_are_published),
         cmocka_unit_test(the_first_move_in_the_middle_wins),
         cmocka_unit_test(the_solver_agrees_with_itself),
         cmocka_unit_test(perfect_tic_tac_toe_is_a_draw_that_mistakes_lose),
