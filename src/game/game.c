@@ -147,25 +147,37 @@ int tide_position_cell(const struct tide_game *game, const struct tide_position 
     return cell;
 }
 
-/* Own stones in a row from a cell on, without it; no more are counted than decide anything. */
-static int run(const struct tide_game *game, const uint64_t *stones, int cell, int down, int right)
+/* Stones in a row from a cell on, without it: at most so many, step by step. */
+static int run(const uint64_t *stones, int cell, int step, int most)
 {
-    int row = cell / game->columns, column = cell % game->columns;
-    int rows = down > 0 ? game->rows - 1 - row : down < 0 ? row : game->line;
-    int columns = right > 0 ? game->columns - 1 - column : right < 0 ? column : game->line;
-    int room = rows < columns ? rows : columns;
-    int most = room < game->line ? room : game->line, step = down * game->columns + right, count = 0;
+    int count = 0;
     while (count < most && tide_cell_in(stones, cell += step))
         count++;
     return count;
 }
 
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether the stone in a cell has made a line; no more stones are looked at than decide that. */
 static bool completes(const struct tide_game *game, const uint64_t *stones, int cell)
 {
-    static const int directions[4][2] = {{0, 1}, {1, 0}, {1, 1}, {1, -1}};
+    int row = cell / game->columns, column = cell % game->columns;
+    int up = lesser(row, game->line), down = lesser(game->rows - 1 - row, game->line);
+    int left = lesser(column, game->line), right = lesser(game->columns - 1 - column, game->line);
+    const struct {
+        int step, before, after; /* from a cell to the next, and how far it is to the edges */
+    } lines[] = {
+        {1, left, right},
+        {game->columns, up, down},
+        {game->columns + 1, lesser(up, left), lesser(down, right)},
+        {game->columns - 1, lesser(up, right), lesser(down, left)},
+    };
     for (int i = 0; i < 4; i++) {
-        int down = directions[i][0], right = directions[i][1];
-        int length = 1 + run(game, stones, cell, down, right) + run(game, stones, cell, -down, -right);
+        int length = 1 + run(stones, cell, -lines[i].step, lines[i].before) +
+                     run(stones, cell, lines[i].step, lines[i].after);
         if (length == game->line || (length > game->line && !game->exact))
             return true;
     }
