@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -31,15 +32,19 @@ static void unmap(struct tide_player *p)
     p->bytes = 0;
 }
 
+/* Where there is no /proc, the most that they ever were. */
 static int64_t resident_bytes(void)
 {
     int64_t pages = 0;
+    struct rusage usage = {0};
     FILE *in = fopen("/proc/self/statm", "re");
-    if (!in || fscanf(in, "%*s %" SCNd64, &pages) != 1)
-        pages = 0;
+    bool known = in && fscanf(in, "%*s %" SCNd64, &pages) == 1;
     if (in)
         fclose(in);
-    return pages * sysconf(_SC_PAGESIZE);
+    if (known)
+        return pages * sysconf(_SC_PAGESIZE);
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss * INT64_C(1024);
 }
 
 static size_t round_up(size_t bytes)

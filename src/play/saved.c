@@ -324,7 +324,8 @@ int tide_saved_replay(const struct tide_saved *saved, const struct tide_game *ga
 
 /* ---- writing */
 
-/* The manager's own numbers: 0 is a person, 11 a program; the first player begins. */
+/* 11:11 stands where the manager keeps settings of its own, as in its tournaments; 0: the first player
+ * begins. */
 static void write_psq(const struct tide_saved *saved, FILE *out)
 {
     fprintf(out, "%s%dx%d, 11:11, 0\n", psq_begin, saved->columns, saved->rows);

@@ -138,7 +138,16 @@ def test_a_line_of_ten_megabytes_and_other_nonsense_lose_nothing(manager):
     assert m.ask("START 4").startswith("ERROR ")
     assert m.ask("START 21").startswith("ERROR ")
     assert MOVE.match(m.ask(f"TURN {(x + 1) % 9},{y}"))
-    assert m.peak() < 64 << 20  # the line was not kept
+
+
+@pytest.mark.slow
+def test_a_line_of_ten_megabytes_is_not_kept(manager):
+    m = manager()
+    before = m.ask("ABOUT") and m.peak()
+    m.process.stdin.write(b"7" * (10 << 20) + b"\n")
+    m.process.stdin.flush()
+    assert m.hear().startswith("ERROR the line is longer than")
+    assert m.peak() < before + (1 << 20)
 
 
 def test_a_manager_that_closes_its_end_is_a_good_end(manager, binary, env):
