@@ -61,7 +61,7 @@ BENCHES   := $(patsubst bench/%.c,$(B)/bench/%,$(sort $(wildcard bench/*.c)))
 
 .PHONY: all build test-programs benches setup demo check check-long check-unit check-cli check-fuzz check-sanitizers check-python check-reality \
         lint lint-format lint-layers lint-cppcheck lint-shell lint-clang format fuzz FORCE \
-        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-search bench-generate bench-losses bench-grpo docs pictures install uninstall wheel clean
+        cases cases-docs bench bench-judge bench-sense bench-record bench-marks bench-scale bench-overhead bench-unwind bench-heap bench-python bench-threads bench-train bench-optimizer bench-search bench-generate bench-losses bench-grpo bench-selfplay docs pictures install uninstall wheel clean
 .SECONDARY:
 all: build
 
@@ -275,6 +275,9 @@ bench-losses: setup
 bench-grpo: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build
 	@$(PYTHON) bench/bench_grpo.py $(B) $(if $(QUICK),--quick)
+bench-selfplay: setup
+	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
+	@$(PYTHON) bench/bench_boardnet.py $(B) $(if $(QUICK),--quick)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)
