@@ -28,7 +28,7 @@ def main():
     asked = argparse.ArgumentParser(usage=__doc__.split("\n")[0].removeprefix("Usage: "))
     asked.add_argument("model")
     asked.add_argument("prompts", type=pathlib.Path)
-    asked.add_argument("--most", type=int, default=300)
+    asked.add_argument("--most", type=int, default=1000)
     asked.add_argument("--tidemark", default="tidemark")
     asked.add_argument("--wrong", type=int, default=0)
     options = asked.parse_args()

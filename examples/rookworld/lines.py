@@ -1,4 +1,4 @@
-"""Usage: lines.py DIRECTORY [--lines N] [--policy N] [--prompts N] [--held-out N] [--plies N] [--seed N]
+"""Usage: lines.py DIRECTORY [--lines N] [--policy N] [--prompts N] [--policy-prompts N] [--held-out N] [--plies N] [--seed N]
 
 Makes what the example needs, the same for the same options and seed:
 
@@ -7,6 +7,7 @@ Makes what the example needs, the same for the same options and seed:
     config.json       the size of the model
     prompts.jsonl     environment prompts with their answers, for `tidemark train grpo`
     held-out.jsonl    the same, one of each position; they are in no other file, neither before nor after a move
+    policy.jsonl      policy prompts, which end after `M:`, with what Stockfish says
 
 Games are made of random legal moves from the initial position, a checkmate taken where there is one. One move in twenty is
 illegal. Truths are the `chess` package's; evaluations of policy lines are Stockfish's.
@@ -103,7 +104,7 @@ def answer(line):
 
 
 def policy(rng, plies, count):
-    """Policy lines: five moves with Stockfish's evaluations in pawns, for the side to move, and the best one."""
+    """Policy prompts with their answers: five moves with Stockfish's evaluations in pawns, for the side to move, and the best."""
     path = shutil.which("stockfish") or "/usr/games/stockfish"
     with chess.engine.SimpleEngine.popen_uci(path) as engine:
         engine.configure({"Threads": 1, "Hash": 16})
@@ -115,8 +116,12 @@ def policy(rng, plies, count):
             lines = engine.analyse(board, chess.engine.Limit(nodes=5000), multipv=5, game=object())
             moves = " ".join(str(line["pv"][0]) for line in lines)
             values = " ".join(f"{line['score'].relative.score(mate_score=10000) / 100:.2f}" for line in lines)
-            yield f"P: {board.fen():<90}M: {moves:<30}E: {values:<40}B: {lines[0]['pv'][0]}"
+            yield {"prompt": f"P: {board.fen():<90}M:", "moves": moves, "values": values, "best": str(lines[0]["pv"][0])}
             count -= 1
+
+
+def policy_answer(line):
+    return f" {line['moves']:<30}E: {line['values']:<40}B: {line['best']}"
 
 
 def make_tokenizer(path, texts):
@@ -139,7 +144,8 @@ def take(source, count):
 def main():
     ask = argparse.ArgumentParser(usage=__doc__.split("\n")[0].removeprefix("Usage: "))
     ask.add_argument("directory", type=pathlib.Path)
-    for name, default in (("lines", 40000), ("policy", 400), ("prompts", 4000), ("held-out", 300), ("plies", 8), ("seed", 1)):
+    for name, default in (("lines", 40000), ("policy", 400), ("prompts", 16000), ("policy-prompts", 100),
+                          ("held-out", 1000), ("plies", 8), ("seed", 1)):
         ask.add_argument(f"--{name}", type=int, default=default)
     asked = ask.parse_args()
     asked.directory.mkdir(parents=True, exist_ok=True)
@@ -147,10 +153,12 @@ def main():
     known = take(environment(streams["train"], asked.plies, False), asked.lines + asked.prompts)
     held_out = take(environment(streams["held out"], asked.plies, True), asked.held_out)
     texts = [line["prompt"] + answer(line) for line in known[:asked.lines]]
-    texts += policy(streams["policy"], asked.plies, asked.policy) if asked.policy else []
+    wanted = asked.policy + asked.policy_prompts
+    analysed = list(policy(streams["policy"], asked.plies, wanted)) if wanted else []
+    texts += [line["prompt"] + policy_answer(line) for line in analysed[:asked.policy]]
     streams["order"].shuffle(texts)
     (asked.directory / "lines.txt").write_text("".join(f"{text}{END}\n" for text in texts))
-    for name, lines in (("prompts", known[asked.lines:]), ("held-out", held_out)):
+    for name, lines in (("prompts", known[asked.lines:]), ("held-out", held_out), ("policy", analysed[asked.policy:])):
         (asked.directory / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     made = make_tokenizer(asked.directory / "tokenizer.json", texts)
     (asked.directory / "config.json").write_text(json.dumps({**CONFIG, "vocab_size": made.get_vocab_size()}, indent=2) + "\n")
