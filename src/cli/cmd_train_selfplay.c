@@ -107,8 +107,8 @@ const struct tide_command tide_train_selfplay = {
         "\n"
         "Checkpoints hold the net, the optimizer, the kept positions and the games under way: a run that is resumed goes on to the bit, with any number of threads.\n"
         "\n"
-        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, saves a checkpoint if there is an --out, and exits with 128 and the signal's "
-        "number; the second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
+        "The first SIGINT, SIGTERM or SIGHUP ends the run after the current step, or if that takes more than five seconds, as soon as every game has made the move it thinks about; saves a "
+        "checkpoint if there is an --out; and exits with 128 and the signal's number. The second kills it. Exit code: 0 when all steps are done, 2 when there is trouble.",
     .examples =
         "tidemark train selfplay --game connect4 --steps 200 --out run\n"
         "tidemark train selfplay --game gomoku --board 15 --net 10x96 --simulations 400 --games-at-once 64 --replay 500000 --budget 1.5G\n"

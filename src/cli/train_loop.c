@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { REPORTS = 20, REPORT_S = 10, DRAW_MS = 200 };
+enum { REPORTS = 20, REPORT_S = 10, DRAW_MS = 200, PATIENCE_S = 5 };
 
 /* As rt/optimizer.c has them. */
 #define OPTIMIZERS     "adamw|adamw8|adafactor|sgd"
@@ -86,6 +86,7 @@ const struct tide_train_values tide_train_values_usual = {
 /* ---- being told to stop */
 
 static volatile sig_atomic_t stop_signal;
+static volatile int64_t stop_ns; /* when it came */
 
 static void on_stop(int number)
 {
@@ -94,7 +95,14 @@ static void on_stop(int number)
         raise(number);
         return;
     }
+    stop_ns = tide_clock_ns();
     stop_signal = number;
+}
+
+/* Steps of seconds are waited for. */
+static bool hurries(void)
+{
+    return stop_signal && tide_clock_ns() - stop_ns > (int64_t)PATIENCE_S * TIDE_NS_PER_S;
 }
 
 /* Who started it may have it ignore some: nohup, a shell's background. */
@@ -122,6 +130,7 @@ struct loop {
     double peak;       /* of matrix products, operations per second */
     int threads;       /* that steps were fastest with; 0: none was made yet */
     int64_t evaluated; /* the last step after which it was looked at */
+    bool is_halfway;   /* it was stopped in the middle of a step */
     char sample[512];
 };
 
@@ -213,8 +222,9 @@ static int one_step(struct loop *l, struct tide_err *err)
 {
     struct tide_train_report made;
     int64_t begin = tide_clock_ns();
-    if (tide_trainer_step(l->trainer, &made, err))
-        return -1;
+    int status = tide_trainer_step(l->trainer, &made, err);
+    if (status)
+        return status;
     l->busy_ns += tide_clock_ns() - begin;
     l->tokens += made.tokens;
     l->steps++;
@@ -245,8 +255,10 @@ static int train(struct loop *l, struct tide_err *err)
 {
     const struct tide_train_values *v = l->values;
     while (tide_trainer_done(l->trainer) < steps_of(l) && !stop_signal) {
-        if (one_step(l, err))
-            return -1;
+        int status = one_step(l, err);
+        l->is_halfway = status > 0;
+        if (status)
+            return status < 0 ? -1 : 0;
         int64_t step = l->progress.step;
         bool last = step == steps_of(l);
         bool evaluates =
@@ -268,17 +280,17 @@ static int say_stopped(struct loop *l)
     const char *out = tide_trainer_options(l->trainer)->out, *name = stop_signal == SIGINT    ? "SIGINT"
                                                                      : stop_signal == SIGTERM ? "SIGTERM"
                                                                                               : "SIGHUP";
-    int64_t step = tide_trainer_done(l->trainer);
+    int64_t step = tide_trainer_done(l->trainer) + l->is_halfway;
+    const char *when = l->is_halfway ? "in" : "after";
     int unsaved = save(l);
     tide_train_clear(&l->view);
     if (!out)
-        fprintf(stderr,
-                "tidemark: %s: stopped after step %lld; nothing was saved, because there is no --out\n", name,
-                (long long)step);
+        fprintf(stderr, "tidemark: %s: stopped %s step %lld; nothing was saved, because there is no --out\n",
+                name, when, (long long)step);
     else if (!unsaved)
         fprintf(stderr,
-                "tidemark: %s: stopped after step %lld and saved it\nhint: continue with --resume auto\n",
-                name, (long long)step);
+                "tidemark: %s: stopped %s step %lld and saved it\nhint: continue with --resume auto\n", name,
+                when, (long long)step);
     return 128 + stop_signal;
 }
 
@@ -385,6 +397,7 @@ int tide_train_parse(const struct tide_command *command, int argc, char **argv, 
     v->train.settings.stored = dtype_of(v->weights);
     v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
     v->train.keep = (int)v->keep;
+    v->train.hurries = hurries;
     return 0;
 }
 

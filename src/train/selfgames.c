@@ -321,7 +321,8 @@ static bool goes_on(const struct play *p)
 }
 
 int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *evaluator,
-                        struct tide_replay *replay, int64_t until, struct tide_selfgames_counts *ret_counts)
+                        struct tide_replay *replay, int64_t until, bool (*hurries)(void),
+                        struct tide_selfgames_counts *ret_counts)
 {
     struct play p = {
         .g = g, .slots = g->slots, .count = g->rule.games, .cache = g->cache, .seed = g->rule.seed};
@@ -339,7 +340,7 @@ int tide_selfgames_play(struct tide_selfgames *g, const struct tide_evaluator *e
             tide_search_begin(s->trees[0], &s->position);
             s->ended = false;
         }
-        p.stops = replay->put >= until;
+        p.stops |= replay->put >= until || (hurries && hurries());
         for (int64_t i = 0; p.stops && i < p.count; i++)
             p.slots[i].rests |= !p.slots[i].position.plies;
         if (answer(&p, evaluator))
@@ -380,7 +381,8 @@ static void count_match(const struct play *p, const struct slot *s, struct tide_
 }
 
 int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *const evaluators[2],
-                         int64_t pairs, uint64_t seed, struct tide_selfgames_score *ret_score)
+                         int64_t pairs, uint64_t seed, bool (*hurries)(void),
+                         struct tide_selfgames_score *ret_score)
 {
     struct play p = {
         .g = g, .slots = g->pairs, .count = trees_of(&g->rule) / 2, .seed = seed, .is_match = true};
@@ -395,6 +397,8 @@ int tide_selfgames_match(struct tide_selfgames *g, const struct tide_evaluator *
             open_game(&p, &p.slots[i], next++);
     }
     while (goes_on(&p)) {
+        if (hurries && hurries())
+            return 1;
         tide_parallel(p.count, 1, think_some, &p);
         for (int64_t i = 0; i < p.count; i++) {
             struct slot *s = &p.slots[i];

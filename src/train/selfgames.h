@@ -57,10 +57,12 @@ struct tide_selfgames_counts {
     uint64_t trees_high_water;    /* bytes */
 };
 
-/* Plays until so many positions of games that ended were put into the replay since the beginning; every game
- * then stands after a move. -1: the evaluator failed. counts: of this call. */
+/* Plays until so many positions of games that ended were put into the replay since the beginning, or until
+ * somebody hurries (asked in every round; NULL: nobody does); every game then stands after a move. -1: the
+ * evaluator failed. counts: of this call. */
 int tide_selfgames_play(struct tide_selfgames *games, const struct tide_evaluator *evaluator,
-                        struct tide_replay *replay, int64_t until, struct tide_selfgames_counts *ret_counts);
+                        struct tide_replay *replay, int64_t until, bool (*hurries)(void),
+                        struct tide_selfgames_counts *ret_counts);
 
 /* Of the first of two. */
 struct tide_selfgames_score {
@@ -68,9 +70,11 @@ struct tide_selfgames_score {
 };
 
 /* Plays pairs of games between two evaluators, each pair from one opening with colours exchanged: openings of
- * some moves by chance, then the best move always. Games under way stay as they are. */
+ * some moves by chance, then the best move always. Games under way stay as they are. 1: somebody hurries, and
+ * there is no score. */
 int tide_selfgames_match(struct tide_selfgames *games, const struct tide_evaluator *const evaluators[2],
-                         int64_t pairs, uint64_t seed, struct tide_selfgames_score *ret_score);
+                         int64_t pairs, uint64_t seed, bool (*hurries)(void),
+                         struct tide_selfgames_score *ret_score);
 
 /* The moves so far of the first game under way, by their names. */
 void tide_selfgames_show(const struct tide_selfgames *games, char *out, size_t size);

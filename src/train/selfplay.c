@@ -178,7 +178,11 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
                   struct tide_err *err)
 {
     struct selfplay *p = (struct selfplay *)task;
-    (void)resumed;
+    struct tide_checkpoint_state state = {.task = "selfplay"};
+    if (resumed && tide_checkpoint_read(resumed, &state, err))
+        return -1;
+    if (resumed && !state.is_of_task)
+        return tide_err_set(err, "what is to be continued is not a run of self-play");
     if (settle_game(p, err) || settle_rule(p, (uint64_t)train->seed, err))
         return -1;
     size_memory(p);
@@ -372,7 +376,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     walk_rival(p, copy_window, NULL);
     tide_netplayer_warm(&p->player);
     tide_netplayer_warm(&p->rival);
-    return tide_trainer_done(trainer) ? resume(p, trainer, err) : 0;
+    return tide_trainer_resumed(trainer) ? resume(p, trainer, err) : 0;
 }
 
 static void free_selfplay(struct tide_task *task)
@@ -390,14 +394,15 @@ static int fail(struct tide_err *err)
     return tide_err_hint(err, "try a lower --lr, a longer --warmup, or --clip");
 }
 
-static int play(struct selfplay *p, int64_t number, struct tide_task_step *ret_step, struct tide_err *err)
+/* 1: it was told to hurry before there were enough positions. */
+static int play(struct selfplay *p, int64_t number, bool (*hurries)(void), struct tide_task_step *ret_step,
+                struct tide_err *err)
 {
     struct tide_evaluator evaluator = tide_netplayer_evaluator(&p->player);
     struct tide_selfgames_counts c;
-    int64_t before = p->replay.put, began = tide_clock_ns();
+    int64_t before = p->replay.put, until = number * p->options.settings.positions, began = tide_clock_ns();
     tide_phase_begin("selfplay");
-    int bad =
-        tide_selfgames_play(p->games, &evaluator, &p->replay, number * p->options.settings.positions, &c);
+    int bad = tide_selfgames_play(p->games, &evaluator, &p->replay, until, hurries, &c);
     tide_phase_end("selfplay");
     if (bad)
         return fail(err);
@@ -413,7 +418,7 @@ static int play(struct selfplay *p, int64_t number, struct tide_task_step *ret_s
     p->numbers[FOUND].value = c.asked ? (double)c.found / (double)c.asked : NAN;
     p->numbers[FULL].value = (double)c.full;
     p->numbers[HIGH].value = (double)c.trees_high_water;
-    return 0;
+    return p->replay.put < until;
 }
 
 struct drawing {
@@ -468,10 +473,11 @@ static int step(struct tide_task *task, struct tide_trainer *trainer, struct tid
                 struct tide_task_step *ret_step, struct tide_err *err)
 {
     struct selfplay *p = (struct selfplay *)task;
-    if (play(p, rule->step.step, ret_step, err))
-        return tide_err_wrap(err, "step %lld", (long long)rule->step.step);
+    int bad = play(p, rule->step.step, tide_trainer_options(trainer)->hurries, ret_step, err);
+    if (bad)
+        return bad < 0 ? tide_err_wrap(err, "step %lld", (long long)rule->step.step) : bad;
     tide_phase_begin("train");
-    int bad = learn(p, tide_trainer_machine(trainer), rule, ret_step, err);
+    bad = learn(p, tide_trainer_machine(trainer), rule, ret_step, err);
     tide_phase_end("train");
     p->numbers[LOSS].value = ret_step->loss;
     p->numbers[RATE].value = (double)rule->step.rate;
@@ -494,8 +500,10 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     uint64_t seed = tide_random_at(p->rule.seed, (uint64_t)tide_trainer_done(trainer), 1);
     if (!pairs)
         return 0;
-    if (tide_selfgames_match(p->games, both, pairs, seed, &score))
-        return fail(err);
+    int status =
+        tide_selfgames_match(p->games, both, pairs, seed, tide_trainer_options(trainer)->hurries, &score);
+    if (status)
+        return status < 0 ? fail(err) : 0;
     struct tide_rating rating = tide_contest_rate(score.wins, score.draws, score.losses);
     p->numbers[ELO].value = p->elo + rating.elo;
     p->numbers[ELO_LOW].value = p->elo + rating.low;

@@ -56,7 +56,8 @@ struct tide_task_kind {
     int (*suggest)(struct tide_task *task, const struct tide_trainer *trainer, struct tide_err *err);
     /* The machine is there: fills the weights that are not loaded from what is resumed. */
     int (*start)(struct tide_task *task, struct tide_trainer *trainer, struct tide_err *err);
-    /* Step number rule->step.step, from its inputs to the update. */
+    /* Step number rule->step.step, from its inputs to the update. 1: it was told to hurry (trainer.h), and
+     * goes on from there another time. */
     int (*step)(struct tide_task *task, struct tide_trainer *trainer, struct tide_update_rule *rule,
                 struct tide_task_step *ret_step, struct tide_err *err);
     /* Fills in those of its numbers that are of held-out data. last: after the last step, more thoroughly. */

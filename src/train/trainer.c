@@ -304,8 +304,9 @@ int tide_trainer_step(struct tide_trainer *t, struct tide_train_report *ret_repo
     struct tide_task_step made = {.norm = NAN};
     tide_step(step);
     int64_t allocations = tide_allocations(), start = tide_clock_ns();
-    if (t->task->kind->step(t->task, t, &rule, &made, err))
-        return -1;
+    int status = t->task->kind->step(t->task, t, &rule, &made, err);
+    if (status)
+        return status;
     if (t->tuning.most > 1)
         tide_threads_use(tide_tuning_step(&t->tuning, tide_clock_ns() - start));
     if (t->is_warm)

@@ -21,6 +21,7 @@ struct tide_train_options {
     int64_t budget_bytes;                /* 0: none */
     int keep;                            /* checkpoints */
     bool reference;                      /* products in plain C, for tests */
+    bool (*hurries)(void); /* whether to stop in the middle of a step, asked often; NULL: never */
 };
 
 struct tide_trainer;
@@ -39,8 +40,9 @@ struct tide_train_report {
     int64_t tokens;          /* of this step */
 };
 
-/* One step. -1 when the loss or the norm is no number any more, or the data are not what they were, with the
- * step; the weights are then those before it (with a fused update and no clip, not if it was the norm). */
+/* One step. 1: stopped in the middle, at a point from which it can go on when it is saved. -1 when the loss
+ * or the norm is no number any more, or the data are not what they were, with the step; the weights are then
+ * those before it (with a fused update and no clip, not if it was the norm). */
 int tide_trainer_step(struct tide_trainer *trainer, struct tide_train_report *ret_report,
                       struct tide_err *err);
 

@@ -124,6 +124,19 @@ def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, e
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
 
 
+def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_path, env):
+    words = [str(w) for w in (binary, "train", "selfplay", "--game", "connect4", "--simulations", 40, "--positions", 10**6, "--replay", 999,
+                              "--steps", 9, "--match-games", 0, "--out", tmp_path / "run")]
+    run = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout.readline().startswith("game")
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 130 and "stopped in step 1 and saved it" in err, err
+    again = selfplay("--resume", tmp_path / "run", "--positions", 30, "--steps", 1, "--batch", 256, "--replay", 999, "--match-games", 0,
+                     "--games-at-once", 64, "--simulations", 40)
+    assert again.code == 0 and "resumed  after step 0" in again.out, again.err
+
+
 def test_phases_are_marks(tidemark, binary, tmp_path):
     run = ("train", "selfplay", "--game", "tictactoe", *SMALL, "--steps", 3, "--eval-every", 1)
     assert tidemark("run", "-o", tmp_path / "a.tide", "--", binary, *run).code == 0

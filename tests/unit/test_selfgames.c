@@ -146,7 +146,7 @@ static struct tide_selfgames_counts play(struct table *t, int64_t until)
 {
     struct tide_evaluator evaluator = {.most = 64, .evaluate = by_hash, .context = &t->game};
     struct tide_selfgames_counts counts;
-    assert_int_equal(tide_selfgames_play(t->games, &evaluator, &t->replay, until, &counts), 0);
+    assert_int_equal(tide_selfgames_play(t->games, &evaluator, &t->replay, until, NULL, &counts), 0);
     return counts;
 }
 
@@ -377,16 +377,40 @@ static void test_a_match_knows_who_is_better(void **state)
     const struct tide_evaluator *const forth[2] = {&plain, &malice}, *const back[2] = {&malice, &plain},
                                        *const same[2] = {&plain, &plain};
     struct tide_selfgames_score a, b, again;
-    assert_int_equal(tide_selfgames_match(t.games, forth, 40, 5, &a), 0);
-    assert_int_equal(tide_selfgames_match(t.games, back, 40, 5, &b), 0);
+    assert_int_equal(tide_selfgames_match(t.games, forth, 40, 5, NULL, &a), 0);
+    assert_int_equal(tide_selfgames_match(t.games, back, 40, 5, NULL, &b), 0);
     assert_int_equal(a.wins + a.draws + a.losses, 80);
     assert_true(a.wins > 2 * a.losses + 5);
     assert_true(b.losses > 2 * b.wins + 5);
-    assert_int_equal(tide_selfgames_match(t.games, forth, 40, 5, &again), 0);
+    assert_int_equal(tide_selfgames_match(t.games, forth, 40, 5, NULL, &again), 0);
     assert_memory_equal(&a, &again, sizeof a);
     /* Both the same: each opening is played by both sides, so that nobody is ahead. */
-    assert_int_equal(tide_selfgames_match(t.games, same, 40, 6, &a), 0);
+    assert_int_equal(tide_selfgames_match(t.games, same, 40, 6, NULL, &a), 0);
     assert_int_equal(a.wins, a.losses);
+    tear_down(&t);
+}
+
+static bool at_once(void)
+{
+    return true;
+}
+
+/* Every game makes the move it thinks about, and all goes on from there. */
+static void test_whoever_hurries_gets_games_that_stand_after_a_move(void **state)
+{
+    (void)state;
+    struct table t;
+    set_up(&t, "gomoku", 7, 5, 0);
+    struct tide_evaluator evaluator = {.most = 64, .evaluate = by_hash, .context = &t.game};
+    const struct tide_evaluator *const both[2] = {&evaluator, &evaluator};
+    struct tide_selfgames_counts counts;
+    struct tide_selfgames_score score;
+    play(&t, 30);
+    assert_int_equal(tide_selfgames_play(t.games, &evaluator, &t.replay, 300, at_once, &counts), 0);
+    assert_true(counts.moves > 0 && counts.moves <= 5 && t.replay.put < 300);
+    assert_int_equal(tide_selfgames_match(t.games, both, 4, 1, at_once, &score), 1);
+    counts = play(&t, 300);
+    assert_true(t.replay.put >= 300 && counts.games > 0);
     tear_down(&t);
 }
 
@@ -397,7 +421,7 @@ static void test_an_evaluator_that_fails_is_told(void **state)
     set_up(&t, "tictactoe", 0, 4, 0);
     struct tide_evaluator bad = {.most = 64, .evaluate = by_failure};
     struct tide_selfgames_counts counts;
-    assert_int_equal(tide_selfgames_play(t.games, &bad, &t.replay, 10, &counts), -1);
+    assert_int_equal(tide_selfgames_play(t.games, &bad, &t.replay, 10, NULL, &counts), -1);
     tear_down(&t);
 }
 
@@ -412,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_symmetries_turn_positions_and_policies_together),
         cmocka_unit_test(test_the_newest_takes_the_place_of_the_oldest),
         cmocka_unit_test(test_a_match_knows_who_is_better),
+        cmocka_unit_test(test_whoever_hurries_gets_games_that_stand_after_a_move),
         cmocka_unit_test(test_an_evaluator_that_fails_is_told),
     };
     tide_threads_set(3);
