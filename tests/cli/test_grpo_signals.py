@@ -7,9 +7,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+
+from waiting import has, wait_for
 
 # Rewards the share of letters 'a', and notes each group when it has answered.
 NOTING = """import json, sys
@@ -21,18 +22,6 @@ for line in sys.stdin:
 PROMPTS = 2
 LONG_ROLLOUT = ("--group", 512, "--new-tokens", 24, "--micro-batch", 16)
 LONG_UPDATE = ("--group", 4, "--new-tokens", 6, "--inner-epochs", 60)
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.002)
-
-
-def has(process, field, number):
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.split(f"{field}:")[1].split()[0], 16) >> (number - 1) & 1
 
 
 def ticks(process):

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from waiting import has, wait_for
+
 SMALL = ("--simulations", 12, "--games-at-once", 6, "--positions", 40, "--batch", 16, "--replay", 300, "--match-games", 4)
 FILES = ("config.json", "model.safetensors", "optimizer.safetensors", "replay.bin")
 
@@ -128,7 +130,7 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_pat
     words = [str(w) for w in (binary, "train", "selfplay", "--game", "connect4", "--simulations", 40, "--positions", 10**6, "--replay", 999,
                               "--steps", 9, "--match-games", 0, "--out", tmp_path / "run")]
     run = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert run.stdout.readline().startswith("game")
+    wait_for(lambda: has(run, "SigCgt", signal.SIGINT))
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 130 and "stopped in step 1 and saved it" in err, err

@@ -6,9 +6,10 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 
 import pytest
+
+from waiting import wait_for
 
 LIBRARY = r"""
 #include <cstdlib>
@@ -161,14 +162,6 @@ def workers_of(tracker):
         if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tidemark-symbol\n":
             found.append(int(pid))
     return found
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not (got := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return got
 
 
 @pytest.fixture

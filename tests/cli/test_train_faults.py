@@ -12,10 +12,11 @@ import signal
 import struct
 import subprocess
 import textwrap
-import time
 import zlib
 
 import pytest
+
+from waiting import has, wait_for
 
 # A text and not sums made up: those are asked a thousand times at the end of a run, which takes longer than the run.
 SMALL = ("train", "lm", "--data", "sums.txt", "--batch", 2, "--seq", 16, "--threads", 1, "--eval-every", 0)
@@ -47,14 +48,6 @@ def background(binary, env, tmp_path):
             return process
 
         yield call
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.0005)
-    return found
 
 
 def steps(run):
@@ -398,12 +391,8 @@ def test_a_signal_that_was_ignored_stays_ignored(background):
     """As nohup and shells that start something in the background want it."""
     process = background("--steps", 10, "--accumulate", 10**6, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
 
-    def caught(number):
-        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-        return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
-
-    wait_for(lambda: caught(signal.SIGTERM) and caught(signal.SIGINT))
-    assert not caught(signal.SIGHUP)
+    wait_for(lambda: has(process, "SigCgt", signal.SIGTERM) and has(process, "SigCgt", signal.SIGINT))
+    assert not has(process, "SigCgt", signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -411,9 +400,7 @@ def test_a_second_signal_ends_at_once(train, background, tmp_path, number):
     assert train("--steps", 5, "--out", "run").code == 0
     process = background("--steps", 10, "--out", "run", "--resume", "auto", "--accumulate", 10**6)  # a step of minutes
     assert any(line.startswith("resumed") for line in process.stdout)
-    ignored_until = pathlib.Path(f"/proc/{process.pid}/status")
-    wait_for(lambda: any(line.startswith("SigCgt") and int(line.split()[1], 16) >> (number - 1) & 1
-                         for line in ignored_until.read_text().splitlines()))
+    wait_for(lambda: has(process, "SigCgt", number))
     process.send_signal(number)
     wait_for(lambda: not pending(process))
     assert process.poll() is None

@@ -1,0 +1,19 @@
+"""Waiting for a condition, and what the system says of a process and its signals."""
+
+import pathlib
+import time
+
+
+def wait_for(condition, seconds=60):
+    """Until condition() is true; returns what it was."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.001)
+    return found
+
+
+def has(process, field, number):
+    """Whether a signal is in a mask of /proc/PID/status, as SigCgt: those that have a handler."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split(f"{field}:")[1].split()[0], 16) >> (number - 1) & 1
