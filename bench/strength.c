@@ -24,7 +24,9 @@
 
 enum { SEED = 1, SOLVED_MOST = 1000, SOLVER_BITS = 24, SOLVED_FROM = 8, OPENING = 2 };
 
-static const struct tide_search_rule rule = {.exploration = 1.8F, .first_play = 0.2F};
+/* Plain MCTS does not look for moves that end the game. */
+static const struct tide_search_rule plain = {.exploration = 1.8F, .first_play = 0.2F},
+                                     of_net = {.exploration = 1.8F, .first_play = 0.2F, .forced = true};
 
 /* One side: an evaluator and a tree. */
 struct side {
@@ -46,13 +48,14 @@ static void *take(size_t bytes)
     return memory;
 }
 
-static struct side side_of(const struct tide_game *game, struct tide_evaluator evaluator, int64_t simulations)
+static struct side side_of(const struct tide_game *game, const struct tide_search_rule *rule,
+                           struct tide_evaluator evaluator, int64_t simulations)
 {
     int64_t children = tide_search_children(game, simulations);
     struct side s = {.game = game, .evaluator = evaluator, .simulations = simulations};
     s.tree = take(tide_search_bytes(game, children));
     s.workspace = take(tide_search_workspace_bytes(game, evaluator.most));
-    s.search = tide_search_place(game, &rule, children, s.tree);
+    s.search = tide_search_place(game, rule, children, s.tree);
     return s;
 }
 
@@ -200,8 +203,8 @@ int main(int argc, char **argv)
     }
     const struct tide_game *game = tide_selfplay_game(player);
     struct tide_rollouts random = {.game = game, .random = {.seed = SEED}, .games = 1};
-    struct side net = side_of(game, *tide_selfplay_evaluator(player), number(argc, argv, 4, 400)),
-                other = side_of(game, tide_rollouts_evaluator(&random), number(argc, argv, 5, 1000));
+    struct side net = side_of(game, &of_net, *tide_selfplay_evaluator(player), number(argc, argv, 4, 400)),
+                other = side_of(game, &plain, tide_rollouts_evaluator(&random), number(argc, argv, 5, 1000));
     int64_t games = number(argc, argv, 3, 200), began = tide_clock_ns();
     struct results r = !strcmp(argv[2], "perfect")   ? against_perfect(&net, games)
                        : !strcmp(argv[2], "tactics") ? on_tactics(&net, games)

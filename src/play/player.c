@@ -18,7 +18,7 @@ enum {
     LEAST_POSITIONS = 64,    /* whose children must fit into a tree */
 };
 
-static const struct tide_search_rule rule = {.exploration = 1.8f, .first_play = 0.2f};
+static const struct tide_search_rule rule = {.exploration = 1.8f, .first_play = 0.2f, .forced = true};
 
 /* ---- memory */
 
