@@ -3,6 +3,7 @@
 import filecmp
 import json
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -137,6 +138,28 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_pat
     again = selfplay("--resume", tmp_path / "run", "--positions", 30, "--steps", 1, "--batch", 256, "--replay", 999, "--match-games", 0,
                      "--games-at-once", 64, "--simulations", 40)
     assert again.code == 0 and "resumed  after step 0" in again.out, again.err
+
+
+def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--json", "--report-every", 1, "--save-every", 1)]
+    run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, text=True)
+    assert all(json.loads(run.stdout.readline())["step"] == step for step in (1, 2, 3))
+    run.kill()
+    run.communicate()
+    steps = 1 + max(int(name.removeprefix("step-")) for name in os.listdir(two) if name.startswith("step-"))
+    assert selfplay("--out", one, "--steps", steps).code == 0
+    assert selfplay("--out", two, "--resume", "auto", "--steps", steps).code == 0
+    for name in FILES:
+        assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
+
+
+def test_a_limit_on_files_is_told_and_training_goes_on(binary, tmp_path, env):
+    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--steps", 3, "--save-every", 1)]
+    run = subprocess.run([*words, "--out", tmp_path / "run"], env=env, capture_output=True, text=True,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+    assert run.returncode == 2 and "step 3/3" in run.stdout
+    assert run.stderr.count("cannot save step") == 3 and not os.listdir(tmp_path / "run"), run.stderr
 
 
 def test_phases_are_marks(tidemark, binary, tmp_path):
