@@ -18,24 +18,12 @@
 #include <unistd.h>
 
 const struct tide_command *const tide_commands[] = {
-    &tide_command_run,
-    &tide_command_attach,
-    &tide_command_watch,
-    &tide_command_judge,
-    &tide_command_show,
-    &tide_command_blame,
-    &tide_command_diff,
-    &tide_command_report,
-    &tide_command_export,
-    &tide_command_train,
-    &tide_command_sample,
-    &tide_command_play,
-    &tide_command_plan,
-    &tide_command_help,
-    &tide_command_version,
-    &tide_command_manual,
-    &tide_command_completion,
-    NULL,
+    &tide_command_run,    &tide_command_attach,     &tide_command_watch,
+    &tide_command_judge,  &tide_command_show,       &tide_command_blame,
+    &tide_command_diff,   &tide_command_report,     &tide_command_export,
+    &tide_command_train,  &tide_command_sample,     &tide_command_play,
+    &tide_command_plan,   &tide_command_help,       &tide_command_version,
+    &tide_command_manual, &tide_command_completion, NULL,
 };
 
 int tide_report(const struct tide_err *err)
