@@ -9,8 +9,10 @@ enum { LINES = TIDE_LANES };
 /* Words of a that are packed at a time; of these, rows that panels read again and again. */
 enum { MOST_WORDS = 4 << 20, BAND_ROWS = 704 };
 
-/* a is read where it lies if it has no more numbers than this: it stays in a cache then. */
-enum { SMALL_A = 64 << 10 };
+/* a is read where it lies if it has no more numbers than this: it stays in a cache then. Or if its rows are
+ * no longer, and there are no more panels to read them, than that: packing them costs more than it gives. (Of
+ * products with b transposed, which are those of gradients, it was not seen to.) */
+enum { SMALL_A = 64 << 10, SHORT_ROW = 512, FEW_PANELS = 4 };
 
 /* Rows of a panel that are taken at a time by a thread that is done with its own. */
 enum { PART_ROWS = 64, PARTS_EACH = 8 };
@@ -64,7 +66,9 @@ static bool b_may_stay(const struct tide_tile_kind *kind, const struct tide_prod
 
 static bool a_stays(const struct tide_tile_kind *kind, const struct tide_product *p)
 {
-    return kind->most_in_place && p->a_from == TIDE_F32 && p->m % kind->rows == 0 && p->m * p->k <= SMALL_A;
+    return kind->most_in_place && p->a_from == TIDE_F32 && p->m % kind->rows == 0 &&
+           (p->m * p->k <= SMALL_A ||
+            (!p->b_transposed && p->n <= FEW_PANELS * kind->columns && p->k <= SHORT_ROW));
 }
 
 /* Into how many bands a slab is cut at least, so that threads have rows of their own: what one of them writes
