@@ -217,7 +217,7 @@ fuzz:
 	@tools/check fuzzing
 
 C_FILES = $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] include/*.h tests/unit/*.[ch] tests/fuzz/*.[ch] tests/workloads/*.[ch] tests/corpus/*.[ch] tests/fake/*.[ch] tests/gpu/*.[ch] tests/hook/*.c bench/*.[ch] bench/heap/*.c cases/*/*.[ch]))
-SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/rookworld-venv tools/check-python tests/gpu/run tests/gpu/bundle
+SHELL_FILES = .ci/run tools/setup tools/demo tools/bare tools/cases-venv tools/torch-venv tools/reality-venv tools/rookworld-venv tools/openspiel-venv tools/check-python tests/gpu/run tests/gpu/bundle
 # Each version of the formatter lays code out in another way. This is Debian 12's; with others the layout goes unchecked.
 CODE_LAYOUT  := 14
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-$(CODE_LAYOUT)),clang-format)
@@ -277,7 +277,7 @@ bench-grpo: setup
 	@$(PYTHON) bench/bench_grpo.py $(B) $(if $(QUICK),--quick)
 bench-selfplay: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
-	@$(PYTHON) bench/bench_boardnet.py $(B) $(if $(QUICK),--quick)
+	@$(PYTHON) bench/bench_selfplay.py $(B) $(if $(QUICK),--quick)
 bench-heap: setup
 	@$(MAKE) --no-print-directory -s -j$(JOBS) build benches
 	@$(PYTHON) bench/bench_heap.py $(B)
