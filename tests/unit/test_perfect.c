@@ -48,7 +48,7 @@ static void the_solver_says_what_all_games_say(void **state)
     struct tide_random random = {.seed = 5};
     assert_non_null(solver);
     int counts[3] = {0};
-    for (int n = 0; n < (is_slow() ? 30 : 600); n++) {
+    for (int n = 0; n < (is_slow() ? 200 : 600); n++) {
         struct tide_position position = random_position(&game, 30 + n % 12, &random);
         if (position.outcome != TIDE_PLAYING)
             continue;
