@@ -78,6 +78,7 @@ def check_that_it_goes_on(job, process, how, step):
         assert filecmp.cmp(stopped, whole, shallow=False), name
 
 
+@pytest.mark.slow  # with sanitizers; the signal in an update runs there
 def test_a_signal_in_a_rollout_waits_for_the_step_and_saves_it(job):
     process = job.begin(*LONG_ROLLOUT, "--steps", 3, "--report-every", 1, "--out", "stopped")
     assert any(line.startswith("step 1/3") for line in process.stdout)

@@ -45,7 +45,8 @@ def test_steps_tell_what_was_played_and_learned(selfplay):
     assert abs(made[0]["loss"] - made[0]["policy_loss"] - made[0]["value_loss"]) < 1e-4
 
 
-@pytest.mark.parametrize("game", [("tictactoe",), ("connect4",), ("gomoku", "--board", 6, "--exact")], ids=str)
+@pytest.mark.parametrize("game", [("tictactoe",), pytest.param(("connect4",), marks=pytest.mark.slow),
+                                  pytest.param(("gomoku", "--board", 6, "--exact"), marks=pytest.mark.slow)], ids=str)
 def test_a_run_that_is_resumed_has_the_same_bits_with_any_number_of_threads(selfplay, tmp_path, game):
     one, two = tmp_path / "one", tmp_path / "two"
     run = ("--game", *game, "--eval-every", 1)
@@ -69,6 +70,7 @@ def test_the_layout_names_trees_replay_and_cache(selfplay, tidemark, binary):
     assert all(word in shown for word in ("weights", "optimizer", "trees", "replay", "cache", "selfplay")), shown
 
 
+@pytest.mark.slow  # test_search_memory sees full trees with sanitizers
 def test_a_full_tree_is_searched_on_and_told(selfplay):
     made = lines(selfplay("--game", "gomoku", "--board", 6, "--children", 100, "--simulations", 60, "--json"))
     assert made[-1]["trees_full"] > 0
@@ -127,6 +129,7 @@ def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, e
         assert filecmp.cmp(one / f"step-{steps:08}" / name, two / f"step-{steps:08}" / name, shallow=False), name
 
 
+@pytest.mark.slow  # likewise test_selfgames
 def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_path, env):
     words = [str(w) for w in (binary, "train", "selfplay", "--game", "connect4", "--simulations", 40, "--positions", 10**6, "--replay", 999,
                               "--steps", 9, "--match-games", 0, "--out", tmp_path / "run")]
@@ -170,6 +173,7 @@ def test_phases_are_marks(tidemark, binary, tmp_path):
     assert {"selfplay", "train", "evaluation"} <= names
 
 
+@pytest.mark.slow  # a sanitizer takes memory of its own
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_is_what_was_planned(selfplay, tmp_path, threads):
     made = lines(selfplay("--game", "connect4", "--steps", 8, "--json", "--report-every", 1, "--threads", threads, "--eval-every", 4,
