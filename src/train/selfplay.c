@@ -152,8 +152,10 @@ static int settle_rule(struct selfplay *p, uint64_t seed, struct tide_err *err)
     tide_setting_usual_real(&s->noise_alpha, 10.0 / p->game.moves);
     tide_setting_usual_real(&s->noise_share, 0.25);
     tide_setting_usual_real(&s->value_weight, 1);
-    if (s->noise_share > 1)
-        return tide_err_set(err, "--noise-share %g is more than 1", s->noise_share);
+    if (s->noise_share > 1) {
+        tide_err_set(err, "--noise-share %g is more than 1", s->noise_share);
+        return tide_err_hint(err, "it is a share: 0.25 leaves three quarters to the net");
+    }
     if (s->children <= p->game.moves)
         return tide_err_set(err, "--children %lld is less than the %d moves of a position and one",
                             (long long)s->children, p->game.moves);
@@ -182,8 +184,10 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     struct tide_checkpoint_state state = {.task = "selfplay"};
     if (resumed && tide_checkpoint_read(resumed, &state, err))
         return -1;
-    if (resumed && !state.is_of_task)
-        return tide_err_set(err, "what is to be continued is not a run of self-play");
+    if (resumed && !state.is_of_task) {
+        tide_err_set(err, "what is to be continued is not a run of self-play");
+        return tide_err_hint(err, "name one that 'tidemark train selfplay --out DIR' made");
+    }
     if (settle_game(p, err) || settle_rule(p, (uint64_t)train->seed, err))
         return -1;
     size_memory(p);
