@@ -2,7 +2,8 @@
  * symbol_server.c - see symbol_server.h.
  *
  * A question is kept until it is answered. A worker answers one at a time and in order, so the oldest is the
- * one that a worker died of; the others are asked again of the next worker.
+ * one that a worker died of; the others are asked again of the next worker. So is the oldest, once, when the
+ * worker may have been killed from outside: it may not even have read the question.
  */
 #include "sense/symbol_server.h"
 
@@ -25,6 +26,7 @@ enum { DEATHS_MOST = 256 }; /* of workers, after which there are no more */
 /* A packet to send. */
 struct question {
     size_t bytes;
+    bool asked_again;
     struct tide_symbol_question head;
     char path[];
 };
@@ -83,28 +85,24 @@ static int start_worker(struct tide_symbol_server *server, struct tide_err *err)
     return 0;
 }
 
-static void end_worker(struct tide_symbol_server *server)
+/* Returns whether it may have been killed from outside: by SIGKILL, or nobody knows how it ended. */
+static bool end_worker(struct tide_symbol_server *server)
 {
+    siginfo_t about = {0};
+
     if (!server->pid)
-        return;
+        return false;
     close(server->socket);
     server->socket = -1;
     if (server->pidfd >= 0) {
         /* Whoever waits for all children may have reaped it: then its PID may be another's by now. */
         syscall(SYS_pidfd_send_signal, server->pidfd, SIGKILL, NULL, 0);
-        while (waitid(P_PIDFD, (id_t)server->pidfd, NULL, WEXITED) != 0 && errno == EINTR)
+        while (waitid(P_PIDFD, (id_t)server->pidfd, &about, WEXITED) != 0 && errno == EINTR)
             ;
         close(server->pidfd);
     }
     server->pid = 0;
-}
-
-static void replace_worker(struct tide_symbol_server *server)
-{
-    struct tide_err err;
-
-    end_worker(server);
-    start_worker(server, &err);
+    return about.si_code == 0 || (about.si_code == CLD_KILLED && about.si_status == SIGKILL);
 }
 
 int tide_symbol_server_new(const char *program, struct tide_symbol_server **ret_server, struct tide_err *err)
@@ -237,18 +235,20 @@ static void take_frames(const char *packet, size_t len, uint32_t count, struct t
 /* The worker is dead, or says what it was not asked. Returns as _hear does. */
 static int mourn(struct tide_symbol_server *server, struct tide_symbol_answer *ret_answer)
 {
-    bool of_a_question = server->sent_count > 0;
+    struct question *oldest = server->sent_count > 0 ? *open_at(server, 0) : NULL;
+    bool was_killed = end_worker(server);
+    struct tide_err err;
+    bool is_lost = oldest && (!was_killed || oldest->asked_again);
 
-    if (of_a_question) {
-        *ret_answer = (struct tide_symbol_answer){.tag = (*open_at(server, 0))->head.tag, .crashed = true};
+    if (is_lost) {
+        *ret_answer = (struct tide_symbol_answer){.tag = oldest->head.tag, .crashed = true};
         close_oldest(server);
+    } else if (oldest) {
+        oldest->asked_again = true;
     }
-    if (++server->deaths < DEATHS_MOST)
-        replace_worker(server);
-    else
-        end_worker(server);
-    send_questions(server);
-    return of_a_question ? 1 : server->pid ? 0 : -1;
+    if (++server->deaths < DEATHS_MOST && start_worker(server, &err) == 0)
+        send_questions(server);
+    return is_lost ? 1 : server->pid ? 0 : -1;
 }
 
 /* As recv() does. That a worker died before it had read every question is said once, before what it had
@@ -268,6 +268,7 @@ int tide_symbol_server_hear(struct tide_symbol_server *server, int timeout_ms,
 {
     struct pollfd readable = {.fd = server->socket, .events = POLLIN};
     struct tide_symbol_reply head = {0};
+    struct tide_err err;
 
     if (!server->pid)
         return -1;
@@ -284,8 +285,11 @@ int tide_symbol_server_hear(struct tide_symbol_server *server, int timeout_ms,
     *ret_answer = (struct tide_symbol_answer){.tag = head.tag};
     take_frames(server->packet, (size_t)got, head.count, ret_answer);
     close_oldest(server);
-    if (head.last)
-        replace_worker(server);
-    send_questions(server);
+    if (head.last) {
+        end_worker(server);
+        start_worker(server, &err);
+    }
+    if (server->pid)
+        send_questions(server);
     return 1;
 }

@@ -325,6 +325,32 @@ static void only_the_question_it_died_of_is_lost(void **state)
     unlink(copy_path);
 }
 
+static void a_worker_that_is_killed_costs_no_answer(void **state)
+{
+    (void)state;
+    struct tide_symbol_server *server;
+    struct tide_err err;
+    struct tide_symbol_module module = own_module();
+    struct tide_symbol_answer answer;
+    uint64_t address = a_plain_function() - base - 1;
+    assert_int_equal(tide_symbol_server_new(own_program, &server, &err), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        pid_t worker = (pid_t)tide_symbol_server_pid(server);
+        /* Stopped, it never reads the question. */
+        assert_int_equal(kill(worker, SIGSTOP), 0);
+        assert_int_equal(tide_symbol_server_ask(server, i, &module, address, true), 0);
+        assert_int_equal(kill(worker, SIGKILL), 0);
+        int heard;
+        while ((heard = tide_symbol_server_hear(server, 30000, &answer)) == 0)
+            assert_int_not_equal(tide_symbol_server_pid(server), 0);
+        assert_int_equal(heard, 1);
+        assert_int_equal(answer.tag, i);
+        assert_false(answer.crashed);
+        assert_int_equal(answer.count, 1);
+    }
+    tide_symbol_server_free(server);
+}
+
 static void truncated_and_scribbled_files_are_survived(void **state)
 {
     (void)state;
@@ -372,6 +398,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_server_answers_in_order),
         cmocka_unit_test(a_file_that_kills_its_reader_costs_one_answer),
         cmocka_unit_test(only_the_question_it_died_of_is_lost),
+        cmocka_unit_test(a_worker_that_is_killed_costs_no_answer),
         cmocka_unit_test(truncated_and_scribbled_files_are_survived),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
