@@ -7,6 +7,7 @@
 #include "rt/cpu/threads.h"
 #include "tidemark.h"
 #include "train/netplayer.h"
+#include "train/rival.h"
 #include "train/selfgames.h"
 #include "train/trainer.h"
 
@@ -17,7 +18,6 @@
 
 enum { TREES, REPLAY, CACHE, GAMES, MEMORY };
 enum { FEWER = 8 };
-#define RIVAL "rival."
 
 const char *const tide_selfplay_games[] = {"tictactoe", "connect4", "gomoku", NULL};
 
@@ -214,8 +214,8 @@ static int build_players(struct selfplay *p, struct tide_graph *graph, struct ti
     int64_t all[] = {few, games}, some[] = {few, half};
     int first = few < games ? 0 : 1, first_of_half = few < half ? 0 : 1;
     return tide_netplayer_build(graph, &p->config, "", all + first, 2 - first, &p->player, err) ||
-                   tide_netplayer_build(graph, &p->config, RIVAL, some + first_of_half, 2 - first_of_half,
-                                        &p->rival, err)
+                   tide_netplayer_build(graph, &p->config, TIDE_RIVAL, some + first_of_half,
+                                        2 - first_of_half, &p->rival, err)
                ? -1
                : 0;
 }
@@ -244,68 +244,6 @@ static int suggest(struct tide_task *task, const struct tide_trainer *trainer, s
         if (fits)
             return tide_err_hint(err, "--%s %lld would fit", names[i], (long long)fits);
     }
-    return 0;
-}
-
-/* ---- the rival: weights as they were at the last match */
-
-static int own_of(const struct tide_graph *graph, int guest)
-{
-    const char *name = graph->tensors[guest].name + strlen(RIVAL);
-    for (int i = 0; i < graph->tensor_count; i++)
-        if (graph->tensors[i].role == TIDE_PARAMETER && !strcmp(graph->tensors[i].name, name))
-            return i;
-    return -1;
-}
-
-/* Calls visit() with all weights of the rival, some bytes at a time; nothing is allocated. 0, or what it
- * returned first. */
-typedef int visitor(void *context, struct tide_machine *machine, char *window, size_t own, size_t rivals,
-                    size_t bytes);
-
-static int walk_rival(const struct selfplay *p, visitor *visit, void *context)
-{
-    char window[1 << 14];
-    struct tide_machine *machine = p->player.machine;
-    int status = 0;
-    for (int i = 0; i < p->graph->tensor_count; i++) {
-        const struct tide_tensor *t = &p->graph->tensors[i];
-        if (t->role != TIDE_GUEST)
-            continue;
-        size_t own = tide_machine_place(machine, own_of(p->graph, i)),
-               rivals = tide_machine_place(machine, i);
-        for (size_t at = 0; !status && at < t->bytes; at += sizeof window)
-            status = visit(context, machine, window, own + at, rivals + at,
-                           t->bytes - at < sizeof window ? t->bytes - at : sizeof window);
-    }
-    return status;
-}
-
-static int copy_window(void *context, struct tide_machine *machine, char *window, size_t own, size_t rivals,
-                       size_t bytes)
-{
-    (void)context;
-    tide_machine_read(machine, own, window, bytes);
-    tide_machine_write(machine, rivals, window, bytes);
-    return 0;
-}
-
-static int write_window(void *file, struct tide_machine *machine, char *window, size_t own, size_t rivals,
-                        size_t bytes)
-{
-    (void)own;
-    tide_machine_read(machine, rivals, window, bytes);
-    tide_durable_put(file, window, bytes);
-    return 0;
-}
-
-static int read_window(void *file, struct tide_machine *machine, char *window, size_t own, size_t rivals,
-                       size_t bytes)
-{
-    (void)own;
-    if (fread(window, bytes, 1, file) != 1)
-        return -1;
-    tide_machine_write(machine, rivals, window, bytes);
     return 0;
 }
 
@@ -347,8 +285,8 @@ static int read_state(struct selfplay *p, FILE *file, struct tide_err *err)
     p->elo = head.elo;
     if (tide_replay_read(&p->replay, file, err) || tide_selfgames_read(p->games, file, err))
         return -1;
-    if (walk_rival(p, read_window, file))
-        return tide_err_set(err, "the weights of the last match are cut off");
+    if (tide_rival_read(p->graph, p->player.machine, file, err))
+        return -1;
     return fgetc(file) == EOF ? 0 : tide_err_set(err, "it is longer than what was saved");
 }
 
@@ -378,7 +316,7 @@ static int start(struct tide_task *task, struct tide_trainer *trainer, struct ti
     tide_gauge("trees", (int64_t)p->memory[TREES].bytes);
     tide_gauge("replay", (int64_t)p->memory[REPLAY].bytes);
     tide_gauge("cache", (int64_t)p->memory[CACHE].bytes);
-    walk_rival(p, copy_window, NULL);
+    tide_rival_copy(p->graph, p->player.machine);
     tide_netplayer_warm(&p->player);
     tide_netplayer_warm(&p->rival);
     return tide_trainer_resumed(trainer) ? resume(p, trainer, err) : 0;
@@ -516,7 +454,7 @@ static int evaluate(struct tide_task *task, struct tide_trainer *trainer, bool l
     if (last)
         return 0;
     p->elo += rating.elo;
-    walk_rival(p, copy_window, NULL);
+    tide_rival_copy(p->graph, p->player.machine);
     return 0;
 }
 
@@ -567,7 +505,7 @@ static bool write_file(struct tide_task *task, const char *name, struct tide_dur
     tide_durable_put(file, &head, sizeof head);
     tide_replay_write(&p->replay, file);
     tide_selfgames_write(p->games, file);
-    walk_rival(p, write_window, file);
+    tide_rival_write(p->graph, p->player.machine, file);
     return true;
 }
 

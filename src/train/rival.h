@@ -1,0 +1,25 @@
+/*
+ * rival.h - a net's weights as they were at its last match.
+ *
+ * A second net of the same graph plays with them: its parameters are guests, named as the net's own with
+ * TIDE_RIVAL before. Nothing here allocates.
+ */
+#ifndef TIDE_RIVAL_H
+#define TIDE_RIVAL_H
+
+#include "base/durable.h"
+#include "base/err.h"
+#include "rt/machine.h"
+
+#include <stdio.h>
+
+#define TIDE_RIVAL "rival."
+
+/* The net's weights of now become the rival's. */
+void tide_rival_copy(const struct tide_graph *graph, struct tide_machine *machine);
+void tide_rival_write(const struct tide_graph *graph, struct tide_machine *machine,
+                      struct tide_durable *file);
+int tide_rival_read(const struct tide_graph *graph, struct tide_machine *machine, FILE *file,
+                    struct tide_err *err);
+
+#endif
