@@ -1,7 +1,6 @@
 #include "assess/axis.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     FEWEST_STEPS = 12,

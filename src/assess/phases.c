@@ -1,8 +1,6 @@
 #include "assess/phases.h"
 #include "base/map.h"
 
-#include <string.h>
-
 /* The marks of one history being followed. */
 struct walk {
     const struct tide_history *h;

@@ -1,5 +1,4 @@
 #include "base/buf.h"
-#include "base/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "base/units.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

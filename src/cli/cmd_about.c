@@ -4,8 +4,6 @@
  */
 #include "cli/command.h"
 
-#include <string.h>
-
 static const struct tide_option no_options[] = {{0}};
 
 /* At most one operand; *ret_word is NULL when there is none. */

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 struct values {
     bool json, between;

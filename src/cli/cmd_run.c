@@ -6,7 +6,6 @@
 #include "cli/track.h"
 
 #include <stddef.h>
-#include <string.h>
 
 struct values {
     struct tide_track_options track; /* first: TIDE_TRACK_OPTIONS are offsets in it */

@@ -16,7 +16,6 @@
 #include "sense/proc_read.h"
 #include "show/screen/screen.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

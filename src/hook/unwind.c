@@ -11,7 +11,6 @@
 #include "hook/object.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define MIX       UINT64_C(0x1e3779b97f4a7c15)

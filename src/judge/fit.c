@@ -1,7 +1,6 @@
 #include "judge/fit.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { GRID = 120 };
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { STRAY_AMONG = 5 }; /* windows: itself and the four next to it */
 

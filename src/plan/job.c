@@ -1,6 +1,5 @@
 #include "plan/job.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 #include "play/board_screen.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "play/board_view.h"
 #include "term/keys.h"

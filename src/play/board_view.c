@@ -1,8 +1,6 @@
 #include "play/board_view.h"
 #include "base/units.h"
 
-#include <stdio.h>
-
 enum {
     TOP = 1,         /* row of the board's first row */
     LEFT = 4,        /* column of its first column */

@@ -1,6 +1,5 @@
 #include "play/player.h"
 #include "base/clock.h"
-#include "base/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "rt/machine.h"
 #include "base/check.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_RESULTS = 8 };

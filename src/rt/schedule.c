@@ -2,7 +2,6 @@
 #include "base/check.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What is known of each tensor while a schedule is made. */
 struct track {

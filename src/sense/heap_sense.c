@@ -7,7 +7,6 @@
 #include "sense/heap_sense.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "sense/heap_sites.h"
 
 #include <inttypes.h>

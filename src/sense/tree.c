@@ -1,6 +1,5 @@
 #include "sense/tree.h"
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "sense/proc_read.h"
 #include "sense/rank.h"

@@ -14,7 +14,6 @@
 #include "rt/op_attention.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { BLOCK = 48, WIDE = 4, TALL = 6 };
 

@@ -1,5 +1,4 @@
 #include "rt/cpu/tiles.h"
-#include "base/check.h"
 #include "rt/cpu/shares.h"
 #include "rt/cpu/threads.h"
 

@@ -5,8 +5,6 @@
  */
 #include "show/export/export.h"
 
-#include <string.h>
-
 static void put_name(FILE *out, const char *name)
 {
     for (; *name; name++)

@@ -15,7 +15,6 @@
 #include "base/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MOST_ENTRIES = 1 << 22,

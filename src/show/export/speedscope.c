@@ -6,8 +6,6 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#include <string.h>
-
 /* Frames are shared by all profiles; index 0 stands for sites without a stack. */
 static void put_frames(struct tide_json *json, const struct tide_history *h)
 {

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     SITES_MOST = 4096, /* with a stack of their own, where there is room */

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "show/screen/view.h"
-#include "show/screen/view_model.h"
 
 #include <pthread.h>
 #include <stdlib.h>

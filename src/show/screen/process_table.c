@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { CELL_TEXT = 64, NAME_COLUMNS = 23, SHORT_NAME = 20, WIDE_NAME = 32, INDENT_MAX = 12 };
 

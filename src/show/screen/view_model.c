@@ -1,7 +1,6 @@
 #include "show/screen/view_model.h"
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

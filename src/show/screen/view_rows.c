@@ -6,9 +6,7 @@
  * hang the view.
  */
 #include "show/screen/view_model.h"
-#include "base/check.h"
 #include "base/map.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "base/units.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { TEXT = 512, FEW_SAMPLES = 64 /* less than that is said: 12 % of noise and more */ };
 

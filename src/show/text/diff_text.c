@@ -9,7 +9,6 @@
 #include "show/text/verdict_text.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { LINE = 512 };
 
