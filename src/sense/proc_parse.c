@@ -1,6 +1,7 @@
 #include "sense/proc_parse.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Larger numbers than this many bytes are no memory sizes. */
@@ -51,14 +52,16 @@ static bool next_number(struct line *rest, int64_t *ret_value)
     return true;
 }
 
-/* If the line is "KEY:..." moves *line behind the colon. */
-static bool skip_key(struct line *line, const char *key)
+/* If the line begins with `start`, moves *line behind it. */
+static bool skip(struct line *line, const char *start)
 {
-    size_t len = strlen(key);
-    if (line->len <= len || memcmp(line->text, key, len) != 0 || line->text[len] != ':')
+    size_t len = 0;
+    while (len < line->len && start[len] && line->text[len] == start[len])
+        len++;
+    if (start[len])
         return false;
-    line->text += len + 1;
-    line->len -= len + 1;
+    line->text += len;
+    line->len -= len;
     return true;
 }
 
@@ -68,10 +71,41 @@ static int64_t number_of(struct line line)
     return next_number(&line, &value) ? value : TIDE_UNKNOWN;
 }
 
-static int64_t kib_of(struct line line)
+/* Of a number of units; TIDE_UNKNOWN when it is no size. */
+static int64_t size_of(struct line line, int64_t unit)
 {
-    int64_t kib = number_of(line);
-    return kib < 0 || kib > SANE_BYTES / 1024 ? TIDE_UNKNOWN : kib * 1024;
+    int64_t number = number_of(line);
+    return number < 0 || number >= SANE_BYTES / unit ? TIDE_UNKNOWN : number * unit;
+}
+
+/* A line that begins with `start`, and where its number goes; several that go to one place add up. */
+struct field {
+    const char *start;
+    size_t place; /* offset of an int64_t */
+    int64_t unit;
+};
+
+/* Whether any of the lines is there. What is not, or is no size, is TIDE_UNKNOWN. */
+static bool read_fields(const char *text, size_t len, const struct field *fields, size_t count, void *ret)
+{
+    struct line rest = {text, len}, line;
+    bool any = false;
+    bool begins[256] = {false}; /* a line: most are told by their first byte to be none of these */
+    for (size_t i = 0; i < count; i++) {
+        *(int64_t *)((char *)ret + fields[i].place) = TIDE_UNKNOWN;
+        begins[(unsigned char)fields[i].start[0]] = true;
+    }
+    while (next_line(&rest, &line))
+        for (size_t i = 0; i < count && line.len && begins[(unsigned char)line.text[0]]; i++) {
+            if (!skip(&line, fields[i].start))
+                continue;
+            int64_t *sum = (int64_t *)((char *)ret + fields[i].place), size = size_of(line, fields[i].unit);
+            if (size >= 0)
+                *sum = *sum < 0 ? size : *sum > SANE_BYTES - size ? SANE_BYTES : *sum + size;
+            any = true;
+            break;
+        }
+    return any;
 }
 
 static void copy_name(char out[static TIDE_PROC_NAME], const char *text, size_t len)
@@ -160,103 +194,57 @@ static char letter_of(struct line line)
 
 int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status *ret_status)
 {
-    struct tide_proc_status status = {
-        .state = '?',
-        .parent_pid = TIDE_UNKNOWN,
-        .threads = TIDE_UNKNOWN,
-        .peak_bytes = TIDE_UNKNOWN,
-        .anon_bytes = TIDE_UNKNOWN,
-        .file_bytes = TIDE_UNKNOWN,
-        .shmem_bytes = TIDE_UNKNOWN,
-        .swap_bytes = TIDE_UNKNOWN,
-        .huge_bytes = TIDE_UNKNOWN,
-        .asked_bytes = TIDE_UNKNOWN,
-        .mapped_bytes = TIDE_UNKNOWN,
+    struct found {
+        struct tide_proc_status status;
+        int64_t rss_bytes;
+    } found = {.status = {.state = '?'}};
+    static const struct field fields[] = {
+        {"PPid:", offsetof(struct found, status.parent_pid), 1},
+        {"Threads:", offsetof(struct found, status.threads), 1},
+        {"VmHWM:", offsetof(struct found, status.peak_bytes), 1024},
+        {"VmRSS:", offsetof(struct found, rss_bytes), 1024},
+        {"RssAnon:", offsetof(struct found, status.anon_bytes), 1024},
+        {"RssFile:", offsetof(struct found, status.file_bytes), 1024},
+        {"RssShmem:", offsetof(struct found, status.shmem_bytes), 1024},
+        {"VmSwap:", offsetof(struct found, status.swap_bytes), 1024},
+        {"HugetlbPages:", offsetof(struct found, status.huge_bytes), 1024},
+        {"VmData:", offsetof(struct found, status.asked_bytes), 1024},
+        {"VmSize:", offsetof(struct found, status.mapped_bytes), 1024},
     };
-    int64_t rss_bytes = TIDE_UNKNOWN;
+    struct tide_proc_status *status = &found.status;
     struct line rest = {text, len}, line;
     bool named = false;
-    while (next_line(&rest, &line)) {
-        switch (line.len ? line.text[0] : 0) {
-        case 'N':
-            if (!named && skip_key(&line, "Name")) {
-                if (line.len && line.text[0] == '\t')
-                    line = (struct line){line.text + 1, line.len - 1};
-                copy_escaped_name(status.name, line);
-                named = true;
-            } else if (skip_key(&line, "NSpid")) {
-                read_namespaces(line, &status);
-            }
-            break;
-        case 'S':
-            if (skip_key(&line, "State"))
-                status.state = letter_of(line);
-            break;
-        case 'P':
-            if (skip_key(&line, "PPid"))
-                status.parent_pid = number_of(line);
-            break;
-        case 'T':
-            if (skip_key(&line, "Threads"))
-                status.threads = number_of(line);
-            break;
-        case 'H':
-            if (skip_key(&line, "HugetlbPages"))
-                status.huge_bytes = kib_of(line);
-            break;
-        case 'V':
-            if (skip_key(&line, "VmHWM"))
-                status.peak_bytes = kib_of(line);
-            else if (skip_key(&line, "VmRSS"))
-                rss_bytes = kib_of(line);
-            else if (skip_key(&line, "VmSwap"))
-                status.swap_bytes = kib_of(line);
-            else if (skip_key(&line, "VmData"))
-                status.asked_bytes = kib_of(line);
-            else if (skip_key(&line, "VmSize"))
-                status.mapped_bytes = kib_of(line);
-            break;
-        case 'R':
-            if (skip_key(&line, "RssAnon"))
-                status.anon_bytes = kib_of(line);
-            else if (skip_key(&line, "RssFile"))
-                status.file_bytes = kib_of(line);
-            else if (skip_key(&line, "RssShmem"))
-                status.shmem_bytes = kib_of(line);
-            break;
-        default:
-            break;
+    read_fields(text, len, fields, sizeof fields / sizeof *fields, &found);
+    while (!status->namespace_count && next_line(&rest, &line)) { /* they are the last of the three */
+        if (!named && skip(&line, "Name:")) {
+            skip(&line, "\t");
+            copy_escaped_name(status->name, line);
+            named = true;
+        } else if (skip(&line, "State:")) {
+            status->state = letter_of(line);
+        } else if (skip(&line, "NSpid:")) {
+            read_namespaces(line, status);
         }
     }
     if (!named)
         return -1;
-    if (status.anon_bytes < 0 && status.file_bytes < 0 && status.shmem_bytes < 0)
-        status.anon_bytes = rss_bytes;
-    *ret_status = status;
+    if (status->anon_bytes < 0 && status->file_bytes < 0 && status->shmem_bytes < 0)
+        status->anon_bytes = found.rss_bytes;
+    *ret_status = *status;
     return 0;
-}
-
-static void add_known(int64_t *sum, int64_t bytes)
-{
-    if (bytes >= 0)
-        *sum = *sum < 0 ? bytes : *sum > SANE_BYTES - bytes ? SANE_BYTES : *sum + bytes;
 }
 
 int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup *ret_rollup)
 {
-    struct tide_proc_rollup rollup = {TIDE_UNKNOWN, TIDE_UNKNOWN, TIDE_UNKNOWN, TIDE_UNKNOWN};
-    struct line rest = {text, len}, line;
-    while (next_line(&rest, &line)) {
-        if (skip_key(&line, "Rss"))
-            rollup.rss_bytes = kib_of(line);
-        else if (skip_key(&line, "Pss"))
-            rollup.pss_bytes = kib_of(line);
-        else if (skip_key(&line, "Private_Clean") || skip_key(&line, "Private_Dirty") ||
-                 skip_key(&line, "Private_Hugetlb"))
-            add_known(&rollup.uss_bytes, kib_of(line));
-        else if (skip_key(&line, "SwapPss"))
-            rollup.swap_pss_bytes = kib_of(line);
-    }
+    static const struct field fields[] = {
+        {"Pss:", offsetof(struct tide_proc_rollup, pss_bytes), 1024},
+        {"Private_Clean:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
+        {"Private_Dirty:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
+        {"Private_Hugetlb:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
+        {"SwapPss:", offsetof(struct tide_proc_rollup, swap_pss_bytes), 1024},
+    };
+    struct tide_proc_rollup rollup;
+    read_fields(text, len, fields, sizeof fields / sizeof *fields, &rollup);
     if (rollup.pss_bytes < 0)
         return -1;
     *ret_rollup = rollup;
@@ -322,48 +310,33 @@ int tide_proc_parse_cgroup(const char *text, size_t len, struct tide_proc_cgroup
 
 int tide_proc_parse_meminfo(const char *text, size_t len, struct tide_proc_meminfo *ret_meminfo)
 {
-    struct tide_proc_meminfo meminfo = {TIDE_UNKNOWN, TIDE_UNKNOWN};
-    int64_t free_and_cached = TIDE_UNKNOWN;
-    struct line rest = {text, len}, line;
-    while (next_line(&rest, &line)) {
-        if (skip_key(&line, "MemTotal"))
-            meminfo.total_bytes = kib_of(line);
-        else if (skip_key(&line, "MemAvailable"))
-            meminfo.available_bytes = kib_of(line);
-        else if (skip_key(&line, "MemFree") || skip_key(&line, "Cached"))
-            add_known(&free_and_cached, kib_of(line));
-    }
-    if (meminfo.total_bytes < 0)
+    struct found {
+        struct tide_proc_meminfo meminfo;
+        int64_t free_and_cached;
+    } found;
+    static const struct field fields[] = {
+        {"MemTotal:", offsetof(struct found, meminfo.total_bytes), 1024},
+        {"MemAvailable:", offsetof(struct found, meminfo.available_bytes), 1024},
+        {"MemFree:", offsetof(struct found, free_and_cached), 1024},
+        {"Cached:", offsetof(struct found, free_and_cached), 1024},
+    };
+    read_fields(text, len, fields, sizeof fields / sizeof *fields, &found);
+    if (found.meminfo.total_bytes < 0)
         return -1;
-    if (meminfo.available_bytes < 0)
-        meminfo.available_bytes = free_and_cached;
-    *ret_meminfo = meminfo;
+    if (found.meminfo.available_bytes < 0)
+        found.meminfo.available_bytes = found.free_and_cached;
+    *ret_meminfo = found.meminfo;
     return 0;
 }
 
 int tide_proc_parse_limits(const char *text, size_t len, struct tide_proc_limits *ret_limits)
 {
-    static const char space[] = "Max address space ", data[] = "Max data size ";
-    struct tide_proc_limits limits = {TIDE_UNKNOWN, TIDE_UNKNOWN};
-    struct line rest = {text, len}, line;
-    bool any = false;
-    while (next_line(&rest, &line)) {
-        int64_t *field = NULL;
-        size_t used = 0;
-        if (line.len >= sizeof space && memcmp(line.text, space, sizeof space - 1) == 0) {
-            field = &limits.address_space_bytes;
-            used = sizeof space - 1;
-        } else if (line.len >= sizeof data && memcmp(line.text, data, sizeof data - 1) == 0) {
-            field = &limits.data_bytes;
-            used = sizeof data - 1;
-        }
-        if (!field)
-            continue;
-        any = true;
-        int64_t bytes = number_of((struct line){line.text + used, line.len - used});
-        *field = bytes >= 0 && bytes < SANE_BYTES ? bytes : TIDE_UNKNOWN;
-    }
-    if (!any)
+    static const struct field fields[] = {
+        {"Max address space ", offsetof(struct tide_proc_limits, address_space_bytes), 1},
+        {"Max data size ", offsetof(struct tide_proc_limits, data_bytes), 1},
+    };
+    struct tide_proc_limits limits;
+    if (!read_fields(text, len, fields, sizeof fields / sizeof *fields, &limits))
         return -1;
     *ret_limits = limits;
     return 0;
@@ -371,30 +344,27 @@ int tide_proc_parse_limits(const char *text, size_t len, struct tide_proc_limits
 
 int64_t tide_proc_parse_counter(const char *text, size_t len, const char *key)
 {
-    size_t key_len = strlen(key);
     struct line rest = {text, len}, line;
     while (next_line(&rest, &line))
-        if (line.len > key_len && memcmp(line.text, key, key_len) == 0 && is_blank(line.text[key_len]))
-            return number_of((struct line){line.text + key_len, line.len - key_len});
+        if (skip(&line, key) && line.len && is_blank(line.text[0]))
+            return number_of(line);
     return TIDE_UNKNOWN;
 }
 
 int64_t tide_proc_parse_bytes(const char *text, size_t len)
 {
-    int64_t bytes = number_of((struct line){text, len});
-    return bytes >= SANE_BYTES ? TIDE_UNKNOWN : bytes;
+    return size_of((struct line){text, len}, 1);
 }
 
 int64_t tide_proc_parse_pressure(const char *text, size_t len)
 {
-    static const char start[] = "some avg10=";
     struct line rest = {text, len}, line;
     while (next_line(&rest, &line)) {
-        if (line.len < sizeof start || memcmp(line.text, start, sizeof start - 1) != 0)
+        if (!skip(&line, "some avg10="))
             continue;
-        line = (struct line){line.text + sizeof start - 1, line.len - (sizeof start - 1)};
         int64_t percent;
-        if (is_blank(line.text[0]) || !next_number(&line, &percent) || percent < 0 || percent > 100)
+        if (!line.len || is_blank(line.text[0]) || !next_number(&line, &percent) || percent < 0 ||
+            percent > 100)
             return TIDE_UNKNOWN;
         int64_t ppm = percent * 10000, unit = 1000;
         if (line.len && line.text[0] == '.')

@@ -52,7 +52,6 @@ static void check_rollup(const char *text, size_t len)
     if (tide_proc_parse_rollup(text, len, &rollup) != 0)
         return;
     TIDE_CHECK(rollup.pss_bytes, >=, 0);
-    check_size(rollup.rss_bytes);
     check_size(rollup.pss_bytes);
     check_size(rollup.uss_bytes);
     check_size(rollup.swap_pss_bytes);
