@@ -3,6 +3,7 @@
  */
 #include "channel/channel.h"
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "channel/birth.h"
 #include "channel/file.h"
@@ -78,19 +79,6 @@ static int open_lane(const struct tide_channel *channel, size_t place, const cha
     return tide_file_open(channel->places.at[place].fd, name, TIDE_LANE_BYTES, O_RDONLY);
 }
 
-static int grow_lanes(struct tide_channel *channel)
-{
-    if (channel->lane_count < channel->lane_capacity)
-        return 0;
-    size_t capacity = channel->lane_capacity ? 2 * channel->lane_capacity : 16;
-    struct lane *lanes = realloc(channel->lanes, capacity * sizeof *lanes);
-    if (!lanes)
-        return -1;
-    channel->lanes = lanes;
-    channel->lane_capacity = capacity;
-    return 0;
-}
-
 /* Takes up the file if it is a lane that is ready and says of itself what its name says; otherwise it is
  * looked at again at the next drain. -1: out of memory. */
 static int follow(struct tide_channel *channel, size_t place, const char *name, int64_t now_ns)
@@ -115,7 +103,8 @@ static int follow(struct tide_channel *channel, size_t place, const char *name, 
         return 0;
     }
     memcpy(lane.name, name, strlen(name) + 1);
-    if (grow_lanes(channel) || tide_map_put(&channel->by_name, key, channel->lane_count)) {
+    if (TIDE_GROW(channel->lanes, channel->lane_capacity, channel->lane_count + 1, TIDE_CHANNEL_LANES) ||
+        tide_map_put(&channel->by_name, key, channel->lane_count)) {
         close(fd);
         return -1;
     }

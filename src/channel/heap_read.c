@@ -6,6 +6,7 @@
  */
 #include "channel/heap_read.h"
 
+#include "base/grow.h"
 #include "base/map.h"
 #include "base/units.h"
 #include "channel/birth.h"
@@ -221,25 +222,12 @@ static bool is_shortage(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-static int grow_tables(struct tide_heap_tables *tables)
-{
-    if (tables->count < tables->capacity)
-        return 0;
-    size_t capacity = tables->capacity ? 2 * tables->capacity : 64;
-    struct tide_heap_table **all = realloc(tables->tables, capacity * sizeof(struct tide_heap_table *));
-    if (!all)
-        return -1;
-    tables->tables = all;
-    tables->capacity = capacity;
-    return 0;
-}
-
 /* Follows a table whose file is open from now on. -1: no memory. */
 static int add_table(struct tide_heap_tables *tables, const struct tide_heap_table *table)
 {
     struct tide_heap_table *copy = malloc(sizeof *copy);
 
-    if (!copy || grow_tables(tables) != 0 ||
+    if (!copy || TIDE_GROW(tables->tables, tables->capacity, tables->count + 1, TIDE_HEAP_TABLES) != 0 ||
         tide_map_put(&tables->by_name, tide_map_text_key(table->name), 1) != 0) {
         free(copy);
         return -1;
@@ -360,16 +348,8 @@ static int read_modules(struct tide_heap_table *table)
 {
     size_t count = (size_t)table->head.module_count;
 
-    if (count > table->module_capacity) {
-        size_t capacity = count + count / 2 + 16;
-        struct tide_heap_range *modules = realloc(table->modules, capacity * sizeof *modules);
-        if (modules) {
-            table->modules = modules;
-            table->module_capacity = capacity;
-        }
-        count =
-            count < table->module_capacity ? count : table->module_capacity; /* the rest at the next read */
-    }
+    if (TIDE_GROW(table->modules, table->module_capacity, count, TIDE_HEAP_MODULES) != 0)
+        count = table->module_capacity; /* the rest at the next read */
     while (table->module_count < count)
         table->modules[table->module_count++] = (struct tide_heap_range){0};
     for (size_t at = table->module_ready; at < count; at += MODULES_AT_ONCE) {

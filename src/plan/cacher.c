@@ -1,5 +1,6 @@
 #include "plan/cacher.h"
 #include "base/check.h"
+#include "base/grow.h"
 #include "base/units.h"
 
 #include <stdlib.h>
@@ -56,16 +57,7 @@ static int new_block(struct tide_cacher *c)
         c->unused = c->blocks[block].after;
         return block;
     }
-    if (c->count == c->capacity) {
-        int capacity = c->capacity ? 2 * c->capacity : 256;
-        struct tide_cacher_block *grown =
-            capacity <= BLOCKS_MOST ? realloc(c->blocks, (size_t)capacity * sizeof *grown) : NULL;
-        if (!grown)
-            return -1;
-        c->blocks = grown;
-        c->capacity = capacity;
-    }
-    return c->count++;
+    return TIDE_GROW(c->blocks, c->capacity, c->count + 1, BLOCKS_MOST) ? -1 : c->count++;
 }
 
 static void drop_block(struct tide_cacher *c, int block)
@@ -98,14 +90,8 @@ static struct tide_cacher_free *pool_of(struct tide_cacher *c, int block)
 static bool pool_add(struct tide_cacher *c, int block)
 {
     struct tide_cacher_free *pool = pool_of(c, block);
-    if (pool->count == pool->capacity) {
-        int capacity = pool->capacity ? 2 * pool->capacity : 64;
-        int *grown = realloc(pool->blocks, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        pool->blocks = grown;
-        pool->capacity = capacity;
-    }
+    if (TIDE_GROW(pool->blocks, pool->capacity, pool->count + 1, BLOCKS_MOST))
+        return false;
     int at = pool_place(c, pool, c->blocks[block].bytes, c->blocks[block].address);
     memmove(pool->blocks + at + 1, pool->blocks + at, (size_t)(pool->count - at) * sizeof *pool->blocks);
     pool->blocks[at] = block;
@@ -130,14 +116,8 @@ static int64_t round_up(int64_t bytes, int64_t grain)
 /* A hole, behind those that lie lower. */
 static bool add_hole(struct tide_cacher *c, int64_t address, int64_t bytes)
 {
-    if (c->hole_count == c->hole_capacity) {
-        int capacity = c->hole_capacity ? 2 * c->hole_capacity : 64;
-        struct tide_cacher_hole *grown = realloc(c->holes, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        c->holes = grown;
-        c->hole_capacity = capacity;
-    }
+    if (TIDE_GROW(c->holes, c->hole_capacity, c->hole_count + 1, BLOCKS_MOST))
+        return false;
     int at = c->hole_count++;
     for (; at > 0 && c->holes[at - 1].address > address; at--)
         c->holes[at] = c->holes[at - 1];

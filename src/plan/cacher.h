@@ -43,16 +43,19 @@ struct tide_cacher_hole {
 
 struct tide_cacher_free { /* a pool: sorted by size, then by address */
     int *blocks;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 struct tide_cacher {
     struct tide_cacher_block *blocks;
-    int count, capacity, unused; /* unused: head of the list of block numbers to use again, -1: none */
+    size_t capacity;
+    int count, unused; /* unused: head of the list of block numbers to use again, -1: none */
     struct tide_cacher_free pools[TIDE_STREAMS][2];
     enum tide_stream stream;        /* of the next take */
     struct tide_cacher_hole *holes; /* where the driver has room, by address */
-    int hole_count, hole_capacity;
+    int hole_count;
+    size_t hole_capacity;
     int64_t lowest, next_address;           /* of segments; where the heap ends */
     int64_t allocated, reserved, requested; /* bytes now */
     int64_t threshold, end_free;            /* of the heap: what is mapped, and what is free at its end */

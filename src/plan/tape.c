@@ -1,5 +1,6 @@
 #include "plan/shard.h"
 #include "base/check.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,21 +55,15 @@ void tide_tape_release(struct tide_tape *tape)
     *tape = (struct tide_tape){.storage_unused = -1};
 }
 
-/* Room for one more in an array; false when there is none. */
-static bool room(struct tide_tape *tape, void **array, size_t size, int count, int *capacity, int most)
+static bool has_grown(struct tide_tape *tape, int status)
 {
-    if (count < *capacity)
-        return true;
-    int wanted = *capacity ? 2 * *capacity : 128;
-    void *grown = wanted <= most && !tape->failed ? realloc(*array, (size_t)wanted * size) : NULL;
-    if (!grown) {
-        tape->failed = true;
-        return false;
-    }
-    *array = grown;
-    *capacity = wanted;
-    return true;
+    tape->failed |= status != 0;
+    return status == 0;
 }
+
+/* Room for one more in an array; false when there is none. */
+#define ROOM(tape, array, capacity, count, most)                                                             \
+    has_grown(tape, TIDE_GROW((tape)->array, (tape)->capacity, (tape)->count + 1, most))
 
 static void note_peak(struct tide_tape *tape)
 {
@@ -111,8 +106,7 @@ static int new_storage(struct tide_tape *tape, int64_t bytes, enum tide_part own
         return -1;
     if (at >= 0)
         tape->storage_unused = tape->storages[at].next;
-    else if (!room(tape, (void **)&tape->storages, sizeof *tape->storages, tape->storage_count,
-                   &tape->storage_capacity, STORAGES_MOST))
+    else if (!ROOM(tape, storages, storage_capacity, storage_count, STORAGES_MOST))
         return -1;
     else
         at = tape->storage_count++;
@@ -172,8 +166,7 @@ void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
 
 int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner)
 {
-    if (!room(tape, (void **)&tape->leaves, sizeof *tape->leaves, tape->leaf_count, &tape->leaf_capacity,
-              LEAVES_MOST))
+    if (!ROOM(tape, leaves, leaf_capacity, leaf_count, LEAVES_MOST))
         return -1;
     tape->leaves[tape->leaf_count] =
         (struct tide_leaf){.count = count,
@@ -193,8 +186,7 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
 
 int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch)
 {
-    if (!tape->grad || !room(tape, (void **)&tape->nodes, sizeof *tape->nodes, tape->node_count,
-                             &tape->node_capacity, NODES_MOST))
+    if (!tape->grad || !ROOM(tape, nodes, node_capacity, node_count, NODES_MOST))
         return -1;
     struct tide_tape_node *node = &tape->nodes[tape->node_count];
     node->edge_count = node->saved_count = 0;
@@ -260,8 +252,7 @@ void tide_tape_fills(struct tide_tape *tape, int node, int slot, int64_t bytes)
 struct tide_sized tide_tape_checkpoint(struct tide_tape *tape, tide_block_function *block, void *context,
                                        int layer, struct tide_sized in)
 {
-    if (!tape->grad || !room(tape, (void **)&tape->checkpoints, sizeof *tape->checkpoints,
-                             tape->checkpoint_count, &tape->checkpoint_capacity, CHECKPOINTS_MOST))
+    if (!tape->grad || !ROOM(tape, checkpoints, checkpoint_capacity, checkpoint_count, CHECKPOINTS_MOST))
         return block(tape, context, layer, in);
     int first = tape->node_count, number = tape->checkpoint_count++;
     hold(tape, in.storage);

@@ -129,13 +129,14 @@ typedef struct tide_sized tide_block_function(struct tide_tape *tape, void *cont
 struct tide_tape {
     struct tide_cacher cacher;
     struct tide_storage *storages;
-    int storage_count, storage_capacity, storage_unused;
+    int storage_count, storage_unused;
     struct tide_tape_node *nodes;
-    int node_count, node_capacity;
+    int node_count;
     struct tide_leaf *leaves;
-    int leaf_count, leaf_capacity;
+    int leaf_count;
     struct tide_checkpoint *checkpoints;
-    int checkpoint_count, checkpoint_capacity;
+    int checkpoint_count;
+    size_t storage_capacity, node_capacity, leaf_capacity, checkpoint_capacity;
     int64_t owned[TIDE_PARTS];
     struct tide_plan_phase phases[TIDE_PHASES_MOST];
     int phase, phase_count;

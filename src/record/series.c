@@ -7,6 +7,7 @@
 #include "record/series.h"
 #include "record/columns.h"
 #include "base/buf.h"
+#include "base/grow.h"
 #include "base/infile.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -30,8 +31,8 @@ struct table {
     const char *odd_text[TIDE_SERIES_COLUMNS]; /* the first cell that holds no value; lives in the arena */
     size_t odd_line[TIDE_SERIES_COLUMNS];
     double *cells; /* rows * stride */
-    size_t stride;
-    size_t rows, capacity;
+    size_t stride, rows;
+    size_t capacity; /* of cells */
 };
 
 struct cursor {
@@ -71,16 +72,8 @@ static int out_of_memory(struct tide_err *err)
 
 static int add_row(struct table *t, double **ret_row, struct tide_err *err)
 {
-    if (t->rows == t->capacity) {
-        size_t capacity = t->capacity ? t->capacity * 2 : 1024, bytes;
-        if (__builtin_mul_overflow(capacity, t->stride * sizeof(double), &bytes) || bytes > ARENA_MOST)
-            return out_of_memory(err);
-        double *cells = realloc(t->cells, bytes);
-        if (!cells)
-            return out_of_memory(err);
-        t->cells = cells;
-        t->capacity = capacity;
-    }
+    if (TIDE_GROW(t->cells, t->capacity, (t->rows + 1) * t->stride, ARENA_MOST / sizeof *t->cells))
+        return out_of_memory(err);
     double *row = t->cells + t->rows++ * t->stride;
     for (size_t i = 0; i < t->stride; i++)
         row[i] = NAN;

@@ -1,4 +1,5 @@
 #include "rt/graph.h"
+#include "base/grow.h"
 #include "rt/op.h"
 
 #include <stdarg.h>
@@ -50,18 +51,6 @@ int tide_graph_failed(const struct tide_graph *graph, struct tide_err *err)
     if (err)
         *err = graph->err;
     return -1;
-}
-
-/* Room for one more; returns the array, perhaps moved, or NULL. */
-static void *grown(void *array, int count, int *capacity, size_t size)
-{
-    if (count < *capacity)
-        return array;
-    int more = *capacity ? *capacity * 2 : 64;
-    void *moved = more <= MOST_TENSORS ? realloc(array, (size_t)more * size) : NULL;
-    if (moved)
-        *capacity = more;
-    return moved;
 }
 
 /* Places for what a parameter needs to train. */
@@ -151,12 +140,9 @@ int tide_graph_tensor(struct tide_graph *graph, const char *name, enum tide_tens
 {
     if (graph->failed)
         return -1;
-    struct tide_tensor *tensors =
-        grown(graph->tensors, graph->tensor_count, &graph->tensor_capacity, sizeof *tensors);
-    if (!tensors)
+    if (TIDE_GROW(graph->tensors, graph->tensor_capacity, graph->tensor_count + 1, MOST_TENSORS))
         return tide_graph_fail(graph, "out of memory for the graph");
-    graph->tensors = tensors;
-    struct tide_tensor *tensor = &tensors[graph->tensor_count];
+    struct tide_tensor *tensor = &graph->tensors[graph->tensor_count];
     *tensor = (struct tide_tensor){
         .role = role, .dtype = dtype, .rank = rank, .block = graph->open_block, .producer = -1};
     tensor->frozen = (role == TIDE_PARAMETER && graph->freezes) || role == TIDE_GUEST;
@@ -256,11 +242,9 @@ int tide_graph_append(struct tide_graph *graph, const struct tide_node *node)
                  graph->programs[graph->program_count - 1].trains)
             return tide_graph_fail(graph, "%s: '%s' is streamed, and this program trains", node->op->name,
                                    graph->tensors[node->in[i]].name);
-    struct tide_node *nodes = grown(graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
-    if (!nodes)
+    if (TIDE_GROW(graph->nodes, graph->node_capacity, graph->node_count + 1, MOST_TENSORS))
         return tide_graph_fail(graph, "out of memory for the graph");
-    graph->nodes = nodes;
-    struct tide_node *added = &nodes[graph->node_count];
+    struct tide_node *added = &graph->nodes[graph->node_count];
     *added = *node;
     added->block = graph->open_block;
     if (added->op->shape(graph, added))

@@ -101,9 +101,10 @@ struct tide_program {
 
 struct tide_graph {
     struct tide_tensor *tensors;
-    int tensor_count, tensor_capacity;
+    int tensor_count;
     struct tide_node *nodes;
-    int node_count, node_capacity;
+    int node_count;
+    size_t tensor_capacity, node_capacity;
     struct tide_program programs[TIDE_PROGRAMS];
     int program_count, open_block;
     struct tide_map names;          /* of parameters */

@@ -1,7 +1,10 @@
 #include "rt/schedule.h"
 #include "base/check.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
+
+enum { LONGEST = 1 << 24 }; /* instructions, and values */
 
 /* What is known of each tensor while a schedule is made. */
 struct track {
@@ -27,7 +30,7 @@ struct maker {
     struct tide_err *err;
     int *awaited; /* of each value: how many will still read it: tensors that have it as the gradient that
                      their producer will read, and a second walk */
-    int awaited_capacity;
+    size_t awaited_capacity;
     bool twice, measures; /* there are two walks; this one is for the norm */
 };
 
@@ -36,31 +39,15 @@ static int no_memory(struct maker *m)
     return tide_err_set(m->err, "out of memory for the schedule");
 }
 
-static void *room_for_one(void *array, int count, int *capacity, size_t size)
-{
-    if (count < *capacity)
-        return array;
-    int more = *capacity ? *capacity * 2 : 256;
-    void *moved = realloc(array, (size_t)more * size);
-    if (moved)
-        *capacity = more;
-    return moved;
-}
-
 static int new_value(struct maker *m, enum tide_value_kind kind, int tensor, size_t bytes)
 {
     int new = m->to->value_count;
-    struct tide_value *values = room_for_one(m->to->values, new, &m->to->value_capacity, sizeof *values);
-    if (!values)
+    if (TIDE_GROW(m->to->values, m->to->value_capacity, new + 1, LONGEST) ||
+        TIDE_GROW(m->awaited, m->awaited_capacity, new + 1, LONGEST))
         return no_memory(m);
-    m->to->values = values;
-    int *awaited = room_for_one(m->awaited, new, &m->awaited_capacity, sizeof *awaited);
-    if (!awaited)
-        return no_memory(m);
-    m->awaited = awaited;
-    values[new] =
+    m->to->values[new] =
         (struct tide_value){.kind = kind, .tensor = tensor, .bytes = bytes, .first = -1, .last = -1};
-    awaited[new] = 0;
+    m->awaited[new] = 0;
     return m->to->value_count++;
 }
 
@@ -77,11 +64,9 @@ static void touch(struct tide_schedule *s, int value)
 static int emit(struct maker *m, const struct tide_instruction *instruction)
 {
     struct tide_schedule *s = m->to;
-    struct tide_instruction *list = room_for_one(s->instructions, s->count, &s->capacity, sizeof *list);
-    if (!list)
+    if (TIDE_GROW(s->instructions, s->capacity, s->count + 1, LONGEST))
         return no_memory(m);
-    s->instructions = list;
-    list[s->count] = *instruction;
+    s->instructions[s->count] = *instruction;
     for (int i = 0; i < TIDE_OPERANDS; i++) {
         touch(s, instruction->in[i]);
         touch(s, instruction->in_grad[i]);

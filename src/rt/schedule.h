@@ -74,9 +74,10 @@ struct tide_instruction {
 
 struct tide_schedule {
     struct tide_instruction *instructions;
-    int count, capacity;
+    int count;
     struct tide_value *values;
-    int value_count, value_capacity;
+    int value_count;
+    size_t capacity, value_capacity;
     double work; /* floating-point operations of one pass, those recomputed ones included */
 };
 

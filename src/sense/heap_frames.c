@@ -2,6 +2,7 @@
 #include "sense/heap_frames.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "base/source_line.h"
 #include "base/units.h"
@@ -71,18 +72,6 @@ void tide_heap_frames_free(struct tide_heap_frames *frames)
     free(frames);
 }
 
-/* Room for one more element, or NULL; *array is as it was then. */
-static void *grown(void *array, size_t count, size_t *capacity, size_t most, size_t size)
-{
-    if (count < *capacity)
-        return array;
-    size_t more = *capacity ? 2 * *capacity : 256;
-    void *larger = count < most ? realloc(array, more * size) : NULL;
-    if (larger)
-        *capacity = more;
-    return larger;
-}
-
 static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const struct tide_heap_range *range)
 {
     uint64_t key = tide_map_key(tide_map_key(TIDE_MAP_SEED, range->path, strlen(range->path) + 1),
@@ -96,11 +85,9 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
         frames->modules[found].end = range->end;
         return (int32_t)found;
     }
-    struct module *modules = grown(frames->modules, frames->module_count, &frames->module_capacity,
-                                   TIDE_HEAP_FRAMES_MODULES, sizeof *modules);
-    if (!modules)
+    if (TIDE_GROW(frames->modules, frames->module_capacity, frames->module_count + 1,
+                  TIDE_HEAP_FRAMES_MODULES) != 0)
         return -1;
-    frames->modules = modules;
     struct module module = {.path = strdup(range->path),
                             .build_id_bytes = range->build_id_bytes,
                             .pid = pid,
@@ -111,7 +98,7 @@ static int32_t add_module(struct tide_heap_frames *frames, int64_t pid, const st
         free(module.path);
         return -1;
     }
-    modules[frames->module_count] = module;
+    frames->modules[frames->module_count] = module;
     return (int32_t)frames->module_count++;
 }
 
@@ -123,14 +110,11 @@ static int32_t add_frame(struct tide_heap_frames *frames, uint64_t key, struct f
     *ret_new = false;
     if (tide_map_get(&frames->by_key, key, &found))
         return (int32_t)found;
-    struct frame *larger = grown(frames->frames, frames->frame_count, &frames->frame_capacity,
-                                 TIDE_HEAP_FRAMES_MOST, sizeof *larger);
-    if (!larger)
+    if (TIDE_GROW(frames->frames, frames->frame_capacity, frames->frame_count + 1, TIDE_HEAP_FRAMES_MOST) !=
+            0 ||
+        tide_map_put(&frames->by_key, key, frames->frame_count) != 0)
         return -1;
-    frames->frames = larger;
-    if (tide_map_put(&frames->by_key, key, frames->frame_count) != 0)
-        return -1;
-    larger[frames->frame_count] = frame;
+    frames->frames[frames->frame_count] = frame;
     *ret_new = true;
     frames->undone++;
     return (int32_t)frames->frame_count++;

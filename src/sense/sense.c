@@ -7,6 +7,7 @@
 #include "sense/sense.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -148,16 +149,8 @@ void tide_sense_free(struct tide_sense *sense)
 static void remember_under(struct tide_sense *sense, struct tide_map *map, int64_t pid,
                            const struct tide_member *member)
 {
-    if (sense->known_count >= PROCESSES_MAX)
+    if (TIDE_GROW(sense->known, sense->known_capacity, sense->known_count + 1, PROCESSES_MAX) != 0)
         return;
-    if (sense->known_count == sense->known_capacity) {
-        size_t capacity = sense->known_capacity ? 2 * sense->known_capacity : 256;
-        struct known_process *known = realloc(sense->known, capacity * sizeof *known);
-        if (!known)
-            return;
-        sense->known = known;
-        sense->known_capacity = capacity;
-    }
     uint64_t older = 0;
     tide_map_get(map, (uint64_t)pid, &older);
     sense->known[sense->known_count] = (struct known_process){member->start_ticks, member->id, (size_t)older};

@@ -1,6 +1,7 @@
 #include "sense/smaps.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "sense/proc_read.h"
 
 #include <errno.h>
@@ -168,15 +169,9 @@ static int most_wanted_first(const void *a, const void *b)
 
 static size_t collect_wishes(struct tide_smaps_budget *budget, struct tide_tree *tree, int64_t now_ns)
 {
-    if (budget->wish_capacity < tree->member_count) {
-        struct tide_smaps_wish *wishes =
-            realloc(budget->wishes, tree->member_capacity * sizeof *budget->wishes);
-        if (!wishes)
-            return 0;
-        budget->wishes = wishes;
-        budget->wish_capacity = tree->member_capacity;
-    }
     size_t count = 0;
+    if (TIDE_GROW(budget->wishes, budget->wish_capacity, tree->member_count, TIDE_TREE_MEMBERS) != 0)
+        return 0;
     for (size_t i = 0; i < tree->member_count; i++)
         if (wish_for(tree, tree->members[i], now_ns, &budget->wishes[count]))
             count++;

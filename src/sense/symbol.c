@@ -9,6 +9,7 @@
 #include "sense/symbol.h"
 
 #include "base/arena.h"
+#include "base/grow.h"
 #include "base/infile.h"
 #include "base/map.h"
 
@@ -446,14 +447,8 @@ static bool add_range(struct module *module, size_t *capacity, struct range rang
 {
     if (range.high <= range.low)
         return true;
-    if (module->range_count == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 1024;
-        struct range *ranges = more > RANGES_MOST ? NULL : realloc(module->ranges, more * sizeof *ranges);
-        if (!ranges)
-            return false;
-        module->ranges = ranges;
-        *capacity = more;
-    }
+    if (TIDE_GROW(module->ranges, *capacity, module->range_count + 1, RANGES_MOST) != 0)
+        return false;
     module->ranges[module->range_count++] = range;
     return true;
 }

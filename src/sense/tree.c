@@ -1,6 +1,7 @@
 #include "sense/tree.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "sense/proc_read.h"
 #include "sense/rank.h"
 
@@ -150,17 +151,12 @@ static int add_member(struct tide_tree *tree, const struct tide_proc_stat *stat,
         tree->overflowed = true;
         return -1;
     }
-    if (tree->member_count == tree->member_capacity) {
-        size_t capacity = tree->member_capacity ? 2 * tree->member_capacity : 64;
-        struct tide_member **members = realloc(tree->members, capacity * sizeof *members);
-        if (!members)
-            return -1;
-        tree->members = members;
-        tree->member_capacity = capacity;
-    }
     struct tide_member *member = calloc(1, sizeof *member);
-    if (!member)
+    if (!member ||
+        TIDE_GROW(tree->members, tree->member_capacity, tree->member_count + 1, TIDE_TREE_MEMBERS) != 0) {
+        free(member);
         return -1;
+    }
     *member = (struct tide_member){
         .pid = stat->pid,
         .start_ticks = stat->start_ticks,
@@ -239,16 +235,10 @@ int tide_tree_add_root(struct tide_tree *tree, int64_t pid, int64_t now_ns, stru
 
 static void note_candidate(struct tide_tree *tree, int64_t pid, uint64_t inode, bool doubtful)
 {
-    if (tree->candidate_count == tree->candidate_capacity) {
-        size_t capacity = tree->candidate_capacity ? 2 * tree->candidate_capacity : 256;
-        struct tide_tree_candidate *candidates =
-            realloc(tree->candidates, capacity * sizeof *tree->candidates);
-        if (!candidates) {
-            tree->unsettled = true; /* stays unseen: the next scan comes across it again */
-            return;
-        }
-        tree->candidates = candidates;
-        tree->candidate_capacity = capacity;
+    if (TIDE_GROW(tree->candidates, tree->candidate_capacity, tree->candidate_count + 1, MAX_STRANGERS) !=
+        0) {
+        tree->unsettled = true; /* stays unseen: the next scan comes across it again */
+        return;
     }
     struct tide_tree_candidate *candidate = &tree->candidates[tree->candidate_count];
     if (tide_proc_read_stat(tree->proc_fd, pid, &candidate->stat) != 0)

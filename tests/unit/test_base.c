@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/descriptors.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/units.h"
@@ -119,6 +120,23 @@ static void a_buffer_survives_a_failed_allocation(void **state)
     tide_buf_release(&buf);
 }
 
+static void an_array_survives_a_failed_allocation(void **state)
+{
+    (void)state;
+    NEEDS_FAILING_MALLOC();
+    int *numbers = NULL;
+    size_t capacity = 0;
+    assert_int_equal(TIDE_GROW(numbers, capacity, 1, 1000), 0);
+    size_t before = capacity;
+    numbers[0] = 7;
+    failing_arm(0);
+    assert_int_equal(TIDE_GROW(numbers, capacity, before + 1, 1000), -1);
+    assert_true(failing_disarm());
+    assert_int_equal(capacity, before);
+    assert_int_equal(numbers[0], 7);
+    free(numbers);
+}
+
 static void a_map_survives_every_failed_allocation(void **state)
 {
     (void)state;
@@ -147,6 +165,25 @@ static void a_map_survives_every_failed_allocation(void **state)
 
 #endif
 
+static void an_array_grows_to_its_maximum_and_no_further(void **state)
+{
+    (void)state;
+    enum { MOST = 1000 };
+    uint16_t *numbers = NULL;
+    size_t capacity = 0;
+    for (size_t i = 0; i < MOST; i++) {
+        assert_int_equal(TIDE_GROW(numbers, capacity, i + 1, MOST), 0);
+        assert_true(capacity > i);
+        numbers[i] = (uint16_t)i;
+    }
+    assert_int_equal(capacity, MOST);
+    assert_int_equal(TIDE_GROW(numbers, capacity, MOST + 1, MOST), -1);
+    assert_int_equal(TIDE_GROW(numbers, capacity, MOST + 1, SIZE_MAX), -1);
+    for (size_t i = 0; i < MOST; i++)
+        assert_int_equal(numbers[i], i);
+    free(numbers);
+}
+
 static void only_the_descriptors_that_are_kept_stay_open(void **state)
 {
     (void)state;
@@ -172,9 +209,11 @@ int main(void)
         cmocka_unit_test(only_the_descriptors_that_are_kept_stay_open),
         cmocka_unit_test(what_could_drive_a_terminal_is_escaped_in_json_too),
         cmocka_unit_test(every_short_duration_has_its_own_unit),
+        cmocka_unit_test(an_array_grows_to_its_maximum_and_no_further),
 #if HAVE_FAILING_MALLOC
         cmocka_unit_test(an_arena_survives_a_failed_allocation),
         cmocka_unit_test(a_buffer_survives_a_failed_allocation),
+        cmocka_unit_test(an_array_survives_a_failed_allocation),
         cmocka_unit_test(a_map_survives_every_failed_allocation),
 #endif
     };
