@@ -45,7 +45,7 @@ static int64_t read_pid(const char *text, struct tide_err *err)
 {
     int64_t pid;
     char shown[64], path[64];
-    tide_text_escape(text, strlen(text), shown, sizeof shown);
+    tide_text_shown(text, shown, sizeof shown);
     if (tide_count_parse(text, &pid) || pid <= 0 || pid > INT_MAX) {
         tide_err_set(err, "attach: '%s' is not a process ID", shown);
         return tide_err_hint(err, "find one with 'pgrep -f train.py'");

@@ -81,7 +81,7 @@ static int check_place(const char *to, struct tide_err *err)
         tide_reader_is_recording(to, NULL) <= 0)
         return 0;
     tide_err_set(err, "cannot write '%s': it is a recording, which is never overwritten",
-                 tide_text_escape(to, strlen(to), shown, sizeof shown));
+                 tide_text_shown(to, shown, sizeof shown));
     return tide_err_hint(err, "name another file with -o");
 }
 

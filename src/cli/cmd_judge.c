@@ -94,7 +94,7 @@ static int judge_file(const char *path, const struct values *v, bool several)
             tide_assessment_json(a, path, stdout);
         else if (!v->quiet) {
             if (several)
-                printf("%s\n", tide_text_escape(path, strlen(path), shown, sizeof shown));
+                printf("%s\n", tide_text_shown(path, shown, sizeof shown));
             tide_assessment_print(a, stdout);
             if (v->all)
                 print_all(a);

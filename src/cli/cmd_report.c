@@ -63,7 +63,7 @@ static int check_place(const char *path, const char *recording, bool force, stru
 {
     char shown[256];
     struct stat at, of;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    tide_text_shown(path, shown, sizeof shown);
     if (stat(path, &at))
         return 0;
     if (S_ISDIR(at.st_mode)) {
@@ -117,7 +117,7 @@ static int make_report(const struct values *v, const char *recording, struct tid
         return -1;
     struct stat at;
     if (!to_stdout && !stat(path, &at) && S_ISREG(at.st_mode))
-        printf("report: %s (%s)\n", tide_text_escape(path, strlen(path), shown, sizeof shown),
+        printf("report: %s (%s)\n", tide_text_shown(path, shown, sizeof shown),
                tide_size_text((double)at.st_size, size));
     return 0;
 }

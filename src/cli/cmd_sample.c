@@ -140,8 +140,7 @@ static int find_model(struct model *m, const char *dir, struct tide_err *err)
     char shown[256];
     int status = tide_checkpoint_find(dir, m->path, sizeof m->path, err);
     if (status > 0) {
-        tide_err_set(err, "there is no model in '%s'",
-                     tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+        tide_err_set(err, "there is no model in '%s'", tide_text_shown(dir, shown, sizeof shown));
         return tide_err_hint(err, "train one: tidemark train lm --out DIR");
     }
     if (status)

@@ -47,8 +47,7 @@ static int read_none(int argc, char **argv)
     if (tide_command_parse(&tide_command_train, 0, argc, argv, &none, &operands, &count, NULL, &code))
         return code;
     if (count)
-        tide_err_set(&err, "train: there is no task '%s'",
-                     tide_text_escape(operands[0], strlen(operands[0]), shown, sizeof shown));
+        tide_err_set(&err, "train: there is no task '%s'", tide_text_shown(operands[0], shown, sizeof shown));
     else
         tide_err_set(&err, "train: expected what to train");
     tide_err_hint(&err, "to train a language model: tidemark train lm");

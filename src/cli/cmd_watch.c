@@ -296,7 +296,7 @@ static int parse_size(const char *text, int *ret_columns, int *ret_rows, struct 
     }
     char shown[64];
     tide_err_set(err, "watch: option '--size': '%s' is not a screen size",
-                 tide_text_escape(text, strlen(text), shown, sizeof shown));
+                 tide_text_shown(text, shown, sizeof shown));
     return tide_err_hint(err, "columns and rows, from 1x1 to 1000x500: --size 120x40");
 }
 
@@ -307,7 +307,7 @@ static int check_keys(const char *keys, struct tide_err *err)
         if (!tide_screen_key(keys, &rest)) {
             char shown[64];
             tide_err_set(err, "watch: option '--keys': unknown key name at '%s'",
-                         tide_text_escape(keys, strlen(keys), shown, sizeof shown));
+                         tide_text_shown(keys, shown, sizeof shown));
             return tide_err_hint(
                 err, "<up> <down> <left> <right> <pgup> <pgdn> <home> <end> <enter> <esc> <space> "
                      "<ctrl-c> <less> <none>; a letter stands for itself");
@@ -366,8 +366,7 @@ static int name_recording(struct tracker *tracker, const struct values *values, 
     if (!taken)
         return 0;
     char shown[PATH_MAX];
-    tide_err_set(err, "watch: '%s' exists already",
-                 tide_text_escape(taken, strlen(taken), shown, sizeof shown));
+    tide_err_set(err, "watch: '%s' exists already", tide_text_shown(taken, shown, sizeof shown));
     return tide_err_hint(err, "a recording is never overwritten: choose another name with -o");
 }
 
@@ -391,7 +390,7 @@ static void report(const struct tracker *tracker, const struct values *values, c
         return;
     }
     char shown[PATH_MAX];
-    tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
+    tide_text_shown(tracker->path, shown, sizeof shown);
     int len = said && values->track.quiet ? (int)strcspn(said, "\n") : INT_MAX;
     fprintf(stderr, "%.*s", len, said ? said : "tidemark: there is no verdict yet\n");
     fprintf(stderr, "%srecording: %s\n", len < INT_MAX ? "\n" : "", shown);
@@ -419,7 +418,7 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
     if (tracker->ended)
         return owns_program ? tracker->farewell.outcome.exit_code : TIDE_EXIT_OK;
     char shown[PATH_MAX];
-    tide_text_escape(tracker->path, strlen(tracker->path), shown, sizeof shown);
+    tide_text_shown(tracker->path, shown, sizeof shown);
     fprintf(stderr, "tidemark: the program keeps running; process %d keeps recording it\n",
             (int)tracker->pid);
     fprintf(stderr, "hint: 'tidemark watch %s' shows it again, 'kill %d' stops it\n", shown,

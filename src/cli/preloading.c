@@ -28,7 +28,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
             memcpy(out, given, strlen(given) + 1);
             return 0;
         }
-        tide_text_escape(given, strlen(given), shown, sizeof shown);
+        tide_text_shown(given, shown, sizeof shown);
         tide_err_set(err, "--heap: TIDEMARK_HOOK is '%s', which is not the absolute path of a readable file",
                      shown);
         return -1;
@@ -57,7 +57,7 @@ int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes
     if (find_hook(hook, err) != 0)
         return -1;
     if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
-        tide_text_escape(hook, strlen(hook), shown, sizeof shown);
+        tide_text_shown(hook, shown, sizeof shown);
         tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it", shown);
         return tide_err_hint(err, "copy it elsewhere and give its path in TIDEMARK_HOOK");
     }

@@ -747,7 +747,7 @@ int tide_stepwords_new(const char *regex, struct tide_stepwords **ret_words, str
             else
                 regfree(&words->regex);
             free(words);
-            tide_text_escape(regex, strlen(regex), shown, sizeof shown);
+            tide_text_shown(regex, shown, sizeof shown);
             tide_err_set(err, "option '--step-regex': '%s': %s", shown, why);
             return tide_err_hint(err, "the first group is the step: --step-regex 'update ([0-9]+)'");
         }

@@ -115,7 +115,7 @@ static void print_verdict(const char *path, const char *shown, bool quiet)
 void tide_track_report(const struct tide_track_outcome *outcome, bool quiet)
 {
     char shown[PATH_MAX];
-    tide_text_escape(outcome->path, strlen(outcome->path), shown, sizeof shown);
+    tide_text_shown(outcome->path, shown, sizeof shown);
     print_verdict(outcome->path, shown, quiet);
     fprintf(stderr, "recording: %s\n", shown);
 }

@@ -303,7 +303,7 @@ static int say_broken(struct loop *l, struct tide_err *err)
     tide_report(err);
     if (out && !tide_checkpoint_find(out, path, sizeof path, NULL))
         fprintf(stderr, "hint: the last good checkpoint is '%s'\n",
-                tide_text_escape(path, strlen(path), shown, sizeof shown));
+                tide_text_shown(path, shown, sizeof shown));
     return TIDE_EXIT_TROUBLE;
 }
 
@@ -388,7 +388,7 @@ int tide_train_parse(const struct tide_command *command, int argc, char **argv, 
         char shown[96];
         struct tide_err err = {0};
         tide_err_set(&err, "%s: unexpected '%s'", command->name,
-                     tide_text_escape(operands[0], strlen(operands[0]), shown, sizeof shown));
+                     tide_text_shown(operands[0], shown, sizeof shown));
         tide_err_hint(&err, "'tidemark %s -h' lists the options", command->name);
         *ret_exit = tide_report(&err);
         return 1;

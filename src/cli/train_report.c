@@ -144,9 +144,8 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
     tide_trainer_task(t)->kind->describe(tide_trainer_task(t), t, out);
     print_layout_text(out, t, &b);
     if (tide_trainer_resumed(t))
-        fprintf(
-            out, "resumed  after step %lld: %s\n", (long long)tide_trainer_done(t),
-            tide_text_escape(tide_trainer_resumed(t), strlen(tide_trainer_resumed(t)), path, sizeof path));
+        fprintf(out, "resumed  after step %lld: %s\n", (long long)tide_trainer_done(t),
+                tide_text_shown(tide_trainer_resumed(t), path, sizeof path));
     fflush(out);
     return 0;
 }
@@ -254,7 +253,7 @@ static void print_sample(const char *sample)
     snprintf(line, sizeof line, "%s", sample);
     for (char *end = line; (end = strchr(end, '\n'));)
         *end = ' ';
-    printf("         says '%s'\n", tide_text_escape(line, strlen(line), shown, sizeof shown));
+    printf("         says '%s'\n", tide_text_shown(line, shown, sizeof shown));
 }
 
 void tide_train_print(struct tide_train_view *view, const struct tide_train_progress *p)
