@@ -188,13 +188,11 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     struct tide_history *history = calloc(1, sizeof *history);
     struct tide_history_private *p = calloc(1, sizeof *p);
     struct tide_history_window_tick *window = malloc(WINDOW * sizeof *window);
-    char *command = calloc(1, 1);
 
-    if (!history || !p || !window || !command) {
+    if (!history || !p || !window) {
         free(history);
         free(p);
         free(window);
-        free(command);
         return tide_history_no_memory(err);
     }
     p->max_bytes = max_bytes ? max_bytes : (size_t)1 << 30;
@@ -203,7 +201,7 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     tide_arena_init(&p->lists, p->max_bytes / 8);
     history->private = p;
     tide_history_heap_init(history);
-    history->command = command;
+    history->command = "";
     history->thinned = 1;
     history->started_wall_s = history->interval_ns = history->ended_ns = history->exit_status =
         history->exit_signal = history->kernel_peak_bytes = history->items = history->items_per_step =
@@ -212,21 +210,26 @@ int tide_history_new(size_t max_bytes, struct tide_history **ret_history, struct
     return 0;
 }
 
+/* Of a text that replace_text() made. */
+static void free_text(const char *text)
+{
+    if (*text)
+        free((char *)text);
+}
+
 void tide_history_free(struct tide_history *history)
 {
     if (!history)
         return;
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
-        free((char *)process->row.name);
-        free((char *)process->row.command);
-        free((char *)process->row.role);
+        free_text(process->row.name);
+        free_text(process->row.command);
+        free_text(process->row.role);
         free(process->points);
         free(process->smaps);
         free(process->heap);
     }
-    for (size_t i = 0; i < history->name_count; i++)
-        free(history->names[i]);
     free(history->processes);
     free(history->ticks);
     free(history->marks);
@@ -235,7 +238,7 @@ void tide_history_free(struct tide_history *history)
     free(history->devices);
     free(history->limits);
     free(history->notes);
-    free(history->command);
+    free_text(history->command);
     tide_history_heap_release(history);
     tide_map_release(&history->private->names);
     tide_arena_release(&history->private->lists);
@@ -246,54 +249,23 @@ void tide_history_free(struct tide_history *history)
 
 /* --- processes ----------------------------------------------------------------------------------------- */
 
-/* Makes *owned say `text`. */
+/* Makes *owned say `text`. The empty one is nobody's. */
 static int replace_text(struct tide_history *history, const char **owned, const char *text,
                         struct tide_err *err)
 {
-    size_t old = *owned ? strlen(*owned) + STRING_OVERHEAD : 0, need = strlen(text) + STRING_OVERHEAD;
-    char *copy;
+    size_t old = **owned ? strlen(*owned) + STRING_OVERHEAD : 0,
+           need = *text ? strlen(text) + STRING_OVERHEAD : 0;
 
-    if (*owned && strcmp(*owned, text) == 0)
+    if (strcmp(*owned, text) == 0)
         return 0;
     if (tide_history_make_room(history, need, err) != 0)
         return -1;
-    copy = strdup(text);
+    const char *copy = *text ? strdup(text) : "";
     if (!copy)
         return tide_history_no_memory(err);
-    free((char *)*owned);
+    free_text(*owned);
     *owned = copy;
     history->private->bytes += need - old;
-    return 0;
-}
-
-/* Adds a process of which nothing is known yet. */
-static int add_process(struct tide_history *history, struct tide_err *err)
-{
-    struct tide_history_private *p = history->private;
-
-    if (tide_history_grow(history, &history->processes, &history->process_count, &p->process_capacity,
-                          sizeof *history->processes, err) != 0)
-        return -1;
-    struct tide_process row = {.id = (int64_t)history->process_count + 1,
-                               .pid = TIDE_UNKNOWN,
-                               .start_ticks = TIDE_UNKNOWN,
-                               .began_ns = TIDE_UNKNOWN,
-                               .ended_ns = TIDE_UNKNOWN,
-                               .peak_rss_bytes = TIDE_UNKNOWN,
-                               .rank = TIDE_UNKNOWN};
-    if (tide_history_make_room(history, 3 * STRING_OVERHEAD, err) != 0)
-        return -1;
-    row.name = calloc(1, 1);
-    row.command = calloc(1, 1);
-    row.role = calloc(1, 1);
-    if (!row.name || !row.command || !row.role) {
-        free((char *)row.name);
-        free((char *)row.command);
-        free((char *)row.role);
-        return tide_history_no_memory(err);
-    }
-    p->bytes += 3 * STRING_OVERHEAD;
-    history->processes[history->process_count++] = (struct tide_history_process){.row = row};
     return 0;
 }
 
@@ -307,9 +279,21 @@ static int on_process(void *context, const struct tide_process *row)
         load->strays++;
         return 0;
     }
-    while (history->process_count < (size_t)row->id)
-        if (add_process(history, load->err) != 0)
+    static const struct tide_history_process unknown = {.row = {.name = "",
+                                                                .command = "",
+                                                                .role = "",
+                                                                .pid = TIDE_UNKNOWN,
+                                                                .start_ticks = TIDE_UNKNOWN,
+                                                                .began_ns = TIDE_UNKNOWN,
+                                                                .ended_ns = TIDE_UNKNOWN,
+                                                                .peak_rss_bytes = TIDE_UNKNOWN,
+                                                                .rank = TIDE_UNKNOWN}};
+    while (history->process_count < (size_t)row->id) {
+        if (TIDE_HISTORY_ADD(load, history->processes, history->process_count,
+                             history->private->process_capacity, unknown))
             return -1;
+        history->processes[history->process_count - 1].row.id = (int64_t)history->process_count;
+    }
     struct tide_process *mine = &history->processes[row->id - 1].row;
     if (replace_text(history, &mine->name, row->name, load->err) != 0 ||
         replace_text(history, &mine->command, row->command, load->err) != 0 ||
@@ -513,7 +497,6 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
 {
     struct tide_history_private *p = history->private;
     uint64_t key, found;
-    const char *copy = NULL;
 
     if (!*text)
         return -1;
@@ -524,16 +507,15 @@ static int32_t intern(struct tide_history *history, const char *text, struct tid
             return (int32_t)found;
     if (history->name_count >= MAX_NAMES)
         return -1;
-    if (tide_history_grow(history, &history->names, &history->name_count, &p->name_capacity,
-                          sizeof *history->names, err) != 0 ||
-        replace_text(history, &copy, text, err) != 0)
+    const char *copy = tide_history_keep_text(history, text, err);
+    if (!copy || tide_history_grow(history, &history->names, &history->name_count, &p->name_capacity,
+                                   sizeof *history->names, err) != 0)
         return -2;
     if (tide_map_put(&p->names, key, history->name_count) != 0) {
-        free((char *)copy);
         tide_history_no_memory(err);
         return -2;
     }
-    history->names[history->name_count] = (char *)copy;
+    history->names[history->name_count] = copy;
     return (int32_t)history->name_count++;
 }
 
@@ -619,13 +601,8 @@ static int load_meta(struct tide_history *history, struct tide_reader *reader, s
 {
     const char *command = tide_reader_meta_text(reader, TIDE_META_COMMAND);
 
-    if (command && strcmp(command, history->command) != 0) {
-        char *copy = strdup(command);
-        if (!copy)
-            return tide_history_no_memory(err);
-        free(history->command);
-        history->command = copy;
-    }
+    if (command && replace_text(history, &history->command, command, err) != 0)
+        return -1;
     history->started_wall_s = tide_reader_meta_integer(reader, TIDE_META_STARTED);
     history->interval_ns = tide_reader_meta_integer(reader, TIDE_META_INTERVAL);
     history->ended_ns = tide_reader_meta_integer(reader, TIDE_META_ENDED);

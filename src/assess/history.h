@@ -105,7 +105,7 @@ struct tide_history {
     size_t tick_count;
     struct tide_history_mark *marks; /* in order of time */
     size_t mark_count;
-    char **names; /* of phases and gauges, unescaped */
+    const char **names; /* of phases and gauges, unescaped */
     size_t name_count;
     struct tide_history_gpu *gpu;
     size_t gpu_count;
@@ -121,7 +121,7 @@ struct tide_history {
     size_t site_count;
     struct tide_heap_status *heap_status; /* in order of time */
     size_t heap_status_count;
-    char *command;          /* "" when unknown */
+    const char *command;    /* "" when unknown */
     int64_t started_wall_s; /* TIDE_UNKNOWN when unknown */
     int64_t interval_ns;
     int64_t ended_ns;    /* TIDE_UNKNOWN: running, or killed */

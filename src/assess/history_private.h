@@ -11,7 +11,7 @@
 
 /* What the heap hook saw (history_sites.c). */
 struct tide_history_heap {
-    struct tide_arena texts;           /* of frames */
+    struct tide_arena texts;           /* of frames, and names of phases and gauges */
     struct tide_map text_by_key;       /* hash -> a text in the arena: files and modules repeat */
     struct tide_history_stack *stacks; /* stacks[id - 1] */
     size_t stack_count, stack_capacity;
@@ -92,6 +92,8 @@ struct tide_history_process *tide_history_sampled(struct tide_history *history, 
 int tide_siblings_number(struct tide_history *history, struct tide_err *err);
 
 /* history_sites.c */
+/* A copy that lives as long as the history, or NULL. */
+const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err);
 void tide_history_heap_init(struct tide_history *history);
 void tide_history_heap_release(struct tide_history *history);
 void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns);

@@ -59,8 +59,7 @@ void tide_history_heap_thin(struct tide_history *history, int64_t cell_ns)
 
 /* --- frames -------------------------------------------------------------------------------------------- */
 
-/* A copy that lives as long as the history, or NULL. */
-static const char *keep_text(struct tide_history *history, const char *text, struct tide_err *err)
+const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err)
 {
     size_t len = strlen(text);
 
@@ -85,7 +84,7 @@ static const char *share_text(struct tide_history *history, const char *text, st
 
     if (tide_map_get(by_key, key, &found) && strcmp((const char *)(uintptr_t)found, text) == 0)
         return (const char *)(uintptr_t)found;
-    const char *copy = keep_text(history, text, err);
+    const char *copy = tide_history_keep_text(history, text, err);
     if (copy)
         tide_map_put(by_key, key, (uint64_t)(uintptr_t)copy);
     return copy;

@@ -18,7 +18,7 @@ static void the_peak_of_a_phase_is_found_however_often_it_ran(void **state)
     (void)state;
     static struct tide_history_mark marks[2 * RUNS];
     static struct tide_history_point points[2 * RUNS];
-    char *names[] = {(char *)"forward"};
+    const char *names[] = {"forward"};
     for (int i = 0; i < RUNS; i++) {
         marks[2 * i] = (struct tide_history_mark){.t_ns = 10 * i, .kind = TIDE_MARK_PHASE_BEGIN};
         marks[2 * i + 1] = (struct tide_history_mark){.t_ns = 10 * i + 4, .kind = TIDE_MARK_PHASE_END};

@@ -17,7 +17,7 @@ enum { MARKS = 16, PROCESSES = 2 };
 struct told {
     struct tide_history_process processes[PROCESSES];
     struct tide_history_mark marks[MARKS];
-    char *names[3];
+    const char *names[3];
     struct tide_history h;
     struct tide_arena arena;
     struct tide_phases phases;
@@ -25,8 +25,7 @@ struct told {
 
 static void tell(struct told *t, const char *text)
 {
-    static char a[] = "a", b[] = "b", c[] = "c";
-    *t = (struct told){.names = {a, b, c}};
+    *t = (struct told){.names = {"a", "b", "c"}};
     for (int i = 0; i < PROCESSES; i++)
         t->processes[i].row = (struct tide_process){.id = i + 1, .ended_ns = TIDE_UNKNOWN};
     size_t count = 0;

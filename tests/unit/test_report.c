@@ -317,7 +317,7 @@ static void phases_of_every_step_are_merged_until_they_are_few(void **state)
 {
     (void)state;
     enum { BEGUN = 20000 };
-    struct tide_history h = {.name_count = 1, .names = (char *[]){"forward"}};
+    struct tide_history h = {.name_count = 1, .names = (const char *[]){"forward"}};
     h.marks = calloc(2 * BEGUN, sizeof *h.marks);
     assert_non_null(h.marks);
     for (int i = 0; i < 2 * BEGUN; i++)

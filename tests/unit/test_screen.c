@@ -27,7 +27,7 @@ struct fixture {
     struct tide_history_process processes[PROCESSES];
     struct tide_tick ticks[TICKS];
     struct tide_history_mark marks[TICKS + 64];
-    char *names[1];
+    const char *names[1];
     struct tide_assessment assessment;
     struct tide_judged judged[3];
     struct tide_model model;
