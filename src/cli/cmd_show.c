@@ -39,38 +39,33 @@ struct show {
     struct tide_summary summary;
 };
 
-static bool is(const char *what, const char *name)
-{
-    return what && strcmp(what, name) == 0;
-}
+/* All but the samples. Those with a title make the overview, in this order. */
+static const struct {
+    const char *what, *title;
+    void (*print)(struct tide_table *table, const struct tide_summary *summary, const char *title);
+} TABLES[] = {
+    {"peaks", "Peaks", tide_tables_peaks},
+    {"processes", "Processes (RSS; PSS and USS as last read)", tide_tables_processes},
+    {"phases", "Phases", tide_tables_phases},
+    {"marks", "Marks", tide_tables_marks},
+    {"limits", "Limits", tide_tables_limits},
+    {"gpu", "GPU memory", tide_tables_gpu},
+    {"heap", "Heap (what the program holds, and what malloc keeps beside it)", tide_tables_heap},
+    {"notes", "Notes", tide_tables_notes},
+    {"ticks", NULL, tide_tables_ticks},
+};
+
+enum { TABLE_COUNT = sizeof TABLES / sizeof *TABLES };
 
 /* One table by name. */
-static int show_table(struct show *show, struct tide_table *table, const char *what, const char *title,
-                      struct tide_err *err)
+static int show_table(struct show *show, struct tide_table *table, const char *what, struct tide_err *err)
 {
-    const struct tide_summary *summary = &show->summary;
-
-    if (is(what, "samples"))
-        return tide_tables_samples(table, summary, show->reader, err);
-    if (is(what, "processes"))
-        tide_tables_processes(table, summary, title, title ? OVERVIEW_ROWS : 0);
-    else if (is(what, "phases"))
-        tide_tables_phases(table, summary, title);
-    else if (is(what, "marks"))
-        tide_tables_marks(table, summary, title);
-    else if (is(what, "peaks"))
-        tide_tables_peaks(table, summary, title);
-    else if (is(what, "ticks"))
-        tide_tables_ticks(table, summary, title);
-    else if (is(what, "limits"))
-        tide_tables_limits(table, summary, title);
-    else if (is(what, "gpu"))
-        tide_tables_gpu(table, summary, title);
-    else if (is(what, "heap"))
-        tide_tables_heap(table, summary, title);
-    else
-        tide_tables_notes(table, summary, title);
-    return 0;
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        if (strcmp(TABLES[i].what, what) == 0) {
+            TABLES[i].print(table, &show->summary, NULL);
+            return 0;
+        }
+    return tide_tables_samples(table, &show->summary, show->reader, err);
 }
 
 /* --- the beginning ------------------------------------------------------------------------------------- */
@@ -141,52 +136,16 @@ static void json_head(struct show *show, struct tide_json *json)
 
 /* --- the three forms ------------------------------------------------------------------------------------ */
 
-/* Tables of the overview, in order, and whether each has anything to say. */
-static bool has_rows(const struct show *show, const char *what)
-{
-    const struct tide_summary *s = &show->summary;
-
-    if (is(what, "processes"))
-        return s->row_count > 0;
-    if (is(what, "phases"))
-        return s->phase_count > 0;
-    if (is(what, "marks"))
-        return s->steps.count + s->epochs.count + s->items.count + s->gauge_count > 0;
-    if (is(what, "peaks"))
-        return show->history->tick_count > 0;
-    if (is(what, "limits"))
-        return show->history->limit_count > 0;
-    if (is(what, "heap"))
-        return show->history->heap_status_count > 0;
-    return is(what, "gpu") ? show->history->gpu_count > 0 : show->history->note_count > 0;
-}
-
-static const struct {
-    const char *what, *title;
-} OVERVIEW[] = {
-    {"peaks", "Peaks"},
-    {"processes", "Processes (RSS; PSS and USS as last read)"},
-    {"phases", "Phases"},
-    {"marks", "Marks"},
-    {"limits", "Limits"},
-    {"gpu", "GPU memory"},
-    {"heap", "Heap (what the program holds, and what malloc keeps beside it)"},
-    {"notes", "Notes"},
-};
-
-enum { OVERVIEW_TABLES = sizeof OVERVIEW / sizeof *OVERVIEW };
-
 static int show_text(struct show *show, struct tide_err *err)
 {
     struct tide_table table = {.form = TIDE_TABLE_TEXT, .out = stdout};
 
     if (show->values->what)
-        return show_table(show, &table, show->values->what, NULL, err);
+        return show_table(show, &table, show->values->what, err);
     print_head(show);
-    for (size_t i = 0; i < OVERVIEW_TABLES; i++)
-        if (has_rows(show, OVERVIEW[i].what) &&
-            show_table(show, &table, OVERVIEW[i].what, OVERVIEW[i].title, err) != 0)
-            return -1;
+    table.most = OVERVIEW_ROWS;
+    for (size_t i = 0; i < TABLE_COUNT && TABLES[i].title; i++)
+        TABLES[i].print(&table, &show->summary, TABLES[i].title);
     return 0;
 }
 
@@ -200,9 +159,9 @@ static int show_json(struct show *show, struct tide_err *err)
     tide_json_object(&json, NULL);
     json_head(show, &json);
     if (show->values->what)
-        result = show_table(show, &table, show->values->what, NULL, err);
-    for (size_t i = 0; i < OVERVIEW_TABLES && !show->values->what && result == 0; i++)
-        result = show_table(show, &table, OVERVIEW[i].what, NULL, err);
+        result = show_table(show, &table, show->values->what, err);
+    for (size_t i = 0; i < TABLE_COUNT && TABLES[i].title && !show->values->what; i++)
+        TABLES[i].print(&table, &show->summary, NULL);
     tide_json_end(&json);
     return result;
 }
@@ -214,7 +173,7 @@ static int show_csv(struct show *show, struct tide_err *err)
     if (show->history->thinned > 1)
         fprintf(stderr, "tidemark: the recording is large: about one sample in %u is listed\n",
                 show->history->thinned);
-    return show_table(show, &table, show->values->what ? show->values->what : "samples", NULL, err);
+    return show_table(show, &table, show->values->what ? show->values->what : "samples", err);
 }
 
 static int show_file(const char *path, const struct values *values, struct tide_err *err)

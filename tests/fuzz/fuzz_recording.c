@@ -38,7 +38,7 @@ static void show_everything(const struct tide_summary *summary, struct tide_read
     struct tide_table table = {.form = TIDE_TABLE_TEXT, .out = nowhere()};
     struct tide_err err;
 
-    tide_tables_processes(&table, summary, "", 0);
+    tide_tables_processes(&table, summary, "");
     tide_tables_phases(&table, summary, "");
     tide_tables_marks(&table, summary, "");
     tide_tables_peaks(&table, summary, "");

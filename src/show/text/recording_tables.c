@@ -88,10 +88,10 @@ static void name_row(const struct tide_summary_row *row, char *out, size_t size)
     snprintf(out, size, "%*s%s%s", 2 * depth, "", name, pid);
 }
 
-void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title,
-                           size_t most)
+void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title)
 {
     char name[160];
+    size_t most = table->most;
 
     if (table->form != TIDE_TABLE_TEXT) {
         each_process(table, summary->history);
@@ -242,6 +242,8 @@ void tide_tables_peaks(struct tide_table *table, const struct tide_summary *summ
         {"one process, by the kernel", &kernel},
     };
 
+    if (title && summary->history->tick_count == 0)
+        return; /* the kernel's number alone is no overview */
     tide_table_begin(table, "peaks", title, columns);
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++) {
         const struct tide_summary_peak *peak = peaks[i].peak;

@@ -11,10 +11,8 @@
 
 #include <stdbool.h>
 
-/* Text: the tree, indented, roles of many members as one row, at most `most` rows (0: all). CSV, JSON: every
- * process. */
-void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title,
-                           size_t most);
+/* Text: the tree, indented, roles of many members as one row. CSV, JSON: every process. */
+void tide_tables_processes(struct tide_table *table, const struct tide_summary *summary, const char *title);
 void tide_tables_phases(struct tide_table *table, const struct tide_summary *summary, const char *title);
 /* Steps, epochs, items, and each gauge. */
 void tide_tables_marks(struct tide_table *table, const struct tide_summary *summary, const char *title);

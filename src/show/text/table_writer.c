@@ -197,6 +197,7 @@ void tide_table_begin(struct tide_table *table, const char *key, const char *tit
                       const struct tide_column *columns)
 {
     table->columns = columns;
+    table->title = title;
     table->rows = 0;
     for (table->column_count = 0; columns[table->column_count].key;)
         table->column_count++;
@@ -214,9 +215,8 @@ void tide_table_begin(struct tide_table *table, const char *key, const char *tit
         fputs("</thead><tbody>\n", table->out);
         return;
     }
-    if (title)
-        fprintf(table->out, "\n%s\n", title);
-    row_text(table, NULL);
+    if (!title)
+        row_text(table, NULL);
 }
 
 void tide_table_row(struct tide_table *table, const union tide_cell *cells)
@@ -228,8 +228,13 @@ void tide_table_row(struct tide_table *table, const union tide_cell *cells)
         row_csv(table, cells);
     else if (table->form == TIDE_TABLE_HTML)
         row_html(table, cells);
-    else
+    else {
+        if (table->title && table->rows == 1) {
+            fprintf(table->out, "\n%s\n", table->title);
+            row_text(table, NULL);
+        }
         row_text(table, cells);
+    }
 }
 
 void tide_table_end(struct tide_table *table)

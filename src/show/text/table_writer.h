@@ -5,7 +5,8 @@
  * tide_table_begin -> tide_table_row per row -> tide_table_end. Rows are written as they come; nothing is
  * held. Texts may be untrusted: they are escaped here. CSV and JSON have every column and plain
  * numbers (bytes, seconds); the text form and the page leave out columns of width 0. The text form cuts what
- * does not fit, the page what is very long, and rows past `most`, which it counts.
+ * does not fit, and with a title says nothing where there are no rows; the page cuts what is very long, and
+ * rows past `most`, which it counts.
  */
 #ifndef TIDE_TABLE_WRITER_H
 #define TIDE_TABLE_WRITER_H
@@ -45,8 +46,9 @@ struct tide_table {
     struct tide_json *json; /* for TIDE_TABLE_JSON */
     const struct tide_column *columns;
     size_t column_count;
+    const char *title; /* that comes before the first row; NULL: none */
     size_t rows;
-    size_t most; /* for TIDE_TABLE_HTML: rows that are shown; 0: all */
+    size_t most; /* rows that are shown in a page, and of processes in a text; 0: all */
 };
 
 /* key names the array in JSON; title may be NULL. A column list ends with a key of NULL. */
