@@ -62,7 +62,7 @@ static int64_t read_pid(const char *text, struct tide_err *err)
 }
 
 /* What will be missing from the recording. */
-static void say_what_is_missing(int64_t pid, const struct tide_track_options *values)
+static void say_what_is_missing(int64_t pid, const struct tide_track_config *config)
 {
     char path[64], text[2];
     if (tide_proc_read_pid(AT_FDCWD, pid, "smaps_rollup", text, sizeof text) <= 0)
@@ -71,43 +71,33 @@ static void say_what_is_missing(int64_t pid, const struct tide_track_options *va
     struct stat about;
     snprintf(path, sizeof path, "/proc/%lld/fd/1", (long long)pid);
     bool has_file = !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, R_OK);
-    if (values->step_regex && !has_file)
+    if (config->step_regex && !has_file)
         fprintf(stderr, "tidemark: --step-regex has no effect: process %lld does not write to a file\n",
                 (long long)pid);
 }
 
 static int run(int argc, char **argv)
 {
-    struct tide_track_options values;
-    struct tide_track_config config;
-    struct tide_track_outcome outcome;
+    struct tide_track_config config = TIDE_TRACK_USUAL;
     struct tide_err err = {0};
     char **operands;
     int count, code;
-    tide_track_options_init(&values);
-    if (tide_command_parse(&tide_command_attach, 0, argc, argv, &values, &operands, &count, NULL, &code))
+    if (tide_command_parse(&tide_command_attach, 0, argc, argv, &config, &operands, &count, NULL, &code))
         return code;
     if (count != 1) {
         tide_err_set(&err, "attach: expected one process ID, got %d arguments", count);
         tide_err_hint(&err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
         return tide_report(&err);
     }
-    int64_t pid = read_pid(operands[0], &err);
-    if (pid < 0)
+    config.pid = read_pid(operands[0], &err);
+    if (config.pid < 0)
         return tide_report(&err);
-    tide_track_options_apply(&values, &config);
-    config.pid = pid;
-    say_what_is_missing(pid, &values);
-    if (!values.quiet && isatty(STDERR_FILENO))
+    say_what_is_missing(config.pid, &config);
+    if (!config.quiet && isatty(STDERR_FILENO))
         fprintf(stderr,
                 "tidemark: recording process %lld and its children until they end; Ctrl-C stops recording\n",
-                (long long)pid);
-    if (tide_track(&config, &outcome, &err)) {
-        tide_report(&err);
-        return outcome.exit_code;
-    }
-    tide_track_report(&outcome, values.quiet);
-    return outcome.exit_code;
+                (long long)config.pid);
+    return tide_track_and_report(&config, &err);
 }
 
 const struct tide_command tide_command_attach = {

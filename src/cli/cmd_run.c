@@ -8,36 +8,33 @@
 #include <stddef.h>
 
 struct values {
-    struct tide_track_options track; /* first: TIDE_TRACK_OPTIONS are offsets in it */
-    bool heap, python_objects, no_census;
-    int64_t heap_interval_bytes;
+    struct tide_track_config track; /* first: TIDE_TRACK_OPTIONS are offsets in it */
+    bool heap;
 };
 
 static const struct tide_option options[] = {
     TIDE_TRACK_OPTIONS,
     {0, "heap", TIDE_OPTION_FLAG, offsetof(struct values, heap), NULL,
      "also record which call stacks hold the memory; preloads a library into the command", NULL, 0, 0},
-    {0, "heap-interval", TIDE_OPTION_BYTES, offsetof(struct values, heap_interval_bytes), "SIZE",
+    {0, "heap-interval", TIDE_OPTION_BYTES, TIDE_TRACK_OPTION(heap_interval_bytes), "SIZE",
      "sample small allocations once every SIZE bytes on average (512Ki); implies --heap", NULL, 1,
      INT64_C(1) << 40},
-    {0, "python-objects", TIDE_OPTION_FLAG, offsetof(struct values, python_objects), NULL,
+    {0, "python-objects", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(python_objects), NULL,
      "also see Python's small objects one by one, not only the arenas they live in: about 10 % slower pure "
      "Python; implies --heap",
      NULL, 0, 0},
-    {0, "no-census", TIDE_OPTION_FLAG, offsetof(struct values, no_census), NULL,
+    {0, "no-census", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_census), NULL,
      "with --heap, do not ask a PyTorch program who holds its tensors", NULL, 0, 0},
     {0},
 };
 
 static int run(int argc, char **argv)
 {
-    struct values values = {.heap = false};
-    struct tide_track_config config;
-    struct tide_track_outcome outcome;
+    struct values values = {.track = TIDE_TRACK_USUAL};
+    struct tide_track_config *config = &values.track;
     struct tide_err err = {0};
     char **command;
     int count, code;
-    tide_track_options_init(&values.track);
     if (tide_command_parse(&tide_command_run, TIDE_OPTIONS_STOP_AT_OPERAND, argc, argv, &values, &command,
                            &count, NULL, &code))
         return code;
@@ -47,19 +44,10 @@ static int run(int argc, char **argv)
         return tide_report(&err);
     }
     command[count] = NULL;
-    tide_track_options_apply(&values.track, &config);
-    config.command = command;
-    config.python_objects = values.python_objects;
-    config.no_census = values.no_census;
-    if (values.heap || values.heap_interval_bytes || values.python_objects)
-        config.heap_interval_bytes =
-            values.heap_interval_bytes ? values.heap_interval_bytes : TIDE_HEAP_INTERVAL;
-    if (tide_track(&config, &outcome, &err)) {
-        tide_report(&err);
-        return outcome.exit_code;
-    }
-    tide_track_report(&outcome, values.track.quiet);
-    return outcome.exit_code;
+    config->command = command;
+    if ((values.heap || config->python_objects) && !config->heap_interval_bytes)
+        config->heap_interval_bytes = TIDE_HEAP_INTERVAL;
+    return tide_track_and_report(config, &err);
 }
 
 const struct tide_command tide_command_run = {

@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 struct values {
-    struct tide_track_options track; /* first: its rows are offsets in it */
+    struct tide_track_config track; /* first: its rows are offsets in it */
     int64_t frames;
     const char *keys, *size;
     bool dump;
@@ -347,8 +347,8 @@ static int name_recording(struct tracker *tracker, const struct values *values, 
 {
     char word[NAME_MAX];
     int elsewhere = 0;
-    if (values->track.output) {
-        snprintf(tracker->path, sizeof tracker->path, "%s", values->track.output);
+    if (values->track.path) {
+        snprintf(tracker->path, sizeof tracker->path, "%s", values->track.path);
     } else {
         if (command)
             tide_recname_word(command, word, sizeof word);
@@ -430,16 +430,15 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
                       int64_t pid)
 {
     struct tide_err err = {0};
-    struct tide_track_config config;
+    struct tide_track_config config = values->track;
     struct tracker tracker = {.pipe = -1};
-    tide_track_options_apply(&values->track, &config);
     if (name_recording(&tracker, values, command, pid, &err))
         return tide_report(&err);
     config.command = command;
     config.pid = pid;
     config.path = tracker.path;
     config.silent = true;
-    config.status_line = false;
+    config.no_status = true;
     config.log_path = command ? tracker.log_path : NULL;
     /* Beneath the view's own handler: a Ctrl-C that comes before the view opens goes to the program, and one
      * that comes just as it closes kills the program; neither kills this process. */
@@ -507,11 +506,10 @@ static int complain(int count)
 
 static int run(int argc, char **argv)
 {
-    struct values values = {0};
+    struct values values = {.track = TIDE_TRACK_USUAL};
     struct tide_err err = {0};
     char **operands;
     int count, dashes, code;
-    tide_track_options_init(&values.track);
     if (tide_command_parse(&tide_command_watch, 0, argc, argv, &values, &operands, &count, &dashes, &code))
         return code;
     struct tide_screen_config screen = {.assess = {NAN, NAN, NAN, NULL},

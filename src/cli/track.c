@@ -32,14 +32,6 @@ enum {
     SETTINGS = 2 + TIDE_PRELOADING_SETTINGS, /* of the environment */
 };
 
-void tide_track_config_init(struct tide_track_config *config)
-{
-    *config = (struct tide_track_config){.interval_ns = 250 * (int64_t)TIDE_NS_PER_MS,
-                                         .limit_bytes = TIDE_UNKNOWN,
-                                         .items = TIDE_UNKNOWN,
-                                         .items_per_step = TIDE_UNKNOWN};
-}
-
 /* ---- one tick ---- */
 
 static void write_mark(struct tide_tracker *t, const struct tide_mark *mark)
@@ -473,7 +465,7 @@ static int prepare(struct tide_tracker *t, struct tide_err *err)
         return -1;
     if (c->command) {
         struct tide_relay_config relay = {
-            .read_output = !c->ignore_output, .status_line = c->status_line, .log_path = c->log_path};
+            .read_output = !c->ignore_output, .status_line = !c->no_status, .log_path = c->log_path};
         if (tide_relay_new(&relay, &t->relay, err))
             return -1;
         prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -514,7 +506,7 @@ static int begin(struct tide_tracker *t, struct tide_err *err)
     }
     tide_spawn_watched(&t->spawned);
     if (t->relay ? tide_relay_has_status_line(t->relay)
-                 : t->config->status_line && tide_relay_wants_status_line())
+                 : !t->config->no_status && tide_relay_wants_status_line())
         t->trend = tide_trend_new(t->outcome->path); /* without memory: no status line */
     return 0;
 }

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/option.h"
 #include "base/units.h"
+#include "record/record.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -35,8 +36,9 @@ struct tide_track_config {
     int64_t heap_interval_bytes;   /* --heap: mean between samples of small allocations; 0: no hook */
     bool python_objects;           /* with it: Python's small objects too, one by one */
     bool no_census;                /* with it: a PyTorch program is not asked who holds its tensors */
-    bool status_line;
-    bool silent;          /* nothing on stderr, whatever happens; errors are in the outcome */
+    bool no_status;                /* no status line on a terminal */
+    bool quiet;                    /* for the report: only the sentence of the verdict */
+    bool silent;                   /* nothing on stderr, whatever happens; errors are in the outcome */
     const char *log_path; /* the command's output goes to this file, its input is empty, and it gets a session
                              of its own; NULL: passed through */
 };
@@ -50,24 +52,22 @@ struct tide_track_outcome {
 };
 
 /* The defaults: 250 ms, no limit, steps from the output. */
-void tide_track_config_init(struct tide_track_config *config);
+#define TIDE_TRACK_USUAL                                                                                     \
+    {                                                                                                        \
+        .interval_ns = INT64_C(250000000), .limit_bytes = TIDE_UNKNOWN, .items = TIDE_UNKNOWN,               \
+        .items_per_step = TIDE_UNKNOWN                                                                       \
+    }
 
 /* -1: the command did not start or there was nothing to attach to; no recording is left behind. */
 int tide_track(const struct tide_track_config *config, struct tide_track_outcome *ret_outcome,
                struct tide_err *err);
 
-/* What `run`, `attach` and `watch` have in common. Values behind the options; TIDE_TRACK_... are rows of a
- * table over them. */
-struct tide_track_options {
-    const char *output, *step_regex;
-    int64_t interval_ns, limit_bytes, items, items_per_step;
-    bool no_steps, no_status, quiet;
-};
-
+/* What `run`, `attach` and `watch` have in common: TIDE_TRACK_... are rows of their tables, for values that
+ * begin with a config. */
 /* clang-format off */
-#define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_options, field)
+#define TIDE_TRACK_OPTION(field) offsetof(struct tide_track_config, field)
 #define TIDE_TRACK_RECORDING                                                                                 \
-    {'o', "output", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(output), "FILE",                                     \
+    {'o', "output", TIDE_OPTION_TEXT, TIDE_TRACK_OPTION(path), "FILE",                                       \
      "write the recording to FILE, which must not exist yet", NULL, 0, 0},                                   \
     {'i', "interval", TIDE_OPTION_DURATION, TIDE_TRACK_OPTION(interval_ns), "INTERVAL",                      \
      "look at the processes every INTERVAL (250ms)", NULL, INT64_C(10000000), INT64_C(3600000000000)},       \
@@ -87,7 +87,7 @@ struct tide_track_options {
      "print only the sentence of the verdict", NULL, 0, 0}
 #define TIDE_TRACK_OPTIONS                                                                                   \
     TIDE_TRACK_RECORDING,                                                                                    \
-    {0, "no-steps-from-output", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_steps), NULL,                         \
+    {0, "no-steps-from-output", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(ignore_output), NULL,                    \
      "do not look for steps in what the program prints", NULL, 0, 0},                                        \
     TIDE_TRACK_ITEMS,                                                                                        \
     {0, "no-status", TIDE_OPTION_FLAG, TIDE_TRACK_OPTION(no_status), NULL,                                   \
@@ -95,8 +95,8 @@ struct tide_track_options {
     TIDE_TRACK_QUIET
 /* clang-format on */
 
-void tide_track_options_init(struct tide_track_options *options);
-void tide_track_options_apply(const struct tide_track_options *options, struct tide_track_config *config);
+/* tide_track(), and then its report. Returns what to exit with. */
+int tide_track_and_report(const struct tide_track_config *config, struct tide_err *err);
 
 /* Prints the verdict on a finished recording and where it is, on stderr. */
 void tide_track_report(const struct tide_track_outcome *outcome, bool quiet);

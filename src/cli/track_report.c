@@ -4,35 +4,13 @@
 #include "assess/blame.h"
 #include "assess/stacks.h"
 #include "base/text.h"
+#include "cli/command.h"
 #include "show/text/blame_text.h"
 #include "show/text/verdict_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-void tide_track_options_init(struct tide_track_options *options)
-{
-    struct tide_track_config standard;
-    tide_track_config_init(&standard);
-    *options = (struct tide_track_options){.interval_ns = standard.interval_ns,
-                                           .limit_bytes = standard.limit_bytes,
-                                           .items = standard.items,
-                                           .items_per_step = standard.items_per_step};
-}
-
-void tide_track_options_apply(const struct tide_track_options *options, struct tide_track_config *config)
-{
-    tide_track_config_init(config);
-    config->path = options->output;
-    config->interval_ns = options->interval_ns;
-    config->limit_bytes = options->limit_bytes;
-    config->items = options->items;
-    config->items_per_step = options->items_per_step;
-    config->step_regex = options->step_regex;
-    config->ignore_output = options->no_steps;
-    config->status_line = !options->no_status;
-}
 
 enum { CULPRITS = 3, FRAMES = 5 };
 
@@ -118,4 +96,14 @@ void tide_track_report(const struct tide_track_outcome *outcome, bool quiet)
     tide_text_shown(outcome->path, shown, sizeof shown);
     print_verdict(outcome->path, shown, quiet);
     fprintf(stderr, "recording: %s\n", shown);
+}
+
+int tide_track_and_report(const struct tide_track_config *config, struct tide_err *err)
+{
+    struct tide_track_outcome outcome;
+    if (tide_track(config, &outcome, err))
+        tide_report(err);
+    else
+        tide_track_report(&outcome, config->quiet);
+    return outcome.exit_code;
 }
