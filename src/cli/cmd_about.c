@@ -6,85 +6,64 @@
 
 static const struct tide_option no_options[] = {{0}};
 
-/* At most one operand; *ret_word is NULL when there is none. */
-static int one_word(const struct tide_command *command, int argc, char **argv, const char **ret_word,
-                    int *ret_exit)
+/* At most one operand, or -1. */
+static int check_words(const struct tide_command_call *call, struct tide_err *err)
 {
-    char **operands;
-    int count;
-    if (tide_command_parse(command, 0, argc, argv, NULL, &operands, &count, NULL, ret_exit))
-        return 1;
-    if (count > 1) {
-        struct tide_err err = {0};
-        tide_err_set(&err, "%s: expected at most one argument", command->name);
-        tide_err_hint(&err, "tidemark %s %s", command->name, command->synopsis);
-        *ret_exit = tide_report(&err);
-        return 1;
-    }
-    *ret_word = count ? operands[0] : NULL;
-    return 0;
+    if (call->count <= 1)
+        return 0;
+    tide_err_set(err, "%s: expected at most one argument", call->command->name);
+    return tide_err_hint(err, "tidemark %s %s", call->command->name, call->command->synopsis);
 }
 
-static int run_help(int argc, char **argv)
+/* The command that the operand names; NULL when there is no operand. */
+static int find_command(const struct tide_command_call *call, const struct tide_command **ret_command,
+                        struct tide_err *err)
 {
-    const char *word;
-    int code;
-    if (one_word(&tide_command_help, argc, argv, &word, &code))
-        return code;
-    if (!word) {
+    if (check_words(call, err))
+        return -1;
+    *ret_command = call->count ? tide_command_find(call->operands[0], err) : NULL;
+    return call->count && !*ret_command ? -1 : 0;
+}
+
+static int run_help(struct tide_command_call *call, struct tide_err *err)
+{
+    const struct tide_command *command = NULL;
+    if (find_command(call, &command, err))
+        return -1;
+    if (command)
+        tide_help_command(command, stdout);
+    else
         tide_help_all(stdout);
-        return TIDE_EXIT_OK;
-    }
-    struct tide_err err = {0};
-    const struct tide_command *command = tide_command_find(word, &err);
-    if (!command)
-        return tide_report(&err);
-    tide_help_command(command, stdout);
     return TIDE_EXIT_OK;
 }
 
-static int run_version(int argc, char **argv)
+static int run_version(struct tide_command_call *call, struct tide_err *err)
 {
-    const char *word;
-    int code;
-    if (one_word(&tide_command_version, argc, argv, &word, &code))
-        return code;
-    if (word) {
-        struct tide_err err = {0};
-        tide_err_set(&err, "version: expected no argument");
-        return tide_report(&err);
-    }
+    if (check_words(call, err))
+        return -1;
+    if (call->count)
+        return tide_err_set(err, "version: expected no argument");
     printf("tidemark %s\n", TIDE_VERSION);
     return TIDE_EXIT_OK;
 }
 
-static int run_manual(int argc, char **argv)
+static int run_manual(struct tide_command_call *call, struct tide_err *err)
 {
-    const char *word;
-    int code;
-    if (one_word(&tide_command_manual, argc, argv, &word, &code))
-        return code;
-    struct tide_err err = {0};
     const struct tide_command *command = NULL;
-    if (word && !(command = tide_command_find(word, &err)))
-        return tide_report(&err);
+    if (find_command(call, &command, err))
+        return -1;
     tide_help_manual(command, stdout);
     return TIDE_EXIT_OK;
 }
 
-static int run_completion(int argc, char **argv)
+static int run_completion(struct tide_command_call *call, struct tide_err *err)
 {
-    const char *word;
-    int code;
-    if (one_word(&tide_command_completion, argc, argv, &word, &code))
-        return code;
-    struct tide_err err = {0};
-    if (!word) {
-        tide_err_set(&err, "completion: the name of a shell is missing");
-        tide_err_hint(&err, "the shells are bash, zsh and fish");
-        return tide_report(&err);
-    }
-    return tide_help_completion(word, stdout, &err) ? tide_report(&err) : TIDE_EXIT_OK;
+    if (check_words(call, err))
+        return -1;
+    if (call->count)
+        return tide_help_completion(call->operands[0], stdout, err);
+    tide_err_set(err, "completion: the name of a shell is missing");
+    return tide_err_hint(err, "the shells are bash, zsh and fish");
 }
 
 const struct tide_command tide_command_help = {

@@ -76,29 +76,25 @@ static void say_what_is_missing(int64_t pid, const struct tide_track_config *con
                 (long long)pid);
 }
 
-static int run(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct tide_track_config config = TIDE_TRACK_USUAL;
-    struct tide_err err = {0};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_attach, 0, argc, argv, &config, &operands, &count, NULL, &code))
-        return code;
-    if (count != 1) {
-        tide_err_set(&err, "attach: expected one process ID, got %d arguments", count);
-        tide_err_hint(&err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
-        return tide_report(&err);
+    struct tide_track_config *config = (void *)call->values;
+    if (call->count != 1) {
+        tide_err_set(err, "attach: expected one process ID, got %d arguments", call->count);
+        return tide_err_hint(err, "tidemark attach 4711; to start a program: tidemark run -- PROG");
     }
-    config.pid = read_pid(operands[0], &err);
-    if (config.pid < 0)
-        return tide_report(&err);
-    say_what_is_missing(config.pid, &config);
-    if (!config.quiet && isatty(STDERR_FILENO))
+    config->pid = read_pid(call->operands[0], err);
+    if (config->pid < 0)
+        return -1;
+    say_what_is_missing(config->pid, config);
+    if (!config->quiet && isatty(STDERR_FILENO))
         fprintf(stderr,
                 "tidemark: recording process %lld and its children until they end; Ctrl-C stops recording\n",
-                (long long)config.pid);
-    return tide_track_and_report(&config, &err);
+                (long long)config->pid);
+    return tide_track_and_report(config, err);
 }
+
+static const struct tide_track_config usual = TIDE_TRACK_USUAL;
 
 const struct tide_command tide_command_attach = {
     .name = "attach",
@@ -114,5 +110,7 @@ const struct tide_command tide_command_attach = {
     .examples = "tidemark attach $(pgrep -of train.py)\n"
                 "tidemark attach -i 1s -o job.tide 4711",
     .options = options,
+    .values_size = sizeof usual,
+    .usual = &usual,
     .run = run,
 };

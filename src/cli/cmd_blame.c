@@ -67,42 +67,37 @@ static int read_options(const struct values *v, char **operands, int count, stru
     return 0;
 }
 
-static int blame_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {.most = 5, .frames = 6};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_blame, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
-    struct tide_err err = {{0}, {0}};
+    const struct values *v = (const void *)call->values;
     struct tide_blame_options want;
-    if (read_options(&v, operands, count, &want, &err))
-        return tide_report(&err);
+    if (read_options(v, call->operands, call->count, &want, err))
+        return -1;
+    const char *path = call->operands[0];
     struct tide_answer answer = {0};
     struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_blame *blame = NULL;
-    code = TIDE_EXIT_TROUBLE;
-    if (tide_answer_init(&answer, operands[0], &as_recorded, &err) ||
-        tide_blame_new(answer.history, answer.assessment, &want, &blame, &err))
-        tide_report(&err);
-    else {
+    int code = -1;
+    if (!tide_answer_init(&answer, path, &as_recorded, err) &&
+        !tide_blame_new(answer.history, answer.assessment, &want, &blame, err)) {
         bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
         /* Memory grows, or may grow, and no call site is known that does. */
         bool cannot_tell =
             want.by == TIDE_BLAME_GROWTH && tide_assessment_exit_code(answer.assessment) != TIDE_EXIT_OK;
         code = growing ? TIDE_EXIT_FOUND : cannot_tell ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
-        if (v.json)
-            tide_blame_json(blame, answer.history, operands[0], stdout);
-        else {
-            if (want.by == TIDE_BLAME_GROWTH)
-                tide_assessment_print(answer.assessment, stdout);
-            tide_blame_print(blame, answer.history, (size_t)v.most, (size_t)v.frames, stdout);
-        }
+        if (!v->json && want.by == TIDE_BLAME_GROWTH)
+            tide_assessment_print(answer.assessment, stdout);
+        if (v->json)
+            tide_blame_json(blame, answer.history, path, stdout);
+        else
+            tide_blame_print(blame, answer.history, (size_t)v->most, (size_t)v->frames, stdout);
     }
     tide_blame_free(blame);
     tide_answer_release(&answer);
     return code;
 }
+
+static const struct values usual = {.most = 5, .frames = 6};
 
 const struct tide_command tide_command_blame = {
     .name = "blame",
@@ -122,5 +117,7 @@ const struct tide_command tide_command_blame = {
                 "tidemark blame --by peak train.tide\n"
                 "tidemark blame --between train.tide 100 200",
     .options = options,
-    .run = blame_main,
+    .values_size = sizeof usual,
+    .usual = &usual,
+    .run = run,
 };

@@ -79,20 +79,16 @@ release:
     return code;
 }
 
-static int diff_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {.most = 5, .frames = 6};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_diff, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
-    struct tide_err err = {{0}, {0}};
+    const struct values *v = (const void *)call->values;
     struct tide_diff_options want;
-    if (read_operands(&v, operands, count, &want, &err))
-        return tide_report(&err);
-    code = diff_files(&v, operands, &want, &err);
-    return code < 0 ? tide_report(&err) : code;
+    return read_operands(v, call->operands, call->count, &want, err)
+               ? -1
+               : diff_files(v, call->operands, &want, err);
 }
+
+static const struct values usual = {.most = 5, .frames = 6};
 
 const struct tide_command tide_command_diff = {
     .name = "diff",
@@ -113,5 +109,7 @@ const struct tide_command tide_command_diff = {
                 "tidemark diff --between train.tide 100 200\n"
                 "tidemark diff --json main.tide branch.tide > diff.json || exit 1",
     .options = options,
-    .run = diff_main,
+    .values_size = sizeof usual,
+    .usual = &usual,
+    .run = run,
 };

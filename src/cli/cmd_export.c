@@ -108,20 +108,14 @@ release:
     return status;
 }
 
-static int export_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {0};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_export, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
-    struct tide_err err = {{0}, {0}};
+    const struct values *v = (const void *)call->values;
     const struct tide_export_format *format = NULL;
     struct tide_export_options o = {0};
-    if (read_options(&v, count, &format, &o, &err) ||
-        export_file(operands[0], v.out ? v.out : "-", format, &o, &err))
-        return tide_report(&err);
-    return TIDE_EXIT_OK;
+    return read_options(v, call->count, &format, &o, err)
+               ? -1
+               : export_file(call->operands[0], v->out ? v->out : "-", format, &o, err);
 }
 
 const struct tide_command tide_command_export = {
@@ -146,5 +140,6 @@ const struct tide_command tide_command_export = {
                 "tidemark export --format chrome-trace -o train.json train.tide\n"
                 "tidemark export --format csv --what sites train.tide > sites.csv",
     .options = options,
-    .run = export_main,
+    .values_size = sizeof(struct values),
+    .run = run,
 };

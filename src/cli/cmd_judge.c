@@ -105,27 +105,20 @@ static int judge_file(const char *path, const struct values *v, bool several)
     return code;
 }
 
-static int judge_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {0};
-    char **files;
-    int count, code;
-    if (tide_command_parse(&tide_command_judge, 0, argc, argv, &v, &files, &count, NULL, &code))
-        return code;
-    struct tide_err err;
-    if (count == 0) {
-        tide_err_set(&err, "no file was given");
-        tide_err_hint(&err, "tidemark judge RUN.tide, or a log: tidemark judge memory.csv");
-        return tide_report(&err);
+    const struct values *v = (const void *)call->values;
+    if (call->count == 0) {
+        tide_err_set(err, "no file was given");
+        return tide_err_hint(err, "tidemark judge RUN.tide, or a log: tidemark judge memory.csv");
     }
-    if ((v.items > 0) != (v.per_step > 0)) {
-        tide_err_set(&err, "--items and --per-step go together");
-        tide_err_hint(&err, "663 images, 8 per step: --items 663 --per-step 8");
-        return tide_report(&err);
+    if ((v->items > 0) != (v->per_step > 0)) {
+        tide_err_set(err, "--items and --per-step go together");
+        return tide_err_hint(err, "663 images, 8 per step: --items 663 --per-step 8");
     }
-    code = TIDE_EXIT_OK;
-    for (int i = 0; i < count; i++)
-        code = worse_code(code, judge_file(files[i], &v, count > 1));
+    int code = TIDE_EXIT_OK;
+    for (int i = 0; i < call->count; i++)
+        code = worse_code(code, judge_file(call->operands[i], v, call->count > 1));
     return code;
 }
 
@@ -150,5 +143,6 @@ const struct tide_command tide_command_judge = {
                 "tidemark judge --json train.tide\n"
                 "grep rss train.log | tidemark judge --unit MB -",
     .options = options,
-    .run = judge_main,
+    .values_size = sizeof(struct values),
+    .run = run,
 };

@@ -131,39 +131,35 @@ static int job_of(const struct values *v, struct tide_job *job, struct tide_err 
 }
 
 /* The own runtime is laid out as it would run. */
-static int answer_own(const struct values *v, int argc, char **argv)
+static int answer_own(const struct values *v, int argc, char **argv, struct tide_err *err)
 {
     static struct tide_forecast forecast;
     struct tide_job job;
     struct tide_capacity room = {0};
     struct tide_trainer *trainer;
-    struct tide_err err = {{0}, {0}};
-    int code = TIDE_EXIT_OK;
-    if (tide_train_open(argc, argv, &trainer, &code))
-        return code;
-    if (tide_train_forecast(trainer, &job, &forecast, &err))
-        code = tide_report(&err);
-    else if (v->json)
+    int status = tide_train_open(argc, argv, &trainer, err);
+    if (status)
+        return status < 0 ? -1 : TIDE_EXIT_OK;
+    status = tide_train_forecast(trainer, &job, &forecast, err);
+    if (!status && v->json)
         tide_plan_json(&job, &forecast, &room, NULL, NULL, stdout);
-    else
+    else if (!status)
         tide_forecast_print(&job, &forecast, &room, stdout);
     tide_trainer_free(trainer);
-    return code;
+    return status;
 }
 
-static int plan_own(const struct values *v, char **words, int count)
+static int plan_own(const struct values *v, char **words, int count, struct tide_err *err)
 {
-    struct tide_err err = {{0}, {0}};
     int skip = count > 0 && strstr(tide_text_last_part(words[0]), "tidemark") ? 1 : 0;
     if (count > skip && !strcmp(words[skip], "train"))
-        return answer_own(v, count - skip, words + skip);
-    tide_err_set(&err, "plan: after '--', expected a 'tidemark train' command");
-    tide_err_hint(
-        &err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
-    return tide_report(&err);
+        return answer_own(v, count - skip, words + skip, err);
+    tide_err_set(err, "plan: after '--', expected a 'tidemark train' command");
+    return tide_err_hint(
+        err, "tidemark plan -- tidemark train lm --preset gpt2; for PyTorch: tidemark plan --model gpt2");
 }
 
-static int own_preset(const struct values *v)
+static int own_preset(const struct values *v, struct tide_err *err)
 {
     char batch[32], sequence[32], accumulate[32], budget[32];
     char *words[16];
@@ -191,30 +187,28 @@ static int own_preset(const struct values *v)
         words[count++] = (char *)"--budget";
         words[count++] = budget;
     }
-    return plan_own(v, words, count);
+    return plan_own(v, words, count, err);
 }
 
 /* Exit code: 1 where it does not fit, 3 where nothing explains the number. */
-static int answer(const struct values *v, const struct tide_job *job)
+static int answer(const struct values *v, const struct tide_job *job, struct tide_err *err)
 {
     static struct tide_forecast forecast;
     static struct tide_explanations found;
     struct tide_capacity room = {0};
-    struct tide_err err = {{0}, {0}};
     struct tide_evidence evidence = {
         .bytes = v->explain, .device = v->on_device, .fails_at = v->fails_at, .per_step = v->per_step};
     bool well = true;
-    if (v->explain && v->against && tide_against_end(v->against, &evidence.steps, &well, &err))
-        return tide_report(&err);
+    if (v->explain && v->against && tide_against_end(v->against, &evidence.steps, &well, err))
+        return -1;
     if (!well && !evidence.fails_at)
         evidence.fails_at = evidence.steps;
-    if (tide_forecast_make(job, TIDE_FULL, &forecast, &err) ||
-        (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, &err)) ||
-        (v->explain && tide_explain(job, &evidence, &found, &err)))
-        return tide_report(&err);
+    if (tide_forecast_make(job, TIDE_FULL, &forecast, err) ||
+        (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, err)) ||
+        (v->explain && tide_explain(job, &evidence, &found, err)))
+        return -1;
     if (v->against && !v->explain)
-        return tide_against(job, &forecast, v->against, v->json, stdout, &err) ? tide_report(&err)
-                                                                               : TIDE_EXIT_OK;
+        return tide_against(job, &forecast, v->against, v->json, stdout, err);
     if (v->json)
         tide_plan_json(job, &forecast, &room, &evidence, v->explain ? &found : NULL, stdout);
     else if (v->explain)
@@ -226,39 +220,34 @@ static int answer(const struct values *v, const struct tide_job *job)
     return v->explain && !found.count && !found.innocent ? TIDE_EXIT_UNDECIDED : TIDE_EXIT_OK;
 }
 
-static int plan_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {.task = "pretrain",
-                       .framework = "torch",
-                       .dtype = "fp32",
-                       .attention = "sdpa",
-                       .optimizer = "adamw",
-                       .shard = "none",
-                       .where = "gpu",
-                       .loss = "hf",
-                       .batch = 8,
-                       .accumulation = 1,
-                       .rank = 16,
-                       .processes = 1,
-                       .dropout = -1};
-    char **words;
-    int count, code;
-    struct tide_err err = {{0}, {0}};
+    const struct values *v = (const void *)call->values;
     struct tide_job job;
-    if (tide_command_parse(&tide_command_plan, TIDE_OPTIONS_STOP_AT_OPERAND, argc, argv, &v, &words, &count,
-                           NULL, &code))
-        return code;
-    if (count)
-        return plan_own(&v, words, count);
-    if (!v.model) {
-        tide_err_set(&err, "--model is missing");
-        tide_err_hint(&err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
-        return tide_report(&err);
+    if (call->count)
+        return plan_own(v, call->operands, call->count, err);
+    if (!v->model) {
+        tide_err_set(err, "--model is missing");
+        return tide_err_hint(err, "tidemark plan --model gpt2 --task grpo --batch 8 --seq 174 --dtype bf16");
     }
-    if (!strcmp(v.framework, "tidemark"))
-        return own_preset(&v);
-    return job_of(&v, &job, &err) ? tide_report(&err) : answer(&v, &job);
+    if (!strcmp(v->framework, "tidemark"))
+        return own_preset(v, err);
+    return job_of(v, &job, err) ? -1 : answer(v, &job, err);
 }
+
+static const struct values usual = {.task = "pretrain",
+                                    .framework = "torch",
+                                    .dtype = "fp32",
+                                    .attention = "sdpa",
+                                    .optimizer = "adamw",
+                                    .shard = "none",
+                                    .where = "gpu",
+                                    .loss = "hf",
+                                    .batch = 8,
+                                    .accumulation = 1,
+                                    .rank = 16,
+                                    .processes = 1,
+                                    .dropout = -1};
 
 const struct tide_command tide_command_plan = {
     .name = "plan",
@@ -284,5 +273,8 @@ const struct tide_command tide_command_plan = {
         "tidemark plan --model gpt2 --task grpo --seq 174 --dtype bf16 --explain 22.65G --fails-at 12\n"
         "tidemark plan --model my/config.json --json",
     .options = options,
-    .run = plan_main,
+    .values_size = sizeof usual,
+    .usual = &usual,
+    .parsing = TIDE_OPTIONS_STOP_AT_OPERAND,
+    .run = run,
 };

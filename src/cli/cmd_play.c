@@ -170,23 +170,19 @@ static int play(const struct values *v, const char *run, struct tide_err *err)
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {.seed = -1};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_play, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
-    struct tide_err err = {0};
-    if (!v.simulations && !v.time_ns)
-        v.time_ns = DEFAULT_TIME_NS;
-    if (v.threads)
-        tide_threads_set((int)v.threads);
-    if (!check(&v, count, &err) && !play(&v, count ? operands[0] : NULL, &err))
-        return TIDE_EXIT_OK;
-    tide_err_wrap(&err, "play");
-    return tide_report(&err);
+    struct values *v = (void *)call->values;
+    if (!v->simulations && !v->time_ns)
+        v->time_ns = DEFAULT_TIME_NS;
+    if (v->threads)
+        tide_threads_set((int)v->threads);
+    if (check(v, call->count, err) || play(v, call->count ? call->operands[0] : NULL, err))
+        return tide_err_wrap(err, "play");
+    return TIDE_EXIT_OK;
 }
+
+static const struct values usual = {.seed = -1};
 
 const struct tide_command tide_command_play = {
     .name = "play",
@@ -212,6 +208,8 @@ const struct tide_command tide_command_play = {
                 "tidemark play --rollouts --game connect4\n"
                 "tidemark play --rollouts --board 9 --simulations 5000 --side second --save game.sgf",
     .options = options,
+    .values_size = sizeof usual,
+    .usual = &usual,
     .run = run,
     .computes = true,
 };

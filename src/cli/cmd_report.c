@@ -122,21 +122,13 @@ static int make_report(const struct values *v, const char *recording, struct tid
     return 0;
 }
 
-static int report_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {0};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_report, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, said and cleaned up after */
-    struct tide_err err = {{0}, {0}};
-    if (count != 1) {
-        tide_err_set(&err, "expected one recording, got %d arguments", count);
-        tide_err_hint(&err, "tidemark report RUN.tide");
-        return tide_report(&err);
-    }
-    return make_report(&v, operands[0], &err) ? tide_report(&err) : TIDE_EXIT_OK;
+    if (call->count == 1)
+        return make_report((const void *)call->values, call->operands[0], err);
+    tide_err_set(err, "expected one recording, got %d arguments", call->count);
+    return tide_err_hint(err, "tidemark report RUN.tide");
 }
 
 const struct tide_command tide_command_report = {
@@ -157,5 +149,6 @@ const struct tide_command tide_command_report = {
                 "tidemark report train.tide\n"
                 "tidemark report -o /tmp/monday.html train.tide",
     .options = options,
-    .run = report_main,
+    .values_size = sizeof(struct values),
+    .run = run,
 };

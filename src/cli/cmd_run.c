@@ -28,27 +28,21 @@ static const struct tide_option options[] = {
     {0},
 };
 
-static int run(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values values = {.track = TIDE_TRACK_USUAL};
-    struct tide_track_config *config = &values.track;
-    struct tide_err err = {0};
-    char **command;
-    int count, code;
-    if (tide_command_parse(&tide_command_run, TIDE_OPTIONS_STOP_AT_OPERAND, argc, argv, &values, &command,
-                           &count, NULL, &code))
-        return code;
-    if (count == 0) {
-        tide_err_set(&err, "run: no command was given");
-        tide_err_hint(&err, "tidemark run -- python train.py");
-        return tide_report(&err);
+    const struct values *values = (const void *)call->values;
+    struct tide_track_config config = values->track;
+    if (call->count == 0) {
+        tide_err_set(err, "run: no command was given");
+        return tide_err_hint(err, "tidemark run -- python train.py");
     }
-    command[count] = NULL;
-    config->command = command;
-    if ((values.heap || config->python_objects) && !config->heap_interval_bytes)
-        config->heap_interval_bytes = TIDE_HEAP_INTERVAL;
-    return tide_track_and_report(config, &err);
+    config.command = call->operands;
+    if ((values->heap || config.python_objects) && !config.heap_interval_bytes)
+        config.heap_interval_bytes = TIDE_HEAP_INTERVAL;
+    return tide_track_and_report(&config, err);
 }
+
+static const struct values usual = {.track = TIDE_TRACK_USUAL};
 
 const struct tide_command tide_command_run = {
     .name = "run",
@@ -92,5 +86,8 @@ const struct tide_command tide_command_run = {
                 "tidemark run --items 663 --per-step 8 -- ./train\n"
                 "tidemark run --step-regex 'update ([0-9]+)' -- ./selfplay",
     .options = options,
+    .values_size = sizeof usual,
+    .usual = &usual,
+    .parsing = TIDE_OPTIONS_STOP_AT_OPERAND,
     .run = run,
 };

@@ -313,26 +313,20 @@ static int sample(const struct values *v, const char *dir, struct tide_err *err)
     return status;
 }
 
-static int run(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values v = {.dtype = "f32", .tokens = 200, .seed = 1, .rule = {.temperature = 1, .top_p = 1}};
-    char **operands;
-    int count, code;
-    if (tide_command_parse(&tide_command_sample, 0, argc, argv, &v, &operands, &count, NULL, &code))
-        return code;
-    struct tide_err err = {0};
-    if (count != 1) {
-        tide_err_set(&err, "sample: expected one directory with a model, got %d arguments", count);
-        tide_err_hint(&err, "tidemark sample DIR --prompt TEXT");
-        return tide_report(&err);
+    const struct values *v = (const void *)call->values;
+    if (call->count != 1) {
+        tide_err_set(err, "sample: expected one directory with a model, got %d arguments", call->count);
+        return tide_err_hint(err, "tidemark sample DIR --prompt TEXT");
     }
-    if (v.threads)
-        tide_threads_set((int)v.threads);
-    if (!sample(&v, operands[0], &err))
-        return TIDE_EXIT_OK;
-    tide_err_wrap(&err, "sample");
-    return tide_report(&err);
+    if (v->threads)
+        tide_threads_set((int)v->threads);
+    return sample(v, call->operands[0], err) ? tide_err_wrap(err, "sample") : TIDE_EXIT_OK;
 }
+
+static const struct values usual = {
+    .dtype = "f32", .tokens = 200, .seed = 1, .rule = {.temperature = 1, .top_p = 1}};
 
 const struct tide_command tide_command_sample = {
     .name = "sample",
@@ -354,6 +348,8 @@ const struct tide_command tide_command_sample = {
                 "tidemark sample run --prompt 'Once ' --tokens 500 --temperature 0.8 --top-k 40\n"
                 "tidemark sample gpt2 --prompt 'The meaning of life is' --top-p 0.9 --json",
     .options = options,
+    .values_size = sizeof usual,
+    .usual = &usual,
     .run = run,
     .computes = true,
 };

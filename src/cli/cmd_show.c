@@ -199,29 +199,22 @@ static int show_file(const char *path, const struct values *values, struct tide_
     return result;
 }
 
-static int show_main(int argc, char **argv)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct values values = {0};
-    struct tide_err err = {{0}, {0}};
-    char **files;
-    int count, code;
+    const struct values *values = (const void *)call->values;
 
-    if (tide_command_parse(&tide_command_show, 0, argc, argv, &values, &files, &count, NULL, &code))
-        return code;
-    if (count != 1) {
-        tide_err_set(&err,
-                     count == 0 ? "show: no recording was given"
-                                : "show: expected one recording, got %d arguments",
-                     count);
-        tide_err_hint(&err, "tidemark show RUN.tide");
-        return tide_report(&err);
+    if (call->count != 1) {
+        tide_err_set(err,
+                     call->count == 0 ? "show: no recording was given"
+                                      : "show: expected one recording, got %d arguments",
+                     call->count);
+        return tide_err_hint(err, "tidemark show RUN.tide");
     }
-    if (values.json && values.csv) {
-        tide_err_set(&err, "--json and --csv cannot be used together");
-        tide_err_hint(&err, "--csv prints one table, --json the whole recording");
-        return tide_report(&err);
+    if (values->json && values->csv) {
+        tide_err_set(err, "--json and --csv cannot be used together");
+        return tide_err_hint(err, "--csv prints one table, --json the whole recording");
     }
-    return show_file(files[0], &values, &err) == 0 ? TIDE_EXIT_OK : tide_report(&err);
+    return show_file(call->operands[0], values, err);
 }
 
 const struct tide_command tide_command_show = {
@@ -241,5 +234,6 @@ const struct tide_command tide_command_show = {
                 "tidemark show --csv train.tide > samples.csv\n"
                 "tidemark show --json train.tide | jq .peaks",
     .options = options,
-    .run = show_main,
+    .values_size = sizeof(struct values),
+    .run = run,
 };

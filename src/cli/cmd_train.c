@@ -8,89 +8,57 @@
 
 static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,
                                                    NULL};
-static tide_train_reader *const readers[] = {tide_train_lm_read, tide_train_grpo_read,
-                                             tide_train_selfplay_read};
+static struct tide_task *(*const makers[])(void *values, struct tide_err *err) = {
+    tide_train_lm_make, tide_train_grpo_make, tide_train_selfplay_make};
 
-/* "train lm" -> "lm". */
-static const char *task_name(const struct tide_command *part)
+/* Words that name no task: one sentence. */
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    return strchr(part->name, ' ') + 1;
-}
-
-static int find_part(const char *word)
-{
-    for (int i = 0; parts[i]; i++)
-        if (!strcmp(task_name(parts[i]), word))
-            return i;
-    return -1;
-}
-
-/* Which task the words name. It may stand behind options, and is taken out of them. -1: none. */
-static int take_task(int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        int part = find_part(argv[i]);
-        if (part < 0)
-            continue;
-        memmove(argv + 1, argv, (size_t)i * sizeof *argv);
-        return part;
-    }
-    return -1;
-}
-
-/* Words that name no task: options of its own, and one sentence. */
-static int read_none(int argc, char **argv)
-{
-    struct tide_err err = {0};
-    char shown[96], **operands, none;
-    int count, code;
-    if (tide_command_parse(&tide_command_train, 0, argc, argv, &none, &operands, &count, NULL, &code))
-        return code;
-    if (count)
-        tide_err_set(&err, "train: there is no task '%s'", tide_text_shown(operands[0], shown, sizeof shown));
+    char shown[96];
+    if (call->count)
+        tide_err_set(err, "train: there is no task '%s'",
+                     tide_text_shown(call->operands[0], shown, sizeof shown));
     else
-        tide_err_set(&err, "train: expected what to train");
-    tide_err_hint(&err, "to train a language model: tidemark train lm");
-    return tide_report(&err);
+        tide_err_set(err, "train: expected what to train");
+    return tide_err_hint(err, "to train a language model: tidemark train lm");
 }
 
-static int read_words(int argc, char **argv, struct tide_train_values *ret_values,
-                      struct tide_task **ret_task, int *ret_exit)
+static struct tide_task *make_task(struct tide_command_call *call, struct tide_err *err)
 {
-    int part = take_task(argc, argv);
-    if (part < 0) {
-        *ret_exit = read_none(argc, argv);
-        return 1;
+    char shown[96];
+    if (call->count > 0) {
+        tide_err_set(err, "%s: unexpected '%s'", call->command->name,
+                     tide_text_shown(call->operands[0], shown, sizeof shown));
+        tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
+        return NULL;
     }
-    if (readers[part](argc - 1, argv + 1, ret_values, ret_task, ret_exit))
-        return 1;
-    if (*ret_task)
-        return 0;
-    struct tide_err err = {0};
-    tide_err_set(&err, "out of memory");
-    *ret_exit = tide_report(&err);
-    return 1;
+    int part = 0;
+    while (parts[part] != call->command)
+        part++;
+    tide_train_settle((struct tide_train_values *)(void *)call->values);
+    struct tide_task *task = makers[part](call->values, err);
+    if (!task && !err->text[0])
+        tide_err_set(err, "out of memory");
+    return task;
 }
 
-int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, int *ret_exit)
+int tide_train_main(struct tide_command_call *call, struct tide_err *err)
 {
-    struct tide_train_values v;
-    struct tide_task *task;
-    struct tide_err err = {0};
-    if (read_words(argc, argv, &v, &task, ret_exit))
-        return 1;
-    if (!tide_trainer_new(task, &v.train, ret_trainer, &err))
-        return 0;
-    *ret_exit = tide_report(&err);
-    return 1;
+    struct tide_task *task = make_task(call, err);
+    return task ? tide_train_run((const void *)call->values, task, err) : -1;
 }
 
-static int run(int argc, char **argv)
+int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err)
 {
-    struct tide_train_values v;
-    struct tide_task *task;
-    int code;
-    return read_words(argc, argv, &v, &task, &code) ? code : tide_train_run(&v, task);
+    struct tide_command_call call;
+    int status = tide_command_read(&tide_command_train, argc, argv, &call, err);
+    if (status)
+        return status;
+    if (call.command == &tide_command_train)
+        return run(&call, err);
+    struct tide_task *task = make_task(&call, err);
+    const struct tide_train_values *values = (const void *)call.values;
+    return task ? tide_trainer_new(task, &values->train, ret_trainer, err) : -1;
 }
 
 static const struct tide_option options[] = {{0}};

@@ -6,16 +6,18 @@
 
 #include "cli/train_loop.h"
 
-/* Reads the words of a task's command (argv[0]: its name) and makes the task. 1: the command should end with
- * *ret_exit. *ret_task NULL: no memory. */
-typedef int tide_train_reader(int argc, char **argv, struct tide_train_values *ret_values,
-                              struct tide_task **ret_task, int *ret_exit);
-
 extern const struct tide_command tide_train_lm, tide_train_grpo, tide_train_selfplay;
-tide_train_reader tide_train_lm_read, tide_train_grpo_read, tide_train_selfplay_read;
 
-/* Reads the words of `tidemark train` and plans that run; takes none of its memory. 1: the command should end
- * with *ret_exit, what was wrong is said. Caller frees the trainer. */
-int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, int *ret_exit);
+/* What they run: makes the task, and trains it. */
+int tide_train_main(struct tide_command_call *call, struct tide_err *err);
+
+/* The task that the values of a command are for. NULL with a sentence, or without one for lack of memory. */
+struct tide_task *tide_train_lm_make(void *values, struct tide_err *err),
+    *tide_train_grpo_make(void *values, struct tide_err *err),
+    *tide_train_selfplay_make(void *values, struct tide_err *err);
+
+/* Reads the words of `tidemark train` and plans that run; takes none of its memory. 1: help was asked for,
+ * and printed. Caller frees the trainer. */
+int tide_train_open(int argc, char **argv, struct tide_trainer **ret_trainer, struct tide_err *err);
 
 #endif

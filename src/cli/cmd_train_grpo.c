@@ -81,19 +81,22 @@ static void say(void *context, const char *line)
     fprintf(stderr, "reward: %s\n", line);
 }
 
-int tide_train_grpo_read(int argc, char **argv, struct tide_train_values *ret_values,
-                         struct tide_task **ret_task, int *ret_exit)
+static void init(void *values)
 {
-    struct values v = {.shared = tide_train_values_usual,
-                       .grpo = {.settings = tide_grpo_settings_not_given, .say = say},
-                       .timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS};
-    if (tide_train_parse(&tide_train_grpo, argc, argv, &v.shared, ret_exit))
-        return 1;
-    v.grpo.reward_timeout_ms = (v.timeout_ns + TIDE_NS_PER_MS - 1) / TIDE_NS_PER_MS;
-    v.grpo.out = v.shared.train.out;
-    *ret_values = v.shared;
-    *ret_task = tide_grpo_new(&v.grpo);
-    return 0;
+    struct values *v = values;
+    tide_train_values_init(&v->shared);
+    v->grpo.settings = tide_grpo_settings_not_given;
+    v->timeout_ns = (int64_t)TIDE_REWARD_TIMEOUT_MS * TIDE_NS_PER_MS;
+}
+
+struct tide_task *tide_train_grpo_make(void *values, struct tide_err *err)
+{
+    (void)err;
+    struct values *v = values;
+    v->grpo.say = say;
+    v->grpo.reward_timeout_ms = (v->timeout_ns + TIDE_NS_PER_MS - 1) / TIDE_NS_PER_MS;
+    v->grpo.out = v->shared.train.out;
+    return tide_grpo_new(&v->grpo);
 }
 
 const struct tide_command tide_train_grpo = {
@@ -120,4 +123,7 @@ const struct tide_command tide_train_grpo = {
         "tidemark train grpo --model gpt2 --prompts prompts.jsonl --reward 'python3 reward.py' --out run --resume auto --steps 500",
     .options = options,
     .shared = tide_train_shared,
+    .values_size = sizeof(struct values),
+    .init = init,
+    .run = tide_train_main,
 };

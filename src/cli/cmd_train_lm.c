@@ -58,19 +58,20 @@ static void tell_read(double share)
     told_ns = now;
 }
 
-int tide_train_lm_read(int argc, char **argv, struct tide_train_values *ret_values,
-                       struct tide_task **ret_task, int *ret_exit)
+static void init(void *values)
 {
-    struct values v = {
-        .shared = tide_train_values_usual,
-        .lm = {.settings = {TIDE_NOT_GIVEN, TIDE_NOT_GIVEN, TIDE_NOT_GIVEN}, .tell = tell_read},
-    };
-    if (tide_train_parse(&tide_train_lm, argc, argv, &v.shared, ret_exit))
-        return 1;
-    v.lm.samples = v.shared.sample_every > 0;
-    *ret_values = v.shared;
-    *ret_task = tide_lm_new(&v.lm);
-    return 0;
+    struct values *v = values;
+    tide_train_values_init(&v->shared);
+    v->lm.settings = (struct tide_lm_settings){TIDE_NOT_GIVEN, TIDE_NOT_GIVEN, TIDE_NOT_GIVEN};
+}
+
+struct tide_task *tide_train_lm_make(void *values, struct tide_err *err)
+{
+    (void)err;
+    struct values *v = values;
+    v->lm.tell = tell_read;
+    v->lm.samples = v->shared.sample_every > 0;
+    return tide_lm_new(&v->lm);
 }
 
 const struct tide_command tide_train_lm = {
@@ -98,4 +99,7 @@ const struct tide_command tide_train_lm = {
         "tidemark run -- tidemark train lm --preset tiny",
     .options = options,
     .shared = tide_train_shared,
+    .values_size = sizeof(struct values),
+    .init = init,
+    .run = tide_train_main,
 };

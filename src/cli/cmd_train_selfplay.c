@@ -59,37 +59,27 @@ static const struct tide_option options[] = {
     {0},
 };
 
-/* -1: the net's name is too long to be one. */
-static int take_net(struct values *v)
+static void init(void *values)
 {
+    struct values *v = values;
+    tide_train_values_init(&v->shared);
+    v->shared.eval_every = v->shared.save_every = 50;
+    v->selfplay.settings = tide_selfplay_settings_not_given;
+}
+
+struct tide_task *tide_train_selfplay_make(void *values, struct tide_err *err)
+{
+    struct values *v = values;
     struct tide_selfplay_settings *s = &v->selfplay.settings;
-    if (v->net && strlen(v->net) >= sizeof s->net)
-        return -1;
+    if (v->net && strlen(v->net) >= sizeof s->net) {
+        tide_err_set(err, "the name of --net is too long");
+        return NULL;
+    }
     if (v->net)
         strcpy(s->net, v->net);
     if (v->exact)
         s->exact = 1;
-    return 0;
-}
-
-int tide_train_selfplay_read(int argc, char **argv, struct tide_train_values *ret_values,
-                             struct tide_task **ret_task, int *ret_exit)
-{
-    struct values v = {.shared = tide_train_values_usual,
-                       .selfplay = {.settings = tide_selfplay_settings_not_given}};
-    struct tide_err err = {0};
-    v.shared.eval_every = 50;
-    v.shared.save_every = 50;
-    if (tide_train_parse(&tide_train_selfplay, argc, argv, &v.shared, ret_exit))
-        return 1;
-    if (take_net(&v)) {
-        tide_err_set(&err, "the name of --net is too long");
-        *ret_exit = tide_report(&err);
-        return 1;
-    }
-    *ret_values = v.shared;
-    *ret_task = tide_selfplay_new(&v.selfplay);
-    return 0;
+    return tide_selfplay_new(&v->selfplay);
 }
 
 const struct tide_command tide_train_selfplay = {
@@ -116,4 +106,7 @@ const struct tide_command tide_train_selfplay = {
         "tidemark plan -- tidemark train selfplay --game gomoku --net 10x96",
     .options = options,
     .shared = tide_train_shared,
+    .values_size = sizeof(struct values),
+    .init = init,
+    .run = tide_train_main,
 };

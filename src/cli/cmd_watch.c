@@ -322,9 +322,9 @@ static double known(int64_t value)
     return value == TIDE_UNKNOWN ? NAN : (double)value;
 }
 
-static int watch_file(struct tide_screen_config *screen, const struct values *values, const char *path)
+static int watch_file(struct tide_screen_config *screen, const struct values *values, const char *path,
+                      struct tide_err *err)
 {
-    struct tide_err err = {0};
     char log_path[PATH_MAX + 8];
     struct tide_screen_outcome outcome;
     snprintf(log_path, sizeof log_path, "%s.log", path);
@@ -333,10 +333,10 @@ static int watch_file(struct tide_screen_config *screen, const struct values *va
     screen->assess = (struct tide_assess_options){.items = known(values->track.items),
                                                   .items_per_step = known(values->track.items_per_step),
                                                   .limit_bytes = known(values->track.limit_bytes)};
-    if (tide_screen_run(screen, &outcome, &err)) {
-        if (!err.hint[0] && access(path, F_OK))
-            tide_err_hint(&err, "to watch a program: tidemark watch -- PROG");
-        return tide_report(&err);
+    if (tide_screen_run(screen, &outcome, err)) {
+        if (!err->hint[0] && access(path, F_OK))
+            tide_err_hint(err, "to watch a program: tidemark watch -- PROG");
+        return -1;
     }
     free(outcome.said);
     return TIDE_EXIT_OK;
@@ -427,13 +427,12 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
 }
 
 static int watch_tree(struct tide_screen_config *screen, const struct values *values, char **command,
-                      int64_t pid)
+                      int64_t pid, struct tide_err *err)
 {
-    struct tide_err err = {0};
     struct tide_track_config config = values->track;
     struct tracker tracker = {.pipe = -1};
-    if (name_recording(&tracker, values, command, pid, &err))
-        return tide_report(&err);
+    if (name_recording(&tracker, values, command, pid, err))
+        return -1;
     config.command = command;
     config.pid = pid;
     config.path = tracker.path;
@@ -443,8 +442,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     /* Beneath the view's own handler: a Ctrl-C that comes before the view opens goes to the program, and one
      * that comes just as it closes kills the program; neither kills this process. */
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_impatience}, NULL);
-    if ((!screen->dump && tide_screen_check(&err)) || start_tracker(&tracker, &config, &err))
-        return tide_report(&err);
+    if ((!screen->dump && tide_screen_check(err)) || start_tracker(&tracker, &config, err))
+        return -1;
     if (wait_for_recording(&tracker)) {
         if (command)
             unlink(tracker.log_path);
@@ -463,8 +462,8 @@ static int watch_tree(struct tide_screen_config *screen, const struct values *va
     /* cppcheck-suppress autoVariables ; the caller has no use for screen after this */
     screen->context = &tracker;
     struct tide_screen_outcome seen = {.end = TIDE_SCREEN_QUIT};
-    if (!left_early && tide_screen_run(screen, &seen, &err)) {
-        tide_report(&err);
+    if (!left_early && tide_screen_run(screen, &seen, err)) {
+        tide_report(err);
         seen.end = TIDE_SCREEN_QUIT; /* a view that fails must not take the program with it */
     }
     int code = finish(&tracker, values, command != NULL, &seen);
@@ -493,46 +492,35 @@ static int check_pid(const char *text, int64_t *ret_pid, struct tide_err *err)
                          (long long)*ret_pid);
 }
 
-static int complain(int count)
+static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    struct tide_err err = {0};
-    tide_err_set(&err,
-                 count ? "watch: expected one file or process ID, got %d arguments"
-                       : "watch: there is nothing to watch%.0d",
-                 count);
-    tide_err_hint(&err, "tidemark watch FILE, tidemark watch PID, or tidemark watch -- python train.py");
-    return tide_report(&err);
+    const struct values *values = (const void *)call->values;
+    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN, NULL},
+                                        .frames = values->frames,
+                                        .keys = values->keys,
+                                        .dump = values->dump,
+                                        .out = stdout};
+    if ((values->size && parse_size(values->size, &screen.columns, &screen.rows, err)) ||
+        check_keys(values->keys, err))
+        return -1;
+    int count = call->count;
+    if (call->dashes == 0 && count > 0)
+        return watch_tree(&screen, values, call->operands, 0, err);
+    if (count != 1) {
+        tide_err_set(err,
+                     count ? "watch: expected one file or process ID, got %d arguments"
+                           : "watch: there is nothing to watch%.0d",
+                     count);
+        return tide_err_hint(err,
+                             "tidemark watch FILE, tidemark watch PID, or tidemark watch -- python train.py");
+    }
+    if (!is_number(call->operands[0]))
+        return watch_file(&screen, values, call->operands[0], err);
+    int64_t pid;
+    return check_pid(call->operands[0], &pid, err) ? -1 : watch_tree(&screen, values, NULL, pid, err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct values values = {.track = TIDE_TRACK_USUAL};
-    struct tide_err err = {0};
-    char **operands;
-    int count, dashes, code;
-    if (tide_command_parse(&tide_command_watch, 0, argc, argv, &values, &operands, &count, &dashes, &code))
-        return code;
-    struct tide_screen_config screen = {.assess = {NAN, NAN, NAN, NULL},
-                                        .frames = values.frames,
-                                        .keys = values.keys,
-                                        .dump = values.dump,
-                                        .out = stdout};
-    if ((values.size && parse_size(values.size, &screen.columns, &screen.rows, &err)) ||
-        check_keys(values.keys, &err))
-        return tide_report(&err);
-    if (dashes == 0 && count > 0) {
-        operands[count] = NULL;
-        return watch_tree(&screen, &values, operands, 0);
-    }
-    if (count != 1)
-        return complain(count);
-    if (!is_number(operands[0]))
-        return watch_file(&screen, &values, operands[0]);
-    int64_t pid;
-    if (check_pid(operands[0], &pid, &err))
-        return tide_report(&err);
-    return watch_tree(&screen, &values, NULL, pid);
-}
+static const struct values usual = {.track = TIDE_TRACK_USUAL};
 
 const struct tide_command tide_command_watch = {
     .name = "watch",
@@ -568,5 +556,7 @@ const struct tide_command tide_command_watch = {
                 "tidemark watch $(pgrep -of train.py)\n"
                 "tidemark watch train-20261115-071200.tide",
     .options = options,
+    .values_size = sizeof usual,
+    .usual = &usual,
     .run = run,
 };

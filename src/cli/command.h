@@ -1,9 +1,9 @@
 /*
  * command.h - the table of commands, and what commands share.
  *
- * A command is one file, src/cli/cmd_NAME.c, and one row in the table in main.c. It gets argv with argv[0] =
- * its name, returns the exit code (0 nothing found, 1 found, 2 trouble, 3 not enough data), prints its answer
- * on stdout and everything else on stderr.
+ * A command is one file, src/cli/cmd_NAME.c, and one row in the table in main.c. Its options are read before
+ * it runs. It returns the exit code (0 nothing found, 1 found, 2 trouble, 3 not enough data), prints its
+ * answer on stdout and everything else on stderr.
  */
 #ifndef TIDE_COMMAND_H
 #define TIDE_COMMAND_H
@@ -17,6 +17,15 @@
 
 enum { TIDE_EXIT_OK = 0, TIDE_EXIT_FOUND = 1, TIDE_EXIT_TROUBLE = 2, TIDE_EXIT_UNDECIDED = 3 };
 
+/* What a command is called with. */
+struct tide_command_call {
+    const struct tide_command *command;
+    char **operands; /* NULL-terminated */
+    int count;
+    int dashes;                     /* how many operands stand before a "--"; -1: there is none */
+    _Alignas(16) char values[8192]; /* the command's struct of values */
+};
+
 struct tide_command {
     const char *name;
     const char *synopsis; /* "[-o FILE] [options] -- CMD..." */
@@ -29,7 +38,12 @@ struct tide_command {
     const struct tide_option *options;
     const struct tide_option *shared;        /* with other commands, behind its own; may be NULL */
     const struct tide_command *const *parts; /* of "train": "train lm" ..., NULL-terminated; may be NULL */
-    int (*run)(int argc, char **argv);
+    size_t values_size;                      /* of the struct of values */
+    const void *usual;                       /* values before options are read; NULL: all zero */
+    void (*init)(void *values);              /* for what `usual` cannot have; may be NULL */
+    int parsing;                             /* TIDE_OPTIONS_STOP_AT_OPERAND, or 0 */
+    /* The exit code, or -1 with what is wrong, which is then printed. */
+    int (*run)(struct tide_command_call *call, struct tide_err *err);
     bool computes; /* with the threads of rt/cpu/threads.h */
 };
 
@@ -53,12 +67,13 @@ const struct tide_option *tide_command_option(const struct tide_command *command
 /* "tidemark: TEXT" and "hint: HINT" on stderr. Returns TIDE_EXIT_TROUBLE. */
 int tide_report(const struct tide_err *err);
 
-/*
- * Parses a command's own options. Handles -h/--help (prints and gives TIDE_EXIT_OK in *ret_exit). Returns 0
- * to go on, 1 when the command should return *ret_exit now.
- */
-int tide_command_parse(const struct tide_command *command, int flags, int argc, char **argv, void *values,
-                       char ***ret_operands, int *ret_count, int *ret_dashes, int *ret_exit);
+/* Reads the words of a command, or of the part of it that one of them names, without running it; argv[0] is
+ * its name. 1: help was asked for, and printed. */
+int tide_command_read(const struct tide_command *command, int argc, char **argv,
+                      struct tide_command_call *ret_call, struct tide_err *err);
+
+/* The word by which a part is called: "lm" of "train lm". */
+const char *tide_command_task(const struct tide_command *part);
 
 void tide_help_command(const struct tide_command *command, FILE *out);
 void tide_help_all(FILE *out);

@@ -116,7 +116,7 @@ static const struct tide_command *part_of(const struct tide_command *command, in
 {
     for (size_t i = 0; command->parts && command->parts[i]; i++)
         for (int k = 1; k < count - 1; k++)
-            if (!strcmp(words[k], strchr(command->parts[i]->name, ' ') + 1))
+            if (!strcmp(words[k], tide_command_task(command->parts[i])))
                 return command->parts[i];
     return command;
 }
@@ -124,7 +124,7 @@ static const struct tide_command *part_of(const struct tide_command *command, in
 static void put_parts(const struct tide_command *command, FILE *out)
 {
     for (size_t i = 0; command->parts[i]; i++)
-        fprintf(out, "%s\t%s\n", strchr(command->parts[i]->name, ' ') + 1, command->parts[i]->summary);
+        fprintf(out, "%s\t%s\n", tide_command_task(command->parts[i]), command->parts[i]->summary);
 }
 
 void tide_help_candidates(int count, char **words, FILE *out)

@@ -96,7 +96,7 @@ void tide_help_command(const struct tide_command *command, FILE *out)
     if (tide_help_takes_sizes(command))
         print_paragraphs(TIDE_HELP_SIZES, out);
     for (size_t i = 0; command->parts && command->parts[i]; i++)
-        fprintf(out, "%s  %-12s%s\n", i ? "" : "Tasks:\n", strchr(command->parts[i]->name, ' ') + 1,
+        fprintf(out, "%s  %-12s%s\n", i ? "" : "Tasks:\n", tide_command_task(command->parts[i]),
                 command->parts[i]->summary);
     fprintf(out, "%sOptions:\n", command->parts ? "\n" : "");
     const struct tide_option *o;

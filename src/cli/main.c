@@ -62,60 +62,55 @@ const struct tide_option *tide_command_option(const struct tide_command *command
     return command->shared && command->shared[index].name ? &command->shared[index] : NULL;
 }
 
-static size_t field_size(enum tide_option_kind kind)
+const char *tide_command_task(const struct tide_command *part)
 {
-    switch (kind) {
-    case TIDE_OPTION_FLAG:
-        return sizeof(bool);
-    case TIDE_OPTION_TEXT:
-    case TIDE_OPTION_CHOICE:
-        return sizeof(const char *);
-    case TIDE_OPTION_REAL:
-        return sizeof(double);
-    default:
-        return sizeof(int64_t);
-    }
+    return strchr(part->name, ' ') + 1;
 }
 
-/*
- * Every command has -h, and no command's struct of values has a field for it: the values are parsed in a copy
- * that has one more field behind the last that the table names, and copied back.
- */
-int tide_command_parse(const struct tide_command *command, int flags, int argc, char **argv, void *values,
-                       char ***ret_operands, int *ret_count, int *ret_dashes, int *ret_exit)
+/* The part that the words name. It may stand behind options, and is taken out of them. NULL: none. */
+static const struct tide_command *take_part(const struct tide_command *command, int argc, char **argv)
 {
-    enum { MOST_ROWS = 64, MOST_BYTES = 8192 };
+    for (int i = 1; i < argc; i++)
+        for (size_t k = 0; command->parts && command->parts[k]; k++)
+            if (!strcmp(tide_command_task(command->parts[k]), argv[i])) {
+                memmove(argv + 1, argv, (size_t)i * sizeof *argv);
+                return command->parts[k];
+            }
+    return NULL;
+}
+
+/* Every command has -h, and no command's struct of values has a field for it: it is behind the last. */
+int tide_command_read(const struct tide_command *command, int argc, char **argv,
+                      struct tide_command_call *call, struct tide_err *err)
+{
+    enum { MOST_ROWS = 64 };
+    const struct tide_command *part = take_part(command, argc, argv);
+    if (part)
+        return tide_command_read(part, argc - 1, argv + 1, call, err);
     struct tide_option table[MOST_ROWS + 2];
-    _Alignas(16) char copy[MOST_BYTES + sizeof(bool)] = {0};
-    size_t rows = 0, used = 0;
+    size_t rows = 0;
     for (const struct tide_option *o; (o = tide_command_option(command, rows));) {
         TIDE_CHECK(rows, <, MOST_ROWS);
         TIDE_CHECK(o->letter, !=, 'h');
         table[rows++] = *o;
-        size_t end = o->offset + field_size(o->kind);
-        used = end > used ? end : used;
     }
-    TIDE_CHECK(used, <=, MOST_BYTES);
-    table[rows++] =
-        (struct tide_option){.letter = 'h', .name = "help", .kind = TIDE_OPTION_FLAG, .offset = used};
+    TIDE_CHECK(command->values_size, <, sizeof call->values);
+    table[rows++] = (struct tide_option){
+        .letter = 'h', .name = "help", .kind = TIDE_OPTION_FLAG, .offset = command->values_size};
     table[rows] = (struct tide_option){0};
-
-    struct tide_err err = {0};
-    if (used)
-        memcpy(copy, values, used);
-    if (tide_options_parse(table, flags, argc, argv, copy, ret_operands, ret_count, ret_dashes, &err)) {
-        tide_err_wrap(&err, "%s", command->name);
-        *ret_exit = tide_report(&err);
-        return 1;
-    }
-    if (copy[used]) {
-        tide_help_command(command, stdout);
-        *ret_exit = TIDE_EXIT_OK;
-        return 1;
-    }
-    if (used)
-        memcpy(values, copy, used);
-    return 0;
+    *call = (struct tide_command_call){.command = command};
+    if (command->usual)
+        memcpy(call->values, command->usual, command->values_size);
+    if (command->init)
+        command->init(call->values);
+    if (tide_options_parse(table, command->parsing, argc, argv, call->values, &call->operands, &call->count,
+                           &call->dashes, err))
+        return tide_err_wrap(err, "%s", command->name);
+    call->operands[call->count] = NULL;
+    if (!call->values[command->values_size])
+        return 0;
+    tide_help_command(command, stdout);
+    return 1;
 }
 
 /* A file that gets descriptor 0, 1 or 2 because it was closed would receive what is meant for the terminal.
@@ -165,9 +160,15 @@ static int start(int argc, char **argv)
     const struct tide_command *command = tide_command_find(word, &err);
     if (!command)
         return tide_report(&err);
+    struct tide_command_call call;
     if (command->computes && tide_processor_check(&err))
         return tide_report(&err);
-    return command->run(argc - 1, argv + 1);
+    int code = tide_command_read(command, argc - 1, argv + 1, &call, &err);
+    if (code > 0)
+        return TIDE_EXIT_OK;
+    if (!code)
+        code = call.command->run(&call, &err);
+    return code < 0 ? tide_report(&err) : code;
 }
 
 int main(int argc, char **argv)

@@ -70,18 +70,15 @@ const struct tide_option tide_train_shared[] = {
     {0},
 };
 
-const struct tide_train_values tide_train_values_usual = {
-    .train = {.settings = {.steps = TIDE_NOT_GIVEN,
-                           .seed = TIDE_NOT_GIVEN,
-                           .warmup = TIDE_NOT_GIVEN,
-                           .rate = TIDE_NOT_GIVEN,
-                           .weight_decay = TIDE_NOT_GIVEN,
-                           .clip = TIDE_NOT_GIVEN},
-              .threads = TIDE_NOT_GIVEN},
-    .eval_every = 500,
-    .save_every = 1000,
-    .keep = 2,
-};
+void tide_train_values_init(struct tide_train_values *values)
+{
+    *values = (struct tide_train_values){
+        .train = {.settings = tide_train_settings_not_given, .threads = TIDE_NOT_GIVEN},
+        .eval_every = 500,
+        .save_every = 1000,
+        .keep = 2,
+    };
+}
 
 /* ---- being told to stop */
 
@@ -362,11 +359,11 @@ static int check_room(const struct tide_trainer *trainer, struct tide_err *err)
 static int start(const struct tide_train_values *v, struct tide_trainer *trainer, struct tide_err *err)
 {
     if (check_room(trainer, err))
-        return tide_report(err);
+        return -1;
     /* Before the arena is there: what it takes for itself is gone by then. */
     struct tide_device *device = tide_trainer_device(trainer);
     double peak = device->peak(device, tide_trainer_options(trainer)->settings.dtype);
-    return tide_trainer_start(trainer, err) ? tide_report(err) : run_loop(v, trainer, peak, err);
+    return tide_trainer_start(trainer, err) ? -1 : run_loop(v, trainer, peak, err);
 }
 
 static enum tide_dtype dtype_of(const char *word)
@@ -377,28 +374,13 @@ static enum tide_dtype dtype_of(const char *word)
                                    : TIDE_F32;
 }
 
-int tide_train_parse(const struct tide_command *command, int argc, char **argv, struct tide_train_values *v,
-                     int *ret_exit)
+void tide_train_settle(struct tide_train_values *v)
 {
-    char **operands;
-    int count;
-    if (tide_command_parse(command, 0, argc, argv, v, &operands, &count, NULL, ret_exit))
-        return 1;
-    if (count > 0) {
-        char shown[96];
-        struct tide_err err = {0};
-        tide_err_set(&err, "%s: unexpected '%s'", command->name,
-                     tide_text_shown(operands[0], shown, sizeof shown));
-        tide_err_hint(&err, "'tidemark %s -h' lists the options", command->name);
-        *ret_exit = tide_report(&err);
-        return 1;
-    }
     v->train.settings.dtype = dtype_of(v->dtype);
     v->train.settings.stored = dtype_of(v->weights);
     v->train.settings.optimizer = v->optimizer ? tide_optimizer_find(v->optimizer) : NULL;
     v->train.keep = (int)v->keep;
     v->train.hurries = hurries;
-    return 0;
 }
 
 /* For those who wonder why a run is slow here. */
@@ -416,27 +398,24 @@ static void print_processor(const struct tide_trainer *trainer)
         fprintf(stderr, "tidemark: %s\n", tide_processor_complaint());
 }
 
-int tide_train_run(const struct tide_train_values *v, struct tide_task *task)
+int tide_train_run(const struct tide_train_values *v, struct tide_task *task, struct tide_err *err)
 {
-    struct tide_err err = {0};
-    int code;
+    int code = TIDE_EXIT_OK;
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is a full disk: told, not died of */
     struct tide_trainer *trainer;
     struct tide_train_view view = {.json = v->json};
-    if (tide_trainer_new(task, &v->train, &trainer, &err))
-        return tide_report(&err);
+    if (tide_trainer_new(task, &v->train, &trainer, err))
+        return -1;
     int64_t steps = tide_trainer_options(trainer)->settings.steps;
     bool is_over = !v->dry_run && tide_trainer_done(trainer) >= steps;
     if (tide_trainer_passed_over(trainer))
         fprintf(stderr, "tidemark: %s\n", tide_trainer_passed_over(trainer));
     if (v->verbose)
         print_processor(trainer);
-    if (tide_train_print_layout(&view, trainer, v->dry_run, &err))
-        code = tide_report(&err);
-    else if (v->dry_run || is_over)
-        code = TIDE_EXIT_OK;
-    else
-        code = start(v, trainer, &err);
+    if (tide_train_print_layout(&view, trainer, v->dry_run, err))
+        code = -1;
+    else if (!v->dry_run && !is_over)
+        code = start(v, trainer, err);
     if (is_over)
         fprintf(
             stderr,

@@ -20,14 +20,14 @@ struct tide_train_values {
 };
 
 extern const struct tide_option tide_train_shared[];
-extern const struct tide_train_values tide_train_values_usual;
 
-/* Parses the words of a task's command into its values, which hold the defaults. 1: the command should end
- * with *ret_exit. */
-int tide_train_parse(const struct tide_command *command, int argc, char **argv,
-                     struct tide_train_values *values, int *ret_exit);
+/* The defaults. */
+void tide_train_values_init(struct tide_train_values *values);
 
-/* Plans, and unless that is all that is wanted trains. The task is freed. Returns the exit code. */
-int tide_train_run(const struct tide_train_values *values, struct tide_task *task);
+/* Once options are read: fills in of `train` what they give as words. */
+void tide_train_settle(struct tide_train_values *values);
+
+/* Plans, and unless that is all that is wanted trains. The task is freed. Returns the exit code, or -1. */
+int tide_train_run(const struct tide_train_values *values, struct tide_task *task, struct tide_err *err);
 
 #endif
