@@ -238,6 +238,7 @@ int tide_proc_parse_rollup(const char *text, size_t len, struct tide_proc_rollup
 {
     static const struct field fields[] = {
         {"Pss:", offsetof(struct tide_proc_rollup, pss_bytes), 1024},
+        {"Pss_Shmem:", offsetof(struct tide_proc_rollup, pss_shmem_bytes), 1024},
         {"Private_Clean:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
         {"Private_Dirty:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},
         {"Private_Hugetlb:", offsetof(struct tide_proc_rollup, uss_bytes), 1024},

@@ -52,7 +52,8 @@ int tide_proc_parse_status(const char *text, size_t len, struct tide_proc_status
 /* /proc/PID/smaps_rollup. */
 struct tide_proc_rollup {
     int64_t pss_bytes;
-    int64_t uss_bytes; /* Private_Clean + Private_Dirty + Private_Hugetlb */
+    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN before Linux 5.4, which does not tell */
+    int64_t uss_bytes;       /* Private_Clean + Private_Dirty + Private_Hugetlb */
     int64_t swap_pss_bytes;
 };
 

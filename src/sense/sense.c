@@ -488,6 +488,7 @@ static int write_counters(struct tide_sense *sense, struct tide_writer *writer, 
             .uss_bytes = member->smaps.uss_bytes,
             .swap_pss_bytes = member->smaps.swap_pss_bytes,
             .cost_ns = member->smaps.cost_ns,
+            .pss_shmem_bytes = member->smaps.pss_shmem_bytes,
         };
         if (tide_writer_smaps(writer, &smaps, err) != 0)
             return -1;

@@ -202,6 +202,9 @@ static int64_t read_rollup(const struct tide_smaps_budget *budget, struct tide_t
     int64_t hook = member->hook_anon_bytes + member->hook_shmem_bytes; /* nobody shares it */
     smaps->pss_bytes = clamp_zero(rollup.pss_bytes - hook);
     smaps->uss_bytes = rollup.uss_bytes < 0 ? rollup.uss_bytes : clamp_zero(rollup.uss_bytes - hook);
+    smaps->pss_shmem_bytes = rollup.pss_shmem_bytes < 0
+                                 ? rollup.pss_shmem_bytes
+                                 : clamp_zero(rollup.pss_shmem_bytes - member->hook_shmem_bytes);
     smaps->swap_pss_bytes = rollup.swap_pss_bytes;
     smaps->cost_ns = wall_ns;
     smaps->anon_then = clamp_zero(member->now.anon_bytes);

@@ -39,7 +39,8 @@ enum {
 
 /* What is known of a member's PSS (smaps.c's). */
 struct tide_member_smaps {
-    int64_t pss_bytes; /* TIDE_UNKNOWN until the first read */
+    int64_t pss_bytes;       /* TIDE_UNKNOWN until the first read */
+    int64_t pss_shmem_bytes; /* of these; TIDE_UNKNOWN where the kernel does not tell */
     int64_t uss_bytes;
     int64_t swap_pss_bytes;
     int64_t cost_ns;

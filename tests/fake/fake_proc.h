@@ -86,7 +86,7 @@ struct fake_process {
     const char *args;             /* arguments with '|' for each NUL, as "python|train.py|" */
     char state;                   /* 0: 'S' */
     long anon, file, shmem, swap; /* KiB */
-    long pss, uss;                /* KiB; pss 0: no smaps_rollup */
+    long pss, pss_shmem, uss;     /* KiB; pss 0: no smaps_rollup */
     int threads;                  /* 0: 1 */
 };
 
@@ -134,8 +134,8 @@ static inline void fake_put(const struct fake_process *process)
         snprintf(path, sizeof path, "%d/smaps_rollup", process->pid);
         fake_write(
             path,
-            "0-1 ---p 00000000 00:00 0 [rollup]\nRss: %ld kB\nPss: %ld kB\nPrivate_Dirty: %ld kB\nSwapPss: 0 kB\n",
-            process->anon + process->file + process->shmem, process->pss, process->uss);
+            "0-1 ---p 00000000 00:00 0 [rollup]\nRss: %ld kB\nPss: %ld kB\nPss_Shmem: %ld kB\nPrivate_Dirty: %ld kB\nSwapPss: 0 kB\n",
+            process->anon + process->file + process->shmem, process->pss, process->pss_shmem, process->uss);
     }
 }
 

@@ -55,6 +55,7 @@ static void check_rollup(const char *text, size_t len)
     check_size(rollup.pss_bytes);
     check_size(rollup.uss_bytes);
     check_size(rollup.swap_pss_bytes);
+    check_size(rollup.pss_shmem_bytes);
 }
 
 static void check_cgroup(const char *text, size_t len)

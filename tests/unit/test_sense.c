@@ -178,11 +178,11 @@ static int count_samples(void *context, const struct tide_sample *row)
 enum { MOST_NOTED = 8 };
 
 /* The last of each process. */
-static int note_pss(void *context, const struct tide_smaps *row)
+static int note_smaps(void *context, const struct tide_smaps *row)
 {
-    int64_t *last = context;
+    struct tide_smaps *last = context;
     assert_in_range(row->process, 0, MOST_NOTED - 1);
-    last[row->process] = row->pss_bytes;
+    last[row->process] = *row;
     return 0;
 }
 
@@ -192,7 +192,7 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
 {
     (void)state;
     int samples = 0;
-    int64_t pss[MOST_NOTED] = {0};
+    struct tide_smaps smaps[MOST_NOTED] = {0};
     fake_put(&(struct fake_process){.pid = 100,
                                     .parent = 1,
                                     .start = 7,
@@ -211,6 +211,7 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
                                     .shmem = 1 * MIB,
                                     .threads = 4,
                                     .pss = 40 * MIB,
+                                    .pss_shmem = MIB / 2,
                                     .uss = 30 * MIB});
     begin();
     look();
@@ -244,9 +245,10 @@ static void a_tree_is_recorded_with_its_processes_and_sums(void **state)
     assert_int_equal(child.row.peak_rss_bytes, 51 * MIB * 1024);
     assert_int_equal(tide_reader_each_sample(reader, 0, count_samples, &samples, &err), 0);
     assert_int_equal(samples, 2); /* nothing changed after the first look */
-    assert_int_equal(tide_reader_each_smaps(reader, 0, note_pss, pss, &err), 0);
-    assert_int_equal(pss[process(100).row.id], 11 * MIB * 1024);
-    assert_int_equal(pss[child.row.id], 40 * MIB * 1024);
+    assert_int_equal(tide_reader_each_smaps(reader, 0, note_smaps, smaps, &err), 0);
+    assert_int_equal(smaps[process(100).row.id].pss_bytes, 11 * MIB * 1024);
+    assert_int_equal(smaps[child.row.id].pss_bytes, 40 * MIB * 1024);
+    assert_int_equal(smaps[child.row.id].pss_shmem_bytes, MIB / 2 * 1024);
 }
 
 static void ends_are_recorded_and_the_tree_can_be_seen_to_have_ended(void **state)
