@@ -11,6 +11,7 @@
 #include "judge/thresholds.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Of the stretch: what is taken in one piece is taken before the first of these, and what a process gives
  * back as it ends after the second; beside each, so much is looked at. */
@@ -27,7 +28,7 @@ struct had {
  * less than is there, and is not known when it is much less. */
 static bool is_known(const struct tide_history_point *p)
 {
-    return p->asked_bytes >= (p->private_bytes - p->shmem_bytes) / 2 && p->mapped_bytes >= p->shmem_bytes;
+    return p->asked_bytes >= (p->private_bytes - p->shared_bytes) / 2 && p->mapped_bytes >= p->shmem_bytes;
 }
 
 /* The lowest of each between two times. False: not known. */
@@ -40,9 +41,9 @@ static bool find_lowest(const struct tide_history_process *p, int64_t from_ns, i
         const struct tide_history_point *now = &p->points[i];
         if (!is_known(now))
             return false;
-        low.own = fmin(low.own, (double)(now->private_bytes - now->shmem_bytes));
+        low.own = fmin(low.own, (double)(now->private_bytes - now->shared_bytes));
         low.asked = fmin(low.asked, (double)now->asked_bytes);
-        low.shared = fmin(low.shared, (double)now->shmem_bytes);
+        low.shared = fmin(low.shared, (double)now->shared_bytes);
         low.mapped = fmin(low.mapped, (double)now->mapped_bytes);
     }
     *ret_had = low;
@@ -55,11 +56,29 @@ static double asked_of(double more, double asked)
     return fmin(fmax(more, 0), fmax(asked, 0));
 }
 
-/* What of its memory the process has not touched at a time. */
-static double room_at(const struct tide_history_process *p, int64_t t_ns)
+/* What files in memory have at a time, by the tracker: a runtime that reserves addresses for its heap takes
+ * the memory for it there, before it touches that. 0: there are none. */
+static double files_at(const struct tide_history *h, int64_t t_ns)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < h->mark_count && h->marks[i].t_ns <= t_ns; i++) {
+        const struct tide_history_mark *m = &h->marks[i];
+        if (m->kind == TIDE_MARK_GAUGE && m->source == TIDE_SOURCE_TRACKER && m->name >= 0 &&
+            !strcmp(h->names[m->name], TIDE_GAUGE_SHARED))
+            bytes = (double)m->number;
+    }
+    return bytes;
+}
+
+/* What of its memory, shared or its own, the process has not touched at a time. */
+static double room_at(const struct tide_history *h, const struct tide_history_process *p, int64_t t_ns,
+                      bool shared)
 {
     const struct tide_history_point *now = tide_history_point_at(p, t_ns);
-    return fmax((double)(now->asked_bytes - (now->private_bytes - now->shmem_bytes)), 0);
+    double files = shared ? files_at(h, t_ns) : 0;
+    if (files > 0)
+        return fmax(files - (double)now->shared_bytes, 0);
+    return fmax((double)(now->asked_bytes - (now->private_bytes - now->shared_bytes)), 0);
 }
 
 static void say_flat(struct tide_verdict *v)
@@ -91,7 +110,9 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
         !find_lowest(p, to_ns - beside, to_ns, &last))
         return;
     double own = last.own - first.own, shared = last.shared - first.shared;
-    double asked = asked_of(own, last.asked - first.asked) + asked_of(shared, last.mapped - first.mapped);
+    double files = shared > 0 ? files_at(s->h, to_ns) - files_at(s->h, from_ns) : 0;
+    double asked =
+        asked_of(own, last.asked - first.asked) + asked_of(shared, fmax(last.mapped - first.mapped, files));
     double touched = fmax(own, 0) + fmax(shared, 0), least = TIDE_ASKED_SHARE * (ENDING - STARTED - BESIDE);
     /* Pages that it no longer has in common with others were there before, and what was given back as it
      * ended tells nothing. */
@@ -103,5 +124,5 @@ void tide_assessing_asked(const struct tide_assessing *s, const struct tide_hist
     if (v->growth_bytes <= TIDE_LEVEL_RISE * v->floor_last)
         say_flat(v);
     else
-        say_undecided(v, j->room_bytes = room_at(p, ended_ns));
+        say_undecided(v, j->room_bytes = room_at(s->h, p, ended_ns, shared > own));
 }

@@ -194,6 +194,17 @@ void tide_assessing_add(const struct tide_assessing *s, const struct tide_level 
     }
 }
 
+void tide_assessing_put(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                        double *low, double *high)
+{
+    for (size_t i = 0, b = 0; i < count; i++) {
+        while (b + 1 < s->buckets && rows[i].t_ns >= s->bucket_ns[b + 1])
+            b++;
+        low[b] = isnan(low[b]) ? rows[i].bytes : fmin(low[b], rows[i].bytes);
+        high[b] = isnan(high[b]) ? rows[i].bytes : fmax(high[b], rows[i].bytes);
+    }
+}
+
 double *tide_assessing_nans(struct tide_arena *arena, size_t count)
 {
     double *values = tide_arena_take(arena, count + 1, sizeof *values);
@@ -212,6 +223,24 @@ static struct tide_level *levels_of(struct tide_arena *scratch, const struct tid
         levels[i] = own_pages ? (struct tide_level){p->smaps[i].t_ns, (double)p->smaps[i].uss_bytes}
                               : (struct tide_level){p->points[i].t_ns, (double)p->points[i].private_bytes};
     *ret_count = levels ? count : 0;
+    return levels;
+}
+
+/* Private bytes of a process whose PSS alone tells what it has of shared memory (shared_parts.c): they are
+ * known where that was read. Lives in the scratch arena. */
+static struct tide_level *levels_as_read(struct tide_arena *scratch, const struct tide_history_process *p,
+                                         size_t *ret_count)
+{
+    struct tide_level *levels = tide_arena_take(scratch, p->smaps_count + 1, sizeof *levels);
+    *ret_count = 0;
+    for (size_t i = 0; levels && i < p->smaps_count; i++) {
+        const struct tide_history_smaps *read = &p->smaps[i];
+        const struct tide_history_point *then = tide_history_point_at(p, read->t_ns);
+        if (then && read->pss_shmem_bytes >= 0)
+            levels[(*ret_count)++] =
+                (struct tide_level){read->t_ns, (double)(then->private_bytes - then->shared_bytes) +
+                                                    (double)read->pss_shmem_bytes};
+    }
     return levels;
 }
 
@@ -447,11 +476,16 @@ static int judge_process(struct tide_assessing *s, const struct tide_history_pro
     struct tide_arena *scratch = &s->a->private->scratch;
     struct tide_arena_mark mark = tide_arena_mark(scratch);
     size_t count;
-    struct tide_level *levels = levels_of(scratch, p, own_pages, &count);
+    bool as_read = p->shares.alone && !own_pages;
+    struct tide_level *levels =
+        as_read ? levels_as_read(scratch, p, &count) : levels_of(scratch, p, own_pages, &count);
     double *low = tide_assessing_nans(scratch, s->buckets), *high = tide_assessing_nans(scratch, s->buckets);
     if (!levels || !low || !high)
         return tide_assessing_no_memory(s->err);
-    tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
+    if (as_read)
+        tide_assessing_put(s, levels, count, low, high);
+    else
+        tide_assessing_add(s, levels, count, p->row.began_ns, ended, low, high);
     /* The last look may be at one that gives back its memory as it ends. */
     double now = count ? fmax(levels[count - 1].bytes, levels[count > 1 ? count - 2 : 0].bytes) : 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_PROCESS,

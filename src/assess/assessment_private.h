@@ -62,6 +62,11 @@ double *tide_assessing_nans(struct tide_arena *arena, size_t count);
 void tide_assessing_add(const struct tide_assessing *s, const struct tide_level *levels, size_t count,
                         int64_t began_ns, int64_t ended_ns, double *low, double *high);
 
+/* The same of what is read more rarely than the tree is looked at: it is known in the buckets in which it was
+ * read, and not to have stayed in between. */
+void tide_assessing_put(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
+                        double *low, double *high);
+
 /* Judges the series given by lowest and highest per bucket and adds it to the assessment, unless it is too
  * short. -1: no memory. */
 int tide_assessing_judge(struct tide_assessing *s, const double *low, const double *high,

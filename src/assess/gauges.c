@@ -10,19 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read more rarely than the tree is looked at: it is known in the buckets in which it was read, and
- * not to have stayed in between. */
-static void put_readings(const struct tide_assessing *s, const struct tide_level *rows, size_t count,
-                         double *low, double *high)
-{
-    for (size_t i = 0, b = 0; i < count; i++) {
-        while (b + 1 < s->buckets && rows[i].t_ns >= s->bucket_ns[b + 1])
-            b++;
-        low[b] = isnan(low[b]) ? rows[i].bytes : fmin(low[b], rows[i].bytes);
-        high[b] = isnan(high[b]) ? rows[i].bytes : fmax(high[b], rows[i].bytes);
-    }
-}
-
 /* Rows of one gauge, or of one process on one GPU: a series by itself. */
 static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, size_t count,
                       struct tide_judged j)
@@ -33,7 +20,7 @@ static int judge_rows(struct tide_assessing *s, const struct tide_level *rows, s
     if (!low || !high)
         return tide_assessing_no_memory(s->err);
     if (j.shared)
-        put_readings(s, rows, count, low, high);
+        tide_assessing_put(s, rows, count, low, high);
     else
         tide_assessing_add(s, rows, count, 0, s->bucket_ns[s->buckets], low, high);
     int status = tide_assessing_judge(s, low, high, j);

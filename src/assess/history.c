@@ -111,6 +111,7 @@ static void thin_all(struct tide_history *history, int64_t cell_ns)
 
     for (size_t i = 0; i < history->process_count; i++) {
         struct tide_history_process *process = &history->processes[i];
+        process->shares.settled = process->shares.readings = 0;
         tide_history_thin(history, &process->points, &process->point_count, &process->point_capacity, cell_ns,
                           &points);
         tide_history_thin(history, &process->smaps, &process->smaps_count, &process->smaps_capacity, cell_ns,
@@ -409,12 +410,15 @@ static int on_sample(void *context, const struct tide_sample *row)
         .t_ns = t_ns,
         .rss_bytes = add(add(row->anon_bytes, row->file_bytes), row->shmem_bytes),
         .private_bytes = add(add(row->anon_bytes, row->shmem_bytes), add(row->swap_bytes, row->huge_bytes)),
+        .shared_bytes = add(row->shmem_bytes, 0),
         .shmem_bytes = add(row->shmem_bytes, 0),
         .swap_bytes = add(row->swap_bytes, 0),
         .asked_bytes = row->asked_bytes,
         .mapped_bytes = row->mapped_bytes,
         .threads = row->threads > INT32_MAX ? INT32_MAX : (int32_t)row->threads,
     };
+    if (point.shmem_bytes > process->shares.most_bytes)
+        process->shares.most_bytes = point.shmem_bytes;
     return TIDE_HISTORY_ADD(load, process->points, process->point_count, process->point_capacity, point);
 }
 
@@ -429,8 +433,8 @@ static int on_smaps(void *context, const struct tide_smaps *row)
     struct tide_history_process *process = tide_history_sampled(history, row->tick, row->process, &t_ns);
     if (!process || (process->smaps_count > 0 && t_ns <= process->smaps[process->smaps_count - 1].t_ns))
         return 0;
-    return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity,
-                            (struct tide_history_smaps){t_ns, row->pss_bytes, row->uss_bytes});
+    struct tide_history_smaps reading = {t_ns, row->pss_bytes, row->uss_bytes, row->pss_shmem_bytes};
+    return TIDE_HISTORY_ADD(load, process->smaps, process->smaps_count, process->smaps_capacity, reading);
 }
 
 static int on_gpu(void *context, const struct tide_gpu_sample *row)
@@ -662,6 +666,7 @@ static int load_until(struct tide_history *history, struct tide_reader *reader, 
     if (result == 0)
         result = load_pieces(&load, reader, until_ns, load_marks);
     tide_reader_end(reader);
+    tide_shared_parts_settle(history);
     history->skipped_rows = tide_reader_skipped(reader) + history->private->skipped + load.strays;
     return result;
 }

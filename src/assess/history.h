@@ -25,9 +25,10 @@
 struct tide_history_point {
     int64_t t_ns;
     int64_t rss_bytes;     /* anon + file + shmem */
-    int64_t private_bytes; /* anon + shmem + swap + hugetlb: what cannot be reclaimed; the series that is
-                              judged */
-    int64_t shmem_bytes;   /* of these */
+    int64_t private_bytes; /* anon + its part of shmem + swap + hugetlb: what cannot be reclaimed; the series
+                              that is judged */
+    int64_t shared_bytes;  /* of these: its part of shmem (shared_parts.c) */
+    int64_t shmem_bytes;   /* RssShmem: a page counts as often as it is mapped */
     int64_t swap_bytes;
     int64_t asked_bytes;  /* private memory that may be written, touched or not; TIDE_UNKNOWN */
     int64_t mapped_bytes; /* addresses that are taken; TIDE_UNKNOWN */
@@ -38,6 +39,15 @@ struct tide_history_smaps {
     int64_t t_ns;
     int64_t pss_bytes;
     int64_t uss_bytes;
+    int64_t pss_shmem_bytes; /* of pss_bytes; TIDE_UNKNOWN */
+};
+
+/* What is known of the shared memory that a process maps (shared_parts.c's). */
+struct tide_history_shares {
+    int64_t most_bytes;       /* RssShmem, at its highest */
+    double part;              /* of it that is the process's */
+    bool alone;               /* nobody else maps so much: it maps pages several times itself */
+    size_t settled, readings; /* how many points have their part, by how many readings of PSS */
 };
 
 /* What a process holds in all, and what its allocator keeps beside that (TIDE_UNKNOWN: it cannot be asked).
@@ -58,6 +68,7 @@ struct tide_history_process {
     int64_t unread_ns; /* since when its counters cannot be read: it is dying; 0: they can */
     struct tide_history_smaps *smaps;
     size_t smaps_count, smaps_capacity;
+    struct tide_history_shares shares;
     struct tide_history_heap_point *heap; /* none without the hook */
     size_t heap_count, heap_capacity;
 };

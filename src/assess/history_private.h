@@ -91,6 +91,9 @@ struct tide_history_process *tide_history_sampled(struct tide_history *history, 
  * has that one's number. -1: it is the only one there ever was, or nobody's child. */
 int tide_siblings_number(struct tide_history *history, struct tide_err *err);
 
+/* Gives every point its part of shared memory, as far as it has changed (shared_parts.c). */
+void tide_shared_parts_settle(struct tide_history *history);
+
 /* history_sites.c */
 /* A copy that lives as long as the history, or NULL. */
 const char *tide_history_keep_text(struct tide_history *history, const char *text, struct tide_err *err);

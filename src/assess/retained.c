@@ -104,7 +104,7 @@ static void kept_between(const struct tide_history *h, const struct tide_history
         return;
     }
     double grown =
-        (double)(after->private_bytes - after->shmem_bytes - before->private_bytes + before->shmem_bytes);
+        (double)(after->private_bytes - after->shared_bytes - before->private_bytes + before->shared_bytes);
     *ret_first = 0;
     *ret_last = fmin(grown, asked_for(h, p->row.id, from_ns, to_ns));
 }

@@ -49,7 +49,7 @@ static double rest_as_read(const struct tide_history_process *p, bool forked)
         return NAN;
     if (forked) /* what it shares counts with its parent */
         return fmin((double)(last->uss_bytes - then->private_bytes), 0);
-    return fmax((double)(last->pss_bytes - then->private_bytes), -(double)then->shmem_bytes);
+    return fmax((double)(last->pss_bytes - then->private_bytes), -(double)then->shared_bytes);
 }
 
 static double first_bytes(const struct tide_history_process *p)

@@ -122,6 +122,13 @@ def test_copy_on_write_in_a_forked_worker_is_a_leak_of_the_tree(verdict):
     assert_rate(top, 32 * KIB)
 
 
+@runs("views", "--bytes", "32K", "--steps", "1000", "--step-ms", "40")
+def test_a_heap_that_is_mapped_three_times_leaks_what_it_takes_once(verdict):
+    # What it takes shows only in PSS, too.
+    assert_leak(verdict, 32 * KIB)
+    assert pid_of(verdict.document) == verdict.pid
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n)) for n in ("linear", "threads", "wrapper", "fork", "rename")])
 def test_a_steady_leak_is_found_in_its_process_with_its_number(verdict, name):
     assert_leak(verdict, 64 * KIB)
@@ -137,6 +144,27 @@ def test_shared_memory_that_nobody_maps_is_a_leak(verdict):
     assert_leak(verdict, 64 * KIB, subject="shared memory")
     assert verdict.document["subject"] == "shared memory" and "/dev/shm" in verdict.said
     assert verdict.series("process", verdict.pid)["verdict"] != "leak"
+
+
+@runs("shared")
+def test_shared_memory_that_one_process_keeps_for_itself_is_its_leak(verdict):
+    assert_leak(verdict, 64 * KIB)
+    assert pid_of(verdict.document) == verdict.pid
+
+
+@runs("segment")
+def test_nobody_who_maps_a_segment_is_accused_of_all_of_it(verdict):
+    assert_leak(verdict, 64 * KIB, subject="shared memory")
+    assert verdict.document["subject"] == "shared memory"
+    for series in verdict.document["series"]:
+        if series["subject"] == "process" and series["verdict"] == "leak":
+            assert_near(series["bytes_per_step"], 64 * KIB / 5, 0.2, series["name"])
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=runs(n, "--bytes", "0")) for n in ("shared", "views", "segment")])
+def test_shared_memory_that_is_used_again_is_flat(verdict, name):
+    assert verdict.document["verdict"] in ("flat", "spikes"), verdict.document["sentence"]
+    assert verdict.code == 0
 
 
 @runs("daemon")

@@ -96,7 +96,8 @@ static void points_are_spelled_out(void **state)
     assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
     sample.tick = put_tick(writer, 200);
     assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0); /* unchanged: no point */
-    struct tide_smaps smaps = {.tick = sample.tick, .process = process, .pss_bytes = 15, .uss_bytes = 12};
+    struct tide_smaps smaps = {
+        .tick = sample.tick, .process = process, .pss_bytes = 15, .uss_bytes = 12, .pss_shmem_bytes = 300};
     assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
     sample.tick = put_tick(writer, 300);
     sample.swap_bytes = TIDE_UNKNOWN;
@@ -122,6 +123,7 @@ static void points_are_spelled_out(void **state)
     assert_int_equal(history->processes[0].smaps_count, 1);
     assert_int_equal(history->processes[0].smaps[0].t_ns, 200);
     assert_int_equal(history->processes[0].smaps[0].uss_bytes, 12);
+    assert_int_equal(history->processes[0].smaps[0].pss_shmem_bytes, 300);
     assert_string_equal(history->command, "train");
     assert_int_equal(history->items, 663);
     assert_int_equal(history->ended_ns, TIDE_UNKNOWN);
@@ -593,10 +595,49 @@ static void a_large_recording_can_be_read_in_parts(void **state)
     tide_reader_free(reader);
 }
 
+/* One that maps a page anew at each look, and whose part is the same 1,000 bytes at each fourth of them. */
+static void what_is_mapped_again_is_no_more_however_often_it_is_loaded(void **state)
+{
+    (void)state;
+    struct tide_writer *writer = new_writer();
+    int64_t process = put_process(writer, 10, 0);
+    struct tide_history *history = new_history(0), *at_once = new_history(0);
+    struct tide_reader *reader = NULL;
+    for (int look = 1; look <= 40; look++) {
+        struct tide_sample sample = {.tick = put_tick(writer, look * 100),
+                                     .process = process,
+                                     .anon_bytes = 50,
+                                     .shmem_bytes = 1000 + 100 * look};
+        struct tide_smaps smaps = {
+            .tick = sample.tick, .process = process, .pss_bytes = 1050, .pss_shmem_bytes = 1000};
+        assert_int_equal(tide_writer_sample(writer, &sample, NULL), 0);
+        if (look % 4 == 0)
+            assert_int_equal(tide_writer_smaps(writer, &smaps, NULL), 0);
+        assert_int_equal(tide_writer_commit(writer, NULL), 0);
+        reader = reader ? reader : new_reader();
+        load(history, reader);
+    }
+    load(at_once, reader);
+    const struct tide_history_process *p = &history->processes[0];
+    assert_int_equal(p->point_count, 40);
+    for (size_t i = 0; i < p->point_count; i++) {
+        assert_int_equal(p->points[i].shmem_bytes, 1100 + 100 * (int64_t)i);
+        assert_int_equal(p->points[i].private_bytes, at_once->processes[0].points[i].private_bytes);
+        if (i >= 3)
+            assert_int_equal(p->points[i].private_bytes, 1050);
+    }
+    assert_int_equal(tide_writer_free(writer, NULL), 0);
+    tide_history_free(history);
+    tide_history_free(at_once);
+    tide_reader_free(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(points_are_spelled_out, name_recording, drop_recording),
+        cmocka_unit_test_setup_teardown(what_is_mapped_again_is_no_more_however_often_it_is_loaded,
+                                        name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(sites_have_their_stacks_and_points, name_recording, drop_recording),
         cmocka_unit_test_setup_teardown(sites_that_refer_to_nothing_are_counted_and_left_out, name_recording,
                                         drop_recording),

@@ -1,0 +1,118 @@
+/*
+ * shared_parts.c - what a process has of the shared memory that it maps.
+ *
+ * RssShmem counts a page once for each mapping of it: in every process that has one, and several times in a
+ * process that has several. PSS does not, but is read now and then only. So a process has, at each look, the
+ * part of RssShmem that the readings of its PSS say. Where others may be the ones it shares with, that part
+ * is the same for its whole life: that one of them comes or goes is no growth of those that stay. Where
+ * nobody else maps that much, it is the process itself that maps pages anew (the heap of Java's ZGC is seen
+ * at three addresses): what RssShmem does between two readings tells nothing, and the line from one to the
+ * other is drawn.
+ */
+#include "assess/history_private.h"
+
+static const double OWN = 0.9;     /* from this part on all of it is: a reading is later than RssShmem is */
+static const double TELLING = 0.5; /* of what is mapped at the most: readings of less are of its start */
+
+/* The largest of what processes map of shared memory at any time, and the largest but this. */
+struct largest {
+    int64_t first, second;
+};
+
+static struct largest find_largest(const struct tide_history *history)
+{
+    struct largest most = {0, 0};
+    for (size_t i = 0; i < history->process_count; i++) {
+        int64_t mine = history->processes[i].shares.most_bytes;
+        if (mine > most.first)
+            most = (struct largest){mine, most.first};
+        else if (mine > most.second)
+            most.second = mine;
+    }
+    return most;
+}
+
+/* What it maps of shared memory at a reading; 0: nothing is known. */
+static double mapped_at(const struct tide_history_process *p, const struct tide_history_smaps *reading)
+{
+    const struct tide_history_point *then = tide_history_point_at(p, reading->t_ns);
+    return then && reading->pss_shmem_bytes >= 0 ? (double)then->shmem_bytes : 0;
+}
+
+/* The process's part of what it maps; 1 where nothing tells. */
+static double find_part(const struct tide_history_process *p)
+{
+    double mapped = 0, part = 0;
+    for (size_t i = 0; i < p->smaps_count; i++) {
+        double now = mapped_at(p, &p->smaps[i]);
+        if (now < TELLING * (double)p->shares.most_bytes)
+            continue;
+        mapped += now;
+        part += (double)p->smaps[i].pss_shmem_bytes;
+    }
+    return mapped > 0 && part < OWN * mapped ? part / mapped : 1;
+}
+
+static void put(struct tide_history_point *point, double bytes)
+{
+    double most = (double)point->shmem_bytes;
+    int64_t shared = (int64_t)(bytes < 0 ? 0 : bytes < most ? bytes : most);
+    point->private_bytes += shared - point->shared_bytes;
+    point->shared_bytes = shared;
+}
+
+/* What is on the line between two readings at a time between them. */
+static double between(const struct tide_history_smaps *from, const struct tide_history_smaps *to,
+                      int64_t t_ns)
+{
+    double along = (double)(t_ns - from->t_ns) / (double)(to->t_ns - from->t_ns);
+    return (double)from->pss_shmem_bytes +
+           along * ((double)to->pss_shmem_bytes - (double)from->pss_shmem_bytes);
+}
+
+/* Gives the points from `first` on what was read while they held, or else what is on the line from reading to
+ * reading; of those beyond, the part is what it was. */
+static void draw_lines(struct tide_history_process *p, size_t first)
+{
+    size_t next = TIDE_UNTIL(p->smaps, p->smaps_count, p->points[first].t_ns);
+    for (size_t i = first; i < p->point_count; i++) {
+        struct tide_history_point *point = &p->points[i];
+        int64_t until_ns = i + 1 < p->point_count ? p->points[i + 1].t_ns : INT64_MAX;
+        size_t before = next;
+        while (next < p->smaps_count && p->smaps[next].t_ns < until_ns)
+            next++;
+        const struct tide_history_smaps *last = &p->smaps[next ? next - 1 : 0];
+        double mapped = mapped_at(p, last);
+        if (next > before || (next > 0 && last->t_ns == point->t_ns))
+            put(point, (double)last->pss_shmem_bytes);
+        else if (next > 0 && next < p->smaps_count)
+            put(point, between(last, &p->smaps[next], point->t_ns));
+        else if (mapped > (double)last->pss_shmem_bytes)
+            put(point, (double)last->pss_shmem_bytes / mapped * (double)point->shmem_bytes);
+    }
+}
+
+static void settle(struct tide_history_process *p, int64_t others_bytes)
+{
+    struct tide_history_shares *shares = &p->shares;
+    bool news = shares->readings != p->smaps_count;
+    double part = news ? find_part(p) : shares->part;
+    bool alone = (double)others_bytes < (1 - part) * (double)shares->most_bytes;
+    size_t first = news || alone != shares->alone ? 0 : shares->settled;
+    if (alone && first < p->point_count)
+        draw_lines(p, first);
+    for (size_t i = first; !alone && i < p->point_count; i++)
+        put(&p->points[i], part * (double)p->points[i].shmem_bytes);
+    *shares = (struct tide_history_shares){shares->most_bytes, part, alone, p->point_count, p->smaps_count};
+}
+
+void tide_shared_parts_settle(struct tide_history *history)
+{
+    struct largest most = find_largest(history);
+    for (size_t i = 0; i < history->process_count; i++) {
+        struct tide_history_process *p = &history->processes[i];
+        int64_t mine = p->shares.most_bytes;
+        if (mine > 0 && p->smaps_count > 0)
+            settle(p, mine == most.first ? most.second : most.first);
+    }
+}
