@@ -1,10 +1,12 @@
 /*
  * strength.c - how well the net of a run plays: strength RUN CHECK [GAMES [SIMULATIONS [ROLLOUTS]]]
  *
- *     rollouts   games against plain MCTS, each opening twice with colours exchanged; of Connect Four also
- * how many of its moves are among the perfect ones perfect    tic-tac-toe against a player that makes no
- * mistake and draws among its best moves tactics    Gomoku positions in which one move wins at once, or one
- * alone does not lose
+ * CHECK is one of these:
+ *
+ * - rollouts: games against plain MCTS, each opening twice with colours exchanged; of Connect Four also how
+ *   many of its moves are among the perfect ones;
+ * - perfect: tic-tac-toe against a player that makes no mistake and draws among its best moves;
+ * - tactics: Gomoku positions in which one move wins at once, or one alone does not lose.
  *
  * Prints one line of JSON. The same words give the same line.
  */
