@@ -304,11 +304,11 @@ int tide_player_mind(const struct tide_player *player, struct tide_thought *ret_
     int count = 0;
     tide_search_visits(player->search, visits);
     for (; count < most; count++) {
-        int best = -1;
+        int best = count ? -1 : tide_player_best(player); /* of as many visits too */
         for (int move = 0; move < player->game.moves; move++)
             if (visits[move] && (best < 0 || visits[move] > visits[best]))
                 best = move;
-        if (best < 0)
+        if (best < 0 || !visits[best])
             break;
         float value = tide_search_move_value(player->search, best);
         ret_thoughts[count] =

@@ -101,6 +101,24 @@ static void the_mind_is_sorted_and_adds_up(void **state)
     assert_true(thoughts[0].win > 0.95f);
 }
 
+static void what_it_will_play_comes_first_of_equals(void **state)
+{
+    (void)state;
+    struct tide_thought thoughts[9];
+    int ties = 0;
+    for (int64_t simulations = 2; simulations < 30; simulations++) {
+        begin("gomoku", 9);
+        best("e5", simulations);
+        int count = tide_player_mind(&player, thoughts, 9);
+        assert_true(count > 0);
+        assert_int_equal(thoughts[0].move, tide_player_best(&player));
+        ties += count > 1 && thoughts[0].visits == thoughts[1].visits;
+        tide_player_release(&player);
+    }
+    assert_true(ties > 0);
+    begin("gomoku", 9);
+}
+
 static uint32_t visits(void)
 {
     return tide_search_count(player.search).visits;
@@ -235,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_are_completed_and_stopped),
         TEST(the_mind_is_sorted_and_adds_up),
+        TEST(what_it_will_play_comes_first_of_equals),
         TEST(the_tree_is_kept_where_a_position_follows),
         TEST(another_rule_is_another_tree),
         TEST(it_stops_in_time),
