@@ -24,8 +24,6 @@ struct run {
     int old_nodes;              /* of a graph that a mistake holds from the step before */
 };
 
-static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
-
 static int width_of(enum tide_precision precision)
 {
     return precision == TIDE_DTYPE_FP32 ? 4 : 2;
@@ -85,7 +83,7 @@ static void make_inputs(struct run *run)
     run->batch.in = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
     if (job->loss == TIDE_LOSS_OWN)
         run->batch.labels = tide_tape_take(tape, count, 8, TIDE_PART_INPUT);
-    run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : NOTHING;
+    run->mask = job->padded ? tide_tape_take(tape, count, 8, TIDE_PART_INPUT) : TIDE_NOTHING;
 }
 
 static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
@@ -96,7 +94,7 @@ static struct tide_net_call call_of(const struct tide_job *job, int64_t rows)
 static struct tide_sized grpo_loss(struct run *run)
 {
     struct tide_tape *tape = &run->tape;
-    struct tide_sized old = NOTHING;
+    struct tide_sized old = TIDE_NOTHING;
     if (run->has_reference) {
         bool grad = tape->grad;
         tape->grad = run->job->mistakes.reference_grad;
@@ -110,12 +108,9 @@ static struct tide_sized grpo_loss(struct run *run)
     tide_tape_end_cast(tape);
     struct tide_sized loss = old.storage >= 0 ? tide_torch_add(tape, new, old, TIDE_PART_HEAD) : new;
     if (old.storage >= 0) {
-        tide_tape_drop(tape, new);
-        tide_tape_drop(tape, old);
+        TIDE_DROP(tape, new, old);
     }
-    struct tide_sized mean = tide_torch_mean(tape, loss, 1);
-    tide_tape_drop(tape, loss);
-    return mean;
+    return tide_then(tape, loss, tide_torch_mean(tape, loss, 1));
 }
 
 /* Greedy decoding with a cache: the prompt, then one token at a time. One token is like the next, so of many
@@ -138,8 +133,7 @@ static void generate(struct run *run, int64_t prompt, int64_t tokens, bool keeps
         struct tide_sized logits = tide_net_forward(&run->policy, tape, run->batch.in, &call);
         if (keeps_graph) {
             struct tide_sized wide = tide_torch_cast(tape, logits, 4, TIDE_PART_HEAD);
-            struct tide_sized shares = tide_torch_log_softmax(tape, wide);
-            tide_tape_drop(tape, wide);
+            struct tide_sized shares = tide_then(tape, wide, tide_torch_log_softmax(tape, wide));
             tide_tape_drop(tape, tide_torch_pick(tape, shares, job->batch, false));
             tide_tape_drop(tape, shares);
         }
@@ -278,13 +272,12 @@ static void update(struct run *run)
             run->scratch[2 * i + 1] = tide_tape_take(tape, make_state(run, i), 1, TIDE_PART_SCRATCH);
     bool loops = job->optimizer == TIDE_ADAMW_LOOP || (job->optimizer == TIDE_ADAMW && job->host);
     int singles = loops ? 2 : job->optimizer == TIDE_ADAFACTOR;
-    struct tide_sized one = singles > 0 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
-    struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : NOTHING;
-    tide_tape_drop(tape, one);
-    tide_tape_drop(tape, two);
+    struct tide_sized one = singles > 0 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : TIDE_NOTHING;
+    struct tide_sized two = singles > 1 ? tide_tape_take(tape, largest, 1, TIDE_PART_SCRATCH) : TIDE_NOTHING;
+    TIDE_DROP(tape, one, two);
     for (int i = 2 * run->policy_leaves - 1; i >= 0; i--) {
         tide_tape_drop(tape, run->scratch[i]);
-        run->scratch[i] = NOTHING;
+        run->scratch[i] = TIDE_NOTHING;
     }
 }
 
@@ -360,7 +353,7 @@ static void passes(struct run *run)
     int start = tape->node_count;
     bool retains = job->mistakes.graphs > 1;
     int64_t count = retains ? job->mistakes.graphs : job->accumulation < 3 ? job->accumulation : 3;
-    struct tide_sized sum = NOTHING;
+    struct tide_sized sum = TIDE_NOTHING;
     for (int64_t i = 0; i < count && !tape->failed; i++) {
         tide_tape_phase(tape, "forward");
         struct tide_sized loss = job->task == TIDE_TASK_GRPO
@@ -374,8 +367,7 @@ static void passes(struct run *run)
         }
         struct tide_sized both = sum.storage < 0 ? loss : tide_torch_add(tape, sum, loss, TIDE_PART_HEAD);
         if (sum.storage >= 0) {
-            tide_tape_drop(tape, sum);
-            tide_tape_drop(tape, loss);
+            TIDE_DROP(tape, sum, loss);
         }
         sum = both;
     }
@@ -442,9 +434,9 @@ static int run_job(struct run *run, struct tide_err *err)
     if (!run->states || !run->scratch || !run->elsewhere)
         return tide_err_set(err, "out of memory");
     for (int i = 0; i < 2 * tape->leaf_count; i++)
-        run->scratch[i] = NOTHING;
+        run->scratch[i] = TIDE_NOTHING;
     for (int i = 0; i < STATES * tape->leaf_count; i++)
-        run->states[i] = NOTHING;
+        run->states[i] = TIDE_NOTHING;
     if (job->sharding == TIDE_SHARD_OPTIMIZER && give_states(run, err))
         return -1;
     make_master(run);
@@ -486,8 +478,8 @@ static int run_once(const struct tide_job *job, enum tide_detail detail, long st
 {
     struct run run = {.job = job,
                       .steps = steps_of(job, detail),
-                      .batch = {NOTHING, NOTHING, NOTHING, NOTHING},
-                      .mask = NOTHING};
+                      .batch = {TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING, TIDE_NOTHING},
+                      .mask = TIDE_NOTHING};
     tide_tape_init(&run.tape, detail != TIDE_ROUGH);
     if (job->host)
         tide_cacher_init_heap(&run.tape.cacher);

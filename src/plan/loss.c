@@ -53,21 +53,14 @@ static int64_t padding(const struct tide_tape *tape, const struct tide_architect
     return tide_times(logits.count / m->vocabulary, COPIES * row) - weight;
 }
 
-static void begin_back(struct tide_tape *tape, int node, int64_t scratch)
-{
-    if (node < 0 || tape->failed)
-        return;
-    tape->nodes[node].scratch = scratch;
-    tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
-}
-
 static void begin_compiled(struct tide_tape *tape, const struct tide_job *job, const struct tide_net *net,
                            struct tide_sized logits, struct tide_sized loss)
 {
     int64_t made = zeros(tape, job, net, logits);
-    begin_back(tape, logits.node, tide_plus(made, padding(tape, &job->model, logits)));
+    tide_tape_scratch(tape, logits.node, TIDE_SCRATCH_BEFORE,
+                      tide_plus(made, padding(tape, &job->model, logits)));
     if (job->loss != TIDE_LOSS_OWN && job->model.family != TIDE_FAMILY_GPT2)
-        begin_back(tape, loss.node, made);
+        tide_tape_scratch(tape, loss.node, TIDE_SCRATCH_BEFORE, made);
 }
 
 /* Cross entropy; wide: of a copy of the logits in fp32. */
@@ -76,8 +69,7 @@ static struct tide_sized entropy(struct tide_tape *tape, struct tide_sized logit
     struct tide_sized in = tide_torch_cast(tape, logits, wide ? 4 : logits.width, TIDE_PART_HEAD);
     struct tide_sized shares = tide_torch_log_softmax(tape, in);
     struct tide_sized loss = tide_torch_pick(tape, shares, 1, true);
-    tide_tape_drop(tape, shares);
-    tide_tape_drop(tape, in);
+    TIDE_DROP(tape, shares, in);
     return loss;
 }
 
@@ -104,8 +96,7 @@ static struct tide_sized upcast_loss(struct tide_tape *tape, const struct tide_j
     hold_on(tape, &batch->held_wide, wide);
     struct tide_sized part = tide_torch_part(tape, wide, tide_times(rows, job->model.vocabulary));
     struct tide_sized flat = tide_torch_copy(tape, part, TIDE_PART_HEAD);
-    tide_tape_drop(tape, part);
-    tide_tape_drop(tape, wide);
+    TIDE_DROP(tape, part, wide);
     struct tide_sized loss = shifted_entropy(tape, job, flat, rows);
     tide_tape_drop(tape, flat);
     return loss;
@@ -154,12 +145,8 @@ static struct tide_sized tiled_loss(struct tide_tape *tape, const struct tide_jo
     struct tide_sized sums = tide_torch_tiled_head(tape, chosen, net->head.weight, m->channels, &tiles);
     tide_tape_save(tape, sums.node, targets);
     tide_tape_save(tape, sums.node, kept);
-    struct tide_sized done[] = {statistics, kept, targets, chosen, part};
-    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
-        tide_tape_drop(tape, done[i]);
-    struct tide_sized loss = tide_torch_mean(tape, sums, 1);
-    tide_tape_drop(tape, sums);
-    return loss;
+    TIDE_DROP(tape, statistics, kept, targets, chosen, part);
+    return tide_then(tape, sums, tide_torch_mean(tape, sums, 1));
 }
 
 static struct tide_sized text_loss(struct tide_tape *tape, const struct tide_job *job, struct tide_net *net,
@@ -220,7 +207,6 @@ struct tide_sized tide_loss_log_probabilities(struct tide_tape *tape, const stru
         tide_tape_drop(tape, tide_tape_take(tape, wide.count, wide.width, TIDE_PART_HEAD));
     tide_tape_drop(tape, wide);
     struct tide_sized picked = tide_torch_pick(tape, shares, rows, false);
-    tide_tape_drop(tape, shares);
-    tide_tape_drop(tape, part);
+    TIDE_DROP(tape, shares, part);
     return picked;
 }

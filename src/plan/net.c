@@ -3,22 +3,28 @@
 
 #include <stdlib.h>
 
-static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
+/* A weight that is a matrix. */
+static int matrix(const struct tide_net *net, struct tide_tape *tape, int64_t rows, int64_t columns)
+{
+    const struct tide_net_options *how = &net->how;
+    int leaf = tide_tape_leaf(tape, tide_times(rows, columns), how->width, how->trains, how->owner);
+    if (leaf >= 0)
+        tape->leaves[leaf].rows = rows;
+    return leaf;
+}
 
 struct tide_linear tide_net_linear(struct tide_net *net, struct tide_tape *tape, int64_t in, int64_t out,
                                    bool bias, bool adapts)
 {
     const struct tide_net_options *how = &net->how;
-    struct tide_linear l = {.bias = -1,
+    struct tide_linear l = {.weight = matrix(net, tape, out, in),
+                            .bias = -1,
                             .down = -1,
                             .up = -1,
                             .in = in,
                             .out = out,
                             .rank = adapts ? how->rank : 0,
                             .turned = net->model->family != TIDE_FAMILY_GPT2};
-    l.weight = tide_tape_leaf(tape, tide_times(in, out), how->width, how->trains, how->owner);
-    if (l.weight >= 0)
-        tape->leaves[l.weight].rows = out;
     if (bias)
         l.bias = tide_tape_leaf(tape, out, how->width, how->trains, how->owner);
     if (l.rank) {
@@ -47,11 +53,9 @@ struct tide_sized tide_net_apply(struct tide_tape *tape, const struct tide_linea
     struct tide_sized low = tide_torch_linear(tape, x, l->down, -1, l->in, l->rank, true, owner);
     struct tide_sized high = tide_torch_linear(tape, low, l->up, -1, l->rank, l->out, true, owner);
     tide_tape_drop(tape, low);
-    struct tide_sized scaled = tide_torch_map(tape, high, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, high);
+    struct tide_sized scaled = tide_then(tape, high, tide_torch_map(tape, high, TIDE_SAVES_NOTHING, owner));
     struct tide_sized sum = tide_torch_add(tape, base, scaled, owner);
-    tide_tape_drop(tape, base);
-    tide_tape_drop(tape, scaled);
+    TIDE_DROP(tape, base, scaled);
     return sum;
 }
 
@@ -91,16 +95,8 @@ static void init_text(struct tide_net *net, struct tide_tape *tape)
 {
     const struct tide_architecture *m = net->model;
     const struct tide_net_options *how = &net->how;
-    net->token_table =
-        tide_tape_leaf(tape, tide_times(m->vocabulary, m->channels), how->width, how->trains, how->owner);
-    if (net->token_table >= 0)
-        tape->leaves[net->token_table].rows = m->vocabulary;
-    net->position_table = -1;
-    if (m->family == TIDE_FAMILY_GPT2)
-        net->position_table =
-            tide_tape_leaf(tape, tide_times(m->positions, m->channels), how->width, how->trains, how->owner);
-    if (net->position_table >= 0)
-        tape->leaves[net->position_table].rows = m->positions;
+    net->token_table = matrix(net, tape, m->vocabulary, m->channels);
+    net->position_table = m->family == TIDE_FAMILY_GPT2 ? matrix(net, tape, m->positions, m->channels) : -1;
     for (int64_t i = 0; i < m->layers && !tape->failed; i++)
         init_layer(net, tape, &net->layers[i]);
     net->last = tide_net_norm(net, tape, m->channels, m->family == TIDE_FAMILY_GPT2);
@@ -125,22 +121,20 @@ int tide_net_init(struct tide_net *net, struct tide_tape *tape, const struct tid
     *net = (struct tide_net){.model = model,
                              .how = *how,
                              .group = -1,
-                             .cosine = NOTHING,
-                             .sine = NOTHING,
-                             .mask = NOTHING,
-                             .hidden = NOTHING};
+                             .cosine = TIDE_NOTHING,
+                             .sine = TIDE_NOTHING,
+                             .mask = TIDE_NOTHING,
+                             .hidden = TIDE_NOTHING};
     net->layers = calloc(layers, sizeof *net->layers);
     net->blocks = calloc(layers, sizeof *net->blocks);
-    net->keys = calloc(layers, sizeof *net->keys);
-    net->values = calloc(layers, sizeof *net->values);
-    net->old_keys = calloc(layers, sizeof *net->old_keys);
-    net->old_values = calloc(layers, sizeof *net->old_values);
-    if (!net->layers || !net->blocks || !net->keys || !net->values || !net->old_keys || !net->old_values) {
+    net->cache = calloc(layers, sizeof *net->cache);
+    net->old_cache = calloc(layers, sizeof *net->old_cache);
+    if (!net->layers || !net->blocks || !net->cache || !net->old_cache) {
         tide_net_release(net);
         return tide_err_set(err, "out of memory");
     }
     for (size_t i = 0; i < layers; i++)
-        net->keys[i] = net->values[i] = net->old_keys[i] = net->old_values[i] = NOTHING;
+        net->cache[i] = net->old_cache[i] = (struct tide_net_cache){TIDE_NOTHING, TIDE_NOTHING};
     int layer = tape->layer;
     tape->layer = 0;
     if (tide_model_sees(model)) {
@@ -157,13 +151,11 @@ void tide_net_release(struct tide_net *net)
 {
     free(net->layers);
     free(net->blocks);
-    free(net->keys);
-    free(net->values);
-    free(net->old_keys);
-    free(net->old_values);
+    free(net->cache);
+    free(net->old_cache);
     net->layers = NULL;
     net->blocks = NULL;
-    net->keys = net->values = net->old_keys = net->old_values = NULL;
+    net->cache = net->old_cache = NULL;
 }
 
 /* GPT-2's GELU, as eight operators: keeps its input, half of it, the tanh and one plus the tanh. Autocast
@@ -173,21 +165,14 @@ static struct tide_sized gelu_new(struct tide_tape *tape, struct tide_sized x)
     enum tide_part owner = TIDE_PART_MLP;
     struct tide_sized half = tide_torch_map(tape, x, TIDE_SAVES_NOTHING, owner);
     struct tide_sized wide = tide_torch_cast(tape, x, tape->cast_width ? 4 : x.width, owner);
-    struct tide_sized cube = tide_torch_power(tape, wide, owner);
-    tide_tape_drop(tape, wide);
-    struct tide_sized scaled = tide_torch_map(tape, cube, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, cube);
-    struct tide_sized sum = tide_torch_add(tape, x, scaled, owner);
-    tide_tape_drop(tape, scaled);
-    struct tide_sized inner = tide_torch_map(tape, sum, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, sum);
-    struct tide_sized bent = tide_torch_map(tape, inner, TIDE_SAVES_OUTPUT, owner);
-    tide_tape_drop(tape, inner);
-    struct tide_sized one = tide_torch_copy(tape, bent, owner);
-    tide_tape_drop(tape, bent);
+    struct tide_sized cube = tide_then(tape, wide, tide_torch_power(tape, wide, owner));
+    struct tide_sized scaled = tide_then(tape, cube, tide_torch_map(tape, cube, TIDE_SAVES_NOTHING, owner));
+    struct tide_sized sum = tide_then(tape, scaled, tide_torch_add(tape, x, scaled, owner));
+    struct tide_sized inner = tide_then(tape, sum, tide_torch_map(tape, sum, TIDE_SAVES_NOTHING, owner));
+    struct tide_sized bent = tide_then(tape, inner, tide_torch_map(tape, inner, TIDE_SAVES_OUTPUT, owner));
+    struct tide_sized one = tide_then(tape, bent, tide_torch_copy(tape, bent, owner));
     struct tide_sized out = tide_torch_multiply(tape, half, one, owner);
-    tide_tape_drop(tape, half);
-    tide_tape_drop(tape, one);
+    TIDE_DROP(tape, half, one);
     return out;
 }
 
@@ -213,9 +198,8 @@ static struct tide_sized attend_fused(struct tide_net *net, struct tide_tape *ta
         scratch += tide_times(tide_times(rows, m->head_channels), 2 * width);
     int node = in[0].node >= 0 || in[1].node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, scratch) : -1;
     struct tide_sized out =
-        tide_tape_take(tape, tide_times(rows, m->head_channels), width, TIDE_PART_ATTENTION);
+        tide_tape_make(tape, node, tide_times(rows, m->head_channels), width, TIDE_PART_ATTENTION);
     struct tide_sized sums = tide_tape_take(tape, rows, 4, TIDE_PART_ATTENTION);
-    out.node = node;
     tide_tape_save(tape, node, out);
     tide_tape_save(tape, node, sums);
     for (int i = 0; i < 3; i++) {
@@ -247,8 +231,7 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
     bool upcasts = m->family != TIDE_FAMILY_GPT2 || tape->cast_width;
     struct tide_sized query = tide_torch_copy(tape, q, owner), key = tide_torch_copy(tape, k, owner);
     struct tide_sized scores = tide_torch_product(tape, query, key, pairs, owner);
-    tide_tape_drop(tape, query);
-    tide_tape_drop(tape, key);
+    TIDE_DROP(tape, query, key);
     struct tide_sized scaled = tide_torch_map(tape, scores, TIDE_SAVES_NOTHING, owner);
     tide_tape_drop(tape, scores);
     struct tide_sized masked =
@@ -258,20 +241,15 @@ static struct tide_sized attend_eager(struct tide_net *net, struct tide_tape *ta
     struct tide_sized wide = upcasts ? tide_torch_cast(tape, masked, 4, owner) : masked;
     if (upcasts)
         tide_tape_drop(tape, masked);
-    struct tide_sized shares = tide_torch_map(tape, wide, TIDE_SAVES_OUTPUT, owner);
-    tide_tape_drop(tape, wide);
-    struct tide_sized narrow = tide_torch_cast(tape, shares, width, owner);
-    tide_tape_drop(tape, shares);
+    struct tide_sized shares = tide_then(tape, wide, tide_torch_map(tape, wide, TIDE_SAVES_OUTPUT, owner));
+    struct tide_sized narrow = tide_then(tape, shares, tide_torch_cast(tape, shares, width, owner));
     struct tide_sized kept =
         tide_torch_dropout(tape, narrow, net->how.dropout ? m->attention_dropout : 0, owner);
     tide_tape_drop(tape, narrow);
     struct tide_sized value = tide_torch_copy(tape, v, owner);
     struct tide_sized out = tide_torch_product(tape, kept, value, q.count, owner);
-    tide_tape_drop(tape, kept);
-    tide_tape_drop(tape, value);
-    struct tide_sized joined = tide_torch_copy(tape, out, owner);
-    tide_tape_drop(tape, out);
-    return joined;
+    TIDE_DROP(tape, kept, value);
+    return tide_then(tape, out, tide_torch_copy(tape, out, owner));
 }
 
 /* Every key-value head as often as queries share it; a copy. */
@@ -283,8 +261,8 @@ static struct tide_sized repeat(struct tide_net *net, struct tide_tape *tape, st
         return x;
     }
     int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_ATTENTION, 0) : -1;
-    struct tide_sized out = tide_tape_take(tape, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
-    out.node = node;
+    struct tide_sized out =
+        tide_tape_make(tape, node, tide_times(x.count, times), x.width, TIDE_PART_ATTENTION);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     return out;
 }
@@ -308,20 +286,15 @@ static struct tide_sized attend_plain(struct tide_net *net, struct tide_tape *ta
     struct tide_sized laid = tide_torch_copy(tape, query, owner);
     struct tide_sized scaled = tide_torch_map(tape, key, TIDE_SAVES_NOTHING, owner);
     struct tide_sized scores = tide_torch_product(tape, laid, scaled, pairs, owner);
-    tide_tape_drop(tape, scaled);
-    tide_tape_drop(tape, laid);
+    TIDE_DROP(tape, scaled, laid);
     struct tide_sized shares = tide_torch_map(tape, scores, TIDE_SAVES_OUTPUT, owner);
     if (shares.node >= 0)
         tape->nodes[shares.node].scratch = tide_times(pairs, shares.width);
     tide_tape_drop(tape, tide_tape_take(tape, pairs, 1, owner)); /* which scores are none */
     tide_tape_drop(tape, scores);
     struct tide_sized out = tide_torch_product(tape, shares, value, q.count, owner);
-    struct tide_sized done[] = {key, value, query, mask, shares};
-    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
-        tide_tape_drop(tape, done[i]);
-    struct tide_sized joined = tide_torch_map(tape, out, TIDE_SAVES_NOTHING, owner);
-    tide_tape_drop(tape, out);
-    return joined;
+    TIDE_DROP(tape, key, value, query, mask, shares);
+    return tide_then(tape, out, tide_torch_map(tape, out, TIDE_SAVES_NOTHING, owner));
 }
 
 /*
@@ -338,8 +311,7 @@ static struct tide_sized attend_compiled(struct tide_net *net, struct tide_tape 
                               tide_torch_cast(tape, v, width, owner)};
     int node = in[0].node >= 0 ? tide_tape_node(tape, owner, tide_times(pairs, 4)) : -1;
     struct tide_sized shares = tide_tape_take(tape, pairs, 4, owner);
-    struct tide_sized out = tide_tape_take(tape, q.count, q.width, owner);
-    out.node = node;
+    struct tide_sized out = tide_tape_make(tape, node, q.count, q.width, owner);
     tide_tape_save(tape, node, shares);
     tide_tape_drop(tape, shares);
     for (int i = 0; i < 3; i++) {
@@ -407,7 +379,7 @@ void tide_net_share(struct tide_net *net, struct tide_tape *tape, int first_leaf
 void tide_net_done(struct tide_net *net, struct tide_tape *tape)
 {
     tide_tape_drop(tape, net->hidden);
-    net->hidden = NOTHING;
+    net->hidden = TIDE_NOTHING;
     tide_shard_done(tape, outer_group(net));
 }
 
@@ -419,12 +391,10 @@ static struct tide_sized extend(struct tide_net *net, struct tide_tape *tape, st
         return x;
     int64_t count = x.count + (kept->storage >= 0 ? kept->count : 0);
     int node = x.node >= 0 ? tide_tape_node(tape, TIDE_PART_CACHE, 0) : -1;
-    struct tide_sized joined = tide_tape_take(tape, count, width, TIDE_PART_CACHE);
-    joined.node = node;
+    struct tide_sized joined = tide_tape_make(tape, node, count, width, TIDE_PART_CACHE);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, tide_times(x.count, x.width));
     tide_tape_edge(tape, node, *kept, TIDE_EDGE_NEW, tide_times(kept->count, width));
-    tide_tape_drop(tape, *kept);
-    tide_tape_drop(tape, x);
+    TIDE_DROP(tape, *kept, x);
     *kept = joined;
     tide_tape_keep(tape, joined);
     return joined;
@@ -438,11 +408,10 @@ static struct tide_sized gpt2_attention(struct tide_net *net, struct tide_tape *
     struct tide_sized all = tide_net_apply(tape, &l->q, x, TIDE_PART_ATTENTION), parts[3];
     tide_torch_split3(tape, all, parts);
     tide_tape_drop(tape, all);
-    parts[1] = extend(net, tape, &net->keys[layer], parts[1], parts[1].width);
-    parts[2] = extend(net, tape, &net->values[layer], parts[2], parts[2].width);
+    parts[1] = extend(net, tape, &net->cache[layer].keys, parts[1], parts[1].width);
+    parts[2] = extend(net, tape, &net->cache[layer].values, parts[2], parts[2].width);
     struct tide_sized out = tide_net_attend(net, tape, parts[0], parts[1], parts[2]);
-    struct tide_sized projected = tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION);
-    tide_tape_drop(tape, out);
+    struct tide_sized projected = tide_then(tape, out, tide_net_apply(tape, &l->o, out, TIDE_PART_ATTENTION));
     struct tide_sized dropped = tide_torch_dropout(tape, projected, p, TIDE_PART_ATTENTION);
     tide_tape_drop(tape, projected);
     for (int i = 0; i < 3; i++)
@@ -456,8 +425,7 @@ static struct tide_sized plain_mlp(struct tide_net *net, struct tide_tape *tape,
     struct tide_sized wide = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized bent = activate(net, tape, wide);
     tide_tape_drop(tape, wide);
-    struct tide_sized narrow = tide_net_apply(tape, &l->down, bent, TIDE_PART_MLP);
-    tide_tape_drop(tape, bent);
+    struct tide_sized narrow = tide_then(tape, bent, tide_net_apply(tape, &l->down, bent, TIDE_PART_MLP));
     struct tide_sized out =
         tide_torch_dropout(tape, narrow, net->how.dropout ? net->model->residual_dropout : 0, TIDE_PART_MLP);
     tide_tape_drop(tape, narrow);
@@ -476,10 +444,7 @@ static struct tide_sized gpt2_block(struct tide_tape *tape, void *context, int l
     normal = tide_net_normalise(net, tape, &l->after, middle);
     struct tide_sized fed = plain_mlp(net, tape, l, normal);
     struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
-    tide_tape_drop(tape, normal);
-    tide_tape_drop(tape, fed);
-    tide_tape_drop(tape, middle);
-    tide_tape_drop(tape, attended);
+    TIDE_DROP(tape, normal, fed, middle, attended);
     return out;
 }
 
@@ -494,19 +459,14 @@ static struct tide_sized rotate(struct tide_net *net, struct tide_tape *tape, st
     struct tide_sized lower = tide_torch_part(tape, x, x.count / 2);
     struct tide_sized minus = tide_torch_map(tape, lower, TIDE_SAVES_NOTHING, owner);
     int node = x.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_sized turned = tide_tape_take(tape, x.count, x.width, owner);
-    turned.node = node;
+    struct tide_sized turned = tide_tape_make(tape, node, x.count, x.width, owner);
     tide_tape_edge(tape, node, minus, TIDE_EDGE_SAME, 0);
     tide_tape_edge(tape, node, upper, TIDE_EDGE_SAME, 0);
-    tide_tape_drop(tape, minus);
-    tide_tape_drop(tape, lower);
-    tide_tape_drop(tape, upper);
-    struct tide_sized second = tide_torch_multiply(tape, turned, net->sine, owner);
-    tide_tape_drop(tape, turned);
+    TIDE_DROP(tape, minus, lower, upper);
+    struct tide_sized second = tide_then(tape, turned, tide_torch_multiply(tape, turned, net->sine, owner));
     first.count = second.count = x.count;
     struct tide_sized sum = tide_torch_add(tape, first, second, owner);
-    tide_tape_drop(tape, first);
-    tide_tape_drop(tape, second);
+    TIDE_DROP(tape, first, second);
     return sum;
 }
 
@@ -520,16 +480,15 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
     struct tide_sized v = tide_net_apply(tape, &l->v, x, owner);
     if (turns) {
         struct tide_sized turned_q = rotate(net, tape, q), turned_k = rotate(net, tape, k);
-        tide_tape_drop(tape, q);
-        tide_tape_drop(tape, k);
+        TIDE_DROP(tape, q, k);
         q = turned_q;
         struct tide_sized alone = v; /* what is joined goes when both are */
         tide_tape_keep(tape, turned_k);
         tide_tape_keep(tape, alone);
-        k = extend(net, tape, &net->keys[layer], turned_k, turned_k.width);
-        v = extend(net, tape, &net->values[layer], v, turned_k.width); /* the keys' type is the cache's */
-        tide_tape_drop(tape, turned_k);
-        tide_tape_drop(tape, alone);
+        k = extend(net, tape, &net->cache[layer].keys, turned_k, turned_k.width);
+        v = extend(net, tape, &net->cache[layer].values, v,
+                   turned_k.width); /* the keys' type is the cache's */
+        TIDE_DROP(tape, turned_k, alone);
     }
     bool repeats = turns && (net->how.eager || net->mask.storage >= 0);
     struct tide_sized keys = k, values = v;
@@ -539,14 +498,10 @@ static struct tide_sized llama_attention(struct tide_net *net, struct tide_tape 
     }
     struct tide_sized out = tide_net_attend(net, tape, q, keys, values);
     if (repeats) {
-        tide_tape_drop(tape, keys);
-        tide_tape_drop(tape, values);
+        TIDE_DROP(tape, keys, values);
     }
     struct tide_sized projected = tide_net_apply(tape, &l->o, out, owner);
-    tide_tape_drop(tape, out);
-    tide_tape_drop(tape, q);
-    tide_tape_drop(tape, k);
-    tide_tape_drop(tape, v);
+    TIDE_DROP(tape, out, q, k, v);
     return projected;
 }
 
@@ -555,16 +510,12 @@ static struct tide_sized gated_mlp(struct tide_net *net, struct tide_tape *tape,
 {
     struct tide_sized gate = tide_net_apply(tape, &l->gate, x, TIDE_PART_MLP), open = gate;
     if (!net->how.compiled) { /* else what opens is computed again */
-        open = tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP);
-        tide_tape_drop(tape, gate);
+        open = tide_then(tape, gate, tide_torch_map(tape, gate, TIDE_SAVES_INPUT, TIDE_PART_MLP));
     }
     struct tide_sized up = tide_net_apply(tape, &l->up, x, TIDE_PART_MLP);
     struct tide_sized product = tide_torch_multiply(tape, open, up, TIDE_PART_MLP);
-    tide_tape_drop(tape, open);
-    tide_tape_drop(tape, up);
-    struct tide_sized out = tide_net_apply(tape, &l->down, product, TIDE_PART_MLP);
-    tide_tape_drop(tape, product);
-    return out;
+    TIDE_DROP(tape, open, up);
+    return tide_then(tape, product, tide_net_apply(tape, &l->down, product, TIDE_PART_MLP));
 }
 
 /* Llama's block, and ViT's, which differs in norm, MLP and the lack of rotation. */
@@ -583,8 +534,7 @@ struct tide_sized tide_net_block(struct tide_tape *tape, void *context, int laye
     struct tide_sized fed = gated ? gated_mlp(net, tape, l, normal) : plain_mlp(net, tape, l, normal);
     tide_tape_drop(tape, normal);
     struct tide_sized out = tide_torch_add(tape, middle, fed, TIDE_PART_RESIDUAL);
-    tide_tape_drop(tape, fed);
-    tide_tape_drop(tape, middle);
+    TIDE_DROP(tape, fed, middle);
     return out;
 }
 
@@ -603,11 +553,9 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
         struct tide_sized places = tide_torch_embed(tape, place_ids, net->position_table, net->rows,
                                                     m->channels, TIDE_PART_RESIDUAL);
         struct tide_sized sum = tide_torch_add(tape, x, places, TIDE_PART_RESIDUAL);
-        tide_tape_drop(tape, places);
-        tide_tape_drop(tape, x);
+        TIDE_DROP(tape, places, x);
         x = tide_torch_dropout(tape, sum, net->how.dropout ? m->embed_dropout : 0, TIDE_PART_RESIDUAL);
-        tide_tape_drop(tape, sum);
-        tide_tape_drop(tape, place_ids);
+        TIDE_DROP(tape, sum, place_ids);
     } else {
         /* The angles are a product, the first of all. */
         tide_tape_product(tape, -1);
@@ -630,10 +578,8 @@ static struct tide_sized enter(struct tide_net *net, struct tide_tape *tape, str
 /* A checkpointed block needs them again on the way back; they go when the next pass comes in. */
 static void leave(struct tide_net *net, struct tide_tape *tape)
 {
-    tide_tape_drop(tape, net->cosine);
-    tide_tape_drop(tape, net->sine);
-    tide_tape_drop(tape, net->mask);
-    net->cosine = net->sine = net->mask = NOTHING;
+    TIDE_DROP(tape, net->cosine, net->sine, net->mask);
+    net->cosine = net->sine = net->mask = TIDE_NOTHING;
 }
 
 struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape, struct tide_sized in,
@@ -653,8 +599,7 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     struct tide_sized x = enter(net, tape, in, &embedded);
     x = tide_net_run_blocks(net, tape, m->family == TIDE_FAMILY_GPT2 ? gpt2_block : tide_net_block, x);
     struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
-    tide_tape_drop(tape, x);
-    tide_tape_drop(tape, embedded);
+    TIDE_DROP(tape, x, embedded);
     if (!net->how.checkpoint)
         leave(net, tape);
     if (call->headless)
@@ -663,19 +608,22 @@ struct tide_sized tide_net_forward(struct tide_net *net, struct tide_tape *tape,
     struct tide_sized wanted =
         tide_torch_part(tape, normal, tide_times(tide_times(call->batch, rows), m->channels));
     struct tide_sized logits = tide_net_apply(tape, &net->head, wanted, TIDE_PART_HEAD);
-    tide_tape_drop(tape, wanted);
-    tide_tape_drop(tape, net->hidden);
+    TIDE_DROP(tape, wanted, net->hidden);
     net->hidden = normal;
     return logits;
 }
 
-void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
+static void drop(const struct tide_net *net, struct tide_tape *tape, struct tide_net_cache *cache)
 {
     for (int64_t i = 0; i < net->model->layers; i++) {
-        tide_tape_drop(tape, net->keys[i]);
-        tide_tape_drop(tape, net->values[i]);
-        net->keys[i] = net->values[i] = NOTHING;
+        TIDE_DROP(tape, cache[i].keys, cache[i].values);
+        cache[i] = (struct tide_net_cache){TIDE_NOTHING, TIDE_NOTHING};
     }
+}
+
+void tide_net_drop_cache(struct tide_net *net, struct tide_tape *tape)
+{
+    drop(net, tape, net->cache);
 }
 
 void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_t batch, int64_t tokens)
@@ -684,29 +632,20 @@ void tide_net_stretch_cache(struct tide_net *net, struct tide_tape *tape, int64_
     int64_t count = tide_times(tide_times(batch, tokens), tide_times(m->kv_heads, m->head_channels));
     for (int64_t i = 0; i < m->layers; i++)
         for (int k = 0; k < 2; k++) {
-            struct tide_sized *kept = k ? &net->values[i] : &net->keys[i];
-            struct tide_sized longer = tide_tape_take(tape, count, kept->width, TIDE_PART_CACHE);
-            tide_tape_drop(tape, *kept);
-            *kept = longer;
+            struct tide_sized *kept = k ? &net->cache[i].values : &net->cache[i].keys;
+            *kept = tide_then(tape, *kept, tide_tape_take(tape, count, kept->width, TIDE_PART_CACHE));
         }
 }
 
 void tide_net_set_cache_aside(struct tide_net *net, struct tide_tape *tape)
 {
-    for (int64_t i = 0; i < net->model->layers; i++) {
-        tide_tape_drop(tape, net->old_keys[i]);
-        tide_tape_drop(tape, net->old_values[i]);
-        net->old_keys[i] = net->keys[i];
-        net->old_values[i] = net->values[i];
-        net->keys[i] = net->values[i] = NOTHING;
-    }
+    struct tide_net_cache *empty = net->old_cache;
+    drop(net, tape, empty);
+    net->old_cache = net->cache;
+    net->cache = empty;
 }
 
 void tide_net_drop_old_cache(struct tide_net *net, struct tide_tape *tape)
 {
-    for (int64_t i = 0; i < net->model->layers; i++) {
-        tide_tape_drop(tape, net->old_keys[i]);
-        tide_tape_drop(tape, net->old_values[i]);
-        net->old_keys[i] = net->old_values[i] = NOTHING;
-    }
+    drop(net, tape, net->old_cache);
 }

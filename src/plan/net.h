@@ -58,9 +58,10 @@ struct tide_net {
     int64_t batch, rows, past; /* rows: of one sequence */
     bool masked, caches;
     struct tide_sized cosine, sine, mask;
-    struct tide_sized hidden;         /* what the head gets: a variable of the forward, until it returns */
-    struct tide_sized *keys, *values; /* one of each per layer, storage -1: none */
-    struct tide_sized *old_keys, *old_values;
+    struct tide_sized hidden; /* what the head gets: a variable of the forward, until it returns */
+    struct tide_net_cache {
+        struct tide_sized keys, values; /* storage -1: none */
+    } * cache, *old_cache;              /* one of each per layer */
 };
 
 /* rank and trains: which parameters train. -1 and a sentence without memory. */

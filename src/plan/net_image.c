@@ -63,29 +63,26 @@ static struct tide_sized see_patches(struct tide_net *net, struct tide_tape *tap
     tide_tape_leaf_edge(tape, node, net->class_token,
                         tide_times(m->channels, tape->leaves[net->class_token].width), false);
     tide_tape_edge(tape, node, planes, TIDE_EDGE_SAME, 0);
-    struct tide_sized joined = tide_tape_take(tape, tide_times(tide_times(batch, patches + 1), m->channels),
-                                              net->how.width, TIDE_PART_RESIDUAL);
-    joined.node = node;
+    struct tide_sized joined =
+        tide_tape_make(tape, node, tide_times(tide_times(batch, patches + 1), m->channels), net->how.width,
+                       TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, planes);
     node = joined.node >= 0 ? tide_tape_node(tape, TIDE_PART_RESIDUAL, 0) : -1;
     tide_tape_leaf_edge(
         tape, node, net->position_table,
         tide_times(tape->leaves[net->position_table].count, tape->leaves[net->position_table].width), false);
     tide_tape_edge(tape, node, joined, TIDE_EDGE_SAME, 0);
-    struct tide_sized x = tide_tape_take(tape, joined.count, joined.width, TIDE_PART_RESIDUAL);
-    x.node = node;
+    struct tide_sized x = tide_tape_make(tape, node, joined.count, joined.width, TIDE_PART_RESIDUAL);
     tide_tape_drop(tape, joined);
     net->rows = patches + 1;
     struct tide_sized embedded = x;
     tide_tape_keep(tape, embedded);
     x = tide_net_run_blocks(net, tape, tide_net_block, x);
     struct tide_sized normal = tide_net_normalise(net, tape, &net->last, x);
-    tide_tape_drop(tape, x);
-    tide_tape_drop(tape, embedded);
+    TIDE_DROP(tape, x, embedded);
     struct tide_sized first = tide_torch_part(tape, normal, tide_times(batch, m->channels));
     struct tide_sized logits = tide_net_apply(tape, &net->head, first, TIDE_PART_HEAD);
-    tide_tape_drop(tape, first);
-    tide_tape_drop(tape, normal);
+    TIDE_DROP(tape, first, normal);
     return logits;
 }
 
@@ -147,9 +144,7 @@ static struct tide_sized see_planes(struct tide_net *net, struct tide_tape *tape
     tape->layer = 0;
     struct tide_sized mean = tide_torch_mean(tape, x, tide_times(batch, m->widths[TIDE_STAGES - 1]));
     tide_tape_drop(tape, x);
-    struct tide_sized logits = tide_net_apply(tape, &net->head, mean, TIDE_PART_HEAD);
-    tide_tape_drop(tape, mean);
-    return logits;
+    return tide_then(tape, mean, tide_net_apply(tape, &net->head, mean, TIDE_PART_HEAD));
 }
 
 struct tide_sized tide_net_see(struct tide_net *net, struct tide_tape *tape, struct tide_sized pictures)

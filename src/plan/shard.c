@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
-
 int64_t tide_shard_part(const struct tide_leaf *leaf, int64_t processes)
 {
     int64_t rows = leaf->rows > 1 ? leaf->rows : leaf->count;
@@ -18,7 +16,7 @@ static int64_t padded(const struct tide_tape *tape, const struct tide_leaf *leaf
 static void let_go(struct tide_tape *tape, struct tide_sized *what)
 {
     tide_tape_drop(tape, *what);
-    *what = NOTHING;
+    *what = TIDE_NOTHING;
 }
 
 static void let_weight_go(struct tide_tape *tape, struct tide_leaf *leaf)
@@ -87,10 +85,10 @@ int tide_shard_net(struct tide_tape *tape, int first, int end, const int *starts
                                                      .outer = outer,
                                                      .before = i ? base + i - 1 : -1,
                                                      .stays = stays || i == blocks,
-                                                     .ahead = NOTHING,
-                                                     .gradient = NOTHING,
-                                                     .held = NOTHING,
-                                                     .summed = NOTHING};
+                                                     .ahead = TIDE_NOTHING,
+                                                     .gradient = TIDE_NOTHING,
+                                                     .held = TIDE_NOTHING,
+                                                     .summed = TIDE_NOTHING};
     for (int i = first; i < end; i++)
         tape->leaves[i].group = outer;
     for (int i = 0; i < blocks; i++)
@@ -139,7 +137,7 @@ void tide_shard_enter(struct tide_tape *tape, int number)
     take_apart(tape, number);
     let_go(tape, &outer->held); /* a local variable holds it until here */
     outer->held = group->ahead;
-    group->ahead = NOTHING;
+    group->ahead = TIDE_NOTHING;
 }
 
 void tide_shard_leave(struct tide_tape *tape, int number)

@@ -23,8 +23,6 @@ struct tide_checkpoint {
     bool done;
 };
 
-static const struct tide_sized NOTHING = {.storage = -1, .node = -1};
-
 int64_t tide_times(int64_t a, int64_t b)
 {
     int64_t product;
@@ -164,6 +162,18 @@ void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor)
     let_go(tape, tensor.storage);
 }
 
+void tide_tape_drop_all(struct tide_tape *tape, const struct tide_sized *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tide_tape_drop(tape, tensors[i]);
+}
+
+struct tide_sized tide_then(struct tide_tape *tape, struct tide_sized spent, struct tide_sized next)
+{
+    tide_tape_drop(tape, spent);
+    return next;
+}
+
 int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains, enum tide_part owner)
 {
     if (!ROOM(tape, leaves, leaf_capacity, leaf_count, LEAVES_MOST))
@@ -176,7 +186,7 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
                            .shard = -1,
                            .group = -1,
                            .buffer = -1,
-                           .cast = NOTHING,
+                           .cast = TIDE_NOTHING,
                            .trains = trains,
                            .rows = 1,
                            .owner = owner,
@@ -204,6 +214,22 @@ int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch
         node->slot_bytes[i] = 0;
     }
     return tape->node_count++;
+}
+
+struct tide_sized tide_tape_make(struct tide_tape *tape, int node, int64_t count, int width,
+                                 enum tide_part owner)
+{
+    struct tide_sized made = tide_tape_take(tape, count, width, owner);
+    made.node = node;
+    return made;
+}
+
+void tide_tape_scratch(struct tide_tape *tape, int node, enum tide_scratch_use use, int64_t bytes)
+{
+    if (node < 0 || tape->failed)
+        return;
+    tape->nodes[node].scratch = bytes;
+    tape->nodes[node].scratch_use = use;
 }
 
 void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
@@ -510,6 +536,6 @@ void tide_tape_end_cast(struct tide_tape *tape)
 {
     for (int i = 0; i < tape->leaf_count; i++) {
         let_go(tape, tape->leaves[i].cast.storage);
-        tape->leaves[i].cast = NOTHING;
+        tape->leaves[i].cast = TIDE_NOTHING;
     }
 }

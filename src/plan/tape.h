@@ -74,6 +74,8 @@ struct tide_leaf { /* a parameter */
     enum tide_part owner, gradient_owner;
 };
 
+#define TIDE_NOTHING ((struct tide_sized){.storage = -1, .node = -1})
+
 enum tide_edge_kind { TIDE_EDGE_NEW, TIDE_EDGE_SAME };
 
 struct tide_edge {
@@ -171,10 +173,21 @@ int tide_tape_leaf(struct tide_tape *tape, int64_t count, int width, bool trains
 struct tide_sized tide_tape_take(struct tide_tape *tape, int64_t count, int width, enum tide_part owner);
 void tide_tape_keep(struct tide_tape *tape, struct tide_sized tensor);
 void tide_tape_drop(struct tide_tape *tape, struct tide_sized tensor);
+/* Several, in this order. */
+#define TIDE_DROP(tape, ...)                                                                                 \
+    tide_tape_drop_all(tape, (const struct tide_sized[]){__VA_ARGS__},                                       \
+                       sizeof((const struct tide_sized[]){__VA_ARGS__}) / sizeof(struct tide_sized))
+void tide_tape_drop_all(struct tide_tape *tape, const struct tide_sized *tensors, size_t count);
+/* `next`, once what it was made of is dropped: as where a variable is assigned again. */
+struct tide_sized tide_then(struct tide_tape *tape, struct tide_sized spent, struct tide_sized next);
 
 /* Building blocks of operators. A node of -1 (nothing to keep) is accepted by the others and makes them do
  * nothing. */
 int tide_tape_node(struct tide_tape *tape, enum tide_part owner, int64_t scratch);
+/* Memory of what the node makes. */
+struct tide_sized tide_tape_make(struct tide_tape *tape, int node, int64_t count, int width,
+                                 enum tide_part owner);
+void tide_tape_scratch(struct tide_tape *tape, int node, enum tide_scratch_use use, int64_t bytes);
 void tide_tape_edge(struct tide_tape *tape, int node, struct tide_sized in, enum tide_edge_kind kind,
                     int64_t bytes);
 /* turned: the gradient arrives as a transposed view, which a second one cannot be added to in place. */

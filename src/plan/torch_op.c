@@ -1,13 +1,5 @@
 #include "plan/torch_op.h"
 
-static struct tide_sized made(struct tide_tape *tape, int node, int64_t count, int width,
-                              enum tide_part owner)
-{
-    struct tide_sized out = tide_tape_take(tape, count, width, owner);
-    out.node = node;
-    return out;
-}
-
 static int64_t bytes_of(struct tide_sized x)
 {
     return tide_times(x.count, x.width);
@@ -32,7 +24,7 @@ struct tide_sized tide_torch_cast(struct tide_tape *tape, struct tide_sized x, i
         return same(tape, x);
     int node = follow(tape, x, owner);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return made(tape, node, x.count, width, owner);
+    return tide_tape_make(tape, node, x.count, width, owner);
 }
 
 /* The weight as the product gets it. Autocast keeps its copy of a weight that
@@ -53,7 +45,7 @@ static struct tide_sized weight_of(struct tide_tape *tape, int number)
     bool trains = leaf->trains;
     int node = trains ? tide_tape_node(tape, TIDE_PART_CAST, 0) : -1;
     tide_tape_leaf_edge(tape, node, number, bytes_of(whole), false);
-    struct tide_sized narrow = made(tape, node, whole.count, tape->cast_width, TIDE_PART_CAST);
+    struct tide_sized narrow = tide_tape_make(tape, node, whole.count, tape->cast_width, TIDE_PART_CAST);
     if (trains && tape->grad) {
         tape->leaves[number].cast = narrow;
         tide_tape_keep(tape, narrow);
@@ -95,14 +87,14 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
     struct tide_sized w = weight_of(tape, weight);
     struct tide_sized input =
         tape->cast_width ? tide_torch_cast(tape, x, tape->cast_width, owner) : same(tape, x);
-    struct tide_sized b = {.storage = -1, .node = -1};
+    struct tide_sized b = TIDE_NOTHING;
     if (bias >= 0)
         b = weight_of(tape, bias);
     bool trains = tape->leaves[weight].trains;
     bool sums_up = bias >= 0 && tape->leaves[bias].trains && !tape->host && !tape->compiled;
     int64_t sums = sums_up ? column_sums(x.count / in, out) : 0;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, owner, sums) : -1;
-    struct tide_sized result = made(tape, node, tide_times(x.count / in, out), input.width, owner);
+    struct tide_sized result = tide_tape_make(tape, node, tide_times(x.count / in, out), input.width, owner);
     tide_tape_product(tape, node);
     if (bias >= 0)
         tide_tape_bias(tape);
@@ -118,8 +110,7 @@ struct tide_sized tide_torch_linear(struct tide_tape *tape, struct tide_sized x,
         weight_edge(tape, node, w, weight, turned);
         weight_edge(tape, node, b, bias, false);
     }
-    tide_tape_drop(tape, input);
-    tide_tape_drop(tape, w);
+    TIDE_DROP(tape, input, w);
     if (bias >= 0)
         tide_tape_drop(tape, b);
     return result;
@@ -129,7 +120,7 @@ struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, en
                                  enum tide_part owner)
 {
     int node = follow(tape, x, owner);
-    struct tide_sized out = made(tape, node, x.count, x.width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, x.count, x.width, owner);
     if (saves & TIDE_SAVES_INPUT)
         tide_tape_save(tape, node, x);
     if (saves & TIDE_SAVES_OUTPUT)
@@ -141,10 +132,7 @@ struct tide_sized tide_torch_map(struct tide_tape *tape, struct tide_sized x, en
 struct tide_sized tide_torch_power(struct tide_tape *tape, struct tide_sized x, enum tide_part owner)
 {
     struct tide_sized out = tide_torch_map(tape, x, TIDE_SAVES_INPUT, owner);
-    if (out.node >= 0) {
-        tape->nodes[out.node].scratch = bytes_of(x);
-        tape->nodes[out.node].scratch_use = TIDE_SCRATCH_TWICE;
-    }
+    tide_tape_scratch(tape, out.node, TIDE_SCRATCH_TWICE, bytes_of(x));
     return out;
 }
 
@@ -152,14 +140,14 @@ struct tide_sized tide_torch_copy(struct tide_tape *tape, struct tide_sized x, e
 {
     int node = follow(tape, x, owner);
     tide_tape_edge(tape, node, x, TIDE_EDGE_SAME, 0);
-    return made(tape, node, x.count, x.width, owner);
+    return tide_tape_make(tape, node, x.count, x.width, owner);
 }
 
 struct tide_sized tide_torch_multiply(struct tide_tape *tape, struct tide_sized a, struct tide_sized b,
                                       enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_sized out = made(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, a.count, a.width > b.width ? a.width : b.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
@@ -180,7 +168,7 @@ struct tide_sized tide_torch_add(struct tide_tape *tape, struct tide_sized a, st
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
     int width = a.width > b.width ? a.width : b.width;
-    struct tide_sized out = made(tape, node, a.count > b.count ? a.count : b.count, width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, a.count > b.count ? a.count : b.count, width, owner);
     tide_tape_edge(tape, node, a, a.width == width && a.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
                    bytes_of(a));
     tide_tape_edge(tape, node, b, b.width == width && b.count == out.count ? TIDE_EDGE_SAME : TIDE_EDGE_NEW,
@@ -195,7 +183,7 @@ struct tide_sized tide_torch_dropout(struct tide_tape *tape, struct tide_sized x
         return same(tape, x);
     int node = follow(tape, x, owner);
     struct tide_sized mask = tide_tape_take(tape, x.count, tape->host ? x.width : 1, owner);
-    struct tide_sized out = made(tape, node, x.count, x.width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, x.count, x.width, owner);
     tide_tape_save(tape, node, mask);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     tide_tape_drop(tape, mask);
@@ -255,7 +243,7 @@ struct tide_sized tide_torch_embed(struct tide_tape *tape, struct tide_sized ids
     int node = leaf->trains ? tide_tape_node(tape, owner, table_sums(tape, leaf, rows, channels)) : -1;
     tide_tape_leaf_edge(tape, node, table, tide_times(leaf->count, width), false);
     tide_tape_save(tape, node, ids);
-    return made(tape, node, tide_times(rows, channels), width, owner);
+    return tide_tape_make(tape, node, tide_times(rows, channels), width, owner);
 }
 
 /* What every norm in one kernel has: it saves its input and some numbers per
@@ -279,12 +267,11 @@ struct tide_sized tide_torch_layer_norm(struct tide_tape *tape, struct tide_size
     int64_t rows = x.count / channels;
     struct tide_sized input = tape->cast_width ? tide_torch_cast(tape, x, 4, TIDE_PART_NORM) : same(tape, x);
     int node = input.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
-    struct tide_sized out = made(tape, node, x.count, input.width, TIDE_PART_NORM);
+    struct tide_sized out = tide_tape_make(tape, node, x.count, input.width, TIDE_PART_NORM);
     struct tide_sized mean = tide_tape_take(tape, rows, 4, TIDE_PART_NORM);
     tide_tape_save(tape, node, mean);
     norm_node(tape, node, input, tide_tape_take(tape, rows, 4, TIDE_PART_NORM), weight, bias, channels);
-    tide_tape_drop(tape, mean);
-    tide_tape_drop(tape, input);
+    TIDE_DROP(tape, mean, input);
     return out;
 }
 
@@ -295,7 +282,7 @@ static struct tide_sized one_kernel_norm(struct tide_tape *tape, struct tide_siz
     if (tape->failed)
         return x;
     int node = x.node >= 0 || tape->leaves[weight].trains ? tide_tape_node(tape, TIDE_PART_NORM, 0) : -1;
-    struct tide_sized out = made(tape, node, x.count, width, TIDE_PART_NORM);
+    struct tide_sized out = tide_tape_make(tape, node, x.count, width, TIDE_PART_NORM);
     norm_node(tape, node, x, tide_tape_take(tape, statistics, 4, TIDE_PART_NORM), weight, bias, channels);
     return out;
 }
@@ -312,7 +299,7 @@ struct tide_sized tide_torch_fused_loss(struct tide_tape *tape, struct tide_size
     int node = follow(tape, logits, TIDE_PART_HEAD);
     tide_tape_save(tape, node, logits);
     tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
-    return made(tape, node, 1, 4, TIDE_PART_HEAD);
+    return tide_tape_make(tape, node, 1, 4, TIDE_PART_HEAD);
 }
 
 /* The buffer of the tiles, and narrow copies of what they are made of. */
@@ -348,15 +335,14 @@ struct tide_sized tide_torch_tiled_head(struct tide_tape *tape, struct tide_size
         back = tide_plus(back, tide_times(whole.count, 4));
     tide_tape_drop(tape,
                    tide_tape_take(tape, tile_bytes(tiles, channels, x, whole, once), 1, TIDE_PART_HEAD));
-    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_HEAD, back) : -1;
-    if (node >= 0)
-        tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
+    int node = x.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_HEAD, 0) : -1;
+    tide_tape_scratch(tape, node, TIDE_SCRATCH_BEFORE, back);
     tide_tape_product(tape, node);
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, whole);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
     tide_tape_leaf_edge(tape, node, weight, bytes_of(whole), false);
-    return made(tape, node, x.count / channels, 4, TIDE_PART_HEAD);
+    return tide_tape_make(tape, node, x.count / channels, 4, TIDE_PART_HEAD);
 }
 
 struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized x, int weight,
@@ -370,39 +356,33 @@ struct tide_sized tide_torch_rms_norm(struct tide_tape *tape, struct tide_sized 
     struct tide_sized square = tide_torch_power(tape, wide, owner);
     int node = follow(tape, square, owner);
     tide_tape_edge(tape, node, square, TIDE_EDGE_NEW, bytes_of(square));
-    struct tide_sized mean = made(tape, node, rows, 4, owner);
+    struct tide_sized mean = tide_tape_make(tape, node, rows, 4, owner);
     tide_tape_drop(tape, square);
     struct tide_sized sum = tide_torch_map(tape, mean, TIDE_SAVES_NOTHING, owner);
     struct tide_sized scale = tide_torch_map(tape, sum, TIDE_SAVES_OUTPUT, owner);
-    tide_tape_drop(tape, sum);
-    tide_tape_drop(tape, mean);
+    TIDE_DROP(tape, sum, mean);
     /* hidden * rsqrt: saves both; the gradient of the small factor is a sum over
      * a full product. */
     node = follow(tape, wide, owner);
-    struct tide_sized normal = made(tape, node, x.count, 4, owner);
+    struct tide_sized normal = tide_tape_make(tape, node, x.count, 4, owner);
     tide_tape_save(tape, node, wide);
     tide_tape_save(tape, node, scale);
-    if (node >= 0) {
-        tape->nodes[node].scratch = bytes_of(normal);
-        tape->nodes[node].scratch_use = TIDE_SCRATCH_BEFORE;
-    }
+    tide_tape_scratch(tape, node, TIDE_SCRATCH_BEFORE, bytes_of(normal));
     tide_tape_edge(tape, node, wide, TIDE_EDGE_NEW, bytes_of(wide));
     tide_tape_edge(tape, node, scale, TIDE_EDGE_NEW, bytes_of(scale));
-    tide_tape_drop(tape, scale);
-    tide_tape_drop(tape, wide);
+    TIDE_DROP(tape, scale, wide);
     struct tide_sized narrow = tide_torch_cast(tape, normal, x.width, owner);
     bool trains = tape->leaves[weight].trains;
     int width = narrow.width > tape->leaves[weight].width ? narrow.width : tape->leaves[weight].width;
     node = narrow.node >= 0 || trains
                ? tide_tape_node(tape, owner, trains ? tide_times(narrow.count, width) : 0)
                : -1;
-    struct tide_sized out = made(tape, node, narrow.count, width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, narrow.count, width, owner);
     if (trains)
         tide_tape_save(tape, node, narrow);
     tide_tape_leaf_edge(tape, node, weight, tide_times(channels, tape->leaves[weight].width), false);
     tide_tape_edge(tape, node, narrow, TIDE_EDGE_NEW, bytes_of(narrow));
-    tide_tape_drop(tape, narrow);
-    tide_tape_drop(tape, normal);
+    TIDE_DROP(tape, narrow, normal);
     return out;
 }
 
@@ -410,7 +390,7 @@ struct tide_sized tide_torch_product(struct tide_tape *tape, struct tide_sized a
                                      int64_t count, enum tide_part owner)
 {
     int node = a.node >= 0 || b.node >= 0 ? tide_tape_node(tape, owner, 0) : -1;
-    struct tide_sized out = made(tape, node, count, a.width, owner);
+    struct tide_sized out = tide_tape_make(tape, node, count, a.width, owner);
     if (b.node >= 0)
         tide_tape_save(tape, node, a);
     if (a.node >= 0)
@@ -424,7 +404,7 @@ struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_siz
 {
     int node = follow(tape, logits, TIDE_PART_HEAD);
     struct tide_sized out =
-        made(tape, node, logits.count, tape->cast_width ? 4 : logits.width, TIDE_PART_HEAD);
+        tide_tape_make(tape, node, logits.count, tape->cast_width ? 4 : logits.width, TIDE_PART_HEAD);
     tide_tape_save(tape, node, out);
     tide_tape_edge(tape, node, logits, TIDE_EDGE_NEW, bytes_of(logits));
     return out;
@@ -433,7 +413,7 @@ struct tide_sized tide_torch_log_softmax(struct tide_tape *tape, struct tide_siz
 struct tide_sized tide_torch_pick(struct tide_tape *tape, struct tide_sized x, int64_t rows, bool keeps)
 {
     int node = follow(tape, x, TIDE_PART_HEAD);
-    struct tide_sized out = made(tape, node, rows, x.width, TIDE_PART_HEAD);
+    struct tide_sized out = tide_tape_make(tape, node, rows, x.width, TIDE_PART_HEAD);
     if (keeps)
         tide_tape_save(tape, node, x);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
@@ -480,7 +460,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     if (summed)
         summed += window == TIDE_WINDOW_PLANES ? PLANE_SUMS : tape->fp16 ? HALF_SUMS : SUMS;
     int node = input.node >= 0 || trains ? tide_tape_node(tape, TIDE_PART_CONVOLUTION, 0) : -1;
-    struct tide_sized out = made(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
+    struct tide_sized out = tide_tape_make(tape, node, count, input.width, TIDE_PART_CONVOLUTION);
     tide_tape_drop(tape, tide_tape_take(tape, turned, 1, TIDE_PART_WORKSPACE));
     tide_tape_save(tape, node, input);
     tide_tape_save(tape, node, w);
@@ -491,8 +471,7 @@ struct tide_sized tide_torch_convolve(struct tide_tape *tape, struct tide_sized 
     weight_edge(tape, node, w, weight, false);
     if (trains)
         tide_tape_edge_scratch(tape, node, summed);
-    tide_tape_drop(tape, input);
-    tide_tape_drop(tape, w);
+    TIDE_DROP(tape, input, w);
     return out;
 }
 
@@ -525,7 +504,7 @@ struct tide_sized tide_torch_add_inplace(struct tide_tape *tape, struct tide_siz
 struct tide_sized tide_torch_max_pool(struct tide_tape *tape, struct tide_sized x, int64_t count)
 {
     int node = follow(tape, x, TIDE_PART_CONVOLUTION);
-    struct tide_sized out = made(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
+    struct tide_sized out = tide_tape_make(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
     struct tide_sized places = tide_tape_take(tape, count, 8, TIDE_PART_CONVOLUTION);
     tide_tape_save(tape, node, x);
     tide_tape_save(tape, node, places);
@@ -538,5 +517,5 @@ struct tide_sized tide_torch_mean(struct tide_tape *tape, struct tide_sized x, i
 {
     int node = follow(tape, x, TIDE_PART_CONVOLUTION);
     tide_tape_edge(tape, node, x, TIDE_EDGE_NEW, bytes_of(x));
-    return made(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
+    return tide_tape_make(tape, node, count, x.width, TIDE_PART_CONVOLUTION);
 }
