@@ -54,10 +54,9 @@ static int read_all(int fd, bool pipe, const char *shown, struct tide_buf *text,
 
 int tide_infile_read(const char *path, struct tide_buf *text, struct tide_err *err)
 {
-    char shown[256];
     struct stat about;
 
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 256);
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, false, shown, text, err);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -2,8 +2,6 @@
 #include "base/infile.h"
 #include "base/text.h"
 
-#include <string.h>
-
 json_t *tide_json_parse(const char *text, size_t len, const char *what, struct tide_err *err)
 {
     json_error_t why;
@@ -22,7 +20,6 @@ json_t *tide_json_parse(const char *text, size_t len, const char *what, struct t
 
 json_t *tide_json_read(const char *path, size_t most, const char *what, struct tide_err *err)
 {
-    char shown[256];
     json_t *root = NULL;
     struct tide_buf text;
     tide_buf_init(&text, most);
@@ -32,7 +29,7 @@ json_t *tide_json_read(const char *path, size_t most, const char *what, struct t
         else
             root = tide_json_parse(tide_buf_view(&text), text.len, what, err);
         if (!root)
-            tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown));
+            tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256));
     }
     tide_buf_release(&text);
     return root;

@@ -25,8 +25,8 @@ static const struct tide_option *by_letter(const struct tide_option *table, char
 
 static int unknown(const struct tide_option *table, const char *word, size_t len, struct tide_err *err)
 {
-    char shown[96], name[64];
-    tide_text_escape(word, len, shown, sizeof shown);
+    char name[64];
+    const char *shown = TIDE_ESCAPED(word, len, 96);
     tide_err_set(err, "unknown option '%s'", shown);
     const char *names[MAX_OPTIONS + 1];
     size_t n = 0;
@@ -75,8 +75,7 @@ static int hint_choice(const char *choices, const char *value, struct tide_err *
 
 static int bad_value(const struct tide_option *o, const char *value, struct tide_err *err)
 {
-    char shown[96];
-    tide_text_escape(value, strlen(value), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(value, 96);
     tide_err_set(err, "option '--%s': '%s' is not a valid %s", o->name, shown, o->arg);
     switch (o->kind) {
     case TIDE_OPTION_SIZE:
@@ -109,8 +108,8 @@ static int ask_for_unit(const struct tide_option *o, const char *text, struct ti
 static int out_of_range(const struct tide_option *o, const char *text, struct tide_err *err)
 {
     int64_t least = o->least, most = o->most ? o->most : INT64_MAX;
-    char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT], shown[96];
-    tide_text_escape(text, strlen(text), shown, sizeof shown);
+    char low[TIDE_UNITS_TEXT], high[TIDE_UNITS_TEXT];
+    const char *shown = TIDE_SHOWN(text, 96);
     tide_err_set(err, "option '--%s': '%s' is out of range", o->name, shown);
     if (o->kind == TIDE_OPTION_DURATION) {
         tide_duration_text((double)least / 1e9, low);

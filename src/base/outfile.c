@@ -11,9 +11,7 @@
 
 static int cannot(const char *what, const char *path, int error, struct tide_err *err)
 {
-    char shown[256];
-    return tide_err_set(err, "cannot %s '%s': %s", what,
-                        tide_text_escape(path, strlen(path), shown, sizeof shown), strerror(error));
+    return tide_err_set(err, "cannot %s '%s': %s", what, TIDE_SHOWN(path, 256), strerror(error));
 }
 
 /* What a new file may be, as the user's umask has it. */

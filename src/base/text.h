@@ -30,6 +30,10 @@ static inline char *tide_text_shown(const char *text, char *out, size_t size)
     return tide_text_escape(text, strlen(text), out, size);
 }
 
+/* The same two for an expression: the text, of at most `size` bytes, is there until the block ends. */
+#define TIDE_ESCAPED(text, len, size) tide_text_escape(text, len, (char[size]){0}, size)
+#define TIDE_SHOWN(text, size)        tide_text_shown(text, (char[size]){0}, size)
+
 /* The last part of a path. Borrowed. */
 const char *tide_text_last_part(const char *path);
 

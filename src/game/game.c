@@ -32,8 +32,7 @@ static const struct kind *kind_of(const char *name, struct tide_err *err)
             return &kinds[i];
         names[i] = kinds[i].name;
     }
-    char shown[64];
-    tide_err_set(err, "there is no game '%s'", tide_text_shown(name, shown, sizeof shown));
+    tide_err_set(err, "there is no game '%s'", TIDE_SHOWN(name, 64));
     const char *near = tide_text_nearest(name, names);
     if (near)
         tide_err_hint(err, "did you mean '%s'?", near);

@@ -252,7 +252,6 @@ enum { FAMILIES = sizeof families / sizeof *families };
 static int take_config(const json_t *root, struct tide_architecture *m, struct tide_err *err)
 {
     const char *names[FAMILIES + 1] = {NULL};
-    char shown[64];
     const char *type = json_string_value(json_object_get(root, "model_type"));
     if (!type) {
         tide_err_set(err, "the model's configuration has no model_type");
@@ -266,8 +265,7 @@ static int take_config(const json_t *root, struct tide_architecture *m, struct t
         snprintf(m->name, sizeof m->name, "%s", type);
         return families[i].take(root, m, err) || check(m, err) ? -1 : 0;
     }
-    tide_err_set(err, "models of type '%s' cannot be planned yet",
-                 tide_text_escape(type, strlen(type), shown, sizeof shown));
+    tide_err_set(err, "models of type '%s' cannot be planned yet", TIDE_SHOWN(type, 64));
     const char *nearest = tide_text_nearest(type, names);
     return nearest ? tide_err_hint(err, "did you mean '%s'?", nearest)
                    : tide_err_hint(err, "gpt2, llama, mistral, qwen2, vit and resnet are known");
@@ -291,9 +289,9 @@ int tide_model_parse(const char *text, size_t len, struct tide_architecture *ret
 
 static int read_file(const char *path, struct tide_architecture *ret_model, struct tide_err *err)
 {
-    char shown[256], inside[4096];
+    char inside[4096];
     struct stat st;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 256);
     if (!stat(path, &st) && S_ISDIR(st.st_mode) &&
         snprintf(inside, sizeof inside, "%s/config.json", path) < (int)sizeof inside)
         path = inside;
@@ -307,14 +305,13 @@ int tide_model_find(const char *name, struct tide_architecture *ret_model, struc
 {
     const struct tide_architecture *found = preset(name);
     size_t len = strlen(name);
-    char shown[96];
     if (found) {
         *ret_model = *found;
         return 0;
     }
     if (strchr(name, '/') || (len > 5 && !strcmp(name + len - 5, ".json")))
         return read_file(name, ret_model, err);
-    tide_err_set(err, "there is no model '%s'", tide_text_escape(name, len, shown, sizeof shown));
+    tide_err_set(err, "there is no model '%s'", TIDE_ESCAPED(name, len, 96));
     const char *nearest = tide_text_nearest(name, tide_model_names());
     return nearest
                ? tide_err_hint(err, "did you mean '%s'?", nearest)

@@ -66,11 +66,10 @@ static int take_plan(const json_t *root, struct tide_forecast *f, bool *ret_host
 
 int tide_plan_read(const char *path, struct tide_forecast *ret_forecast, bool *ret_host, struct tide_err *err)
 {
-    char shown[256];
     json_t *root = tide_json_read(path, PLAN_MOST, "the plan", err);
     if (!root)
         return -1;
     int status = take_plan(root, ret_forecast, ret_host, err);
     json_decref(root);
-    return status ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown)) : 0;
+    return status ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
 }

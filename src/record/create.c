@@ -16,8 +16,7 @@
 
 static int refuse(const char *path, int error, struct tide_err *err)
 {
-    char shown[200];
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 200);
     if (error == EEXIST) {
         tide_err_set(err, "cannot record to '%s': it exists, and a recording is never overwritten", shown);
         return tide_err_hint(err, "choose another name with -o, or remove it");

@@ -34,6 +34,11 @@ enum {
 
 static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
 
+static int suggest_recording(struct tide_err *err)
+{
+    return tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
+}
+
 /* --- opening ------------------------------------------------------------------------------------------- */
 
 int tide_reader_explain(const struct tide_reader *reader, struct tide_err *err)
@@ -43,7 +48,7 @@ int tide_reader_explain(const struct tide_reader *reader, struct tide_err *err)
     switch (code) {
     case SQLITE_NOTADB:
         tide_err_set(err, "'%s' is not a recording", reader->name);
-        return tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
+        return suggest_recording(err);
     case SQLITE_CORRUPT:
         tide_err_set(err, "the recording '%s' is damaged: %s", reader->name, sqlite3_errmsg(reader->db));
         return tide_err_hint(err, "what can be saved: sqlite3 FILE .recover | sqlite3 NEW");
@@ -143,7 +148,7 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
         return -1;
     if (id != TIDE_APPLICATION_ID) {
         tide_err_set(err, "'%s' is a database, but not a recording", reader->name);
-        return tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
+        return suggest_recording(err);
     }
     if (version > TIDE_RECORD_VERSION) {
         tide_err_set(err, "'%s' is a recording of version %lld, and this tidemark reads up to version %d",
@@ -160,15 +165,13 @@ static int check_identity(struct tide_reader *reader, struct tide_err *err)
 static struct tide_reader *reader_alloc(const char *path)
 {
     struct tide_reader *reader = calloc(1, sizeof *reader);
-    char shown[256];
 
     if (!reader)
         return NULL;
     tide_arena_init(&reader->arena, META_BYTES);
     for (int i = 0; i < TIDE_SCHEMA_TABLES; i++)
         reader->counted[i] = INT64_MIN;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    reader->name = strdup(shown);
+    reader->name = strdup(TIDE_SHOWN(path, 256));
     if (reader->name)
         return reader;
     free(reader);
@@ -250,30 +253,31 @@ static bool is_cut_off(const char *path, int64_t size)
     return read_head(path, &head) && size % head.page_bytes != 0 && !has_log(path);
 }
 
+static int refuse_to_open(const char *path, int error, struct tide_err *err)
+{
+    tide_err_set(err, "cannot open '%s': %s", TIDE_SHOWN(path, 256),
+                 error == ENOENT ? "no such file" : strerror(error));
+    return error == ENOENT ? suggest_recording(err) : -1;
+}
+
 /* Refuses what SQLite would only say "unable to open" about, or take for an empty database. */
 static int check_file(const char *path, struct tide_err *err)
 {
-    char shown[256];
     struct stat status;
 
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
-    if (stat(path, &status) != 0) {
-        int error = errno;
-        tide_err_set(err, "cannot open '%s': %s", shown, error == ENOENT ? "no such file" : strerror(error));
-        if (error == ENOENT)
-            tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
-        return -1;
-    }
+    const char *shown = TIDE_SHOWN(path, 256);
+    if (stat(path, &status) != 0)
+        return refuse_to_open(path, errno, err);
     if (S_ISDIR(status.st_mode))
         return tide_err_set(err, "cannot open '%s': it is a directory", shown);
     if (!S_ISREG(status.st_mode))
         return tide_err_set(err, "cannot open '%s': it is not a regular file", shown);
     if (status.st_size == 0) {
         tide_err_set(err, "'%s' is empty", shown);
-        return tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
+        return suggest_recording(err);
     }
     if (access(path, R_OK) != 0)
-        return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));
+        return refuse_to_open(path, errno, err);
     if (is_cut_off(path, status.st_size))
         return tide_err_set(err, "the recording '%s' is damaged: it is cut off after %lld bytes", shown,
                             (long long)status.st_size);
@@ -328,7 +332,7 @@ int tide_reader_new(const char *path, struct tide_reader **ret_reader, struct ti
 
 int tide_reader_is_recording(const char *path, struct tide_err *err)
 {
-    char shown[256], head[sizeof MAGIC];
+    char head[sizeof MAGIC];
     size_t have = 0;
     ssize_t got = 0;
     struct stat about;
@@ -340,17 +344,11 @@ int tide_reader_is_recording(const char *path, struct tide_err *err)
     }
     while (fd >= 0 && have < sizeof head && (got = read(fd, head + have, sizeof head - have)) > 0)
         have += (size_t)got;
-    if (fd < 0 || got < 0) {
-        int error = errno;
-        tide_text_escape(path, strlen(path), shown, sizeof shown);
-        tide_err_set(err, "cannot open '%s': %s", shown, error == ENOENT ? "no such file" : strerror(error));
-        if (error == ENOENT)
-            tide_err_hint(err, "record one with 'tidemark run -o FILE.tide -- PROG'");
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
-    close(fd);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (fd < 0 || got < 0)
+        return refuse_to_open(path, error, err);
     return have == sizeof head && memcmp(head, MAGIC, sizeof MAGIC) == 0;
 }
 

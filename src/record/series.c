@@ -340,20 +340,18 @@ struct picked {
 
 static int list_columns(const struct table *t, struct tide_err *err)
 {
-    char list[160] = "", shown[48];
-    for (size_t i = 0; i < t->columns && strlen(list) < 110; i++) {
-        tide_text_escape(t->names[i], strlen(t->names[i]), shown, sizeof shown);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", shown);
-    }
+    char list[160] = "";
+    for (size_t i = 0; i < t->columns && strlen(list) < 110; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
+                 TIDE_SHOWN(t->names[i], 48));
     return tide_err_hint(err, "name one with --column and its unit with --unit; there are: %s", list);
 }
 
 static int refuse_text(const struct table *t, size_t column, const char *what, struct tide_err *err)
 {
-    char name[64], cell[32];
     const char *odd = t->odd_text[column] ? t->odd_text[column] : "";
-    tide_text_escape(t->names[column], strlen(t->names[column]), name, sizeof name);
-    tide_text_escape(odd, strlen(odd), cell, sizeof cell);
+    const char *name = TIDE_SHOWN(t->names[column], 64);
+    const char *cell = TIDE_SHOWN(odd, 32);
     if (!holds(t, column, TIDE_CELL_TEXT))
         return tide_err_set(err, "column '%s' holds sizes of memory, where %s was expected", name, what);
     if (!*odd)
@@ -376,12 +374,10 @@ static double scale_of(const struct table *t, size_t column, const struct tide_s
 static int pick_value(const struct table *t, size_t column, const struct tide_series_options *options,
                       struct picked *p, struct tide_err *err)
 {
-    char shown[64];
-    tide_text_escape(t->names[column], strlen(t->names[column]), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(t->names[column], 64);
     double scale = scale_of(t, column, options);
     if (isnan(scale) && options->unit) {
-        tide_text_escape(options->unit, strlen(options->unit), shown, sizeof shown);
-        tide_err_set(err, "'%s' is not a unit of memory", shown);
+        tide_err_set(err, "'%s' is not a unit of memory", TIDE_SHOWN(options->unit, 64));
         return tide_err_hint(err, "one of B, KB, MB, GB, KiB, MiB, GiB");
     }
     if (holds(t, column, TIDE_CELL_TEXT))
@@ -444,10 +440,9 @@ static int pick_columns(const struct table *t, const struct tide_series_options 
     }
     if (options->column) {
         size_t column = column_named(t, options->column);
-        char shown[64];
-        tide_text_escape(options->column, strlen(options->column), shown, sizeof shown);
         if (column == t->columns)
-            return tide_err_set(err, "there is no column '%s'", shown), list_columns(t, err);
+            return tide_err_set(err, "there is no column '%s'", TIDE_SHOWN(options->column, 64)),
+                   list_columns(t, err);
         return pick_value(t, column, options, p, err);
     }
     if (p->values)
@@ -645,9 +640,8 @@ int tide_series_parse(const char *text, size_t len, const struct tide_series_opt
 int tide_series_read(const char *path, const struct tide_series_options *options, struct tide_series_set *ret,
                      struct tide_err *err)
 {
-    char shown[128];
     struct tide_buf text;
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 128);
     tide_buf_init(&text, FILE_MOST);
     int status = tide_infile_read(path, &text, err);
     if (status == 0 && text.failed) {

@@ -65,9 +65,8 @@ struct tide_writer {
 
 static int explain(struct tide_err *err, const char *path, int code, const char *message)
 {
-    char shown[200];
+    const char *shown = TIDE_SHOWN(path, 200);
 
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
     if ((code & 0xff) == SQLITE_FULL) {
         tide_err_set(err, "cannot write to the recording '%s': the disk is full", shown);
         return tide_err_hint(err,

@@ -270,8 +270,7 @@ static void note_unreadable(struct tide_sense *sense)
         member->noted = true;
         if (sense->unreadable_notes++ >= UNREADABLE_NOTES)
             continue;
-        char name[64];
-        tide_text_escape(member->now.name, strlen(member->now.name), name, sizeof name);
+        const char *name = TIDE_SHOWN(member->now.name, 64);
         int error = member->unreadable;
         if (error == EMFILE || error == ENFILE || error == ENOMEM)
             add_note(sense, "the counters of %s[%" PRId64 "] could not be read: %s", name, member->pid,
@@ -312,11 +311,10 @@ static void read_rlimits(struct tide_sense *sense)
 static void note_kills(struct tide_sense *sense)
 {
     struct tide_cgroup *cgroup = &sense->cgroup;
-    char name[TIDE_CGROUP_NAME];
     int64_t kills = cgroup->kills - cgroup->kills_before;
     if (cgroup->kills >= 0 && cgroup->kills_before >= 0 && kills > 0) {
         const char *path = cgroup->directory + cgroup->mount_len;
-        tide_text_escape(path, strlen(path), name, sizeof name);
+        const char *name = TIDE_SHOWN(path, TIDE_CGROUP_NAME);
         add_note(sense, "the kernel killed %" PRId64 " process%s of cgroup %s for lack of memory (oom_kill)",
                  kills, kills == 1 ? "" : "es", name[0] ? name : "/");
     }
@@ -327,14 +325,13 @@ static void note_kills(struct tide_sense *sense)
 static void note_hits(struct tide_sense *sense)
 {
     const struct tide_cgroup *cgroup = &sense->cgroup;
-    char name[TIDE_CGROUP_NAME];
     int64_t hits = cgroup->hits;
     if (sense->hits_noted < 0 || hits < sense->hits_noted) {
         sense->hits_noted = hits;
     } else if (hits > sense->hits_noted && hits >= 2 * sense->hits_noted) {
         sense->hits_noted = hits;
-        tide_text_escape(cgroup->limit_name, strlen(cgroup->limit_name), name, sizeof name);
-        add_note(sense, "the limit %s was reached (%" PRId64 " times so far)", name, hits);
+        add_note(sense, "the limit %s was reached (%" PRId64 " times so far)",
+                 TIDE_SHOWN(cgroup->limit_name, TIDE_CGROUP_NAME), hits);
     }
 }
 
@@ -357,11 +354,9 @@ static void follow_cgroup(struct tide_sense *sense)
         tide_bounds_set(&sense->bounds, TIDE_BOUND_TREE, sense->cgroup_bound, cgroup->limit_bytes);
     if (strcmp(sense->high_noted, cgroup->high_name) != 0) {
         memcpy(sense->high_noted, cgroup->high_name, sizeof sense->high_noted);
-        char name[TIDE_CGROUP_NAME], size[TIDE_UNITS_TEXT];
-        tide_text_escape(cgroup->high_name, strlen(cgroup->high_name), name, sizeof name);
         if (cgroup->high_bytes >= 0)
-            add_note(sense, "%s is %s: above it the kernel slows the group down", name,
-                     tide_size_text((double)cgroup->high_bytes, size));
+            add_note(sense, "%s is %s: above it the kernel slows the group down",
+                     TIDE_SHOWN(cgroup->high_name, TIDE_CGROUP_NAME), TIDE_SIZE((double)cgroup->high_bytes));
     }
 }
 

@@ -96,7 +96,6 @@ int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *r
                        struct tide_err *err)
 {
     struct tide_buf text;
-    char shown[256];
     tide_buf_init(&text, FILE_MOST);
     int status = tide_infile_read(path, &text, err);
     json_t *root =
@@ -105,7 +104,7 @@ int tide_adapters_read(const char *path, struct tide_gpt_config *config, char *r
         status = root ? take(root, config, ret_base, size, err) : tide_err_set(err, "it is not JSON");
     json_decref(root);
     tide_buf_release(&text);
-    return status ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown)) : 0;
+    return status ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
 }
 
 void tide_adapters_write(const struct tide_gpt_config *config, const char *base, FILE *out)

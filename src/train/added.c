@@ -47,13 +47,12 @@ static int by_text(const void *a, const void *b)
 
 int tide_added_settle(struct tide_added *a, struct tide_err *err)
 {
-    char shown[64];
     if (a->count)
         qsort(a->tokens, a->count, sizeof *a->tokens, by_text);
     for (size_t i = 1; i < a->count; i++)
         if (!by_text(&a->tokens[i - 1], &a->tokens[i]))
             return tide_err_set(err, "the tokenizer adds '%s' twice",
-                                tide_text_escape(a->tokens[i].text, a->tokens[i].len, shown, sizeof shown));
+                                TIDE_ESCAPED(a->tokens[i].text, a->tokens[i].len, 64));
     for (size_t i = 0, byte = 0; byte <= 256; byte++) {
         while (i < a->count && (uint8_t)a->tokens[i].text[0] < byte)
             i++;

@@ -97,8 +97,7 @@ static int join(const char *path, const char *name, char to[static PATH_MAX], st
 
 static int wrap(const char *path, struct tide_err *err)
 {
-    char shown[256];
-    return tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown));
+    return tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256));
 }
 
 /* ---- state.json */
@@ -531,10 +530,9 @@ static int check_file(const struct tide_safetensors *file, const struct tide_gra
         beside += is_no_parameter(file->tensors[i].name);
     for (size_t i = 0; i < file->count && file->count != wanted + beside; i++) {
         const char *name = file->tensors[i].name;
-        char shown[160];
         if (!is_no_parameter(name) && !is_known(graph, which, name))
             return tide_err_set(err, "the file has a tensor '%s' and the model has none",
-                                tide_text_escape(name, strlen(name), shown, sizeof shown));
+                                TIDE_SHOWN(name, 160));
     }
     return file->count == wanted + beside ? 0 : tide_err_set(err, "the file has tensors twice");
 }

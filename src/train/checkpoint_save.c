@@ -25,9 +25,8 @@ struct saving {
 
 static int cannot(const char *dir, const char *what, int error, struct tide_err *err)
 {
-    char shown[256];
-    return tide_err_set(err, "cannot save a checkpoint in '%s': %s: %s",
-                        tide_text_escape(dir, strlen(dir), shown, sizeof shown), what, strerror(error));
+    return tide_err_set(err, "cannot save a checkpoint in '%s': %s: %s", TIDE_SHOWN(dir, 256), what,
+                        strerror(error));
 }
 
 /* ---- directories */

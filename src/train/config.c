@@ -22,13 +22,12 @@ static const struct {
 
 int tide_config_preset(const char *name, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
-    char shown[64];
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (!strcmp(presets[i].name, name)) {
             *ret_config = presets[i].config;
             return 0;
         }
-    tide_err_set(err, "there is no preset '%s'", tide_text_escape(name, strlen(name), shown, sizeof shown));
+    tide_err_set(err, "there is no preset '%s'", TIDE_SHOWN(name, 64));
     return tide_err_hint(err, "tiny, small, medium, large, gpt2");
 }
 
@@ -55,14 +54,12 @@ int tide_config_check(const struct tide_gpt_config *c, struct tide_err *err)
 /* What would compute something else than this runtime does. */
 static int refuse_others(const json_t *root, const struct tide_gpt2_config *c, struct tide_err *err)
 {
-    char shown[64];
     const char *type = json_string_value(json_object_get(root, "model_type"));
     if (type && strcmp(type, "gpt2") != 0)
-        return tide_err_set(err, "the model is of type '%s'; only gpt2 can be trained",
-                            tide_text_escape(type, strlen(type), shown, sizeof shown));
+        return tide_err_set(err, "the model is of type '%s'; only gpt2 can be trained", TIDE_SHOWN(type, 64));
     if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
         return tide_err_set(err, "the model's activation_function is '%s'; only gelu_new is known",
-                            tide_text_escape(c->activation, strlen(c->activation), shown, sizeof shown));
+                            TIDE_SHOWN(c->activation, 64));
     if (!c->tied)
         return tide_err_set(err, "the model has a head of its own; only one tied to the embedding is known");
     return 0;
@@ -96,13 +93,10 @@ int tide_config_parse(const char *text, size_t len, struct tide_gpt_config *ret_
 
 int tide_config_read(const char *path, struct tide_gpt_config *ret_config, struct tide_err *err)
 {
-    char shown[256];
     json_t *root = tide_json_read(path, TIDE_CONFIG_MOST, TIDE_CONFIG_WHAT, err);
     if (!root)
         return -1;
-    return take_config(root, ret_config, err)
-               ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown))
-               : 0;
+    return take_config(root, ret_config, err) ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 0;
 }
 
 void tide_config_write(const struct tide_gpt_config *c, FILE *out)

@@ -154,14 +154,13 @@ static int open_unnamed(struct tide_err *err)
 {
     const char *given = getenv("TMPDIR");
     const char *const places[] = {given && *given ? given : "/var/tmp", "/var/tmp", "/tmp"};
-    char path[4096], shown[256];
+    char path[4096];
     int fd = -1;
     for (size_t i = 0; i < sizeof places / sizeof *places && fd < 0; i++)
         if (snprintf(path, sizeof path, "%s/tidemark-XXXXXX", places[i]) < (int)sizeof path)
             fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
-        return tide_err_set(err, "cannot make a file for its tokens in '%s': %s",
-                            tide_text_escape(places[0], strlen(places[0]), shown, sizeof shown),
+        return tide_err_set(err, "cannot make a file for its tokens in '%s': %s", TIDE_SHOWN(places[0], 256),
                             strerror(errno));
     unlink(path);
     return fd;
@@ -472,11 +471,10 @@ int64_t tide_data_tokens(const struct tide_data *d, const char *text, int32_t *o
     if (d->kind != TIDE_DATA_TEXT && d->kind != TIDE_DATA_SUMS)
         return tide_err_set(err, "a model of tokens has no symbols to read text with");
     for (; text[count] && count < most; count++) {
-        char shown[16];
         out[count] = d->token_of[(uint8_t)text[count]];
         if (out[count] < 0)
             return tide_err_set(err, "the model does not know the symbol '%s'",
-                                tide_text_escape(text + count, 1, shown, sizeof shown));
+                                TIDE_ESCAPED(text + count, 1, 16));
     }
     return count;
 }

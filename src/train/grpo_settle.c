@@ -50,7 +50,6 @@ const struct tide_grpo_settings tide_grpo_settings_not_given = {
 /* What the model is from: what is resumed, or the model to begin with. */
 static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, struct tide_err *err)
 {
-    char shown[256];
     const char *model = g->options.model;
     ret_path[0] = '\0';
     if (resumed) {
@@ -61,8 +60,7 @@ static int find_model(struct tide_grpo *g, const char *resumed, char *ret_path, 
         return 0;
     int status = tide_checkpoint_find(model, ret_path, TIDE_LANGUAGE_PATH, err);
     if (status > 0)
-        return tide_err_set(err, "there is no model in '%s'",
-                            tide_text_escape(model, strlen(model), shown, sizeof shown));
+        return tide_err_set(err, "there is no model in '%s'", TIDE_SHOWN(model, 256));
     return status;
 }
 
@@ -117,7 +115,6 @@ static int settle_end(struct tide_grpo *g, struct tide_err *err)
     const struct tide_vocabulary *v = g->language.vocabulary;
     const char *stop = g->options.stop;
     int32_t tokens[64];
-    char shown[64];
     g->end = tide_vocabulary_end(v);
     if (!stop && g->end < 0 && tide_vocabulary_kind(v) == TIDE_VOCABULARY_BYTES)
         g->end = tide_vocabulary_begin(v); /* a line's end */
@@ -125,8 +122,7 @@ static int settle_end(struct tide_grpo *g, struct tide_err *err)
         return 0;
     if (tide_vocabulary_most(v, stop) > sizeof tokens / sizeof *tokens ||
         tide_vocabulary_tokens(v, stop, tokens, err) != 1)
-        return tide_err_set(err, "--stop '%s' is not one token of the model",
-                            tide_text_escape(stop, strlen(stop), shown, sizeof shown));
+        return tide_err_set(err, "--stop '%s' is not one token of the model", TIDE_SHOWN(stop, 64));
     g->end = tokens[0];
     return 0;
 }

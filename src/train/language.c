@@ -118,13 +118,12 @@ static bool write_file(void *language, const char *name, struct tide_durable *fi
 
 int tide_language_check(struct tide_language *l, const char *checkpoint, struct tide_err *err)
 {
-    char shown[256];
     int status = tide_checkpoint_holds(checkpoint, "vocabulary.json", write_file, l, err);
     if (status)
         return status < 0 ? -1 : 0;
     tide_err_set(err,
                  "the model was trained with other symbols than those of this data, or another tokenizer");
-    return tide_err_wrap(err, "%s", tide_text_escape(checkpoint, strlen(checkpoint), shown, sizeof shown));
+    return tide_err_wrap(err, "%s", TIDE_SHOWN(checkpoint, 256));
 }
 
 /* A file that the tokenizer came with. */

@@ -105,13 +105,12 @@ void tide_pairs_free(struct tide_pairs *p)
 int tide_pairs_add_token(struct tide_pairs *p, const char *text, size_t len, int64_t id, bool added,
                          struct tide_err *err)
 {
-    char shown[64];
     size_t bytes;
     if (id < 0 || id >= p->size || p->token[id].known || len > p->room - p->used)
         return tide_err_set(
             err,
             "the vocabulary gives '%s' the number %lld, which is another's or beyond the model's %lld tokens",
-            tide_text_escape(text, len, shown, sizeof shown), (long long)id, (long long)p->size);
+            TIDE_ESCAPED(text, len, 64), (long long)id, (long long)p->size);
     char *to = p->bytes + p->used;
     bool joins = to_bytes(p->byte_of, text, len, to, &bytes) && !added;
     p->token[id] = (struct token){.at = p->used, .len = (uint32_t)bytes, .known = true};
@@ -308,11 +307,10 @@ static int64_t encode_new(struct tide_pairs_encoder *e, const char *piece, size_
     if (e->pairs->whole_first && (e->tokens[0] = tide_pairs_token(e->pairs, piece, len)) >= 0)
         return 1;
     for (size_t i = 0; i < len; i++) {
-        char shown[16];
         int32_t token = e->pairs->byte_token[(uint8_t)piece[i]];
         if (token < 0)
             return tide_err_set(err, "the vocabulary has no token for the byte '%s'",
-                                tide_text_escape(piece + i, 1, shown, sizeof shown));
+                                TIDE_ESCAPED(piece + i, 1, 16));
         e->symbols[i] = (struct symbol){token, (int32_t)i - 1, i + 1 < len ? (int32_t)i + 1 : -1};
     }
     return join(e, len);

@@ -160,10 +160,9 @@ static int refuse_prompt(const json_t *prompt, struct tide_err *err)
 
 static int refuse_json(const json_error_t *why, struct tide_err *err)
 {
-    char shown[200];
     if (json_error_code(why) == json_error_null_character)
         return tide_err_set(err, "it has a NUL (\\u0000), which no text may have");
-    tide_err_set(err, "it is not valid JSON: %s", tide_text_shown(why->text, shown, sizeof shown));
+    tide_err_set(err, "it is not valid JSON: %s", TIDE_SHOWN(why->text, 200));
     return tide_err_hint(err, "each line is an object like {\"prompt\": \"07+85=\"}");
 }
 

@@ -115,9 +115,7 @@ static size_t number_length(const char *text)
 
 static int refuse_line(const char *line, size_t len, struct tide_err *err)
 {
-    char shown[160];
-    tide_err_set(err, "answered '%s', which is no JSON array of numbers",
-                 tide_text_escape(line, len, shown, sizeof shown));
+    tide_err_set(err, "answered '%s', which is no JSON array of numbers", TIDE_ESCAPED(line, len, 160));
     return tide_err_hint(err, "it writes one line for each that it reads, like [1, 0.5], and what is meant "
                               "for people to standard error");
 }
@@ -125,7 +123,6 @@ static int refuse_line(const char *line, size_t len, struct tide_err *err)
 /* Number n, at text: where it ends. NULL with a sentence. */
 static char *take_reward(char *text, int64_t n, int64_t count, float *ret_reward, struct tide_err *err)
 {
-    char shown[48];
     size_t len = number_length(text), shown_len = strcspn(text, ",]");
     double value = NAN;
     if (len) {
@@ -140,7 +137,7 @@ static char *take_reward(char *text, int64_t n, int64_t count, float *ret_reward
         return after_spaces(text + len);
     }
     tide_err_set(err, "answered '%s' as reward %lld of %lld, which is no finite number",
-                 tide_text_escape(text, shown_len, shown, sizeof shown), (long long)n + 1, (long long)count);
+                 TIDE_ESCAPED(text, shown_len, 48), (long long)n + 1, (long long)count);
     tide_err_hint(err, "each reward is a number");
     return NULL;
 }

@@ -193,7 +193,6 @@ static int put_down(struct tide_reward_process *p)
 
 static void end_line(struct tide_reward_process *p)
 {
-    char shown[4 * LINE + 1];
     size_t len = p->line_len;
     p->line_len = 0;
     if (!len)
@@ -201,7 +200,7 @@ static void end_line(struct tide_reward_process *p)
     memmove(p->last, p->last[1], (LAST_LINES - 1) * sizeof *p->last);
     tide_text_escape(p->line, len, p->last[LAST_LINES - 1], sizeof *p->last);
     if (p->say)
-        p->say(p->context, tide_text_escape(p->line, len, shown, sizeof shown));
+        p->say(p->context, TIDE_ESCAPED(p->line, len, 4 * LINE + 1));
 }
 
 static void take_errors(struct tide_reward_process *p, const char *bytes, size_t count)
@@ -284,9 +283,8 @@ static int refuse_closed(struct tide_reward_process *p, const struct tide_prompt
 static int refuse_unasked(struct tide_reward_process *p, const struct tide_prompt *prompt, const char *text,
                           size_t len, struct tide_err *err)
 {
-    char shown[120];
     fault(p, prompt, err, "wrote more than the answer that it was asked for: '%s'",
-          tide_text_escape(text, len, shown, sizeof shown));
+          TIDE_ESCAPED(text, len, 120));
     return tide_err_hint(err, "standard output has one line for each that it reads, and nothing else");
 }
 

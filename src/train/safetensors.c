@@ -28,9 +28,7 @@ static int bad(struct tide_err *err, const char *why)
 
 static int bad_tensor(struct tide_err *err, const char *name, const char *why)
 {
-    char shown[96];
-    return tide_err_set(err, "tensor '%s' of this safetensors file %s",
-                        tide_text_escape(name, strlen(name), shown, sizeof shown), why);
+    return tide_err_set(err, "tensor '%s' of this safetensors file %s", TIDE_SHOWN(name, 96), why);
 }
 
 static size_t bytes_of_type(const char *type)
@@ -237,8 +235,7 @@ static int read_header(struct tide_safetensors *file, struct tide_err *err)
 int tide_safetensors_open(struct tide_safetensors *file, const char *path, struct tide_err *err)
 {
     struct stat info;
-    char shown[256];
-    tide_text_escape(path, strlen(path), shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 256);
     *file = (struct tide_safetensors){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (file->fd < 0)
         return tide_err_set(err, "cannot open '%s': %s", shown, strerror(errno));

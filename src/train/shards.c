@@ -17,11 +17,6 @@ struct index {
     size_t count;
 };
 
-static const char *escape(const char *text, char shown[static 96])
-{
-    return tide_text_escape(text, strlen(text), shown, 96);
-}
-
 /* Whether a name is that of a file beside the index. */
 static bool is_plain(const char *name)
 {
@@ -30,7 +25,6 @@ static bool is_plain(const char *name)
 
 static int take_names(struct index *x, struct tide_err *err)
 {
-    char shown[2][96];
     const char *tensor;
     json_t *value;
     x->map = json_object_get(x->root, "weight_map");
@@ -42,7 +36,7 @@ static int take_names(struct index *x, struct tide_err *err)
         size_t i = 0;
         if (!name || !is_plain(name))
             return tide_err_set(err, "the index has tensor '%s' in '%s', which is no file beside it",
-                                escape(tensor, shown[0]), escape(name ? name : "", shown[1]));
+                                TIDE_SHOWN(tensor, 96), TIDE_SHOWN(name ? name : "", 96));
         while (i < x->count && strcmp(x->names[i], name) != 0)
             i++;
         if (i == MOST_SHARDS)
@@ -57,17 +51,16 @@ static int take_names(struct index *x, struct tide_err *err)
 static int check_shard(const struct index *x, size_t number, const struct tide_safetensors *shard,
                        struct tide_err *err)
 {
-    char shown[3][96];
     for (size_t i = 0; i < shard->count; i++) {
         const char *tensor = shard->tensors[i].name;
         const char *where = json_string_value(json_object_get(x->map, tensor));
         if (!where)
             return tide_err_set(err, "'%s' has a tensor '%s' that the index does not name",
-                                escape(x->names[number], shown[0]), escape(tensor, shown[1]));
+                                TIDE_SHOWN(x->names[number], 96), TIDE_SHOWN(tensor, 96));
         if (strcmp(where, x->names[number]) != 0)
             return tide_err_set(err, "'%s' has a tensor '%s' that the index has in '%s'",
-                                escape(x->names[number], shown[0]), escape(tensor, shown[1]),
-                                escape(where, shown[2]));
+                                TIDE_SHOWN(x->names[number], 96), TIDE_SHOWN(tensor, 96),
+                                TIDE_SHOWN(where, 96));
     }
     return 0;
 }
@@ -75,7 +68,6 @@ static int check_shard(const struct index *x, size_t number, const struct tide_s
 /* With as many tensors as there are names, each in the file of its name, none is missing. */
 static int refuse_missing(const struct index *x, const struct tide_safetensors *shards, struct tide_err *err)
 {
-    char shown[2][96];
     const char *tensor;
     json_t *value;
     json_object_foreach(x->map, tensor, value)
@@ -83,7 +75,7 @@ static int refuse_missing(const struct index *x, const struct tide_safetensors *
         for (size_t i = 0; i < x->count; i++)
             if (!strcmp(x->names[i], json_string_value(value)) && !tide_safetensors_find(&shards[i], tensor))
                 return tide_err_set(err, "the index has tensor '%s' in '%s', which has none of that name",
-                                    escape(tensor, shown[0]), escape(x->names[i], shown[1]));
+                                    TIDE_SHOWN(tensor, 96), TIDE_SHOWN(x->names[i], 96));
     }
     return tide_err_set(err, "the index and its files have different tensors");
 }
@@ -133,7 +125,7 @@ static int open_shards(struct index *x, struct tide_safetensors *file, struct ti
 int tide_shards_open(struct tide_safetensors *file, const char *path, struct tide_err *err)
 {
     struct index x = {.root = NULL};
-    char name[PATH_MAX], shown[256];
+    char name[PATH_MAX];
     int len = snprintf(name, sizeof name, "%s.index.json", path);
     if (!access(path, F_OK) || len >= (int)sizeof name || access(name, F_OK))
         return tide_safetensors_open(file, path, err);
@@ -147,5 +139,5 @@ int tide_shards_open(struct tide_safetensors *file, const char *path, struct tid
     if (!status)
         return 0;
     tide_safetensors_close(file);
-    return tide_err_wrap(err, "%s", tide_text_escape(name, strlen(name), shown, sizeof shown));
+    return tide_err_wrap(err, "%s", TIDE_SHOWN(name, 256));
 }

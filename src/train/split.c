@@ -34,10 +34,9 @@ struct rewriting {
 
 static int refuse(const struct rewriting *r, size_t len, struct tide_err *err)
 {
-    char shown[32];
     len = len < r->len - r->at ? len : r->len - r->at;
     return tide_err_set(err, "the tokenizer's pattern uses '%s', which is not known here",
-                        tide_text_escape(r->text + r->at, len, shown, sizeof shown));
+                        TIDE_ESCAPED(r->text + r->at, len, 32));
 }
 
 static bool starts(const struct rewriting *r, const char *with)

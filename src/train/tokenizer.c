@@ -26,15 +26,13 @@ const char *const tide_tokenizer_names[TIDE_TOKENIZER_FILES] = {
 /* 0 with the whole file, which the caller frees; 1: there is none; -1. */
 static int read_file(const char *path, char **ret_text, size_t *ret_len, struct tide_err *err)
 {
-    char shown[256];
     struct tide_buf text;
     if (access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR))
         return 1;
     tide_buf_init(&text, MOST_BYTES);
     int status = tide_infile_read(path, &text, err);
     if (!status && text.failed)
-        status = tide_err_set(err, "'%s' is too large for a tokenizer's",
-                              tide_text_escape(path, strlen(path), shown, sizeof shown));
+        status = tide_err_set(err, "'%s' is too large for a tokenizer's", TIDE_SHOWN(path, 256));
     if (!status)
         tide_buf_append(&text, "", 0); /* an empty file is none that is missing */
     if (!status && !(*ret_text = realloc(text.data, text.len + 1)))
@@ -51,11 +49,10 @@ static int read_file(const char *path, char **ret_text, size_t *ret_len, struct 
 
 static int refuse(struct tide_err *err, const char *what, const char *name)
 {
-    char shown[48];
     tide_err_set(
         err,
         "the tokenizer's %s is '%s', and only byte-level BPE as GPT-2, Llama 3 and Qwen have it is known",
-        what, tide_text_escape(name, strlen(name), shown, sizeof shown));
+        what, TIDE_SHOWN(name, 48));
     return tide_err_hint(err,
                          "text of any tokenizer can be learned as tokens: --data with a token file of llm.c");
 }
@@ -137,12 +134,10 @@ static int begin_vocabulary(struct tide_tokenizer *t, json_t *vocabulary, const 
 /* "left right" */
 static int take_merge(struct tide_tokenizer *t, const char *line, size_t len, struct tide_err *err)
 {
-    char shown[64];
     const char *space = memchr(line, ' ', len);
     size_t first = space ? (size_t)(space - line) : 0;
     if (!first || first + 1 == len)
-        return tide_err_set(err, "the merges have a line that is no pair: '%s'",
-                            tide_text_escape(line, len, shown, sizeof shown));
+        return tide_err_set(err, "the merges have a line that is no pair: '%s'", TIDE_ESCAPED(line, len, 64));
     return tide_pairs_add_merge(t->pairs, line, first, space + 1, len - first - 1, err);
 }
 
@@ -216,7 +211,6 @@ static int add_token(struct tide_tokenizer *t, const json_t *token, bool in_comp
 static int take_token(struct tide_tokenizer *t, const json_t *token, const json_t *vocabulary,
                       struct tide_err *err)
 {
-    char shown[64];
     const char *text = json_string_value(json_object_get(token, "content"));
     const json_t *number = json_object_get(token, "id"),
                  *known = text ? json_object_get(vocabulary, text) : NULL;
@@ -226,8 +220,7 @@ static int take_token(struct tide_tokenizer *t, const json_t *token, const json_
                             "an added token of the tokenizer has no number, or no text of at most %d bytes",
                             MOST_ADDED_BYTES);
     if (known && json_integer_value(known) != id)
-        return tide_err_set(err, "the tokenizer gives '%s' two numbers",
-                            tide_text_escape(text, strlen(text), shown, sizeof shown));
+        return tide_err_set(err, "the tokenizer gives '%s' two numbers", TIDE_SHOWN(text, 64));
     if (!known && tide_pairs_add_token(t->pairs, text, strlen(text), id, true, err))
         return -1;
     return add_token(t, token, is_set(token, "normalized"), err);
@@ -556,7 +549,6 @@ static int read_files(struct tide_tokenizer *t, const char *path, struct tide_er
 int tide_tokenizer_new(const char *path, int64_t size, struct tide_tokenizer **ret_tokenizer,
                        struct tide_err *err)
 {
-    char shown[256];
     struct tide_tokenizer *t = new_tokenizer(err);
     if (!t)
         return -1;
@@ -566,9 +558,7 @@ int tide_tokenizer_new(const char *path, int64_t size, struct tide_tokenizer **r
     malloc_trim(0); /* JSON of a vocabulary is some ten times as large in memory, and gone */
     if (status) {
         tide_tokenizer_free(t);
-        return status < 0
-                   ? tide_err_wrap(err, "%s", tide_text_escape(path, strlen(path), shown, sizeof shown))
-                   : 1;
+        return status < 0 ? tide_err_wrap(err, "%s", TIDE_SHOWN(path, 256)) : 1;
     }
     *ret_tokenizer = t;
     return 0;

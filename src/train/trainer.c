@@ -35,11 +35,6 @@ struct tide_trainer {
 
 /* ---- what run this is */
 
-static const char *shown(const char *text, char out[static 256])
-{
-    return tide_text_escape(text, strlen(text), out, 256);
-}
-
 /* Whether a checkpoint lies in the directory of a run. */
 static bool is_in(const char *checkpoint, const char *dir)
 {
@@ -51,8 +46,7 @@ static bool is_in(const char *checkpoint, const char *dir)
 
 static int refuse_occupied(const char *dir, struct tide_err *err)
 {
-    char text[256];
-    tide_err_set(err, "'%s' already holds a run", shown(dir, text));
+    tide_err_set(err, "'%s' already holds a run", TIDE_SHOWN(dir, 256));
     return tide_err_hint(err, "continue it with --resume auto, or name another directory");
 }
 
@@ -60,7 +54,6 @@ static int refuse_occupied(const char *dir, struct tide_err *err)
 static int find_resumed(struct tide_trainer *t, struct tide_err *err)
 {
     const struct tide_train_options *o = &t->options;
-    char text[256];
     bool automatic = o->resume && !strcmp(o->resume, "auto");
     if (automatic && !o->out) {
         tide_err_set(err, "--resume auto needs the directory of the run");
@@ -74,7 +67,7 @@ static int find_resumed(struct tide_trainer *t, struct tide_err *err)
     if (!here && (!o->resume || !is_in(t->resumed, o->out)))
         return refuse_occupied(o->out, err);
     if (there > 0 && o->resume && !automatic)
-        return tide_err_set(err, "there is no checkpoint in '%s'", shown(o->resume, text));
+        return tide_err_set(err, "there is no checkpoint in '%s'", TIDE_SHOWN(o->resume, 256));
     if (there > 0) {
         t->resumed[0] = '\0';
         return 0;

@@ -85,12 +85,11 @@ static int read_symbols(struct tide_vocabulary *v, const char *dir, struct tide_
 /* The tokenizer's files beside it; without them what a model learned with them cannot be read. */
 static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tide_err *err)
 {
-    char shown[256];
     int status = tide_tokenizer_new(dir, v->size, &v->owned, err);
     v->tokenizer = v->owned;
     if (status == 1 && v->kind == TIDE_VOCABULARY_PAIRS)
         return tide_err_set(err, "%s: the files of the model's tokenizer are not there any more",
-                            tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+                            TIDE_SHOWN(dir, 256));
     v->kind = v->tokenizer ? TIDE_VOCABULARY_PAIRS : TIDE_VOCABULARY_NUMBERS;
     return status < 0 ? -1 : 0;
 }
@@ -98,7 +97,6 @@ static int read_tokenizer(struct tide_vocabulary *v, const char *dir, struct tid
 int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **ret_vocabulary,
                         struct tide_err *err)
 {
-    char shown[256];
     struct tide_vocabulary *v = calloc(1, sizeof *v);
     if (!v)
         return tide_err_set(err, "out of memory for the vocabulary");
@@ -107,7 +105,7 @@ int tide_vocabulary_new(const char *dir, int64_t size, struct tide_vocabulary **
     memset(v->token_of, -1, sizeof v->token_of);
     int status = read_symbols(v, dir, err);
     if (status < 0)
-        tide_err_wrap(err, "%s", tide_text_escape(dir, strlen(dir), shown, sizeof shown));
+        tide_err_wrap(err, "%s", TIDE_SHOWN(dir, 256));
     else if (v->kind != TIDE_VOCABULARY_BYTES)
         status = read_tokenizer(v, dir, err);
     if (status < 0) {
@@ -173,15 +171,13 @@ const struct tide_tokenizer *tide_vocabulary_pairs(const struct tide_vocabulary 
 int tide_vocabulary_tokenizer(const char *named, const char *dir, int64_t size,
                               struct tide_tokenizer **ret_tokenizer, struct tide_err *err)
 {
-    char shown[256];
     struct tide_vocabulary *v = NULL;
     struct tide_tokenizer *found = NULL;
     int status = named ? tide_tokenizer_new(named, size, &found, err)
                  : dir ? tide_vocabulary_new(dir, size, &v, err)
                        : 0;
     if (status == 1) {
-        tide_err_set(err, "there is no tokenizer in '%s'",
-                     tide_text_escape(named, strlen(named), shown, sizeof shown));
+        tide_err_set(err, "there is no tokenizer in '%s'", TIDE_SHOWN(named, 256));
         return tide_err_hint(
             err,
             "--tokenizer takes a tokenizer.json, or a directory with one or with vocab.json and merges.txt");
@@ -232,8 +228,7 @@ int32_t tide_vocabulary_begin(const struct tide_vocabulary *v)
 /* The symbols that there are, for a hint. */
 static int hint_symbols(const struct tide_vocabulary *v, struct tide_err *err)
 {
-    char shown[200];
-    tide_text_escape(v->symbols, (size_t)v->symbol_count, shown, sizeof shown);
+    const char *shown = TIDE_ESCAPED(v->symbols, (size_t)v->symbol_count, 200);
     return tide_err_hint(err, "it knows %d symbols: %s", v->symbol_count, shown);
 }
 
@@ -242,13 +237,12 @@ static int64_t symbols_of(const struct tide_vocabulary *v, const char *text, int
 {
     int64_t count = 0;
     for (; text[count]; count++) {
-        char shown[32];
         out[count] = v->token_of[(uint8_t)text[count]];
         if (out[count] >= 0)
             continue;
         size_t rune = tide_text_rune(text + count, strlen(text + count), NULL);
         tide_err_set(err, "the model does not know the symbol '%s'",
-                     tide_text_escape(text + count, rune ? rune : 1, shown, sizeof shown));
+                     TIDE_ESCAPED(text + count, rune ? rune : 1, 32));
         return hint_symbols(v, err);
     }
     return count;
