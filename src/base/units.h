@@ -47,6 +47,7 @@ char *tide_count_text(double count, char out[static TIDE_UNITS_TEXT]);
 
 /* The same for an expression: the text is there until the block ends. */
 #define TIDE_SIZE(bytes)       tide_size_text(bytes, (char[TIDE_UNITS_TEXT]){0})
+#define TIDE_MEMORY(bytes)     tide_memory_text(bytes, (char[TIDE_UNITS_TEXT]){0})
 #define TIDE_DURATION(seconds) tide_duration_text(seconds, (char[TIDE_UNITS_TEXT]){0})
 #define TIDE_COUNT(count)      tide_count_text(count, (char[TIDE_UNITS_TEXT]){0})
 

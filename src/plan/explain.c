@@ -449,14 +449,12 @@ enum { APART_PERCENT = 5 }; /* what two plans must differ by for a measurement t
 static void test_growth(const struct tide_explanation *a, const struct tide_explanation *b,
                         struct tide_explanations *to)
 {
-    char one[TIDE_UNITS_TEXT], two[TIDE_UNITS_TEXT];
-
     if (a->grows && b->grows && a->amount > 0 && b->amount > 0 &&
         llabs(a->amount - b->amount) * 100 > APART_PERCENT * a->amount)
         snprintf(to->test, sizeof to->test,
                  "what one forward pass adds to the allocated bytes: about %s if 1 is true, %s if 2 is",
-                 tide_memory_text((double)a->bytes / (double)a->amount, one),
-                 tide_memory_text((double)b->bytes / (double)b->amount, two));
+                 TIDE_MEMORY((double)a->bytes / (double)a->amount),
+                 TIDE_MEMORY((double)b->bytes / (double)b->amount));
     else
         snprintf(
             to->test, sizeof to->test,
@@ -485,12 +483,11 @@ static void find_test(struct tide_explanations *to)
             double off = fabs((double)a->phases[i].peak / (double)b->phases[k].peak - 1);
             if (off <= most)
                 continue;
-            char one[TIDE_UNITS_TEXT], two[TIDE_UNITS_TEXT];
             most = off;
             snprintf(to->test, sizeof to->test,
                      "the peak of allocated bytes of the phase '%s': %s if 1 is true, %s if 2 is",
-                     a->phases[i].name, tide_memory_text((double)a->phases[i].peak, one),
-                     tide_memory_text((double)b->phases[k].peak, two));
+                     a->phases[i].name, TIDE_MEMORY((double)a->phases[i].peak),
+                     TIDE_MEMORY((double)b->phases[k].peak));
         }
     if (!to->test[0])
         test_growth(a, b, to);

@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *size(int64_t bytes, char out[static TIDE_UNITS_TEXT])
-{
-    return tide_memory_text((double)bytes, out);
-}
-
 void tide_job_text(const struct tide_job *job, char *out, size_t size_of_out)
 {
     char more[192] = "";
@@ -53,10 +48,9 @@ static void print_columns(const struct tide_forecast *f, const int *columns, int
 
 static void print_row(const char *name, int64_t peak, const int64_t *cells, int count, FILE *out)
 {
-    char text[TIDE_UNITS_TEXT];
-    fprintf(out, "  %-16s %12s", name, peak ? size(peak, text) : "-");
+    fprintf(out, "  %-16s %12s", name, peak ? TIDE_MEMORY(peak) : "-");
     for (int i = 0; i < count; i++)
-        fprintf(out, "  %17s", cells[i] ? size(cells[i], text) : "-");
+        fprintf(out, "  %17s", cells[i] ? TIDE_MEMORY(cells[i]) : "-");
     fputc('\n', out);
 }
 
@@ -89,7 +83,6 @@ static void print_parts(const struct tide_forecast *f, FILE *out)
 static void print_layers(const struct tide_job *job, const struct tide_forecast *f, FILE *out)
 {
     int64_t least = INT64_MAX, most = 0, all = 0, layers = job->model.layers;
-    char text[3][TIDE_UNITS_TEXT];
     for (int64_t layer = 1; layer <= layers && layer <= TIDE_LAYERS_MOST; layer++) {
         int64_t sum = 0;
         for (int part = 0; part < TIDE_PARTS; part++)
@@ -101,11 +94,11 @@ static void print_layers(const struct tide_job *job, const struct tide_forecast 
     if (!all)
         return;
     if (most - least < most / 50)
-        fprintf(out, "activations   %s in %lld layers, %s each\n", size(all, text[0]), (long long)layers,
-                size(all / layers, text[1]));
+        fprintf(out, "activations   %s in %lld layers, %s each\n", TIDE_MEMORY(all), (long long)layers,
+                TIDE_MEMORY(all / layers));
     else
-        fprintf(out, "activations   %s in %lld layers, from %s to %s each\n", size(all, text[0]),
-                (long long)layers, size(least, text[1]), size(most, text[2]));
+        fprintf(out, "activations   %s in %lld layers, from %s to %s each\n", TIDE_MEMORY(all),
+                (long long)layers, TIDE_MEMORY(least), TIDE_MEMORY(most));
 }
 
 static void print_room(const struct tide_job *job, const struct tide_capacity *room, FILE *out)
@@ -128,60 +121,58 @@ static void print_room(const struct tide_job *job, const struct tide_capacity *r
 void tide_forecast_print(const struct tide_job *job, const struct tide_forecast *f,
                          const struct tide_capacity *room, FILE *out)
 {
-    char line[256], text[3][TIDE_UNITS_TEXT];
+    char line[256];
     tide_job_text(job, line, sizeof line);
     fprintf(out, "plan          %s\n", line);
-    fprintf(out, "parameters    %s", tide_count_text((double)f->parameters, text[0]));
+    fprintf(out, "parameters    %s", TIDE_COUNT(f->parameters));
     if (f->trainable != f->parameters)
-        fprintf(out, ", of which %s train", tide_count_text((double)f->trainable, text[1]));
+        fprintf(out, ", of which %s train", TIDE_COUNT(f->trainable));
     fprintf(out, "\n\n");
     print_parts(f, out);
-    fprintf(out, "\npeak          %s %s, in the phase '%s'\n", size(f->allocated, text[0]),
+    fprintf(out, "\npeak          %s %s, in the phase '%s'\n", TIDE_MEMORY(f->allocated),
             job->own ? "planned" : "allocated", f->phases[f->peak].name);
     print_layers(job, f, out);
     if (job->own)
-        fprintf(out, "arena         %s bytes, exactly\n", tide_count_text((double)f->allocated, text[0]));
+        fprintf(out, "arena         %s bytes, exactly\n", TIDE_COUNT(f->allocated));
     else if (job->host)
         fprintf(out, "resident      %s, with the interpreter and its libraries, which take about %s\n",
-                size(f->device, text[0]), size(f->context, text[2]));
+                TIDE_MEMORY(f->device), TIDE_MEMORY(f->context));
     else
         fprintf(out, "on the device %s: the allocator keeps %s, context and libraries take about %s\n",
-                size(f->device, text[0]), size(f->reserved, text[1]), size(f->context, text[2]));
+                TIDE_MEMORY(f->device), TIDE_MEMORY(f->reserved), TIDE_MEMORY(f->context));
     print_room(job, room, out);
 }
 
 static void print_innocent(const struct tide_job *job, const struct tide_evidence *evidence,
                            const struct tide_explanations *found, FILE *out)
 {
-    char text[3][TIDE_UNITS_TEXT];
     const char *state =
         job->task == TIDE_TASK_INFER ? "activations" : "gradients, optimizer state and activations";
-    fprintf(out, "%s (weights%s) leaves out %s: a correct run needs %s.\n", size(found->naive, text[0]),
+    fprintf(out, "%s (weights%s) leaves out %s: a correct run needs %s.\n", TIDE_MEMORY(found->naive),
             tide_model_sees(&job->model) ? "" : " and one tensor of logits", state,
-            size(evidence->device ? found->right.device : found->right.allocated, text[1]));
+            TIDE_MEMORY(evidence->device ? found->right.device : found->right.allocated));
     if (found->innocent)
-        fprintf(out, "A correct run needs %s: nothing has to be wrong.\n", size(evidence->bytes, text[2]));
+        fprintf(out, "A correct run needs %s: nothing has to be wrong.\n", TIDE_MEMORY(evidence->bytes));
 }
 
 void tide_explanations_print(const struct tide_job *job, const struct tide_evidence *evidence,
                              const struct tide_explanations *found, FILE *out)
 {
-    char text[2][TIDE_UNITS_TEXT];
     print_innocent(job, evidence, found, out);
     if (!found->count && found->innocent)
         return;
     if (!found->count) {
         fprintf(out, "No known mistake, alone or in a pair, explains %s to within 5 %%.\n",
-                size(evidence->bytes, text[0]));
+                TIDE_MEMORY(evidence->bytes));
         return;
     }
     if (found->innocent)
         fprintf(out, "These mistakes would use about as much:\n");
     else
-        fprintf(out, "These mistakes would use %s:\n", size(evidence->bytes, text[0]));
+        fprintf(out, "These mistakes would use %s:\n", TIDE_MEMORY(evidence->bytes));
     for (int i = 0; i < found->count; i++) {
         const struct tide_explanation *e = &found->list[i];
-        fprintf(out, "  %d. %s: %s (%+.1f %%)", i + 1, e->what, size(e->bytes, text[1]), 100 * e->distance);
+        fprintf(out, "  %d. %s: %s (%+.1f %%)", i + 1, e->what, TIDE_MEMORY(e->bytes), 100 * e->distance);
         if (e->grows && evidence->fails_at > 2)
             fprintf(out, "; grows with steps, which fits a failure at step %lld",
                     (long long)evidence->fails_at);
