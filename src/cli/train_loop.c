@@ -28,7 +28,7 @@ const struct tide_option tide_train_shared[] = {
     {0, "warmup", TIDE_OPTION_COUNT, SETTING(warmup), "N",
      "steps until the rate is reached (lm 100, grpo 0, selfplay 10)", NULL, 0, MOST_COUNT},
     {0, "schedule", TIDE_OPTION_CHOICE, SETTING(schedule), "NAME",
-     "the rate after warmup (lm inverse, grpo constant, selfplay constant): inverse falls as one over the step from step 500 on, down to a tenth; constant stays; cosine and linear reach a tenth at the last step",
+     "the rate after warmup (lm inverse, grpo constant, selfplay cosine): inverse falls as one over the step from step 500 on, down to a tenth; constant stays; cosine and linear reach a tenth at the last step",
      "inverse|constant|cosine|linear", 0, 0},
     {0, "weight-decay", TIDE_OPTION_REAL, SETTING(weight_decay), "X",
      "decoupled weight decay of matrices and embeddings (lm 0.1, grpo 0, selfplay 0.01)", NULL, 0, 0},

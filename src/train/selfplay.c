@@ -202,7 +202,7 @@ static int settle(struct tide_task *task, const char *resumed, struct tide_train
     tide_setting_usual(&train->warmup, 10);
     tide_setting_usual_real(&train->rate, 0.002);
     tide_setting_usual_real(&train->weight_decay, 0.01);
-    train->schedule = train->schedule ? train->schedule : "constant";
+    train->schedule = train->schedule ? train->schedule : "cosine";
     return 0;
 }
 
