@@ -77,12 +77,11 @@ static void put_metadata(struct trace *t, const char *what, int64_t pid, int64_t
     tide_json_end(&t->json);
 }
 
-static void put_counter(struct trace *t, const char *name, int64_t pid, int64_t t_ns, const char *series,
-                        double value)
+static void put_counter(struct trace *t, const char *name, int64_t pid, int64_t t_ns, double bytes)
 {
     event_begin(t, "C", name, pid, MAIN_TRACK, t_ns);
     tide_json_object(&t->json, "args");
-    tide_json_whole(&t->json, series, value);
+    tide_json_whole(&t->json, "bytes", bytes);
     tide_json_end(&t->json);
     tide_json_end(&t->json);
 }
@@ -106,19 +105,18 @@ static void put_names(struct trace *t)
 static void put_memory(struct trace *t)
 {
     for (size_t i = 0; i < t->h->tick_count; i++)
-        put_counter(t, "memory, shared pages once", TREE_PID, t->h->ticks[i].t_ns, "bytes",
+        put_counter(t, "memory, shared pages once", TREE_PID, t->h->ticks[i].t_ns,
                     (double)t->h->ticks[i].counted_bytes);
     for (size_t i = 0; i < t->h->process_count; i++) {
         const struct tide_history_process *p = &t->h->processes[i];
         for (size_t k = 0; k < p->point_count; k++) {
-            put_counter(t, "private", t->pids[i], p->points[k].t_ns, "bytes",
-                        (double)p->points[k].private_bytes);
-            put_counter(t, "RSS", t->pids[i], p->points[k].t_ns, "bytes", (double)p->points[k].rss_bytes);
+            put_counter(t, "private", t->pids[i], p->points[k].t_ns, (double)p->points[k].private_bytes);
+            put_counter(t, "RSS", t->pids[i], p->points[k].t_ns, (double)p->points[k].rss_bytes);
         }
         if (p->row.ended_ns == TIDE_UNKNOWN)
             continue;
-        put_counter(t, "private", t->pids[i], p->row.ended_ns, "bytes", 0);
-        put_counter(t, "RSS", t->pids[i], p->row.ended_ns, "bytes", 0);
+        put_counter(t, "private", t->pids[i], p->row.ended_ns, 0);
+        put_counter(t, "RSS", t->pids[i], p->row.ended_ns, 0);
     }
 }
 
@@ -129,7 +127,7 @@ static void put_kept(struct trace *t)
         const struct tide_history_process *p = &t->h->processes[i];
         for (size_t k = 0; k < p->heap_count; k++)
             if (p->heap[k].free_bytes != TIDE_UNKNOWN)
-                put_counter(t, "free, kept by malloc", t->pids[i], p->heap[k].t_ns, "bytes",
+                put_counter(t, "free, kept by malloc", t->pids[i], p->heap[k].t_ns,
                             (double)p->heap[k].free_bytes);
     }
 }
@@ -141,7 +139,7 @@ static void put_gpus(struct trace *t)
         char name[64];
         snprintf(name, sizeof name, "GPU %lld%s", (long long)g->device,
                  g->process == TIDE_UNKNOWN ? ", unidentified processes" : "");
-        put_counter(t, name, pid_of(t, g->process), g->t_ns, "bytes", (double)g->bytes);
+        put_counter(t, name, pid_of(t, g->process), g->t_ns, (double)g->bytes);
     }
 }
 
@@ -165,7 +163,7 @@ static void put_mark(struct trace *t, const struct tide_history_mark *m)
     int64_t pid = pid_of(t, m->process);
     if (m->kind == TIDE_MARK_GAUGE) {
         snprintf(text, sizeof text, "gauge %s", tide_history_name(t->h, m->name, name, sizeof name));
-        put_counter(t, text, pid, m->t_ns, "bytes", (double)m->number);
+        put_counter(t, text, pid, m->t_ns, (double)m->number);
     } else if (m->kind == TIDE_MARK_STEP || m->kind == TIDE_MARK_EPOCH) {
         bool step = m->kind == TIDE_MARK_STEP;
         snprintf(text, sizeof text, "%s %lld", step ? "step" : "epoch", (long long)m->number);
@@ -229,7 +227,7 @@ static int put_heaps(struct trace *t, struct tide_err *err)
         for (size_t i = 0; i < ticks && sites[from]->id; i++) {
             sum += changes[i];
             if (changes[i] < 0 || changes[i] > 0)
-                put_counter(t, name, pid_of(t, sites[from]->process), t->h->ticks[i].t_ns, "bytes", sum);
+                put_counter(t, name, pid_of(t, sites[from]->process), t->h->ticks[i].t_ns, sum);
         }
     }
     return 0;

@@ -25,75 +25,82 @@ struct metrics {
     const struct tide_history *h;
     const struct tide_tick *last; /* the look at that moment */
     FILE *out;
-    bool full; /* out of memory: something is missing */
+    const char *gap; /* before the next label of a sample */
+    bool full;       /* out of memory: something is missing */
 };
 
 /* --- the text ------------------------------------------------------------------------------------------ */
 
-static void family(struct metrics *m, const char *name, const char *type, const char *unit, const char *help)
+static void family(struct metrics *m, const char *name, const char *unit, const char *help)
 {
-    fprintf(m->out, "# TYPE %s %s\n", name, type);
+    fprintf(m->out, "# TYPE %s gauge\n", name);
     if (unit)
         fprintf(m->out, "# UNIT %s %s\n", name, unit);
     fprintf(m->out, "# HELP %s %s\n", name, help);
 }
 
+/* A sample: its name, labels, and then the value. */
+static void sample(struct metrics *m, const char *name)
+{
+    fputs(name, m->out);
+    m->gap = "{";
+}
+
 /* name="value": backslash, quote and line feed are escaped; the rest of what could do harm before that. */
-static void label(struct metrics *m, const char **gap, const char *name, const char *value)
+static void label(struct metrics *m, const char *name, const char *value)
 {
     char safe[LABEL];
     tide_text_shown(value, safe, sizeof safe);
-    fprintf(m->out, "%s%s=\"", *gap, name);
+    fprintf(m->out, "%s%s=\"", m->gap, name);
     for (const char *p = safe; *p; p++) {
         if (*p == '\\' || *p == '"')
             fputc('\\', m->out);
         fputc(*p, m->out);
     }
     fputc('"', m->out);
-    *gap = ",";
+    m->gap = ",";
 }
 
-static void label_number(struct metrics *m, const char **gap, const char *name, int64_t value)
+static void label_number(struct metrics *m, const char *name, int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    label(m, gap, name, text);
+    label(m, name, text);
 }
 
-static void value(struct metrics *m, const char *gap, double number)
+static void value(struct metrics *m, double number)
 {
     if (number == floor(number) && fabs(number) < 0x1p62)
-        fprintf(m->out, "%s %lld\n", *gap == ',' ? "}" : "", (long long)number);
+        fprintf(m->out, "%s %lld\n", *m->gap == ',' ? "}" : "", (long long)number);
     else
-        fprintf(m->out, "%s %.10g\n", *gap == ',' ? "}" : "", number);
+        fprintf(m->out, "%s %.10g\n", *m->gap == ',' ? "}" : "", number);
 }
 
 static void plain(struct metrics *m, const char *name, const char *unit, const char *help, double number)
 {
     if (!isfinite(number) || number < 0)
         return;
-    family(m, name, "gauge", unit, help);
-    fputs(name, m->out);
-    value(m, "{", number);
+    family(m, name, unit, help);
+    sample(m, name);
+    value(m, number);
 }
 
-static void label_process(struct metrics *m, const char **gap, int64_t process)
+static void label_process(struct metrics *m, int64_t process)
 {
     const struct tide_history_process *p = tide_history_process(m->h, process);
     if (!p)
         return;
-    label_number(m, gap, "process", p->row.id);
-    label_number(m, gap, "pid", p->row.pid);
-    label(m, gap, "name", p->row.name);
-    label(m, gap, "role", p->row.role);
+    label_number(m, "process", p->row.id);
+    label_number(m, "pid", p->row.pid);
+    label(m, "name", p->row.name);
+    label(m, "role", p->row.role);
 }
 
 static void put_of_process(struct metrics *m, const char *name, int64_t process, double number)
 {
-    const char *gap = "{";
-    fputs(name, m->out);
-    label_process(m, &gap, process);
-    value(m, gap, number);
+    sample(m, name);
+    label_process(m, process);
+    value(m, number);
 }
 
 /* --- processes and the tree ---------------------------------------------------------------------------- */
@@ -117,7 +124,7 @@ static void put_processes(struct metrics *m)
         [THREADS] = {"tidemark_process_threads", NULL, "Threads."},
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        family(m, families[f].name, "gauge", families[f].unit, families[f].help);
+        family(m, families[f].name, families[f].unit, families[f].help);
         for (size_t i = 0; i < m->h->process_count; i++) {
             const struct tide_history_process *p = &m->h->processes[i];
             const struct tide_history_point *point =
@@ -148,17 +155,16 @@ static void put_tree(struct metrics *m)
           (double)t->available_bytes);
     if (m->h->limit_count == 0)
         return;
-    family(m, "tidemark_limit_bytes", "gauge", "bytes", "Bounds that apply.");
+    family(m, "tidemark_limit_bytes", "bytes", "Bounds that apply.");
     for (size_t i = 0; i < m->h->limit_count; i++) {
-        const char *gap = "{";
         bool replaced = false;
         for (size_t k = i + 1; k < m->h->limit_count && !replaced; k++)
             replaced = !strcmp(m->h->limits[k].name, m->h->limits[i].name);
         if (replaced || m->h->limits[i].bytes < 0)
             continue;
-        fputs("tidemark_limit_bytes", m->out);
-        label(m, &gap, "limit", m->h->limits[i].name);
-        value(m, gap, (double)m->h->limits[i].bytes);
+        sample(m, "tidemark_limit_bytes");
+        label(m, "limit", m->h->limits[i].name);
+        value(m, (double)m->h->limits[i].bytes);
     }
 }
 
@@ -188,22 +194,20 @@ static void put_marks(struct metrics *m)
     plain(m, "tidemark_epoch", NULL, "The epoch that was running.", epoch);
     if (!any)
         return;
-    family(m, "tidemark_program_bytes", "gauge", "bytes", "What the program itself counts.");
+    family(m, "tidemark_program_bytes", "bytes", "What the program itself counts.");
     for (size_t i = 0; i < h->name_count; i++) {
-        const char *gap = "{";
         if (gauges[i] == TIDE_UNKNOWN)
             continue;
-        fputs("tidemark_program_bytes", m->out);
-        label(m, &gap, "gauge", h->names[i]);
-        value(m, gap, (double)gauges[i]);
+        sample(m, "tidemark_program_bytes");
+        label(m, "gauge", h->names[i]);
+        value(m, (double)gauges[i]);
     }
 }
 
 static void put_verdict(struct metrics *m)
 {
     const struct tide_judged *worst = &m->e->assessment->judged[0];
-    family(m, "tidemark_verdict", "gauge", NULL,
-           "What the memory of the worst process does: 1 for what it is.");
+    family(m, "tidemark_verdict", NULL, "What the memory of the worst process does: 1 for what it is.");
     for (int kind = 0; kind < TIDE_VERDICTS; kind++)
         fprintf(m->out, "tidemark_verdict{verdict=\"%s\"} %d\n",
                 tide_verdict_name((enum tide_verdict_kind)kind), worst->verdict.kind == (unsigned)kind);
@@ -224,11 +228,10 @@ static void put_gpus(struct metrics *m)
     if (h->gpu_count == 0)
         return;
     tide_map_init(&seen, GPU_ROWS_MOST);
-    family(m, "tidemark_gpu_bytes", "gauge", "bytes",
+    family(m, "tidemark_gpu_bytes", "bytes",
            "Memory of a device that a process uses; without a process, that all use.");
     for (size_t i = h->gpu_count; i-- > 0;) {
         const struct tide_history_gpu *g = &h->gpu[i];
-        const char *gap = "{";
         uint64_t key = (uint64_t)g->device << 40 ^ (uint64_t)(g->process + 1);
         const struct tide_history_process *p = tide_history_process(h, g->process);
         if (g->t_ns > m->e->at_ns || tide_map_get(&seen, key, &before))
@@ -236,12 +239,12 @@ static void put_gpus(struct metrics *m)
         m->full |= tide_map_put(&seen, key, 1) != 0;
         if (m->full || (p && !lives(m, p)))
             continue;
-        fputs("tidemark_gpu_bytes", m->out);
-        label_number(m, &gap, "device", g->device);
+        sample(m, "tidemark_gpu_bytes");
+        label_number(m, "device", g->device);
         if (g->process == TIDE_UNKNOWN)
-            label(m, &gap, "process", "unknown");
-        label_process(m, &gap, g->process);
-        value(m, gap, (double)g->bytes);
+            label(m, "process", "unknown");
+        label_process(m, g->process);
+        value(m, (double)g->bytes);
     }
     tide_map_release(&seen);
 }
@@ -251,20 +254,18 @@ static void put_heaps(struct metrics *m)
     const struct tide_export *e = m->e;
     if (e->count == 0)
         return;
-    family(m, "tidemark_heap_live_bytes", "gauge", "bytes",
-           "Live memory that call sites hold, by process and kind.");
+    family(m, "tidemark_heap_live_bytes", "bytes", "Live memory that call sites hold, by process and kind.");
     for (size_t from = 0, to; from < e->count; from = to) {
         double sums[TIDE_SITE_KINDS] = {0};
         for (to = from; to < e->count && e->values[to].site->process == e->values[from].site->process; to++)
             sums[e->values[to].site->kind] += (double)e->values[to].bytes;
         for (int kind = 1; kind < TIDE_SITE_KINDS; kind++) {
-            const char *gap = "{";
             if (sums[kind] <= 0)
                 continue;
-            fputs("tidemark_heap_live_bytes", m->out);
-            label_process(m, &gap, e->values[from].site->process);
-            label(m, &gap, "kind", tide_site_kind_name((enum tide_site_kind)kind));
-            value(m, gap, sums[kind]);
+            sample(m, "tidemark_heap_live_bytes");
+            label_process(m, e->values[from].site->process);
+            label(m, "kind", tide_site_kind_name((enum tide_site_kind)kind));
+            value(m, sums[kind]);
         }
     }
 }
@@ -279,7 +280,7 @@ static void put_kept(struct metrics *m)
         if (count == 0 || p->heap[count - 1].free_bytes == TIDE_UNKNOWN)
             continue;
         if (!any)
-            family(m, "tidemark_heap_free_bytes", "gauge", "bytes", "What malloc keeps and nobody holds.");
+            family(m, "tidemark_heap_free_bytes", "bytes", "What malloc keeps and nobody holds.");
         any = true;
         put_of_process(m, "tidemark_heap_free_bytes", p->row.id, (double)p->heap[count - 1].free_bytes);
     }
@@ -302,34 +303,32 @@ static void put_sites(struct metrics *m)
     for (size_t i = 0; i < e->count; i++)
         order[i] = &e->values[i];
     qsort(order, e->count, sizeof *order, larger_first);
-    family(m, "tidemark_site_live_bytes", "gauge", "bytes", "Live memory of the largest call sites.");
+    family(m, "tidemark_site_live_bytes", "bytes", "Live memory of the largest call sites.");
     for (size_t i = 0; i < e->count && i < SITES_MOST; i++) {
         const struct tide_history_site *site = order[i]->site;
         const struct tide_frame *line = tide_stack_line(m->h, site->stack);
         char frame[TIDE_EXPORT_TEXT] = TIDE_EXPORT_SMALL;
-        const char *gap = "{";
         if (line)
             tide_export_frame(line, frame, sizeof frame);
-        fputs("tidemark_site_live_bytes", m->out);
-        label_number(m, &gap, "site", site->id);
-        label_process(m, &gap, site->process);
-        label(m, &gap, "kind", tide_site_kind_name(site->kind));
-        label(m, &gap, "code", frame);
-        value(m, gap, (double)order[i]->bytes);
+        sample(m, "tidemark_site_live_bytes");
+        label_number(m, "site", site->id);
+        label_process(m, site->process);
+        label(m, "kind", tide_site_kind_name(site->kind));
+        label(m, "code", frame);
+        value(m, (double)order[i]->bytes);
     }
 }
 
 int tide_export_openmetrics(const struct tide_export *e, FILE *out, struct tide_err *err)
 {
     struct metrics m = {.e = e, .h = e->history, .out = out};
-    const char *gap = "{";
     m.last = &m.h->ticks[m.h->tick_count - 1];
     while (m.last > m.h->ticks && (m.last->t_ns > e->at_ns || m.last->processes == 0))
         m.last--;
-    family(&m, "tidemark_run_info", "gauge", NULL, "The run that was recorded.");
-    fputs("tidemark_run_info", out);
-    label(&m, &gap, "command", m.h->command);
-    value(&m, gap, 1);
+    family(&m, "tidemark_run_info", NULL, "The run that was recorded.");
+    sample(&m, "tidemark_run_info");
+    label(&m, "command", m.h->command);
+    value(&m, 1);
     put_verdict(&m);
     put_tree(&m);
     put_marks(&m);

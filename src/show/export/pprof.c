@@ -202,46 +202,32 @@ static void put_mappings(struct profile *p, struct tide_buf *out)
 
 /* --- samples ------------------------------------------------------------------------------------------- */
 
-/* One address: the frames from frames[0], each inlined into the next, to the one that is not. */
+/* One address: the frames from frames[0], each inlined into the next, to the one that is not. Of none: where
+ * small sites are. */
 static uint64_t location(struct profile *p, const int32_t *frames, size_t count)
 {
+    static const struct tide_frame small = {.function = TIDE_EXPORT_SMALL, .file = "", .module = ""};
     bool is_new;
     uint64_t id = number_of(p, &p->location_of, tide_map_key(TIDE_MAP_SEED, frames, count * sizeof *frames),
                             &p->location_count, &is_new);
     if (!is_new)
         return id;
-    const struct tide_frame *outer = &p->h->frames[frames[count - 1]];
+    const struct tide_frame *outer = count ? &p->h->frames[frames[count - 1]] : &small;
     const struct module *m = module_of(p, outer);
-    struct tide_buf body;
-    tide_buf_init(&body, PART_MOST);
-    tide_proto_number(&body, LOCATION_ID, id);
+    struct tide_buf *body = &p->message;
+    tide_buf_clear(body);
+    tide_proto_number(body, LOCATION_ID, id);
     if (m) {
-        tide_proto_number(&body, LOCATION_MAPPING, (uint64_t)(m - p->modules) + 1);
-        tide_proto_number(&body, LOCATION_ADDRESS, (uint64_t)(m->start + address_in(outer)));
+        tide_proto_number(body, LOCATION_MAPPING, (uint64_t)(m - p->modules) + 1);
+        tide_proto_number(body, LOCATION_ADDRESS, (uint64_t)(m->start + address_in(outer)));
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct tide_frame *f = &p->h->frames[frames[i]];
+    for (size_t i = 0; i < count || i == 0; i++) {
+        const struct tide_frame *f = count ? &p->h->frames[frames[i]] : &small;
         uint64_t of = function(p, f);
-        PUT_NUMBERS(p, &body, LOCATION_LINE, {LINE_FUNCTION, of},
+        PUT_NUMBERS(p, body, LOCATION_LINE, {LINE_FUNCTION, of},
                     {LINE_LINE, f->line > 0 ? (uint64_t)f->line : 0});
     }
-    tide_proto_message(&p->locations, PROFILE_LOCATION, &body);
-    tide_buf_release(&body);
-    return id;
-}
-
-static uint64_t small_location(struct profile *p)
-{
-    bool is_new;
-    static const struct tide_frame small = {.function = TIDE_EXPORT_SMALL, .file = "", .module = ""};
-    uint64_t id = number_of(p, &p->location_of, 0, &p->location_count, &is_new);
-    if (!is_new)
-        return id;
-    uint64_t of = function(p, &small);
-    tide_buf_clear(&p->message);
-    tide_proto_number(&p->message, LOCATION_ID, id);
-    PUT_NUMBERS(p, &p->message, LOCATION_LINE, {LINE_FUNCTION, of});
-    tide_proto_message(&p->locations, PROFILE_LOCATION, &p->message);
+    tide_proto_message(&p->locations, PROFILE_LOCATION, body);
     return id;
 }
 
@@ -264,24 +250,23 @@ static void put_sample(struct profile *p, const struct tide_export_value *v, uin
         ids[depth++] = location(p, frames + from, to - from);
     }
     if (depth == 0)
-        ids[depth++] = small_location(p);
+        ids[depth++] = location(p, NULL, 0);
     uint64_t held[] = {(uint64_t)v->total_blocks, (uint64_t)v->total_bytes, (uint64_t)v->blocks,
                        (uint64_t)v->bytes};
     char process[TIDE_SITE_PROCESS];
     tide_site_process_name(p->h, v->site, process, sizeof process);
-    struct tide_buf body;
-    tide_buf_init(&body, PART_MOST);
-    tide_proto_numbers(&body, SAMPLE_LOCATION, ids, depth);
+    struct tide_buf *body = &p->message;
+    tide_buf_clear(body);
+    tide_proto_numbers(body, SAMPLE_LOCATION, ids, depth);
     if (p->e->options.growth)
-        tide_proto_numbers(&body, SAMPLE_VALUE, held + 2, 2);
+        tide_proto_numbers(body, SAMPLE_VALUE, held + 2, 2);
     else
-        tide_proto_numbers(&body, SAMPLE_VALUE, held, 4);
-    put_label(p, &body, "process", process, 0);
+        tide_proto_numbers(body, SAMPLE_VALUE, held, 4);
+    put_label(p, body, "process", process, 0);
     if (v->site->process >= 1 && (size_t)v->site->process <= p->h->process_count)
-        put_label(p, &body, "pid", NULL, p->h->processes[v->site->process - 1].row.pid);
-    put_label(p, &body, "kind", tide_site_kind_name(v->site->kind), 0);
-    tide_proto_message(&p->samples, PROFILE_SAMPLE, &body);
-    tide_buf_release(&body);
+        put_label(p, body, "pid", NULL, p->h->processes[v->site->process - 1].row.pid);
+    put_label(p, body, "kind", tide_site_kind_name(v->site->kind), 0);
+    tide_proto_message(&p->samples, PROFILE_SAMPLE, body);
 }
 
 static void put_type(struct profile *p, struct tide_buf *out, unsigned field, const char *type,
