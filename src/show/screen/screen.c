@@ -364,20 +364,17 @@ static void press(struct screen *screen, int64_t now_ns, int key)
         return;
     screen->dirty = screen->pressed = true;
     screen->message[0] = '\0';
-    if (model->wish == TIDE_WISH_REDRAW) {
-        if (screen->door)
-            tide_door_redraw(screen->door);
-        model->wish = TIDE_WISH_NONE;
-    } else if (model->wish == TIDE_WISH_ASK) {
-        if (screen->door)
-            tide_door_ask(screen->door);
-        model->wish = TIDE_WISH_NONE;
-    } else if (model->wish == TIDE_WISH_INTERRUPT) {
+    if (model->wish == TIDE_WISH_REDRAW && screen->door)
+        tide_door_redraw(screen->door);
+    else if (model->wish == TIDE_WISH_ASK && screen->door)
+        tide_door_ask(screen->door);
+    else if (model->wish == TIDE_WISH_INTERRUPT) {
         if (!screen->door) /* which has passed it on already */
             screen->config.interrupt(screen->config.context);
         say(screen, now_ns, "Ctrl-C was sent to the program; press it again to decide what becomes of it");
-        model->wish = TIDE_WISH_NONE;
     }
+    if (model->wish != TIDE_WISH_QUIT)
+        model->wish = TIDE_WISH_NONE;
 }
 
 /* What becomes of the program, if there is one. */
@@ -540,13 +537,6 @@ static int run_into_dump(struct screen *screen, struct tide_err *err)
     return 0;
 }
 
-static void name_recording(struct screen *screen)
-{
-    const char *path = screen->path, *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    tide_text_shown(name, screen->recording, sizeof screen->recording);
-}
-
 static int start(struct screen *screen, struct tide_err *err)
 {
     screen->opened_ns = screen->played_ns = tide_clock_ns();
@@ -554,7 +544,7 @@ static int start(struct screen *screen, struct tide_err *err)
     screen->keys = screen->config.keys;
     screen->mood = TIDE_STYLE_DIM;
     snprintf(screen->sentence, sizeof screen->sentence, "waiting for the first sample");
-    name_recording(screen);
+    tide_text_shown(tide_text_last_part(screen->path), screen->recording, sizeof screen->recording);
     tide_model_init(&screen->model);
     tide_view_init(&screen->view, !tide_term_unicode());
     tide_log_init(&screen->log);

@@ -6,6 +6,7 @@
  * hang the view.
  */
 #include "show/screen/view_model.h"
+#include "base/grow.h"
 #include "base/map.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@
 enum {
     GPU_LOOK_BACK = 4096, /* GPU samples before the cursor that are looked at */
     GPU_DEVICES = 64,
+    ROWS_MOST = 1 << 28,
     LARGE_PART = 100, /* a process is large that once held this part of the tree's peak */
 };
 
@@ -228,14 +230,8 @@ static const struct tide_judged *judged_of(const struct tide_model *model, const
 
 static struct tide_row *new_row(struct tide_model *model)
 {
-    if (model->row_count == model->row_capacity) {
-        size_t capacity = model->row_capacity ? model->row_capacity * 2 : 64;
-        struct tide_row *rows = realloc(model->rows, capacity * sizeof *rows);
-        if (!rows)
-            return NULL;
-        model->rows = rows;
-        model->row_capacity = capacity;
-    }
+    if (TIDE_GROW(model->rows, model->row_capacity, model->row_count + 1, ROWS_MOST))
+        return NULL;
     struct tide_row *row = &model->rows[model->row_count++];
     *row = (struct tide_row){.rss = TIDE_UNKNOWN,
                              .peak = TIDE_UNKNOWN,
@@ -343,14 +339,8 @@ static int push(struct walk *walk, size_t begin, size_t end, int depth, bool apa
 {
     if (begin == end)
         return 0;
-    if (walk->count == walk->capacity) {
-        size_t capacity = walk->capacity ? walk->capacity * 2 : 64;
-        struct pending *stack = realloc(walk->stack, capacity * sizeof *stack);
-        if (!stack)
-            return -1;
-        walk->stack = stack;
-        walk->capacity = capacity;
-    }
+    if (TIDE_GROW(walk->stack, walk->capacity, walk->count + 1, ROWS_MOST))
+        return -1;
     walk->stack[walk->count++] = (struct pending){begin, end, depth, apart};
     return 0;
 }
