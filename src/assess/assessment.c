@@ -668,11 +668,12 @@ static int assess(struct tide_assessing *s)
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
                         struct tide_assessment **ret_assessment, struct tide_err *err)
 {
+    static const struct tide_assess_options as_recorded = {NAN, NAN, NAN, NULL};
     struct tide_assessment *a = new_assessment(TIDE_JUDGED_MOST, err);
     if (!a)
         return -1;
     struct tide_assessing s = {.h = history,
-                               .options = options,
+                               .options = options ? options : &as_recorded,
                                .a = a,
                                .arena = &a->private->arena,
                                .scratch = &a->private->scratch,

@@ -114,7 +114,8 @@ struct tide_assess_options {
     const atomic_bool *stop;      /* once true, judging a history fails within milliseconds; NULL: never */
 };
 
-/* Caller frees with tide_assessment_free. Fails when there is nothing to judge. */
+/* options NULL: as the recording says. Caller frees with tide_assessment_free. Fails when there is nothing to
+ * judge. */
 int tide_assess_history(const struct tide_history *history, const struct tide_assess_options *options,
                         struct tide_assessment **ret_assessment, struct tide_err *err);
 int tide_assess_series(const struct tide_series_set *set, const struct tide_assess_options *options,

@@ -75,10 +75,9 @@ static int run(struct tide_command_call *call, struct tide_err *err)
         return -1;
     const char *path = call->operands[0];
     struct tide_answer answer = {0};
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_blame *blame = NULL;
     int code = -1;
-    if (!tide_answer_init(&answer, path, &as_recorded, err) &&
+    if (!tide_answer_init(&answer, path, NULL, err) &&
         !tide_blame_new(answer.history, answer.assessment, &want, &blame, err)) {
         bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
         /* Memory grows, or may grow, and no call site is known that does. */

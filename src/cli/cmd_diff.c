@@ -57,11 +57,10 @@ static int diff_files(const struct values *v, char **operands, const struct tide
                       struct tide_err *err)
 {
     struct tide_answer answers[2] = {{0}, {0}};
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_diff *diff = NULL;
     int code = -1;
-    if (tide_answer_init(&answers[0], operands[0], &as_recorded, err) ||
-        (!v->between && tide_answer_init(&answers[1], operands[1], &as_recorded, err)))
+    if (tide_answer_init(&answers[0], operands[0], NULL, err) ||
+        (!v->between && tide_answer_init(&answers[1], operands[1], NULL, err)))
         goto release;
     const struct tide_answer *both[2] = {&answers[0], &answers[v->between ? 0 : 1]};
     const char *sources[2] = {operands[0], operands[v->between ? 0 : 1]};

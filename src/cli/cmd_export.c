@@ -90,10 +90,9 @@ static int export_file(const char *path, const char *to, const struct tide_expor
 {
     struct tide_answer answer = {0};
     struct tide_reader *reader = NULL;
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_outfile file = {0};
     int status = -1;
-    if (check_place(to, err) || tide_answer_init(&answer, path, &as_recorded, err))
+    if (check_place(to, err) || tide_answer_init(&answer, path, NULL, err))
         return -1;
     if (tide_reader_new(path, &reader, err) || tide_outfile_open(&file, to, err))
         goto release;

@@ -83,12 +83,11 @@ static int check_place(const char *path, const char *recording, bool force, stru
 static int write_page(const struct values *v, const char *recording, const char *path, struct tide_err *err)
 {
     struct tide_answer answer = {0};
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_outfile file = {0};
     static struct tide_forecast plan;
     bool host = false;
     if ((v->plan && tide_plan_read(v->plan, &plan, &host, err)) ||
-        tide_answer_init(&answer, recording, &as_recorded, err))
+        tide_answer_init(&answer, recording, NULL, err))
         return -1;
     struct tide_report report = {.history = answer.history,
                                  .assessment = answer.assessment,

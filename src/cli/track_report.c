@@ -75,9 +75,8 @@ static void print_answer(const struct tide_answer *answer, const char *shown)
 static void print_verdict(const char *path, const char *shown, bool quiet)
 {
     struct tide_answer answer;
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_err err = {0};
-    if (tide_answer_init(&answer, path, &as_recorded, &err)) {
+    if (tide_answer_init(&answer, path, NULL, &err)) {
         fprintf(stderr, "tidemark: no verdict: %s\n", err.text);
         return;
     }

@@ -218,10 +218,9 @@ static void say_everything(const struct tide_answer *answer)
 
 static void assess(struct tide_history *history, struct tide_reader *reader)
 {
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_answer answer = {.history = history};
     struct tide_err err = {{0}, {0}};
-    if (tide_assess_history(history, &as_recorded, &answer.assessment, &err)) {
+    if (tide_assess_history(history, NULL, &answer.assessment, &err)) {
         TIDE_CHECK_TRUE(err.text[0]);
         return;
     }

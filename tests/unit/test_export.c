@@ -72,7 +72,6 @@ static int set_up(void **state)
 {
     struct tide_err err = {0};
     struct tide_writer *w;
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
     struct tide_process row = {
         .pid = 7, .name = "python3", .command = "", .role = "t.py", .ended_ns = TIDE_UNKNOWN};
     int64_t process, sites[SITES];
@@ -85,7 +84,7 @@ static int set_up(void **state)
     for (int step = 0; step < STEPS; step++)
         put_step(w, process, sites, step);
     assert_int_equal(tide_writer_free(w, NULL), 0);
-    if (tide_answer_init(&answer, path, &as_recorded, &err) || tide_reader_new(path, &reader, &err))
+    if (tide_answer_init(&answer, path, NULL, &err) || tide_reader_new(path, &reader, &err))
         fail_msg("%s", err.text);
     return 0;
 }

@@ -205,8 +205,7 @@ static void set_scene(struct scene *s)
         }
     }
     ok(tide_writer_free(s->writer, &s->err), &s->err);
-    struct tide_assess_options as_recorded = {.items = NAN, .items_per_step = NAN, .limit_bytes = NAN};
-    ok(tide_answer_init(&s->answer, s->path, &as_recorded, &s->err), &s->err);
+    ok(tide_answer_init(&s->answer, s->path, NULL, &s->err), &s->err);
 }
 
 static void clear_scene(struct scene *s)
