@@ -162,32 +162,25 @@ static int plan_own(const struct values *v, char **words, int count, struct tide
 static int own_preset(const struct values *v, struct tide_err *err)
 {
     char batch[32], sequence[32], accumulate[32], budget[32];
-    char *words[16];
-    int count = 0;
     bool path = strchr(v->model, '/') || strstr(v->model, ".json");
     snprintf(batch, sizeof batch, "%lld", (long long)v->batch);
     snprintf(sequence, sizeof sequence, "%lld", (long long)(v->sequence ? v->sequence : 64));
     snprintf(accumulate, sizeof accumulate, "%lld", (long long)v->accumulation);
     snprintf(budget, sizeof budget, "%lld", (long long)v->device_memory);
-    words[count++] = (char *)"train";
-    words[count++] = (char *)"lm";
-    words[count++] = (char *)(path ? "--config" : "--preset");
-    words[count++] = (char *)v->model;
-    words[count++] = (char *)"--batch";
-    words[count++] = batch;
-    words[count++] = (char *)"--seq";
-    words[count++] = sequence;
-    words[count++] = (char *)"--accumulate";
-    words[count++] = accumulate;
+    const char *words[16] = {"train",   "lm",      path ? "--config" : "--preset",
+                             v->model,  "--batch", batch,
+                             "--seq",   sequence,  "--accumulate",
+                             accumulate};
+    int count = 10;
     if (!strcmp(v->dtype, "bf16")) {
-        words[count++] = (char *)"--dtype";
-        words[count++] = (char *)"bf16";
+        words[count++] = "--dtype";
+        words[count++] = "bf16";
     }
     if (v->device_memory) {
-        words[count++] = (char *)"--budget";
+        words[count++] = "--budget";
         words[count++] = budget;
     }
-    return plan_own(v, words, count, err);
+    return plan_own(v, (char **)words, count, err);
 }
 
 /* Exit code: 1 where it does not fit, 3 where nothing explains the number. */
