@@ -3,23 +3,8 @@
 
 #include <string.h>
 
-static const char *entity_of(char c)
-{
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
-    }
-}
+static const char *const entities['>' + 1] = {
+    ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
 
 void tide_html_text(FILE *out, const char *text, size_t most)
 {
@@ -31,7 +16,7 @@ void tide_html_text(FILE *out, const char *text, size_t most)
             fputs("..", out);
             return;
         }
-        const char *entity = entity_of(text[i]);
+        const char *entity = (unsigned char)text[i] <= '>' ? entities[(unsigned char)text[i]] : NULL;
         char shown[24];
         fputs(entity ? entity : tide_text_escape(text + i, taken, shown, sizeof shown), out);
         i += taken;
