@@ -35,15 +35,10 @@ static const char *per(const struct tide_diff *d)
     return d->x_is_steps ? "step" : "second";
 }
 
-static void put_size(struct tide_buf *b, const char *sign, double bytes)
-{
-    tide_buf_format(b, "%s%s", sign, TIDE_SIZE(bytes));
-}
-
 /* "+12 MiB", "-3 KiB" */
 static void put_change(struct tide_buf *b, double bytes)
 {
-    put_size(b, bytes < 0 ? "-" : "+", fabs(bytes));
+    tide_buf_format(b, "%s%s", bytes < 0 ? "-" : "+", TIDE_SIZE(fabs(bytes)));
 }
 
 /* --- the answer ---------------------------------------------------------------------------------------- */
@@ -61,16 +56,14 @@ static void put_verdict(struct tide_buf *b, const struct tide_diff *d, int side)
     };
     const struct tide_verdict *v = &d->sides[side].assessment->judged[0].verdict;
     const char *name = side ? "B" : "A";
-    if (tide_verdict_grows(v)) {
-        tide_buf_format(b, "%s %s ", name, v->kind == TIDE_LEAK ? "leaks" : "retains");
-        put_size(b, "", d->sides[side].rate.bytes);
-        tide_buf_format(b, " per %s", per(d));
-    } else if (v->kind == TIDE_UNDECIDED && d->result != TIDE_DIFF_UNDECIDED &&
-               isfinite(d->sides[side].rate.high)) {
-        tide_buf_format(b, "%s leaks less than ", name);
-        put_size(b, "", d->sides[side].rate.high);
-        tide_buf_format(b, " per %s, if at all", per(d));
-    } else
+    if (tide_verdict_grows(v))
+        tide_buf_format(b, "%s %s %s per %s", name, v->kind == TIDE_LEAK ? "leaks" : "retains",
+                        TIDE_SIZE(d->sides[side].rate.bytes), per(d));
+    else if (v->kind == TIDE_UNDECIDED && d->result != TIDE_DIFF_UNDECIDED &&
+             isfinite(d->sides[side].rate.high))
+        tide_buf_format(b, "%s leaks less than %s per %s, if at all", name,
+                        TIDE_SIZE(d->sides[side].rate.high), per(d));
+    else
         tide_buf_format(b, "%s %s", name, words[v->kind]);
 }
 
@@ -98,20 +91,13 @@ static void put_between(struct tide_buf *b, const struct tide_diff *d)
     const double *from = d->sides[0].live_bytes, *to = d->sides[1].live_bytes;
     put_change(b, to[0] - from[0]);
     tide_buf_text(b, " between ");
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++)
         tide_buf_format(b, "%s%s %.10g", side ? " and " : "", per(d),
                         isfinite(d->sides[side].at_x) ? d->sides[side].at_x
                                                       : (double)d->sides[side].at_ns / 1e9);
-    }
-    tide_buf_text(b, ": ");
-    put_size(b, "", from[0]);
-    put_size(b, " -> ", to[0]);
-    tide_buf_text(b, " live in all call sites");
-    if (from[1] > 0 || to[1] > 0) {
-        put_size(b, ", ", from[1]);
-        put_size(b, " -> ", to[1]);
-        tide_buf_text(b, " on devices");
-    }
+    tide_buf_format(b, ": %s -> %s live in all call sites", TIDE_SIZE(from[0]), TIDE_SIZE(to[0]));
+    if (from[1] > 0 || to[1] > 0)
+        tide_buf_format(b, ", %s -> %s on devices", TIDE_SIZE(from[1]), TIDE_SIZE(to[1]));
 }
 
 /* --- call sites ---------------------------------------------------------------------------------------- */
@@ -159,8 +145,7 @@ static void print_site(const struct tide_diff *d, const struct tide_diff_site *r
     put_measure(&b, d, row);
     while (b.len < 22)
         tide_buf_text(&b, " ");
-    put_size(&b, "", row->bytes[0]);
-    put_size(&b, " -> ", row->bytes[1]);
+    tide_buf_format(&b, "%s -> %s", TIDE_SIZE(row->bytes[0]), TIDE_SIZE(row->bytes[1]));
     int side;
     const struct tide_history_site *site = site_of(row, &side);
     if (tide_site_is_on_device(site))
