@@ -44,7 +44,6 @@ static void put_shown(struct tide_json *json, const char *key, const char *text)
 static void put_series(struct tide_json *json, const struct tide_summary *summary,
                        const struct tide_assessment *a, const struct tide_report_series *s)
 {
-    static const char *const subjects[] = {"process", "role", "tree", "gpu", "gauge", "column"};
     const struct tide_judged *j = s->judged;
     const struct tide_verdict *v = &j->verdict;
     char sentence[1024];
@@ -54,7 +53,7 @@ static void put_series(struct tide_json *json, const struct tide_summary *summar
                                                      : NAN;
     tide_json_object(json, NULL);
     tide_json_text(json, "name", j->name);
-    tide_json_text(json, "subject", subjects[j->subject]);
+    tide_json_text(json, "subject", tide_subject_names[j->subject]);
     tide_json_text(json, "verdict", tide_verdict_name(v->kind));
     tide_json_text(json, "sentence", sentence);
     tide_json_whole(json, "limit", limit);
@@ -93,7 +92,7 @@ static void put_marks(struct tide_json *json, const struct tide_report_marks *ma
     }
     tide_json_end(json);
     tide_json_object(json, "steps");
-    const struct tide_report_step *s = marks->steps;
+    const struct tide_report_mark *s = marks->steps;
     put_differences(json, "t", &s->t_ns, sizeof *s, marks->step_count, TIDE_NS_PER_MS);
     put_differences(json, "v", &s->number, sizeof *s, marks->step_count, 1);
     tide_json_end(json);

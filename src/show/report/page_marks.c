@@ -72,7 +72,7 @@ static int make_epochs(const struct tide_history *h, struct tide_arena *arena, s
     size_t stride = (count + EPOCHS_MOST - 1) / EPOCHS_MOST;
     for (size_t i = 0; i < h->mark_count; i++)
         if (h->marks[i].kind == TIDE_MARK_EPOCH && seen++ % stride == 0)
-            m->epochs[m->epoch_count++] = (struct tide_report_epoch){h->marks[i].t_ns, h->marks[i].number};
+            m->epochs[m->epoch_count++] = (struct tide_report_mark){h->marks[i].t_ns, h->marks[i].number};
     m->epochs_left_out = count - m->epoch_count;
     return 0;
 }
@@ -86,7 +86,7 @@ static int make_steps(const struct tide_axis *axis, struct tide_arena *arena, st
         return no_memory(err);
     for (size_t i = 0; i < kept; i++) {
         size_t at = kept > 1 ? i * (count - 1) / (kept - 1) : 0;
-        m->steps[m->step_count++] = (struct tide_report_step){axis->t_ns[at], llround(axis->step[at])};
+        m->steps[m->step_count++] = (struct tide_report_mark){axis->t_ns[at], llround(axis->step[at])};
     }
     return 0;
 }

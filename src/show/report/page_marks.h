@@ -8,12 +8,9 @@
 #include "assess/summary.h"
 #include "base/arena.h"
 
-struct tide_report_epoch {
+/* An epoch, or a step, rounded. */
+struct tide_report_mark {
     int64_t t_ns, number;
-};
-
-struct tide_report_step {
-    int64_t t_ns, number; /* rounded */
 };
 
 struct tide_report_marks {
@@ -23,10 +20,10 @@ struct tide_report_marks {
     size_t span_count;
     int64_t merged_ns; /* stretches of one phase with less than this between them are one; 0: all are here */
     size_t spans_left_out; /* of phases whose name has no room */
-    struct tide_report_epoch *epochs;
+    struct tide_report_mark *epochs;
     size_t epoch_count;
     size_t epochs_left_out;
-    struct tide_report_step *steps; /* none when the axis is seconds; between two, steps go on evenly */
+    struct tide_report_mark *steps; /* none when the axis is seconds; between two, steps go on evenly */
     size_t step_count;
 };
 

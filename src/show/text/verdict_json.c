@@ -9,11 +9,7 @@
 
 enum { SENTENCE = 1024 };
 
-static const char *subject_name(enum tide_subject subject)
-{
-    static const char *const names[] = {"process", "role", "tree", "gpu", "gauge", "column"};
-    return names[subject];
-}
+const char *const tide_subject_names[] = {"process", "role", "tree", "gpu", "gauge", "column"};
 
 /* What is a step or a second, by the axis. */
 static void json_place(struct tide_json *json, const char *step, const char *second, bool steps, double x)
@@ -45,7 +41,7 @@ static void json_judged(struct tide_json *json, const struct tide_judged *j, con
     bool steps = j->x_is_steps;
     tide_json_text(json, "verdict", tide_verdict_name(v->kind));
     tide_json_text(json, "shape", tide_shape_name(v->shape));
-    tide_json_text(json, "subject", j->shared ? "shared memory" : subject_name(j->subject));
+    tide_json_text(json, "subject", j->shared ? "shared memory" : tide_subject_names[j->subject]);
     tide_json_text(json, "name", j->name);
     tide_json_whole(json, "pid", j->pid > 0 ? (double)j->pid : NAN);
     tide_json_text(json, "axis", steps ? "step" : "second");

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+extern const char *const tide_subject_names[]; /* by enum tide_subject */
+
 /* One sentence a person understands, without "tidemark:" and without a full stop. Escaped. */
 void tide_judged_sentence(const struct tide_judged *judged, const struct tide_assessment *assessment,
                           char *out, size_t size);
