@@ -329,9 +329,8 @@ static double pace(const struct tide_assessing *s, double from_x, double to_x)
     return all > 0 ? got / all : 1;
 }
 
-/* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
- * not. On a busy machine a start takes longer. */
-static double left_of_start(const struct tide_assessing *s, const struct tide_judged *j)
+/* On a busy machine a start takes longer. */
+double tide_assessing_left_of_start(const struct tide_assessing *s, const struct tide_judged *j)
 {
     const struct tide_verdict *v = &j->verdict;
     double elapsed = v->x_last - v->x_first, width = (v->slope_high - v->slope_low) / 2;
@@ -348,7 +347,7 @@ static double left_of_start(const struct tide_assessing *s, const struct tide_ju
 static void allow_for_start(const struct tide_assessing *s, struct tide_judged *j)
 {
     struct tide_verdict *v = &j->verdict;
-    double left = v->kind == TIDE_LEAK ? left_of_start(s, j) : 0;
+    double left = v->kind == TIDE_LEAK ? tide_assessing_left_of_start(s, j) : 0;
     if (left <= 0)
         return;
     j->starting = true;

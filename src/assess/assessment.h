@@ -71,6 +71,7 @@ struct tide_judged {
     bool passing;      /* PROCESS: lives briefly, others of its role before or after it; ROLE: all do */
     bool python;       /* PROCESS: an interpreter of Python's */
     bool own_pages;    /* the series is USS: pages that are the process's own */
+    bool inside;       /* a leak of what the program holds, while the process's memory is level */
     char name[128];    /* escaped: "python[141495] (child of uv[141489])", "20 x compile_worker", "the process
                           tree" */
     bool x_is_steps;

@@ -89,8 +89,12 @@ size_t tide_assessing_series(struct tide_assessing *s, struct tide_arena *arena,
                              const struct tide_level *levels, size_t count, int64_t began_ns,
                              int64_t ended_ns, double **ret_x, double **ret_bytes, size_t *ret_moments);
 
-/* Fills what is known of live memory into the verdict on a process, which may become retention. -1: no
- * memory. (retained.c) */
+/* For how many steps or seconds more growth may be no more than the program's start; nothing or less: it is
+ * not. */
+double tide_assessing_left_of_start(const struct tide_assessing *s, const struct tide_judged *judged);
+
+/* Fills what is known of live memory into the verdict on a process, which may become retention, or a leak of
+ * what is held while memory is level. -1: no memory. (retained.c) */
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *process,
                              struct tide_judged *judged);
 /* No leak: growth that is bounded by what is held already. */

@@ -5,6 +5,7 @@
 #include "assess/assessment_private.h"
 #include "assess/moment.h"
 #include "assess/stacks.h"
+#include "judge/fit.h"
 #include "judge/thresholds.h"
 
 #include <math.h>
@@ -12,8 +13,9 @@
 
 #define PAGE 4096.0
 
-static const double LOST_MOST = 0.01; /* of the samples: more, and what is live is not known */
-static const double LATE_MOST = 0.1;  /* of the stretch: who is seen from later on was not seen grow */
+static const double LOST_MOST = 0.01;   /* of the samples: more, and what is live is not known */
+static const double INSIDE_SAMPLES = 4; /* fewer that come one after another may be chance */
+static const double LATE_MOST = 0.1;    /* of the stretch: who is seen from later on was not seen grow */
 
 /* Whether the sum of what was seen allocated is what the process holds. */
 static bool is_seen(const struct tide_history *h, int64_t process)
@@ -172,6 +174,39 @@ static void wait_until_it_matters(struct tide_verdict *v, double matters)
     v->needed_for = v->detectable = v->slope;
 }
 
+/* To the error of the line comes that of the samples that growth rests on: their number is Poisson's. */
+static void widen(struct tide_verdict *v, double samples)
+{
+    double error = 1.96 * v->slope / sqrt(samples);
+    v->slope_low = fmax(v->slope - tide_error_of_both(v->slope - v->slope_low, error), 0);
+    v->slope_high = v->slope + tide_error_of_both(v->slope_high - v->slope, error);
+}
+
+/* Memory is level. What the program holds may leak all the same, as long as that fits into what the process
+ * had or is not touched: then the verdict is on that. */
+static int find_inside(struct tide_assessing *s, const struct tide_history_process *p, struct tide_judged *j)
+{
+    struct tide_judged held = *j;
+    struct tide_verdict *v = &held.verdict;
+    struct tide_judge_input live;
+    double interval = (double)tide_history_heap_status(s->h, p->row.id)->interval_bytes;
+    if (live_series(s, p, v, &live))
+        return tide_assessing_no_memory(s->err);
+    if (live.count == 0 || tide_judge(&live, s->scratch, v, s->err))
+        return live.count == 0 ? 0 : -1;
+    double samples = interval > 0 ? v->growth_bytes / interval : INFINITY;
+    if (v->kind != TIDE_LEAK || samples < INSIDE_SAMPLES || tide_assessing_left_of_start(s, &held) > 0)
+        return 0;
+    widen(v, samples);
+    v->floor_first = j->verdict.floor_first;
+    v->floor_last = j->verdict.floor_last;
+    v->peak = j->verdict.peak;
+    v->limit_x = v->limit_x_low = v->limit_x_high = NAN;
+    held.inside = true;
+    *j = held;
+    return 0;
+}
+
 int tide_assessing_retention(struct tide_assessing *s, const struct tide_history_process *p,
                              struct tide_judged *j)
 {
@@ -179,6 +214,11 @@ int tide_assessing_retention(struct tide_assessing *s, const struct tide_history
     if (p->heap_count == 0 || p->point_count == 0 || !is_seen(s->h, p->row.id))
         return 0;
     struct tide_arena_mark mark = tide_arena_mark(s->scratch);
+    if (v->kind == TIDE_FLAT || v->kind == TIDE_SPIKES) {
+        int status = find_inside(s, p, j);
+        tide_arena_rewind(s->scratch, mark);
+        return status;
+    }
     int64_t from_ns = tide_assessing_time(s, v->start_x), to_ns = tide_assessing_time(s, v->x_last);
     struct tide_retention_input input = {.verdict = v, .managed_bytes = managed_at(s->h, p->row.id, to_ns)};
     kept_between(s->h, p, from_ns, to_ns, &input.kept_first, &input.kept_last);

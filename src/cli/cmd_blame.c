@@ -67,6 +67,9 @@ static int read_options(const struct values *v, char **operands, int count, stru
     return 0;
 }
 
+/* Of the growth: who explains so much of it is its culprit, also where few samples do not tell a line. */
+static const double MOST_OF_IT = 0.5;
+
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
     const struct values *v = (const void *)call->values;
@@ -79,7 +82,9 @@ static int run(struct tide_command_call *call, struct tide_err *err)
     int code = -1;
     if (!tide_answer_init(&answer, path, NULL, err) &&
         !tide_blame_new(answer.history, answer.assessment, &want, &blame, err)) {
-        bool growing = want.by == TIDE_BLAME_GROWTH && blame->count > 0 && blame->culprits[0].bytes_per_x > 0;
+        const struct tide_culprit *first = blame->count ? &blame->culprits[0] : NULL;
+        bool growing =
+            want.by == TIDE_BLAME_GROWTH && first && (first->bytes_per_x > 0 || first->share >= MOST_OF_IT);
         /* Memory grows, or may grow, and no call site is known that does. */
         bool cannot_tell =
             want.by == TIDE_BLAME_GROWTH && tide_assessment_exit_code(answer.assessment) != TIDE_EXIT_OK;
@@ -110,7 +115,7 @@ const struct tide_command tide_command_blame = {
         "counts with what the program adds to it per step. After the culprits come healthy places: phases that free their memory each time, and caches that filled and stopped. "
         "Other orders: bytes live at the peak, at the end or in a phase, or growth between two steps.\n"
         "\n"
-        "Exit code: 0 no call site grows, 1 one does, 2 trouble, 3 no call site is known to grow, but memory grows or it is too early to say.",
+        "Exit code: 0 no call site grows, 1 one does, or explains most of the growth, 2 trouble, 3 no call site is known to, but memory grows or it is too early to say.",
     .examples = "tidemark run --heap -o train.tide -- python train.py\n"
                 "tidemark blame train.tide\n"
                 "tidemark blame --by peak train.tide\n"

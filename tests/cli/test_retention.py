@@ -137,6 +137,37 @@ def test_what_another_allocator_would_give_back_is_said_to_be_unknown(tidemark, 
     assert "is not known" in tidemark("judge", path).out
 
 
+def in_samples(size):
+    """As the hook sees it: a sample counts for half a MiB."""
+    return size // (512 * KIB) * 512 * KIB
+
+
+def level(_):
+    return 320 * MIB
+
+
+def test_what_is_held_may_leak_in_memory_that_the_process_had(tidemark, tmp_path):
+    path = recorded(tmp_path / "a.tide", level, lambda i: 300 * MIB + in_samples(32 * KIB * i))
+    got = tidemark("judge", "--json", path)
+    assert got.code == 1, got.err
+    d = got.json
+    assert (d["verdict"], d["subject"], d["limit_step"]) == ("leak", "process", None)
+    assert d["bytes_per_step_low"] <= 32 * KIB <= d["bytes_per_step_high"]
+    assert d["bytes_per_step_high"] - d["bytes_per_step_low"] > 0.4 * d["bytes_per_step"]  # twelve samples
+    said = tidemark("judge", path).out
+    assert said.startswith("tidemark: LEAK in train[100]\n") and "of what the program holds, while its memory stays at 320 MiB" in said
+
+
+@pytest.mark.parametrize("what, live", [
+    ("it comes and goes", lambda i: 300 * MIB + i * 37 % 11 * 512 * KIB),
+    ("it is three samples", lambda i: 300 * MIB + in_samples(8 * KIB * i)),
+    ("it rose and stopped", lambda i: 300 * MIB + in_samples(64 * KIB * min(i, 80))),
+])
+def test_what_is_held_does_not_leak_while_memory_is_level(tidemark, tmp_path, what, live):
+    d = tidemark("judge", "--json", recorded(tmp_path / "a.tide", level, live)).json
+    assert d["verdict"] == "flat", what
+
+
 def test_the_remedy_depends_on_where_the_free_memory_lies(tidemark, tmp_path):
     holes = recorded(tmp_path / "holes.tide", rising, flat, free=lambda i: i * MIB, pieces=lambda i: 1 + i * 1024, threads=16)
     said = tidemark("judge", holes).out

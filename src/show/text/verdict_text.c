@@ -80,11 +80,14 @@ static void put_leak(struct tide_buf *b, const struct tide_judged *j)
     put_rate(b, j);
     if (v->shape == TIDE_SHAPE_ACCELERATING)
         tide_buf_text(b, ", and faster all the time: this is the rate of the last third");
-    if (v->shape == TIDE_SHAPE_STAIRCASE)
+    if (v->shape == TIDE_SHAPE_STAIRCASE && !j->inside) /* whose stairs are samples */
         tide_buf_format(b, ", in %zu jumps about %s apart%s", v->stairs, STRETCH(j, v->stair_period),
                         with[v->stairs_at]);
     if (j->own_pages)
         tide_buf_text(b, " of pages that became its own (copy-on-write)");
+    if (j->inside)
+        tide_buf_format(b, " of what the program holds, while its memory stays at %s",
+                        TIDE_SIZE(v->floor_last));
 }
 
 /* Of a run that has ended nothing more is to come. */
