@@ -83,6 +83,8 @@ def test_a_full_tree_is_searched_on_and_told(selfplay):
     (("--net", "huge"), "net"),
     (("--children", 3), "children"),
     (("--noise-share", "1.5"), "noise-share"),
+    (("--dtype", "bf16"), "computes in f32"),
+    (("--weights", "int8"), "cannot be trained"),
     (("--budget", "45M", "--batch", 60000), "would fit"),
     (("--game", "gomoku", "--net", "30x192", "--budget", "10M"), "least possible"),
 ])
