@@ -3,11 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void tide_bounds_init(struct tide_bounds *bounds)
-{
-    bounds->count = 0;
-}
-
 static struct tide_bound *find_or_add(struct tide_bounds *bounds, const char *name)
 {
     for (size_t i = 0; i < bounds->count; i++)

@@ -28,12 +28,11 @@ struct tide_bound {
     int64_t written_bytes; /* what the recording says */
 };
 
+/* All zeros: there are none. */
 struct tide_bounds {
     struct tide_bound items[TIDE_BOUNDS_MAX];
     size_t count;
 };
-
-void tide_bounds_init(struct tide_bounds *bounds);
 
 /* bytes TIDE_UNKNOWN: it does not apply. */
 void tide_bounds_set(struct tide_bounds *bounds, enum tide_bound_kind kind, const char *name, int64_t bytes);

@@ -155,13 +155,7 @@ static void enter_group(struct tide_cgroup *cgroup)
     cgroup->directory[0] = '\0';
 }
 
-static int64_t read_bytes(int fd)
-{
-    char text[64];
-    ssize_t len = fd < 0 ? -1 : tide_proc_reread(fd, text, sizeof text);
-    return len < 0 ? TIDE_UNKNOWN : tide_proc_parse_bytes(text, (size_t)len);
-}
-
+/* key NULL: the file is the number. */
 static int64_t read_counter(int fd, const char *key)
 {
     char text[1024];
@@ -246,8 +240,8 @@ void tide_cgroup_read(struct tide_cgroup *cgroup)
 {
     const struct file_names *names = names_of(cgroup);
     char text[512];
-    cgroup->current_bytes = read_bytes(cgroup->current_fd);
-    cgroup->peak_bytes = read_bytes(cgroup->peak_fd);
+    cgroup->current_bytes = read_counter(cgroup->current_fd, NULL);
+    cgroup->peak_bytes = read_counter(cgroup->peak_fd, NULL);
     cgroup->kills = read_counter(cgroup->events_fd, names->kill_key);
     cgroup->hits = read_counter(cgroup->limit_events_fd, names->hit_key);
     /* Without a group of its own to ask, the pressure of the whole machine is what there is. */

@@ -167,18 +167,13 @@ static uint64_t device_bit(const char *target)
 static uint64_t devices_of(int proc_fd, int64_t pid)
 {
     char target[64];
-    int fd = tide_proc_open_pid(proc_fd, pid, "fd");
-    if (fd < 0)
-        return fd == -EACCES || fd == -EPERM ? UINT64_MAX : 0;
-    DIR *directory = fdopendir(fd);
-    if (!directory) {
-        close(fd);
-        return 0;
-    }
+    DIR *directory = tide_proc_list_pid(proc_fd, pid, "fd");
+    if (!directory)
+        return errno == EACCES || errno == EPERM ? UINT64_MAX : 0;
     uint64_t devices = 0;
     const struct dirent *entry;
     for (int i = 0; i < MAX_DESCRIPTORS && (entry = readdir(directory)); i++) {
-        ssize_t len = readlinkat(fd, entry->d_name, target, sizeof target - 1);
+        ssize_t len = readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
         if (len > 0) {
             target[len] = '\0';
             devices |= device_bit(target);
@@ -216,19 +211,11 @@ static bool holds(const struct tide_member *member, int64_t minor)
 
 /* --- who is who ---------------------------------------------------------------------------------------- */
 
-static bool has_namespace_pid(const struct tide_member *member, int64_t pid)
-{
-    for (int i = 0; i < member->now.namespace_count; i++)
-        if (member->now.namespace_pids[i] == pid)
-            return true;
-    return false;
-}
-
 static struct tide_member *holder_with_pid(struct tide_tree *tree, int64_t pid, int64_t minor, int64_t now_ns)
 {
     for (size_t i = 0; i < tree->member_count; i++) {
         struct tide_member *member = tree->members[i];
-        if (member->ended || (member->pid != pid && !has_namespace_pid(member, pid)))
+        if (member->ended || !tide_member_is_called(member, pid))
             continue;
         if (!holds(member, minor))
             check_member(tree, member, now_ns);

@@ -62,3 +62,18 @@ int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf)
     int fd = openat(dir_fd, path_of(dir_fd, pid, leaf, path), O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
+
+DIR *tide_proc_list(int dir_fd, const char *path)
+{
+    int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !directory)
+        close(fd);
+    return directory;
+}
+
+DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf)
+{
+    char path[PID_PATH];
+    return tide_proc_list(dir_fd, path_of(dir_fd, pid, leaf, path));
+}

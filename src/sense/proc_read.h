@@ -9,6 +9,7 @@
 
 #include "sense/proc_parse.h"
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,6 +25,10 @@ int tide_proc_read_stat(int dir_fd, int64_t pid, struct tide_proc_stat *ret_stat
 
 /* Opens a leaf read-only; a descriptor or -errno. */
 int tide_proc_open_pid(int dir_fd, int64_t pid, const char *leaf);
+
+/* A directory, to be closed with closedir(); NULL with errno. */
+DIR *tide_proc_list(int dir_fd, const char *path);
+DIR *tide_proc_list_pid(int dir_fd, int64_t pid, const char *leaf);
 
 /* From the start of a kept descriptor. */
 ssize_t tide_proc_reread(int fd, char *buf, size_t size);

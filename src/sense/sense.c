@@ -101,7 +101,6 @@ int tide_sense_new(const struct tide_sense_config *config, struct tide_sense **r
     sense->meminfo_fd = -1;
     tide_map_init(&sense->known_by_pid, PROCESSES_MAX);
     tide_map_init(&sense->known_by_inner_pid, PROCESSES_MAX);
-    tide_bounds_init(&sense->bounds);
     tide_smaps_init(&sense->smaps, config->smaps_budget_ppm);
     if (tide_tree_init(&sense->tree, config->proc_path, config->adopt_orphans, err) != 0) {
         free(sense);
@@ -183,20 +182,12 @@ int64_t tide_sense_process_id(const struct tide_sense *sense, int64_t pid, uint6
     return id || start_ticks == 0 ? id : find_known(sense, &sense->known_by_inner_pid, pid, start_ticks);
 }
 
-static bool is_called(const struct tide_member *member, int64_t pid)
-{
-    for (int i = 1; i < member->now.namespace_count; i++)
-        if (member->now.namespace_pids[i] == pid)
-            return true;
-    return false;
-}
-
 /* By the PID that it may know of itself; NULL: there is none. */
 static struct tide_member *find_member(const struct tide_sense *sense, int64_t pid, uint64_t start_ticks)
 {
     struct tide_member *member = tide_tree_find(&sense->tree, pid);
     for (size_t i = 0; (!member || member->start_ticks != start_ticks) && i < sense->tree.member_count; i++)
-        if (sense->tree.members[i]->pid == pid || is_called(sense->tree.members[i], pid))
+        if (tide_member_is_called(sense->tree.members[i], pid))
             member = sense->tree.members[i];
     return member && member->start_ticks == start_ticks ? member : NULL;
 }

@@ -1,6 +1,7 @@
 #include "sense/shared.h"
 
 #include "base/clock.h"
+#include "sense/proc_read.h"
 #include "sense/unmapped.h"
 
 #include <ctype.h>
@@ -89,15 +90,6 @@ static void take(struct tide_shared *shared, const char *path, uint64_t inode)
         tide_map_put(&shared->stems, stem, OURS);
 }
 
-static DIR *open_directory(int at, const char *path)
-{
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (fd >= 0 && !directory)
-        close(fd);
-    return directory;
-}
-
 /* Whether a name has a PID of the tree in it, as a word of its own: segments are often called so. */
 static bool names_member(const struct tide_tree *tree, const char *name)
 {
@@ -116,15 +108,14 @@ static bool names_member(const struct tide_tree *tree, const char *name)
 static void leave_to_others(struct tide_shared *shared, const struct tide_tree *tree)
 {
     int left = OPEN_MOST;
-    DIR *processes = open_directory(tree->proc_fd, ".");
+    DIR *processes = tide_proc_list(tree->proc_fd, ".");
     const struct dirent *process, *entry;
     while (processes && left > 0 && (process = readdir(processes))) {
-        char path[64], link[256];
+        char link[256];
         int64_t pid = strtoll(process->d_name, NULL, 10);
         if (pid < 1 || tide_tree_find(tree, pid))
             continue;
-        snprintf(path, sizeof path, "%lld/fd", (long long)pid);
-        DIR *open = open_directory(tree->proc_fd, path);
+        DIR *open = tide_proc_list_pid(tree->proc_fd, pid, "fd");
         while (open && left-- > 0 && (entry = readdir(open))) {
             ssize_t len = readlinkat(dirfd(open), entry->d_name, link, sizeof link - 1);
             link[len > 0 ? len : 0] = '\0';
@@ -174,7 +165,7 @@ static bool is_by_its_user(const struct tide_tree *tree, const struct stat *info
 /* Counts what the directory holds of the tree's. */
 static void count_files(struct tide_shared *shared, const struct tide_tree *tree, bool first)
 {
-    DIR *directory = open_directory(AT_FDCWD, shared->path);
+    DIR *directory = tide_proc_list(AT_FDCWD, shared->path);
     const struct dirent *entry;
     for (int i = 0; directory && i < FILES_MOST && (entry = readdir(directory)); i++) {
         struct stat info;
@@ -199,9 +190,8 @@ static void count_files(struct tide_shared *shared, const struct tide_tree *tree
  * counts by itself, once. */
 static void count_open(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
-    char path[64], link[256];
-    snprintf(path, sizeof path, "%lld/fd", (long long)pid);
-    DIR *directory = open_directory(tree->proc_fd, path);
+    char link[256];
+    DIR *directory = tide_proc_list_pid(tree->proc_fd, pid, "fd");
     const struct dirent *entry;
     while (directory && *left > 0 && (entry = readdir(directory))) {
         struct stat info;
@@ -226,10 +216,9 @@ static void count_open(struct tide_shared *shared, const struct tide_tree *tree,
 /* Notes what a process maps; files of the directory become the tree's. */
 static void find_mapped(struct tide_shared *shared, const struct tide_tree *tree, int64_t pid, int *left)
 {
-    char path[64], *line = NULL;
+    char *line = NULL;
     size_t size = 0;
-    snprintf(path, sizeof path, "%lld/maps", (long long)pid);
-    int fd = openat(tree->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    int fd = tide_proc_open_pid(tree->proc_fd, pid, "maps");
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     while (maps && (*left)-- > 0 && getline(&line, &size, maps) > 0) {
         unsigned long long inode;

@@ -310,18 +310,26 @@ static void read_symbols(struct file *file, unsigned type)
     }
 }
 
-/* The name of the function at an address, or NULL. Borrowed from the file. */
-static const char *find_symbol(const struct file *file, uint64_t address)
+/* How many elements of a sorted array, which begin with their address, do so at most with this one. */
+static size_t count_until(const void *array, size_t count, size_t size, uint64_t address)
 {
-    size_t low = 0, high = file->symbol_count;
+    size_t low = 0, high = count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (file->symbols[middle].value <= address)
+        if (*(const uint64_t *)((const char *)array + middle * size) <= address)
             low = middle + 1;
         else
             high = middle;
     }
+    return low;
+}
+
+/* The name of the function at an address, or NULL. Borrowed from the file. */
+static const char *find_symbol(const struct file *file, uint64_t address)
+{
+    size_t low = count_until(file->symbols, file->symbol_count, sizeof *file->symbols, address);
+
     /* Among several that begin there, the largest is last; a short one may lie within a longer one before it.
      */
     for (size_t back = 0; back < 8 && low > back; back++) {
@@ -481,14 +489,7 @@ static bool find_unit(struct module *module, uint64_t address, Dwarf_Die *ret_un
         return true;
     if (!module->ranges_made)
         make_ranges(module);
-    size_t low = 0, high = module->range_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (module->ranges[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = count_until(module->ranges, module->range_count, sizeof *module->ranges, address);
     return low > 0 && address < module->ranges[low - 1].high &&
            dwarf_offdie(module->dwarf, module->ranges[low - 1].unit, ret_unit);
 }

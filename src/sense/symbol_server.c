@@ -142,11 +142,6 @@ bool tide_symbol_server_has_room(const struct tide_symbol_server *server)
     return server->pid && server->open_count < TIDE_SYMBOL_ASKED;
 }
 
-size_t tide_symbol_server_open(const struct tide_symbol_server *server)
-{
-    return server->open_count;
-}
-
 static struct question **open_at(struct tide_symbol_server *server, size_t number)
 {
     return &server->open[(server->oldest + number) % TIDE_SYMBOL_ASKED];

@@ -43,9 +43,6 @@ int64_t tide_symbol_server_pid(const struct tide_symbol_server *server);
 /* Whether another question may be asked now. */
 bool tide_symbol_server_has_room(const struct tide_symbol_server *server);
 
-/* Questions without an answer yet. */
-size_t tide_symbol_server_open(const struct tide_symbol_server *server);
-
 /* 0: asked; 1: not now, hear answers first; -1: no worker will come any more, nothing will be answered. */
 int tide_symbol_server_ask(struct tide_symbol_server *server, uint64_t tag,
                            const struct tide_symbol_module *module, uint64_t address, bool debug_info);

@@ -57,15 +57,10 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
     *tree = (struct tide_tree){.adopt_orphans = adopt_orphans, .self_pid = getpid(), .loadavg_fd = -1};
     tide_map_init(&tree->by_pid, TIDE_TREE_MEMBERS);
     tide_map_init(&tree->strangers, MAX_STRANGERS);
-    int fd = open(proc_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    tree->proc = fd < 0 ? NULL : fdopendir(fd);
-    if (!tree->proc) {
-        int error = errno;
-        if (fd >= 0)
-            close(fd);
-        return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(error));
-    }
-    tree->proc_fd = fd;
+    tree->proc = tide_proc_list(AT_FDCWD, proc_path);
+    if (!tree->proc)
+        return tide_err_set(err, "cannot read the processes in '%s': %s", proc_path, strerror(errno));
+    tree->proc_fd = dirfd(tree->proc);
     tide_descriptors_init(&tree->own_descriptors);
     tree->descriptors = &tree->own_descriptors;
     tree->text = malloc(TEXT_BYTES);
@@ -73,16 +68,22 @@ int tide_tree_init(struct tide_tree *tree, const char *proc_path, bool adopt_orp
         closedir(tree->proc);
         return tide_err_set(err, "out of memory");
     }
-    tree->loadavg_fd = open_loadavg(fd);
+    tree->loadavg_fd = open_loadavg(tree->proc_fd);
     return 0;
+}
+
+static void close_status(struct tide_tree *tree, struct tide_member *member)
+{
+    if (member->status_fd < 0)
+        return;
+    close(member->status_fd);
+    member->status_fd = -1;
+    tide_descriptors_give(tree->descriptors);
 }
 
 static void member_free(struct tide_tree *tree, struct tide_member *member)
 {
-    if (member->status_fd >= 0) {
-        close(member->status_fd);
-        tide_descriptors_give(tree->descriptors);
-    }
+    close_status(tree, member);
     free(member->args);
     free(member);
 }
@@ -114,6 +115,14 @@ bool tide_tree_saw(const struct tide_tree *tree, int64_t pid)
     uint64_t value;
     return tide_map_get(&tree->by_pid, (uint64_t)pid, &value) ||
            tide_map_get(&tree->strangers, (uint64_t)pid, &value);
+}
+
+bool tide_member_is_called(const struct tide_member *member, int64_t pid)
+{
+    bool is_called = member->pid == pid;
+    for (int i = 0; i < member->now.namespace_count; i++)
+        is_called |= member->now.namespace_pids[i] == pid;
+    return is_called;
 }
 
 int64_t tide_member_rss(const struct tide_member *member)
@@ -198,11 +207,7 @@ static void end_member(struct tide_tree *tree, struct tide_member *member, int64
     member->ended_ns = now_ns;
     member->row_stale = true;
     forget_counters(member);
-    if (member->status_fd >= 0) {
-        close(member->status_fd);
-        member->status_fd = -1;
-        tide_descriptors_give(tree->descriptors);
-    }
+    close_status(tree, member);
 }
 
 static void lose_member(struct tide_tree *tree, struct tide_member *member, int64_t now_ns)
@@ -475,15 +480,9 @@ static ssize_t read_status(struct tide_tree *tree, struct tide_member *member)
 static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_proc_status *status)
 {
     struct tide_proc_status thread;
-    int fd = tide_proc_open_pid(tree->proc_fd, pid, "task");
-    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
-    if (!tasks) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
+    DIR *tasks = tide_proc_list_pid(tree->proc_fd, pid, "task");
     const struct dirent *entry;
-    while ((entry = readdir(tasks))) {
+    while (tasks && (entry = readdir(tasks))) {
         char leaf[64];
         if (pid_of(entry->d_name) <= 0 || pid_of(entry->d_name) == pid)
             continue;
@@ -496,7 +495,8 @@ static void borrow_counters(struct tide_tree *tree, int64_t pid, struct tide_pro
         *status = thread;
         break;
     }
-    closedir(tasks);
+    if (tasks)
+        closedir(tasks);
 }
 
 static bool is_zombie(const struct tide_proc_status *status)

@@ -144,6 +144,9 @@ struct tide_member *tide_tree_find(const struct tide_tree *tree, int64_t pid);
 /* Whether the last scan saw a process with this PID, member or not. */
 bool tide_tree_saw(const struct tide_tree *tree, int64_t pid);
 
+/* Whether it has this PID, here or in a namespace nested in ours. */
+bool tide_member_is_called(const struct tide_member *member, int64_t pid);
+
 /* RSS of a member, or TIDE_UNKNOWN. */
 int64_t tide_member_rss(const struct tide_member *member);
 

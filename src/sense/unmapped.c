@@ -99,15 +99,12 @@ static bool is_in_memory(int fd)
     return fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-/* Bytes of regular files of a directory, each once, that are in memory. If `deeper`, also of the files in the
- * directories that are found there. */
-static int64_t bytes_in(int directory_fd, bool deeper, struct tide_map *seen)
+/* Bytes of regular files of a directory, which is closed, each once, that are in memory. If `deeper`, also of
+ * the files in the directories that are found there. */
+static int64_t bytes_in(DIR *directory, bool deeper, struct tide_map *seen)
 {
-    DIR *directory = directory_fd < 0 ? NULL : fdopendir(directory_fd);
     const struct dirent *entry;
     int64_t bytes = 0;
-    if (!directory && directory_fd >= 0)
-        close(directory_fd);
     while (directory && seen->count < FILES_MOST && (entry = readdir(directory))) {
         struct stat info;
         uint64_t already;
@@ -120,7 +117,7 @@ static int64_t bytes_in(int directory_fd, bool deeper, struct tide_map *seen)
             if (new &&S_ISREG(info.st_mode))
                 bytes += (int64_t)info.st_blocks * 512;
             else if (new &&S_ISDIR(info.st_mode) && deeper)
-                bytes += bytes_in(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), false, seen);
+                bytes += bytes_in(tide_proc_list(fd, "."), false, seen);
         }
         close(fd);
     }
@@ -134,7 +131,7 @@ static int64_t tracker_bytes(const struct tide_tree *tree)
 {
     struct tide_map seen;
     tide_map_init(&seen, FILES_MOST);
-    int64_t bytes = bytes_in(tide_proc_open_pid(tree->proc_fd, tree->self_pid, "fd"), true, &seen);
+    int64_t bytes = bytes_in(tide_proc_list_pid(tree->proc_fd, tree->self_pid, "fd"), true, &seen);
     tide_map_release(&seen);
     return bytes;
 }
