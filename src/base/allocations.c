@@ -39,13 +39,6 @@ static void on_free(const volatile void *pointer)
     (void)pointer;
 }
 
-int64_t tide_allocations(void)
-{
-    if (!atomic_flag_test_and_set(&asked))
-        __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
-    return made;
-}
-
 #elif !defined(__OPTIMIZE__) && defined(__GLIBC__)
 
 #include <errno.h>
@@ -96,16 +89,13 @@ __attribute__((weak)) int posix_memalign(void **ret_pointer, size_t alignment, s
     return 0;
 }
 
-int64_t tide_allocations(void)
-{
-    return made;
-}
-
-#else
-
-int64_t tide_allocations(void)
-{
-    return made;
-}
-
 #endif
+
+int64_t tide_allocations(void)
+{
+#if defined(SANITIZED)
+    if (!atomic_flag_test_and_set(&asked))
+        __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+#endif
+    return made;
+}

@@ -20,7 +20,6 @@ double tide_judging_x(const struct tide_judging *j, double u)
     return j->x[j->start] + u * tide_judging_span(j);
 }
 
-/* How sure a slope of t standard errors is, as a number of standard deviations of a normal (Wallace 1959). */
 double tide_judging_sureness(double t, double df)
 {
     if (df < 1)
@@ -31,9 +30,8 @@ double tide_judging_sureness(double t, double df)
 
 double tide_judging_freedom(const struct tide_judging *j, const struct tide_fit *fit)
 {
-    static const int parameters[] = {1, 2, 3, 3, 3, 3, 3, 4, 4};
     double widen = (1 + j->correlation) / (1 - j->correlation);
-    return fmax((double)tide_judging_points(j) / widen - parameters[fit->model], TIDE_FREEDOM_LEAST);
+    return fmax((double)tide_judging_points(j) / widen - tide_fit_parameters(fit->model), TIDE_FREEDOM_LEAST);
 }
 
 static void fit_all(struct tide_judging *j, double correlation)
@@ -107,7 +105,6 @@ void tide_judging_skip_warmup(struct tide_judging *j)
 /* ------------------------------------------------------------------------------------------------ verdicts
  */
 
-/* The slope of a line through the floor from u on, with its error: what is happening now. */
 void tide_judging_line_from(const struct tide_judging *j, double from, double *ret_tail, double *ret_error,
                             double *ret_freedom)
 {
@@ -267,7 +264,6 @@ double tide_judging_retreat(const struct tide_judging *j)
     return most;
 }
 
-/* Whether a slope is large and sure enough to be called a leak. */
 bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail_error, double share,
                           double df)
 {
@@ -276,7 +272,6 @@ bool tide_judging_is_leak(const struct tide_judging *j, double tail, double tail
            tide_judging_retreat(j) <= TIDE_LEAK_RETREAT * tail * share;
 }
 
-/* A change of level counts when it stands out of the noise and matters against the level. */
 bool tide_judging_is_change(const struct tide_judging *j, double bytes)
 {
     double stands_out = TIDE_CHANGE_NOISES * fmax(j->best.noise, j->floor.noise);

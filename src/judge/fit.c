@@ -45,7 +45,7 @@ FOR_EACH_SHAPE int columns_of(enum tide_model model, double k, double x, double 
     }
 }
 
-static int parameters_of(enum tide_model model)
+int tide_fit_parameters(enum tide_model model)
 {
     static const int parameters[TIDE_MODELS] = {
         [TIDE_MODEL_FLAT] = 1,    [TIDE_MODEL_LINE] = 2,  [TIDE_MODEL_JUMP] = 3,
@@ -210,7 +210,7 @@ static void fit_within(enum tide_model model, double k, const struct points *poi
     *ret = (struct tide_fit){.model = model, .k = k, .rss = INFINITY, .bic = INFINITY};
     if (!p)
         return;
-    int parameters = parameters_of(model);
+    int parameters = tide_fit_parameters(model);
     double freedom = n - parameters;
     double variance = (fit.rss + n * least_noise * least_noise) / fmax(freedom, 1);
     double widen = (1 + correlation) / (1 - correlation), effective = fmax(n / widen, 3);
@@ -292,7 +292,7 @@ double tide_fit_correlation(const struct tide_fit *fit, const double *x, const d
     }
     if (!(square > 0) || n < 4)
         return 0;
-    double bias = (double)parameters_of(fit->model) / (double)n;
+    double bias = (double)tide_fit_parameters(fit->model) / (double)n;
     double r1 = one / square, r2 = two / square;
     r1 += (1 + 3 * r1) / (double)n + bias;
     r2 += (1 + 3 * r2) / (double)n + bias;

@@ -55,6 +55,9 @@ double tide_fit_correlation(const struct tide_fit *fit, const double *x, const d
 
 double tide_fit_value(const struct tide_fit *fit, double x);
 
+/* How many numbers were fitted. */
+int tide_fit_parameters(enum tide_model model);
+
 /* Student's t: two-sided 95 % quantile, and upper tail probability, by series good to 1e-3 for df >= 1. */
 double tide_t_quantile95(double df);
 double tide_normal_tail(double z);

@@ -138,13 +138,13 @@ static void write_heap(struct tide_heap_look *look, const struct tide_heap_table
     was.tick = now.tick;
     if (process->heap.tick && !look->rewrite && memcmp(&now, &was, sizeof now) == 0)
         return;
-    if (tide_writer_heap_sample(look->writer, &now, look->err) != 0)
-        look->failed = true;
+    look->failed |= tide_writer_heap_sample(look->writer, &now, look->err) != 0;
     process->heap = now;
 }
 
 /* --- status -------------------------------------------------------------------------------------------- */
 
+/* The state, why there are no Python frames, and why the memory of devices is not seen. */
 static void describe(const struct tide_heap_head *head, char *out, size_t size)
 {
     static const char *const states[] = {
@@ -166,32 +166,29 @@ static void describe(const struct tide_heap_head *head, char *out, size_t size)
 
     snprintf(out, size, "%s",
              state < sizeof states / sizeof *states ? states[state] : "in a state that is not known");
-    if (head->python == TIDE_HEAP_PYTHON_VERSION || head->python == TIDE_HEAP_PYTHON_CHECK) {
-        size_t len = strlen(out);
+    size_t len = strlen(out);
+    if (head->python == TIDE_HEAP_PYTHON_VERSION || head->python == TIDE_HEAP_PYTHON_CHECK)
         snprintf(out + len, size - len, "; no Python frames: %s of Python %u.%u",
                  head->python == TIDE_HEAP_PYTHON_VERSION ? "nothing is known" : "the self-check failed",
                  version >> 24, version >> 16 & 0xff);
-    }
-}
-
-/* Appends why the memory of devices is not seen, if there is a reason. */
-static void describe_cuda(const struct tide_heap_head *head, char *out, size_t size)
-{
-    size_t len = strlen(out);
-
+    len = strlen(out);
     if (head->cuda == TIDE_HEAP_CUDA_INCOMPLETE)
         snprintf(out + len, size - len, "; no device memory: the CUDA driver lacks functions it should have");
     else if (head->cuda == TIDE_HEAP_CUDA_SECOND)
         snprintf(out + len, size - len, "; device memory of one of two CUDA drivers alone");
 }
 
+static void put_note(struct tide_heap_look *look, const char *text)
+{
+    struct tide_note note = {.t_ns = look->now_ns - look->heap->base_ns, .text = text};
+    look->failed |= tide_writer_note(look->writer, &note, look->err) != 0;
+}
+
 /* Tells the user and the recording. */
 static void tell(struct tide_heap_look *look, const char text[static TIDE_HEAP_NOTICE_TEXT])
 {
     struct tide_heap_sense *heap = look->heap;
-    struct tide_note note = {.t_ns = look->now_ns - heap->base_ns, .text = text};
-    if (tide_writer_note(look->writer, &note, look->err) != 0)
-        look->failed = true;
+    put_note(look, text);
     if (heap->notice_count < TIDE_HEAP_NOTICES)
         memcpy(heap->notices[heap->notice_count++], text, TIDE_HEAP_NOTICE_TEXT);
 }
@@ -226,8 +223,7 @@ static void put_status(struct tide_heap_look *look, const struct tide_heap_head 
                                    .truncated_stacks = count_of(head->truncated),
                                    .unwinds = count_of(head->unwinds),
                                    .unwind_ns = unwind_ns(head)};
-    if (tide_writer_heap_status(look->writer, &row, look->err) != 0)
-        look->failed = true;
+    look->failed |= tide_writer_heap_status(look->writer, &row, look->err) != 0;
 }
 
 /* An exec without the hook: what the process holds from here on is not known. If the new program has it after
@@ -251,7 +247,6 @@ static void write_status(struct tide_heap_look *look, const struct tide_heap_tab
         ((!last && look->now_ns - process->status_ns < STATUS_NS) || process->sampled == head->sampled))
         return;
     describe(head, state, sizeof state);
-    describe_cuda(head, state, sizeof state);
     put_status(look, head, process->id, state);
     if (changed && strcmp(state, "on") != 0 && head->state != TIDE_HEAP_STARTING)
         add_notice(look, table, state);
@@ -414,13 +409,11 @@ int tide_heap_sense_look(struct tide_heap_sense *heap, const struct tide_sense *
     struct tide_heap_look look = begin_look(heap, sense, writer, tick, now_ns, err);
 
     fill_purse(heap, now_ns);
-    if (tide_heap_frames_settle(heap->frames, 0, writer, err) != 0)
-        look.failed = true;
+    look.failed |= tide_heap_frames_settle(heap->frames, 0, writer, err) != 0;
     tide_heap_tables_find(heap->tables);
     look_at_dead(&look);
     look_at_tables(&look, false);
-    if (tide_heap_frames_settle(heap->frames, LOOKUP_MS, writer, err) != 0)
-        look.failed = true;
+    look.failed |= tide_heap_frames_settle(heap->frames, LOOKUP_MS, writer, err) != 0;
     return look.failed ? -1 : 0;
 }
 
@@ -437,8 +430,7 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
         tide_heap_frames_give_up(heap->frames, writer, err) != 0)
         look.failed = true;
     look_at_tables(&look, true);
-    if (tide_heap_frames_give_up(heap->frames, writer, err) != 0)
-        look.failed = true;
+    look.failed |= tide_heap_frames_give_up(heap->frames, writer, err) != 0;
     look_at_tables(&look, true);
     tell_of_unread(&look);
     if (heap->strangers > 0) {
@@ -446,9 +438,7 @@ int tide_heap_sense_finish(struct tide_heap_sense *heap, const struct tide_sense
         snprintf(text, sizeof text,
                  "%zu processes ended before they were seen: what they allocated is not recorded",
                  heap->strangers);
-        struct tide_note note = {.t_ns = now_ns - heap->base_ns, .text = text};
-        if (tide_writer_note(writer, &note, err) != 0)
-            look.failed = true;
+        put_note(&look, text);
     }
     return look.failed ? -1 : 0;
 }

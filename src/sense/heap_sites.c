@@ -109,8 +109,7 @@ static int64_t stack_of(struct tide_heap_look *look, const int64_t *rows, size_t
 
     if (tide_map_get(&look->heap->stacks, key, &found))
         return (int64_t)found;
-    if (tide_writer_stack(look->writer, rows, count, &id, look->err) != 0)
-        look->failed = true;
+    look->failed |= tide_writer_stack(look->writer, rows, count, &id, look->err) != 0;
     tide_map_put(&look->heap->stacks, key, (uint64_t)id); /* without room it is written again, no more */
     return id;
 }
@@ -120,8 +119,7 @@ static int64_t write_site(struct tide_heap_look *look, int64_t process, uint16_t
     struct tide_site row = {.process = process, .kind = (enum tide_site_kind)kind, .stack = stack};
     int64_t id;
 
-    if (tide_writer_site(look->writer, &row, &id, look->err) != 0)
-        look->failed = true;
+    look->failed |= tide_writer_site(look->writer, &row, &id, look->err) != 0;
     return id;
 }
 
@@ -141,8 +139,7 @@ static void write_sample(struct tide_heap_look *look, int64_t tick, int64_t site
                                    .total_bytes = now->total_bytes,
                                    .total_blocks = now->total_blocks};
 
-    if (tide_writer_site_sample(look->writer, &row, look->err) != 0)
-        look->failed = true;
+    look->failed |= tide_writer_site_sample(look->writer, &row, look->err) != 0;
     look->heap->rows -= 1;
 }
 
