@@ -315,9 +315,9 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
         set_register(&m->row, take_uleb(c), SAME, 0);
         return true;
     case DW_CFA_register:
-        number = take_uleb(c);
+    case DW_CFA_val_offset:
+        set_register(&m->row, take_uleb(c), LOST, 0);
         take_uleb(c);
-        set_register(&m->row, number, LOST, 0);
         return true;
     case DW_CFA_remember_state:
         if (m->depth == REMEMBERED_MOST)
@@ -353,14 +353,9 @@ static bool execute_other(struct machine *m, uint8_t code, struct cursor *c)
         number = take_uleb(c);
         set_register_expression(&m->row, number, take_block(c));
         return true;
-    case DW_CFA_val_offset:
-        set_register(&m->row, take_uleb(c), LOST, 0);
-        take_uleb(c);
-        return true;
     case DW_CFA_val_expression:
-        number = take_uleb(c);
+        set_register(&m->row, take_uleb(c), LOST, 0);
         take_block(c);
-        set_register(&m->row, number, LOST, 0);
         return true;
     case DW_CFA_GNU_args_size:
         take_uleb(c);

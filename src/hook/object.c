@@ -44,29 +44,9 @@ static void measure_program(void)
 }
 #endif
 
-/* What the last scan saw. `scanned` is set last, and the entries below it never change. */
+/* The older way: what was loaded at the beginning. */
 static struct tide_object scanned_objects[SCANNED_MOST];
 static atomic_uint scanned;
-
-void tide_object_init(void)
-{
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-    measure_program();
-    *(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
-    if (find_object)
-        return;
-#endif
-    tide_object_scan();
-}
-
-static bool is_scanned(uintptr_t start)
-{
-    unsigned count = atomic_load_explicit(&scanned, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++)
-        if (scanned_objects[i].start == start)
-            return true;
-    return false;
-}
 
 static int scan_one(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -85,15 +65,21 @@ static int scan_one(struct dl_phdr_info *info, size_t size, void *context)
         }
     }
     unsigned count = atomic_load_explicit(&scanned, memory_order_relaxed);
-    if (object.end && count < SCANNED_MOST && !is_scanned(object.start)) {
+    if (object.end && count < SCANNED_MOST) {
         scanned_objects[count] = object;
         atomic_store_explicit(&scanned, count + 1, memory_order_release);
     }
     return 0;
 }
 
-void tide_object_scan(void)
+void tide_object_init(void)
 {
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+    measure_program();
+    *(void **)&find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    if (find_object)
+        return;
+#endif
     dl_iterate_phdr(scan_one, NULL);
 }
 

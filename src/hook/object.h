@@ -3,7 +3,7 @@
  *
  * Asked inside allocations and signal handlers: never allocates and never takes the loader's lock. glibc 2.35
  * and later answer through _dl_find_object(), which is lock-free and knows a library before its constructors
- * run. On older ones the objects present at the last tide_object_scan() are known, and no others.
+ * run. On older ones the objects present at tide_object_init() are known, and no others.
  */
 #ifndef TIDE_OBJECT_H
 #define TIDE_OBJECT_H
@@ -22,9 +22,6 @@ struct tide_object {
 /* Learns how to ask; may take the loader's lock, so only from a constructor. Without tide_object_init() no
  * object is found. */
 void tide_object_init(void);
-
-/* The older way: lists what is loaded now, under the loader's lock. Not from two threads at once. */
-void tide_object_scan(void);
 
 bool tide_object_find(uintptr_t address, struct tide_object *ret_object);
 

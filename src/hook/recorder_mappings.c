@@ -42,6 +42,12 @@ static void add_mapped(struct tide_heap_head *table, struct tide_range range, bo
         tide_ledger_allocated(table, range.site, (int64_t)(range.end - range.start), !added);
 }
 
+static void add_reserved(struct tide_heap_head *table, uintptr_t start, uintptr_t end)
+{
+    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end}, false))
+        tide_ledger_count(&table->dropped_pointers);
+}
+
 void tide_recorder_mapped(const void *pointer, size_t bytes, struct tide_unwind_frame caller)
 {
     struct tide_heap_head *table = tide_recorder_enter();
@@ -62,9 +68,7 @@ void tide_recorder_reserved(const void *pointer, size_t bytes)
         return;
     uintptr_t start = (uintptr_t)pointer, end = end_of(start, bytes);
     cut_all(table, start, end);
-    if (tide_ranges_add(TIDE_RANGES_RESERVED, (struct tide_range){.start = start, .end = end, .site = 0},
-                        false))
-        tide_ledger_count(&table->dropped_pointers);
+    add_reserved(table, start, end);
     tide_recorder_leave();
 }
 
@@ -93,10 +97,8 @@ static int reprotect(struct tide_heap_head *table, uintptr_t start, uintptr_t en
         if (open)
             add_mapped(table, (struct tide_range){.start = piece.start, .end = piece.end, .site = site},
                        true);
-        else if (tide_ranges_add(TIDE_RANGES_RESERVED,
-                                 (struct tide_range){.start = piece.start, .end = piece.end, .site = 0},
-                                 false))
-            tide_ledger_count(&table->dropped_pointers);
+        else
+            add_reserved(table, piece.start, piece.end);
         start = piece.end;
     }
     return 0;
