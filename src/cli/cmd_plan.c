@@ -197,9 +197,10 @@ static int answer(const struct values *v, const struct tide_job *job, struct tid
     if (!well && !evidence.fails_at)
         evidence.fails_at = evidence.steps;
     if (tide_forecast_make(job, TIDE_FULL, &forecast, err) ||
-        (v->device_memory && tide_capacity_find(job, &forecast, v->device_memory, &room, err)) ||
         (v->explain && tide_explain(job, &evidence, &found, err)))
         return -1;
+    if (v->device_memory)
+        room = tide_capacity_find(job, &forecast, v->device_memory);
     if (v->against && !v->explain)
         return tide_against(job, &forecast, v->against, v->json, stdout, err);
     if (v->json)

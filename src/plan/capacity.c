@@ -42,10 +42,9 @@ static int64_t largest(struct tide_job *job, int64_t *field, int64_t least, int6
     return low;
 }
 
-int tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast, int64_t device_bytes,
-                       struct tide_capacity *ret_room, struct tide_err *err)
+struct tide_capacity tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast,
+                                        int64_t device_bytes)
 {
-    (void)err;
     struct tide_capacity room = {.device_bytes = device_bytes, .fits = forecast->device <= device_bytes};
     struct tide_job tried = *job;
     /* The search plans without the allocator's pools; what the pools keep is put on top in the same
@@ -60,6 +59,5 @@ int tide_capacity_find(const struct tide_job *job, const struct tide_forecast *f
             most -= job->generate;
         room.sequence = largest(&tried, &tried.sequence, job->generate + 1, most, bytes);
     }
-    *ret_room = room;
-    return 0;
+    return room;
 }

@@ -30,10 +30,8 @@ static const char *known_phase(const char *name)
 {
     static const char *const names[] = {"forward",    "reference forward", "backward",  "update",
                                         "generation", "evaluation",        "inference", NULL};
-    for (int i = 0; name && names[i]; i++)
-        if (!strcmp(names[i], name))
-            return names[i];
-    return NULL;
+    int known = name ? tide_name_find(names, name) : -1;
+    return known < 0 ? NULL : names[known];
 }
 
 static int take_plan(const json_t *root, struct tide_forecast *f, bool *ret_host, struct tide_err *err)

@@ -16,8 +16,8 @@ struct tide_capacity {
 };
 
 /* Searches; job must be one that can be planned. */
-int tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast, int64_t device_bytes,
-                       struct tide_capacity *ret_room, struct tide_err *err);
+struct tide_capacity tide_capacity_find(const struct tide_job *job, const struct tide_forecast *forecast,
+                                        int64_t device_bytes);
 
 void tide_forecast_print(const struct tide_job *job, const struct tide_forecast *forecast,
                          const struct tide_capacity *room, FILE *out);

@@ -385,14 +385,14 @@ static void the_largest_batch_fits_and_one_more_does_not(void **state)
     struct tide_err err;
     struct tide_job job = job_of("gpt2", 512);
     assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
-    assert_int_equal(tide_capacity_find(&job, &forecast, INT64_C(24) << 30, &room, &err), 0);
+    room = tide_capacity_find(&job, &forecast, INT64_C(24) << 30);
     assert_true(room.fits);
     assert_true(room.batch > job.batch);
     assert_int_equal(room.sequence, 1024);
     job.batch = room.batch + room.batch / 8 + 1;
     assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
     assert_true(forecast.device > INT64_C(24) << 30);
-    assert_int_equal(tide_capacity_find(&job, &forecast, MIB, &room, &err), 0);
+    room = tide_capacity_find(&job, &forecast, MIB);
     assert_false(room.fits);
     assert_int_equal(room.batch, 0);
 }
