@@ -52,13 +52,8 @@ EXPORT void(tide_pool_free)(void *pointer)
 
 EXPORT void(tide_pool_clear)(void *start, size_t bytes)
 {
-    if (!tide_pointers_pooled_count() || !is_address(start))
-        return;
-    struct tide_heap_head *table = tide_recorder_enter();
-    if (!table)
-        return;
-    tide_blocks_clear(table, (uintptr_t)start, end_of(start, bytes));
-    tide_recorder_leave();
+    if (tide_pointers_pooled_count() && is_address(start))
+        TIDE_IN_TABLE(tide_blocks_clear(table, (uintptr_t)start, end_of(start, bytes)));
 }
 
 /* The site of a chunk, which from now on counts exactly, so that what is taken off it leaves nothing over. A

@@ -10,11 +10,7 @@
 void tide_recorder_cuda(enum tide_heap_cuda what)
 {
     tide_ledger_setup.cuda = what;
-    struct tide_heap_head *table = tide_recorder_enter();
-    if (!table)
-        return;
-    atomic_store(&table->cuda, what);
-    tide_recorder_leave();
+    TIDE_IN_TABLE(atomic_store(&table->cuda, what));
 }
 
 /* The site; TIDE_LEDGER_NONE if there was no room. */
@@ -29,11 +25,7 @@ static int32_t place(struct tide_heap_head *table, enum tide_site_kind kind, con
 void tide_recorder_block(enum tide_site_kind kind, const void *key, size_t bytes,
                          struct tide_unwind_frame caller)
 {
-    struct tide_heap_head *table = tide_recorder_enter();
-    if (!table)
-        return;
-    place(table, kind, key, bytes, caller);
-    tide_recorder_leave();
+    TIDE_IN_TABLE(place(table, kind, key, bytes, caller));
 }
 
 /* Without a place, what a pool hands out is not taken off its site. */
@@ -87,13 +79,8 @@ static void note_result(struct tide_heap_head *table, enum tide_pieces_result re
 }
 
 #define ON_DEVICE(call)                                                                                      \
-    do {                                                                                                     \
-        struct tide_heap_head *table = tide_pieces_any() ? tide_recorder_enter() : NULL;                     \
-        if (table) {                                                                                         \
-            note_result(table, call);                                                                        \
-            tide_recorder_leave();                                                                           \
-        }                                                                                                    \
-    } while (0)
+    if (tide_pieces_any())                                                                                   \
+    TIDE_IN_TABLE(note_result(table, call))
 
 /* Whether there was a tensor. */
 static atomic_bool any_tensor;

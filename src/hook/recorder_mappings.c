@@ -77,11 +77,7 @@ void tide_recorder_unmapped(const void *pointer, size_t bytes)
     if (!tide_ranges_any(TIDE_RANGES_MAPPED) && !tide_ranges_any(TIDE_RANGES_RESERVED) &&
         !tide_pointers_pooled_count())
         return;
-    struct tide_heap_head *table = tide_recorder_enter();
-    if (!table)
-        return;
-    cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes));
-    tide_recorder_leave();
+    TIDE_IN_TABLE(cut_all(table, (uintptr_t)pointer, end_of((uintptr_t)pointer, bytes)));
 }
 
 /* Moves what there is of [start, end) from one list to the other, piece by piece: no two latches at once. */

@@ -11,6 +11,16 @@
 struct tide_heap_head *tide_recorder_enter(void);
 void tide_recorder_leave(void);
 
+/* Does something with the `table`, in between. */
+#define TIDE_IN_TABLE(something)                                                                             \
+    do {                                                                                                     \
+        struct tide_heap_head *table = tide_recorder_enter();                                                \
+        if (table) {                                                                                         \
+            something;                                                                                       \
+            tide_recorder_leave();                                                                           \
+        }                                                                                                    \
+    } while (0)
+
 /* In between: the site of the caller's stack, TIDE_LEDGER_NONE if there is no room. */
 int32_t tide_recorder_site(struct tide_heap_head *table, enum tide_site_kind kind,
                            struct tide_unwind_frame caller);
