@@ -148,14 +148,19 @@ static int find_lanes(struct tide_channel *channel, size_t place, int64_t now_ns
     return 0;
 }
 
+static void close_lane(struct tide_channel *channel, const struct lane *lane)
+{
+    if (lane->fd < 0)
+        return;
+    close(lane->fd);
+    tide_descriptors_give(channel->descriptors);
+}
+
 /* Forgets lane i and removes its file, whose memory nobody needs any more. The last lane takes its place. */
 static void drop_lane(struct tide_channel *channel, size_t i)
 {
     struct lane *lane = &channel->lanes[i];
-    if (lane->fd >= 0) {
-        close(lane->fd);
-        tide_descriptors_give(channel->descriptors);
-    }
+    close_lane(channel, lane);
     unlinkat(channel->places.at[lane->place].fd, lane->name, 0);
     tide_map_remove(&channel->by_name, tide_map_text_key(lane->name));
     struct lane *tail = &channel->lanes[--channel->lane_count];
@@ -239,12 +244,8 @@ void tide_channel_free(struct tide_channel *channel)
 {
     if (!channel)
         return;
-    for (size_t i = 0; i < channel->lane_count; i++) {
-        if (channel->lanes[i].fd < 0)
-            continue;
-        close(channel->lanes[i].fd);
-        tide_descriptors_give(channel->descriptors);
-    }
+    for (size_t i = 0; i < channel->lane_count; i++)
+        close_lane(channel, &channel->lanes[i]);
     tide_places_release(&channel->places);
     tide_map_release(&channel->by_name);
     tide_ring_scratch_free(channel->scratch);

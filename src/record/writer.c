@@ -147,11 +147,9 @@ static int put(struct tide_writer *writer, enum tide_schema which, const void *r
 /* A relative path is made one that SQLite cannot take for a URI or for ":memory:". */
 static char *literal_path(const char *path)
 {
-    char *literal = malloc(strlen(path) + 3);
+    char *literal;
 
-    if (literal)
-        sprintf(literal, "%s%s", path[0] == '/' ? "" : "./", path);
-    return literal;
+    return asprintf(&literal, "%s%s", path[0] == '/' ? "" : "./", path) < 0 ? NULL : literal;
 }
 
 static int prepare(struct tide_writer *writer)

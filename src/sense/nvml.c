@@ -48,7 +48,7 @@ struct process_source {
 
 struct tide_nvml {
     void *library;
-    int (*shutdown)(void);
+    int (*shutdown)(void); /* NULL: there is none, or the library does not run yet */
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*name)(nvml_device, char *, unsigned);
     int (*uuid)(nvml_device, char *, unsigned);
@@ -118,14 +118,10 @@ static void find_devices(struct tide_nvml *nvml)
 struct tide_nvml *tide_nvml_new(void)
 {
     struct tide_nvml *nvml = calloc(1, sizeof *nvml);
-    if (!nvml)
-        return NULL;
     int (*init)(void);
-    nvml->library = open_library();
-    if (!nvml->library)
+    if (!nvml || !(nvml->library = open_library()))
         goto free_nvml;
     look_up(nvml->library, &init, "nvmlInit_v2", "nvmlInit");
-    look_up(nvml->library, &nvml->shutdown, "nvmlShutdown", NULL);
     look_up(nvml->library, &nvml->memory, "nvmlDeviceGetMemoryInfo", NULL);
     look_up(nvml->library, &nvml->name, "nvmlDeviceGetName", NULL);
     look_up(nvml->library, &nvml->uuid, "nvmlDeviceGetUUID", NULL);
@@ -134,19 +130,13 @@ struct tide_nvml *tide_nvml_new(void)
     nvml->compute = find_source(nvml->library, "nvmlDeviceGetComputeRunningProcesses");
     nvml->graphics = find_source(nvml->library, "nvmlDeviceGetGraphicsRunningProcesses");
     if (!init || !nvml->memory || init() != NVML_OK)
-        goto close_library;
+        goto free_nvml;
+    look_up(nvml->library, &nvml->shutdown, "nvmlShutdown", NULL);
     find_devices(nvml);
-    if (!nvml->device_count)
-        goto shut_down;
-    return nvml;
-
-shut_down:
-    if (nvml->shutdown)
-        nvml->shutdown();
-close_library:
-    dlclose(nvml->library);
+    if (nvml->device_count)
+        return nvml;
 free_nvml:
-    free(nvml);
+    tide_nvml_free(nvml);
     return NULL;
 }
 
@@ -156,7 +146,8 @@ void tide_nvml_free(struct tide_nvml *nvml)
         return;
     if (nvml->shutdown)
         nvml->shutdown();
-    dlclose(nvml->library);
+    if (nvml->library)
+        dlclose(nvml->library);
     free(nvml->entries);
     free(nvml);
 }
