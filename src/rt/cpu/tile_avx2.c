@@ -96,12 +96,15 @@ AVX2 static void pack_avx2(const struct tide_operand *o, struct tide_strip s, ui
         tide_pack(o, (struct tide_strip){s.line, s.lanes, whole, s.last}, to);
 }
 
+/* Of whole vectors, which need not be all. */
 TIDE_INLINE AVX2 void write_whole(const struct tide_tile *t, __m256 sums[ROWS][VECTORS])
 {
 #pragma GCC unroll 4
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++) {
+            if (v * LANES >= t->width)
+                break;
             float *c = (float *)(void *)t->c + i * t->c_stride + v * LANES;
             __m256 sum = sums[i][v];
             if (t->bias)
@@ -147,7 +150,7 @@ TIDE_INLINE AVX2 void multiply(const struct tide_tile *t, const int64_t a_row, c
             }
         }
     }
-    if (t->ends && t->to == TIDE_F32 && t->rows == ROWS && t->width == COLUMNS) {
+    if (t->ends && t->to == TIDE_F32 && t->rows == ROWS && t->width % LANES == 0) {
         write_whole(t, sums);
         return;
     }
