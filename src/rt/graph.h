@@ -53,7 +53,7 @@ enum tide_tensor_role {
     TIDE_ACTIVATION,
     TIDE_PARAMETER, /* learned, now or before */
     TIDE_INPUT,     /* filled by the caller before a program runs */
-    TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache */
+    TIDE_STATE,     /* kept from run to run of the programs that use states: a KV cache, folded weights */
     TIDE_STREAMED,  /* learned before and kept elsewhere: a program that reads it asks for it (machine.h) */
     TIDE_GUEST,     /* learned before, of another model that is here, too: filled by the caller, not saved */
 };

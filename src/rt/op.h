@@ -11,7 +11,8 @@
  * The forward pass reads in[], writes out[]. The backward pass reads out_grad[] and, for each i with
  * in_grad[i] not NULL, those of in[] and out[] that the masks of i name, and writes the gradient of in[i], or
  * adds to it when bit i of `adds` is set. An operator that decodes has no backward pass, and writes to those
- * of in[] that are states; one that learns writes to those that are measured.
+ * of in[] that are states; one that learns writes to those that are measured; one that keeps has states as
+ * out[], which need not be written again until a parameter changes.
  */
 #ifndef TIDE_OP_H
 #define TIDE_OP_H
@@ -61,6 +62,7 @@ struct tide_op {
     unsigned
         streams;  /* bit i: where in[i] is streamed, a kernel asks for those rows of it that it works on */
     bool ends;    /* the forward pass can add something to what it writes, and take ReLU of it */
+    bool keeps;   /* what it makes, of parameters alone, are states */
     bool passes;  /* gradients go through unchanged to in[0] and in[1]: there is nothing to compute */
     bool is_loss; /* in training its backward also does what its forward does */
 };

@@ -1,16 +1,27 @@
 /*
  * op_fold.c - a product and the batch norm after it as one product with a bias: weight (K, O) and the norm's
  * scale, shift, running mean and running variance (O) -> weight times scale / deviation, column by column,
- * and the bias (O) shift - mean times that. Forward only: with running statistics nobody trains.
+ * and the bias (O) shift - mean times that. Forward only: with running statistics nobody trains. Both are
+ * states, and those of a weight that was folded before, in another program, are the same.
  */
 #include "rt/op_fold.h"
 #include "rt/reference.h"
 
 #include <math.h>
 
+/* The same fold of another program; NULL: there is none. */
+static const struct tide_node *twin_of(const struct tide_graph *graph, const struct tide_node *node)
+{
+    for (int i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == node->op && !memcmp(graph->nodes[i].in, node->in, sizeof node->in))
+            return &graph->nodes[i];
+    return NULL;
+}
+
 static int shape(struct tide_graph *graph, struct tide_node *node)
 {
     const struct tide_tensor *weight = &graph->tensors[node->in[WEIGHT]];
+    const struct tide_node *twin = twin_of(graph, node);
     int64_t dims[2] = {tide_tensor_rows(weight), tide_tensor_columns(weight)};
     for (int i = SCALE; i <= VARIANCE; i++) {
         const struct tide_tensor *t = &graph->tensors[node->in[i]];
@@ -19,8 +30,12 @@ static int shape(struct tide_graph *graph, struct tide_node *node)
             return tide_graph_fail(graph, "fold: '%s' does not fit '%s'", t->name, weight->name);
     }
     node->out_count = 2;
-    node->out[FOLDED] = tide_graph_tensor(graph, "folded", TIDE_ACTIVATION, weight->dtype, 2, dims);
-    node->out[BIAS] = tide_graph_tensor(graph, "folded bias", TIDE_ACTIVATION, TIDE_F32, 1, dims + 1);
+    if (twin) {
+        memcpy(node->out, twin->out, sizeof node->out);
+        return 0;
+    }
+    node->out[FOLDED] = tide_graph_tensor(graph, "folded", TIDE_STATE, weight->dtype, 2, dims);
+    node->out[BIAS] = tide_graph_tensor(graph, "folded bias", TIDE_STATE, TIDE_F32, 1, dims + 1);
     return graph->failed ? -1 : 0;
 }
 
@@ -47,6 +62,7 @@ const struct tide_op tide_op_of_fold = {
     .name = "fold",
     .shape = shape,
     .work = work,
+    .keeps = true,
     .reference_forward = reference_forward,
 };
 

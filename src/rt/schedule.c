@@ -140,6 +140,10 @@ static int run_forward(struct maker *m, int index, enum tide_action action)
     }
     for (int i = 0; i < node->out_count; i++) {
         const struct tide_tensor *tensor = &m->graph->tensors[node->out[i]];
+        if (tide_tensor_lasts(tensor)) {
+            to.out[i] = TIDE_LASTING;
+            continue;
+        }
         int value = new_value(m, recomputes ? TIDE_VALUE_RECOMPUTED : TIDE_VALUE_ACTIVATION, node->out[i],
                               tensor->bytes);
         if (value < 0)

@@ -164,13 +164,18 @@ static void tear_down(struct trained *t)
     tide_graph_free(t->graph);
 }
 
-static double step(struct trained *t, int number)
+static struct tide_update_rule rule_of(const struct trained *t, int number)
 {
-    struct tide_update_rule rule = {
+    return (struct tide_update_rule){
         .step =
             {.rate = 0.003F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-6F, .decay = 0.01F, .step = number},
         .clip = t->plan.choices.clips ? 1.0F : 0,
         .micro_batches = 1};
+}
+
+static double step(struct trained *t, int number)
+{
+    struct tide_update_rule rule = rule_of(t, number);
     double loss = tide_machine_pass(t->machine, 0, &rule);
     tide_machine_update(t->machine, &rule);
     return loss;
@@ -334,6 +339,26 @@ static void a_guest_keeps_its_own_weights(void **state)
     tear_down(&t);
 }
 
+static void a_net_that_plays_before_an_update_plays_otherwise_after_it(void **state)
+{
+    (void)state;
+    struct trained one = set_up("tiny", (struct tide_choices){0}),
+                   other = set_up("tiny", (struct tide_choices){0});
+    struct tide_update_rule rule = rule_of(&other, 1);
+    size_t bytes = (size_t)(BATCH * one.game.moves) * sizeof(float);
+    float *before = malloc(bytes);
+    step(&one, 1);
+    tide_machine_pass(other.machine, 0, &rule);
+    memcpy(before, said(&other, &other.player, other.player.logits), bytes);
+    tide_machine_update(other.machine, &rule);
+    const float *after = said(&other, &other.player, other.player.logits);
+    assert_memory_not_equal(after, before, bytes);
+    assert_memory_equal(after, said(&one, &one.player, one.player.logits), bytes);
+    free(before);
+    tear_down(&one);
+    tear_down(&other);
+}
+
 /* A search may put any boards into a batch. */
 static void what_a_board_gets_does_not_depend_on_the_others(void **state)
 {
@@ -363,6 +388,7 @@ int main(void)
         cmocka_unit_test(a_budget_changes_no_bit),
         cmocka_unit_test(a_run_that_is_resumed_goes_on_to_the_bit),
         cmocka_unit_test(a_guest_keeps_its_own_weights),
+        cmocka_unit_test(a_net_that_plays_before_an_update_plays_otherwise_after_it),
         cmocka_unit_test(what_a_board_gets_does_not_depend_on_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

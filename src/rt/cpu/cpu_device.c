@@ -30,6 +30,7 @@ struct loaded {
     int count;
     const float *losses[MOST_LOSSES];
     int loss_count;
+    bool keeps; /* some of it (tide_op.keeps) */
     /* Of a program with lengths: numbers of rows that it is run with, from few to all. What is planned as
      * scratch for all rows is enough for them; it need not be for any number. */
     int64_t sizes[SIZES];
@@ -49,7 +50,8 @@ struct tide_arena {
     int *numbers;                 /* of parameters in it */
     double *squares;              /* of each parameter's gradient */
     bool measures;                /* there are any */
-    tide_source *source;          /* of parameters that are streamed */
+    bool *kept;          /* of each tensor: an operator that keeps has written it, and may leave it */
+    tide_source *source; /* of parameters that are streamed */
     void *source_context;
     bool source_failed; /* in the run at hand */
 };
@@ -133,6 +135,12 @@ static void settle(const struct tide_arena *a)
         tide_due_all(a->due);
 }
 
+/* Parameters may change, or a program run that uses the memory of states. */
+static void forget_kept(struct tide_arena *a)
+{
+    memset(a->kept, 0, (size_t)a->graph->tensor_count * sizeof *a->kept);
+}
+
 /* ---- memory */
 
 /* Where the things of parameters that train lie. */
@@ -174,6 +182,7 @@ static void give_back(struct tide_arena *a)
         free(a->programs[i].list);
     free(a->numbers);
     free(a->squares);
+    free(a->kept);
     free(a->trained);
     free(a->seen.tensors);
     free(a);
@@ -182,10 +191,11 @@ static void give_back(struct tide_arena *a)
 static int fill_arena(struct tide_arena *a, bool is_reference, struct tide_err *err)
 {
     a->squares = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->squares);
+    a->kept = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->kept);
     a->trained = calloc((size_t)a->graph->tensor_count + 1, sizeof *a->trained);
     a->seen = *a->graph;
     a->seen.tensors = malloc(((size_t)a->graph->tensor_count + 1) * sizeof *a->seen.tensors);
-    if (!a->squares || !a->trained || !a->seen.tensors)
+    if (!a->squares || !a->kept || !a->trained || !a->seen.tensors)
         return tide_err_set(err, "out of memory");
     memcpy(a->seen.tensors, a->graph->tensors, (size_t)a->graph->tensor_count * sizeof *a->seen.tensors);
     /* Of the optimizer's state pages are small: it is walked through once a step, for which they do, and they
@@ -221,8 +231,10 @@ static int take(struct tide_device *device, const struct tide_graph *graph, cons
 
 static void *lend(struct tide_arena *a, size_t place)
 {
-    if (place < a->start[TIDE_INPUTS])
+    if (place < a->start[TIDE_INPUTS]) {
         settle(a);
+        forget_kept(a);
+    }
     return at(a, place);
 }
 
@@ -359,6 +371,7 @@ static int load(struct tide_arena *a, int program, const struct tide_launch *lau
         const struct tide_call *call = &p->list[i].call;
         resolve(a, &launches[i], &p->list[i]);
         a->measures |= launches[i].action == TIDE_MEASURE;
+        p->keeps |= call->node && call->node->op->keeps;
         if (call->node && call->node->op->is_loss && call->out[0]) {
             TIDE_CHECK(p->loss_count, <, MOST_LOSSES);
             p->losses[p->loss_count++] = call->out[0];
@@ -438,9 +451,12 @@ static void run_one(struct tide_arena *a, const struct ready *r, int64_t micro_b
         call.loss_scale = 1.0F / (float)rule->micro_batches;
     switch (r->launch->action) {
     case TIDE_RUN:
+        if (a->kept[call.node->out[0]])
+            break;
         settle_for(a, call.node);
         call.learns = rule;
         r->kernels->forward(&call);
+        a->kept[call.node->out[0]] = call.node->op->keeps;
         break;
     case TIDE_RUN_RECOMPUTE:
         r->kernels->forward(&call);
@@ -473,6 +489,8 @@ static int run(struct tide_arena *a, int program, int64_t rows, int64_t micro_ba
     see_rows(a, program, size_for(p, rows));
     if (!rule)
         settle(a);
+    if (!p->keeps)
+        forget_kept(a);
     a->source_failed = false;
     for (int i = 0; i < p->count && !a->source_failed; i++) {
         run_one(a, &p->list[i], micro_batch, rule);
@@ -486,6 +504,7 @@ static void update(struct tide_arena *a, const struct tide_update_rule *rule)
 {
     if (!section_bytes(a, TIDE_GRADIENTS) || !is_sound(a))
         return;
+    forget_kept(a);
     if (a->due) {
         struct tide_optimizer_step step = rule->step;
         step.scale = scale_of(a, rule);
