@@ -3,7 +3,8 @@
 
 Each net is timed as it plays (batch norm folded), 15x15, f32, two threads, in several turns, PyTorch (eager and compiled) before and after
 ours; the faster of its two ways counts, and the median of the turns' ratios. The peak is what one large matrix product reaches between the
-passes. A rate counts multiplications beyond the edges of boards, too, as everybody does; ours are not done, so that it may exceed the peak.
+passes. A rate counts the multiplications of direct convolutions, those beyond the edges of boards, too, as everybody does; ours are fewer,
+so that it may exceed the peak.
 Prints what is asked, what was measured, and whether that is enough; exits 1 when something is not. PyTorch comes from PyPI by
 tools/torch-venv. Takes about five minutes on two free cores, --quick about three.
 """

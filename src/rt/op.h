@@ -84,8 +84,8 @@ extern const struct tide_op *const tide_ops[];
 
 extern const struct tide_op tide_op_of_embed, tide_op_of_norm, tide_op_of_linear, tide_op_of_gelu,
     tide_op_of_attention, tide_op_of_add, tide_op_of_head, tide_op_of_cached, tide_op_of_logits,
-    tide_op_of_scale, tide_op_of_conv, tide_op_of_depthwise, tide_op_of_relu, tide_op_of_tanh,
-    tide_op_of_pool, tide_op_of_gate, tide_op_of_batchnorm, tide_op_of_fold, tide_op_of_soft,
+    tide_op_of_scale, tide_op_of_conv, tide_op_of_winograd, tide_op_of_depthwise, tide_op_of_relu,
+    tide_op_of_tanh, tide_op_of_pool, tide_op_of_gate, tide_op_of_batchnorm, tide_op_of_fold, tide_op_of_soft,
     tide_op_of_squared;
 
 /* ---- appending to a graph; each returns the output's tensor, -1 after an error */
@@ -189,8 +189,17 @@ struct tide_batchnorm {
 int tide_op_batchnorm(struct tide_graph *graph, int x, const struct tide_batchnorm *norm);
 
 /* weight (K, O) of a product and the norm after it, with its running statistics -> (K, O), and the bias (O)
- * that goes with it: the tensor after. Forward only. */
+ * that goes with it: the tensor after. Forward only. _points: of a 3x3 convolution's weight its points
+ * (winograd.h). */
 int tide_op_fold(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm);
+int tide_op_fold_points(struct tide_graph *graph, int weight, const struct tide_batchnorm *norm);
+
+/* A convolution by the points of its weight, f32, with a bias. Forward only. */
+int tide_op_winograd(struct tide_graph *graph, int x, int weight, int bias, int64_t columns, int64_t rows);
+
+/* A convolution with the norm after it folded in; by points where that is faster. Forward only. */
+int tide_op_conv_folded(struct tide_graph *graph, int x, int weight, const struct tide_batchnorm *norm,
+                        int64_t columns, int64_t rows);
 
 /* Losses, means over B: cross-entropy of logits (B, M) with targets (B, M) f32 that are probabilities, and
  * squared errors of x (B, ...); times a weight. */

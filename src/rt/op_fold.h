@@ -5,8 +5,10 @@
 #define TIDE_OP_FOLD_H
 
 #include "rt/op.h"
+#include "rt/winograd.h"
 
 enum { WEIGHT, SCALE, SHIFT, MEAN, VARIANCE };
 enum { FOLDED, BIAS };
+enum { BY_POINTS }; /* number of the node: the points of a 3x3 convolution are wanted (winograd.h) */
 
 #endif

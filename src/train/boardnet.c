@@ -127,15 +127,17 @@ static int convolve(const struct maker *m, int x, const char *layer, const char 
                     int64_t in, int64_t out)
 {
     const struct tide_boardnet_config *c = m->config;
-    int weight = matrix(m, layer, wide ? 9 * in : in, out), bias = -1;
+    int weight = matrix(m, layer, wide ? 9 * in : in, out);
     struct tide_batchnorm norm = norm_of(m, norm_layer, out);
+    if (m->plays && wide)
+        return tide_op_conv_folded(m->graph, x, weight, &norm, c->columns, c->rows);
     if (m->plays) {
-        weight = tide_op_fold(m->graph, weight, &norm);
-        bias = weight + 1;
+        int folded = tide_op_fold(m->graph, weight, &norm);
+        return tide_op_linear(m->graph, x, folded, folded + 1, true);
     }
-    int y = wide ? tide_op_conv(m->graph, x, weight, bias, c->columns, c->rows)
-                 : tide_op_linear(m->graph, x, weight, bias, true);
-    return m->plays ? y : tide_op_batchnorm(m->graph, y, &norm);
+    int y = wide ? tide_op_conv(m->graph, x, weight, -1, c->columns, c->rows)
+                 : tide_op_linear(m->graph, x, weight, -1, true);
+    return tide_op_batchnorm(m->graph, y, &norm);
 }
 
 /* One of the two convolutions of a block. */

@@ -249,6 +249,23 @@ static void make_fold(struct tide_graph *graph, const int64_t *n)
     tide_op_fold(graph, weight, &norm);
 }
 
+static void make_fold_points(struct tide_graph *graph, const int64_t *n)
+{
+    int64_t dims[2] = {9 * n[0], n[1]};
+    int weight = tide_graph_tensor(graph, "weight", TIDE_INPUT, TIDE_F32, 2, dims);
+    struct tide_batchnorm norm = batchnorm(graph, n[1]);
+    tide_op_fold_points(graph, weight, &norm);
+}
+
+static void make_winograd(struct tide_graph *graph, const int64_t *n)
+{
+    int64_t rows = n[0] * n[1] * n[2], panels = (n[4] + 47) / 48;
+    int x = input(graph, TIDE_F32, rows, n[3]), weight = input(graph, TIDE_F32, panels * 36 * n[3], 48),
+        y = tide_op_winograd(graph, x, weight, vector(graph, n[4]), n[1], n[2]);
+    if (n[5] >= 0)
+        assert_int_equal(tide_op_relu_sum(graph, y, n[5] ? input(graph, TIDE_F32, rows, n[4]) : -1), y);
+}
+
 static void make_soft(struct tide_graph *graph, const int64_t *n)
 {
     int x = input(graph, TIDE_F32, n[0], n[1]);
@@ -366,6 +383,12 @@ static const struct trial {
     {"batchnorm", make_batchnorm, {3, 33}},
     {"fold", make_fold, {9, 37}}, /* rows, columns of a weight */
     {"fold", make_fold, {300, 131}},
+    {"fold", make_fold_points, {5, 16}}, /* in, out of a convolution */
+    {"fold", make_fold_points, {48, 112}},
+    {"winograd", make_winograd, {2, 5, 4, 16, 32, -1}}, /* boards, columns, rows, in, out; 1: with */
+    {"winograd", make_winograd, {3, 15, 9, 16, 48, 0}}, /* something added, 0: with ReLU alone */
+    {"winograd", make_winograd, {1, 1, 1, 16, 16, 1}},
+    {"winograd", make_winograd, {9, 3, 7, 32, 64, 1}},
     {"soft", make_soft, {7, 41}}, /* rows, columns */
     {"soft", make_soft, {1, 1}},
     {"squared", make_squared, {7, 1}}, /* rows, columns */

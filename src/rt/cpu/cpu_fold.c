@@ -43,6 +43,52 @@ static void fold_rows(void *context, int64_t first, int64_t last, int thread)
     }
 }
 
+/* Of sixteen columns, whose weights lie so far apart from place to place, and points from point to point. In
+ * f64: it is seldom done, and what is lost here all boards miss. */
+TIDE_KERNEL(void, write_points,
+            (float *restrict to, int64_t point, const float *restrict from, int64_t place,
+             const float *restrict by),
+            (to, point, from, place, by))
+{
+    enum { SIDE = TIDE_POINTS_SIDE, WINDOW_SIDE = TIDE_WINDOW_SIDE, STEP = TIDE_POINTS_STEP };
+    double half[SIDE][WINDOW_SIDE][STEP];
+    for (int i = 0; i < SIDE * WINDOW_SIDE; i++) {
+        const double *down = tide_points_of_weight[i / WINDOW_SIDE];
+        const float *column = from + i % WINDOW_SIDE * place;
+        for (int j = 0; j < STEP; j++)
+            half[i / WINDOW_SIDE][i % WINDOW_SIDE][j] =
+                (down[0] * (double)column[j] + down[1] * (double)column[WINDOW_SIDE * place + j] +
+                 down[2] * (double)column[2 * WINDOW_SIDE * place + j]) *
+                (double)by[j];
+    }
+    for (int i = 0; i < TIDE_POINTS; i++, to += point) {
+        const double *right = tide_points_of_weight[i % SIDE];
+        const double(*row)[STEP] = half[i / SIDE];
+        for (int j = 0; j < STEP; j++)
+            to[j] = (float)(right[0] * row[0][j] + right[1] * row[1][j] + right[2] * row[2][j]);
+    }
+}
+
+/* Rows are those of a place. */
+static void fold_points(void *context, int64_t first, int64_t last, int thread)
+{
+    enum { STEP = TIDE_POINTS_STEP };
+    const struct folding *f = context;
+    const float *weight = f->call->in[WEIGHT];
+    const int64_t in = tide_tensor_rows(&f->call->graph->tensors[f->call->node->in[WEIGHT]]) / TIDE_WINDOW,
+                  end = tide_panels(f->columns) * TIDE_PANEL;
+    (void)thread;
+    for (int64_t i = first; i < last; i++)
+        for (int64_t j = 0; j < end; j += STEP) {
+            float *to = (float *)f->call->out[FOLDED] + (j / TIDE_PANEL * TIDE_POINTS * in + i) * TIDE_PANEL +
+                        j % TIDE_PANEL;
+            if (j < f->columns)
+                write_points(to, in * TIDE_PANEL, weight + i * f->columns + j, in * f->columns, f->by + j);
+            for (int64_t point = 0; j >= f->columns && point < TIDE_POINTS; point++)
+                memset(to + point * in * TIDE_PANEL, 0, STEP * sizeof *to);
+        }
+}
+
 static void forward(const struct tide_call *call)
 {
     const struct tide_tensor *weight = &call->graph->tensors[call->node->in[WEIGHT]];
@@ -54,7 +100,10 @@ static void forward(const struct tide_call *call)
         f.by[j] = scale[j] / sqrtf(variance[j] + call->node->real);
         ((float *)call->out[BIAS])[j] = shift[j] - mean[j] * f.by[j];
     }
-    tide_parallel(tide_tensor_rows(weight), 1 + 16384 / columns, fold_rows, &f);
+    if (call->node->numbers[BY_POINTS])
+        tide_parallel(tide_tensor_rows(weight) / TIDE_WINDOW, 1 + 512 / columns, fold_points, &f);
+    else
+        tide_parallel(tide_tensor_rows(weight), 1 + 16384 / columns, fold_rows, &f);
 }
 
 static size_t scratch(const struct tide_matmuls *matmuls, const struct tide_graph *graph,

@@ -4,16 +4,20 @@
 extern const struct tide_cpu_kernels tide_cpu_embed, tide_cpu_norm, tide_cpu_linear, tide_cpu_gelu,
     tide_cpu_attention, tide_cpu_add, tide_cpu_head, tide_cpu_cached, tide_cpu_logits, tide_cpu_scale,
     tide_cpu_conv, tide_cpu_depthwise, tide_cpu_relu, tide_cpu_tanh, tide_cpu_pool, tide_cpu_gate,
-    tide_cpu_batchnorm, tide_cpu_fold, tide_cpu_soft, tide_cpu_squared;
+    tide_cpu_batchnorm, tide_cpu_fold, tide_cpu_soft, tide_cpu_squared, tide_cpu_winograd;
 
 static const struct tide_cpu_kernels *const table[] = {
-    &tide_cpu_embed, &tide_cpu_norm,      &tide_cpu_linear,
-    &tide_cpu_gelu,  &tide_cpu_attention, &tide_cpu_add,
-    &tide_cpu_head,  &tide_cpu_cached,    &tide_cpu_logits,
-    &tide_cpu_scale, &tide_cpu_conv,      &tide_cpu_depthwise,
-    &tide_cpu_relu,  &tide_cpu_tanh,      &tide_cpu_pool,
-    &tide_cpu_gate,  &tide_cpu_batchnorm, &tide_cpu_fold,
-    &tide_cpu_soft,  &tide_cpu_squared,   NULL,
+    &tide_cpu_embed,     &tide_cpu_norm,
+    &tide_cpu_linear,    &tide_cpu_gelu,
+    &tide_cpu_attention, &tide_cpu_add,
+    &tide_cpu_head,      &tide_cpu_cached,
+    &tide_cpu_logits,    &tide_cpu_scale,
+    &tide_cpu_conv,      &tide_cpu_depthwise,
+    &tide_cpu_relu,      &tide_cpu_tanh,
+    &tide_cpu_pool,      &tide_cpu_gate,
+    &tide_cpu_batchnorm, &tide_cpu_fold,
+    &tide_cpu_soft,      &tide_cpu_squared,
+    &tide_cpu_winograd,  NULL,
 };
 
 const struct tide_cpu_kernels *tide_cpu_kernels(const struct tide_op *op)
