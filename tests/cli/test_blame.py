@@ -9,7 +9,7 @@ import pytest
 
 from recording import MIB, PHASE_BEGIN, PHASE_END, STEP, Recording
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.slow
 
 PYTHON = "/usr/bin/python3"
 

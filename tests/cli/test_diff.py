@@ -277,7 +277,7 @@ TRAIN = """
 """
 
 
-@pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+@pytest.mark.slow
 def test_real_runs_of_a_program_before_and_after_its_fix(tidemark, tmp_path, root):
     for name, filler, fix in ("before", "", "pass"), ("after", "import json\n    import random\n    x = 1", "kept.clear()"):
         (tmp_path / name).mkdir()

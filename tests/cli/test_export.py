@@ -465,7 +465,7 @@ TRAIN = """
 """
 
 
-@pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+@pytest.mark.slow
 def test_a_real_recording_in_every_format(tidemark, pprof, tmp_path, root):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(TRAIN.format(python=str(root / "python"))))

@@ -254,7 +254,7 @@ def test_python_frames_are_named(tidemark, tmp_path):
     assert heap.db.execute("SELECT max(live_blocks) FROM site_sample WHERE site = ?", [row[0][0]]).fetchone()[0] == 20
 
 
-@pytest.mark.slow  # a sanitized tracker wants its runtime first
+@pytest.mark.unsanitized  # a sanitized tracker wants its runtime first
 def test_what_the_user_preloads_stays(tidemark, leak, build, tmp_path):
     other = build / "libtidemark.so"
     done = tidemark("run", "--heap", "-o", "a.tide", "--", "sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": str(other)})

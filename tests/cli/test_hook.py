@@ -14,7 +14,7 @@ import pytest
 from heap_table import Table, family, symbols, tables
 from interpreters import INTERPRETERS
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.unsanitized  # the hook never is
 
 
 MIB = 1 << 20
@@ -249,7 +249,6 @@ def test_errno_and_odd_sizes(target):
     assert table.live() <= EARLY + MIB
 
 
-@pytest.mark.slow
 def test_a_full_map_samples_more_coarsely_and_stays_small(hooked, build):
     result, found = hooked(build / "hook-targets/target", "flood", "1200000", interval=1024, timeout=120)
     table = next(iter(found.values()))
@@ -280,7 +279,6 @@ def test_the_hook_takes_little_memory(hooked, run, build, tmp_path, count, size,
     assert more <= table.counters["own_bytes"] + file_bytes + MIB
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_a_table_without_room_counts_what_it_drops(target, tmp_path):
     table = target("stacks", interval=1, timeout=120)

@@ -12,7 +12,7 @@ import pytest
 
 from heap_table import tables
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.unsanitized  # the hook never is
 
 TIMES, TIMES_LONG = 3, 100
 MODES = ["attributes", "before", "exits", "forks", "spawns", "descriptors"]

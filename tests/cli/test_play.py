@@ -140,7 +140,7 @@ def test_a_line_of_ten_megabytes_and_other_nonsense_lose_nothing(manager):
     assert MOVE.match(m.ask(f"TURN {(x + 1) % 9},{y}"))
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_a_line_of_ten_megabytes_is_not_kept(manager):
     m = manager()
     before = m.ask("ABOUT") and m.peak()
@@ -185,7 +185,7 @@ def waited_for_a_processor(*pids):
     return total / 1e9
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_moves_come_in_time(manager):
     """Of the time that the machine takes from them, neither the player nor this test can know."""
     m = manager()
@@ -202,7 +202,7 @@ def test_moves_come_in_time(manager):
         assert took > most / 2 or limits[0].endswith(" 0"), limits  # and the time is used
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 @pytest.mark.parametrize("megabytes", [10, 40, 150])
 def test_max_memory_is_kept_to(manager, megabytes):
     m = manager()
@@ -218,7 +218,7 @@ def test_max_memory_is_kept_to(manager, megabytes):
     assert MOVE.match(m.ask("TURN 3,4"))  # it was not lost
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_the_option_limits_memory_where_the_manager_does_not(manager):
     m = manager("--memory", "12M", "--time", "1s")
     assert m.ask("START 15") == "OK"
@@ -259,7 +259,7 @@ def test_a_net_plays_on_its_board_and_always_the_same(manager, gomoku):
     assert answers[0] == answers[1]
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_a_net_keeps_to_max_memory(manager, gomoku):
     m = manager("--threads", 2, run=gomoku)
     assert m.ask("START 9") == "OK"

@@ -7,7 +7,7 @@ import pytest
 
 from interpreters import INTERPRETERS
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.slow
 
 LEAK = '''
 import os, sys

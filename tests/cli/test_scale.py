@@ -12,7 +12,7 @@ import sys
 import pytest
 from recording import GAUGE, MIB, SECOND, STEP, Recording
 
-pytestmark = pytest.mark.slow  # a sanitizer takes memory and time of its own
+pytestmark = pytest.mark.unsanitized  # a sanitizer takes memory and time of its own
 
 LOOKS_PER_SECOND = 4
 DAY = 24 * 3600 * LOOKS_PER_SECOND

@@ -175,7 +175,7 @@ def test_phases_are_marks(tidemark, binary, tmp_path):
     assert {"selfplay", "train", "evaluation"} <= names
 
 
-@pytest.mark.slow  # a sanitizer takes memory of its own
+@pytest.mark.unsanitized  # a sanitizer takes memory of its own
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_is_what_was_planned(selfplay, tmp_path, threads):
     made = lines(selfplay("--game", "connect4", "--steps", 8, "--json", "--report-every", 1, "--threads", threads, "--eval-every", 4,

@@ -229,7 +229,7 @@ def test_a_full_disk_while_a_text_is_cut_is_said(tidemark, tokenizer, run, build
 # ---- memory
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_memory_does_not_grow_with_the_text(tidemark, tokenizer, tmp_path):
     text = "".join(f"The tide number {i} comes in, and goes out at {i * 37 % 24}:00.\n" for i in range(20000))
     most = []

@@ -268,7 +268,7 @@ def test_the_last_checkpoints_are_kept(train, tmp_path):
 # ---- memory
 
 
-@pytest.mark.slow  # a sanitizer keeps what was freed
+@pytest.mark.unsanitized  # a sanitizer keeps what was freed
 def test_after_the_first_step_no_page_is_added(start):
     process = start("--steps", 400, "--report-every", 20, "--eval-every", 100, "--sample-every", 90, "--json")
     seen = []
@@ -384,7 +384,7 @@ def test_what_to_train_must_be_said(tidemark):
 # ---- the terminal
 
 
-@pytest.mark.slow  # likewise
+@pytest.mark.slow
 def test_a_terminal_gets_one_line_that_is_drawn_again(binary, tmp_path, env):
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("4H", 24, 160, 0, 0))

@@ -315,7 +315,7 @@ def resident_kb(process):
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Rss:"))
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_saving_adds_no_page(background, tmp_path):
     process = background("--steps", 10**6, "--out", "run", "--save-every", 100, "--report-every", 10)
     assert any(line.startswith("step 20/") for line in process.stdout)

@@ -14,7 +14,7 @@ import pytest
 
 from interpreters import INTERPRETERS
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.slow
 
 KIB, MIB = 1 << 10, 1 << 20
 SEEDS = [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 25))]

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.slow  # the hook and a sanitizer's allocator exclude each other
+pytestmark = pytest.mark.slow
 
 PYTHON = "/usr/bin/python3"
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -421,7 +421,7 @@ def large(path, looks=8400, processes=500):
     return r.close()
 
 
-@pytest.mark.slow
+@pytest.mark.unsanitized
 def test_who_leaves_does_not_wait_for_a_large_recording(terminal, tmp_path):
     recording = large(tmp_path / "large.tide")
     for key in "q", "\x03":

@@ -14,7 +14,7 @@ from frameworks import framework
 torch = framework("torch")
 tidemark = framework("tidemark")
 census_of = framework("tidemark.torch")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 nn = torch.nn
 
 

@@ -10,7 +10,7 @@ from lanes import ROOT
 from frameworks import framework
 
 torch = framework("torch")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 BLOCK = re.compile(r"<!-- python/examples/(\w+)\.py -->\n```text\n(.*?)```", re.S)
 SHOWN = dict(BLOCK.findall((ROOT / "docs" / "PYTHON.md").read_text()))

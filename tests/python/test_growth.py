@@ -8,7 +8,7 @@ census_of = framework("tidemark.torch")
 tidemark = framework("tidemark")
 growth = framework("tidemark._growth")
 verdict = framework("tidemark._verdict")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 MIB = 1 << 20
 

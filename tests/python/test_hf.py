@@ -12,7 +12,7 @@ torch = framework("torch")
 transformers = framework("transformers")
 hf = framework("tidemark.hf")
 tidemark = framework("tidemark")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 LENGTH, VOCABULARY = 16, 97
 

@@ -15,7 +15,7 @@ with warnings.catch_warnings():
         pytest.skip("lightning cannot be imported with this torch", allow_module_level=True)
 ours = framework("tidemark.lightning")
 tidemark = framework("tidemark")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 
 class Model(pl.LightningModule):

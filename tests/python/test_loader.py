@@ -11,7 +11,7 @@ from frameworks import framework
 torch = framework("torch")
 data = framework("torch.utils.data")
 tidemark = framework("tidemark")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 
 @pytest.fixture

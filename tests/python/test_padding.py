@@ -5,7 +5,7 @@ from frameworks import framework
 
 torch = framework("torch")
 tidemark_torch = framework("tidemark.torch")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.unsanitized, pytest.mark.xdist_group("torch")]
 
 
 def batch_of(*lengths):
