@@ -3,6 +3,7 @@
 import contextlib
 import filecmp
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -21,7 +22,8 @@ for line in sys.stdin:
 """
 PROMPTS = 2
 LONG_ROLLOUT = ("--group", 512, "--new-tokens", 24, "--micro-batch", 16)
-LONG_UPDATE = ("--group", 4, "--new-tokens", 6, "--inner-epochs", 60)
+# An update that takes long enough for a signal to come in it; with sanitizers a few epochs do.
+LONG_UPDATE = ("--group", 4, "--new-tokens", 6, "--inner-epochs", 12 if os.environ.get("TIDEMARK_SANITIZED") == "1" else 60)
 
 
 def ticks(process):

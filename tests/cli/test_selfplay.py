@@ -7,21 +7,24 @@ import resource
 import signal
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
 from waiting import has, wait_for
 
 SMALL = ("--simulations", 12, "--games-at-once", 6, "--positions", 40, "--batch", 16, "--replay", 300, "--match-games", 4)
+TICTACTOE = ("--game", "tictactoe", "--net", "plain:1x8")
 FILES = ("config.json", "model.safetensors", "optimizer.safetensors", "replay.bin")
 
 
 @pytest.fixture
 def selfplay(tidemark):
-    """selfplay(args...) -> Result of three small steps of tic-tac-toe, unless another game is named."""
+    """selfplay(args...) -> Result of three small steps of tic-tac-toe with a net that is quick, unless another game is named,
+    which gets the net that it has by default."""
 
     def call(*args, **more):
-        game = () if "--game" in args or "--resume" in args else ("--game", "tictactoe")
+        game = () if "--game" in args or "--resume" in args else TICTACTOE
         return tidemark("train", "selfplay", *game, *SMALL, "--steps", 3, *args, **more)
 
     return call
@@ -86,7 +89,7 @@ def test_a_full_tree_is_searched_on_and_told(selfplay):
     (("--dtype", "bf16"), "computes in f32"),
     (("--weights", "int8"), "cannot be trained"),
     (("--budget", "45M", "--batch", 60000), "would fit"),
-    (("--game", "gomoku", "--net", "30x192", "--budget", "10M"), "least possible"),
+    (("--game", "gomoku", "--net", "10x96", "--budget", "10M"), "least possible"),
 ])
 def test_what_cannot_be_played_is_one_sentence(selfplay, words, said):
     result = selfplay(*words)
@@ -116,7 +119,7 @@ def test_a_damaged_replay_is_passed_over(selfplay, tmp_path):
 
 def test_an_interrupt_saves_and_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--json", "--report-every", 1)]
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, "--json", "--report-every", 1)]
     run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True)
     assert json.loads(run.stdout.readline())["step"] == 1
@@ -138,6 +141,11 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_pat
     run = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: has(run, "SigCgt", signal.SIGINT))
     run.send_signal(signal.SIGINT)
+    wait_for(lambda: not has(run, "ShdPnd", signal.SIGINT))
+    run.send_signal(signal.SIGSTOP)  # so that its five seconds pass without work
+    asked = time.monotonic()
+    wait_for(lambda: time.monotonic() - asked > 5.1)
+    run.send_signal(signal.SIGCONT)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 130 and "stopped in step 1 and saved it" in err, err
     again = selfplay("--resume", tmp_path / "run", "--positions", 30, "--steps", 1, "--batch", 256, "--replay", 999, "--match-games", 0,
@@ -147,7 +155,7 @@ def test_an_interrupt_in_a_long_step_is_not_waited_for(binary, selfplay, tmp_pat
 
 def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tmp_path, env):
     one, two = tmp_path / "one", tmp_path / "two"
-    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--json", "--report-every", 1, "--save-every", 1)]
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, "--json", "--report-every", 1, "--save-every", 1)]
     run = subprocess.Popen([*words, "--steps", "100000", "--out", two], env=env, stdout=subprocess.PIPE, text=True)
     assert all(json.loads(run.stdout.readline())["step"] == step for step in (1, 2, 3))
     run.kill()
@@ -160,7 +168,7 @@ def test_a_kill_leaves_a_checkpoint_that_goes_on_to_the_bit(binary, selfplay, tm
 
 
 def test_a_limit_on_files_is_told_and_training_goes_on(binary, tmp_path, env):
-    words = [str(w) for w in (binary, "train", "selfplay", "--game", "tictactoe", *SMALL, "--steps", 3, "--save-every", 1)]
+    words = [str(w) for w in (binary, "train", "selfplay", *TICTACTOE, *SMALL, "--steps", 3, "--save-every", 1)]
     run = subprocess.run([*words, "--out", tmp_path / "run"], env=env, capture_output=True, text=True,
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
     assert run.returncode == 2 and "step 3/3" in run.stdout
@@ -168,7 +176,7 @@ def test_a_limit_on_files_is_told_and_training_goes_on(binary, tmp_path, env):
 
 
 def test_phases_are_marks(tidemark, binary, tmp_path):
-    run = ("train", "selfplay", "--game", "tictactoe", *SMALL, "--steps", 3, "--eval-every", 1)
+    run = ("train", "selfplay", *TICTACTOE, *SMALL, "--steps", 3, "--eval-every", 1)
     assert tidemark("run", "-o", tmp_path / "a.tide", "--", binary, *run).code == 0
     with sqlite3.connect(tmp_path / "a.tide") as db:
         names = {name for (name,) in db.execute("SELECT DISTINCT name FROM mark")}
