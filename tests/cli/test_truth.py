@@ -17,7 +17,7 @@ from interpreters import INTERPRETERS
 pytestmark = pytest.mark.slow
 
 KIB, MIB = 1 << 10, 1 << 20
-SEEDS = [1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 25))]
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 25))]
 
 
 def line_of(path, text):
