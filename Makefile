@@ -183,7 +183,7 @@ check:
 
 check-long:
 	@tools/setup long
-	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build unit-long tsan valgrind fuzzing asan-cli-long cli-long cases old-processors bare
+	@JOBS=$(JOBS) PYTHON=$(PYTHON) tools/check build unit-long asan-long tsan valgrind fuzzing asan-cli-long cli-long cases old-processors bare
 
 # The five cases, broken, wrongly fixed and rightly fixed; the documents get their output from the same runs.
 cases cases-docs:

@@ -27,4 +27,10 @@ static inline bool is_slow(void)
     return SANITIZED || getenv("TIDEMARK_VALGRIND");
 }
 
+/* Whether a test may take its time, as in make check-long. */
+static inline bool is_long(void)
+{
+    return getenv("TIDEMARK_LONG") != NULL;
+}
+
 #endif

@@ -207,7 +207,7 @@ static void positions_of_connect_four_are_as_many_as_known(void **state)
     struct tide_game game = game_of("connect4", 0, false);
     struct tide_position position;
     tide_position_begin(&game, &position);
-    int deepest = is_slow() ? 6 : getenv("TIDEMARK_LONG") ? 9 : 8;
+    int deepest = is_slow() ? 6 : is_long() ? 9 : 8;
     for (int depth = 1; depth <= deepest; depth++)
         assert_int_equal(positions_at(&game, &position, depth), known[depth - 1]);
 }

@@ -16,6 +16,9 @@
 #include <cmocka.h>
 #include <time.h>
 
+/* A sanitizer looks for other faults, and makes each plan and each search slow: every eighth will do. */
+enum { STRIDE = SANITIZED ? 8 : 1 };
+
 struct errors {
     double values[PLAN_ROWS];
     int count;
@@ -49,8 +52,9 @@ static void measure(const struct plan_row *rows, int count, const char *use, str
 {
     static struct tide_forecast forecast;
     struct tide_err err;
+    int met = 0;
     for (int i = 0; i < count; i++) {
-        if (strcmp(rows[i].use, use) != 0)
+        if (strcmp(rows[i].use, use) != 0 || met++ % STRIDE)
             continue;
         struct tide_job job = *rows[i].mistake ? plan_mistaken(&rows[i]) : rows[i].job;
         assert_int_equal(tide_forecast_make(&job, TIDE_FULL, &forecast, &err), 0);
@@ -94,7 +98,7 @@ static void plans_come_near_what_was_measured(void **state)
         assert_true(worst(&device) <= 0.08);
         all += allocated.count;
     }
-    assert_true(all >= 40);
+    assert_true(all >= 40 / STRIDE);
     free(rows);
 }
 
@@ -111,11 +115,12 @@ static void loops_and_compiled_runs_come_nearer(void **state)
     static struct tide_forecast forecast;
     struct tide_err err;
     struct errors loops = {.count = 0}, compiled = {.count = 0};
-    int count;
+    int count, met = 0;
     struct plan_row *rows = plan_table(&count);
     for (int i = 0; i < count; i++) {
         const struct tide_job *job = &rows[i].job;
-        if (*rows[i].mistake || (job->no_cache && !job->loss && !job->held && !job->compiled))
+        if (*rows[i].mistake || (job->no_cache && !job->loss && !job->held && !job->compiled) ||
+            met++ % STRIDE)
             continue;
         assert_int_equal(tide_forecast_make(job, TIDE_POOLED, &forecast, &err), 0);
         if (!strcmp(rows[i].use, "unpadded")) {
@@ -129,7 +134,8 @@ static void loops_and_compiled_runs_come_nearer(void **state)
     }
     printf("loops: %d configurations, worst %.2f %%; compiled: %d, worst %.2f %%\n", loops.count,
            100 * worst(&loops), compiled.count, 100 * worst(&compiled));
-    assert_true(loops.count >= 50 && compiled.count >= 36);
+    assert_true(loops.count && compiled.count && met >= 86);
+    assert_true(STRIDE > 1 || (loops.count >= 50 && compiled.count >= 36));
     assert_true(worst(&loops) <= 0.01);
     assert_true(worst(&compiled) <= 0.03);
     free(rows);
@@ -143,9 +149,6 @@ static int place_of(const struct tide_explanations *found, const char *mistake)
             return i + 1;
     return 0;
 }
-
-/* A sanitizer looks for other faults, and makes each search slow: every eighth will do. */
-enum { STRIDE = SANITIZED ? 8 : 1 };
 
 static void planted_mistakes_are_found(void **state)
 {
@@ -181,7 +184,7 @@ static void resident_bytes_on_the_host_come_near_too(void **state)
     struct errors allocated = {.count = 0}, resident = {.count = 0};
     measure(rows, count, "host", &allocated, &resident);
     measure(rows, count, "host-held-out", &allocated, &resident);
-    assert_true(resident.count >= 12);
+    assert_true(resident.count >= 12 / STRIDE);
     assert_true(worst(&resident) <= 0.1);
     free(rows);
 }

@@ -565,7 +565,7 @@ static void flipped_bytes_never_crash_the_reader(void **state)
     (void)state;
     make_original();
     unsigned char *copy = test_malloc(original_size);
-    int whole = 0, rounds = 1500 / STRIDE;
+    int whole = 0, rounds = (is_long() ? 1500 : 700) / STRIDE;
     srandom(11);
     for (int round = 0; round < rounds; round++) {
         memcpy(copy, original, original_size);
@@ -659,12 +659,13 @@ static void any_allocation_may_fail(void **state)
     (void)state;
     if (getenv("TIDEMARK_VALGRIND")) /* which has a malloc of its own, that does not fail */
         skip();
-    bool every = getenv("TIDEMARK_LONG");  /* else each of the first, and one in seven of the others */
+    /* Each of the first, and one in twenty-three of the others; in a long run each. */
+    bool every = is_long();
     assert_int_equal(write_and_read(), 0); /* what SQLite keeps for ever, it has now */
     for (int mode = 0; mode < 2; mode++) {
         long n = 0, tried = 0;
         for (bool reached = true; reached;
-             n += n < 200 || (every && mode == 0) ? STRIDE : STRIDE * 7, tried++) {
+             n += n < 200 || (every && mode == 0) ? STRIDE : STRIDE * 23, tried++) {
             remove_files();
             long before = balance;
             and_all_after = mode == 1;

@@ -163,7 +163,7 @@ static void every_plan_gives_the_same_bits(const struct model *m, float clip, in
 {
     char *first = NULL;
     struct tide_choices choices = {.clips = clip > 0};
-    bool every = !is_slow() && tide_threads() < 3 && !m->plain;
+    bool every = !is_slow() && tide_threads() < (is_long() ? 3 : 2) && !m->plain;
     int step = every ? 1 : TIDE_QUARTERS;
     for (int fused = 0; fused < (micro_batches == 1 ? 2 : 1); fused++)
         for (choices.recompute = 0; choices.recompute <= BLOCKS; choices.recompute += is_slow() ? BLOCKS : 1)

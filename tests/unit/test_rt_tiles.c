@@ -215,10 +215,10 @@ static void each_edge_of_a_tile_is_right(void **state)
 static void bits_of(const struct tide_tile_kind *kind)
 {
     enum { M = 200, N = 20 * 48 + 5 };
-    int times = is_slow() ? 1 : getenv("TIDEMARK_LONG") ? 4 : 2;
+    int times = is_slow() ? 1 : is_long() ? 4 : 2;
     for (int variant = 0; variant < VARIANTS; variant += is_slow() ? 5 : 1) {
         struct tide_product p;
-        bool is_deep = variant == 20 || (variant % 16 == 4 && !is_slow());
+        bool is_deep = variant == 20 || (variant % 16 == 4 && is_long());
         if (variant & 8 || !product_of(kind, M, N, is_deep ? 1600 : 90, variant, &p))
             continue;
         struct trial t = trial_of(kind, p);
@@ -469,11 +469,11 @@ static void few_rows_of(const struct tide_tile_kind *kind)
     enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = 3, COUNTS = sizeof rows / sizeof *rows };
     if (!kind->across)
         return;
-    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 7 : 1)
+    for (int which = 0; which < SHAPES * TYPES * 4; which += is_slow() ? 11 : 1)
         for (int from = kind->cells; from <= TIDE_BF16; from++) {
             struct trial t = few_trial(kind, shapes[which % SHAPES], which / SHAPES % 4,
                                        (enum tide_dtype)from, types[which / SHAPES / 4]);
-            for (int i = which % 2; i < COUNTS; i += is_slow() ? 3 : 1) {
+            for (int i = is_long() ? 0 : which % 3; i < COUNTS; i += is_long() ? 1 : 3) {
                 tide_threads_set(1 + (i + which) % 4);
                 few_are_part(&t, rows[i]);
             }

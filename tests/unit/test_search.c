@@ -320,7 +320,7 @@ static void forced_moves_are_never_missed(void **state)
     (void)state;
     const struct tide_game games[] = {game_of("gomoku", 9, false), game_of("gomoku", 15, true)};
     for (int g = 0; g < 2; g++) {
-        int tactics = is_slow() ? 10 : getenv("TIDEMARK_LONG") ? 1000 : 100;
+        int tactics = is_slow() ? 10 : is_long() ? 1000 : 100;
         assert_int_equal(missed(&games[g], true, tactics, 100), 0);
         assert_true(missed(&games[g], false, 10, 100) > 0);
     }
