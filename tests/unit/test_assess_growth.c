@@ -1,0 +1,318 @@
+/*
+ * test_assess_growth.c - growth that is no leak, or none yet: at a start, by what was there before, of work
+ * that ends.
+ */
+#include "made_recording.h"
+#include "show/text/verdict_text.h"
+
+/* Libraries that load: growth in bursts of all sizes, most looks without any. */
+static int64_t burst(int look)
+{
+    static const int64_t mib[] = {5, 30, 0, 0, 80, 2,  0, 0, 0, 45, 1,  0, 120, 0, 0, 3,
+                                  0, 60, 0, 0, 0,  90, 0, 4, 0, 0,  70, 0, 0,   0, 9, 0};
+    return mib[look % 32] * MIB;
+}
+
+static struct tide_assessment *grow_in_bursts(int looks, char *out, size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "python");
+    int64_t held = 20 * MIB;
+    for (int i = 0; i < looks; i++) {
+        look(&m, 1, held);
+        sample(&m, process, held);
+        held += burst(i);
+    }
+    return finish(&m, out, size);
+}
+
+static void growth_in_bursts_at_the_start_is_no_leak_yet(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct tide_assessment *a = grow_in_bursts(28, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_UNDECIDED);
+    assert_int_equal(tide_assessment_exit_code(a), 3);
+    assert_non_null(strstr(text, "as when a program starts"));
+    tide_assessment_free(a);
+    a = grow_in_bursts(300, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
+/* A program that imports its libraries for three minutes, because the machine gives it a twentieth of a
+ * processor: MiB, every four seconds. */
+static enum tide_verdict_kind importing(int64_t share_ppm, char *out, size_t size)
+{
+    static const int64_t mib[] = {102, 135, 179, 215, 230, 240, 258, 268, 278, 285, 291, 296, 299, 303, 307,
+                                  309, 310, 312, 312, 312, 314, 319, 334, 341, 345, 354, 358, 359, 360, 362,
+                                  370, 374, 378, 384, 389, 401, 417, 430, 444, 458, 474, 484, 494, 504};
+    struct made m = begin();
+    m.share_ppm = share_ppm;
+    int64_t process = add_process(&m, 100, 0, "python", "hf_trainer.py");
+    for (size_t i = 0; i + 1 < sizeof mib / sizeof *mib; i++)
+        for (int64_t look_of = 0; look_of < 16; look_of++) {
+            int64_t held = mib[i] * MIB + (mib[i + 1] - mib[i]) * MIB * look_of / 16;
+            look(&m, 1, held);
+            sample(&m, process, held);
+        }
+    struct tide_assessment *a = finish(&m, out, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void a_start_is_as_long_as_the_machine_is_slow(void **state)
+{
+    (void)state;
+    char text[4096];
+    assert_int_equal(importing(0, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(importing(1000000, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(importing(50000, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "as when a program starts; 17 m more"));
+}
+
+/* The exit code for 256 KiB a step, one step a look. */
+static int exit_code_after(int steps, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "ruby", "churn.rb");
+    for (int step = 0; step < steps; step++) {
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 20 * MIB + step * MIB / 4);
+        sample(&m, process, 20 * MIB + step * MIB / 4);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    int code = tide_assessment_exit_code(a);
+    tide_assessment_free(a);
+    return code;
+}
+
+static void the_first_steps_of_a_few_seconds_are_no_leak_yet(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(exit_code_after(16, text, sizeof text), 3);
+    assert_non_null(strstr(text, "as when a program starts; 9 steps more would settle it"));
+    assert_int_equal(exit_code_after(30, text, sizeof text), 1);
+}
+
+/* Rises by so many bytes a step for 300 steps: by memory of its own or by such as it shares. What it has
+ * asked for and mapped are 500 MiB, soon after its start. The verdict on it. */
+static enum tide_verdict_kind rising_by(int64_t per_step, bool shared, int64_t asked_per_step,
+                                        int64_t mapped_per_step, char *text, size_t size)
+{
+    const int64_t started = 10; /* steps until it has asked for the first 500 */
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t step = 0; step < 300; step++) {
+        int64_t more = step * per_step;
+        mark(&m, process, TIDE_MARK_STEP, step, "");
+        look(&m, 1, 100 * MIB + more);
+        put_sample(&m, (struct tide_sample){
+                           .process = process,
+                           .anon_bytes = 100 * MIB + (shared ? 0 : more),
+                           .shmem_bytes = shared ? more : 0,
+                           .asked_bytes = (step < started ? 110 : 500) * MIB + step * asked_per_step,
+                           .mapped_bytes = (step < started ? 110 : 500) * MIB + step * mapped_per_step});
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static enum tide_verdict_kind rising(bool shared, int64_t asked_per_step, int64_t mapped_per_step, char *text,
+                                     size_t size)
+{
+    return rising_by(MIB / 4, shared, asked_per_step, mapped_per_step, text, size);
+}
+
+static void a_little_of_what_he_had_is_no_finding(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising_by(MIB / 128, false, 0, 0, text, sizeof text), TIDE_FLAT);
+    assert_int_equal(rising_by(MIB / 128, false, MIB / 128, 0, text, sizeof text), TIDE_LEAK);
+}
+
+static void who_asks_for_no_more_touches_what_he_had(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising(false, 0, 0, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(
+        strstr(text, "without allocating more: it touched pages that it already had, of which 325 MiB"));
+    assert_int_equal(rising(false, MIB / 16, MIB, text, sizeof text), TIDE_UNDECIDED);
+    assert_int_equal(rising(true, MIB, 0, text, sizeof text), TIDE_UNDECIDED);
+}
+
+/* The last look sees all but two pages given back. */
+static void what_is_given_back_at_the_end_was_asked_for(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t more = i < 299 ? i * MIB / 4 : 0;
+        look(&m, 1, 100 * MIB + more);
+        put_sample(&m, (struct tide_sample){.process = process,
+                                            .anon_bytes = 100 * MIB + more + (i < 299 ? 0 : 8192),
+                                            .asked_bytes = 500 * MIB + more,
+                                            .mapped_bytes = 500 * MIB + more});
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    tide_assessment_free(a);
+}
+
+/* The last look at it came while it ended; the tree is still counted with what it had. */
+static void what_a_process_gives_back_is_not_what_others_have(void **state)
+{
+    (void)state;
+    char text[2048];
+    struct made m = begin();
+    int64_t process = add_process(&m, 100, 0, "python", "train.py");
+    limit(&m, "--limit", 256 * MIB);
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t held = 8 * MIB + i * MIB / 4;
+        look(&m, 1, held);
+        sample(&m, process, i < 299 ? held : 8 * MIB);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    assert_int_equal(a->judged[0].verdict.kind, TIDE_LEAK);
+    assert_true(fabs(a->judged[0].limit_bytes / MIB - 256) < 1);
+    tide_assessment_free(a);
+}
+
+/* A child, whose own pages are read as well: by 256 KiB a step more are there, or more of those that were
+ * there are its own. */
+static enum tide_verdict_kind rising_in_a_child(bool there, char *text, size_t size)
+{
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "timeout", "timeout"),
+            child = add_process(&m, 101, parent, "xz", "xz");
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t more = i * MIB / 4, resident = (there ? 20 * MIB + more : 120 * MIB);
+        look(&m, 2, MIB + resident);
+        sample(&m, parent, MIB);
+        put_sample(&m, (struct tide_sample){.process = child,
+                                            .anon_bytes = resident,
+                                            .asked_bytes = 200 * MIB,
+                                            .mapped_bytes = 200 * MIB});
+        read_shared(&m, child, 20 * MIB + more, 20 * MIB + more);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void pages_that_become_its_own_were_there_before(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising_in_a_child(true, text, sizeof text), TIDE_UNDECIDED);
+    assert_int_equal(rising_in_a_child(false, text, sizeof text), TIDE_LEAK);
+    assert_non_null(strstr(text, "copy-on-write"));
+}
+
+static void who_asks_for_what_he_grows_by_leaks(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(rising(false, MIB / 4, 0, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(rising(false, 8 * MIB, 8 * MIB, text, sizeof text), TIDE_LEAK);
+    assert_int_equal(rising(true, 0, MIB / 4, text, sizeof text), TIDE_LEAK);
+}
+
+/* A process that grows evenly for 15 s, beside one that does nothing, in a recording of so many looks after
+ * it. How often it is run. */
+static int exit_code_of_compiling(int looks_after, int times)
+{
+    char text[2048];
+    struct made m = begin();
+    int64_t shell = add_process(&m, 100, 0, "sh", "sh"), compiler = 0, began_ns = 0;
+    for (int64_t i = 0; i < 60 * times + looks_after; i++) {
+        bool running = i < 60 * times;
+        if (running && i % 60 == 0) {
+            began_ns = m.t_ns;
+            compiler = add_process(&m, 101 + i, shell, "cc1", "cc1");
+        }
+        look(&m, running ? 2 : 1, running ? 10 * MIB + i % 60 * MIB : MIB);
+        sample(&m, shell, MIB);
+        if (running)
+            sample(&m, compiler, 9 * MIB + i % 60 * MIB);
+        if (running && i % 60 == 59)
+            end_process(&m, compiler, 101 + i - 59, shell, "cc1", "cc1", began_ns);
+    }
+    struct tide_assessment *a = finish(&m, text, sizeof text);
+    int code = tide_assessment_exit_code(a);
+    tide_assessment_free(a);
+    return code;
+}
+
+static void what_a_process_takes_that_is_done_soon_is_no_leak(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_code_of_compiling(1, 1), 1); /* all there was to be seen */
+    assert_int_not_equal(exit_code_of_compiling(60, 1), 1);
+    assert_int_not_equal(exit_code_of_compiling(1, 2), 1);
+}
+
+/* A compiler on a busy machine, a second from value to value: it reads, and then it generates code. */
+static const int COMPILER_MIB[] = {
+    0,   4,   18,  20,  25,  30,  34,  38,  41,  44,  46,  49,  52,  55,  60,  62,  65,  68,  71,
+    76,  78,  85,  90,  95,  97,  100, 104, 108, 109, 112, 114, 117, 119, 128, 131, 133, 136, 137,
+    137, 138, 138, 139, 139, 140, 141, 141, 141, 142, 143, 143, 144, 144, 145, 146, 146, 147, 147,
+    148, 149, 149, 150, 150, 151, 151, 152, 153, 153, 154, 154, 155, 156, 157, 158, 158, 159, 159,
+    160, 161, 161, 162, 163, 164, 165, 165, 166, 166, 167, 168, 168, 169, 170, 171, 172, 173};
+
+/* What is said of it when it goes on as at its end for so many seconds more. */
+static enum tide_verdict_kind compiling(int seconds_more, char *text, size_t size)
+{
+    const int recorded = sizeof COMPILER_MIB / sizeof *COMPILER_MIB;
+    struct made m = begin();
+    int64_t compiler = add_process(&m, 100, 0, "cc1plus", "cc1plus");
+    for (int i = 0; i < 4 * (recorded + seconds_more); i++) {
+        int second = i / 4, last = recorded - 1;
+        int64_t held = second < last
+                           ? COMPILER_MIB[second] * MIB +
+                                 (COMPILER_MIB[second + 1] - COMPILER_MIB[second]) * MIB * (i % 4) / 4
+                           : COMPILER_MIB[last] * MIB + (i - 4 * last) * MIB / 5;
+        look(&m, 1, held);
+        sample(&m, compiler, held);
+    }
+    struct tide_assessment *a = finish(&m, text, size);
+    enum tide_verdict_kind kind = a->judged[0].verdict.kind;
+    tide_assessment_free(a);
+    return kind;
+}
+
+static void growth_that_became_slower_must_go_on_for_longer_than_it_took(void **state)
+{
+    (void)state;
+    char text[2048];
+    assert_int_equal(compiling(0, text, sizeof text), TIDE_UNDECIDED);
+    assert_non_null(strstr(text, "as when a program starts"));
+    assert_int_equal(compiling(300, text, sizeof text), TIDE_LEAK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(growth_in_bursts_at_the_start_is_no_leak_yet),
+        cmocka_unit_test(a_start_is_as_long_as_the_machine_is_slow),
+        cmocka_unit_test(the_first_steps_of_a_few_seconds_are_no_leak_yet),
+        cmocka_unit_test(what_a_process_gives_back_is_not_what_others_have),
+        cmocka_unit_test(who_asks_for_no_more_touches_what_he_had),
+        cmocka_unit_test(a_little_of_what_he_had_is_no_finding),
+        cmocka_unit_test(what_is_given_back_at_the_end_was_asked_for),
+        cmocka_unit_test(pages_that_become_its_own_were_there_before),
+        cmocka_unit_test(who_asks_for_what_he_grows_by_leaks),
+        cmocka_unit_test(what_a_process_takes_that_is_done_soon_is_no_leak),
+        cmocka_unit_test(growth_that_became_slower_must_go_on_for_longer_than_it_took),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
