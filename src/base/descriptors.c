@@ -1,5 +1,6 @@
 #include "base/descriptors.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -37,6 +38,32 @@ void tide_close_all_but(int first, const int *kept, size_t count)
             return;
         first = next + 1;
     }
+}
+
+ssize_t tide_read_at(int fd, void *to, size_t count, uint64_t at)
+{
+    size_t done = 0;
+
+    while (done < count) {
+        ssize_t got = pread(fd, (char *)to + done, count - done, (off_t)(at + done));
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)done;
+}
+
+int tide_write_all(int fd, const void *bytes, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t put = write(fd, (const char *)bytes + done, count - done);
+        if (put < 0 && errno != EINTR)
+            return -1;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
 }
 
 enum {

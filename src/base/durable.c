@@ -1,4 +1,5 @@
 #include "base/durable.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,27 +13,14 @@ uint32_t tide_durable_checksum(uint32_t so_far, const void *bytes, size_t count)
     return (uint32_t)crc32_z(so_far, bytes, count);
 }
 
-static void write_all(struct tide_durable *file, const char *bytes, size_t count)
-{
-    while (count && !file->error) {
-        ssize_t done = write(file->fd, bytes, count);
-        if (done < 0 && errno != EINTR)
-            file->error = errno;
-        if (done > 0) {
-            bytes += done;
-            count -= (size_t)done;
-        }
-    }
-}
-
 static void take(struct tide_durable *file, const char *bytes, size_t count)
 {
     while (count && !file->error) {
         size_t stretch = count < STRETCH ? count : STRETCH;
         file->checksum = tide_durable_checksum(file->checksum, bytes, stretch);
         file->bytes += stretch;
-        if (file->fd >= 0)
-            write_all(file, bytes, stretch);
+        if (file->fd >= 0 && tide_write_all(file->fd, bytes, stretch) != 0)
+            file->error = errno;
         bytes += stretch;
         count -= stretch;
     }

@@ -52,15 +52,13 @@ int tide_heap_tables_new(const char *directory, struct tide_descriptors *descrip
     if (!tables)
         return tide_err_set(err, "not enough memory to follow allocations");
     tide_map_init(&tables->by_name, TIDE_HEAP_TABLES);
-    int fd = tide_file_directory(AT_FDCWD, directory);
-    if (fd < 0 || !(tables->listings[0] = fdopendir(fd))) {
+    tables->listings[0] = opendir(directory);
+    if (!tables->listings[0]) {
         tide_err_set(err, "cannot open the channel: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
         tide_heap_tables_free(tables);
         return -1;
     }
-    int spare = tide_file_directory(fd, TIDE_FILE_SPARE);
+    int spare = tide_file_directory(dirfd(tables->listings[0]), TIDE_FILE_SPARE);
     if (spare >= 0 && !(tables->listings[1] = fdopendir(spare)))
         close(spare);
     tables->descriptors = descriptors;
@@ -159,17 +157,7 @@ static int parse_name(const char *name, struct tide_heap_table *table)
 
 static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
 {
-    size_t have = 0;
-
-    while (have < bytes) {
-        ssize_t got = pread(fd, (char *)out + have, bytes - have, (off_t)(at + have));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        have += (size_t)got;
-    }
-    return true;
+    return tide_read_at(fd, out, bytes, at) == (ssize_t)bytes;
 }
 
 static uint64_t clamp(uint64_t count, uint64_t least, uint64_t most)

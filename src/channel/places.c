@@ -76,17 +76,12 @@ static void sweep_one(int base, const char *name)
 
 static void sweep(const char *base_path)
 {
-    int base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0)
+    DIR *listing = opendir(base_path);
+    if (!listing)
         return;
-    DIR *listing = fdopendir(base);
-    if (!listing) {
-        close(base);
-        return;
-    }
     struct dirent *entry;
     for (int n = 0; n < ENTRIES_MOST && (entry = readdir(listing)); n++)
-        sweep_one(base, entry->d_name);
+        sweep_one(dirfd(listing), entry->d_name);
     closedir(listing);
 }
 

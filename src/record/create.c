@@ -1,5 +1,6 @@
 #include "record/create.h"
 
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "record/schema.h"
 
@@ -43,21 +44,6 @@ static unsigned char *empty_recording(size_t *ret_len)
     return bytes;
 }
 
-/* 0, or what went wrong. */
-static int write_all(int fd, const unsigned char *bytes, size_t len)
-{
-    while (len) {
-        ssize_t done = write(fd, bytes, len);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return errno;
-        bytes += done;
-        len -= (size_t)done;
-    }
-    return 0;
-}
-
 /* In a directory that everybody may write to, a recording is for its owner alone: it has command lines and
  * lines of source. (Its log gets the same mode from SQLite.) */
 static mode_t mode_in(const char *directory)
@@ -86,10 +72,9 @@ int tide_recording_create(const char *path, struct tide_err *err)
     const char *directory = dirname(copy);
     int fd = open_nameless(directory), error = 0;
     bool named = fd < 0;
-    if (named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode_in(directory))) < 0)
+    if ((named && (fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode_in(directory))) < 0) ||
+        tide_write_all(fd, bytes, len) != 0)
         error = errno;
-    else
-        error = write_all(fd, bytes, len);
     snprintf(nameless, sizeof nameless, "/proc/self/fd/%d", fd);
     if (!error && !named && linkat(AT_FDCWD, nameless, AT_FDCWD, path, AT_SYMLINK_FOLLOW))
         error = errno;

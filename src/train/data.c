@@ -1,4 +1,5 @@
 #include "train/data.h"
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "base/random.h"
 
@@ -63,17 +64,12 @@ static int open_sums(struct tide_data *d, int64_t vocabulary, struct tide_err *e
 /* All of it, or an error: the file may become shorter at any time. */
 static int read_at(const struct tide_data *d, void *to, size_t count, size_t at, struct tide_err *err)
 {
-    for (size_t done = 0; done < count;) {
-        ssize_t got = pread(d->fd, (uint8_t *)to + done, count - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return tide_err_set(err, "cannot read it: %s", strerror(errno));
-        if (got == 0)
-            return tide_err_set(err, "it was cut while in use: it had %zu bytes, and ends before byte %zu",
-                                d->file_bytes, at + done + 1);
-        done += (size_t)got;
-    }
+    ssize_t got = tide_read_at(d->fd, to, count, at);
+    if (got < 0)
+        return tide_err_set(err, "cannot read it: %s", strerror(errno));
+    if ((size_t)got < count)
+        return tide_err_set(err, "it was cut while in use: it had %zu bytes, and ends before byte %zu",
+                            d->file_bytes, at + (size_t)got + 1);
     return 0;
 }
 
@@ -182,14 +178,10 @@ static ssize_t read_text(void *context, char *to, size_t room, struct tide_err *
 
 static int write_waiting(struct tokens_file *f, struct tide_err *err)
 {
-    for (size_t done = 0; done < f->waiting;) {
-        ssize_t put = write(f->fd, f->room + done, f->waiting - done);
-        if (put < 0 && errno != EINTR) {
-            tide_err_set(err, "cannot write its tokens: %s", strerror(errno));
-            return tide_err_hint(err, "TMPDIR names a directory with room for %lld MB or more",
-                                 (long long)(f->data->file_bytes * f->width / 2000000 + 1));
-        }
-        done += put > 0 ? (size_t)put : 0;
+    if (tide_write_all(f->fd, f->room, f->waiting) != 0) {
+        tide_err_set(err, "cannot write its tokens: %s", strerror(errno));
+        return tide_err_hint(err, "TMPDIR names a directory with room for %lld MB or more",
+                             (long long)(f->data->file_bytes * f->width / 2000000 + 1));
     }
     f->waiting = 0;
     return 0;

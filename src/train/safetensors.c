@@ -1,5 +1,6 @@
 #include "train/safetensors.h"
 #include "rt/cpu/rows.h"
+#include "base/descriptors.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -198,22 +199,14 @@ int tide_safetensors_parse(struct tide_safetensors *file, const char *bytes, siz
 /* Bytes of the file; a file that has become shorter is an error like any other. */
 static int fetch(const struct tide_safetensors *file, size_t at, void *to, size_t count, struct tide_err *err)
 {
-    char *next = to;
     if (file->bytes) {
         memcpy(to, file->bytes + at, count);
         return 0;
     }
-    while (count) {
-        ssize_t got = pread(file->fd, next, count, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return tide_err_set(err, "cannot read it: %s", got ? strerror(errno) : "it became shorter");
-        next += got;
-        at += (size_t)got;
-        count -= (size_t)got;
-    }
-    return 0;
+    ssize_t got = tide_read_at(file->fd, to, count, at);
+    if (got == (ssize_t)count)
+        return 0;
+    return tide_err_set(err, "cannot read it: %s", got < 0 ? strerror(errno) : "it became shorter");
 }
 
 static int read_header(struct tide_safetensors *file, struct tide_err *err)
