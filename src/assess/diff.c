@@ -75,8 +75,7 @@ static enum tide_diff_result compare_rates(const struct tide_diff *d, const stru
 
 static int wrap_source(const struct tide_diff_side *s, struct tide_err *err)
 {
-    char shown[256];
-    return tide_err_wrap(err, "%s", tide_text_shown(s->source, shown, sizeof shown));
+    return tide_err_wrap(err, "%s", TIDE_SHOWN(s->source, 256));
 }
 
 static int find_moments(struct tide_diff *d, const struct tide_diff_options *o, struct tide_err *err)

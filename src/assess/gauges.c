@@ -71,8 +71,7 @@ static int judge_gauges(struct tide_assessing *s)
                                 .device = TIDE_UNKNOWN,
                                 .gauge = (int32_t)name,
                                 .limit_bytes = NAN};
-        char shown[80];
-        tide_text_shown(h->names[name], shown, sizeof shown);
+        const char *shown = TIDE_SHOWN(h->names[name], 80);
         snprintf(j.name, sizeof j.name, "gauge \"%s\"", shown);
         j.shared = !strcmp(h->names[name], TIDE_GAUGE_SHARED);
         if (j.shared) {

@@ -198,13 +198,12 @@ void tide_moment_training(const struct tide_history *h, const struct tide_assess
 int tide_moment_parse(const char *text, struct tide_moment *ret_moment, struct tide_err *err)
 {
     struct tide_moment moment = {TIDE_MOMENT_END, NAN};
-    char shown[64];
     if (!strcmp(text, "peak"))
         moment.kind = TIDE_MOMENT_PEAK;
     else if (strcmp(text, "end"))
         moment.kind = TIDE_MOMENT_STEP;
     if (moment.kind == TIDE_MOMENT_STEP && (tide_real_parse(text, &moment.step) || moment.step < 0)) {
-        tide_err_set(err, "'%s' is not a moment of a run", tide_text_shown(text, shown, sizeof shown));
+        tide_err_set(err, "'%s' is not a moment of a run", TIDE_SHOWN(text, 64));
         return tide_err_hint(err, "give 'end', 'peak' or the number of a step");
     }
     *ret_moment = moment;

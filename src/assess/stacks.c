@@ -279,8 +279,7 @@ bool tide_sites_unseen(const struct tide_history *h, char *out, size_t size)
     if (h->heap_status_count == 0 || h->process_count == 0 || (status && strcmp(status->state, BECAME)))
         return false;
     const struct tide_process *row = &h->processes[largest].row;
-    char name[TIDE_SITE_PROCESS];
-    tide_text_shown(row->name, name, sizeof name);
+    const char *name = TIDE_SHOWN(row->name, TIDE_SITE_PROCESS);
     snprintf(out, size,
              "%s[%lld], since it is statically linked or setuid, another user's, or without the "
              "LD_PRELOAD of --heap",
@@ -310,8 +309,7 @@ int tide_sites_missing(const struct tide_history *h, struct tide_err *err)
 {
     const char *refusal = tide_sites_refusal(h);
     if (refusal) {
-        char why[240];
-        tide_text_shown(refusal, why, sizeof why);
+        const char *why = TIDE_SHOWN(refusal, 240);
         return tide_err_set(err, "the recording has no call sites: %s", why);
     }
     char unseen[280];

@@ -184,9 +184,8 @@ static int judge_sum(struct tide_assessing *s, const struct sum *sum, struct tid
 
 static int judge_role(struct tide_assessing *s, struct sum *sum)
 {
-    char role[64];
     const struct tide_history_process *first = &s->h->processes[sum->members[0]];
-    tide_text_shown(first->row.role, role, sizeof role);
+    const char *role = TIDE_SHOWN(first->row.role, 64);
     bool lasts = sum->from + sum->looks == s->h->tick_count && sum->looks > 0;
     struct tide_judged j = {.subject = TIDE_SUBJECT_ROLE,
                             .device = TIDE_UNKNOWN,

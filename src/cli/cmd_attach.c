@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,8 +43,8 @@ static int has_memory(int64_t pid, struct tide_err *err)
 static int64_t read_pid(const char *text, struct tide_err *err)
 {
     int64_t pid;
-    char shown[64], path[64];
-    tide_text_shown(text, shown, sizeof shown);
+    char path[64];
+    const char *shown = TIDE_SHOWN(text, 64);
     if (tide_count_parse(text, &pid) || pid <= 0 || pid > INT_MAX) {
         tide_err_set(err, "attach: '%s' is not a process ID", shown);
         return tide_err_hint(err, "find one with 'pgrep -f train.py'");

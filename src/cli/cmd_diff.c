@@ -5,7 +5,6 @@
 #include "assess/diff.h"
 #include "show/text/diff_text.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 struct values {

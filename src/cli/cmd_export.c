@@ -75,13 +75,12 @@ static int read_options(const struct values *v, int count, const struct tide_exp
 /* A slip that would cost the recording. */
 static int check_place(const char *to, struct tide_err *err)
 {
-    char shown[256];
     struct stat there;
     if (!strcmp(to, "-") || stat(to, &there) || !S_ISREG(there.st_mode) ||
         tide_reader_is_recording(to, NULL) <= 0)
         return 0;
     tide_err_set(err, "cannot write '%s': it is a recording, which is never overwritten",
-                 tide_text_shown(to, shown, sizeof shown));
+                 TIDE_SHOWN(to, 256));
     return tide_err_hint(err, "name another file with -o");
 }
 

@@ -89,12 +89,11 @@ static int judge_file(const char *path, const struct values *v, bool several)
         code = tide_report(&err);
     else {
         code = tide_assessment_exit_code(a);
-        char shown[256];
         if (v->json)
             tide_assessment_json(a, path, stdout);
         else if (!v->quiet) {
             if (several)
-                printf("%s\n", tide_text_shown(path, shown, sizeof shown));
+                printf("%s\n", TIDE_SHOWN(path, 256));
             tide_assessment_print(a, stdout);
             if (v->all)
                 print_all(a);

@@ -61,9 +61,8 @@ static bool is_our_page(const char *path)
 /* Whether a page may be put there. */
 static int check_place(const char *path, const char *recording, bool force, struct tide_err *err)
 {
-    char shown[256];
     struct stat at, of;
-    tide_text_shown(path, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(path, 256);
     if (stat(path, &at))
         return 0;
     if (S_ISDIR(at.st_mode)) {
@@ -106,7 +105,7 @@ static int write_page(const struct values *v, const char *recording, const char 
 
 static int make_report(const struct values *v, const char *recording, struct tide_err *err)
 {
-    char path[PATH_MAX], shown[PATH_MAX], size[TIDE_UNITS_TEXT];
+    char path[PATH_MAX], size[TIDE_UNITS_TEXT];
     bool to_stdout = v->output && !strcmp(v->output, "-");
     if (v->output)
         snprintf(path, sizeof path, "%s", v->output);
@@ -116,8 +115,7 @@ static int make_report(const struct values *v, const char *recording, struct tid
         return -1;
     struct stat at;
     if (!to_stdout && !stat(path, &at) && S_ISREG(at.st_mode))
-        printf("report: %s (%s)\n", tide_text_shown(path, shown, sizeof shown),
-               tide_size_text((double)at.st_size, size));
+        printf("report: %s (%s)\n", TIDE_SHOWN(path, PATH_MAX), tide_size_text((double)at.st_size, size));
     return 0;
 }
 

@@ -77,12 +77,11 @@ static bool is_beginning(const char *text, size_t len)
 static void stream_drain(struct stream *s, bool ends)
 {
     while (s->held_len && (ends || !is_beginning(s->held, s->held_len))) {
-        char shown[16];
         size_t rune = tide_text_rune(s->held, s->held_len, NULL), taken = rune ? rune : 1;
         if (s->held[0] == '\n' || s->held[0] == '\t')
             putchar(s->held[0]);
         else
-            fputs(tide_text_escape(s->held, taken, shown, sizeof shown), stdout);
+            fputs(TIDE_ESCAPED(s->held, taken, 16), stdout);
         s->held_len -= taken;
         memmove(s->held, s->held + taken, s->held_len);
     }
@@ -137,10 +136,9 @@ static int find_vocabulary(struct model *m, const char *dir, struct tide_err *er
 
 static int find_model(struct model *m, const char *dir, struct tide_err *err)
 {
-    char shown[256];
     int status = tide_checkpoint_find(dir, m->path, sizeof m->path, err);
     if (status > 0) {
-        tide_err_set(err, "there is no model in '%s'", tide_text_shown(dir, shown, sizeof shown));
+        tide_err_set(err, "there is no model in '%s'", TIDE_SHOWN(dir, 256));
         return tide_err_hint(err, "train one: tidemark train lm --out DIR");
     }
     if (status)

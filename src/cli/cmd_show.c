@@ -85,10 +85,10 @@ static const char *date_text(int64_t wall_s, char *out, size_t size)
 static void print_head(struct show *show)
 {
     const struct tide_history *history = show->history;
-    char shown[512], date[40], lasted[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT], ending[64];
+    char date[40], lasted[TIDE_UNITS_TEXT], count[TIDE_UNITS_TEXT], ending[64];
 
-    printf("%s\n", tide_text_shown(show->path, shown, 70));
-    printf("  command  %s\n", tide_text_shown(history->command, shown, 68));
+    printf("%s\n", TIDE_SHOWN(show->path, 70));
+    printf("  command  %s\n", TIDE_SHOWN(history->command, 68));
     date_text(history->started_wall_s, date, sizeof date);
     tide_summary_ending(history, ending, sizeof ending);
     printf("  started  %s, lasted %s\n", *date ? date : "at a time that is not known",

@@ -4,8 +4,6 @@
 #include "cli/cmd_train.h"
 #include "base/text.h"
 
-#include <string.h>
-
 static const struct tide_command *const parts[] = {&tide_train_lm, &tide_train_grpo, &tide_train_selfplay,
                                                    NULL};
 static struct tide_task *(*const makers[])(void *values, struct tide_err *err) = {
@@ -14,10 +12,8 @@ static struct tide_task *(*const makers[])(void *values, struct tide_err *err) =
 /* Words that name no task: one sentence. */
 static int run(struct tide_command_call *call, struct tide_err *err)
 {
-    char shown[96];
     if (call->count)
-        tide_err_set(err, "train: there is no task '%s'",
-                     tide_text_shown(call->operands[0], shown, sizeof shown));
+        tide_err_set(err, "train: there is no task '%s'", TIDE_SHOWN(call->operands[0], 96));
     else
         tide_err_set(err, "train: expected what to train");
     return tide_err_hint(err, "to train a language model: tidemark train lm");
@@ -25,10 +21,8 @@ static int run(struct tide_command_call *call, struct tide_err *err)
 
 static struct tide_task *make_task(struct tide_command_call *call, struct tide_err *err)
 {
-    char shown[96];
     if (call->count > 0) {
-        tide_err_set(err, "%s: unexpected '%s'", call->command->name,
-                     tide_text_shown(call->operands[0], shown, sizeof shown));
+        tide_err_set(err, "%s: unexpected '%s'", call->command->name, TIDE_SHOWN(call->operands[0], 96));
         tide_err_hint(err, "'tidemark %s -h' lists the options", call->command->name);
         return NULL;
     }

@@ -294,9 +294,7 @@ static int parse_size(const char *text, int *ret_columns, int *ret_rows, struct 
         *ret_rows = rows;
         return 0;
     }
-    char shown[64];
-    tide_err_set(err, "watch: option '--size': '%s' is not a screen size",
-                 tide_text_shown(text, shown, sizeof shown));
+    tide_err_set(err, "watch: option '--size': '%s' is not a screen size", TIDE_SHOWN(text, 64));
     return tide_err_hint(err, "columns and rows, from 1x1 to 1000x500: --size 120x40");
 }
 
@@ -305,9 +303,7 @@ static int check_keys(const char *keys, struct tide_err *err)
     while (keys && *keys) {
         const char *rest;
         if (!tide_screen_key(keys, &rest)) {
-            char shown[64];
-            tide_err_set(err, "watch: option '--keys': unknown key name at '%s'",
-                         tide_text_shown(keys, shown, sizeof shown));
+            tide_err_set(err, "watch: option '--keys': unknown key name at '%s'", TIDE_SHOWN(keys, 64));
             return tide_err_hint(
                 err, "<up> <down> <left> <right> <pgup> <pgdn> <home> <end> <enter> <esc> <space> "
                      "<ctrl-c> <less> <none>; a letter stands for itself");
@@ -365,8 +361,7 @@ static int name_recording(struct tracker *tracker, const struct values *values, 
                                                                           : NULL;
     if (!taken)
         return 0;
-    char shown[PATH_MAX];
-    tide_err_set(err, "watch: '%s' exists already", tide_text_shown(taken, shown, sizeof shown));
+    tide_err_set(err, "watch: '%s' exists already", TIDE_SHOWN(taken, PATH_MAX));
     return tide_err_hint(err, "a recording is never overwritten: choose another name with -o");
 }
 
@@ -389,8 +384,7 @@ static void report(const struct tracker *tracker, const struct values *values, c
         tide_track_report(&outcome, values->track.quiet);
         return;
     }
-    char shown[PATH_MAX];
-    tide_text_shown(tracker->path, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(tracker->path, PATH_MAX);
     int len = said && values->track.quiet ? (int)strcspn(said, "\n") : INT_MAX;
     fprintf(stderr, "%.*s", len, said ? said : "tidemark: there is no verdict yet\n");
     fprintf(stderr, "%srecording: %s\n", len < INT_MAX ? "\n" : "", shown);
@@ -417,8 +411,7 @@ static int finish(struct tracker *tracker, const struct values *values, bool own
     report(tracker, values, seen->said);
     if (tracker->ended)
         return owns_program ? tracker->farewell.outcome.exit_code : TIDE_EXIT_OK;
-    char shown[PATH_MAX];
-    tide_text_shown(tracker->path, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(tracker->path, PATH_MAX);
     fprintf(stderr, "tidemark: the program keeps running; process %d keeps recording it\n",
             (int)tracker->pid);
     fprintf(stderr, "hint: 'tidemark watch %s' shows it again, 'kill %d' stops it\n", shown,

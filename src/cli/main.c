@@ -44,8 +44,7 @@ const struct tide_command *tide_command_find(const char *name, struct tide_err *
         names[n] = tide_commands[n]->name;
     }
     names[n] = NULL;
-    char shown[96];
-    tide_err_set(err, "unknown command '%s'", tide_text_shown(name, shown, sizeof shown));
+    tide_err_set(err, "unknown command '%s'", TIDE_SHOWN(name, 96));
     const char *nearest = tide_text_nearest(name, names);
     if (nearest)
         tide_err_hint(err, "did you mean '%s'?", nearest);
@@ -152,8 +151,7 @@ static int start(int argc, char **argv)
     else if (!strcmp(word, "-V") || !strcmp(word, "--version"))
         word = "version";
     else if (word[0] == '-') {
-        char shown[96];
-        tide_err_set(&err, "unknown option '%s'", tide_text_shown(word, shown, sizeof shown));
+        tide_err_set(&err, "unknown option '%s'", TIDE_SHOWN(word, 96));
         tide_err_hint(&err, "options follow the command: tidemark COMMAND [options] [--] ARGS");
         return tide_report(&err);
     }

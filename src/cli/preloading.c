@@ -20,7 +20,7 @@
 static int find_hook(char out[PATH_MAX], struct tide_err *err)
 {
     const char *given = secure_getenv("TIDEMARK_HOOK");
-    char self[PATH_MAX], shown[256];
+    char self[PATH_MAX];
     static const char *const places[] = {"", "../lib/"};
 
     if (given && given[0]) {
@@ -28,7 +28,7 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
             memcpy(out, given, strlen(given) + 1);
             return 0;
         }
-        tide_text_shown(given, shown, sizeof shown);
+        const char *shown = TIDE_SHOWN(given, 256);
         tide_err_set(err, "--heap: TIDEMARK_HOOK is '%s', which is not the absolute path of a readable file",
                      shown);
         return -1;
@@ -50,14 +50,14 @@ static int find_hook(char out[PATH_MAX], struct tide_err *err)
 int tide_preloading_init(struct tide_preloading *preload, int64_t interval_bytes, bool python_objects,
                          bool no_census, struct tide_err *err)
 {
-    char hook[PATH_MAX], shown[256];
+    char hook[PATH_MAX];
     const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
 
     *preload = (struct tide_preloading){{NULL}};
     if (find_hook(hook, err) != 0)
         return -1;
     if (strpbrk(hook, ": ")) { /* the loader splits there, and knows no quotes */
-        tide_text_shown(hook, shown, sizeof shown);
+        const char *shown = TIDE_SHOWN(hook, 256);
         tide_err_set(err, "--heap: '%s' cannot be preloaded: its path has a space or a colon in it", shown);
         return tide_err_hint(err, "copy it elsewhere and give its path in TIDEMARK_HOOK");
     }

@@ -166,10 +166,9 @@ static bool is_in_path(const char *program)
 
 static int describe_failure(const char *program, int why, int *ret_exit, struct tide_err *err)
 {
-    char shown[256];
     if (why == EACCES && !strchr(program, '/') && !is_in_path(program))
         why = ENOENT;
-    tide_text_shown(program, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(program, 256);
     *ret_exit = why == ENOENT || why == ENOTDIR ? 127 : why == EAGAIN || why == ENOMEM ? 2 : 126;
     if (why == ENOENT && !strchr(program, '/')) {
         tide_err_set(err, "cannot run '%s': command not found", shown);

@@ -533,8 +533,8 @@ static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_re
     if (!refused->count)
         return;
     const char *name = tide_sense_name(t->sense, refused->last_pid, refused->last_start);
-    char shown[64], who[96];
-    tide_text_shown(name, shown, sizeof shown);
+    char who[96];
+    const char *shown = TIDE_SHOWN(name, 64);
     snprintf(who, sizeof who, shown[0] ? "%s[%lld]" : "%sprocess %lld", shown, (long long)refused->last_pid);
     snprintf(text, sizeof text,
              "tidemark: no room for the %s of %llu process%s, such as %s, in %s or elsewhere: %s", what,
@@ -549,12 +549,12 @@ static void tell_of_refused(struct tide_tracker *t, const struct tide_channel_re
 /* --heap, and no process ever had the hook in it. */
 static void tell_of_unseen_heap(struct tide_tracker *t)
 {
-    char shown[128], text[400];
+    char text[400];
     struct tide_err err;
     if (!t->heap || tide_heap_sense_tables(t->heap) > 0 || t->marks.no_table.count > 0)
         return;
     const char *program = t->config->command[0], *obstacle = tide_preloading_obstacle(program);
-    tide_text_shown(program, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(program, 128);
     snprintf(text, sizeof text, "tidemark: --heap saw no allocations: '%s' %s", shown,
              obstacle ? obstacle : "and what it started did not load the hook, or ended at once");
     tide_tracker_say(t, text);

@@ -8,9 +8,7 @@
 #include "show/text/blame_text.h"
 #include "show/text/verdict_text.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { CULPRITS = 3, FRAMES = 5 };
 
@@ -91,8 +89,7 @@ static void print_verdict(const char *path, const char *shown, bool quiet)
 
 void tide_track_report(const struct tide_track_outcome *outcome, bool quiet)
 {
-    char shown[PATH_MAX];
-    tide_text_shown(outcome->path, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(outcome->path, PATH_MAX);
     print_verdict(outcome->path, shown, quiet);
     fprintf(stderr, "recording: %s\n", shown);
 }

@@ -297,12 +297,11 @@ static int say_stopped(struct loop *l)
 static int say_broken(struct loop *l, struct tide_err *err)
 {
     const char *out = tide_trainer_options(l->trainer)->out;
-    char path[4096], shown[256];
+    char path[4096];
     tide_train_clear(&l->view);
     tide_report(err);
     if (out && !tide_checkpoint_find(out, path, sizeof path, NULL))
-        fprintf(stderr, "hint: the last good checkpoint is '%s'\n",
-                tide_text_shown(path, shown, sizeof shown));
+        fprintf(stderr, "hint: the last good checkpoint is '%s'\n", TIDE_SHOWN(path, 256));
     return TIDE_EXIT_TROUBLE;
 }
 

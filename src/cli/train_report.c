@@ -133,7 +133,6 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
                             struct tide_err *err)
 {
     struct tide_breakdown b;
-    char path[256];
     if (tide_train_breakdown(t, &b, err))
         return -1;
     if (view->json && only) {
@@ -145,7 +144,7 @@ int tide_train_print_layout(const struct tide_train_view *view, const struct tid
     print_layout_text(out, t, &b);
     if (tide_trainer_resumed(t))
         fprintf(out, "resumed  after step %lld: %s\n", (long long)tide_trainer_done(t),
-                tide_text_shown(tide_trainer_resumed(t), path, sizeof path));
+                TIDE_SHOWN(tide_trainer_resumed(t), 256));
     fflush(out);
     return 0;
 }
@@ -249,11 +248,11 @@ void tide_train_draw(struct tide_train_view *view, const struct tide_train_progr
 /* On one line: ends of lines are shown as spaces. */
 static void print_sample(const char *sample)
 {
-    char line[2 * LINE], shown[4 * LINE];
+    char line[2 * LINE];
     snprintf(line, sizeof line, "%s", sample);
     for (char *end = line; (end = strchr(end, '\n'));)
         *end = ' ';
-    printf("         says '%s'\n", tide_text_shown(line, shown, sizeof shown));
+    printf("         says '%s'\n", TIDE_SHOWN(line, 4 * LINE));
 }
 
 void tide_train_print(struct tide_train_view *view, const struct tide_train_progress *p)

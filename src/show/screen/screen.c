@@ -182,8 +182,7 @@ static void print_remarks(const struct tide_history *history, FILE *out)
     if (history->skipped_rows)
         fprintf(out, "%lld invalid rows were left out\n", (long long)history->skipped_rows);
     for (size_t i = 0; i < history->note_count; i++) {
-        char text[512];
-        tide_text_shown(history->notes[i].text, text, sizeof text);
+        const char *text = TIDE_SHOWN(history->notes[i].text, 512);
         fprintf(out, "after %s: %s\n", TIDE_DURATION((double)history->notes[i].t_ns / 1e9), text);
     }
 }

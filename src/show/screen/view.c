@@ -193,8 +193,7 @@ static int draw_note(struct tide_view *view, const struct tide_model *model, int
     for (size_t i = history->note_count; i-- > 0;) {
         if (history->notes[i].t_ns > model->cursor_ns)
             continue;
-        char text[512];
-        tide_text_shown(history->notes[i].text, text, sizeof text);
+        const char *text = TIDE_SHOWN(history->notes[i].text, 512);
         return tide_cells_format(&view->cells, row, 0, view->cells.columns / 2, TIDE_STYLE_DOUBT, "note: %s",
                                  text) +
                2;

@@ -304,8 +304,7 @@ char *tide_model_name(const struct tide_model *model, const struct tide_row *row
     if (row->kind == TIDE_ROW_PROCESS)
         return tide_text_shown(name, out, size);
     const char *role = process->role && *process->role ? process->role : name;
-    char shown[96];
-    tide_text_shown(role, shown, sizeof shown);
+    const char *shown = TIDE_SHOWN(role, 96);
     if (row->alive == row->members || row->alive == 0)
         snprintf(out, size, "%zu x %s", row->members, shown);
     else

@@ -151,9 +151,8 @@ static void print_callers(const struct tide_history *h, const struct tide_culpri
 
 static void print_holders(const struct tide_culprit *c, FILE *out)
 {
-    char text[TEXT];
     for (size_t i = 0; i < c->holder_count; i++)
-        fprintf(out, "    held by   %s\n", tide_text_shown(c->holders[i], text, sizeof text));
+        fprintf(out, "    held by   %s\n", TIDE_SHOWN(c->holders[i], TEXT));
 }
 
 /* Whether it must be said whose they are. */

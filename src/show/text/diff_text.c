@@ -221,12 +221,11 @@ static void print_subjects(const struct tide_diff *d, size_t most, FILE *out)
 
 static void print_sides(const struct tide_diff *d, FILE *out)
 {
-    char sentence[2 * LINE], source[128];
+    char sentence[2 * LINE];
     for (int side = 0; side < 2; side++) {
         const struct tide_diff_side *s = &d->sides[side];
         tide_judged_sentence(&s->assessment->judged[0], s->assessment, sentence, sizeof sentence);
-        fprintf(out, "  %s           %s: %s\n", side ? "B" : "A",
-                tide_text_shown(s->source, source, sizeof source), sentence);
+        fprintf(out, "  %s           %s: %s\n", side ? "B" : "A", TIDE_SHOWN(s->source, 128), sentence);
     }
     if (d->same_step)
         fprintf(out, "  compared    at step %.10g, the last that both reached\n", d->sides[0].at_x);
