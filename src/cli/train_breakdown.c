@@ -193,7 +193,7 @@ static enum tide_part part_of_output(const struct tide_graph *graph, const struc
         return TIDE_PART_NORM;
     if (!strcmp(op, "attention"))
         return TIDE_PART_ATTENTION;
-    if (!strcmp(op, "conv") || !strcmp(op, "depthwise"))
+    if (!strcmp(op, "conv") || !strcmp(op, "winograd") || !strcmp(op, "depthwise"))
         return TIDE_PART_CONVOLUTION;
     if (!strcmp(op, "gelu"))
         return TIDE_PART_MLP;
@@ -252,6 +252,18 @@ static enum tide_part part_named(const char *name)
     return part ? (enum tide_part)part : TIDE_PART_WORKSPACE;
 }
 
+/* Weights that operators keep for programs that use states (tide_op.keeps). */
+static int64_t kept_of(const struct passes *p, int phase)
+{
+    int64_t sum = 0;
+    for (int i = 0; phase == TIDE_PHASE_EVALUATION && p->forward_base && i < p->graph->tensor_count; i++) {
+        const struct tide_tensor *t = &p->graph->tensors[i];
+        if (t->role == TIDE_STATE && t->producer >= 0)
+            sum += (int64_t)tide_aligned(t->bytes);
+    }
+    return sum;
+}
+
 /* census: of the phase of the peak; NULL: not wanted. */
 static void count_phase(const struct passes *p, const struct tide_task *task, int which,
                         struct tide_plan_phase *phase, struct tide_census *census)
@@ -259,7 +271,8 @@ static void count_phase(const struct passes *p, const struct tide_task *task, in
     const struct tide_schedule *schedule = schedule_of(p, which);
     int peak = peak_of(schedule, which);
     *phase = (struct tide_plan_phase){.name = tide_train_phases[which]};
-    phase->owned[TIDE_PART_WEIGHTS] = (int64_t)(p->plan->bytes[TIDE_FROZEN] + p->plan->bytes[TIDE_TRAINED]);
+    phase->owned[TIDE_PART_WEIGHTS] =
+        (int64_t)(p->plan->bytes[TIDE_FROZEN] + p->plan->bytes[TIDE_TRAINED]) + kept_of(p, which);
     phase->owned[TIDE_PART_OPTIMIZER] = (int64_t)p->plan->bytes[TIDE_OPTIMIZER];
     phase->owned[TIDE_PART_GRADIENTS] = (int64_t)p->plan->bytes[TIDE_GRADIENTS];
     phase->owned[TIDE_PART_INPUT] = (int64_t)p->plan->bytes[TIDE_INPUTS];

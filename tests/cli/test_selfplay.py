@@ -73,6 +73,14 @@ def test_the_layout_names_trees_replay_and_cache(selfplay, tidemark, binary):
     assert all(word in shown for word in ("weights", "optimizer", "trees", "replay", "cache", "selfplay")), shown
 
 
+def test_a_plan_counts_weights_that_playing_keeps(tidemark, binary):
+    """Of a plain tower, for the net and its rival: 36 numbers for each 9 of a convolution, norms folded in."""
+    plan = tidemark("plan", "--json", "--", binary, "train", "selfplay", "--game", "gomoku", "--net", "plain:2x96").json
+    weights = {phase["name"]: phase["parts"]["weights"] for phase in plan["phases"]}
+    assert weights["evaluation"] - weights["forward"] >= 2 * 4 * 36 * 96 * 96 * 4
+
+
+
 @pytest.mark.slow  # test_search_memory sees full trees with sanitizers
 def test_a_full_tree_is_searched_on_and_told(selfplay):
     made = lines(selfplay("--game", "gomoku", "--board", 6, "--children", 100, "--simulations", 60, "--json"))
