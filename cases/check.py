@@ -226,8 +226,10 @@ def rises_in_workers(outcome: Outcome) -> Iterator[Finding]:
 def broken_000(outcome: Outcome) -> Iterator[Finding]:
     yield from rises_in_workers(outcome)
     yield says("gauge", r'"torch allocated" is flat', outcome.verdict["evidence"] or "")
-    at_peak = [c for c in outcome.blame("--by peak")["culprits"] if c["share"] >= 0.1]
+    # Of those whose peaks rise: what the parent imported is live at the peak too.
+    at_peak = [c for c in outcome.blame("--by peak")["culprits"] if c["share"] >= 0.1 and "worker" in c["process"]]
     yield blames(at_peak, "cases/000/train.py", "self.plans[size] = Plan(size)")
+    yield is_true("imports", "no culprit", "import " not in outcome.said)
 
 
 def wrong_000(outcome: Outcome) -> Iterator[Finding]:

@@ -78,6 +78,23 @@ static int find_phase(struct tide_blaming *g)
                          tide_history_name(g->h, g->phase, shown, sizeof shown));
 }
 
+/* The least that a site held between the first epoch and a time; 0 without epochs. */
+static double held_all_along(const struct tide_blaming *g, const struct tide_history_site *site,
+                             int64_t to_ns)
+{
+    size_t first = 0;
+    while (first < g->h->mark_count && g->h->marks[first].kind != TIDE_MARK_EPOCH)
+        first++;
+    if (first == g->h->mark_count)
+        return 0;
+    int64_t from_ns = g->h->marks[first].t_ns;
+    double least = tide_moment_live(g->h, site, from_ns, NULL);
+    for (size_t k = 0; k < site->point_count; k++)
+        if (site->points[k].t_ns > from_ns && site->points[k].t_ns <= to_ns)
+            least = fmin(least, fmax((double)site->points[k].live_bytes, 0));
+    return least;
+}
+
 static double measure(const struct tide_blaming *g, const struct tide_history_site *site, int64_t at_ns,
                       double *ret_blocks)
 {
@@ -93,7 +110,8 @@ static double measure(const struct tide_blaming *g, const struct tide_history_si
         tide_moment_live(g->h, site, g->to_ns, ret_blocks);
         return tide_moment_change(g->h, site, g->from_ns, g->to_ns, NULL);
     default:
-        return tide_moment_live(g->h, site, at_ns, ret_blocks);
+        return tide_moment_live(g->h, site, at_ns, ret_blocks) -
+               (g->options->risen ? held_all_along(g, site, at_ns) : 0);
     }
 }
 
@@ -360,6 +378,7 @@ int tide_blame_new(const struct tide_history *history, struct tide_assessment *a
         return tide_err_set(err, "not enough memory");
     tide_arena_init(&b->arena, (size_t)256 << 20);
     b->by = options->by;
+    b->risen = options->risen;
     struct tide_blaming g = {.h = history, .a = assessment, .options = options, .b = b, .err = err};
     if (history->tick_count == 0 ? tide_err_set(err, "the recording is empty") : blame(&g)) {
         tide_blame_free(b);

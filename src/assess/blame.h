@@ -27,7 +27,8 @@ struct tide_blame_options {
     const char *phase;   /* TIDE_BLAME_PHASE */
     double from_x, to_x; /* TIDE_BLAME_BETWEEN */
     size_t most;         /* culprits wanted */
-    bool every_site;     /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
+    bool risen;      /* TIDE_BLAME_PEAK: without what was held ever since the first epoch, as imports are */
+    bool every_site; /* TIDE_BLAME_GROWTH: each site that grows, whether or not it explains the verdict */
 };
 
 enum { TIDE_HOLDERS = 2 };
@@ -74,6 +75,7 @@ struct tide_blame {
     double all_bytes; /* live at the moment asked for, or growth, of all sites of host memory together */
     double all_device_bytes; /* and of device memory */
     bool x_is_steps;
+    bool risen; /* as asked for */
     enum tide_blame_by by;
     struct tide_arena arena;
 };

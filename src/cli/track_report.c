@@ -31,7 +31,8 @@ static bool print_culprits(const struct tide_answer *answer)
     enum tide_verdict_kind kind = answer->assessment->judged[0].verdict.kind;
     bool at_peak = is_about_peaks(&answer->assessment->judged[0]);
     struct tide_blame_options options = {.by = at_peak ? TIDE_BLAME_PEAK : TIDE_BLAME_GROWTH,
-                                         .most = CULPRITS};
+                                         .most = CULPRITS,
+                                         .risen = answer->assessment->judged[0].crest.epochs > 0};
     struct tide_blame *blame = NULL;
     struct tide_err err = {0};
     char unseen[280];

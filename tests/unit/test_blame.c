@@ -68,6 +68,42 @@ static void only_what_explains_the_accused_is_a_culprit(void **state)
     forget(blame, &answer);
 }
 
+/* Workers that are made anew in each epoch, each with more than the one before, beside a parent that has
+ * imported something: at the peak that is live too, and no part of what rises. */
+static void what_was_there_all_along_is_no_part_of_peaks_that_rise(void **state)
+{
+    (void)state;
+    char text[4096];
+    struct made m = begin();
+    int64_t parent = add_process(&m, 100, 0, "python", "train.py");
+    see_heap(&m, parent);
+    int64_t import = add_site(&m, parent, TIDE_SITE_MMAP, line_of("train.py", 2, "<module>"));
+    int64_t buffers = add_site(&m, parent, TIDE_SITE_MALLOC, line_of("train.py", 77, "plan"));
+    for (int64_t i = 0; i < 200; i++) {
+        int64_t height = i % 20 < 4 ? (10 + i / 20 * 10) * MIB : 0;
+        if (i > 0 && i % 20 == 0)
+            mark(&m, parent, TIDE_MARK_EPOCH, i / 20, "");
+        look(&m, 1, 100 * MIB + height);
+        sample(&m, parent, 100 * MIB + height);
+        hold(&m, import, 64 * MIB, 1);
+        hold(&m, buffers, height, 10);
+    }
+    struct tide_answer answer = finish_answer(&m);
+    assert_true(answer.assessment->judged[0].crest.epochs > 0);
+    struct tide_blame_options options = {.by = TIDE_BLAME_PEAK, .most = 10};
+    struct tide_blame *blame;
+    struct tide_err err;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->count, 2);
+    tide_blame_free(blame);
+    options.risen = true;
+    ok(tide_blame_new(answer.history, answer.assessment, &options, &blame, &err), &err);
+    assert_int_equal(blame->count, 1);
+    assert_ptr_equal(blame->culprits[0].site, &answer.history->sites[buffers - 1]);
+    assert_non_null(strstr(print_blame(blame, &answer, text, sizeof text), "100 % of the growth"));
+    forget(blame, &answer);
+}
+
 /* Three callers of one function that keeps what it hands out. */
 static void sites_that_meet_in_one_allocator_are_one_culprit(void **state)
 {
@@ -188,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_explains_the_accused_is_a_culprit),
+        cmocka_unit_test(what_was_there_all_along_is_no_part_of_peaks_that_rise),
         cmocka_unit_test(sites_that_meet_in_one_allocator_are_one_culprit),
         cmocka_unit_test(a_share_is_of_the_same_stretch),
         cmocka_unit_test(a_runtimes_heap_is_no_cache),

@@ -40,7 +40,7 @@ void tide_culprit_put_habit(struct tide_buf *b, const struct tide_blame *blame, 
 /* Whether the order is by a change, rather than by what is live. */
 static bool is_change(const struct tide_blame *blame)
 {
-    return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH;
+    return blame->by == TIDE_BLAME_BETWEEN || blame->by == TIDE_BLAME_GROWTH || blame->risen;
 }
 
 void tide_culprit_put_amount(struct tide_buf *b, const struct tide_blame *blame, const struct tide_culprit *c)
